@@ -1,13 +1,17 @@
-r"""Objectives for tree boosting from any ranking loss: its gradient, and its curvature, or a constant, as the Hessian.
+r"""Tree boosting with any ranking loss: objectives, metrics and callbacks for LightGBM and XGBoost.
 
-A booster grows trees by Newton steps: a leaf's value is minus the sum of its rows' gradients over the sum of their
-Hessians. The Hessian is bounded from below,
+An objective is a loss's gradient, and its curvature, or a constant, as the Hessian. A booster grows trees by Newton
+steps: a leaf's value is minus the sum of its rows' gradients over the sum of their Hessians. The Hessian is bounded
+from below,
 
 $$h_i = \max\!\left(\frac{\partial^2 L}{\partial s_i^2},\ \frac{|g_i|}{\delta}\right),$$
 
 which limits every leaf's value to $\delta$, the step. A few temperatures away sigmoids are flat, and the gradient is no
 longer informative. Losses of smooth ranks aren't convex: near the start, where all scores tie, hardly any row has a
 positive curvature, and trees with it rank no better than with a Hessian that is the same for all rows.
+
+Metrics are averaged over the orders of tied items, which are frequent in the predictions of trees. Topics on which a
+metric is undefined are skipped by its mean and are NaN in the record.
 """
 
 import warnings
@@ -34,6 +38,15 @@ STEP = 3.0
 LEAST_HESSIAN = 1e-3
 
 Floats = npt.NDArray[np.floating[Any]]
+Values = dict[str, npt.NDArray[np.float64]]
+"""Maps a metric's text to its values by topic `(n_topics,)`, NaN where undefined."""
+Record = dict[str, dict[str, list[npt.NDArray[np.float64]]]]
+"""Maps a data set's name and a metric's text to one array of values by topic per round."""
+
+# The name of the pseudo-metric that records the values.
+LISTENER = "rankbound.topics"
+# Below the order of LightGBM's early stopping (30), which ends a round's callbacks.
+CALLBACK_ORDER = 25
 
 
 def boosting_objective(
@@ -89,7 +102,9 @@ class RankingObjective:
             raise ValueError(f"hessian: found {hessian!r}, expected one of {', '.join(HESSIANS)}")
         if not step > 0:
             raise ValueError(f"step: found {step}, expected a number above 0")
-        self._by_curvature = hessian != "constant" and _has_curvature(loss)
+        # A loss has a closed form of its curvature or none, also of a list of one item.
+        one, limits = torch.ones(1, dtype=torch.float64, device="cpu"), torch.tensor([0, 1], device="cpu")
+        self._by_curvature = hessian != "constant" and loss.curvature(one, one, Lists(limits)) is not None
         if hessian == "exact" and not self._by_curvature:
             raise ValueError(
                 f"hessian: found exact for {loss.full_text}, whose curvature has no closed form as that of pointwise, "
@@ -105,10 +120,7 @@ class RankingObjective:
 
         The arguments are `(preds, data)` or, for scikit-learn's interface, `(label, preds, weight, group)`.
         """
-        if hasattr(second, "get_label"):
-            judged, predictions = Judgements.of_data(second), first
-        else:
-            judged, predictions = Judgements.of(first, group, weight), second
+        predictions, judged = Judgements.passed(first, second, weight, group)
         gradient, hessian = self.derivatives(judged.scores(predictions), judged)
         return gradient.numpy(), hessian.numpy()
 
@@ -126,11 +138,7 @@ class RankingObjective:
         if not bool(informative.any()):
             raise ValueError(f"label: found no informative topic for {self.loss.text} among {len(lists)}")
         rows = lists.spread(informative)
-        curvature = None
-        if self._by_curvature:
-            gradient, curvature = self.loss.derivatives(scores, relevance, lists, facts)
-        else:
-            gradient = self.loss.gradient(scores, relevance, lists, facts)
+        gradient, curvature = self.loss.derivatives(scores, relevance, lists, facts, second=self._by_curvature)
         size = gradient.abs()
         tiny = torch.finfo(scores.dtype).tiny
         mean_size = size[rows].mean().clamp(min=tiny)
@@ -147,12 +155,13 @@ class RankingObjective:
 
     def _with_facts(self, judged: "Judgements") -> tuple["Judgements", Facts | None]:
         """Return the judgements with the loss's facts about them, those of the tree before if they are the same."""
-        known = self._known
-        if known is None or not known[0].are(judged):
-            # The caller may write to the labels later.
-            kept = replace(judged, relevance=judged.relevance.clone())
-            # Another thread may keep other judgements meanwhile.
-            known = self._known = kept, self.loss.facts(kept.relevance, kept.lists)
+        known, own, offsets = self._known, judged.relevance, judged.lists.offsets
+        alike = known is not None and own.dtype == known[0].relevance.dtype and torch.equal(own, known[0].relevance)
+        if known is not None and alike and torch.equal(offsets, known[0].lists.offsets):
+            return known
+        # The caller may write to the labels later, and another thread may keep other judgements meanwhile.
+        kept = replace(judged, relevance=own.clone())
+        known = self._known = kept, self.loss.facts(kept.relevance, kept.lists)
         return known
 
     def __getstate__(self) -> dict[str, Any]:
@@ -160,23 +169,6 @@ class RankingObjective:
 
     def __repr__(self) -> str:
         return f"RankingObjective({self.loss}, hessian={self.hessian}, step={self.step:g})"
-
-
-def _has_curvature(loss: RankingLoss) -> bool:
-    """Return true if the loss has a closed form of its curvature, tried on a list of one item."""
-    one = torch.ones(1, dtype=torch.float64, device="cpu")
-    return loss.curvature(one, one, Lists(torch.tensor([0, 1], device="cpu"))) is not None
-
-
-Values = dict[str, npt.NDArray[np.float64]]
-"""Maps a metric's text to its values by topic `(n_topics,)`, NaN where undefined."""
-Record = dict[str, dict[str, list[npt.NDArray[np.float64]]]]
-"""Maps a data set's name and a metric's text to one array of values by topic per round."""
-
-# The name of the pseudo-metric that records the values.
-LISTENER = "rankbound.topics"
-# Below the order of LightGBM's early stopping (30), which ends a round's callbacks.
-CALLBACK_ORDER = 25
 
 
 def boosting_metric(*metrics: str | Metric) -> "TopicMetrics":
@@ -226,10 +218,7 @@ class TopicMetrics:
 
         The arguments are `(preds, data)` or, for scikit-learn's interface, `(label, preds, weight, group)`.
         """
-        if hasattr(second, "get_label"):
-            predictions, judged = first, Judgements.of_data(second)
-        else:
-            predictions, judged = second, Judgements.of(first, group, weight)
+        predictions, judged = Judgements.passed(first, second, weight, group)
         weights = judged.topic_weights
         means = [(name, _mean(values, weights)) for name, values in self.per_topic(predictions, judged).items()]
         if hasattr(second, "get_uint_info"):
@@ -394,7 +383,10 @@ class Judgements:
             ValueError: for groups that are missing or don't add up to the number of rows, labels below 0, a wrong
                 number of weights, or weights that are negative, NaN or infinite.
         """
-        grades = _whole(as_tensor(labels, "label"))
+        grades = as_tensor(labels, "label")
+        # Both libraries store labels as floats.
+        whole = grades.to(torch.int64)
+        grades = whole if bool((whole == grades).all()) else grades.to(torch.float64)
         require_grades(grades)
         if sizes is None or len(sizes) == 0:
             raise ValueError(
@@ -405,21 +397,17 @@ class Judgements:
         if int(counts.min()) < 0 or int(counts.sum()) != len(grades):
             raise ValueError(f"group: found sizes that add up to {int(counts.sum())}, expected {len(grades)} rows")
         lists = Lists.of_sizes(counts)
-        return cls(grades, lists, _per_item(weights, lists))
-
-    @property
-    def topic_weights(self) -> npt.NDArray[np.float64] | None:
-        """The mean weight of each topic's rows, `(n_lists,)`, 0 for topics without rows; `None` without weights."""
-        if self.weight is None:
-            return None
-        total = self.lists.sum(self.weight.to(torch.float64))
-        weights: npt.NDArray[np.float64] = (total / self.lists.sizes.clamp(min=1)).numpy()
-        return weights
-
-    def are(self, other: "Judgements") -> bool:
-        """Return true if the other judgements have the same relevance and lists, whatever their weights."""
-        alike = self.relevance.dtype == other.relevance.dtype and torch.equal(self.lists.offsets, other.lists.offsets)
-        return alike and torch.equal(self.relevance, other.relevance)
+        if weights is None or len(weights) == 0:
+            return cls(grades, lists)
+        values = as_tensor(weights, "weight")
+        values = weights_of(values, "weight", len(values), as_floating(values))
+        if len(values) not in (lists.n_items, len(lists)):
+            raise ValueError(
+                f"weight: found {len(values)} values, expected {lists.n_items}, one per row, or {len(lists)}, one per "
+                "group"
+            )
+        # XGBoost has one weight per group.
+        return cls(grades, lists, values if len(values) == lists.n_items else lists.spread(values))
 
     @classmethod
     def of_data(cls, data: Any) -> "Judgements":
@@ -433,6 +421,24 @@ class Judgements:
             sizes = data.get_group()
             _warn_of_cut_topics(data, sizes)
         return cls.of(data.get_label(), sizes, data.get_weight())
+
+    @classmethod
+    def passed(
+        cls, first: ArrayLike, second: Any, weight: ArrayLike | None, group: ArrayLike | None
+    ) -> tuple[ArrayLike, "Judgements"]:
+        """Return predictions and judgements of `(preds, data)`, or scikit-learn's `(label, preds, weight, group)`."""
+        if hasattr(second, "get_label"):
+            return first, cls.of_data(second)
+        return second, cls.of(first, group, weight)
+
+    @property
+    def topic_weights(self) -> npt.NDArray[np.float64] | None:
+        """The mean weight of each topic's rows, `(n_lists,)`, 0 for topics without rows; `None` without weights."""
+        if self.weight is None:
+            return None
+        total = self.lists.sum(self.weight.to(torch.float64))
+        weights: npt.NDArray[np.float64] = (total / self.lists.sizes.clamp(min=1)).numpy()
+        return weights
 
     def scores(self, predictions: ArrayLike) -> Tensor:
         """Return the model's raw scores as a tensor; raise `ValueError` unless they are finite and one per row."""
@@ -460,24 +466,3 @@ def _warn_of_cut_topics(data: Any, sizes: Any) -> None:
             "function: pass folds=rankbound.lightgbm_folds(data)",
             stacklevel=3,
         )
-
-
-def _whole(labels: Tensor) -> Tensor:
-    """Convert labels, which both libraries store as floats, to integers if they are whole, otherwise to float64."""
-    whole = labels.to(torch.int64)
-    return whole if bool((whole == labels).all()) else labels.to(torch.float64)
-
-
-def _per_item(weights: ArrayLike | None, lists: Lists) -> Tensor | None:
-    if weights is None or len(weights) == 0:
-        return None
-    values = as_tensor(weights, "weight")
-    values = weights_of(values, "weight", len(values), as_floating(values))
-    if len(values) == lists.n_items:
-        return values
-    # XGBoost has one weight per group.
-    if len(values) == len(lists):
-        return lists.spread(values)
-    raise ValueError(
-        f"weight: found {len(values)} values, expected {lists.n_items}, one per row, or {len(lists)}, one per group"
-    )

@@ -75,11 +75,11 @@ def empty_caches() -> None:
     """Forget tensors that an earlier test has left."""
     from rankbound.bounds import profiles, sampled
     from rankbound.interpolation import kernel_matrix
-    from rankbound.metrics import average_precision, cumulative_gain, first_relevant
+    from rankbound.metrics import cumulative_gain, first_relevant
 
     cached = (
         *(profiles.mean_over_orders, sampled._additive, profiles._graded_key, profiles.counted_grade),
-        *(kernel_matrix, cumulative_gain._running_discounts, average_precision._table, first_relevant._log_factorials),
+        *(kernel_matrix, cumulative_gain._totals_of, cumulative_gain._totals_on, first_relevant._log_factorials),
     )
     for function in cached:
         function.cache_clear()

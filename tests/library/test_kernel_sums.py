@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from rankbound.kernel_sums import kernel_sums
-from rankbound.kernels import (
+from rankbound.interpolation import (
     SIGMOID,
     SIGMOID_CURVATURE,
     SIGMOID_SLOPE,
@@ -25,6 +24,7 @@ from rankbound.kernels import (
     Kernel,
 )
 from rankbound.lists import Lists
+from rankbound.smooth_ranks import kernel_sums
 
 SHARE_OF_THE_WEIGHTS = 1e-7
 

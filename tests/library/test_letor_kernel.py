@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankbound.errors import DataError
-from rankbound.fused import usable
 from rankbound.io import letor, letor_compiled, letor_lines
 from rankbound.io.letor_lines import Chunk
+from rankbound.kernels import usable
 from tests.library.test_letor_properties import WIDTH, bits, read
 
 pytestmark = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rankbound.bounds.sampled import sample_orders, score, sums_of_orders
-from rankbound.fused import usable
+from rankbound.kernels import usable
 
 SIZES = st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n)))
 

@@ -284,7 +284,7 @@ def test_a_graph_that_is_kept_gives_the_same_gradient_twice(method: str) -> None
 @pytest.mark.parametrize("method", ["interpolated", "direct"])
 def test_many_chunks_of_pairs_and_rows_are_one_sum(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The parts that bound the memory of long lists, made small enough to come into play here."""
-    monkeypatch.setattr("rankbound.pairs.PAIRS_PER_CHUNK", 1000)
+    monkeypatch.setattr("rankbound.smooth_ranks.PAIRS_PER_CHUNK", 1000)
     monkeypatch.setattr("rankbound.interpolation.ROWS_PER_CHUNK", 7)
     scores, offsets = batch([90, 0, 45, 1], 20.0)
     assert_same_as_written_out(scores, offsets, method=method)

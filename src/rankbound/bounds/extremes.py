@@ -178,7 +178,7 @@ def _array(counts: Counts) -> npt.NDArray[Any]:
 @on_cpu
 def require_memory(of: Metric, sizes: npt.NDArray[np.int64]) -> None:
     """Raise `ValueError` for lists that are too long for a metric without a formula for their extremes and mean."""
-    one = torch.ones(1, dtype=torch.int64)
+    one = np.ones(1, dtype=np.int64)
     has_table = isinstance(of, AdditiveMetric) and not isinstance(of, RBP)
     items = int(sizes.max()) if sizes.size else 0
     if not has_table and of.binary_extremes(one, one) is None:
@@ -196,14 +196,17 @@ def _lists_of(relevance: ArrayLike, offsets: ArrayLike) -> tuple[Tensor, Lists]:
 
 
 def binary_extremes(of: Metric, n: Tensor, p: Tensor) -> Extremes:
-    closed = of.binary_extremes(n, p)
-    return list_extremes(of, *_binary_lists(of, n, p)) if closed is None else _in_range(of, *closed)
+    closed = of.binary_extremes(n.cpu().numpy(), p.cpu().numpy())
+    if closed is None:
+        return list_extremes(of, *_binary_lists(of, n, p))
+    return _in_range(of, *(torch.from_numpy(end).to(n.device) for end in closed))
 
 
 def binary_expectation(of: Metric, n: Tensor, p: Tensor, within: Extremes | None = None) -> Tensor:
     """Return the mean over all orders; `within` are the extremes, computed unless they are known."""
     low, high = binary_extremes(of, n, p) if within is None else within
-    mean = of.binary_expectation(n, p)
+    closed = of.binary_expectation(n.cpu().numpy(), p.cpu().numpy())
+    mean = None if closed is None else torch.from_numpy(closed).to(n.device)
     if mean is None and of.has_formula_for_ties:
         return list_expectation(of, *_binary_lists(of, n, p), (low, high))
     # Adding 0 turns -0.0 into 0.0.

@@ -27,9 +27,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from rankbound.fused import usable
+from rankbound.kernels import usable
 from rankbound.lists import on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.average_precision import AveragePrecision
@@ -132,7 +131,7 @@ def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, 
     """
     state, sums = _state(seed, len(fixed), p), np.empty(samples)
     if usable():
-        from rankbound.fused.random_orders import sums_of_counts, sums_of_ranks
+        from rankbound.kernels.evaluation import sums_of_counts, sums_of_ranks
 
         if counted is None:
             sums_of_ranks(state, p, fixed, sums)
@@ -325,10 +324,10 @@ def _additive(metric: AdditiveMetric) -> Score | None:
         return None
 
     def scale(p: int) -> float:
-        return float(metric.binary_normaliser(torch.tensor([float(p)], dtype=torch.float64, device="cpu"))) / first
+        return float(metric.binary_normaliser(np.array([p]))[0]) / first
 
-    def closed(form: Callable[[Tensor, Tensor], Tensor]) -> Callable[[int, int], float]:
-        return lambda n, p: float(form(*(torch.tensor([count], device="cpu") for count in (n, p))))
+    def closed(form: Callable[[NDArray[np.int64], NDArray[np.int64]], Floats]) -> Callable[[int, int], float]:
+        return lambda n, p: float(form(np.array([n]), np.array([p]))[0])
 
     return Score(
         name=str(metric),

@@ -31,7 +31,7 @@ from rankbound.bounds.score_distribution import (
 from rankbound.bounds.tilted import UNIFORM
 from rankbound.errors import ConfigError
 from rankbound.gradients import last_derivative
-from rankbound.kernels import sigmoid_curvature, sigmoid_slope
+from rankbound.interpolation import sigmoid_curvature, sigmoid_slope
 from rankbound.metrics import Metric, metric
 
 COLUMNS = ("minimum", "maximum", "expectation", "sd", "count", "low", "high", "width", "error")
@@ -391,7 +391,7 @@ class _SmoothCdf(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         values, density, table = ctx.saved_tensors
-        # A function of its own, so that a second derivative (a loss's curvature) reaches the values.
+        # A function of its own, so that a second derivative (a Hessian's) reaches the values.
         density = _Density.apply(values, density, table, ctx.lookup)  # type: ignore[no-untyped-call]
         return gradient * density, None, None
 

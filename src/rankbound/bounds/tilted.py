@@ -10,16 +10,14 @@ Unless t = 1, the first r ranks aren't an order of r items under the same model,
 Metrics that take few values on binary lists, or that count pairs, have closed forms for both kinds of orders.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import islice
 from math import ceil, floor, inf, log, pi
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from rankbound.bounds.exact import (
     LARGEST_ERROR,
@@ -53,7 +51,7 @@ from rankbound.bounds.sampled import (
 from rankbound.metrics import Metric
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.first_relevant import Hit, ReciprocalRank
-from rankbound.metrics.pairs import LinearMetric, PairMetric
+from rankbound.metrics.pairs import RankedPairs
 from rankbound.metrics.precision import Precision, RPrecision
 
 Flags = NDArray[np.bool_]
@@ -338,13 +336,8 @@ def closed_form(metric: Metric, n: int, p: int, tilt: float = UNIFORM) -> Atoms 
 
     With a tilt, walks over the ranks replace the formulas.
     """
-    size, relevant = (torch.tensor(float(count), dtype=torch.float64) for count in (n, p))
-    if isinstance(metric, LinearMetric | PairMetric) and p * (n - p) > EXACT_INTEGERS:
-        return None
-    if isinstance(metric, LinearMetric):
-        return _of_wrong_pairs(lambda wrong: metric.of_rank_sums(wrong + p * (p + 1) / 2, size, relevant), n, p, tilt)
-    if isinstance(metric, PairMetric):
-        return _of_wrong_pairs(lambda wrong: metric.of_pairs(wrong, relevant * (size - relevant), size), n, p, tilt)
+    if isinstance(metric, RankedPairs):
+        return None if p * (n - p) > EXACT_INTEGERS else _of_wrong_pairs(metric, n, p, tilt)
     if isinstance(metric, AdditiveMetric):
         return _of_hits(metric, n, p, tilt)
     if type(metric) is RPrecision:
@@ -359,10 +352,11 @@ def closed_form(metric: Metric, n: int, p: int, tilt: float = UNIFORM) -> Atoms 
     return None
 
 
-def _of_wrong_pairs(values_of: Callable[[Tensor], Tensor], n: int, p: int, tilt: float) -> Atoms:
+def _of_wrong_pairs(metric: RankedPairs, n: int, p: int, tilt: float) -> Atoms:
     """Return the distribution of a monotonic function of the number of wrongly ordered pairs (Mann-Whitney U)."""
     probability = rank_sums(n, p, tilt)
-    values = values_of(torch.arange(len(probability), dtype=torch.float64)).numpy()
+    wrong = np.arange(float(len(probability)))
+    values = metric.of_wrong_pairs(wrong, np.full_like(wrong, n), np.full_like(wrong, p))
     ascending = slice(None) if values[0] <= values[-1] else slice(None, None, -1)
     return Atoms(values[ascending].copy(), probability[ascending].copy())
 
@@ -382,7 +376,7 @@ def _of_hits(metric: AdditiveMetric, n: int, p: int, tilt: float) -> Atoms | Non
 
 
 def _scaled(metric: AdditiveMetric, p: int, gains: Floats) -> Floats:
-    return np.asarray(gains / float(metric.binary_normaliser(torch.tensor([float(p)], dtype=torch.float64))))
+    return np.asarray(gains / float(metric.binary_normaliser(np.array([p]))[0]))
 
 
 def _reciprocal_rank(chances: Floats, n: int, cutoff: int | None) -> Atoms:

@@ -5,10 +5,10 @@ import sys
 import numpy as np
 import pyarrow as pa
 
-from rankbound import fused
+from rankbound import kernels
 from rankbound.io.letor_lines import Chunk, Rows
 
-_KERNEL = "rankbound.fused.letor_text"
+_KERNEL = "rankbound.kernels.text"
 _WORTH_LOADING = 2**22
 """Bytes of text whose reading line by line takes about as long as loading the kernel, half a second."""
 
@@ -18,12 +18,12 @@ _LONGEST_MADE_NAME = 40
 
 def worth_a_kernel(bytes_read: int) -> bool:
     """Return true where the kernel is usable, and loaded already or worth it after as many bytes as were read."""
-    return (_KERNEL in sys.modules or bytes_read >= _WORTH_LOADING) and fused.usable()
+    return (_KERNEL in sys.modules or bytes_read >= _WORTH_LOADING) and kernels.usable()
 
 
 def parse(chunk: Chunk, width: int, largest_label: int) -> Rows | None:
     """Return the rows of whole lines, numbered from `first`; None if any of them is irregular."""
-    from rankbound.fused.letor_text import parse as kernel
+    from rankbound.kernels.text import parse as kernel
 
     n = chunk.n_lines
     labels, queries, lines = np.empty(n, np.int8), np.empty(n, np.int64), np.empty(n, np.int64)

@@ -1,15 +1,19 @@
-"""The base class of ranking losses: modules whose call returns one loss per list."""
+"""What all ranking losses share: `RankingLoss`, whose call returns one loss per list, and weighted sums of losses.
+
+A loss is a class with a `name` whose `of_lists` is its formula in PyTorch, the reference. It may have a compiled
+kernel, `_kernel`, which is used instead where it can be (`_fused` decides), and then has its values and derivatives.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import torch
 from torch import Tensor, nn
 
-from rankbound.fused import Array, Kernel
 from rankbound.gradients import through_transforms, with_gradient, without_curvature
+from rankbound.kernels import Array, Kernel
 from rankbound.lists import (
     ArrayLike,
     Lists,
@@ -22,7 +26,7 @@ from rankbound.lists import (
     warn_of_fractions,
     weights_of,
 )
-from rankbound.losses.compiled import Reduction, by_kernel, may_use_kernel, with_curvature
+from rankbound.losses.compiled import Reduction, by_kernel, with_curvature
 from rankbound.texts import require_one_of, text_of
 
 if TYPE_CHECKING:
@@ -87,24 +91,35 @@ class RankingLoss(nn.Module, ABC):
                 f"scores: found {type(scores).__name__}, expected a torch.Tensor, through which gradients flow; to "
                 "evaluate other arrays, call a metric"
             )
-        compute = self._under_transforms if is_transformed() else self._of_plain
-        return compute(scores, relevance, offsets, weights, list_weights, reduction, validate)
 
-    def _of_plain(
-        self,
-        scores: Tensor,
-        relevance: ArrayLike,
-        offsets: ArrayLike,
-        weights: ArrayLike | None,
-        list_weights: ArrayLike | None,
-        reduction: Reduction,
-        validate: bool,
-    ) -> Tensor:
-        """Return what `forward` returns, outside transforms."""
-        if weights is None and list_weights is None:
-            fused = self._fused(scores, relevance, offsets, reduction)
+        def losses_of(x: Tensor, limits: Any, y: Any, w: Any, v: Any, how: Reduction = "none") -> Tensor:
+            fused = self._fused(x, y, limits, how) if w is None and v is None else None
             if fused is not None:
                 return fused
+            grades, lists = self._prepared(x, y, limits, validate)
+            # Autocast and half precision would lose the differences between scores.
+            with torch.autocast(x.device.type, enabled=False):
+                exact = at_least_single(x)
+                if w is None:
+                    losses = self.of_lists(exact, grades, lists)
+                else:
+                    losses = self.of_weighted_lists(exact, grades, lists, weights_of(w, "weights", len(x), exact))
+                if v is not None:
+                    losses = losses * weights_of(v, "list_weights", len(lists), losses)
+                return reduced(_attached(losses, x, lists), how, partial(self.informative, grades, lists))
+
+        def informative_of(x: Tensor, limits: Tensor, y: Tensor) -> Tensor:
+            return self.informative(y, Lists(limits)).to(at_least_single(x).dtype)
+
+        if not is_transformed():
+            return losses_of(scores, offsets, relevance, weights, list_weights, reduction)
+        losses = through_transforms(losses_of, scores, offsets, relevance, weights, list_weights)
+        return reduced(losses, reduction, partial(through_transforms, informative_of, scores, offsets, relevance))
+
+    def _prepared(
+        self, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike, validate: bool
+    ) -> tuple[Tensor, Lists]:
+        """Return the relevance and the lists; raise what `forward` raises, and warn of relevance in fractions."""
         grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
         if not scores.is_floating_point():
             raise ValueError(f"scores: found dtype {scores.dtype}, expected floating point")
@@ -114,41 +129,7 @@ class RankingLoss(nn.Module, ABC):
         lists = Lists.checked(offsets, len(scores), scores.device, values=validate)
         if validate and are_fractions(grades):
             warn_of_fractions(self.text, grades, partial(self.informative, lists=lists))
-        # Autocast and half precision would lose the differences between scores.
-        with torch.autocast(scores.device.type, enabled=False):
-            losses = self._losses(at_least_single(scores), grades, lists, weights)
-            if list_weights is not None:
-                losses = losses * weights_of(list_weights, "list_weights", len(lists), losses)
-            losses = _attached(losses, scores, lists)
-            if reduction == "none":
-                return losses
-            total = losses.sum()
-            return total if reduction == "sum" else total / self.informative(grades, lists).sum().clamp(min=1)
-
-    def _under_transforms(
-        self,
-        scores: Tensor,
-        relevance: ArrayLike,
-        offsets: ArrayLike,
-        weights: ArrayLike | None,
-        list_weights: ArrayLike | None,
-        reduction: Reduction,
-        validate: bool,
-    ) -> Tensor:
-        """Return what `forward` returns, in forward mode and under the transforms of `torch.func`."""
-
-        def losses_of(x: Tensor, limits: Tensor, y: Tensor, w: Tensor | None, v: Tensor | None) -> Tensor:
-            return self._of_plain(x, y, limits, w, v, "none", validate)
-
-        def informative_of(x: Tensor, limits: Tensor, y: Tensor) -> Tensor:
-            return self.informative(y, Lists(limits)).to(at_least_single(x).dtype)
-
-        losses = through_transforms(losses_of, scores, offsets, relevance, weights, list_weights)
-        if reduction == "none":
-            return losses
-        if reduction == "sum":
-            return losses.sum()
-        return losses.sum() / through_transforms(informative_of, scores, offsets, relevance).sum().clamp(min=1)
+        return grades, lists
 
     @abstractmethod
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
@@ -162,56 +143,6 @@ class RankingLoss(nn.Module, ABC):
         Returns:
             A tensor `(n_lists,)`.
         """
-
-    def facts(self, relevance: Tensor, lists: Lists) -> "Facts | None":
-        """Return what a bounded loss knows about lists from their relevance, for `of_batch`; None for other losses.
-
-        A trainer that meets the lists in every epoch computes it once; `select(index)` is that of some of them.
-
-        Args:
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            The facts, computed when they are asked for.
-        """
-        return None
-
-    def of_batch(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None) -> Tensor:
-        """Return the losses of `of_lists`, by a compiled kernel where there is one (`rankbound.fused`).
-
-        Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists of the batch.
-            facts: `facts` of these lists, if they are known.
-
-        Returns:
-            The loss of each list, `(n_lists,)`, differentiable twice where `of_lists` is.
-        """
-        fused = self._fused(scores, relevance, lists.offsets, facts=facts)
-        return _attached(self.of_lists(scores, relevance, lists), scores, lists) if fused is None else fused
-
-    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        """Return the compiled kernel for scores of a dtype; none by default."""
-        return None
-
-    def _fused(
-        self,
-        scores: Tensor,
-        relevance: ArrayLike,
-        offsets: ArrayLike,
-        reduction: Reduction = "none",
-        facts: "Facts | None" = None,
-    ) -> Tensor | None:
-        """Return the losses, reduced, by a compiled kernel.
-
-        None without a kernel, on other devices than a CPU, or for invalid input.
-        """
-        if not may_use_kernel(self, scores):
-            return None
-        kernel = self._kernel(scores.dtype)
-        return None if kernel is None else by_kernel(kernel, scores, relevance, offsets, self.of_lists, reduction)
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         """Return the loss of each list with weights of items; refused by default.
@@ -234,10 +165,17 @@ class RankingLoss(nn.Module, ABC):
             "list_weights"
         )
 
-    def _losses(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: ArrayLike | None) -> Tensor:
-        if weights is None:
-            return self.of_lists(scores, relevance, lists)
-        return self.of_weighted_lists(scores, relevance, lists, weights_of(weights, "weights", len(scores), scores))
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """Return a mask of the informative lists; by default those with a relevant item.
+
+        Args:
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            A boolean tensor `(n_lists,)`.
+        """
+        return lists.max(relevance) > 0 if len(relevance) else torch.zeros_like(lists.sizes, dtype=torch.bool)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor | None:
         """Return the diagonal of each list's Hessian, without a gradient; None for a loss without a closed form of it.
@@ -255,63 +193,19 @@ class RankingLoss(nn.Module, ABC):
         """
         return None
 
-    def derivatives(
-        self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return the gradient and the `curvature` of each list, without gradients; by one compiled kernel if possible.
+    def facts(self, relevance: Tensor, lists: Lists) -> "Facts | None":
+        """Return what a bounded loss knows about lists from their relevance, for `of_batch`; None for other losses.
+
+        A trainer that meets the lists in every epoch computes it once; `select(index)` is that of some of them.
 
         Args:
-            scores: `(n_items,)`, in single or double precision.
             relevance: `(n_items,)`, grades from 0.
             lists: the lists' limits.
-            facts: `facts` of these lists, if they are known.
 
         Returns:
-            Two tensors `(n_items,)`; None for the curvature if there is no closed form.
+            The facts, computed when they are asked for.
         """
-        fused = self._fused_derivatives(scores, relevance, lists)
-        if fused is not None:
-            return fused
-        return self.gradient(scores, relevance, lists, facts), self.curvature(scores, relevance, lists)
-
-    def gradient(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None) -> Tensor:
-        """Return the gradient alone, without the second derivatives.
-
-        Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-            facts: `facts` of these lists, if they are known.
-
-        Returns:
-            A tensor `(n_items,)`.
-        """
-        leaf = scores.detach().clone().requires_grad_()
-        with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(self.of_batch(leaf, relevance, lists, facts).sum(), leaf)
-        return gradient
-
-    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
-        """Return the compiled kernel that also writes the second derivatives to `curvature`; none by default."""
         return None
-
-    def _fused_derivatives(self, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor] | None:
-        """Return the derivatives by a compiled kernel; None without one, or for what it refuses."""
-        if not may_use_kernel(self, scores):
-            return None
-        return with_curvature(self._curved_kernel, scores, relevance, lists)
-
-    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return a mask of the informative lists; by default those with a relevant item.
-
-        Args:
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A boolean tensor `(n_lists,)`.
-        """
-        return lists.max(relevance) > 0 if len(relevance) else torch.zeros_like(lists.sizes, dtype=torch.bool)
 
     def informative_by(self, facts: "Facts | None", relevance: Tensor, lists: Lists) -> Tensor:
         """Return the mask of `informative`, from the `facts` of these lists if the loss has any.
@@ -325,6 +219,83 @@ class RankingLoss(nn.Module, ABC):
             A boolean tensor `(n_lists,)`.
         """
         return self.informative(relevance, lists)
+
+    def of_batch(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None) -> Tensor:
+        """Return the losses of `of_lists`, by a compiled kernel where there is one (`rankbound.kernels`).
+
+        Args:
+            scores: `(n_items,)`, in single or double precision.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists of the batch.
+            facts: `facts` of these lists, if they are known.
+
+        Returns:
+            The loss of each list, `(n_lists,)`, differentiable twice where `of_lists` is.
+        """
+        fused = self._fused(scores, relevance, lists.offsets, facts=facts)
+        return _attached(self.of_lists(scores, relevance, lists), scores, lists) if fused is None else fused
+
+    def derivatives(
+        self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None, *, second: bool = True
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the gradient and the `curvature` of each list, without gradients; by one compiled kernel if possible.
+
+        Args:
+            scores: `(n_items,)`, in single or double precision.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+            facts: `facts` of these lists, if they are known.
+            second: compute the curvature, too.
+
+        Returns:
+            Two tensors `(n_items,)`; None for the curvature without `second` or a closed form.
+        """
+        fused = self._fused_derivatives(scores, relevance, lists) if second else None
+        if fused is not None:
+            return fused
+        leaf = scores.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            (gradient,) = torch.autograd.grad(self.of_batch(leaf, relevance, lists, facts).sum(), leaf)
+        return gradient, self.curvature(scores, relevance, lists) if second else None
+
+    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        """Return the compiled kernel for scores of a dtype; none by default."""
+        return None
+
+    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
+        """Return the compiled kernel that also writes the second derivatives to `curvature`; none by default."""
+        return None
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        for kind in cls.__mro__:
+            if "_kernel" in vars(kind):
+                return
+            if any(callable(value) and not name.startswith("__") for name, value in vars(kind).items()):
+                # Methods of a class below the one that defines the kernel may change the loss.
+                cls._kernel, cls._curved_kernel = RankingLoss._kernel, RankingLoss._curved_kernel  # type: ignore[method-assign]
+                return
+
+    def _fused(
+        self,
+        scores: Tensor,
+        relevance: ArrayLike,
+        offsets: ArrayLike,
+        reduction: Reduction = "none",
+        facts: "Facts | None" = None,
+    ) -> Tensor | None:
+        """Return the losses, reduced, by the compiled kernel.
+
+        None without a kernel, on other devices than a CPU, or for invalid input.
+        """
+        return by_kernel(self._kernel_for(scores), scores, relevance, offsets, self.of_lists, reduction)
+
+    def _kernel_for(self, scores: Tensor) -> Kernel | None:
+        return self._kernel(scores.dtype) if scores.is_cpu and scores.is_floating_point() else None
+
+    def _fused_derivatives(self, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor] | None:
+        """Return the gradient and the curvature by a compiled kernel; None without one, or for what it refuses."""
+        return with_curvature(self._curved_kernel, scores, relevance, lists) if scores.is_cpu else None
 
     def count_informative(self, relevance: ArrayLike, offsets: ArrayLike) -> Tensor:
         r"""Return the number of informative lists, by which the reduction `mean` divides; int64, without dimensions.
@@ -375,12 +346,11 @@ class RankingLoss(nn.Module, ABC):
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def _call(self, *arguments: Any, **keywords: Any) -> Tensor:
+        call = super().__call__
         if torch.compiler.is_compiling():
             # Shapes of ragged lists change with every batch, so a graph would never be reused.
-            from rankbound.losses._untraced import untraced
-
-            return untraced(super().__call__, *arguments, **keywords)
-        loss: Tensor = super().__call__(*arguments, **keywords)
+            call = torch.compiler.disable(call)  # type: ignore[no-untyped-call]
+        loss: Tensor = call(*arguments, **keywords)
         return loss
 
     if TYPE_CHECKING:
@@ -388,13 +358,6 @@ class RankingLoss(nn.Module, ABC):
         __call__ = forward
     else:
         __call__ = _call
-
-
-def _attached(losses: Tensor, scores: Tensor, lists: Lists) -> Tensor:
-    """Return the losses with a gradient of 0 if they don't depend on the scores, as without any informative list."""
-    if losses.requires_grad or not (scores.requires_grad and torch.is_grad_enabled()):
-        return losses
-    return with_gradient(scores, losses, torch.zeros_like(scores, dtype=losses.dtype), lists, without_curvature)
 
 
 class ItemSum(RankingLoss):
@@ -410,11 +373,6 @@ class ItemSum(RankingLoss):
     @abstractmethod
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
         """Return the loss of each list, `(n_lists,)`; `weights` has shape `(n_items,)`, and None means 1."""
-
-
-def times(values: Tensor, weights: Tensor | None) -> Tensor:
-    """Return `values * weights`, or the values themselves without weights."""
-    return values if weights is None else values * weights
 
 
 class WeightedSum(RankingLoss):
@@ -476,6 +434,18 @@ class WeightedSum(RankingLoss):
         return min((getattr(part, "temperature", 1.0) for factor, part in self.terms if factor), default=1.0)
 
 
+def reduced(losses: Tensor, reduction: Reduction, informative: Callable[[], Tensor]) -> Tensor:
+    """Return the losses, their sum, or their mean over the lists of the mask `informative()`."""
+    if reduction == "none":
+        return losses
+    return losses.sum() if reduction == "sum" else losses.sum() / informative().sum().clamp(min=1)
+
+
+def times(values: Tensor, weights: Tensor | None) -> Tensor:
+    """Return `values * weights`, or the values themselves without weights."""
+    return values if weights is None else values * weights
+
+
 def at_least_single(scores: Tensor) -> Tensor:
     """Convert half-precision scores, as produced under autocast, to single precision; return others unchanged."""
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
@@ -488,3 +458,10 @@ def precise_sum(values: Tensor, lists: Lists) -> Tensor:
     of such sums loses more.
     """
     return lists.sum(values.to(torch.float64)).to(values)
+
+
+def _attached(losses: Tensor, scores: Tensor, lists: Lists) -> Tensor:
+    """Return the losses with a gradient of 0 if they don't depend on the scores, as without any informative list."""
+    if losses.requires_grad or not (scores.requires_grad and torch.is_grad_enabled()):
+        return losses
+    return with_gradient(scores, losses, torch.zeros_like(scores, dtype=losses.dtype), lists, without_curvature)

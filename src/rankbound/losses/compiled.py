@@ -5,19 +5,15 @@ neither kept nor returned is therefore computed by NumPy, and tensors are made o
 """
 
 from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rankbound.fused import LEFT, Array, Kernel, usable
 from rankbound.gradients import refuse_batched, with_gradient
+from rankbound.kernels import LEFT, Array, Kernel, usable
 from rankbound.lists import STORED_ONLY, ArrayLike, Lists, as_tensor
-
-if TYPE_CHECKING:
-    from rankbound.losses.base import RankingLoss
 
 Reduction = Literal["none", "mean", "sum"]
 
@@ -27,24 +23,8 @@ Reference = Callable[[Tensor, Tensor, Lists], Tensor]
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 
 
-def may_use_kernel(loss: "RankingLoss", scores: Tensor) -> bool:
-    """Return true for floating-point scores on a CPU and a loss whose kernel computes it."""
-    return scores.is_cpu and scores.is_floating_point() and _keeps_kernel(type(loss))
-
-
-@cache
-def _keeps_kernel(kind: "type[RankingLoss]") -> bool:
-    """Return true unless a class below the one that defines `_kernel` has methods, which may change the loss."""
-    for one in kind.__mro__:
-        if "_kernel" in vars(one):
-            return True
-        if any(callable(value) and not name.startswith("__") for name, value in vars(one).items()):
-            return False
-    return False
-
-
 def by_kernel(
-    run: Kernel,
+    kernel: Kernel | None,
     scores: Tensor,
     relevance: ArrayLike,
     offsets: ArrayLike,
@@ -53,11 +33,11 @@ def by_kernel(
     *,
     exact: bool = False,
 ) -> Tensor | None:
-    """Return the losses, reduced; None for what the kernel refuses, and without any informative list.
+    """Return the losses, reduced; None without a kernel or any informative list, and for what the kernel refuses.
 
     They are in the scores' precision, at least single, or, if `exact`, in double precision.
     """
-    computed = _computed(run, scores, relevance, offsets, reference)
+    computed = None if kernel is None else _computed(kernel, scores, relevance, offsets, reference)
     # Without any informative list, the reference sees whether a warning is due.
     if computed is None or computed[0] == 0:
         return None
@@ -160,7 +140,7 @@ def _scaled(upstream: Tensor, known: _Known) -> Array:
     of_lists = upstream.detach().to(torch.float64).contiguous().numpy()
     if not usable():
         return np.repeat(of_lists, np.diff(known.offsets)) * known.slopes
-    from rankbound.fused.gradients import times_upstream
+    from rankbound.kernels.gradients import times_upstream
 
     product = np.empty_like(known.slopes)
     times_upstream(of_lists, known.slopes, known.offsets, product)

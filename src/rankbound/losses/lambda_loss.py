@@ -9,19 +9,26 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from rankbound.fused import NO_CURVATURE, Array, Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
-from rankbound.kernel_sums import require_temperature
-from rankbound.kernels import sigmoid_slope, softplus
+from rankbound.interpolation import sigmoid_slope, softplus
+from rankbound.kernels import NO_CURVATURE, Array, Kernel, usable, with_numbers
+from rankbound.kernels.formulas import DCG
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.smooth import smooth_formula_of
 from rankbound.metrics import Metric, metric
+from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
 from rankbound.ranks import Ranks, tie_blocks
+from rankbound.smooth_ranks import require_temperature
 from rankbound.texts import require_one_of
 
 SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")
+
+# Limits the memory of one chunk, about 20 tensors, to what largely fits the processor's cache.
+PAIRS_PER_CHUNK = 1_000_000
+
+PAIRS_TO_WARN_OF = 100_000_000
+"""Pairs that take some 10 seconds."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,12 @@ class SwapLoss(RankingLoss):
     def __init__(self, of: str | Metric, temperature: float) -> None:
         super().__init__()
         require_temperature(temperature)
-        self.temperature = temperature
-        self._of = _additive(of)
-        self.metric = str(self._of)
+        self.temperature, parsed = temperature, metric(of)
+        if not isinstance(parsed, AdditiveMetric):
+            raise ValueError(
+                f"metric: found {parsed}, expected one that adds up over items, such as nDCG@10, DCG or RBP(p=0.8)"
+            )
+        self._of, self.metric = parsed, str(parsed)
 
     @abstractmethod
     def weighted_pairs(self, weights: "SwapWeights", relevance: Tensor, lists: Lists) -> Weighted:
@@ -65,9 +75,8 @@ class SwapLoss(RankingLoss):
 
         def hessian_product(direction: Tensor) -> Tensor:
             product = torch.zeros_like(slopes)
-            for pairs, bend in self._bends(scores.detach(), relevance, lists):
-                gap = direction.index_select(0, pairs.loser) - direction.index_select(0, pairs.winner)
-                pull = bend * gap
+            for pairs, weight, gap in self._pairs(scores.detach(), relevance, lists):
+                pull = self._bend(weight, gap) * -_difference(direction, pairs)
                 product.index_add_(0, pairs.loser, pull).index_add_(0, pairs.winner, pull, alpha=-1)
             return product
 
@@ -82,7 +91,8 @@ class SwapLoss(RankingLoss):
         if fused is not None:
             return fused[1]
         curvature = torch.zeros_like(scores, dtype=torch.float64)
-        for pairs, bend in self._bends(scores, relevance, lists):
+        for pairs, weight, gap in self._pairs(scores, relevance, lists):
+            bend = self._bend(weight, gap)
             curvature.index_add_(0, pairs.loser, bend).index_add_(0, pairs.winner, bend)
         return curvature.to(scores)
 
@@ -94,17 +104,16 @@ class SwapLoss(RankingLoss):
         last = table.index_select(0, (lists.sizes - 1).clamp(min=0))
         return (lists.max(gains) > lists.min(gains)) & (last != table[0])
 
-    def _bends(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Weighted:
-        """Yield pairs and the second derivatives of their terms by the score difference, float64."""
-        for pairs, weight, gap in self._pairs(scores, relevance, lists):
-            yield pairs, (weight * sigmoid_slope(gap) / self.temperature**2).to(torch.float64)
-
     def _pairs(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Iterator[tuple[Pairs, Tensor, Tensor]]:
         """Yield pairs, their weights, and the loser's score minus the winner's in units of the temperature."""
         weights = SwapWeights(self._of, scores, relevance, lists)
         for pairs, weight in self.weighted_pairs(weights, relevance, lists):
             gap = scores.index_select(0, pairs.loser) - scores.index_select(0, pairs.winner)
             yield pairs, weight, gap if self.temperature == 1 else gap / self.temperature
+
+    def _bend(self, weight: Tensor, gap: Tensor) -> Tensor:
+        """Return the second derivative of pairs' terms by the score difference, float64."""
+        return (weight * sigmoid_slope(gap) / self.temperature**2).to(torch.float64)
 
 
 class LambdaRankLoss(SwapLoss):
@@ -113,7 +122,7 @@ class LambdaRankLoss(SwapLoss):
     $$L = \sum_{g_i > g_j} \left|\Delta M_{ij}\right| \log\left(1 + e^{-(s_i - s_j)/\tau}\right), \qquad
       \left|\Delta M_{ij}\right| = \frac{|g_i - g_j|\, |d(R_i) - d(R_j)|}{Z}$$
 
-    at the current ranks $R$, averaged over the orders of tied scores (`rankbound.losses.lambda_loss`). The gradient is
+    at the current ranks $R$, averaged over the orders of tied scores (`SwapWeights`). The gradient is
     the sum of Burges's lambdas with his $\sigma = 1/\tau$. Pairs entirely below a cut-off are skipped.
 
     Args:
@@ -140,15 +149,13 @@ class LambdaRankLoss(SwapLoss):
         return self._curved_kernel(dtype, NO_CURVATURE)
 
     def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
-        formula = smooth_formula_of(self._of)
-        if formula is None or not usable():
+        formula = formula_of(self._of)
+        if formula is None or formula.kind != DCG or not usable():
             return None
-        from rankbound.fused.swaps import lambdarank
+        from rankbound.kernels.pairwise import lambdarank
 
-        _, _, gain, discount, cutoff, normalised = formula.numbers
         largest = largest_grade(torch.promote_types(dtype, torch.float32))
-        numbers = gain, discount, cutoff, bool(normalised), float(largest), float(self.temperature)
-        return with_numbers(lambdarank, *numbers, curvature)
+        return with_numbers(lambdarank, formula.numbers, float(largest), float(self.temperature), curvature)
 
 
 class LambdaLoss(SwapLoss):
@@ -223,15 +230,6 @@ def _pairs_with_a_discount(weights: "SwapWeights", lists: Lists) -> Iterator[Pai
         yield from pairs_by_gain(weights.gains, lists, winners=~counts, losers=counts)
 
 
-def _additive(of: str | Metric) -> AdditiveMetric:
-    parsed = metric(of)
-    if not isinstance(parsed, AdditiveMetric):
-        raise ValueError(
-            f"metric: found {parsed}, expected one that adds up over items, such as nDCG@10, DCG or RBP(p=0.8)"
-        )
-    return parsed
-
-
 def discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor:
     """Return the discounts of the ranks 1 .. `size`, 0 beyond the cut-off, float64."""
     position = torch.arange(1, size + 1, dtype=torch.float64, device=device)
@@ -240,7 +238,13 @@ def discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor
 
 
 class SwapWeights:
-    """Weights of pairs at the current ranks, in the scores' dtype; a pair's winner has the higher gain."""
+    r"""Weights of pairs at the current ranks, in the scores' dtype; a pair's winner has the higher gain.
+
+    They are averaged over the orders of tied items, so that they don't depend on the order of rows, and are positive at
+    a start with equal scores, where differences of mean discounts would all be 0. For two items of one block, a weight
+    uses the mean of $|d_a - d_b|$ over pairs of its ranks; for items of two blocks, whose ranks don't interleave, the
+    difference of the blocks' mean discounts.
+    """
 
     def __init__(self, metric: AdditiveMetric, scores: Tensor, relevance: Tensor, lists: Lists) -> None:
         metric.require_gains_that_fit(relevance, scores.dtype)
@@ -327,13 +331,6 @@ class SwapWeights:
 
 def _difference(values: Tensor, pairs: Pairs) -> Tensor:
     return values.index_select(0, pairs.winner) - values.index_select(0, pairs.loser)
-
-
-# Limits the memory of one chunk, about 20 tensors, to what largely fits the processor's cache.
-PAIRS_PER_CHUNK = 1_000_000
-
-PAIRS_TO_WARN_OF = 100_000_000
-"""Pairs that take some 10 seconds."""
 
 
 def pairs_by_gain(

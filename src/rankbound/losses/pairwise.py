@@ -1,11 +1,12 @@
 r"""Pairwise losses: smooth link functions of the score difference of items with different grades.
 
-Sums over all pairs of a list take near-linear time per grade. The losses are the cross-entropies of RankNet and
-DirectRanker, which include the logistic surrogate of the multipartite ranking error.
+Sums over all pairs of a list (`_LinkSums`) take near-linear time. The losses are the cross-entropies of RankNet and
+DirectRanker, which include the logistic surrogate of the multipartite ranking error; `rankbound.losses.sampled` has the
+hinge.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -13,18 +14,25 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rankbound.fused import NO_CURVATURE, Array, usable, with_numbers
-from rankbound.fused import Kernel as Compiled
-from rankbound.fused.formulas import COSTS_OF_REFERENCE, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
 from rankbound.gradients import with_gradient
-from rankbound.interpolation import Boxes
-from rankbound.kernel_sums import PRECISE_ORDER, interpolation_pays, require_method
-from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, TANH_LINK, TANH_LINK_CURVATURE, TANH_LINK_SLOPE, Kernel
+from rankbound.interpolation import (
+    SIGMOID,
+    SIGMOID_SLOPE,
+    SOFTPLUS,
+    TANH_LINK,
+    TANH_LINK_CURVATURE,
+    TANH_LINK_SLOPE,
+    Boxes,
+    Kernel,
+)
+from rankbound.kernels import NO_CURVATURE, Array, usable, with_numbers
+from rankbound.kernels import Kernel as Compiled
+from rankbound.kernels.formulas import COSTS_OF_REFERENCE, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
 from rankbound.lists import Lists
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pointwise import REDUCTIONS
-from rankbound.pairs import Chunk, pair_chunks, pair_gaps
 from rankbound.ranks import tie_blocks
+from rankbound.smooth_ranks import PRECISE_ORDER, Chunk, interpolation_pays, pair_chunks, pair_gaps, require_method
 from rankbound.texts import require_one_of
 
 PAIR_WEIGHTS = ("uniform", "difference")
@@ -127,21 +135,19 @@ class LinkLoss(PairLoss):
 
     def _totals(self, scores: Tensor, pairs: "Preferences") -> Tensor:
         unit, lists = self.unit * self.temperature, pairs.lists
-        sums = LinkSums.of(scores.detach(), pairs, self.link, unit, self.method)
+        sums = _link_sums(scores.detach(), pairs, self.link, unit, self.method)
         if not (scores.requires_grad and torch.is_grad_enabled()):
-            return lists.sum(sums.losses()).to(scores.dtype)
-        losses, gradient = sums.losses_and_gradient()
-        return with_gradient(
-            scores,
-            lists.sum(losses).to(scores.dtype),
-            gradient / unit,
-            lists,
-            lambda direction: sums.hessian_product(direction) / unit**2,
-        )
+            return lists.sum(_joined(sums, _LinkSums.losses)).to(scores.dtype)
+        losses, gradient = _joined(sums, _LinkSums.losses_and_gradient)
+
+        def hessian_product(direction: Tensor) -> Tensor:
+            return _joined(sums, lambda part: part.hessian_product(direction[part.items])) / unit**2
+
+        return with_gradient(scores, lists.sum(losses).to(scores.dtype), gradient / unit, lists, hessian_product)
 
     def _curvature(self, scores: Tensor, pairs: "Preferences") -> Tensor:
         unit = self.unit * self.temperature
-        return LinkSums.of(scores, pairs, self.link, unit, self.method).curvature() / unit**2
+        return _joined(_link_sums(scores, pairs, self.link, unit, self.method), _LinkSums.curvature) / unit**2
 
 
 class PairwiseLogisticLoss(LinkLoss):
@@ -173,7 +179,7 @@ class PairwiseLogisticLoss(LinkLoss):
     def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Compiled | None:
         if not usable() or self.method == "interpolated":
             return None
-        from rankbound.fused.preferences import logistic
+        from rankbound.kernels.pairwise import logistic
 
         mean, by_difference, always = self.reduction == "mean", self.weight == "difference", self.method == "direct"
         return with_numbers(logistic, float(self.temperature), mean, by_difference, always, curvature)
@@ -261,84 +267,171 @@ class Preferences:
         """The indices of the items with a higher grade than another item of their list."""
         return torch.nonzero(self.grades > self.lists.spread(self.lists.min(self.grades))).squeeze(1)
 
-    def of_grade(self, grade: float) -> Tensor:
-        """Return the indices of the items of this grade."""
-        return torch.nonzero(self.grades == grade).squeeze(1)
-
     def between(self, better: Tensor, worse: Tensor) -> Tensor:
         """Return the weight of pairs of items, given by index; 0 unless `better` has the higher grade."""
-        weights = self._weight(self.grades.index_select(0, better) - self.grades.index_select(0, worse))
-        return times(weights, self.weight_of(better))
+        step = self.grades.index_select(0, better) - self.grades.index_select(0, worse)
+        return times(self.by_step(step), None if self.of_better is None else self.of_better.index_select(0, better))
 
-    def over(self, grade: float) -> Tensor:
-        """Return the weight of an item of this grade over each item, `(n_items,)`; 0 for items that aren't lower.
-
-        The items' own weights, `of_better`, are left out.
-        """
-        return self._weight(grade - self.grades)
-
-    def under(self, grade: float) -> Tensor:
-        """Return the weight of each item over one of this grade, `(n_items,)`; 0 for items that aren't higher."""
-        return times(self._weight(self.grades - grade), self.of_better)
-
-    def weight_of(self, items: Tensor) -> Tensor | None:
-        """Return the weights `of_better` of items, given by index; None without any."""
-        return None if self.of_better is None else self.of_better.index_select(0, items)
-
-    def _weight(self, difference: Tensor) -> Tensor:
-        return difference.clamp(min=0) if self.weight == "difference" else (difference > 0).to(difference)
+    def by_step(self, step: Tensor) -> Tensor:
+        """Return the weight of pairs by the better item's grade less the other's, without `of_better`; 0 below 0."""
+        return step.clamp(min=0) if self.weight == "difference" else (step > 0).to(step)
 
 
 @dataclass(frozen=True)
-class LinkSums:
-    """Sums of a link over each item's pairs, `(n_items,)`; derivatives are by scores over the temperature.
+class _LinkSums:
+    r"""Sums of a link over the pairs of each item of lists with one method, `(n_items,)`; `items` are theirs of all.
 
-    The method of a list depends on it alone.
+    A pair $(i, j)$ with $y_i > y_j$ is in the correct order if $s_i > s_j$; the link's kernel takes the gap
+    $x = (s_j - s_i)/\tau$. Direct sums visit every pair. Interpolated sums of few grades visit them in order and
+    accumulate moments over all lower (higher) grades, so that all pairs together cost O(items + grades x boxes). Those
+    of many grades, up to as many as items, split them in halves again and again, which costs O(items x log grades).
+    Derivatives are by scores over the temperature.
     """
 
-    items: Sequence[Tensor | slice]
-    parts: Sequence["_Sums"]
-
-    @classmethod
-    def of(cls, scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: str) -> "LinkSums":
-        """Return the sums of a batch's pairs; `method` is `direct`, `interpolated` or `auto`."""
-        methods, scores = _methods(scores, pairs, link, temperature, method), scores.to(torch.float64)
-        kinds = [kind for kind in (_DIRECT, _BY_GRADES, _BY_HALVES) if bool((methods == kind).any())] or [_DIRECT]
-        if len(kinds) == 1:
-            return cls([slice(None)], [_Sums(scores, pairs, link, temperature, kinds[0])])
-        masks = [pairs.lists.spread(methods == kind) for kind in kinds]
-        shares = [pairs.of_some(methods == kind, mask) for kind, mask in zip(kinds, masks, strict=True)]
-        parts = [
-            _Sums(scores[mask], share, link, temperature, kind)
-            for kind, mask, share in zip(kinds, masks, shares, strict=True)
-        ]
-        return cls([torch.nonzero(mask).squeeze(1) for mask in masks], parts)
+    items: Tensor | slice
+    scores: Tensor
+    pairs: Preferences
+    link: Link
+    temperature: float
+    method: int
 
     def losses(self) -> Tensor:
         """Return the sums of the kernel; each pair counts at its better item."""
-        return self._joined([part.losses() for part in self.parts])
+        if self.method == _DIRECT:
+            return self._direct((self.link.kernel,))[0]
+        return self._over_grades(self._boxes(), (self.link.kernel,))[0]
 
-    def losses_and_gradient(self) -> tuple[Tensor, Tensor]:
-        """Return `losses` and the gradient of their total with respect to the scores over the temperature."""
-        losses, gradients = zip(*(part.losses_and_gradient() for part in self.parts), strict=True)
-        return self._joined(losses), self._joined(gradients)
+    def losses_and_gradient(self) -> Tensor:
+        """Return `losses` and the gradient of their total, `(2, n_items)`."""
+        kernels = self.link.kernel, self.link.slope
+        if self.method == _DIRECT:
+            losses, lower, higher = self._direct(kernels, pushed=self.link.slope)
+        else:
+            boxes = self._boxes()
+            losses, lower = self._over_grades(boxes, kernels)
+            higher = self._over_grades(boxes, kernels[1:], higher=True)[0]
+        return torch.stack([losses, higher - lower])
 
     def curvature(self) -> Tensor:
-        """Return the second derivative of the total with respect to each item's score over the temperature."""
-        return self._joined([part.curvature() for part in self.parts])
+        """Return the second derivative of the total with respect to each item's score."""
+        bend = (self.link.curvature,)
+        if self.method == _DIRECT:
+            return self._direct(bend, pushed=self.link.curvature).sum(0)
+        boxes = self._boxes(PRECISE_ORDER)
+        return self._over_grades(boxes, bend)[0] + self._over_grades(boxes, bend, higher=True)[0]
 
     def hessian_product(self, direction: Tensor) -> Tensor:
-        """Return the Hessian of the total by scores over the temperature, times `direction` `(n_items,)`."""
-        own = zip(self.items, self.parts, strict=True)
-        return self._joined([part.hessian_product(direction[items]) for items, part in own])
+        """Return the Hessian of the total times `direction` `(n_items,)`."""
+        bend, own = self.link.curvature, direction.to(torch.float64)
+        if self.method == _DIRECT:
+            product = torch.zeros_like(own)
+            for targets, chunk, gaps, weights in self._pair_chunks():
+                winner = chunk.per_target.spread(targets)
+                pull = bend.at(gaps) * weights * (own.index_select(0, winner) - own.index_select(0, chunk.item))
+                product.index_add_(0, winner, pull).index_add_(0, chunk.item, pull, alpha=-1)
+            return product
+        boxes = self._boxes(PRECISE_ORDER)
+        pulled = self._over_grades(boxes, (bend,), own)[0] + self._over_grades(boxes, (bend,), own, higher=True)[0]
+        return self.curvature() * own - pulled
 
-    def _joined(self, parts: Sequence[Tensor]) -> Tensor:
-        if len(parts) == 1:
-            return parts[0]
-        joined = parts[0].new_empty(sum(map(len, parts)), dtype=torch.float64)
-        for items, part in zip(self.items, parts, strict=True):
-            joined[items] = part.to(torch.float64)
-        return joined
+    def _direct(self, kernels: tuple[Kernel, ...], pushed: Kernel | None = None) -> Tensor:
+        """Return one row per kernel, summed at the better items, and one of `pushed`, summed at the worse ones."""
+        sums = self.scores.new_zeros(len(kernels) + (pushed is not None), len(self.scores))
+        for targets, chunk, gaps, weights in self._pair_chunks():
+            for kernel, own in zip(kernels, sums, strict=False):
+                values = kernel.at(gaps) * weights
+                own[targets] = chunk.per_target.sum(values)
+                if kernel is pushed:
+                    sums[-1].index_add_(0, chunk.item, values)
+        return sums
+
+    def _pair_chunks(self) -> Iterator[tuple[Tensor, Chunk, Tensor, Tensor]]:
+        """Yield chunks of the pairs: their better items, the chunk, the gaps and the weights."""
+        better = self.pairs.better
+        for chunk in pair_chunks(self.pairs.lists, better):
+            targets = better[chunk.targets]
+            gaps = pair_gaps(self.scores, better, chunk, self.temperature)
+            yield targets, chunk, gaps, self.pairs.between(chunk.per_target.spread(targets), chunk.item).to(gaps)
+
+    def _boxes(self, order: int = ORDER) -> Boxes:
+        return Boxes(self.scores, self.pairs.lists, self.temperature, order)
+
+    def _over_grades(
+        self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None = None, *, higher: bool = False
+    ) -> Tensor:
+        """Return one row per kernel: each item's sums over the items of all lower, or all higher, grades.
+
+        Terms are multiplied by the other item's `factor` `(n_items,)`.
+        """
+        over, weights = self._in_order if self.method == _BY_GRADES else self._in_halves, self.pairs.of_better
+        if not higher:
+            return times(over(boxes, kernels, factor, False), weights)
+        factor = weights if factor is None else times(factor, weights)
+        return over(boxes, tuple(kernel.mirrored for kernel in kernels), factor, True)
+
+    def _in_order(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None, descending: bool) -> Tensor:
+        """Return each item's sums over all grades before its own, one grade after the other."""
+        grades = sorted(self.pairs.distinct.tolist(), reverse=descending)
+        sums = torch.zeros(len(kernels), len(self.scores), dtype=torch.float64, device=self.scores.device)
+        moments = weighted = sums.new_zeros(())
+        for place, grade in enumerate(grades):
+            items = torch.nonzero(self.pairs.grades == grade).squeeze(1)
+            points = boxes.points(items)
+            if place:
+                # From one grade to the next, the weights of all earlier items grow by the same step.
+                step = abs(grade - grades[place - 1])
+                weighted = weighted + step * moments if self.pairs.weight == "difference" else moments
+                for kernel, row in zip(kernels, sums, strict=True):
+                    row[items] = boxes.at(points, kernel, weighted).squeeze(1)
+            if place + 1 < len(grades):
+                moments = moments + boxes.moments((None if factor is None else factor.index_select(0, items),), points)
+        return sums
+
+    def _in_halves(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None, descending: bool) -> Tensor:
+        """Return what `_in_order` returns; each step sums over the earlier items of groups of items."""
+        order, halves = grade_halves(self.pairs.grades, self.pairs.lists, descending=descending)
+        scores, grades = self.scores[order], self.pairs.grades[order]
+        weight = torch.ones_like(grades) if factor is None else factor[order].to(grades)
+        weights = torch.stack([weight, weight * grades])[: 1 + (self.pairs.weight == "difference")]
+        sums = torch.zeros(len(kernels), len(grades), dtype=torch.float64, device=grades.device)
+        for groups, late in halves:
+            targets, earlier = torch.nonzero(late).squeeze(1), weights * ~late
+            many = groups.spread(groups.sum(late.to(torch.float64)) > PAIRS_PER_ITEM).index_select(0, targets)
+            parts = grades.new_empty(len(kernels), len(weights), len(targets))
+            few = targets[~many]
+            parts[:, :, ~many] = _direct_sums(scores, groups, few, kernels, earlier, self.temperature)
+            if len(few) < len(targets):
+                of_groups = Boxes(scores, groups, self.temperature, boxes.order)
+                moments, at = of_groups.moments(tuple(earlier), of_groups.points()), of_groups.points(targets[many])
+                parts[:, :, many] = torch.stack([of_groups.at(at, kernel, moments).T for kernel in kernels])
+            over = parts[:, 0] if len(weights) == 1 else grades[late] * parts[:, 0] - parts[:, 1]
+            sums[:, late] += -over if descending and len(weights) > 1 else over
+        return torch.empty_like(sums).index_copy_(1, order, sums)
+
+
+def _link_sums(scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: str) -> list[_LinkSums]:
+    """Return the sums of the lists of each method, which depends on a list alone."""
+    methods, exact = _methods(scores, pairs, link, temperature, method), scores.to(torch.float64)
+    kinds = [kind for kind in (_DIRECT, _BY_GRADES, _BY_HALVES) if bool((methods == kind).any())] or [_DIRECT]
+    if len(kinds) == 1:
+        return [_LinkSums(slice(None), exact, pairs, link, temperature, kinds[0])]
+    parts = []
+    for kind in kinds:
+        mask = pairs.lists.spread(methods == kind)
+        items = torch.nonzero(mask).squeeze(1)
+        parts.append(_LinkSums(items, exact[mask], pairs.of_some(methods == kind, mask), link, temperature, kind))
+    return parts
+
+
+def _joined(parts: list[_LinkSums], of: Callable[[_LinkSums], Tensor]) -> Tensor:
+    """Return the values `(..., n_items)` of all parts, at their items."""
+    values = [of(part) for part in parts]
+    if len(parts) == 1:
+        return values[0]
+    joined = values[0].new_empty(*values[0].shape[:-1], sum(part.shape[-1] for part in values))
+    for part, value in zip(parts, values, strict=True):
+        joined[..., part.items] = value
+    return joined
 
 
 def _methods(scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: str) -> Tensor:
@@ -358,128 +451,6 @@ def _methods(scores: Tensor, pairs: Preferences, link: Link, temperature: float,
     return torch.where(interpolated, torch.where(few & whole, _BY_GRADES, _BY_HALVES), _DIRECT)
 
 
-class _Sums:
-    """The sums of lists that are computed by one method."""
-
-    def __init__(self, scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: int) -> None:
-        self._scores, self._pairs, self._link, self._temperature = scores, pairs, link, temperature
-        self._method = method
-
-    def losses(self) -> Tensor:
-        if self._method == _DIRECT:
-            return self._direct((self._link.kernel,))[0]
-        return self._over_lower_grades(self._boxes(), (self._link.kernel,))[0]
-
-    def losses_and_gradient(self) -> tuple[Tensor, Tensor]:
-        """See `LinkSums`."""
-        kernels = self._link.kernel, self._link.slope
-        if self._method == _DIRECT:
-            sums = self._direct(kernels, pushed=self._link.slope)
-        else:
-            boxes = self._boxes()
-            sums = torch.cat([self._over_lower_grades(boxes, kernels), self._over_higher_grades(boxes, kernels[1:])])
-        return sums[0], sums[2] - sums[1]
-
-    def curvature(self) -> Tensor:
-        curvature = self._link.curvature
-        if self._method == _DIRECT:
-            return self._direct((curvature,), pushed=curvature).sum(0)
-        boxes = self._boxes(PRECISE_ORDER)
-        return self._over_lower_grades(boxes, (curvature,))[0] + self._over_higher_grades(boxes, (curvature,))[0]
-
-    def hessian_product(self, direction: Tensor) -> Tensor:
-        link, own = self._link.curvature, direction.to(torch.float64)
-        if self._method == _DIRECT:
-            product = torch.zeros_like(own)
-            for targets, chunk, gaps, weights in self._pair_chunks():
-                winner = chunk.per_target.spread(targets)
-                pull = link.at(gaps) * weights * (own.index_select(0, winner) - own.index_select(0, chunk.item))
-                product.index_add_(0, winner, pull).index_add_(0, chunk.item, pull, alpha=-1)
-            return product
-        boxes = self._boxes(PRECISE_ORDER)
-        pulled = self._over_lower_grades(boxes, (link,), own)[0] + self._over_higher_grades(boxes, (link,), own)[0]
-        return self.curvature() * own - pulled
-
-    def _direct(self, kernels: tuple[Kernel, ...], pushed: Kernel | None = None) -> Tensor:
-        """Return one row per kernel, summed at the better items, and one of `pushed`, summed at the worse ones."""
-        sums = self._scores.new_zeros(len(kernels) + (pushed is not None), len(self._scores))
-        for targets, chunk, gaps, weights in self._pair_chunks():
-            for kernel, own in zip(kernels, sums, strict=False):
-                values = kernel.at(gaps) * weights
-                own[targets] = chunk.per_target.sum(values)
-                if kernel is pushed:
-                    sums[-1].index_add_(0, chunk.item, values)
-        return sums
-
-    def _pair_chunks(self) -> Iterator[tuple[Tensor, Chunk, Tensor, Tensor]]:
-        """Yield chunks of the pairs: their better items, the chunk, the gaps and the weights."""
-        better = self._pairs.better
-        for chunk in pair_chunks(self._pairs.lists, better):
-            targets = better[chunk.targets]
-            gaps = pair_gaps(self._scores, better, chunk, self._temperature)
-            yield targets, chunk, gaps, self._pairs.between(chunk.per_target.spread(targets), chunk.item).to(gaps)
-
-    def _boxes(self, order: int = ORDER) -> Boxes:
-        return Boxes(self._scores, self._pairs.lists, self._temperature, order)
-
-    def _over_lower_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None = None) -> Tensor:
-        sums = self._over_grades(boxes, kernels, self._pairs.distinct, factor)
-        return times(sums, self._pairs.of_better)
-
-    def _over_higher_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None = None) -> Tensor:
-        mirrored = tuple(kernel.mirrored for kernel in kernels)
-        weights = self._pairs.of_better
-        factor = weights if factor is None else times(factor, weights)
-        return self._over_grades(boxes, mirrored, self._pairs.distinct.flip(0), factor)
-
-    def _over_grades(
-        self, boxes: Boxes, kernels: tuple[Kernel, ...], distinct: Tensor, factor: Tensor | None
-    ) -> Tensor:
-        """Return one row per kernel: each item's sums over the items of all grades before its own in `distinct`.
-
-        Terms are multiplied by the other item's `factor` `(n_items,)`.
-        """
-        if self._method == _BY_HALVES:
-            return self._over_halves(kernels, bool(distinct[0] > distinct[1]), factor, boxes.order)
-        grades = distinct.tolist()
-        sums = torch.zeros(len(kernels), len(self._scores), dtype=torch.float64, device=self._scores.device)
-        moments = weighted = sums.new_zeros(())
-        for place, grade in enumerate(grades):
-            items = self._pairs.of_grade(grade)
-            points = boxes.points(items)
-            if place:
-                # From one grade to the next, the weights of all earlier items grow by the same step.
-                step = abs(grade - grades[place - 1])
-                weighted = weighted + step * moments if self._pairs.weight == "difference" else moments
-                for kernel, row in zip(kernels, sums, strict=True):
-                    row[items] = boxes.at(points, kernel, weighted).squeeze(1)
-            if place + 1 < len(grades):
-                moments = moments + boxes.moments((None if factor is None else points.pick(factor),), points)
-        return sums
-
-    def _over_halves(self, kernels: tuple[Kernel, ...], descending: bool, factor: Tensor | None, order: int) -> Tensor:
-        """Return what `_over_grades` returns; each step sums over the earlier items of groups of items."""
-        halves = GradeHalves(self._pairs.grades, self._pairs.lists, descending=descending)
-        scores, grades = self._scores[halves.order], self._pairs.grades[halves.order]
-        weight = torch.ones_like(grades) if factor is None else factor[halves.order].to(grades)
-        weights = torch.stack([weight, weight * grades])[: 1 + (self._pairs.weight == "difference")]
-        sums = torch.zeros(len(kernels), len(grades), dtype=torch.float64, device=grades.device)
-        for half in halves:
-            targets, earlier = torch.nonzero(half.late).squeeze(1), weights * ~half.late
-            late = half.groups.sum(half.late.to(torch.float64))
-            many = half.groups.spread(late > PAIRS_PER_ITEM).index_select(0, targets)
-            parts = grades.new_empty(len(kernels), len(weights), len(targets))
-            few = targets[~many]
-            parts[:, :, ~many] = _direct_sums(scores, half.groups, few, kernels, earlier, self._temperature)
-            if len(few) < len(targets):
-                boxes = Boxes(scores, half.groups, self._temperature, order)
-                moments, at = boxes.moments(tuple(earlier), boxes.points()), boxes.points(targets[many])
-                parts[:, :, many] = torch.stack([boxes.at(at, kernel, moments).T for kernel in kernels])
-            over = parts[:, 0] if len(weights) == 1 else grades[half.late] * parts[:, 0] - parts[:, 1]
-            sums[:, half.late] += -over if descending and len(weights) > 1 else over
-        return halves.in_order_of_rows(sums)
-
-
 def _direct_sums(
     scores: Tensor, lists: Lists, targets: Tensor, kernels: tuple[Kernel, ...], weights: Tensor, temperature: float
 ) -> Tensor:
@@ -494,45 +465,28 @@ def _direct_sums(
     return sums
 
 
-@dataclass(frozen=True)
-class Half:
-    """Groups of items, in the order of `GradeHalves.order`: an item of `late` pairs with every other of its group."""
+def grade_halves(
+    grades: Tensor, lists: Lists, *, descending: bool = False
+) -> tuple[Tensor, Iterator[tuple[Lists, Tensor]]]:
+    """Return the items of each list in ascending order of grade, and steps that together meet each pair once.
 
-    groups: Lists
-    late: Tensor
-
-
-class GradeHalves:
-    """The pairs of items of one list whose grades have different places among the list's distinct grades.
-
-    The first bit in which two places differ is 0 in the earlier one. Items that agree in all bits before it are a
-    group, and each pair is in one group of one bit.
-
-    Attributes:
-        order: `(n_items,)`, the items of each list by place.
+    A step has groups of these items and a mask of late ones, `(n_items,)`: a late item pairs with every other of its
+    group. The first bit in which the places of two grades, among the list's distinct ones, differ is 0 in the earlier
+    one. Items that agree in all bits before it are a group, and each pair is in one group of one bit.
     """
-
-    def __init__(self, grades: Tensor, lists: Lists, *, descending: bool = False) -> None:
-        place = _places(grades, lists, descending)
-        self._bits = int(place.max()).bit_length() if len(place) else 0
-        key = lists.segment * 2**self._bits + place
-        self.order = torch.argsort(key)
-        self._key = key.index_select(0, self.order)
-
-    def __iter__(self) -> Iterator[Half]:
-        for bit in range(self._bits):
-            sizes = torch.unique_consecutive(self._key >> (bit + 1), return_counts=True)[1]
-            yield Half(Lists.of_sizes(sizes), (self._key >> bit) % 2 == 1)
-
-    def in_order_of_rows(self, values: Tensor) -> Tensor:
-        """Return values `(..., n_items)` in the items' own order."""
-        return torch.empty_like(values).index_copy_(-1, self.order, values)
-
-
-def _places(grades: Tensor, lists: Lists, descending: bool) -> Tensor:
-    """Return the place, from 0, of each item's grade among the distinct grades of its list, `(n_items,)`."""
     blocks = tie_blocks(grades, lists)
     place = blocks.lists.position
     if not descending:
         place = blocks.lists.spread(blocks.lists.sizes) - 1 - place
-    return torch.empty_like(blocks.block).index_copy_(0, blocks.order, place.index_select(0, blocks.block))
+    place = torch.empty_like(blocks.block).index_copy_(0, blocks.order, place.index_select(0, blocks.block))
+    bits = int(place.max()).bit_length() if len(place) else 0
+    key = lists.segment * 2**bits + place
+    order = torch.argsort(key)
+    key = key.index_select(0, order)
+
+    def steps() -> Iterator[tuple[Lists, Tensor]]:
+        for bit in range(bits):
+            sizes = torch.unique_consecutive(key >> (bit + 1), return_counts=True)[1]
+            yield Lists.of_sizes(sizes), (key >> bit) % 2 == 1
+
+    return order, steps()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rankbound.kernels import sigmoid_slope, softplus
+from rankbound.interpolation import sigmoid_slope, softplus
 from rankbound.lists import Lists
 from rankbound.losses.base import ItemSum, precise_sum, times
 from rankbound.metrics.cumulative_gain import require_gains_that_fit

@@ -1,6 +1,7 @@
-r"""WARP, the weighted approximate-rank pairwise loss: hinges of relevant items, weighted by their ranks.
+r"""Hinges of pairs: WARP, of relevant items, weighted by their ranks and exact or sampled; and the pairwise hinge loss.
 
-Source: Murphy, eqs. 9.131 to 9.133; Weston et al. 2010 and 2011 for the sampling.
+Both find the items that violate a margin by sorting instead of pairs. Source of WARP: Murphy, eqs. 9.131 to 9.133;
+Weston et al. 2010 and 2011 for the sampling.
 """
 
 from typing import Any
@@ -9,11 +10,11 @@ import torch
 from torch import Tensor
 
 from rankbound.gradients import refuse_batched, with_gradient, without_curvature
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
+from rankbound.interpolation import running_sums
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, is_transformed
 from rankbound.losses.base import ItemSum, times
-from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, GradeHalves, PairLoss, Preferences
+from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, PairLoss, Preferences, grade_halves
 from rankbound.ranks import descending_order
-from rankbound.scans import running_sums
 from rankbound.texts import require_one_of
 
 ALPHAS = ("harmonic", "constant")
@@ -84,18 +85,19 @@ class WARPLoss(ItemSum):
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
         relevant = relevance >= self.rel
-        terms = self._sampled(scores, relevant, lists) if self.samples else self._summed(scores, relevant, lists)
+        arguments = scores, relevant, lists
+        terms = self._sampled(*arguments) if self.samples else _WARP.apply(*arguments, self)  # type: ignore[no-untyped-call]
         kept = lists.keep(relevant)
         mean = kept.sum(times(terms, None if weights is None else weights[relevant])) / kept.sizes.clamp(min=1)
         return torch.where(self.informative(relevance, lists), mean, 0.0)
 
-    def _under_transforms(self, *arguments: Any) -> Tensor:
-        if self.samples:
+    def forward(self, *arguments: Any, **keywords: Any) -> Tensor:
+        if self.samples and is_transformed():
             raise NotImplementedError(
                 f"{self.text}: forward mode and transforms of torch.func evaluate a loss several times, each with "
                 "other draws; use samples=0, which takes all violators, or backward()"
             )
-        return super()._under_transforms(*arguments)
+        return super().forward(*arguments, **keywords)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return 0: the loss is piecewise linear."""
@@ -105,15 +107,6 @@ class WARPLoss(ItemSum):
         """Return a mask of the lists with a relevant and an irrelevant item."""
         n_relevant = lists.keep(relevance >= self.rel).sizes
         return (n_relevant > 0) & (n_relevant < lists.sizes)
-
-    def penalty(self, rank: Tensor) -> Tensor:
-        """Return $L(r)$ of each rank, double precision."""
-        return warp_penalty(rank, self.alpha, self.cutoff)
-
-    def _summed(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
-        """Return the loss of each relevant item, `(n_relevant,)`, from all of its violators."""
-        losses: Tensor = _WARP.apply(scores, relevant, lists, self)  # type: ignore[no-untyped-call]
-        return losses
 
     def _sampled(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
         """Return the loss of each relevant item, `(n_relevant,)`, from the first violator drawn."""
@@ -130,7 +123,7 @@ class WARPLoss(ItemSum):
             violates = hinge.detach() > 0
             # The `argmax` of booleans as integers is the first True.
             first = violates.to(torch.int8).argmax(1)
-            weight = self.penalty(count[part] // (first + 1)) * violates.any(1)
+            weight = warp_penalty(count[part] // (first + 1), self.alpha, self.cutoff) * violates.any(1)
             losses = losses.index_add(0, part, weight.to(scores) * hinge.gather(1, first[:, None]).squeeze(1))
         return losses
 
@@ -199,7 +192,7 @@ class _WARP(torch.autograd.Function):
         items = torch.nonzero(relevant).squeeze(1)
         violations = Violations(scores, lists, loss.margin)
         hinges, rank = violations.hinges_of(items, (~relevant).to(torch.float64))
-        share = loss.penalty(rank.to(torch.int64)) / rank.clamp(min=1)
+        share = warp_penalty(rank.to(torch.int64), loss.alpha, loss.cutoff) / rank.clamp(min=1)
         ctx.violations, ctx.relevant, ctx.items = violations, relevant, items
         ctx.save_for_backward(scores, rank, share)
         return (share * hinges).to(scores.dtype)
@@ -245,46 +238,47 @@ class HingeLoss(PairLoss):
         self.margin = margin
 
     def _totals(self, scores: Tensor, pairs: Preferences) -> Tensor:
-        sums = self._over_halves if len(pairs.distinct) > MOST_GRADES_IN_ORDER else self._over_grades
+        sums = self._in_halves if len(pairs.distinct) > MOST_GRADES_IN_ORDER else self._in_order
         losses, slopes = sums(scores.detach(), pairs)
         return with_gradient(scores, pairs.lists.sum(losses).to(scores.dtype), slopes, pairs.lists, without_curvature)
 
-    def _over_grades(self, scores: Tensor, pairs: Preferences) -> Tensor:
+    def _in_order(self, scores: Tensor, pairs: Preferences) -> Tensor:
         """Return the losses of each item's pairs in which it is the better one, and the slopes, `(2, n_items)`."""
         violations = Violations(scores, pairs.lists, self.margin)
         sums = torch.zeros(2, len(scores), dtype=torch.float64, device=scores.device)
         losses, slopes = sums
         grades = pairs.distinct.tolist()
         for grade in grades:
-            items = pairs.of_grade(grade)
+            items = torch.nonzero(pairs.grades == grade).squeeze(1)
             if grade > grades[0]:
-                hinges, lost = violations.hinges_of(items, pairs.over(grade))
-                losses[items] = times(hinges, pairs.weight_of(items))
-                slopes[items] -= times(lost, pairs.weight_of(items))
+                own = None if pairs.of_better is None else pairs.of_better.index_select(0, items)
+                hinges, lost = violations.hinges_of(items, pairs.by_step(grade - pairs.grades))
+                losses[items] = times(hinges, own)
+                slopes[items] -= times(lost, own)
             if grade < grades[-1]:
-                slopes[items] += violations.by(items, pairs.under(grade))
+                slopes[items] += violations.by(items, times(pairs.by_step(pairs.grades - grade), pairs.of_better))
         return sums
 
-    def _over_halves(self, scores: Tensor, pairs: Preferences) -> Tensor:
-        """Return what `_over_grades` returns; each step pairs the better with the worse items of groups."""
-        halves = GradeHalves(pairs.grades, pairs.lists)
-        grades, scores = pairs.grades[halves.order], scores[halves.order]
-        own = torch.ones_like(grades) if pairs.of_better is None else pairs.of_better[halves.order]
+    def _in_halves(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        """Return what `_in_order` returns; each step pairs the better with the worse items of groups."""
+        order, halves = grade_halves(pairs.grades, pairs.lists)
+        grades, scores = pairs.grades[order], scores[order]
+        own = torch.ones_like(grades) if pairs.of_better is None else pairs.of_better[order]
         sums = torch.zeros(2, len(scores), dtype=torch.float64, device=scores.device)
         losses, slopes = sums
-        for half in halves:
-            violations = Violations(scores, half.groups, self.margin)
-            better, worse = (torch.nonzero(mask).squeeze(1) for mask in (half.late, ~half.late))
-            hinges, lost = violations.hinges_of(better, (~half.late).to(grades))
-            pushed = violations.by(worse, own * half.late)
+        for groups, late in halves:
+            violations = Violations(scores, groups, self.margin)
+            better, worse = (torch.nonzero(mask).squeeze(1) for mask in (late, ~late))
+            hinges, lost = violations.hinges_of(better, (~late).to(grades))
+            pushed = violations.by(worse, own * late)
             if pairs.weight == "difference":
-                far = violations.hinges_of(better, grades * ~half.late)
+                far = violations.hinges_of(better, grades * ~late)
                 hinges, lost = (grades[better] * near - away for near, away in zip((hinges, lost), far, strict=True))
-                pushed = violations.by(worse, own * grades * half.late) - grades[worse] * pushed
+                pushed = violations.by(worse, own * grades * late) - grades[worse] * pushed
             losses[better] += own[better] * hinges
             slopes[better] -= own[better] * lost
             slopes[worse] += pushed
-        return halves.in_order_of_rows(sums)
+        return torch.empty_like(sums).index_copy_(1, order, sums)
 
     def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
         return torch.zeros_like(scores)

@@ -2,7 +2,7 @@
 
 import math
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -13,20 +13,18 @@ from rankbound.bounds.base import bound as parse_bound
 from rankbound.bounds.distribution import Distribution
 from rankbound.bounds.profiles import Profiles
 from rankbound.bounds.score_distribution import Gain
-from rankbound.fused import Kernel, usable, with_numbers
-from rankbound.fused.formulas import METHODS, RANK_SUM, Formula
-from rankbound.interpolation import kernel_matrix
-from rankbound.kernel_sums import require_method
-from rankbound.kernels import SIGMOID, SIGMOID_SLOPE
-from rankbound.lists import ArrayLike, Lists, Weights, as_tensor
-from rankbound.losses.base import ItemSum, RankingLoss, times
-from rankbound.losses.compiled import Reduction, by_kernel, may_use_kernel
+from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, kernel_matrix
+from rankbound.kernels import Kernel, usable, with_numbers
+from rankbound.kernels.formulas import METHODS, RANK_SUM, Formula
+from rankbound.lists import ArrayLike, Lists, as_tensor
+from rankbound.losses.base import ItemSum, RankingLoss, reduced, times
+from rankbound.losses.compiled import Reduction, by_kernel
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
 from rankbound.metrics.sets import RunMetric
 from rankbound.ranks import Ranks, tie_blocks
-from rankbound.smooth_ranks import smooth_ranks_of
+from rankbound.smooth_ranks import require_method, smooth_ranks_of
 
 
 class SmoothTables(Protocol):
@@ -97,11 +95,12 @@ class SmoothLoss(RankingLoss):
         return Facts.of_lists(self.metric, relevance, lists, self._smooth_distribution)
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        """Return the kernel of the unbounded loss, if the metric has a formula."""
-        return self._value_kernel(dtype, sign=self._sign)
-
-    def _value_kernel(self, dtype: torch.dtype, **signs: float) -> Kernel | None:
-        return smooth_kernel(self.metric, self.temperature, self.method, dtype, **signs)
+        """Return the kernel of the unbounded loss, or of the metric's value, which the bound maps."""
+        formula = formula_of(self.metric)
+        if formula is None or formula.kind > RANK_SUM or not usable():
+            return None
+        sign, undefined = (self._sign, 0.0) if isinstance(self.bound, Unbounded) else (1.0, math.nan)
+        return _smooth_kernel(formula, self.temperature, self.method, dtype, sign, undefined)
 
     def _fused(
         self,
@@ -113,22 +112,13 @@ class SmoothLoss(RankingLoss):
     ) -> Tensor | None:
         if isinstance(self.bound, Unbounded):
             return super()._fused(scores, relevance, offsets, reduction)
-        if not may_use_kernel(self, scores):
-            return None
-        kernel = self._value_kernel(scores.dtype, undefined=math.nan)
-        if kernel is None:
-            return None
-        values = by_kernel(kernel, scores, relevance, offsets, self.smooth_value, exact=True)
+        values = by_kernel(self._kernel_for(scores), scores, relevance, offsets, self.smooth_value, exact=True)
         if values is None:
             return None
         if facts is None:
             grades = as_tensor(relevance, "relevance").detach()
             facts = self.facts(grades, Lists(as_tensor(offsets, "offsets").to(torch.int64)))
-        losses = self._loss(values, facts)
-        if reduction != "none":
-            losses = losses.sum()
-        if reduction == "mean":
-            losses = losses / self.bound.informative(facts).sum().clamp(min=1)
+        losses = reduced(self._loss(values, facts), reduction, lambda: self.bound.informative(facts))
         return losses.to(torch.promote_types(scores.dtype, torch.float32))
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
@@ -159,27 +149,16 @@ class SmoothLoss(RankingLoss):
         """
         if isinstance(self.metric, AdditiveMetric):
             self.metric.require_gains_that_fit(relevance, scores.dtype)
-        targets = self._targets(relevance)
-        columns = self._columns(scores, lists, (None, *self._rank_weights(relevance)), targets)
-        kept = lists.keep(self.metric.relevant(relevance))
-        return self._of_columns(columns, relevance.index_select(0, targets), kept, lists.sizes)
-
-    def _targets(self, relevance: Tensor) -> Tensor:
-        """Return the indices of the relevant items, whose ranks the metric uses."""
-        return torch.nonzero(self.metric.relevant(relevance)).squeeze(1)
-
-    def _rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
-        return tuple(weight.to(torch.float64) for weight in self.metric.rank_weights(relevance))
-
-    def _columns(self, scores: Tensor, lists: Lists, weights: Weights, targets: Tensor) -> Tensor:
-        temperature, method = self.temperature, self.method
-        return smooth_ranks_of(scores, lists, weights, targets=targets, temperature=temperature, method=method)
-
-    def _of_columns(self, columns: Tensor, grades: Tensor, kept: Lists, sizes: Tensor) -> Tensor:
-        position, *above = columns.unbind(1)
+        relevant = self.metric.relevant(relevance)
+        targets = torch.nonzero(relevant).squeeze(1)
+        weights = (None, *(weight.to(torch.float64) for weight in self.metric.rank_weights(relevance)))
+        columns = smooth_ranks_of(
+            scores, lists, weights, targets=targets, temperature=self.temperature, method=self.method
+        )
         # The columns are 1 plus the weight above, which is the rank for weights of 1.
-        ranks = Ranks(position, sizes, tuple(column - 1 for column in above), self.temperature)
-        return self.metric.of_ranks(ranks, grades, kept).to(columns)
+        position, *above = columns.unbind(1)
+        ranks = Ranks(position, lists.sizes, tuple(column - 1 for column in above), self.temperature)
+        return self.metric.of_ranks(ranks, relevance.index_select(0, targets), lists.keep(relevant)).to(columns)
 
     def _loss(self, value: Tensor, facts: Facts) -> Tensor:
         """Return the bounded value, negated where higher is better; 0 for uninformative lists."""
@@ -249,47 +228,17 @@ def _mean_ranks(relevance: Tensor, lists: Lists) -> Tensor:
     return torch.empty_like(ranked).index_copy_(0, blocks.order, ranked)
 
 
-def smooth_kernel(
-    of: Metric,
-    temperature: float,
-    method: str,
-    dtype: torch.dtype,
-    *,
-    sign: float = 1.0,
-    undefined: float = 0.0,
-) -> Kernel | None:
-    """Return the kernel of `sign` times the metric, `undefined` in lists without relevant items; None without one."""
-    formula = smooth_formula_of(of)
-    if formula is None or not usable():
-        return None
-    return _with_parameters(formula, temperature, METHODS.index(method), dtype, sign, undefined)
-
-
-def smooth_formula_of(of: Metric) -> Formula | None:
-    """Return the formula of a metric, if kernels of smooth ranks know it."""
-    formula = formula_of(of)
-    return formula if formula is not None and formula.kind <= RANK_SUM else None
-
-
 @lru_cache(maxsize=256)
-def _with_parameters(
-    formula: Formula,
-    temperature: float,
-    method: int,
-    dtype: torch.dtype,
-    sign: float,
-    undefined: float,
+def _smooth_kernel(
+    formula: Formula, temperature: float, method: str, dtype: torch.dtype, sign: float, undefined: float
 ) -> Kernel:
-    from rankbound.fused.smooth import smooth_metric
+    """Return the kernel of `sign` times a metric at smooth ranks, `undefined` in lists without relevant items."""
+    from rankbound.kernels.smooth import smooth_metric
 
-    cpu = torch.device("cpu")
-    sigmoid, bell = (kernel_matrix(one, cpu).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
-    numbers: tuple[Any, ...] = (*formula.numbers, _largest(formula, dtype), float(temperature), method, sigmoid, bell)
-    return with_numbers(smooth_metric, *numbers, sign, undefined)
-
-
-def _largest(formula: Formula, dtype: torch.dtype) -> float:
-    """Return the largest grade whose gain is finite in the scores' precision, at least single."""
-    if formula.gain != "exp2":
-        return torch.finfo(torch.float64).max
-    return float(largest_grade(torch.promote_types(dtype, torch.float32)))
+    # The largest grade whose gain is finite in the scores' precision, at least single.
+    largest = torch.finfo(torch.float64).max
+    if formula.gain == "exp2":
+        largest = float(largest_grade(torch.promote_types(dtype, torch.float32)))
+    matrices = tuple(kernel_matrix(one, torch.device("cpu")).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
+    numbers = formula.numbers, largest, float(temperature), METHODS.index(method), matrices, sign, undefined
+    return with_numbers(smooth_metric, *numbers)

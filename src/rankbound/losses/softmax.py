@@ -1,21 +1,25 @@
-"""Softmax losses: the cross-entropy of the scores' softmax against a target from the relevance."""
+"""Losses of a list's softmax: cross-entropies with a target from the relevance, ListNet, and ListMLE.
+
+The sums that they share stand at the end: of exponentials of any range, and of many terms in single precision.
+"""
 
 import math
-from functools import lru_cache
-from math import log, log10, perm
 
 import torch
 from torch import Tensor
 
-from rankbound.fused import Kernel, usable, with_numbers
-from rankbound.fused.formulas import TARGETS
 from rankbound.gradients import with_gradient
+from rankbound.kernels import Kernel, usable, with_numbers
+from rankbound.kernels.formulas import TARGETS
 from rankbound.lists import Lists
 from rankbound.losses.base import ItemSum, RankingLoss, precise_sum
 from rankbound.losses.pointwise import GAINS, gains_of
 from rankbound.metrics.cumulative_gain import largest_grade
 from rankbound.ranks import TieBlocks, tie_blocks
 from rankbound.texts import require_one_of
+
+# About 100 MB in a training step.
+MOST_PERMUTATIONS = 1_000_000
 
 
 class CrossEntropyLoss(ItemSum):
@@ -80,7 +84,7 @@ class SoftmaxLoss(CrossEntropyLoss):
         return gains / lists.spread(torch.where(total > 0, total, 1.0))
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        return cross_entropy_kernel(self.gain)
+        return _cross_entropy_kernel(self.gain)
 
 
 class MultinomialLoss(CrossEntropyLoss):
@@ -122,29 +126,12 @@ class MultinomialLoss(CrossEntropyLoss):
         return lists.sum((relevance >= self.rel).to(torch.float64)) > 0
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        return cross_entropy_kernel("one", self.rel) if self.rel >= 1 else None
-
-
-def cross_entropy_kernel(target: str, rel: float = 0.0) -> Kernel | None:
-    """Return the compiled kernel for a target of `rankbound.fused.formulas.TARGETS`."""
-    return _cross_entropy_kernel(target, float(rel)) if usable() else None
-
-
-@lru_cache(maxsize=256)
-def _cross_entropy_kernel(target: str, rel: float) -> Kernel:
-    from rankbound.fused.softmax import cross_entropy
-
-    largest = float(largest_grade(torch.float64)) if target == "exp2" else math.inf
-    return with_numbers(cross_entropy, TARGETS.index(target), rel, largest)
-
-
-# About 100 MB in a training step.
-MOST_PERMUTATIONS = 1_000_000
+        return _cross_entropy_kernel("one", self.rel) if self.rel >= 1 else None
 
 
 def n_top_k_permutations(m: int, k: int) -> int:
     """Return the number of top-k permutations of `m` items, m!/(m-k)! (Murphy, before eq. 9.125); m! for k > m."""
-    return perm(m, min(k, m))
+    return math.perm(m, min(k, m))
 
 
 class ListNetLoss(CrossEntropyLoss):
@@ -208,14 +195,14 @@ class ListNetLoss(CrossEntropyLoss):
         return super().curvature(scores, relevance, lists) if self.cutoff == 1 else None
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        return cross_entropy_kernel("softmax") if self.cutoff == 1 else None
+        return _cross_entropy_kernel("softmax") if self.cutoff == 1 else None
 
     def _require_few_permutations(self, lists: Lists) -> None:
         n = lists.sizes.to(torch.float64)
         # In logarithms, since the number for a long list has millions of digits.
         log_ways = torch.lgamma(n + 1) - torch.lgamma((n - self.cutoff).clamp(min=0) + 1)
-        power = float(log_ways.logsumexp(0)) / log(10) if len(n) else 0.0
-        if power > log10(MOST_PERMUTATIONS) + 1e-9:
+        power = float(log_ways.logsumexp(0)) / math.log(10) if len(n) else 0.0
+        if power > math.log10(MOST_PERMUTATIONS) + 1e-9:
             raise ValueError(
                 f"cutoff: found {self.cutoff} for lists of up to {int(n.max())} items, which have 10^{power:.1f} top-k "
                 f"permutations in total, expected at most {MOST_PERMUTATIONS:,}; ListNet@1 accepts lists of any length"
@@ -230,6 +217,16 @@ def _with_one_more(rows: Tensor, owner: Tensor, lists: Lists) -> tuple[Tensor, T
     longer = torch.cat([rows.index_select(0, every.segment), item[:, None]], 1)
     unused = (longer[:, :-1] != item[:, None]).all(1)
     return longer[unused], every.segment[unused], every.keep(unused)
+
+
+def _cross_entropy_kernel(target: str, rel: float = 0.0) -> Kernel | None:
+    """Return the compiled kernel for a target of `rankbound.kernels.formulas.TARGETS`."""
+    if not usable():
+        return None
+    from rankbound.kernels.softmax import cross_entropy
+
+    largest = float(largest_grade(torch.float64)) if target == "exp2" else math.inf
+    return with_numbers(cross_entropy, TARGETS.index(target), float(rel), largest)
 
 
 class ListMLELoss(ItemSum):
@@ -272,7 +269,7 @@ class ListMLELoss(ItemSum):
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         if not usable():
             return None
-        from rankbound.fused.plackett_luce import list_mle
+        from rankbound.kernels.softmax import list_mle
 
         return with_numbers(list_mle, self.cutoff or 0)
 
@@ -298,7 +295,9 @@ class _Draws:
         informative: Tensor,
         weights: Tensor | None = None,
     ) -> None:
-        self._blocks, self._lists = _grades(relevance, lists), lists
+        # Small integers are exact in single precision, which sorts fastest.
+        small = relevance.dtype in (torch.bool, torch.int8, torch.uint8, torch.int16)
+        self._blocks, self._lists = tie_blocks(relevance.to(torch.float32) if small else relevance, lists), lists
         self._scores = scores.to(torch.float64).index_select(0, self._blocks.order)
         self._within = Lists.of_sizes(self._blocks.size)
         self._left = log_sum_exp_from(log_sum_exp(self._scores, self._within), self._blocks.lists)
@@ -315,14 +314,12 @@ class _Draws:
 
     def slopes(self) -> Tensor:
         """Return the expected number of draws of each item minus the actual number."""
-        drawn = (self._scores + self._log_sum_to(self._log_weight - self._left)).exp()
-        return self._in_order_of_rows(drawn - self._share)
+        return self._in_order_of_rows(self._drawn() - self._share)
 
     def curvature(self) -> Tensor:
         """Return the variance of the number of draws of each item: the sum of p(1 - p) over the draws it can be in."""
-        drawn = (self._scores + self._log_sum_to(self._log_weight - self._left)).exp()
         twice = (2 * self._scores + self._log_sum_to(self._log_weight - 2 * self._left)).exp()
-        return self._in_order_of_rows((drawn - twice).clamp(min=0))
+        return self._in_order_of_rows((self._drawn() - twice).clamp(min=0))
 
     def hessian_product(self, direction: Tensor) -> Tensor:
         """Return, for each item, the sum over its draws of weight times p times (direction minus its mean)."""
@@ -331,26 +328,20 @@ class _Draws:
         height = (exact - self._lists.spread(self._lists.min(exact))).index_select(0, self._blocks.order)
         weighted = log_sum_exp(self._scores + height.log(), self._within)
         log_mean = log_sum_exp_from(weighted, self._blocks.lists) - self._left
-        drawn = (self._scores + self._log_sum_to(self._log_weight - self._left)).exp()
         expected = (self._scores + self._log_sum_to(self._log_weight - self._left + log_mean)).exp()
-        return self._in_order_of_rows(height * drawn - expected)
+        return self._in_order_of_rows(height * self._drawn() - expected)
+
+    def _drawn(self) -> Tensor:
+        """Return the expected number of draws of each item, in sorted order."""
+        return (self._scores + self._log_sum_to(self._log_weight - self._left)).exp()
 
     def _log_sum_to(self, values: Tensor) -> Tensor:
         """Return the log-sum of the blocks' `values` from the highest grade to each item's own, in sorted order."""
-        turned = values.flip(0)
-        sizes = self._blocks.lists.sizes.flip(0)
-        sums = log_sum_exp_from(turned, Lists.of_sizes(sizes))
+        sums = log_sum_exp_from(values.flip(0), Lists.of_sizes(self._blocks.lists.sizes.flip(0)))
         return sums.flip(0).index_select(0, self._blocks.block)
 
     def _in_order_of_rows(self, values: Tensor) -> Tensor:
         return torch.empty_like(values).index_copy_(0, self._blocks.order, values)
-
-
-def _grades(relevance: Tensor, lists: Lists) -> TieBlocks:
-    """Return the items of each list in descending order of relevance, in blocks of equal relevance."""
-    # Small integers are exact in single precision, which sorts fastest.
-    small = relevance.dtype in (torch.bool, torch.int8, torch.uint8, torch.int16)
-    return tie_blocks(relevance.to(torch.float32) if small else relevance, lists)
 
 
 def _share_of_ranks(blocks: TieBlocks, cutoff: int | None) -> Tensor:

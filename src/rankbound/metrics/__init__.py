@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable
 
-from torch import Tensor
-
-from rankbound.lists import ArrayLike
+from rankbound.lazy import ArrayLike, Tensor
 from rankbound.metrics.base import Metric, values_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.pairs import RankSum

@@ -1,23 +1,22 @@
 """Average precision, and its relatives for incomplete judgements: infAP and bpref."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from rankbound.fused import formulas
-from rankbound.fused.formulas import Formula
-from rankbound.lists import Lists
-from rankbound.metrics.base import POOLED, Thresholded, Unjudged, ratio
-from rankbound.ranks import Ranks, TieBlocks
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Floats, Integers
+from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
+from rankbound.metrics.base import POOLED, Array, Thresholded, Unjudged, by_arrays, ratio
 
 # The smoothing of Yilmaz and Aslam, as trec_eval has it.
 EPSILON = 1e-5
 
+# Harmonic numbers up to this one are in a table.
 TABLE_SIZE = 32
-
+HARMONIC = np.concatenate(([0.0], np.cumsum(1 / np.arange(1.0, TABLE_SIZE + 1))))
+# The coefficients of c.
 SERIES = (1 / 24, -7 / 960, 31 / 8064, -127 / 30720, 511 / 67584)
 
 
@@ -44,7 +43,7 @@ class AveragePrecision(Thresholded):
     """
 
     name: ClassVar[str] = "AP"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.AP
 
     cutoff: int | None = None
 
@@ -57,35 +56,30 @@ class AveragePrecision(Thresholded):
         terms = relevant * (1 + above) / ranks.position
         return ratio(lists.sum(terms * ranks.within(self.cutoff)), lists.sum(relevant))
 
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.AP, rel=self.rel, cutoff=self.cutoff)
-
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         inside = blocks.sum(self.relevant(relevance).to(torch.float64))
-        terms = self._block_terms(blocks.first - 1, blocks.size, inside, blocks.before(inside))
+        terms = by_arrays(self._block_terms, blocks.first - 1, blocks.size, inside, blocks.before(inside))
         return ratio(blocks.lists.sum(terms), blocks.lists.sum(inside))
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
         """Return the worst order's mean of i/(N-P+i) (thesis eq. 3.4) and the ideal order's 1, or min(P, k)/P at k."""
-        reached, best = self._reached(n - p, p), self._reached(torch.zeros_like(p), p)
-        lowest = ratio(reached * mean_worst_share(n - p, reached), p)
-        return lowest, ratio(best.to(torch.float64), p)
+        reached = self._reached(n - p, p)
+        return ratio(reached * mean_worst_share(n - p, reached), p), ratio(self._reached(0 * p, p), p)
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
         """Return thesis eq. 3.10 in closed form: the value where all items tie."""
-        none = torch.zeros_like(n)
-        return ratio(self._block_terms(none, n, p.to(torch.float64), none.to(torch.float64)), p)
+        return ratio(self._block_terms(0 * n, n, p, 0 * n), p)
 
-    def _reached(self, above: Tensor, size: Tensor) -> Tensor:
+    def _reached(self, above: Integers, size: Integers) -> Integers:
         """Return how many of the `size` ranks after rank `above` are within the cut-off."""
-        return size if self.cutoff is None else torch.minimum(size, (self.cutoff - above).clamp(min=0))
+        return size if self.cutoff is None else np.minimum(size, (self.cutoff - above).clip(0))
 
-    def _block_terms(self, above: Tensor, size: Tensor, inside: Tensor, before: Tensor) -> Tensor:
+    def _block_terms(self, above: Integers, size: Integers, inside: Array, before: Array) -> Floats:
         """Return the terms of blocks: `size` ties, `inside` relevant; `above` items higher up, `before` relevant."""
         reached = self._reached(above, size)
         reciprocals = harmonic_difference(above, reached)
-        others = (inside - 1) / (size - 1).clamp(min=1)
-        return inside / size * ((before + 1) * reciprocals + others * (reached - (above + 1) * reciprocals))
+        others = (inside - 1) / (size - 1).clip(1)
+        return np.asarray(inside / size * ((before + 1) * reciprocals + others * (reached - (above + 1) * reciprocals)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +106,6 @@ class InferredAveragePrecision(Thresholded):
     """
 
     name: ClassVar[str] = "infAP"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
     unjudged: ClassVar[Unjudged] = "marked"
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
@@ -148,7 +141,6 @@ class BinaryPreference(Thresholded):
     """
 
     name: ClassVar[str] = "Bpref"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
     unjudged: ClassVar[Unjudged] = "left out"
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
@@ -166,67 +158,62 @@ class BinaryPreference(Thresholded):
         p = blocks.lists.sum(inside)
         others = blocks.size - inside
         most = blocks.lists.spread(torch.minimum(p, lists.sizes - p).clamp(min=1))
-        terms = inside * _mean_term(most, blocks.before(others), others)
+        terms = inside * by_arrays(_mean_term, most, blocks.before(others), others)
         return ratio(blocks.lists.sum(terms), p)
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        undefined = torch.where(p == 0, torch.nan, 0.0).to(torch.float64)
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        undefined = np.where(p == 0, np.nan, 0.0)
         return undefined + (p == n), undefined + 1
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        most = torch.minimum(p, n - p).clamp(min=1).to(torch.float64)
-        mean = _mean_term(most, torch.zeros_like(most), (n - p).to(torch.float64))
-        return torch.where(p == 0, torch.nan, mean)
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        most = np.minimum(p, n - p).clip(1)
+        return np.where(p == 0, np.nan, _mean_term(most, 0 * n, n - p))
 
 
-def _mean_term(most: Tensor, above: Tensor, others: Tensor) -> Tensor:
+def _mean_term(most: Array, above: Array, others: Array) -> Array:
     """Return the mean of max(0, 1 - (above + x) / most) over x = 0 .. others."""
-    left = (most - above).clamp(min=0)
-    count = torch.minimum(others + 1, left)
-    return count * (left - (count - 1) / 2) / most / (others + 1)
+    left = (most - above).clip(0)
+    count = np.minimum(others + 1, left)
+    return np.asarray(count * (left - (count - 1) / 2) / most / (others + 1))
 
 
-def harmonic_difference(start: Tensor, count: Tensor) -> Tensor:
-    """Return the sum of 1/(start + j) over j = 1 .. count, for integers from 0, float64."""
-    low = _table(start.device).index_select(0, (start + count).clamp(max=TABLE_SIZE))
-    low = low - _table(start.device).index_select(0, start.clamp(max=TABLE_SIZE))
-    large, beyond = (x.clamp(min=TABLE_SIZE).to(torch.float64) + 0.5 for x in (start, start + count))
-    return low + torch.log1p((beyond - large) / large) + _correction(beyond) - _correction(large)
+def harmonic_difference(start: Integers, count: Integers) -> Floats:
+    r"""Return the sum of 1/(start + j) over j = 1 .. count, for integers from 0, without cancellation.
+
+    $H_b - H_a = \ln\frac{b + 1/2}{a + 1/2} + c(b) - c(a)$ with $c$ a series in $(x + 1/2)^{-2}$ that is exact in double
+    precision for $x \ge 32$; smaller numbers come from a table.
+    """
+    low = HARMONIC[np.minimum(start + count, TABLE_SIZE)] - HARMONIC[np.minimum(start, TABLE_SIZE)]
+    large: Floats = np.maximum(start, TABLE_SIZE) + 0.5
+    beyond: Floats = np.maximum(start + count, TABLE_SIZE) + 0.5
+    return np.asarray(low + np.log1p((beyond - large) / large) + _correction(beyond) - _correction(large))
 
 
-def mean_worst_share(others: Tensor, count: Tensor) -> Tensor:
-    r"""Return the mean of i/(others + i) over i = 1 .. count, $1 - \frac{M}{C} (H_{M+C} - H_M)$, float64; 0 if C = 0.
+def mean_worst_share(others: Integers, count: Integers) -> Floats:
+    r"""Return the mean of i/(others + i) over i = 1 .. count, $1 - \frac{M}{C} (H_{M+C} - H_M)$; 0 if C = 0.
 
     For M > C the value is near 0, and cancellation is avoided by the form, with $u = C/(M + 1/2)$,
     $\frac{1/2}{M + 1/2} + \frac{M}{C}(u - \ln(1 + u) - c(M + C) + c(M))$.
     """
-    m, c = others.to(torch.float64), count.clamp(min=1).to(torch.float64)
+    m: Floats = others.astype(np.float64)
+    c: Floats = count.clip(1).astype(np.float64)
     plain = 1 - m / c * harmonic_difference(others, count)
-    u = c / (m + 0.5)
     corrections = _correction(m + c + 0.5) - _correction(m + 0.5)
-    careful = 0.5 / (m + 0.5) + m / c * (_less_log1p(u.clamp(max=1)) - corrections)
-    return torch.where(count == 0, 0.0, torch.where((others >= TABLE_SIZE) & (others > count), careful, plain))
+    careful = 0.5 / (m + 0.5) + m / c * (_less_log1p((c / (m + 0.5)).clip(max=1)) - corrections)
+    return np.where(count == 0, 0.0, np.where((others >= TABLE_SIZE) & (others > count), careful, plain))
 
 
-def _less_log1p(u: Tensor) -> Tensor:
+def _less_log1p(u: Floats) -> Floats:
     r"""Return $u - \ln(1 + u)$ for 0 <= u <= 1, with $\ln(1 + u) = 2\,\mathrm{artanh}\, z$, $z = u / (2 + u)$."""
-    z = u / (2 + u)
-    tail = torch.zeros_like(u)
+    z, tail = u / (2 + u), np.zeros_like(u)
     for odd in range(35, 1, -2):
-        tail = (tail + 1 / odd) * z.square()
+        tail = (tail + 1 / odd) * z**2
     return z * (u - 2 * tail)
 
 
-def _correction(half: Tensor) -> Tensor:
+def _correction(half: Floats) -> Floats:
     """Return the series c in 1/half^2, half = x + 1/2."""
-    inverse = 1 / half.square()
-    total = torch.zeros_like(inverse)
+    inverse, total = 1 / half**2, np.zeros_like(half)
     for coefficient in reversed(SERIES):
         total = (total + coefficient) * inverse
     return total
-
-
-@lru_cache(maxsize=8)
-def _table(device: torch.device) -> Tensor:
-    terms = 1 / torch.arange(1, TABLE_SIZE + 1, dtype=torch.float64, device=device)
-    return torch.cat([terms.new_zeros(1), terms.cumsum(0)])

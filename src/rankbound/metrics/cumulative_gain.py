@@ -8,18 +8,16 @@ $D(r) = d(1) + \dots + d(r)$. The extremes and the mean over all orders are diff
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from rankbound.fused import formulas
-from rankbound.fused.formulas import Formula, RankedItems, normaliser, table_size
-from rankbound.lists import Lists
-from rankbound.metrics.base import Metric, exp2, formula_of, ratio, require_cutoff
-from rankbound.ranks import Ranks, TieBlocks, descending_order
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Floats, Integers, RankedItems, normaliser, table_size
+from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
+from rankbound.metrics.base import Array, Metric, exp2, formula_of, ratio, require_cutoff
 
 GAINS = ("exp2", "linear")
 
@@ -34,23 +32,26 @@ MOST_COUNTED_GRADES = 16
 
 @dataclass(frozen=True, kw_only=True)
 class AdditiveMetric(Metric):
-    """A metric that is a sum over items; subclasses define gain, discount and normaliser."""
+    """A metric that is a sum over items; subclasses define the gain, and a discount and a normaliser other than 1."""
 
     @abstractmethod
     def gains(self, relevance: Tensor) -> Tensor:
         """Return the gain of each item, at least 0, float64 unless the relevance has another floating type."""
 
-    @abstractmethod
     def discount_at(self, position: Tensor) -> Tensor:
         """Return the discount of each rank; `position` may be fractional."""
+        return torch.ones_like(position)
 
-    @abstractmethod
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the divisor of each list's sum; NaN or 0 where the metric is undefined."""
+        return torch.ones(len(lists), dtype=torch.float64, device=lists.device)
 
-    @abstractmethod
-    def binary_normaliser(self, p: Tensor) -> Tensor:
-        """Return the normaliser of lists with `p` relevant items of grade 1."""
+    def binary_normaliser(self, p: Array) -> Array:
+        """Return the normaliser of lists of `p` items of grade 1; without a formula, the one of these lists."""
+        from rankbound.lists import Lists
+
+        lists = Lists.of_sizes(torch.from_numpy(p.copy()))
+        return self.normaliser(torch.ones(lists.n_items, dtype=torch.int64, device="cpu"), lists).numpy()
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         self.require_gains_that_fit(relevance, ranks.position.dtype)
@@ -61,7 +62,7 @@ class AdditiveMetric(Metric):
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         self.require_gains_that_fit(relevance, torch.float64)
-        totals = self._running_discounts(int(lists.sizes.max()) if len(lists) else 0, lists.device)
+        totals = self._totals(int(lists.sizes.max()) if len(lists) else 0, lists.device)
         ends = blocks.first - 1 + blocks.size
         mean_discount = (totals.index_select(0, ends) - totals.index_select(0, blocks.first - 1)) / blocks.size
         gains = blocks.sum(self.gains(relevance).to(torch.float64))
@@ -74,23 +75,21 @@ class AdditiveMetric(Metric):
             divisor = torch.from_numpy(normaliser(formula, items))
         return ratio(blocks.lists.sum(gains * mean_discount), divisor)
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        totals = self._running_discounts(int(n.max()) if len(n) else 0, n.device)
-        bottom, top = totals.index_select(0, n) - totals.index_select(0, n - p), totals.index_select(0, p)
-        values = [ratio(total, self.binary_normaliser(p.to(torch.float64))) for total in (bottom, top)]
-        return torch.minimum(*values), torch.maximum(*values)
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        totals = _discount_totals(self, int(n.max(initial=0)))
+        values = [ratio(total, self.binary_normaliser(p)) for total in (totals[n] - totals[n - p], totals[p])]
+        return np.minimum(*values), np.maximum(*values)
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        totals = self._running_discounts(int(n.max()) if len(n) else 0, n.device)
-        return ratio(totals.index_select(0, n) * p / n, self.binary_normaliser(p.to(torch.float64)))
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        return ratio(_discount_totals(self, int(n.max(initial=0)))[n] * p / n, self.binary_normaliser(p))
 
     @property
     def _cutoff(self) -> int | None:
         return getattr(self, "cutoff", None)
 
-    def _running_discounts(self, size: int, device: torch.device) -> Tensor:
+    def _totals(self, size: int, device: "torch.device") -> Tensor:
         """Return D(0) .. D(size), possibly further; discounts beyond the cut-off are 0."""
-        return _running_discounts(self, table_size(size), device)
+        return _totals_on(self, table_size(size), device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,13 +118,10 @@ class GainMetric(AdditiveMetric):
         gains = self.gains(relevance) * weights.to(torch.float64)
         return torch.log1p(gains) / math.log(2) if self.gain == "exp2" else gains
 
-    def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
-        return torch.ones(len(lists), dtype=torch.float64, device=lists.device)
+    def binary_normaliser(self, p: Array) -> Array:
+        return np.ones(p.shape)
 
-    def binary_normaliser(self, p: Tensor) -> Tensor:
-        return torch.ones_like(p)
-
-    def require_gains_that_fit(self, relevance: Tensor, dtype: torch.dtype) -> None:
+    def require_gains_that_fit(self, relevance: Tensor, dtype: "torch.dtype") -> None:
         if self.gain == "exp2":
             require_gains_that_fit(relevance, dtype, str(self))
         elif len(relevance) and float(relevance.max()) > (limit := torch.finfo(dtype).max * 2.0**-ROOM_FOR_SUMS):
@@ -155,15 +151,10 @@ class CG(GainMetric):
 
     name: ClassVar[str] = "CG"
     span: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    formula: ClassVar[int | None] = formulas.DCG
 
     gain: str = "linear"
     cutoff: int
-
-    def discount_at(self, position: Tensor) -> Tensor:
-        return torch.ones_like(position)
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.DCG, gain=self.gain, cutoff=self.cutoff)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +180,7 @@ class DCG(GainMetric):
 
     name: ClassVar[str] = "DCG"
     span: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    formula: ClassVar[int | None] = formulas.DCG
 
     gain: str = "exp2"
     discount: str = "log2(r+1)"
@@ -205,9 +197,6 @@ class DCG(GainMetric):
         if self.discount == "log2(r)":
             return 1 / torch.log2(position.clamp(min=2))
         return 1 / torch.log2(position + 1)
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.DCG, gain=self.gain, discount=self.discount, cutoff=self.cutoff)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,44 +221,50 @@ class NDCG(DCG):
 
     name: ClassVar[str] = "nDCG"
     span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.DCG
+    normalised: ClassVar[bool] = True
 
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         if len(relevance) == 0:
             return torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
         highest = math.inf if relevance.is_floating_point() else int(relevance.max())
+        totals = self._totals(int(lists.sizes.max()), lists.device)
         if highest <= 1:
-            return self.binary_normaliser(lists.sum(relevance))
+            return totals.index_select(0, lists.sum(relevance).to(torch.int64))
         if highest <= MOST_COUNTED_GRADES:
-            return self._ideal_of_counts(_counts_from(relevance, int(highest), lists), lists)
+            width = int(highest) + 1
+            counts = torch.bincount(lists.segment * width + relevance, minlength=len(lists) * width).view(-1, width)
+            # The numbers of items with a grade above 0, 1, ...; each adds a step of the gains.
+            above = counts.flip(1).cumsum(1).flip(1)[:, 1:]
+            return (totals[above] * self.gains(torch.arange(width, device=lists.device)).diff()).sum(1)
+        from rankbound.ranks import descending_order
+
         gains = self.gains(relevance)
-        ideal = gains[descending_order(gains, lists)]
-        discounts = self._running_discounts(int(lists.sizes.max()), lists.device).diff()
-        return lists.sum(ideal * discounts[lists.position])
+        return lists.sum(gains[descending_order(gains, lists)] * totals.diff()[lists.position])
 
-    def _ideal_of_counts(self, at_least: Tensor, lists: Lists) -> Tensor:
-        """Return the DCG of the ideal order; `at_least[t, g]` items of list t have a grade above g, from 0."""
-        totals = self._running_discounts(int(lists.sizes.max()), lists.device)
-        steps = self.gains(torch.arange(at_least.shape[1] + 1, device=lists.device)).diff()
-        return (totals[at_least] * steps).sum(1)
-
-    def binary_normaliser(self, p: Tensor) -> Tensor:
-        counts = p.to(torch.int64)
-        return self._running_discounts(int(counts.max()) if len(counts) else 0, p.device).index_select(0, counts)
-
-    def formula(self) -> Formula:
-        return replace(super().formula(), normalised=True)
+    def binary_normaliser(self, p: Array) -> Array:
+        return _discount_totals(self, int(p.max(initial=0)))[p]
 
 
 @lru_cache(maxsize=64)
-def _running_discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor:
-    positions = torch.arange(1, size + 1, dtype=torch.float64, device="cpu")
-    formula = formula_of(metric)
-    discounts = metric.discount_at(positions) if formula is None else torch.from_numpy(formula.discounts(size).copy())
-    discounts = discounts * Ranks(positions, positions.new_tensor([size])).within(metric._cutoff)
-    return torch.cat([discounts.new_zeros(1), discounts.cumsum(0)]).to(device)
+def _totals_on(metric: AdditiveMetric, size: int, device: "torch.device") -> Tensor:
+    return torch.tensor(_discount_totals(metric, size), device=device)
 
 
-def require_gains_that_fit(relevance: Tensor, dtype: torch.dtype, what: str, power: int = 1) -> None:
+def _discount_totals(metric: AdditiveMetric, size: int) -> Floats:
+    """Return D(0) .. D(size), possibly further; discounts beyond the cut-off are 0."""
+    return _totals_of(metric, table_size(size))
+
+
+@lru_cache(maxsize=64)
+def _totals_of(metric: AdditiveMetric, size: int) -> Floats:
+    formula, ranks = formula_of(metric), np.arange(1.0, size + 1)
+    discounts = metric.discount_at(torch.from_numpy(ranks)).numpy() if formula is None else formula.discounts(size)
+    within = ranks <= (size if metric._cutoff is None else metric._cutoff)
+    return np.concatenate(([0.0], np.cumsum(discounts * within)))
+
+
+def require_gains_that_fit(relevance: Tensor, dtype: "torch.dtype", what: str, power: int = 1) -> None:
     """Raise `ValueError` for grades whose gains $2^y - 1$ to a power, or sums of these, exceed the range of `dtype`."""
     largest = float(relevance.max()) if len(relevance) else 0.0
     limit = largest_grade(dtype, power)
@@ -280,14 +275,7 @@ def require_gains_that_fit(relevance: Tensor, dtype: torch.dtype, what: str, pow
         )
 
 
-def largest_grade(dtype: torch.dtype, power: int = 1) -> int:
+def largest_grade(dtype: "torch.dtype", power: int = 1) -> int:
     """Return the highest grade of which sums of gains $2^y - 1$ to a power stay within the range of `dtype`."""
     exponent = math.frexp(torch.finfo(dtype).max)[1]
     return max(exponent - ROOM_FOR_SUMS, exponent // 2) // power
-
-
-def _counts_from(grades: Tensor, highest: int, lists: Lists) -> Tensor:
-    """Return the number of items of each list with a grade above g = 0 .. highest - 1: `(n_lists, highest)`."""
-    width = highest + 1
-    counts = torch.bincount(lists.segment * width + grades, minlength=len(lists) * width).view(-1, width)
-    return counts.flip(1).cumsum(1).flip(1)[:, 1:]

@@ -7,17 +7,15 @@ lengths are computed together, a bounded number of terms at a time.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from rankbound.fused import formulas
-from rankbound.fused.formulas import TABLE_SIZE, Formula
-from rankbound.lists import Lists
-from rankbound.metrics.base import Thresholded
-from rankbound.ranks import Ranks, TieBlocks
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import TABLE_SIZE, Floats, Integers
+from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
+from rankbound.metrics.base import Thresholded, by_tensors
 
 # Number of terms in memory at once, about 200 bytes each.
 TERMS_AT_ONCE = 500_000
@@ -46,7 +44,7 @@ class ReciprocalRank(Thresholded):
     """
 
     name: ClassVar[str] = "RR"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.RECIPROCAL_RANK
 
     cutoff: int | None = None
 
@@ -63,17 +61,14 @@ class ReciprocalRank(Thresholded):
         )
         return value
 
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.RECIPROCAL_RANK, rel=self.rel, cutoff=self.cutoff)
-
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        last = (n - p + 1).to(torch.float64)
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        last = n - p + 1
         lowest = 1 / last if self.cutoff is None else (last <= self.cutoff) / last
-        return torch.where(p == 0, torch.nan, lowest), torch.where(p == 0, torch.nan, torch.ones_like(lowest))
+        return np.where(p == 0, np.nan, lowest), np.where(p == 0, np.nan, 1.0)
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        mean = mean_discount(n, p.clamp(min=1), torch.ones_like(n), torch.zeros_like(n), self.cutoff)
-        return torch.where(p == 0, torch.nan, mean)
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        mean = by_tensors(partial(mean_discount, cutoff=self.cutoff), n, p.clip(1), 0 * n + 1, 0 * n)
+        return np.where(p == 0, np.nan, mean)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +92,9 @@ class Hit(Thresholded):
     """
 
     name: ClassVar[str] = "Hit"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.HIT
 
     cutoff: int
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.HIT, rel=self.rel, cutoff=self.cutoff)
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         return lists.max(torch.where(self.relevant(relevance), ranks.within(self.cutoff), 0.0)).clamp(min=0)
@@ -113,11 +105,11 @@ class Hit(Thresholded):
         value[blocks.lists.segment[first]] = self._chance(blocks.size[first], inside, blocks.first[first] - 1)
         return value
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        return ((p > 0) & (n - p < self.cutoff)).to(torch.float64), (p > 0).to(torch.float64)
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        return ((p > 0) & (n - p < self.cutoff)).astype(np.float64), (p > 0).astype(np.float64)
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        return self._chance(n, p, torch.zeros_like(n))
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        return by_tensors(self._chance, n, p, 0 * n)
 
     def _chance(self, size: Tensor, relevant: Tensor, above: Tensor) -> Tensor:
         """Return the probability of a hit in a block of `size` items, `relevant` of them relevant, below `above`."""
@@ -137,6 +129,8 @@ def ragged_sums(lengths: Tensor, terms: Callable[[Tensor, Tensor], Tensor]) -> T
 
     `terms` takes the indices of cases and places, both `(n_terms,)`, and returns the terms.
     """
+    from rankbound.lists import Lists
+
     chunks = torch.div(lengths.cumsum(0), TERMS_AT_ONCE, rounding_mode="floor")
     first, sums = 0, []
     for n_cases in torch.unique_consecutive(chunks, return_counts=True)[1].tolist():
@@ -153,7 +147,7 @@ def mean_discount(
     which: Tensor,
     above: Tensor,
     cutoff: int | None,
-    discount: Callable[[Tensor], Tensor] = torch.reciprocal,
+    discount: Callable[[Tensor], Tensor] = lambda rank: 1 / rank,
 ) -> Tensor:
     """Return the mean of `discount(above + J)`, by default 1/(above + J), with terms beyond the cut-off 0.
 
@@ -204,5 +198,5 @@ def _likely_others(size: Tensor, relevant: Tensor, which: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=8)
-def _log_factorials(size: int, device: torch.device) -> Tensor:
+def _log_factorials(size: int, device: "torch.device") -> Tensor:
     return torch.lgamma(torch.arange(1, size + 1, dtype=torch.float64, device=device))

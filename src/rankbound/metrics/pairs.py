@@ -10,14 +10,12 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from rankbound.fused import formulas
-from rankbound.fused.formulas import Formula
-from rankbound.lists import Lists
-from rankbound.metrics.base import Metric, Thresholded, ratio
-from rankbound.ranks import Ranks, TieBlocks, descending_order, tie_blocks
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Floats, Integers
+from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
+from rankbound.metrics.base import Array, Metric, Thresholded, Values, ratio
 
 NORMS = ("none", "pairs", "max")
 
@@ -25,27 +23,32 @@ WEIGHTS = ("uniform", "difference")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearMetric(Metric):
+class RankedPairs(Metric):
+    """A metric that depends on the number of wrongly ordered pairs alone (Mann-Whitney U) if relevance is binary."""
+
+    @abstractmethod
+    def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
+        """Return the value of lists of `n` items, `p` of them of grade 1, with `wrong` pairs in the wrong order."""
+
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        ends = [self.of_wrong_pairs(wrong, n, p) for wrong in (0.0 * n, 1.0 * p * (n - p))]
+        return np.minimum(*ends), np.maximum(*ends)
+
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        return self.of_wrong_pairs(p * (n - p) / 2, n, p)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearMetric(RankedPairs):
     """A metric that is linear in the ranks; its mean over ties is its value at the mean ranks."""
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+        from rankbound.ranks import Ranks
+
         mean_rank = blocks.first + (blocks.size.to(torch.float64) - 1) / 2
         position = torch.empty(len(blocks.order), dtype=torch.float64, device=lists.device)
         position[blocks.order] = mean_rank.index_select(0, blocks.block)
         return self.of_ranks(Ranks(position, lists.sizes), relevance, lists)
-
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        n, p = n.to(torch.float64), p.to(torch.float64)
-        top, bottom = (self.of_rank_sums(total, n, p) for total in (p * (p + 1) / 2, p * (2 * n - p + 1) / 2))
-        return torch.minimum(top, bottom), torch.maximum(top, bottom)
-
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        n, p = n.to(torch.float64), p.to(torch.float64)
-        return self.of_rank_sums(p * (n + 1) / 2, n, p)
-
-    @abstractmethod
-    def of_rank_sums(self, total: Tensor, n: Tensor, p: Tensor) -> Tensor:
-        """Return the value of lists of `n` items, `p` of them of grade 1, whose ranks sum to `total`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +73,7 @@ class RankSum(Thresholded, LinearMetric):
     name: ClassVar[str] = "nRBP"
     span: ClassVar[tuple[float, float]] = (0.0, math.inf)
     higher_is_better: ClassVar[bool] = False
+    formula: ClassVar[int | None] = formulas.RANK_SUM
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         relevant = self.relevant(relevance).to(ranks.position)
@@ -78,11 +82,8 @@ class RankSum(Thresholded, LinearMetric):
         wrong = lists.sum(relevant * (ranks.position - 1)) - p * (p - 1) / 2
         return torch.where(p == 0, torch.nan, wrong)
 
-    def of_rank_sums(self, total: Tensor, n: Tensor, p: Tensor) -> Tensor:
-        return torch.where(p == 0, torch.nan, total - p * (p + 1) / 2)
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.RANK_SUM, rel=self.rel)
+    def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
+        return np.where(p == 0, np.nan, wrong)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +102,8 @@ class LinearDCG(LinearMetric):
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         return lists.sum(relevance.to(ranks.position) * (lists.spread(ranks.sizes) - ranks.position))
 
-    def of_rank_sums(self, total: Tensor, n: Tensor, p: Tensor) -> Tensor:
-        return p * n - total
+    def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
+        return np.asarray(p * n - p * (p + 1) / 2 - wrong)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +128,9 @@ class LinearNDCG(LinearDCG):
         total, ideal_ranks = _grade_sums(relevance, lists)
         return ratio(super().of_ranks(ranks, relevance, lists), ranks.sizes * total - ideal_ranks)
 
-    def of_rank_sums(self, total: Tensor, n: Tensor, p: Tensor) -> Tensor:
-        return ratio(super().of_rank_sums(total, n, p), p * n - p * (p + 1) / 2)
+    def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
+        ideal = super().of_wrong_pairs(0.0 * wrong, n, p)
+        return ratio(ideal - wrong, ideal)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,48 +184,47 @@ class PairError(LinearMetric):
             return ratio(error, (ranks.sizes + 1) * total - 2 * ideal_ranks)
         return torch.where(total == 0, torch.nan, error)
 
-    def of_rank_sums(self, total: Tensor, n: Tensor, p: Tensor) -> Tensor:
-        error = total - p * (p + 1) / 2
-        return torch.where(p == 0, torch.nan, error) if self.norm == "none" else ratio(error, p * (n - p))
+    def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
+        return np.where(p == 0, np.nan, wrong) if self.norm == "none" else ratio(wrong, p * (n - p))
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairMetric(Metric):
+class PairMetric(RankedPairs):
     """A function of the number of pairs of different grade, and of those in the wrong order (ties count half).
 
     With smooth ranks, it takes one sum over the items per positive grade that occurs.
     """
 
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
     @abstractmethod
-    def of_pairs(self, wrong: Tensor, unequal: Tensor, sizes: Tensor) -> Tensor:
+    def of_pairs(self, wrong: Values, unequal: Values, sizes: Values) -> Values:
         """Return the value of lists of `sizes` items with `wrong` of their `unequal` pairs in the wrong order."""
+
+    def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
+        return self.of_pairs(wrong, p * (n - p), n)
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        return unequal_pairs(relevance, lists, lists.sizes) > 0
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         """Return masks of the items below each positive grade but the largest, for which ranks suffice."""
         return tuple(relevance < grade for grade in _positive_grades(relevance)[:-1])
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
-        grades = _positive_grades(relevance)
-        unequal = unequal_pairs(relevance, lists, ranks.sizes)
+        grades, sizes = _positive_grades(relevance), ranks.sizes.to(torch.float64)
+        unequal = unequal_pairs(relevance, lists, sizes).to(ranks.position)
         if len(grades) == 0:
-            return self.of_pairs(torch.zeros_like(unequal).to(ranks.position), unequal, ranks.sizes)
+            return self.of_pairs(torch.zeros_like(unequal), unequal, sizes)
         lower = torch.stack([*ranks.above, ranks.position - 1])
         own = lower.gather(0, torch.searchsorted(grades, relevance.to(grades)).unsqueeze(0)).squeeze(0)
         top = lists.sum((relevance == grades[-1]).to(ranks.position))
         wrong = lists.sum(torch.where(relevance > 0, own, 0.0)) - top * (top - 1) / 2
-        return self.of_pairs(wrong, unequal, ranks.sizes)
+        return self.of_pairs(wrong, unequal, sizes)
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-        unequal = unequal_pairs(relevance, lists, lists.sizes)
-        return self.of_pairs(wrong_pairs(blocks, relevance, lists), unequal, lists.sizes)
-
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        unequal = (p * (n - p)).to(torch.float64)
-        return self.of_pairs(unequal, unequal, n), self.of_pairs(torch.zeros_like(unequal), unequal, n)
-
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        unequal = (p * (n - p)).to(torch.float64)
-        return self.of_pairs(unequal / 2, unequal, n)
+        unequal, sizes = unequal_pairs(relevance, lists, lists.sizes), lists.sizes.to(torch.float64)
+        return self.of_pairs(wrong_pairs(blocks, relevance, lists), unequal, sizes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,12 +242,8 @@ class PairAccuracy(PairMetric):
     """
 
     name: ClassVar[str] = "PairAccuracy"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        return unequal_pairs(relevance, lists, lists.sizes) > 0
-
-    def of_pairs(self, wrong: Tensor, unequal: Tensor, sizes: Tensor) -> Tensor:
+    def of_pairs(self, wrong: Values, unequal: Values, sizes: Values) -> Values:
         return 1 - ratio(wrong, unequal)
 
 
@@ -272,16 +269,12 @@ class Kendall(PairMetric):
     """
 
     name: ClassVar[str] = "Kendall"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     weight: str = "uniform"
 
     def __post_init__(self) -> None:
         if self.weight not in WEIGHTS:
             raise ValueError(f"metric {self.name}: found weight={self.weight}, expected one of {', '.join(WEIGHTS)}")
-
-    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        return unequal_pairs(relevance, lists, lists.sizes) > 0
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         return super().rank_weights(relevance) if self.weight == "uniform" else ()
@@ -296,11 +289,11 @@ class Kendall(PairMetric):
             return 1 - PairError(norm="max").of_blocks(blocks, relevance, lists)
         return super().of_blocks(blocks, relevance, lists)
 
-    def of_pairs(self, wrong: Tensor, unequal: Tensor, sizes: Tensor) -> Tensor:
+    def of_pairs(self, wrong: Values, unequal: Values, sizes: Values) -> Values:
         if self.weight == "difference":  # binary relevance: every difference is 1
             return 1 - ratio(wrong, unequal)
-        n = sizes.to(torch.float64)
-        return ratio((unequal / 2).to(wrong) - wrong, n * (n - 1) / 2) + 0.5
+        share: Values = ratio(unequal / 2 - wrong, sizes * (sizes - 1) / 2)
+        return share + 0.5
 
 
 def _grade_sums(relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
@@ -309,6 +302,8 @@ def _grade_sums(relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
     total = lists.sum(grades)
     if is_binary(relevance):
         return total, total * (total + 1) / 2
+    from rankbound.ranks import descending_order
+
     return total, lists.sum(grades[descending_order(grades, lists)] * (lists.position + 1))
 
 
@@ -329,6 +324,8 @@ def unequal_pairs(relevance: Tensor, lists: Lists, sizes: Tensor) -> Tensor:
     relevant = lists.sum((relevance > 0).to(torch.float64))
     alike = relevant.square()
     if not is_binary(relevance):
+        from rankbound.ranks import tie_blocks
+
         blocks = tie_blocks(relevance.to(torch.float64), lists)
         alike = blocks.lists.sum(blocks.sum((relevance > 0).to(torch.float64)).square())
     return (sizes.to(torch.float64).square() - alike - (sizes - relevant).square()) / 2

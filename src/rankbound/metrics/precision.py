@@ -1,17 +1,16 @@
 """Precision and recall: P@k, Recall@k, R-precision, interpolated precision, and rank-biased precision."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from rankbound.fused import formulas
-from rankbound.fused.formulas import Formula
-from rankbound.lists import Lists
-from rankbound.metrics.base import Thresholded, ratio
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Floats, Integers
+from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
+from rankbound.metrics.base import Thresholded, Values, ratio
 from rankbound.metrics.cumulative_gain import AdditiveMetric
-from rankbound.ranks import Ranks, TieBlocks
 
 # Relative error of a product such as 0.1 * 30 = 3.0000000000000004, which must need 3 relevant items, not 4.
 ROUNDING = 1e-9
@@ -26,6 +25,9 @@ class BinaryAdditiveMetric(Thresholded, AdditiveMetric):
 
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         return self.binary_normaliser(lists.sum(self.gains(relevance)))
+
+    def binary_normaliser(self, p: Values) -> Values:
+        return 0.0 * p + 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,18 +50,12 @@ class Precision(BinaryAdditiveMetric):
     """
 
     name: ClassVar[str] = "P"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.PRECISION
 
     cutoff: int
 
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.PRECISION, rel=self.rel, cutoff=self.cutoff)
-
-    def discount_at(self, position: Tensor) -> Tensor:
-        return torch.ones_like(position)
-
-    def binary_normaliser(self, p: Tensor) -> Tensor:
-        return torch.full_like(p, float(self.cutoff))
+    def binary_normaliser(self, p: Values) -> Values:
+        return 0.0 * p + self.cutoff
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,17 +78,11 @@ class Recall(BinaryAdditiveMetric):
     """
 
     name: ClassVar[str] = "Recall"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.RECALL
 
     cutoff: int
 
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.RECALL, rel=self.rel, cutoff=self.cutoff)
-
-    def discount_at(self, position: Tensor) -> Tensor:
-        return torch.ones_like(position)
-
-    def binary_normaliser(self, p: Tensor) -> Tensor:
+    def binary_normaliser(self, p: Values) -> Values:
         return p
 
 
@@ -114,7 +104,7 @@ class RBP(BinaryAdditiveMetric):
     """
 
     name: ClassVar[str] = "RBP"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.RBP
 
     p: float
 
@@ -123,27 +113,26 @@ class RBP(BinaryAdditiveMetric):
         if not 0 <= self.p < 1:
             raise ValueError(f"metric {self.name}: found p={self.p}, expected a persistence in [0, 1)")
 
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.RBP, rel=self.rel, persistence=self.p)
-
     def discount_at(self, position: Tensor) -> Tensor:
         return (1 - self.p) * self.p ** (position - 1)
 
-    def binary_normaliser(self, p: Tensor) -> Tensor:
-        return torch.ones_like(p)
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        best, divisor = self._of_first(p), self.binary_normaliser(p)
+        return ratio(np.exp(self._log_power(n - p)) * best, divisor), ratio(best, divisor)
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        best = self._of_first(p)
-        worst = torch.exp(torch.xlogy((n - p).to(torch.float64), self.p)) * best
-        divisor = self.binary_normaliser(p.to(torch.float64))
-        return ratio(worst, divisor), ratio(best, divisor)
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        return ratio(self._of_first(n) * p / n, self.binary_normaliser(p))
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        return ratio(self._of_first(n) * p / n, self.binary_normaliser(p.to(torch.float64)))
-
-    def _of_first(self, ranks: Tensor) -> Tensor:
+    def _of_first(self, ranks: Values) -> Values:
         """Return the sum of the discounts of the first ranks, 1 - p^ranks, without cancellation."""
-        return -torch.expm1(torch.xlogy(ranks.to(torch.float64), self.p))
+        if isinstance(ranks, np.ndarray):
+            return -np.expm1(self._log_power(ranks))
+        return -torch.expm1(torch.xlogy(ranks, self.p))
+
+    def _log_power(self, ranks: Integers) -> Floats:
+        """Return the logarithm of p^ranks; of 0^0 = 1, too."""
+        log = math.log(self.p) if self.p else -math.inf
+        return np.multiply(ranks, log, out=np.zeros(ranks.shape), where=ranks != 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,11 +155,10 @@ class NormalizedRBP(RBP):
     """
 
     name: ClassVar[str] = "nRBP"
+    formula: ClassVar[int | None] = formulas.RBP
+    normalised: ClassVar[bool] = True
 
-    def formula(self) -> Formula:
-        return replace(super().formula(), normalised=True)
-
-    def binary_normaliser(self, p: Tensor) -> Tensor:
+    def binary_normaliser(self, p: Values) -> Values:
         return self._of_first(p)
 
 
@@ -194,7 +182,6 @@ class RPrecision(Thresholded):
     """
 
     name: ClassVar[str] = "Rprec"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         relevant = self.relevant(relevance).to(ranks.position)
@@ -207,12 +194,11 @@ class RPrecision(Thresholded):
         places = torch.minimum(blocks.size, (blocks.lists.spread(p) - blocks.first + 1).clamp(min=0))
         return ratio(blocks.lists.sum(inside * places / blocks.size), p)
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        fewest, count = (2 * p - n).clamp(min=0).to(torch.float64), p.to(torch.float64)
-        return ratio(fewest, p), ratio(count, p)
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        return ratio((2 * p - n).clip(0), p), ratio(p, p)
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        return torch.where(p == 0, torch.nan, p.to(torch.float64) / n)
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        return np.where(p == 0, np.nan, p / n)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +229,6 @@ class InterpolatedPrecision(Thresholded):
     """
 
     name: ClassVar[str] = "IPrec"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     recall: float
 
@@ -260,6 +245,6 @@ class InterpolatedPrecision(Thresholded):
         needed = torch.ceil(self.recall * (1 - ROUNDING) * lists.sum(relevant.to(torch.float64)))
         found = 1 + ranks.above[0]
         # Membership of the ranks from `needed` down, by that of the ranks up to `needed` turned around.
-        reached = Ranks(-found, ranks.sizes, temperature=ranks.temperature).within(-lists.spread(needed).to(found))
+        reached = replace(ranks, position=-found).within(-lists.spread(needed).to(found))
         largest = lists.max(torch.where(relevant, reached * found / ranks.position, -1.0))
         return torch.where(largest >= 0, largest, torch.nan)

@@ -4,12 +4,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
-from rankbound.lists import Lists
+from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import Metric, Thresholded, Unjudged, ratio, require_cutoff
-from rankbound.ranks import Ranks, TieBlocks
 
 # The squares of smaller numbers are finite.
 LARGEST_BETA = 1e150

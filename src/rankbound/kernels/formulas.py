@@ -1,6 +1,6 @@
 """The formulas that compiled kernels know, by number, and their values in NumPy: the reference of evaluation.
 
-The reference and the kernel of evaluation (`fused.evaluation`) read the same tables of gains and discounts, and add the
+The reference and the kernel (`kernels.evaluation`) read the same tables of gains and discounts, and add the
 terms of a list in the order of its ranks, one by one. A list has the same value, to the last digit, by either of them,
 whatever else is evaluated.
 """
@@ -65,7 +65,7 @@ class Formula:
     def numbers(self) -> tuple[int, float, int, int, int, int]:
         """The formula as a kernel takes it, without the persistence."""
         gain, discount = GAINS.index(self.gain), DISCOUNTS.index(self.discount)
-        return self.kind, self.rel, gain, discount, self.cutoff or 0, int(self.normalised)
+        return self.kind, float(self.rel), gain, discount, self.cutoff or 0, int(self.normalised)
 
     @property
     def table(self) -> tuple[str, float]:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 # Sums may be reordered and zeros lose their signs, but NaN and infinities keep their meaning. A loop that both sums and
@@ -22,32 +23,47 @@ from typing import Any
 # sums and writes have loops of their own, here and in all kernels.
 _ARITHMETIC = {"reassoc", "contract", "nsz", "arcp"}
 
+# Compiling sets Numba's folder and the function's file.
+_ONE_AT_A_TIME = Lock()
 
-def compiled(signature: str, exact: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that compiles a function for argument types, or loads it from the cache.
 
-    Compiling takes up to ten seconds; it is announced on a terminal. The arithmetic of an `exact` function is that of
-    its text.
+class Compiled:
+    """A function that is compiled for argument types at its first call, or loaded from the cache.
+
+    Compiling takes up to ten seconds; it is announced on a terminal.
     """
 
-    def compile_or_load(function: Callable[..., Any]) -> Callable[..., Any]:
-        numba: Any = import_module("numba")
-        folder = cache_folder()
-        assert folder is not None
-        if sys.stderr.isatty() and not any(folder.rglob(f"{function.__module__.rpartition('.')[2]}.*.nbi")):
-            print("rankbound: compiling a kernel for this machine, once", file=sys.stderr)
-        source = _kept_source(folder, function)
-        function.__code__ = function.__code__.replace(co_filename=str(source))
-        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
-        try:
-            options = {"cache": True, "nogil": True, "error_model": "numpy"}
-            options["fastmath"] = set() if exact else _ARITHMETIC
-            made: Callable[..., Any] = numba.njit(signature, **options)(function)
-        finally:
-            numba.config.CACHE_DIR = before
-        return made
+    def __init__(self, function: Callable[..., Any], signature: str, arithmetic: set[str]) -> None:
+        self._function, self._signature, self._arithmetic = function, signature, arithmetic
+        self._code: Callable[..., Any] | None = None
 
-    return compile_or_load
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._code or self.load())(*arguments)
+
+    def load(self) -> Callable[..., Any]:
+        """Return the compiled function."""
+        numba: Any = import_module("numba")
+        folder, function = cache_folder(), self._function
+        assert folder is not None
+        module = function.__module__.rpartition(".")[2]
+        if sys.stderr.isatty() and not any(folder.rglob(f"{module}.{function.__name__}-*.nbi")):
+            print("rankbound: compiling a kernel for this machine, once", file=sys.stderr)
+        with _ONE_AT_A_TIME:
+            source = _kept_source(folder, function)
+            function.__code__ = function.__code__.replace(co_filename=str(source))
+            before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+            try:
+                options = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": self._arithmetic}
+                code: Callable[..., Any] = numba.njit(self._signature, **options)(function)
+            finally:
+                numba.config.CACHE_DIR = before
+        self._code = code
+        return code
+
+
+def compiled(signature: str, exact: bool = False) -> Callable[[Callable[..., Any]], Compiled]:
+    """Return a decorator that compiles a function for argument types, with the arithmetic of its text if `exact`."""
+    return lambda function: Compiled(function, signature, set() if exact else _ARITHMETIC)
 
 
 def part(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 import rankbound as rb
-from rankbound.fused import usable
-from rankbound.fused.compiler import cache_folder
-from rankbound.fused.formulas import BAND, ORDER
+from rankbound.kernels import usable
+from rankbound.kernels.compiler import cache_folder
+from rankbound.kernels.formulas import BAND, ORDER
 from rankbound.losses import SmoothLoss
 from rankbound.metrics.base import values_of
 from rankbound.training.models import Factorization
@@ -247,9 +247,9 @@ def test_a_subclass_of_a_metric_is_not_taken_for_it() -> None:
 
 PROGRAM = """
 import sys, torch, rankbound as rb
-from rankbound.fused import usable
-from rankbound.fused.compiler import cache_folder
-from rankbound.fused.formulas import BAND, ORDER
+from rankbound.kernels import usable
+from rankbound.kernels.compiler import cache_folder
+from rankbound.kernels.formulas import BAND, ORDER
 scores = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
 rb.loss("softmax")(scores, torch.tensor([0, 1, 0]), torch.tensor([0, 3])).sum().backward()
 print(usable(), cache_folder(), "numba" in sys.modules, [round(x, 4) for x in scores.grad.tolist()])
@@ -310,8 +310,7 @@ def test_without_numba_or_a_folder_of_ones_own_the_reference_is_used(tmp_path: P
 
 
 def test_exponentials_and_logarithms_are_those_of_the_c_library() -> None:
-    from rankbound.fused.exponentials import exponentials
-    from rankbound.fused.logarithms import logarithms_of_next
+    from rankbound.kernels.parts import exponentials, logarithms_of_next
 
     numba = pytest.importorskip("numba")
 
@@ -343,7 +342,7 @@ def operations(x: np.ndarray, p: int, fields: int) -> tuple[float, float]:
 @pytest.mark.parametrize("share", [0.05, 0.5])
 @pytest.mark.parametrize("n", [10, 100, 1_000, 10_000])
 def test_the_chosen_method_has_few_operations(n: int, share: float, spread: float, fields: int) -> None:
-    from rankbound.fused.boxes import pays
+    from rankbound.kernels.smooth import pays
 
     x, p = np.random.default_rng(n).normal(size=n) * spread, max(1, int(share * n))
     by_pairs, by_boxes = operations(x - x.max(), p, fields)
@@ -354,7 +353,7 @@ def test_the_chosen_method_has_few_operations(n: int, share: float, spread: floa
 @pytest.mark.parametrize("n", [1_000, 5_000])
 def test_sorted_values_ascend(n: int) -> None:
     """By Shell's sort and by digits: ties, zeros of both signs, denormal and huge numbers."""
-    from rankbound.fused.sorting import ascending
+    from rankbound.kernels.parts import ascending
 
     numba = pytest.importorskip("numba")
 

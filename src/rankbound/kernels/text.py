@@ -7,7 +7,7 @@ reference.
 
 import numpy as np
 
-from rankbound.fused.compiler import compiled, exact_part
+from rankbound.kernels.compiler import compiled, exact_part
 
 SPACE, TAB, NEWLINE, RETURN = ord(" "), ord("\t"), ord("\n"), ord("\r")
 HASH, COLON, EQUALS, PLUS, MINUS, POINT = ord("#"), ord(":"), ord("="), ord("+"), ord("-"), ord(".")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rankbound.fused.compiler import cache_folder
+from rankbound.kernels.compiler import cache_folder
 
 Array = npt.NDArray[Any]
 

@@ -1,8 +1,16 @@
-"""Products of factors of topics and items, and their gradients."""
+"""Products of factors of topics and items, and backward passes: of these, and of a loss whose slopes are known."""
 
 import numpy as np
 
-from rankbound.fused.compiler import compiled
+from rankbound.kernels.compiler import compiled
+
+
+@compiled("void(f8[::1],f8[::1],i8[::1],f8[::1])")
+def times_upstream(upstream, slopes, offsets, gradient):
+    """Write the slopes of each list times its upstream gradient."""
+    for t in range(len(offsets) - 1):
+        for i in range(offsets[t], offsets[t + 1]):
+            gradient[i] = upstream[t] * slopes[i]
 
 
 @compiled("b1(f4[:,::1],f4[:,::1],i8[::1],i8[::1],f4[::1])")
@@ -30,3 +38,20 @@ def add_gradients(of_topics, of_items, topics, items, upstream, topic_gradients,
             of_p[k] += slope * q[k]
         for k in range(len(p)):
             of_q[k] += slope * p[k]
+
+
+@compiled("void(f8[:,::1],b1[::1],f8[:,::1],f8[:,::1])")
+def running_sums(values, starts, before, behind):
+    """Write, for each row of values, the sums before and behind each place, from 0 where a list begins."""
+    n = len(starts)
+    for c in range(len(values)):
+        total = 0.0
+        for k in range(n):
+            if starts[k]:
+                total = 0.0
+            before[c, k] = total
+            total += values[c, k]
+        total = 0.0
+        for k in range(n - 1, -1, -1):
+            behind[c, k] = total
+            total = 0.0 if starts[k] else total + values[c, k]
