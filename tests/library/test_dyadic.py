@@ -114,14 +114,6 @@ def test_a_pair_that_stands_twice_counts_as_one_draw() -> None:
     assert twice == pytest.approx(standard_error(values, apart))
 
 
-def test_one_member_in_all_right_pairs_widens_the_interval() -> None:
-    values = np.tile([1.0, 0.0], 20)
-    shared = np.arange(80).reshape(40, 2) + 1
-    alone = standard_error(values, shared)
-    shared[::2, 0] = 0
-    assert standard_error(values, shared) > 1.5 * alone
-
-
 @pytest.mark.parametrize(("values", "shape"), [(3, (2, 2)), (3, (3,)), (3, (3, 3)), (0, (0, 2))])
 def test_members_that_do_not_fit_are_refused(values: int, shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"members: found shape .* expected"):
