@@ -226,7 +226,7 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> Jo
     with needs_extra("data"):
         import polars as pl
 
-        from rankbound.io.grouping import name_column, require_distinct_items
+        from rankbound.io.table_columns import name_column, require_distinct_items
 
     def frame(lists: Run | Qrels, column: str, values: npt.NDArray[Any], **others: Any) -> pl.DataFrame:
         topic = np.repeat(np.arange(len(lists.topics)), np.diff(lists.offsets))

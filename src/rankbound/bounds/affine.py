@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from rankbound.bounds.base import Bound, Facts, bound
-from rankbound.bounds.extremes import differ
+from rankbound.bounds.extremes import checked_lists, differ
 from rankbound.bounds.profiles import Profiles
 from rankbound.bounds.score_distribution import Gain
-from rankbound.lists import ArrayLike, Lists, as_tensor, require_grades
+from rankbound.lists import ArrayLike
 from rankbound.metrics import Metric, metric
 
 Floats = npt.NDArray[np.float64]
@@ -170,12 +170,7 @@ def bound_weights(of: str | Metric, by: str | Bound, relevance: ArrayLike, offse
 
 
 def _facts(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> Facts:
-    grades = as_tensor(relevance, "relevance").detach().contiguous()
-    require_grades(grades)
-    if grades.dtype == torch.int8:
-        # Gains of labels would overflow.
-        grades = grades.to(torch.int64)
-    return Facts.of_lists(metric(of), grades, Lists.checked(offsets, len(grades)), _no_distribution)
+    return Facts.of_lists(metric(of), *checked_lists(relevance, offsets), _no_distribution)
 
 
 def _no_distribution(values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:

@@ -23,13 +23,13 @@ from rankbound.bounds.extremes import (
     differ,
     list_expectation,
     list_extremes,
-    require_memory,
 )
 from rankbound.bounds.profiles import Profiles
+from rankbound.bounds.sampled import UNIFORM
 from rankbound.bounds.score_distribution import Gain
 from rankbound.bounds.tables import DistributionsOnDemand
-from rankbound.bounds.tilted import UNIFORM
 from rankbound.gradients import through_transforms
+from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lists import ArrayLike, Lists, as_tensor, is_transformed
 from rankbound.metrics import Metric, metric
 from rankbound.texts import build, named_kinds, split_text, text_of, unknown_name
@@ -77,7 +77,8 @@ class Facts:
     def _extremes(self) -> tuple[Tensor, Tensor]:
         if self.profiles.graded is not None:
             return list_extremes(self.metric, *self.profiles.graded)
-        return binary_extremes(self.metric, self.profiles.n, self.profiles.p)
+        low, high = binary_extremes(self.metric, *self._counts(), device=self.profiles.n.device)
+        return self._on_device(low), self._on_device(high)
 
     @property
     def minimum(self) -> Tensor:
@@ -91,12 +92,22 @@ class Facts:
     def expectation(self) -> Tensor:
         if self.profiles.graded is not None:
             return list_expectation(self.metric, *self.profiles.graded, self._extremes)
-        return binary_expectation(self.metric, self.profiles.n.clamp(min=1), self.profiles.p, self._extremes)
+        n, p = self._counts()
+        low, high = (end.cpu().numpy() for end in self._extremes)
+        device = self.profiles.n.device
+        return self._on_device(binary_expectation(self.metric, n.clip(min=1), p, (low, high), device))
 
     @cached_property
     def orders_differ(self) -> Tensor:
         """A mask of the lists whose score depends on the order; P@10 of five items, for example, doesn't."""
-        return differ(self.minimum, self.maximum)
+        differs: Tensor = differ(self.minimum, self.maximum)
+        return differs
+
+    def _counts(self) -> tuple[Integers, Integers]:
+        return self.profiles.n.cpu().numpy(), self.profiles.p.cpu().numpy()
+
+    def _on_device(self, values: Floats) -> Tensor:
+        return torch.from_numpy(values).to(self.profiles.n.device)
 
 
 class _SelectedFacts(Facts):
@@ -236,9 +247,7 @@ class BoundedMetric:
         Raises:
             ValueError: unless `n` and `p` are integers, 0 <= p <= n and n >= 1.
         """
-        counted = checked_counts(n, p)
-        require_memory(self.metric, counted[0])
-        arrays = np.broadcast_arrays(np.asarray(value, np.float64), *counted)
+        arrays = np.broadcast_arrays(np.asarray(value, np.float64), *checked_counts(self.metric, n, p))
         values, sizes, counts = (torch.from_numpy(np.ascontiguousarray(array).ravel()) for array in arrays)
         facts = Facts.of_counts(self.metric, sizes, counts, self._cdf)
         bounded: npt.NDArray[np.float64] = self._bound(values, facts).numpy()

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from rankbound.bounds.base import Bound, Facts
+from rankbound.bounds.sampled import UNIFORM
 from rankbound.bounds.score_distribution import GAINS, Gain
-from rankbound.bounds.tilted import UNIFORM
 
 
 @dataclass(frozen=True)

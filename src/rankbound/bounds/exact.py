@@ -30,6 +30,7 @@ from rankbound.bounds.sampled import (
     Atoms,
     Floats,
     Integers,
+    RandomOrders,
     Score,
     merge,
     repeat_probability,
@@ -37,83 +38,96 @@ from rankbound.bounds.sampled import (
 )
 
 Pair = tuple[int, int]
+
+
 Complexes = NDArray[np.complex128]
+
+
 LARGEST_ERROR = 1e-4
 """Largest error of a table's CDF (DESIGN, section 4)."""
+
+
 BINS_PER_SD = 40
 """Linear interpolation inside bins of width sd / 40 has an error of 2e-5 for a normal CDF."""
+
+
 FEWEST_BINS, MOST_BINS = 1024, 65536
+
+
 REVIVAL_FREE = 1e40
 """With at least this many orders, the characteristic function stays below 1e-20 once it has fallen below."""
+
+
 NEGLIGIBLE = 1e-20
+
+
 WINDOW = 12.0
 """Distance from the mean, in standard deviations, beyond which a long list's U has less than 1e-30 of its mass."""
+
+
 _FIRST_BLOCK = 128
+
+
 TOLERANCE = 1e-6
 """Target CDF error of the truncated series; the extremes of 300,000 draws require it."""
+
+
 MOST_COEFFICIENTS = 8192
+
+
 TOLERATED_INSIDE = 4e-5
 """Bins are halved until the error of the CDF inside them is at most this."""
+
+
 _LOG_OUTSIDE = log(1e9)
 """The window of the series excludes less than 2e-9 of the mass (Bernstein's inequality)."""
+
+
 _PERIOD_RATIO, _DENSITY_RATIO = 1.3, 0.35
+
+
 STATES = 400
 """Approximate number of states kept per rank of a long list."""
+
+
 _LOG_UNVISITED = 25.0
 """States are dropped where the mass beyond them is below exp(-25) = 1e-11 (Bernstein's inequality)."""
 
 
-def enumerate_orders(score: Score, n: int, p: int) -> Atoms:
-    """Return the distinct scores of all C(N, P) equally likely orders, and their probabilities.
+def enumerate_orders(score: Score, orders: RandomOrders) -> Atoms:
+    """Return the distinct scores of all C(N, P) orders, and their probabilities.
 
-    Partial orders are extended by the next relevant item's rank, in every way that leaves room for the rest.
+    Partial orders are extended by the next relevant item's rank, in every way that leaves room for the rest. Their sums
+    are kept in two float64 each, whose error is that of the increments alone (Dekker 1971), with their residues.
     """
-    last, sums = np.zeros(1, dtype=np.int64), ExactSums(score, n, p)
+    n, p, ranks = orders.n, orders.p, np.arange(1, orders.n + 1)
+    tokens = residues(score.increment(ranks.astype(np.float64), np.ones(n)), score.counted)
+    last, token = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    high, low, log_chance = np.zeros(1), np.zeros(1), np.zeros(1)
     for placed in range(1, p + 1):
         choices = n - (p - placed) - last
         first = np.cumsum(choices) - choices
-        step = np.arange(int(choices.sum())) - np.repeat(first, choices)
-        last = np.repeat(last, choices) + 1 + step
-        sums.extend(choices, last, placed)
-    return sums.atoms()
-
-
-class ExactSums:
-    """The sums of a score's increments over the ranks of relevant items, one row an order, placed from the top.
-
-    The sums are kept in two float64 each, whose error is that of the increments alone (Dekker 1971), with their
-    residues.
-    """
-
-    def __init__(self, score: Score, n: int, p: int) -> None:
-        self._score, self._n, self._p = score, n, p
-        self._high, self._low = np.zeros(1), np.zeros(1)
-        self._residues = np.zeros(1, dtype=np.int64)
-        self._of_ranks = residues(score.increment(np.arange(1.0, n + 1.0), np.ones(n)), score.counted)
-
-    def extend(self, times: Integers, rank: Integers, placed: int) -> None:
-        """Repeat the rows and add the `placed`-th relevant item of each at its rank, from 1."""
-        added = self._score.increment(rank.astype(np.float64), np.float64(placed))  # type: ignore[arg-type]
-        high = np.repeat(self._high, times)
-        total = high + added
-        back = total - high
-        self._low = np.repeat(self._low, times) + ((high - (total - back)) + (added - back))
-        self._high = total
-        of_ranks = self._of_ranks * placed % PRIME if self._score.counted else self._of_ranks
-        self._residues = np.repeat(self._residues, times) + of_ranks[rank - 1]
-
-    def atoms(self, chances: Floats | None = None) -> Atoms:
-        """Return the distinct scores with the sums of the orders' chances, which are equal by default."""
-        scores = (self._high + self._low) / self._score.scale(self._p)
-        atoms = merge(scores, chances, self._residues % PRIME)
-        # The extremes have closed forms; where these are coarser, the sums are right.
-        ends = np.array([form(self._n, self._p) for form in (self._score.minimum, self._score.maximum)])
-        support = atoms.support.copy()
-        support[[0, -1]] = np.where(
-            np.abs(support[[0, -1]] - ends) <= 4 * ULPS * EPSILON * ends, ends, support[[0, -1]]
-        )
-        is_ascending = (np.diff(support[:2]) > 0).all() and (np.diff(support[-2:]) > 0).all()
-        return atoms._replace(support=support) if is_ascending else atoms
+        rank = np.repeat(last + 1 - first, choices) + np.arange(int(choices.sum()))
+        added = score.increment(rank.astype(np.float64), np.float64(placed))  # type: ignore[arg-type]
+        before = np.repeat(high, choices)
+        high = before + added
+        back = high - before
+        low = np.repeat(low, choices) + ((before - (high - back)) + (added - back))
+        token = np.repeat(token, choices) + (tokens * placed % PRIME if score.counted else tokens)[rank - 1]
+        if not orders.is_uniform:
+            weight, others = orders.tilt * (p - placed + 1), np.maximum(n - ranks - (p - placed), 0)
+            log_passed = np.log(np.where(others > 0, others, 1) / np.where(others > 0, weight + others, 1))
+            passed = np.concatenate([[0.0], np.cumsum(log_passed)])
+            taken = np.log(weight / (weight + others))
+            log_chance = np.repeat(log_chance - passed[last], choices) + (passed[rank - 1] + taken[rank - 1])
+        last = rank
+    atoms = merge((high + low) / score.scale(p), None if orders.is_uniform else np.exp(log_chance), token % PRIME)
+    # The extremes have closed forms; where these are coarser, the sums are right.
+    ends, support = np.array([score.minimum(n, p), score.maximum(n, p)]), atoms.support.copy()
+    near = np.abs(support[[0, -1]] - ends) <= 4 * ULPS * EPSILON * ends
+    support[[0, -1]] = np.where(near, ends, support[[0, -1]])
+    is_ascending = (np.diff(support[:2]) > 0).all() and (np.diff(support[-2:]) > 0).all()
+    return atoms._replace(support=support) if is_ascending else atoms
 
 
 def rank_sum_distribution(n: int, p: int) -> Floats:
@@ -209,7 +223,7 @@ class SeriesFacts:
             _window(score, n, p),
             score.variance(n, p) ** 0.5,
             score.scale(p),
-            lambda: repeat_probability(score, n, p),
+            lambda: repeat_probability(score, RandomOrders(n, p)),
         )
 
 

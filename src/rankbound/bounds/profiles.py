@@ -14,18 +14,20 @@ import torch
 from torch import Tensor
 
 from rankbound.bounds.sampled import (
+    CHUNK_ITEMS,
     EPSILON,
     PRIME,
+    UNIFORM,
     Atoms,
     Floats,
     Integers,
+    RandomOrders,
+    discounts_of,
     merge,
-    random_sets,
-    rank_discounts,
     residues,
     ulps_of_sum,
 )
-from rankbound.bounds.tilted import UNIFORM, TiltedOrders
+from rankbound.bounds.tilted import closed_form
 from rankbound.lists import Lists, as_floating, on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.average_precision import AveragePrecision, BinaryPreference, InferredAveragePrecision
@@ -43,8 +45,6 @@ MEAN_SAMPLES = 20_000
 """Random orders for the mean of a metric without a closed form; the standard error is sd / 141."""
 OF_FRACTIONS = (AveragePrecision, BinaryPreference, InferredAveragePrecision, InterpolatedPrecision)
 """Metrics whose different values differ by more than rounding: sums of fractions of ranks."""
-_CHUNK_ITEMS = 2_000_000
-"""Number of items of all orders in memory at once."""
 # Upper limit of the search for the lowest grade that a metric counts as relevant.
 _MOST_GRADES = 256
 # Multipliers of Stafford's 64-bit mix, written as signed integers.
@@ -201,28 +201,35 @@ class Orders:
 
     def __init__(self, metric: Metric, profile: Profile, tilt: float = UNIFORM) -> None:
         self.metric, self.profile = metric, profile
-        self.tilt = tilt
-        self._tilted = None if tilt == UNIFORM else TiltedOrders(profile.n, profile.p, tilt)
+        self._random = RandomOrders(profile.n, profile.p, tilt)
         self._relevance = profile.relevance(metric)
         grades, counts = torch.unique(self._relevance, return_counts=True)
         self._grades, self._counts = grades.flip(0), counts.flip(0)
         self.number = n_orders(self._counts.tolist())
         self._k = min(getattr(metric, "cutoff", None) or profile.n, profile.n)
+        self._rows = max(1, CHUNK_ITEMS // max(profile.n, 1))
 
     def are_few(self, most: int = FEW_ORDERS) -> bool:
         """Return true if all orders can be enumerated and are at most `most`."""
         return self.number <= min(most, FEW_ORDERS) and self.number * self.profile.n <= FEW_ITEMS
 
-    def have_few_patterns(self, most: int = FEW_ORDERS) -> bool:
-        """Return true if the patterns of the first k ranks can be enumerated and are at most `most`."""
-        number = len(self._grades) ** self._k
-        return self._k < self.profile.n and number <= min(most, FEW_ORDERS) and number * self.profile.n <= FEW_ITEMS
+    def exact_atoms(self, most: int = FEW_ORDERS) -> Atoms | None:
+        """Return the distribution by a closed form, or over all orders or all patterns if these are at most `most`."""
+        profile, number = self.profile, len(self._grades) ** self._k
+        if profile.grades is None and 0 < profile.p < profile.n:
+            atoms = closed_form(self.metric, self._random)
+            if atoms is not None:
+                return atoms
+        if self.are_few(most):
+            return self.atoms_of_all()
+        have_few_patterns = number <= min(most, FEW_ORDERS) and number * profile.n <= FEW_ITEMS
+        return self.atoms_of_patterns() if self._k < profile.n and have_few_patterns else None
 
     def atoms_of_all(self) -> Atoms:
         """Return the distribution over all orders."""
-        if self._tilted is None:
+        if self._random.is_uniform:
             return self._atoms(self.all())
-        chances = [np.exp(self._tilted.log_chances(kinds.numpy() == 0)) for kinds in self.all()]
+        chances = [np.exp(self._random.log_chances(kinds.numpy() == 0)) for kinds in self.all()]
         return self._atoms(self.all(), np.concatenate(chances))
 
     def atoms_of_patterns(self) -> Atoms:
@@ -233,8 +240,8 @@ class Orders:
         used = torch.stack([(patterns == kind).sum(1) for kind in range(n_kinds)], 1)
         possible = (used <= self._counts).all(1)
         patterns, left = patterns[possible], (self._counts - used)[possible]
-        if self._tilted is not None:
-            chances = np.exp(self._tilted.log_chances(patterns.numpy() == 0))
+        if not self._random.is_uniform:
+            chances = np.exp(self._random.log_chances(patterns.numpy() == 0))
             return self._atoms(self._completed(patterns, left), chances)
         # Falling factorials count the draws without replacement.
         taken = torch.arange(k)
@@ -248,38 +255,29 @@ class Orders:
         return self._atoms(self.random(samples, seed))
 
     def all(self) -> Iterator[Kinds]:
-        rows = max(1, _CHUNK_ITEMS // max(self.profile.n, 1))
         number = int(self.number)
-        for start in range(0, number, rows):
-            index = torch.arange(start, min(start + rows, number))
+        for start in range(0, number, self._rows):
+            index = torch.arange(start, min(start + self._rows, number))
             counts = self._counts.expand(len(index), -1)
             yield orders_at(counts, torch.full_like(index, number), index)
 
     def _completed(self, patterns: Kinds, left: Tensor) -> Iterator[Kinds]:
         """Yield the patterns of the first ranks, followed by the remaining items in descending order of grade."""
         place = torch.arange(self.profile.n - self._k)
-        rows = max(1, _CHUNK_ITEMS // max(self.profile.n, 1))
-        for own, rest in zip(torch.split(patterns, rows), torch.split(left, rows), strict=True):
+        for own, rest in zip(torch.split(patterns, self._rows), torch.split(left, self._rows), strict=True):
             below = (place[None, :, None] >= rest.cumsum(1)[:, None, :]).sum(2)
             yield torch.cat([own, below], 1)
 
     def random(self, samples: int, seed: int) -> Iterator[Kinds]:
-        n, p = self.profile.n, self.profile.p
-        rows = max(1, _CHUNK_ITEMS // max(n, 1))
-        sizes = [min(rows, samples - start) for start in range(0, samples, rows)]
-        if self._tilted is not None:
-            for flags in self._tilted.drawn(samples, seed):
+        if self.profile.grades is None:
+            for flags in self._random.drawn(samples, seed):
                 yield torch.from_numpy(~flags).to(torch.int64)
             return
-        if self.profile.grades is None:
-            generator = np.random.default_rng((seed, n, p))
-            for size in sizes:
-                yield torch.from_numpy(~random_sets(generator, size, n, p)).to(torch.int64)
-            return
-        generator = np.random.default_rng((seed, n, self.profile.key % 2**64))
+        generator = np.random.default_rng((seed, self.profile.n, self.profile.key % 2**64))
         kinds = np.repeat(np.arange(len(self._grades), dtype=np.int64), self._counts.numpy())
-        for size in sizes:
-            yield torch.from_numpy(generator.permuted(np.tile(kinds, (size, 1)), axis=1))
+        for start in range(0, samples, self._rows):
+            rows = min(self._rows, samples - start)
+            yield torch.from_numpy(generator.permuted(np.tile(kinds, (rows, 1)), axis=1))
 
     def values_of(self, orders: Iterator[Kinds]) -> Floats:
         """Return the metric of each order."""
@@ -328,15 +326,12 @@ class Orders:
         assert isinstance(self.metric, AdditiveMetric)
         self.metric.require_gains_that_fit(self._grades, torch.float64)
         gains = self.metric.gains(self._grades).to(torch.float64)
-        discounts = rank_discounts(self.metric, self.profile.n)
-        terms = gains[:, None] * torch.from_numpy(discounts) / self._normaliser(self.metric)
+        discounts = discounts_of(self.metric, self.profile.n)
+        normaliser = self.metric.normaliser(self._relevance, Lists(torch.tensor([0, self.profile.n])))
+        terms = gains[:, None] * torch.from_numpy(discounts) / torch.where(normaliser == 0, torch.nan, normaliser)
         ratios = [gain.as_integer_ratio() for gain in gains.tolist()]
         exact = np.array([above * pow(below, -1, PRIME) % PRIME for above, below in ratios])
         return terms, exact[:, None] * residues(discounts) % PRIME
-
-    def _normaliser(self, metric: AdditiveMetric) -> Tensor:
-        normaliser = metric.normaliser(self._relevance, Lists(torch.tensor([0, self.profile.n])))
-        return torch.where(normaliser == 0, torch.nan, normaliser)
 
 
 def values_of_orders(metric: Metric, relevance: Tensor) -> Floats:

@@ -18,10 +18,11 @@ prime; other sums by the multiset of their terms. Scores of other metrics count 
 float64.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from math import comb, sqrt
+from itertools import islice
+from math import comb, inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,9 @@ from rankbound.metrics.pairs import RankSum
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+UNIFORM = 1.0
+"""The tilt of uniform orders."""
 EPSILON = float(np.finfo(np.float64).eps)
 """Distance from 1 to the next float64."""
 ULPS = 4.0
@@ -55,7 +59,7 @@ DECREASING_UNTIL = 4096
 UNREPEATED_ORDERS = 10**12
 """With this many orders or more, fewer than one repetition is expected among 300,000 draws of nDCG or AP."""
 REPEAT_SAMPLES = 50_000
-_CHUNK_ITEMS = 2_000_000
+CHUNK_ITEMS = 2_000_000
 """Number of items of all orders in memory at once (16 MB of scores)."""
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 """The step of SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators")."""
@@ -67,6 +71,110 @@ class Atoms(NamedTuple):
     support: Floats
     probability: Floats
     lost: float = 0.0
+
+
+@dataclass(frozen=True)
+class RandomOrders:
+    """Random orders of `n` items, `p` of them relevant: uniform, or with a `tilt` towards relevant items first.
+
+    Ranks are filled from the top by draws without replacement, with weight t (the tilt) for a relevant item and 1 for
+    any other: a Plackett-Luce model with two weights. With c of P relevant items among the first r - 1 of N ranks,
+
+        P(rank r is relevant) = t (P - c) / (t (P - c) + (N - r + 1) - (P - c)).
+
+    Source: Luce, Individual Choice Behavior (1959); Plackett, Applied Statistics 24 (1975).
+    """
+
+    n: int
+    p: int
+    tilt: float = UNIFORM
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tilt < inf:
+            raise ValueError(f"tilt: found {self.tilt:g}, expected a number above 0")
+
+    @property
+    def is_uniform(self) -> bool:
+        """True without a tilt, where formulas replace walks over the ranks."""
+        return self.tilt == UNIFORM
+
+    def chance(self, rank: int, before: NDArray[np.int64]) -> Floats:
+        """Return the probability that the item at a rank (from 1) is relevant, given the relevant items before it."""
+        relevant = self.p - before
+        others = np.maximum(self.n - rank + 1 - relevant, 0)
+        return np.asarray(self.tilt * relevant / (self.tilt * relevant + others))
+
+    def chances_before(self) -> Iterator[Floats]:
+        """Yield, for the ranks 1 .. n + 1, the probabilities of 0 .. p relevant items before it, `(p + 1,)`."""
+        before, counts = np.zeros(self.p + 1), np.arange(self.p + 1)
+        before[0] = 1.0
+        for rank in range(1, self.n + 1):
+            yield before
+            relevant = self.chance(rank, counts) * before
+            before = before - relevant
+            before[1:] += relevant[:-1]
+        yield before
+
+    def chances_of_hits(self, k: int, hits: Integers) -> Floats:
+        """Return the probabilities of all possible numbers of relevant items among the first k ranks."""
+        if not self.is_uniform:
+            return next(islice(self.chances_before(), k, None))[hits]
+        fewer = hits[:-1]
+        taken, left = (k - fewer) * (self.p - fewer), (fewer + 1) * (self.n - k - self.p + fewer + 1)
+        return _chances(np.log(taken) - np.log(left))
+
+    def chances_of_first(self) -> Floats:
+        """Return the probabilities that the first relevant item has rank 1 .. N - P + 1."""
+        if self.is_uniform:
+            rank = np.arange(1.0, self.n - self.p + 1.0)
+            return _chances(np.log(self.n - rank - self.p + 1) - np.log(self.n - rank))
+        chance = self.tilt * self.p / (self.tilt * self.p + np.arange(self.n - self.p, -1, -1))
+        return np.asarray(chance * np.concatenate([[1.0], np.cumprod(1.0 - chance[:-1])]))
+
+    def log_chances(self, relevant: Flags) -> Floats:
+        """Return the log-probability of each row of flags, the first ranks of an order; `(rows,)`."""
+        before: NDArray[np.int64] = np.cumsum(relevant, axis=1) - relevant
+        rank = np.arange(1, relevant.shape[1] + 1)
+        left = self.p - before
+        others = np.maximum(self.n - rank + 1 - left, 0)
+        taken = np.where(relevant, self.tilt * left, others)
+        with np.errstate(divide="ignore"):
+            return np.asarray((np.log(taken) - np.log(self.tilt * left + others)).sum(axis=1))
+
+    def drawn(self, samples: int, seed: int) -> Iterator[Flags]:
+        """Yield flags `(rows, n)` of the relevant ranks of `samples` random orders, which the numbers alone decide."""
+        own = () if self.is_uniform else (int(np.array(self.tilt, np.float64).view(np.uint64)),)
+        generator = np.random.default_rng((seed, self.n, self.p, *own))
+        most = max(1, CHUNK_ITEMS // self.n)
+        for start in range(0, samples, most):
+            rows = min(most, samples - start)
+            flags = np.zeros((rows, self.n), dtype=np.bool_)
+            if self.is_uniform:
+                flags[:, : self.p] = True
+                yield generator.permuted(flags, axis=1, out=flags)
+                continue
+            before = np.zeros(rows, dtype=np.int64)
+            for rank in range(1, self.n + 1):
+                flags[:, rank - 1] = generator.random(rows) < self.chance(rank, before)
+                before += flags[:, rank - 1]
+            yield flags
+
+    def repeated(self) -> float:
+        """Return the probability that two orders have the relevant items at the same ranks; 0 if it is negligible."""
+        if self.is_uniform:
+            return 1 / orders if (orders := comb(self.n, self.p)) < UNREPEATED_ORDERS else 0.0
+        same, before = np.ones(self.p + 1), np.arange(self.p)
+        for rank in range(self.n, 0, -1):
+            chance = self.chance(rank, before)
+            same[:-1] = chance**2 * same[1:] + (1 - chance) ** 2 * same[:-1]
+        return float(same[0])
+
+
+def _chances(log_ratios: Floats) -> Floats:
+    """Return probabilities, given the logarithms of the ratio of each to the one before."""
+    logs = np.concatenate([[0.0], np.cumsum(log_ratios)])
+    sizes = np.exp(logs - logs.max())
+    return np.asarray(sizes / sizes.sum())
 
 
 @dataclass(frozen=True)
@@ -85,42 +193,59 @@ class Score:
     variance: Callable[[int, int], float]
 
 
-def score(name: str) -> Score:
-    """Return the score named nDCG, AP or nRBP (the loss of eq. 2.12)."""
-    return _SCORES[name]
-
-
 def score_of(metric: Metric) -> Score | None:
     """Return the metric as a score of binary lists; `None` if it isn't such a sum."""
     if type(metric) is RankSum:
-        return score("nRBP")
+        return OF_THESIS["nRBP"]
     if getattr(metric, "cutoff", None) is not None:
         return None
     if type(metric) is AveragePrecision:
-        return score("AP")
+        return OF_THESIS["AP"]
     if type(metric) is NDCG and metric.discount == NDCG.discount:
-        return score("nDCG")
+        return OF_THESIS["nDCG"]
     return _additive(metric) if isinstance(metric, AdditiveMetric) else None
 
 
-def is_of_thesis(score: Score) -> bool:
-    """Return true for nDCG, AP and the nRBP loss."""
-    return _SCORES.get(score.name) is score
-
-
-def sample_orders(score: Score, n: int, p: int, samples: int, seed: int) -> Atoms:
+def sample_orders(score: Score, orders: RandomOrders, samples: int, seed: int) -> Atoms:
     """Return the distinct scores, ascending, of `samples` random orders, and their frequencies, which sum to 1.
 
-    An order is drawn as the set of ranks of the relevant items, uniform among the sets of size p. The same
-    (n, p, samples, seed) gives the same orders for every metric.
+    A uniform order is drawn as the set of ranks of the relevant items, uniform among the sets of size p. The same
+    numbers give the same orders for every metric.
     """
-    fixed, counted = _linear(score, n)
-    sums = sums_of_orders(fixed, counted, p, samples, seed)
-    keys = np.zeros(samples)
-    if is_finer_than_its_sums(score, n, p):
+    n, p = orders.n, orders.p
+    rank, one = np.arange(1.0, n + 1.0), np.ones(n)
+    fixed = np.broadcast_to(score.increment(rank, one), n).copy()
+    tokens = residues(fixed).astype(np.float64) if _is_finer_than_its_sums(score, fixed, p) else np.zeros(n)
+    if orders.is_uniform:
+        slope = np.broadcast_to(score.increment(rank, 2 * one), n) - fixed if score.counted else None
+        start = fixed if slope is None else fixed - slope
+        sums = sums_of_orders(start, slope, p, samples, seed) / score.scale(p)
         # Sums of integers are exact below 2^53.
-        keys = sums_of_orders(residues(fixed).astype(np.float64), None, p, samples, seed) % PRIME
-    return merge(sums / score.scale(p), None, keys, ulps=ulps_of_sum(p))
+        keys = sums_of_orders(tokens, None, p, samples, seed) % PRIME if tokens.any() else np.zeros(samples)
+        return merge(sums, None, keys, ulps=ulps_of_sum(p))
+    parts = [(_scores_of_sets(score, flags), flags @ tokens % PRIME) for flags in orders.drawn(samples, seed)]
+    scores, keys = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return merge(scores / score.scale(p), None, keys, ulps=ulps_of_sum(p))
+
+
+def _is_finer_than_its_sums(score: Score, increments: Floats, p: int) -> bool:
+    """Return true if two ranks' different increments can be lost in the rounding of a sum; those of AP never are."""
+    terms = np.unique(increments)
+    return not score.counted and bool((np.diff(terms) <= ulps_of_sum(p) * EPSILON * p * terms[-1]).any())
+
+
+def ulps_of_sum(terms: int) -> float:
+    """Return the rounding error of a plain sum of positive terms, in epsilons of the sum; random errors add up so."""
+    return 8.0 + 2.0 * sqrt(terms)
+
+
+def _scores_of_sets(score: Score, relevant: Flags) -> Floats:
+    """Return the unscaled score of each row of flags (ranks 1 .. n from left to right), `(rows,)`."""
+    rank = np.arange(1.0, relevant.shape[1] + 1.0)
+    if not score.counted:
+        return np.asarray(relevant @ score.increment(rank, rank))
+    added = score.increment(rank, np.cumsum(relevant, axis=1, dtype=np.float64))
+    return np.asarray(np.einsum("ij,ij->i", relevant, added))
 
 
 def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, seed: int) -> Floats:
@@ -129,7 +254,8 @@ def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, 
     Here r is the rank of an item, from 0, and c the number of relevant items up to it. The ranks are drawn one by one
     from those that are left (Fisher and Yates 1938), with the numbers of SplitMix64.
     """
-    state, sums = _state(seed, len(fixed), p), np.empty(samples)
+    state = np.uint64(np.random.SeedSequence((seed, len(fixed), p)).generate_state(1, np.uint64)[0])
+    sums = np.empty(samples)
     if usable():
         from rankbound.kernels.evaluation import sums_of_counts, sums_of_ranks
 
@@ -138,96 +264,46 @@ def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, 
         else:
             sums_of_counts(state, p, fixed, counted, sums)
         return sums
-    rows = max(1, _CHUNK_ITEMS // len(fixed))
+    rows = max(1, CHUNK_ITEMS // len(fixed))
     for start in range(0, samples, rows):
         relevant = _sets(state, start, min(rows, samples - start), len(fixed), p)
-        sums[start : start + rows] = _sums_of_sets(fixed, counted, relevant)
+        if counted is None:
+            sums[start : start + rows] = relevant @ fixed
+        else:
+            so_far = np.cumsum(relevant, axis=1, dtype=np.float64)
+            sums[start : start + rows] = np.einsum("ij,ij->i", relevant, fixed + counted * so_far)
     return sums
 
 
-def _linear(score: Score, n: int) -> tuple[Floats, Floats | None]:
-    """Return the parts of a score's increments that are fixed at each rank, and that count relevant items so far."""
-    rank, one = np.arange(1.0, n + 1.0), np.ones(n)
-    first = np.broadcast_to(score.increment(rank, one), n)
-    if not score.counted:
-        return np.array(first), None
-    slope = np.broadcast_to(score.increment(rank, 2 * one), n) - first
-    return np.ascontiguousarray(first - slope), np.ascontiguousarray(slope)
-
-
-def _state(*numbers: int) -> np.uint64:
-    """Return a state of the generator that these numbers decide."""
-    return np.uint64(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
-
-
-def _sets(state: np.uint64, start: int, rows: int, n: int, p: int) -> NDArray[np.bool_]:
+def _sets(state: np.uint64, start: int, rows: int, n: int, p: int) -> Flags:
     """Return rows of n flags, p of them set: the relevant items of random orders from `start` on."""
     flags, row = np.zeros((rows, n), dtype=np.bool_), np.arange(rows)
     ranks = np.tile(np.arange(n, dtype=np.int32), (rows, 1))
     drawn = np.arange(start, start + rows, dtype=np.uint64) * np.uint64(p)
     for place in range(p):
-        number = _mixed(state + (drawn + np.uint64(place + 1)) * _GAMMA) >> np.uint64(32)
+        number = state + (drawn + np.uint64(place + 1)) * _GAMMA
+        number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        number = (number ^ (number >> np.uint64(31))) >> np.uint64(32)
         other = place + (number * np.uint64(n - place) >> np.uint64(32)).astype(np.int64)
         flags[row, ranks[row, other]] = True
         ranks[row, other] = ranks[:, place]
     return flags
 
 
-def _mixed(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    states = (states ^ (states >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    states = (states ^ (states >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return states ^ (states >> np.uint64(31))
-
-
-def _sums_of_sets(fixed: Floats, counted: Floats | None, relevant: NDArray[np.bool_]) -> Floats:
-    if counted is None:
-        return np.asarray(relevant @ fixed)
-    so_far = np.cumsum(relevant, axis=1, dtype=np.float64)
-    return np.asarray(np.einsum("ij,ij->i", relevant, fixed + counted * so_far))
-
-
 @cache
-def repeat_probability(score: Score, n: int, p: int) -> float:
+def repeat_probability(score: Score, orders: RandomOrders) -> float:
     """Return the probability that two random orders have the same score.
 
-    It is 1 / C(N, P) for nDCG and RBP, of which different orders practically never have the same value. For AP, a sum
-    of fractions, it is about ten times that; unless negligible, it is estimated from the pairs within a seeded sample.
+    It is that of the same order for nDCG and RBP, of which different orders practically never have the same value. For
+    AP, a sum of fractions, it is about ten times that; unless negligible, it is estimated from the pairs within a
+    seeded sample.
     """
-    orders = comb(n, p)
-    single = 1 / orders if orders < UNREPEATED_ORDERS else 0.0
-    if score.name != "AP" or single == 0:
+    single = orders.repeated()
+    if score.name != "AP" or single < 1 / UNREPEATED_ORDERS:
         return single
-    counts = np.rint(sample_orders(score, n, p, REPEAT_SAMPLES, seed=0).probability * REPEAT_SAMPLES)
+    counts = np.rint(sample_orders(score, orders, REPEAT_SAMPLES, seed=0).probability * REPEAT_SAMPLES)
     return max(single, float((counts * (counts - 1)).sum()) / (REPEAT_SAMPLES * (REPEAT_SAMPLES - 1)))
-
-
-def is_finer_than_its_sums(score: Score, n: int, p: int) -> bool:
-    """Return true if two ranks' different increments can be lost in the rounding of a sum; those of AP never are."""
-    if score.counted:
-        return False
-    terms = np.unique(np.broadcast_to(score.increment(np.arange(1.0, n + 1.0), np.ones(n)), n))
-    return bool((np.diff(terms) <= ulps_of_sum(p) * EPSILON * p * terms[-1]).any())
-
-
-def ulps_of_sum(terms: int) -> float:
-    """Return the rounding error of a plain sum of positive terms, in epsilons of the sum; random errors add up so."""
-    return 8.0 + 2.0 * sqrt(terms)
-
-
-def random_sets(generator: np.random.Generator, rows: int, n: int, p: int) -> NDArray[np.bool_]:
-    """Return rows of n flags, p of them set, each uniform among all such rows."""
-    flags = np.zeros((rows, n), dtype=np.bool_)
-    flags[:, :p] = True
-    return generator.permuted(flags, axis=1, out=flags)
-
-
-def scores_of_sets(score: Score, n: int, p: int, relevant: NDArray[np.bool_]) -> Floats:
-    """Return the score of each row of flags (ranks 1 .. n from left to right), shape `(rows,)`."""
-    rank = np.arange(1.0, n + 1.0)
-    if score.counted:
-        added = score.increment(rank, np.cumsum(relevant, axis=1, dtype=np.float64))
-        return np.asarray(np.einsum("ij,ij->i", relevant, added)) / score.scale(p)
-    return np.asarray(relevant @ score.increment(rank, rank)) / score.scale(p)
 
 
 def merge(
@@ -302,16 +378,15 @@ def residues(terms: Floats, counted: bool = False) -> Integers:
     return np.asarray(result[which.reshape(-1)])
 
 
-def rank_discounts(metric: AdditiveMetric, n: int) -> Floats:
+def discounts_of(metric: AdditiveMetric, n: int) -> Floats:
     """Return the metric's discounts of the ranks 1 .. n, 0 beyond the cut-off."""
     at = _discounts_at(metric, np.arange(1.0, n + 1.0))
     at[getattr(metric, "cutoff", None) or n :] = 0.0
     return at
 
 
-def discounts(n: int) -> Floats:
-    """Return 1 / log2(r + 1) for the ranks r = 1 .. n."""
-    return np.asarray(1.0 / np.log2(np.arange(2.0, n + 2.0)))
+def _discounts_at(metric: AdditiveMetric, ranks: Floats) -> Floats:
+    return np.array(metric.discount_at(torch.from_numpy(np.asarray(ranks, dtype=np.float64))).numpy())
 
 
 @lru_cache(maxsize=64)
@@ -326,7 +401,7 @@ def _additive(metric: AdditiveMetric) -> Score | None:
     def scale(p: int) -> float:
         return float(metric.binary_normaliser(np.array([p]))[0]) / first
 
-    def closed(form: Callable[[NDArray[np.int64], NDArray[np.int64]], Floats]) -> Callable[[int, int], float]:
+    def closed(form: Callable[[Integers, Integers], Floats]) -> Callable[[int, int], float]:
         return lambda n, p: float(form(np.array([n]), np.array([p]))[0])
 
     return Score(
@@ -338,31 +413,18 @@ def _additive(metric: AdditiveMetric) -> Score | None:
         maximum=closed(lambda n, p: metric.binary_extremes(n, p)[1]),
         mean=closed(metric.binary_expectation),
         variance=lambda n, p: (
-            p * (n - p) / max(n - 1, 1) * float(rank_discounts(metric, n).var()) / (first * scale(p)) ** 2
+            p * (n - p) / max(n - 1, 1) * float(discounts_of(metric, n).var()) / (first * scale(p)) ** 2
         ),
     )
 
 
-def _discounts_at(metric: AdditiveMetric, ranks: Floats) -> Floats:
-    return np.array(metric.discount_at(torch.from_numpy(np.asarray(ranks, dtype=np.float64))).numpy())
-
-
-def _ndcg_minimum(n: int, p: int) -> float:
-    """Return thesis eq. 3.2 divided by IDCG, which the thesis omits."""
-    return float(discounts(n)[n - p :].sum()) / _idcg(p)
-
-
-def _ndcg_mean(n: int, p: int) -> float:
-    return p / n * float(discounts(n).sum()) / _idcg(p)
-
-
-def _ndcg_variance(n: int, p: int) -> float:
-    """Return the variance of a sum of P of N numbers drawn without replacement: P (N - P) / (N - 1) times theirs."""
-    return p * (n - p) / max(n - 1, 1) * float(discounts(n).var()) / _idcg(p) ** 2
+def _log2_discounts(n: int) -> Floats:
+    """Return 1 / log2(r + 1) for the ranks r = 1 .. n."""
+    return np.asarray(1.0 / np.log2(np.arange(2.0, n + 2.0)))
 
 
 def _idcg(p: int) -> float:
-    return float(discounts(p).sum())
+    return float(_log2_discounts(p).sum())
 
 
 def _ap_minimum(n: int, p: int) -> float:
@@ -394,7 +456,7 @@ def _ap_variance(n: int, p: int) -> float:
     return max(float((squares + 2 * products).sum()) / p**2 - _ap_mean(n, p) ** 2, 0.0)
 
 
-_SCORES = {
+OF_THESIS = {
     entry.name: entry
     for entry in (
         Score(
@@ -402,10 +464,12 @@ _SCORES = {
             increment=lambda rank, so_far: 1.0 / np.log2(rank + 1.0),
             counted=False,
             scale=_idcg,
-            minimum=_ndcg_minimum,
+            # Thesis eq. 3.2 divided by IDCG, which the thesis omits.
+            minimum=lambda n, p: float(_log2_discounts(n)[n - p :].sum()) / _idcg(p),
             maximum=lambda n, p: 1.0,
-            mean=_ndcg_mean,
-            variance=_ndcg_variance,
+            mean=lambda n, p: p / n * float(_log2_discounts(n).sum()) / _idcg(p),
+            # Of a sum of P of N numbers drawn without replacement: P (N - P) / (N - 1) times their variance.
+            variance=lambda n, p: p * (n - p) / max(n - 1, 1) * float(_log2_discounts(n).var()) / _idcg(p) ** 2,
         ),
         Score(
             name="AP",
@@ -429,3 +493,4 @@ _SCORES = {
         ),
     )
 }
+"""nDCG, AP and the nRBP loss (eq. 2.12)."""

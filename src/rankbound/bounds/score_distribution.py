@@ -16,7 +16,7 @@ formulas for uniform orders, such as Mann-Whitney U. A tilt requires binary rele
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import comb, expm1, inf, log, log1p
+from math import comb, expm1, inf, log, log1p, nan
 from operator import index
 from typing import Literal
 
@@ -35,28 +35,18 @@ from rankbound.bounds.extremes import (
 )
 from rankbound.bounds.profiles import FEW_ORDERS, Orders, Profile
 from rankbound.bounds.sampled import (
+    OF_THESIS,
     SAME_SCORE,
+    UNIFORM,
     Atoms,
     Floats,
+    RandomOrders,
     Score,
-    is_of_thesis,
     repeat_probability,
     sample_orders,
     score_of,
 )
-from rankbound.bounds.tilted import (
-    EXACT_INTEGERS,
-    UNIFORM,
-    WALK_ERROR,
-    TiltedOrders,
-    TiltedScore,
-    binned_tilted,
-    closed_form,
-    enumerate_tilted,
-    rank_sums,
-    repeated_score,
-    sample_tilted,
-)
+from rankbound.bounds.tilted import EXACT_INTEGERS, WALK_ERROR, TiltedScore, binned_tilted, rank_sums
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu, require_grades
 from rankbound.metrics import Metric
 from rankbound.metrics import metric as parse_metric
@@ -373,7 +363,7 @@ def distributions_of(
     for profile in profiles:
         if profile.n > LONGEST:
             raise ValueError(f"n: found a list of {profile.n:,} items, expected at most {LONGEST:,} for a distribution")
-    return distributions(metric, profiles, method, samples, seed, done, tilt)
+    return _distributions(metric, profiles, method, samples, seed, done, tilt)
 
 
 def _profile(n: int, p: int) -> Profile:
@@ -384,247 +374,166 @@ def _profile(n: int, p: int) -> Profile:
         raise ValueError(f"n, p: found {n!r} and {p!r}, expected integers") from None
 
 
-def distributions(
+def _distributions(
     metric: Metric,
     profiles: Sequence[Profile],
     method: Method,
     samples: int,
     seed: int,
-    done: Callable[[int], object] = lambda count: None,
-    tilt: float = UNIFORM,
+    done: Callable[[int], object],
+    tilt: float,
 ) -> Iterator[ScoreDistribution]:
-    """Yield the distributions of lists, in their order; `done(k)` is called whenever k more are ready.
-
-    Raises:
-        ValueError: for a tilt that isn't above 0, or a tilt of graded lists, for which the model isn't defined.
-    """
+    """Yield the distributions; long lists that share a pass are computed together, before the first one."""
     score = score_of(metric)
+    work = inf if method == "exact" or score in OF_THESIS.values() else WORK_OF_SECONDS
     binned = {}
     if score is not None and method != "sampled" and tilt == UNIFORM:
         long = [(profile.n, profile.p) for profile in profiles if _is_long(score, profile)]
-        binned = binned_distributions(score, long, done, _work(score, method)) if long else {}
+        binned = binned_distributions(score, long, done, work) if long else {}
     for profile in profiles:
         n, p, is_binary = profile.n, profile.p, profile.grades is None
-        orders = TiltedOrders(n, p, tilt)
+        orders = RandomOrders(n, p, tilt)
         if tilt != UNIFORM and not is_binary:
             raise ValueError(f"tilt: found {tilt:g} for {profile}, expected binary relevance, or no tilt")
         if score is None or not is_binary:
             distribution = _of_any_metric(metric, profile, method, samples, seed, tilt if 0 < p < n else UNIFORM)
         else:
-            sums = UniformSums(score, n, p, binned) if tilt == UNIFORM else TiltedSums(score, orders)
-            distribution = _of_sums(metric, profile, sums, method, samples, seed)
+            distribution = _of_sums(metric, score, orders, binned, work, method, samples, seed)
         yield replace(distribution, tilt=tilt)
         # `binned_distributions` has counted its own.
         if not (is_binary and (n, p) in binned):
             done(1)
 
 
-@on_cpu
 def _is_long(score: Score, profile: Profile) -> bool:
     if score.name == "nRBP" or profile.grades is not None or comb(profile.n, profile.p) <= ENUMERATED_ORDERS:
         return False
-    return _differ(score.minimum(profile.n, profile.p), score.maximum(profile.n, profile.p))
+    return bool(differ(score.minimum(profile.n, profile.p), score.maximum(profile.n, profile.p)))
 
 
-def _differ(low: float, high: float) -> bool:
-    return bool(differ(*torch.tensor([low, high], dtype=torch.float64)))
-
-
-def _work(score: Score, method: Method) -> float:
-    return inf if method == "exact" or is_of_thesis(score) else WORK_OF_SECONDS
-
-
-@dataclass(frozen=True)
-class UniformSums:
-    """A score of uniform orders; `binned` has the distributions of long lists, which are computed together."""
-
-    score: Score
-    n: int
-    p: int
-    binned: Mapping[tuple[int, int], Binned]
-
-    def mean_and_sd(self) -> tuple[float, float]:
-        return self.score.mean(self.n, self.p), self.score.variance(self.n, self.p) ** 0.5
-
-    def of_integers(self) -> tuple[Floats, float]:
-        """Return the probabilities of the nRBP loss's scores 0, 1, ..., and the error of their CDF."""
-        return rank_sums(self.n, self.p), ROUNDING
-
-    def enumerated(self) -> Atoms:
-        return enumerate_orders(self.score, self.n, self.p)
-
-    def in_bins(self, work: float, samples: int) -> Binned | None:
-        """Return the binned distribution; `None` if its Fourier series needs more than `work`."""
-        return self.binned.get((self.n, self.p))
-
-    def drawn(self, samples: int, seed: int) -> Atoms:
-        return sample_orders(self.score, self.n, self.p, samples, seed)
-
-    def repeated(self) -> float:
-        """Return the probability that two orders have the same score."""
-        return repeat_probability(self.score, self.n, self.p)
-
-    def with_count(self, binned: ScoreDistribution) -> ScoreDistribution:
-        """Return the binned distribution with the number of distinct scores among its samples."""
-        return binned
-
-
-@dataclass(frozen=True)
-class TiltedSums:
-    """A score of tilted orders; its methods are those of `UniformSums`."""
-
-    score: Score
-    orders: TiltedOrders
-
-    def mean_and_sd(self) -> tuple[float, float]:
-        (mean, variance), scale = TiltedScore(self.score, self.orders).moments, self.score.scale(self.orders.p)
-        return mean / scale, variance**0.5 / scale
-
-    def of_integers(self) -> tuple[Floats, float]:
-        return rank_sums(self.orders.n, self.orders.p, self.orders.tilt), WALK_ERROR
-
-    def enumerated(self) -> Atoms:
-        return enumerate_tilted(self.score, self.orders)
-
-    def in_bins(self, work: float, samples: int) -> Binned | None:
-        return binned_tilted(self.score, self.orders, work, sampling_error(samples))
-
-    def drawn(self, samples: int, seed: int) -> Atoms:
-        return sample_tilted(self.score, self.orders, samples, seed)
-
-    def repeated(self) -> float:
-        return repeated_score(self.score, self.orders)
-
-    def with_count(self, binned: ScoreDistribution) -> ScoreDistribution:
-        # Tilted orders differ too much in probability to derive the count from their mean mass.
-        if binned.samples * self.repeated() < RARE:
-            return binned
-        return replace(binned, count=float(len(self.drawn(binned.samples, seed=0)[0])))
-
-
-@on_cpu
 def _of_sums(
-    metric: Metric, profile: Profile, sums: UniformSums | TiltedSums, method: Method, samples: int, seed: int
+    metric: Metric,
+    score: Score,
+    orders: RandomOrders,
+    binned: Mapping[tuple[int, int], Binned],
+    work: float,
+    method: Method,
+    samples: int,
+    seed: int,
 ) -> ScoreDistribution:
-    n, p, score = profile.n, profile.p, sums.score
-    empty = _of_formulas(metric, score, profile, samples)
-    if p in (0, n) or (comb(n, p) > ENUMERATED_ORDERS and not _differ(empty.minimum, empty.maximum)):
+    """Return the distribution of a sum over the relevant items; `binned` are those of long lists, uniform orders."""
+    n, p = orders.n, orders.p
+    if p == 0:
+        low, high = (float(value[0]) for value in binary_extremes(metric, np.array([n]), np.array([p])))
+        mean, variance = high, 0.0 if high == low else nan
+    else:
+        low, high = score.maximum(n, p) if p == n else score.minimum(n, p), score.maximum(n, p)
+        mean, variance = (high, 0.0) if p == n else (score.mean(n, p), score.variance(n, p))
+    empty = _empty(metric, Profile(n, p), samples, (low, high), mean, variance**0.5)
+    if p in (0, n) or (comb(n, p) > ENUMERATED_ORDERS and not differ(low, high)):
         # Different scores that are equal but for rounding are not told apart.
-        lost = float(0 < p < n and empty.minimum != empty.maximum)
-        return replace(empty, support=np.array([empty.maximum]), probability=np.ones(1), count=1.0, error=lost)
-    mean, sd = sums.mean_and_sd()
-    empty = replace(empty, expectation=mean, sd=sd)
+        return _in_atoms(
+            replace(empty, count=1.0), Atoms(np.array([high]), np.ones(1), float(0 < p < n and low != high))
+        )
+    if not orders.is_uniform:
+        (mean, variance), scale = TiltedScore(score, orders).moments, score.scale(p)
+        empty = replace(empty, expectation=mean / scale, sd=variance**0.5 / scale)
     if method != "sampled":
-        exact = _exact_sums(empty, sums, method)
+        exact = _exact_sums(empty, score, orders, binned, work)
         if isinstance(exact, ScoreDistribution):
             return exact
         if method == "exact":
-            raise _no_exact(metric, profile, exact)
-    return _of_draws(empty, sums.drawn(samples, seed))
+            raise _no_exact(metric, empty.profile, exact)
+    return _of_draws(empty, sample_orders(score, orders, samples, seed))
 
 
-def _exact_sums(empty: ScoreDistribution, sums: UniformSums | TiltedSums, method: Method) -> ScoreDistribution | str:
+def _exact_sums(
+    empty: ScoreDistribution, score: Score, orders: RandomOrders, binned: Mapping[tuple[int, int], Binned], work: float
+) -> ScoreDistribution | str:
     """Return the distribution of all possible scores, or why there is none."""
-    n, p, score = empty.n, empty.p, sums.score
-    if score.name == "nRBP":
+    n, p = orders.n, orders.p
+    if score is OF_THESIS["nRBP"]:
         if p * (n - p) > EXACT_INTEGERS:
             return f"it has {p * (n - p) + 1:,} scores, more than {EXACT_INTEGERS:,}"
-        probability, error = sums.of_integers()
-        integers = np.arange(len(probability), dtype=np.float64)
-        return _with_draws(_in_atoms(empty, Atoms(integers, probability), error))
+        atoms = Atoms(np.arange(p * (n - p) + 1.0), rank_sums(orders))
+        return _with_draws(_in_atoms(empty, atoms, ROUNDING if orders.is_uniform else WALK_ERROR))
     if comb(n, p) <= ENUMERATED_ORDERS:
-        atoms = sums.enumerated()
-        low, high = (float(score) for score in atoms.support[[0, -1]])
+        atoms = enumerate_orders(score, orders)
+        low, high = atoms.support[[0, -1]].tolist()
         return _with_draws(_in_atoms(replace(empty, minimum=low, maximum=high), atoms, ROUNDING))
-    binned = sums.in_bins(_work(score, method), empty.samples)
-    if binned is None:
+    if orders.is_uniform:
+        bins = binned.get((n, p))
+    else:
+        bins = binned_tilted(score, orders, work, sampling_error(empty.samples))
+    if bins is None:
         return "it is too rugged for Fourier coefficients"
-    return sums.with_count(_with_draws(empty.in_bins(binned), sums.repeated()))
+    same = repeat_probability(score, orders)
+    exact = _with_draws(empty.in_bins(bins), same)
+    if orders.is_uniform or empty.samples * same < RARE:
+        return exact
+    # Tilted orders differ too much in probability to derive the count from their mean mass.
+    return replace(exact, count=float(len(sample_orders(score, orders, empty.samples, seed=0).support)))
 
 
 @on_cpu
 def _of_any_metric(
-    metric: Metric, profile: Profile, method: Method, samples: int, seed: int, tilt: float = UNIFORM
+    metric: Metric, profile: Profile, method: Method, samples: int, seed: int, tilt: float
 ) -> ScoreDistribution:
     """Return the distribution of any metric from its function of ranks; tilted orders require a binary list."""
     orders = Orders(metric, profile, tilt)
     if method != "sampled" or orders.number == 1:
         # Enumeration that takes longer than sampling requires an explicit `exact`.
-        atoms = _exact_atoms(orders, most=FEW_ORDERS if method == "exact" else samples)
+        atoms = orders.exact_atoms(most=FEW_ORDERS if method == "exact" else samples)
         if atoms is not None:
-            return _of_atoms(metric, profile, atoms, samples)
+            mean, sd = _moments(atoms)
+            ends = float(atoms.support[0]), float(atoms.support[-1])
+            empty = _empty(metric, profile, samples, ends, mean, sd)
+            if len(atoms.support) == 1:
+                return _in_atoms(replace(empty, sd=0.0, count=1.0), atoms._replace(probability=np.ones(1)))
+            return _with_draws(_in_atoms(empty, atoms, ROUNDING))
         if method == "exact":
             raise _no_exact(metric, profile, "it has no formula and too many orders")
+    low, high, mean = _extremes_and_mean(metric, profile)
     atoms = orders.atoms_of_random(samples, seed)
-    support, probability = atoms.support, atoms.probability
-    values = _extremes_and_mean(metric, profile)
-    minimum, maximum, mean = min(values[0], support[0]), max(values[1], support[-1]), values[2]
-    drawn = float(probability @ support)
-    variance = float(probability @ (support - drawn) ** 2)
+    drawn, sd = _moments(atoms)
+    ends = min(low, atoms.support[0]), max(high, atoms.support[-1])
     # Closed forms of the mean hold for uniform orders only.
-    summary = (minimum, maximum, mean if tilt == UNIFORM else drawn, variance)
-    empty = _empty(metric, profile, summary, samples)
+    empty = _empty(metric, profile, samples, ends, mean if tilt == UNIFORM else drawn, sd)
     return _of_draws(empty, atoms)
 
 
-def _exact_atoms(orders: Orders, most: int) -> Atoms | None:
-    profile = orders.profile
-    if profile.grades is None and 0 < profile.p < profile.n:
-        atoms = closed_form(orders.metric, profile.n, profile.p, orders.tilt)
-        if atoms is not None:
-            return atoms
-    if orders.are_few(most):
-        return orders.atoms_of_all()
-    return orders.atoms_of_patterns() if orders.have_few_patterns(most) else None
-
-
-def _of_atoms(metric: Metric, profile: Profile, atoms: Atoms, samples: int) -> ScoreDistribution:
-    """Return the distribution of all possible scores with their probabilities."""
-    support, probability = atoms.support, atoms.probability
-    mean = float(probability @ support)
-    variance = float(probability @ (support - mean) ** 2)
-    empty = _empty(metric, profile, (float(support[0]), float(support[-1]), mean, variance), samples)
-    if len(support) == 1:
-        return replace(empty, support=support, probability=np.ones(1), sd=0.0, count=1.0, error=atoms.lost)
-    return _with_draws(_in_atoms(empty, atoms, ROUNDING))
+def _moments(atoms: Atoms) -> tuple[float, float]:
+    """Return the mean and the standard deviation."""
+    mean = float(atoms.probability @ atoms.support)
+    return mean, float(atoms.probability @ (atoms.support - mean) ** 2) ** 0.5
 
 
 def _of_draws(empty: ScoreDistribution, atoms: Atoms) -> ScoreDistribution:
-    support, error = _up_to_rounding(atoms.support, empty), sampling_error(empty.samples)
-    atoms = atoms._replace(support=support)
-    low, high = min(empty.minimum, float(support[0])), max(empty.maximum, float(support[-1]))
-    empty = replace(empty, minimum=low, maximum=high)
-    drawn = replace(_in_atoms(empty, atoms, error), count=float(len(support)))
+    """Return the distribution of draws, without what rounding adds beyond the extremes unless scores become equal."""
+    support = atoms.support.clip(empty.minimum, empty.maximum)
+    is_rounding = np.abs(support - atoms.support).max() <= SAME_SCORE * np.abs(atoms.support).max()
+    if not (is_rounding and (np.diff(support) > 0).all()):
+        support = atoms.support
+    low, high = float(support[0]), float(support[-1])
+    drawn = replace(
+        _in_atoms(empty, atoms._replace(support=support), sampling_error(empty.samples)),
+        minimum=min(empty.minimum, low),
+        maximum=max(empty.maximum, high),
+        count=float(len(support)),
+    )
     # A single score has no range: others exist that are too rare to be drawn.
-    return replace(drawn, low=float(support[0]), high=float(support[-1])) if len(support) > 1 else drawn
+    return replace(drawn, low=low, high=high) if len(support) > 1 else drawn
 
 
-def _up_to_rounding(support: Floats, of: ScoreDistribution) -> Floats:
-    """Return the scores without what rounding adds beyond the extremes, unless that makes two of them equal."""
-    clipped = support.clip(of.minimum, of.maximum)
-    is_rounding = np.abs(clipped - support).max() <= SAME_SCORE * np.abs(support).max()
-    return clipped if is_rounding and (np.diff(clipped) > 0).all() else support
-
-
-def _in_atoms(empty: ScoreDistribution, atoms: Atoms, error: float) -> ScoreDistribution:
+def _in_atoms(empty: ScoreDistribution, atoms: Atoms, error: float = 0.0) -> ScoreDistribution:
     return replace(empty, support=atoms.support, probability=atoms.probability, error=error + atoms.lost)
 
 
-def _of_formulas(metric: Metric, score: Score, profile: Profile, samples: int) -> ScoreDistribution:
-    """Return a distribution with the values of closed forms but without mass; NaN where the metric is undefined."""
-    n, p = profile.n, profile.p
-    if p == 0:
-        low, high = (float(value) for value in binary_extremes(metric, torch.tensor([n]), torch.tensor([p])))
-        return _empty(metric, profile, (low, high, high, 0.0 if high == low else float("nan")), samples)
-    values = tuple(form(n, p) for form in (score.minimum, score.maximum, score.mean, score.variance))
-    if p == n:
-        values = (values[1], values[1], values[1], 0.0)
-    return _empty(metric, profile, values, samples)
-
-
-def _empty(metric: Metric, profile: Profile, values: tuple[float, ...], samples: int) -> ScoreDistribution:
-    """Return a distribution without mass, given its minimum, maximum, mean and variance."""
-    minimum, maximum, mean, variance = values
+def _empty(
+    metric: Metric, profile: Profile, samples: int, ends: tuple[float, float], mean: float, sd: float
+) -> ScoreDistribution:
+    """Return a distribution without mass, given its extremes and moments."""
+    low, high = ends
     return ScoreDistribution(
         metric=str(metric),
         n=profile.n,
@@ -632,13 +541,13 @@ def _empty(metric: Metric, profile: Profile, values: tuple[float, ...], samples:
         support=np.empty(0),
         probability=np.empty(0),
         width=0.0,
-        minimum=minimum,
-        maximum=maximum,
+        minimum=low,
+        maximum=high,
         expectation=mean,
-        sd=variance**0.5,
+        sd=sd,
         count=0.0,
-        low=minimum,
-        high=maximum,
+        low=low,
+        high=high,
         error=0.0,
         samples=samples,
         grades=profile.grades,
@@ -647,12 +556,12 @@ def _empty(metric: Metric, profile: Profile, values: tuple[float, ...], samples:
 
 def _extremes_and_mean(metric: Metric, profile: Profile) -> tuple[float, float, float]:
     if profile.grades is None:
-        counts = torch.tensor([profile.n]), torch.tensor([profile.p])
+        counts = np.array([profile.n]), np.array([profile.p])
         low, high = binary_extremes(metric, *counts)
-        return float(low), float(high), float(binary_expectation(metric, *counts))
+        return float(low[0]), float(high[0]), float(binary_expectation(metric, *counts)[0])
     relevance, lists = profile.relevance(metric), Lists(torch.tensor([0, profile.n]))
-    low, high = list_extremes(metric, relevance, lists)
-    return float(low), float(high), float(list_expectation(metric, relevance, lists))
+    best, worst = list_extremes(metric, relevance, lists)
+    return float(best), float(worst), float(list_expectation(metric, relevance, lists))
 
 
 def _with_draws(exact: ScoreDistribution, same: float = 0.0) -> ScoreDistribution:

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankbound.bounds.profiles import Profile, Profiles, binary_keys
-from rankbound.bounds.sampled import Floats
+from rankbound.bounds.profiles import Profile, Profiles
+from rankbound.bounds.sampled import UNIFORM, Floats
 from rankbound.bounds.score_distribution import (
     FINE_GAIN,
     SAMPLES,
@@ -26,12 +26,9 @@ from rankbound.bounds.score_distribution import (
     Method,
     ScoreDistribution,
     counts_pairs,
-    distributions,
+    distributions_of,
 )
-from rankbound.bounds.tilted import UNIFORM
 from rankbound.errors import ConfigError
-from rankbound.gradients import last_derivative
-from rankbound.interpolation import sigmoid_curvature, sigmoid_slope
 from rankbound.metrics import Metric, metric
 
 COLUMNS = ("minimum", "maximum", "expectation", "sd", "count", "low", "high", "width", "error")
@@ -157,17 +154,14 @@ class DistributionTables:
             ConfigError: for the first (N, P) without a table.
             ValueError: where P = 0 or P = N, for which the gain is undefined.
         """
-        return self._smooth(values, binary_keys(n, p), gain)
+        return self.smooth(values, Profiles(n, p), gain)
 
     def smooth(self, values: Tensor, profiles: Profiles, gain: Gain = "distinct") -> Tensor:
         """Return `smooth_cdf` for lists given by their profiles, which may be graded."""
-        return self._smooth(values, profiles.keys, gain)
-
-    def _smooth(self, values: Tensor, keys: Tensor, gain: Gain) -> Tensor:
         lookup = self._lookups.get((gain, values.device))
         if lookup is None:
             lookup = self._lookups[gain, values.device] = SmoothLookup(self, gain, values.device)
-        return lookup(values, keys)
+        return lookup(values, profiles.keys)
 
     def _missing(self, key: int) -> ConfigError:
         """Return the error for a profile without a table."""
@@ -265,13 +259,11 @@ class DistributionsOnDemand:
     def _of(
         self, profiles: list[Profile], done: Callable[[int], object] = lambda count: None
     ) -> list[ScoreDistribution]:
+        options: dict[str, Any] = {"method": self._method, "seed": self._seed, "done": done, "tilt": self.tilt}
         computed: dict[Profile, ScoreDistribution] = {}
-        for samples, part in (
-            (self._samples, [profile for profile in profiles if profile.grades is None]),
-            (self._graded_samples, [profile for profile in profiles if profile.grades is not None]),
-        ):
-            ways = distributions(self._metric, part, self._method, samples, self._seed, done, tilt=self.tilt)
-            computed.update(zip(part, ways, strict=True))
+        for graded, samples in ((False, self._samples), (True, self._graded_samples)):
+            part = [profile for profile in profiles if (profile.grades is not None) == graded]
+            computed.update(zip(part, distributions_of(self._metric, part, samples=samples, **options), strict=True))
         return [computed[profile] for profile in profiles]
 
 
@@ -299,27 +291,25 @@ class SmoothLookup:
         def put(array: NDArray[Any]) -> Tensor:
             return torch.from_numpy(np.array(array)).to(device)
 
-        gains = tables.gains(gain)
-        entries = _merge_near(tables, gains)
-        size = np.diff(entries.offsets)
-        first, last = entries.position[entries.offsets[:-1]], entries.position[entries.offsets[1:] - 1]
-        width = tables.columns["width"]
-        split = np.where(counts_pairs(tables.metric) & (width > 1) & (gains > FINE_GAIN), width, 1).astype(np.int64)
-        half = np.maximum.reduceat(entries.width, entries.offsets[:-1]) / 2
+        gains, bins = tables.gains(gain), tables.columns["width"]
+        position, mass, width, offsets = _merge_near(tables, gains)
+        first, last = position[offsets[:-1]], position[offsets[1:] - 1]
+        split = np.where(counts_pairs(tables.metric) & (bins > 1) & (gains > FINE_GAIN), bins, 1).astype(np.int64)
+        half = np.maximum.reduceat(width, offsets[:-1]) / 2
         span = 2 * np.maximum(last - first, 1e-300)
-        owner = np.repeat(np.arange(len(tables)), size)
+        owner = np.repeat(np.arange(len(tables)), np.diff(offsets))
 
         self._tables = tables
         self._keys = put(tables.keys)
         self._defined = put(~np.isnan(gains))
         self._per_table = put(np.stack([gains, first, span, half], axis=1))
-        self._offset, self._split = put(entries.offsets[:-1]), put(split)
+        self._offset, self._split = put(offsets[:-1]), put(split)
         self._any_split = bool((split > 1).any())
-        self._entries = put(np.stack([entries.position, entries.mass, entries.width], axis=1))
-        self._below = put(np.concatenate([[0.0], np.cumsum(entries.mass)]))
+        self._entries = put(np.stack([position, mass, width], axis=1))
+        self._below = put(np.concatenate([[0.0], np.cumsum(mass)]))
         # All tables' entries in one ascending sequence: the table's index plus a place in [0.25, 0.75].
-        self._places = put(owner + 0.25 + (entries.position - first[owner]) / span[owner])
-        self._all_bins, self._all_single = bool((entries.width > 0).all()), bool((entries.width == 0).all())
+        self._places = put(owner + 0.25 + (position - first[owner]) / span[owner])
+        self._all_bins, self._all_single = bool((width > 0).all()), bool((width == 0).all())
 
     def __call__(self, values: Tensor, keys: Tensor) -> Tensor:
         smoothed: Tensor = _SmoothCdf.apply(values, self._table(keys), self)  # type: ignore[no-untyped-call]
@@ -334,13 +324,6 @@ class SmoothLookup:
         sums = values.new_zeros(len(values), 2).index_add_(0, listed, near)
         value = torch.where(values.isnan(), values, sums[:, 0] + below)
         return value, sums[:, 1] * gain
-
-    def bend(self, values: Tensor, table: Tensor) -> Tensor:
-        """Return the second derivative of the smooth CDF, `(n_lists,)`."""
-        gain = self._per_table[table, 0]
-        listed, distance, width, mass, _ = self._near(values, table)
-        sums = torch.zeros_like(values).index_add_(0, listed, _kernel_bend(distance, width) * mass)
-        return sums * gain**2
 
     def _near(self, values: Tensor, table: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Return the entries within reach (list, distance and width in 1 / gain, mass) and each list's mass below."""
@@ -391,26 +374,10 @@ class _SmoothCdf(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         values, density, table = ctx.saved_tensors
-        # A function of its own, so that a second derivative (a Hessian's) reaches the values.
-        density = _Density.apply(values, density, table, ctx.lookup)  # type: ignore[no-untyped-call]
+        if torch.is_grad_enabled():
+            # Autograd differentiates the density for a second derivative, a Hessian's.
+            density = ctx.lookup.evaluate(values.to(torch.float64), table)[1].to(values.dtype)
         return gradient * density, None, None
-
-
-class _Density(torch.autograd.Function):
-    """The density computed along with the smooth CDF; its derivative is computed on demand."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, density: Tensor, table: Tensor, lookup: SmoothLookup) -> Tensor:
-        ctx.save_for_backward(values, table)
-        ctx.lookup = lookup
-        return density.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        values, table = ctx.saved_tensors
-        with torch.no_grad():
-            by_values = gradient * ctx.lookup.bend(values.to(torch.float64), table).to(values.dtype)
-        return *last_derivative((by_values,), values, gradient), None, None, None
 
 
 def _bin_kernel(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
@@ -419,12 +386,6 @@ def _bin_kernel(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
     linear = left.clamp(min=0.0).minimum(width)
     step = (linear + torch.log1p(torch.exp(-left.abs())) - torch.log1p(torch.exp(-right.abs()))) / width
     return step, (torch.sigmoid(left) - torch.sigmoid(right)) / width
-
-
-def _kernel_bend(distance: Tensor, width: Tensor) -> Tensor:
-    """Return the second derivative of the smoothed step, for single scores (width 0) and bins."""
-    slopes = sigmoid_slope(distance + width / 2) - sigmoid_slope(distance - width / 2)
-    return torch.where(width > 0, slopes / torch.where(width > 0, width, 1.0), sigmoid_curvature(distance))
 
 
 def _ranges(begin: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
@@ -450,18 +411,11 @@ def _integers(
     )
 
 
-@dataclass(frozen=True)
-class _Entries:
-    """The scores (width 0) and bins of all tables: middle, mass and width of each, and the tables' offsets."""
+def _merge_near(tables: DistributionTables, gains: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
+    """Merge the entries in each cell of size `MERGED` / gain of a table into one bin of the same mean and variance.
 
-    position: Floats
-    mass: Floats
-    width: Floats
-    offsets: NDArray[np.int64]
-
-
-def _merge_near(tables: DistributionTables, gains: Floats) -> _Entries:
-    """Merge the entries in each cell of size `MERGED` / gain of a table into one bin of the same mean and variance."""
+    Returns the middle, mass and width of each score (width 0) or bin of all tables, and the tables' offsets.
+    """
     size = np.diff(tables.offsets)
     owner = np.repeat(np.arange(len(tables)), size)
     own_width = np.repeat(tables.columns["width"], size)
@@ -483,4 +437,4 @@ def _merge_near(tables: DistributionTables, gains: Floats) -> _Entries:
     width = np.where(count == 1, own_width[fresh], np.sqrt(12 * variance))
     position = np.where(count == 1, tables.support[fresh], start[fresh] + mean)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner[fresh], minlength=len(tables)))])
-    return _Entries(position, total(tables.probability), width, offsets)
+    return position, total(tables.probability), width, offsets

@@ -1,23 +1,15 @@
-"""Tilted random orders, which are biased towards ranking relevant items first, and closed forms of distributions.
+"""Sums over the relevant items under tilted orders, by walks over the ranks, and closed forms of other metrics.
 
-Ranks are filled from the top by draws without replacement, with weight t (the tilt) for a relevant item and 1 for any
-other: a Plackett-Luce model with two weights. With c of P relevant items among the first r - 1 of N ranks,
-
-    P(rank r is relevant) = t (P - c) / (t (P - c) + (N - r + 1) - (P - c)).
-
-t = 1 gives uniform orders. Source: Luce, Individual Choice Behavior (1959); Plackett, Applied Statistics 24 (1975).
-Unless t = 1, the first r ranks aren't an order of r items under the same model, so every (N, P) needs its own walk.
-Metrics that take few values on binary lists, or that count pairs, have closed forms for both kinds of orders.
+Unless orders are uniform, the first r ranks aren't an order of r items under the same model, so every (N, P) needs its
+own walk. Metrics that take few values on binary lists, or that count pairs, have closed forms for both kinds of orders.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import islice
 from math import ceil, floor, inf, log, pi
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankbound.bounds.exact import (
     LARGEST_ERROR,
@@ -26,7 +18,6 @@ from rankbound.bounds.exact import (
     TOLERANCE,
     Binned,
     Complexes,
-    ExactSums,
     SeriesFacts,
     Turn,
     invert,
@@ -34,19 +25,13 @@ from rankbound.bounds.exact import (
     truncation_error,
 )
 from rankbound.bounds.sampled import (
-    PRIME,
-    REPEAT_SAMPLES,
-    UNREPEATED_ORDERS,
+    OF_THESIS,
     Atoms,
     Floats,
+    RandomOrders,
     Score,
-    is_finer_than_its_sums,
-    merge,
-    rank_discounts,
-    residues,
-    score,
-    scores_of_sets,
-    ulps_of_sum,
+    discounts_of,
+    repeat_probability,
 )
 from rankbound.metrics import Metric
 from rankbound.metrics.cumulative_gain import AdditiveMetric
@@ -54,9 +39,6 @@ from rankbound.metrics.first_relevant import Hit, ReciprocalRank
 from rankbound.metrics.pairs import RankedPairs
 from rankbound.metrics.precision import Precision, RPrecision
 
-Flags = NDArray[np.bool_]
-UNIFORM = 1.0
-"""The tilt of uniform orders."""
 UNSEEN = 1e-14
 """A walk omits states beyond which the mass is at most this."""
 EXACT_INTEGERS = 50_000_000
@@ -70,74 +52,6 @@ _LOG_OUTSIDE = log(1e9)
 _REACHES = np.geomspace(0.05, 3.0, 24)
 """Parameters tried in Chernoff's inequality, in units of the optimal one for a normal distribution."""
 _FIRST_STRETCH = 32
-_CHUNK_ITEMS = 2_000_000
-
-
-@dataclass(frozen=True)
-class TiltedOrders:
-    """Random orders of `n` items, `p` of them relevant, with a tilt."""
-
-    n: int
-    p: int
-    tilt: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.tilt < inf:
-            raise ValueError(f"tilt: found {self.tilt:g}, expected a number above 0")
-
-    def chance(self, rank: int, before: NDArray[np.int64]) -> Floats:
-        """Return the probability that the item at a rank (from 1) is relevant, given the relevant items before it."""
-        relevant = self.p - before
-        others = np.maximum(self.n - rank + 1 - relevant, 0)
-        return np.asarray(self.tilt * relevant / (self.tilt * relevant + others))
-
-    def chances_before(self) -> Iterator[Floats]:
-        """Yield, for the ranks 1 .. n + 1, the probabilities of 0 .. p relevant items before it, `(p + 1,)`."""
-        before, counts = np.zeros(self.p + 1), np.arange(self.p + 1)
-        before[0] = 1.0
-        for rank in range(1, self.n + 1):
-            yield before
-            relevant = self.chance(rank, counts) * before
-            before = before - relevant
-            before[1:] += relevant[:-1]
-        yield before
-
-    def chances_of_hits(self, k: int) -> Floats:
-        """Return the probabilities of 0 .. p relevant items among the first k ranks."""
-        return next(islice(self.chances_before(), k, None))
-
-    def chances_of_first(self) -> Floats:
-        """Return the probabilities that the first relevant item has rank 1 .. N - P + 1."""
-        rank = np.arange(1, self.n - self.p + 2)
-        others = self.n - self.p - rank + 1
-        chance = self.tilt * self.p / (self.tilt * self.p + others)
-        return np.asarray(chance * np.concatenate([[1.0], np.cumprod(1.0 - chance[:-1])]))
-
-    def log_chances(self, relevant: Flags) -> Floats:
-        """Return the log-probability of each row of flags, the first ranks of an order; `(rows,)`."""
-        before: NDArray[np.int64] = np.cumsum(relevant, axis=1) - relevant
-        rank = np.arange(1, relevant.shape[1] + 1)
-        left = self.p - before
-        others = np.maximum(self.n - rank + 1 - left, 0)
-        taken = np.where(relevant, self.tilt * left, others)
-        with np.errstate(divide="ignore"):
-            return np.asarray((np.log(taken) - np.log(self.tilt * left + others)).sum(axis=1))
-
-    def draw(self, generator: np.random.Generator, rows: int) -> Flags:
-        """Return rows of n flags, the relevant ranks of random orders."""
-        flags = np.empty((rows, self.n), dtype=np.bool_)
-        before = np.zeros(rows, dtype=np.int64)
-        for rank in range(1, self.n + 1):
-            flags[:, rank - 1] = generator.random(rows) < self.chance(rank, before)
-            before += flags[:, rank - 1]
-        return flags
-
-    def drawn(self, samples: int, seed: int) -> Iterator[Flags]:
-        """Yield `samples` random orders in chunks; they depend on the list, the tilt and the seed alone."""
-        generator = np.random.default_rng((seed, self.n, self.p, int(np.array(self.tilt, np.float64).view(np.uint64))))
-        rows = max(1, _CHUNK_ITEMS // self.n)
-        for start in range(0, samples, rows):
-            yield self.draw(generator, min(rows, samples - start))
 
 
 class TiltedScore:
@@ -147,7 +61,7 @@ class TiltedScore:
     through the number of relevant items there.
     """
 
-    def __init__(self, score: Score, orders: TiltedOrders) -> None:
+    def __init__(self, score: Score, orders: RandomOrders) -> None:
         self.score, self.orders = score, orders
         self._before = np.arange(orders.p)
 
@@ -182,14 +96,6 @@ class TiltedScore:
         down, up = np.where(np.isfinite(reach), reach, np.inf).reshape(2, -1).min(axis=1)
         return centre - float(down), centre + float(up)
 
-    @cached_property
-    def repeated_order(self) -> float:
-        """The probability that two orders have the relevant items at the same ranks."""
-        same = np.ones(self.orders.p + 1)
-        for _, chance, _ in self._ranks():
-            same[:-1] = chance**2 * same[1:] + (1 - chance) ** 2 * same[:-1]
-        return float(same[0])
-
     def coefficients(self, step: float, count: int, first: int = 1) -> Complexes:
         """Return the mean of exp(i k step S), k = first .. first + count - 1, S the unscaled score; `(count,)`."""
         turn = Turn(self.score, step, count, first)
@@ -223,50 +129,8 @@ class TiltedScore:
             yield rank, self.orders.chance(rank, self._before), np.broadcast_to(added, so_far.shape)
 
 
-def enumerate_tilted(score: Score, orders: TiltedOrders) -> Atoms:
-    """Return the distinct scores, ascending, of all C(N, P) orders, and their probabilities; as `enumerate_orders`."""
-    n, p = orders.n, orders.p
-    rank = np.arange(1, n + 1)
-    last, log_chance, sums = np.zeros(1, dtype=np.int64), np.zeros(1), ExactSums(score, n, p)
-    for placed in range(1, p + 1):
-        left = p - placed + 1
-        others = np.maximum(n - rank + 1 - left, 0)
-        whole = orders.tilt * left + others
-        with np.errstate(divide="ignore"):
-            passed = np.concatenate([[0.0], np.cumsum(np.where(others > 0, np.log(others / whole), 0.0))])
-        choices = n - (p - placed) - last
-        first = np.cumsum(choices) - choices
-        step = np.arange(int(choices.sum())) - np.repeat(first, choices)
-        log_chance = np.repeat(log_chance - passed[last], choices)
-        last = np.repeat(last, choices) + 1 + step
-        log_chance += passed[last - 1] + np.log(orders.tilt * left / whole)[last - 1]
-        sums.extend(choices, last, placed)
-    return sums.atoms(np.exp(log_chance))
-
-
-def sample_tilted(score: Score, orders: TiltedOrders, samples: int, seed: int) -> Atoms:
-    """Return the distinct scores, ascending, of `samples` tilted orders, and their frequencies; as `sample_orders`."""
-    n, p = orders.n, orders.p
-    own = np.zeros(n)
-    if is_finer_than_its_sums(score, n, p):
-        own = residues(score.increment(np.arange(1.0, n + 1.0), np.ones(n))).astype(np.float64)
-    parts = [(scores_of_sets(score, n, p, flags), flags @ own % PRIME) for flags in orders.drawn(samples, seed)]
-    scores, keys = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return merge(scores, None, keys, ulps=ulps_of_sum(p))
-
-
-@cache
-def repeated_score(score: Score, orders: TiltedOrders) -> float:
-    """Return the probability that two orders have the same score; as `repeat_probability`."""
-    single = TiltedScore(score, orders).repeated_order
-    if score.name != "AP" or single < 1 / UNREPEATED_ORDERS:
-        return single
-    counts = np.rint(sample_tilted(score, orders, REPEAT_SAMPLES, seed=0).probability * REPEAT_SAMPLES)
-    return max(single, float((counts * (counts - 1)).sum()) / (REPEAT_SAMPLES * (REPEAT_SAMPLES - 1)))
-
-
 def binned_tilted(
-    score: Score, orders: TiltedOrders, work: float = inf, tolerance: float = LARGEST_ERROR
+    score: Score, orders: RandomOrders, work: float = inf, tolerance: float = LARGEST_ERROR
 ) -> Binned | None:
     """Return the binned distribution over the score's range, with as many coefficients as its series needs.
 
@@ -296,21 +160,20 @@ def _facts(score: Score, of: TiltedScore) -> SeriesFacts:
     scale, low, high = score.scale(p), score.minimum(n, p), score.maximum(n, p)
     margin = 0.02 * (high - low)
     window = max(of.window[0] / scale, low) - margin, min(of.window[1] / scale, high) + margin
-    return SeriesFacts(low, high, window, of.moments[1] ** 0.5 / scale, scale, lambda: repeated_score(score, of.orders))
+    return SeriesFacts(
+        low, high, window, of.moments[1] ** 0.5 / scale, scale, lambda: repeat_probability(score, of.orders)
+    )
 
 
-def rank_sums(n: int, p: int, tilt: float = UNIFORM) -> Floats:
-    """Return the probabilities of the scores 0 .. P(N - P) of the nRBP loss, shape `(P(N - P) + 1,)`, sum 1."""
-    return rank_sum_distribution(n, p) if tilt == UNIFORM else _tilted_rank_sums(TiltedOrders(n, p, tilt))
+def rank_sums(orders: RandomOrders) -> Floats:
+    """Return the probabilities of the scores 0 .. P(N - P) of the nRBP loss, shape `(P(N - P) + 1,)`, sum 1.
 
-
-def _tilted_rank_sums(orders: TiltedOrders) -> Floats:
-    """Return the probabilities by one FFT of the characteristic function at 2 pi k / M, in a window of M integers.
-
-    Tilted items aren't exchangeable, so the closed form of the Mann-Whitney U doesn't apply; a walk gives the
-    characteristic function.
+    Tilted items aren't exchangeable, so the closed form of the Mann-Whitney U doesn't apply: a walk gives the
+    characteristic function at 2 pi k / M, in a window of M integers, and one FFT the probabilities.
     """
-    of = TiltedScore(score("nRBP"), orders)
+    if orders.is_uniform:
+        return rank_sum_distribution(orders.n, orders.p)
+    of = TiltedScore(OF_THESIS["nRBP"], orders)
     largest = orders.p * (orders.n - orders.p)
     low, high = max(0, floor(of.window[0])), min(largest, ceil(of.window[1]))
     period = high - low + 1
@@ -331,78 +194,45 @@ def _tilted_rank_sums(orders: TiltedOrders) -> Floats:
     return np.asarray(probability / probability.sum())
 
 
-def closed_form(metric: Metric, n: int, p: int, tilt: float = UNIFORM) -> Atoms | None:
-    """Return the distribution over random orders of N items, P relevant, 0 < P < N; `None` without a formula.
-
-    With a tilt, walks over the ranks replace the formulas.
-    """
+def closed_form(metric: Metric, orders: RandomOrders) -> Atoms | None:
+    """Return the distribution over random orders of a list with 0 < P < N; `None` without a formula."""
     if isinstance(metric, RankedPairs):
-        return None if p * (n - p) > EXACT_INTEGERS else _of_wrong_pairs(metric, n, p, tilt)
+        return _of_wrong_pairs(metric, orders) if orders.p * (orders.n - orders.p) <= EXACT_INTEGERS else None
     if isinstance(metric, AdditiveMetric):
-        return _of_hits(metric, n, p, tilt)
+        return _of_hits(metric, orders)
     if type(metric) is RPrecision:
-        return _of_hits(Precision(cutoff=p), n, p, tilt)
+        return _of_hits(Precision(cutoff=orders.p), orders)
     if type(metric) is ReciprocalRank:
-        return _reciprocal_rank(_of_first(n, p, tilt), n, metric.cutoff)
-    if type(metric) is Hit:
-        missed = _of_first(n, p, tilt)[metric.cutoff :].sum()
-        return (
-            Atoms(np.array([0.0, 1.0]), np.array([missed, 1.0 - missed])) if missed else Atoms(np.ones(1), np.ones(1))
-        )
-    return None
+        return _reciprocal_rank(orders.chances_of_first(), metric.cutoff or orders.n)
+    if type(metric) is Hit and (missed := orders.chances_of_first()[metric.cutoff :].sum()):
+        return Atoms(np.array([0.0, 1.0]), np.array([missed, 1.0 - missed]))
+    return Atoms(np.ones(1), np.ones(1)) if type(metric) is Hit else None
 
 
-def _of_wrong_pairs(metric: RankedPairs, n: int, p: int, tilt: float) -> Atoms:
+def _of_wrong_pairs(metric: RankedPairs, orders: RandomOrders) -> Atoms:
     """Return the distribution of a monotonic function of the number of wrongly ordered pairs (Mann-Whitney U)."""
-    probability = rank_sums(n, p, tilt)
+    probability = rank_sums(orders)
     wrong = np.arange(float(len(probability)))
-    values = metric.of_wrong_pairs(wrong, np.full_like(wrong, n), np.full_like(wrong, p))
+    values = metric.of_wrong_pairs(wrong, np.full_like(wrong, orders.n), np.full_like(wrong, orders.p))
     ascending = slice(None) if values[0] <= values[-1] else slice(None, None, -1)
     return Atoms(values[ascending].copy(), probability[ascending].copy())
 
 
-def _of_hits(metric: AdditiveMetric, n: int, p: int, tilt: float) -> Atoms | None:
+def _of_hits(metric: AdditiveMetric, orders: RandomOrders) -> Atoms | None:
     """Return the hypergeometric distribution of P@k, recall@k or CG@k, whose discount is a step; otherwise `None`."""
-    discounts = rank_discounts(metric, n)
+    discounts = discounts_of(metric, orders.n)
     k = int(np.count_nonzero(discounts == discounts[0]))
     if discounts[0] == 0 or discounts[k:].any():
         return None
-    hits = np.arange(max(0, k - (n - p)), min(k, p) + 1)
-    if tilt != UNIFORM:
-        return Atoms(_scaled(metric, p, hits * discounts[0]), TiltedOrders(n, p, tilt).chances_of_hits(k)[hits])
-    fewer = hits[:-1]
-    log_ratios = np.log((k - fewer) * (p - fewer)) - np.log((fewer + 1) * (n - k - p + fewer + 1))
-    return Atoms(_scaled(metric, p, hits * discounts[0]), _chances(log_ratios))
+    hits = np.arange(max(0, k - (orders.n - orders.p)), min(k, orders.p) + 1)
+    normaliser = float(metric.binary_normaliser(np.array([orders.p]))[0])
+    return Atoms(hits * discounts[0] / normaliser, orders.chances_of_hits(k, hits))
 
 
-def _scaled(metric: AdditiveMetric, p: int, gains: Floats) -> Floats:
-    return np.asarray(gains / float(metric.binary_normaliser(np.array([p]))[0]))
-
-
-def _reciprocal_rank(chances: Floats, n: int, cutoff: int | None) -> Atoms:
-    last = min(cutoff or n, len(chances))
-    values, beyond = 1.0 / np.arange(1.0, last + 1.0), float(chances[last:].sum())
-    ascending, own = values[::-1].copy(), chances[:last][::-1].copy()
+def _reciprocal_rank(chances: Floats, cutoff: int) -> Atoms:
+    """Return the distribution of RR, given the probabilities of the first relevant item's ranks."""
+    last = min(cutoff, len(chances))
+    ascending, own = 1.0 / np.arange(last, 0.0, -1.0), chances[:last][::-1].copy()
     if last == len(chances):
         return Atoms(ascending, own)
-    return Atoms(np.concatenate([[0.0], ascending]), np.concatenate([[beyond], own]))
-
-
-def _of_first(n: int, p: int, tilt: float) -> Floats:
-    """Return the probabilities that the first relevant item has rank 1 .. N - P + 1."""
-    if tilt != UNIFORM:
-        return TiltedOrders(n, p, tilt).chances_of_first()
-    return _chances(_log_ratios_of_first(n, p))
-
-
-def _log_ratios_of_first(n: int, p: int) -> Floats:
-    """Return log(P(J = j + 1) / P(J = j)) for the rank J of the first relevant item, j = 1 .. N - P."""
-    rank = np.arange(1.0, n - p + 1.0)
-    return np.asarray(np.log(n - rank - p + 1) - np.log(n - rank))
-
-
-def _chances(log_ratios: Floats) -> Floats:
-    """Return probabilities, given the logarithms of the ratio of each to the one before."""
-    logs = np.concatenate([[0.0], np.cumsum(log_ratios)])
-    sizes = np.exp(logs - logs.max())
-    return np.asarray(sizes / sizes.sum())
+    return Atoms(np.concatenate([[0.0], ascending]), np.concatenate([[chances[last:].sum()], own]))

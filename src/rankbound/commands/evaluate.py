@@ -105,7 +105,7 @@ def _write_csv(evaluation: "Evaluation", path: Path) -> None:
     import polars as pl
 
     from rankbound.io.atomic import atomic_path
-    from rankbound.io.csv_text import separator_of
+    from rankbound.io.text_files import separator_of
 
     rows = evaluation.to_polars().fill_nan(None)
     if evaluation.missing:

@@ -142,16 +142,16 @@ class Metric(ABC):
             mean = mean + torch.where(weight > 0, weight * _of_ranking(self, ranked, lists), 0.0)
         return mean
 
-    def in_range(self, value: Tensor) -> Tensor:
+    def in_range(self, value: Values) -> Values:
         """Return values of orders without what rounding adds beyond the metric's span, and without a negative zero.
 
         Args:
-            value: `(n_lists,)`, NaN where undefined.
+            value: `(n_lists,)`, a tensor or an array, NaN where undefined.
 
         Returns:
-            A tensor `(n_lists,)`.
+            A tensor or an array `(n_lists,)`.
         """
-        return value.clamp(*self.span) + 0.0
+        return value.clip(*self.span) + 0.0
 
     def require_gains_that_fit(self, relevance: Tensor, dtype: "torch.dtype") -> None:
         """Refuse grades whose gains, or sums of them, exceed the range of `dtype`; by default none.

@@ -164,8 +164,8 @@ class PairError(LinearMetric):
         if self.norm not in NORMS:
             raise ValueError(f"metric {self.name}: found norm={self.norm}, expected one of {', '.join(NORMS)}")
 
-    def in_range(self, value: Tensor) -> Tensor:
-        return super().in_range(value).clamp(max=1.0 if self.norm == "max" else math.inf)
+    def in_range(self, value: Values) -> Values:
+        return super().in_range(value).clip(max=1.0 if self.norm == "max" else math.inf)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         if self.norm == "none":
