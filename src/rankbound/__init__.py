@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rankbound.bounds.extremes import expectation, extremes, maximum, minimum
     from rankbound.bounds.score_distribution import ScoreDistribution, score_distribution
     from rankbound.columns import from_list_column
-    from rankbound.compare.compare_runs import compare_runs
+    from rankbound.compare.runs import compare_runs
     from rankbound.evaluation import Evaluation, evaluate_run
     from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run, write_qrels, write_run
     from rankbound.io.judged import JudgedLists, Qrels, Run
@@ -45,7 +45,7 @@ _HOMES = {
     "rankbound.bounds.extremes": ("expectation", "extremes", "maximum", "minimum"),
     "rankbound.bounds.base": ("BoundedMetric", "bound", "bounded"),
     "rankbound.columns": ("from_list_column",),
-    "rankbound.compare.compare_runs": ("compare_runs",),
+    "rankbound.compare.runs": ("compare_runs",),
     "rankbound.evaluation": ("Evaluation", "evaluate_run"),
     "rankbound.io.files": ("pack_lists", "read_lists", "read_qrels", "read_run", "write_qrels", "write_run"),
     "rankbound.io.judged": ("JudgedLists", "Qrels", "Run"),

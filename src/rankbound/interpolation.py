@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rankbound.fused import usable
-from rankbound.fused.formulas import BAND, ORDER
+from rankbound.kernels import usable
+from rankbound.kernels.formulas import BAND, ORDER
 from rankbound.lists import Lists, Weights, on_cpu
 
 # Up to this many rows (the larger of the two limits), empty boxes have rows too.
@@ -290,7 +290,7 @@ class _RunningSums(torch.autograd.Function):
 
 def _summed(values: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
     if values.device.type == "cpu" and usable():
-        from rankbound.fused.scans import running_sums as run
+        from rankbound.kernels.gradients import running_sums as run
 
         before, behind = torch.empty_like(values), torch.empty_like(values)
         run(values.contiguous().numpy(), starts.numpy(), before.numpy(), behind.numpy())

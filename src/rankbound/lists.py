@@ -257,10 +257,17 @@ def from_padded(values: Tensor, mask: Tensor | None = None, *, lengths: Tensor |
         raise ValueError(f"values: found shape {tuple(values.shape)}, expected (n_lists, longest) or more dimensions")
     if (mask is None) == (lengths is None):
         raise ValueError("from_padded: expected either mask or lengths, which tell items from padding")
-    if mask is None:
-        assert lengths is not None
-        mask = _mask_of(lengths, values)
-    elif mask.shape != values.shape[:2] or mask.dtype != torch.bool:
+    if lengths is not None:
+        longest, known = values.shape[1], as_tensor(lengths, "lengths").to(values.device)
+        if len(known) != len(values) or known.is_floating_point():
+            expected = f"{len(values)} integers, one per list"
+            raise ValueError(f"lengths: found {len(known)} of {known.dtype}, expected {expected}")
+        wrong = known[(known < 0) | (known > longest)]
+        if len(wrong):
+            raise ValueError(f"lengths: found {wrong[0]}, expected numbers from 0 to {longest}, the length of the rows")
+        mask = torch.arange(longest, device=values.device) < known[:, None]
+    assert mask is not None
+    if mask.shape != values.shape[:2] or mask.dtype != torch.bool:
         raise ValueError(
             f"mask: found {mask.dtype} of shape {tuple(mask.shape)}, expected torch.bool of shape "
             f"{tuple(values.shape[:2])}, true at the items"
@@ -368,7 +375,9 @@ def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tenso
     """
     tensor = values if isinstance(values, Tensor) else column_tensor(values, name)
     if tensor.dtype in STORED_ONLY:
-        tensor = _signed(tensor, name)
+        unsigned, tensor = tensor.dtype, tensor.to(torch.int64)
+        if unsigned == torch.uint64 and tensor.numel() and int(tensor.min()) < 0:
+            raise ValueError(f"{name}: found {int(tensor.min()) + 2**64}, expected integers below 2^63")
     if tensor.is_floating_point() and tensor.dtype.itemsize == 1:
         tensor = tensor.to(torch.float32)
     if tensor.is_complex() or tensor.layout != torch.strided:
@@ -542,21 +551,3 @@ class _Reduced(torch.autograd.Function):
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
         (share,) = ctx.saved_tensors
         return _reduce(tangent if share is None else tangent * share, "sum", ctx.lists)
-
-
-def _mask_of(lengths: Tensor, values: Tensor) -> Tensor:
-    known = as_tensor(lengths, "lengths").to(values.device)
-    longest = values.shape[1]
-    if len(known) != len(values) or known.is_floating_point():
-        raise ValueError(f"lengths: found {len(known)} of {known.dtype}, expected {len(values)} integers, one per list")
-    if len(known) and (int(known.min()) < 0 or int(known.max()) > longest):
-        wrong = int(known.min()) if int(known.min()) < 0 else int(known.max())
-        raise ValueError(f"lengths: found {wrong}, expected numbers from 0 to {longest}, the length of the rows")
-    return torch.arange(longest, device=values.device) < known[:, None]
-
-
-def _signed(values: Tensor, name: str) -> Tensor:
-    signed = values.to(torch.int64)
-    if values.dtype == torch.uint64 and signed.numel() and int(signed.min()) < 0:
-        raise ValueError(f"{name}: found {int(signed.min()) + 2**64}, expected integers below 2^63")
-    return signed

@@ -129,7 +129,12 @@ def descending_order(values: Tensor, lists: Lists) -> Tensor:
         values = values.to(torch.float32)
     on_cpu = values.device.type == "cpu"
     if values.dtype == torch.float32 and len(lists) < 2**31:
-        return _ascending(_list_and_value_keys(values, lists), on_cpu)
+        # Integers that ascend by list and, inside it, by descending value, so that one sort replaces two. Adding 0
+        # turns -0.0 into 0.0; the bits of a float, read as an integer, ascend with it once negatives are inverted.
+        bits = (values.detach() + 0.0).view(torch.int32).to(torch.int64)
+        keys = (lists.segment << 32) - torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+        # NumPy sorts several times as fast as PyTorch does on a CPU.
+        return torch.from_numpy(np.argsort(keys.numpy(), kind="stable")) if on_cpu else torch.argsort(keys, stable=True)
     if on_cpu and values.dtype == torch.float64:
         order = _by_list(torch.from_numpy(np.argsort(-values.detach().numpy())), lists)
         # NumPy's fast sort isn't stable.
@@ -207,19 +212,6 @@ def _by_list(order: Tensor, lists: Lists) -> Tensor:
         digits = (lists.segment[order] >> shift).numpy().astype(np.uint16)
         order = order[torch.from_numpy(np.argsort(digits, kind="stable"))]
     return order
-
-
-def _list_and_value_keys(values: Tensor, lists: Lists) -> Tensor:
-    """Return integers that ascend by list and, inside it, by descending value, so that one sort replaces two."""
-    # Adding 0 turns -0.0 into 0.0. The bits of a float, read as an integer, ascend with it once negatives are inverted.
-    bits = (values.detach() + 0.0).view(torch.int32).to(torch.int64)
-    ascending = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
-    return (lists.segment << 32) - ascending
-
-
-def _ascending(keys: Tensor, on_cpu: bool) -> Tensor:
-    # NumPy sorts several times as fast as PyTorch does on a CPU.
-    return torch.from_numpy(np.argsort(keys.numpy(), kind="stable")) if on_cpu else torch.argsort(keys, stable=True)
 
 
 class _Ties:

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rankbound.fused.formulas import COSTS, COSTS_OF_REFERENCE, ORDER
 from rankbound.gradients import last_derivative, refuse_batched, through_transforms
 from rankbound.interpolation import SIGMOID, SIGMOID_CURVATURE, SIGMOID_SLOPE, InterpolatedSums, Kernel
+from rankbound.kernels.formulas import COSTS, COSTS_OF_REFERENCE, ORDER
 from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, is_transformed, require_finite
 
 # With this many polynomials per box, second derivatives (poles of third order) are as precise as other kernels.
@@ -324,7 +324,7 @@ def _shares_of(
     """
     require_method(method, temperature)
     if method == "auto":
-        # In double precision, it is the choice of the compiled kernels (`rankbound.fused.boxes.pays`), with whose
+        # In double precision, it is the choice of the compiled kernels (`rankbound.kernels.smooth.pays`), with whose
         # values those of the reference then agree to rounding. In single precision, the error of interpolation is below
         # rounding, and the reference chooses by its own costs.
         costs = COSTS if scores.dtype == torch.float64 else COSTS_OF_REFERENCE

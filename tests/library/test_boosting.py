@@ -16,7 +16,7 @@ from planted_topics import FOREST, QUIET, lightgbm_data, offsets_of, planted, xg
 
 import rankbound as rb
 from rankbound.boosting import HESSIANS, LEAST_HESSIAN, STEP, Judgements, RankingObjective
-from rankbound.fused import usable
+from rankbound.kernels import usable
 from rankbound.losses import RankingLoss
 
 CURVED = ["RankNet", "ListNet", "LambdaRank", "hinge", "squared", "RankNet(reduction=sum)"]

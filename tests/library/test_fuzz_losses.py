@@ -19,7 +19,7 @@ from test_every_loss import LOSSES as WRITTEN_OUT
 from torch import Tensor
 
 import rankbound as rb
-from rankbound.fused import usable
+from rankbound.kernels import usable
 from rankbound.losses import SmoothLoss
 
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 1e-3, torch.bfloat16: 1e-2}

@@ -28,8 +28,8 @@ from rankbound.bounds.profiles import Profiles
 from rankbound.bounds.sampled import UNIFORM
 from rankbound.bounds.score_distribution import Gain
 from rankbound.bounds.tables import DistributionsOnDemand
-from rankbound.fused.formulas import Floats, Integers
 from rankbound.gradients import through_transforms
+from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lists import ArrayLike, Lists, as_tensor, is_transformed
 from rankbound.metrics import Metric, metric
 from rankbound.texts import build, named_kinds, split_text, text_of, unknown_name

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankbound.fused.formulas import Floats, Integers
+from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lazy import ArrayLike, Lists, Tensor, torch
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.cumulative_gain import AdditiveMetric

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rankbound.fused import usable
+from rankbound.kernels import usable
 from rankbound.lists import on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.average_precision import AveragePrecision
@@ -257,7 +257,7 @@ def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, 
     state = np.uint64(np.random.SeedSequence((seed, len(fixed), p)).generate_state(1, np.uint64)[0])
     sums = np.empty(samples)
     if usable():
-        from rankbound.fused.evaluation import sums_of_counts, sums_of_ranks
+        from rankbound.kernels.evaluation import sums_of_counts, sums_of_ranks
 
         if counted is None:
             sums_of_ranks(state, p, fixed, sums)

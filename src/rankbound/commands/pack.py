@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from rankbound.commands._columns import add_column_flags, add_group_flag, report_columns, without_warnings
+from rankbound.commands import add_column_flags, add_group_flag, columns_of, report_columns, without_warnings
 from rankbound.errors import plain_errors
 from rankbound.texts import names
 
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
     with needs_extra("data"):
         from tqdm import tqdm
 
-    columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance", "groups")}
+    columns = {**columns_of(arguments), "groups": arguments.groups}
     with plain_errors(), without_warnings(), tqdm(unit="topic", disable=None) as progress:
         packed = pack_lists(
             arguments.lists, arguments.out, **columns, features=arguments.features, on_topics=progress.update

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 import torch
 from torch import Tensor, nn
 
-from rankbound.fused import Array, Kernel
 from rankbound.gradients import through_transforms, with_gradient, without_curvature
+from rankbound.kernels import Array, Kernel
 from rankbound.lists import (
     ArrayLike,
     Lists,
@@ -221,7 +221,7 @@ class RankingLoss(nn.Module, ABC):
         return self.informative(relevance, lists)
 
     def of_batch(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None) -> Tensor:
-        """Return the losses of `of_lists`, by a compiled kernel where there is one (`rankbound.fused`).
+        """Return the losses of `of_lists`, by a compiled kernel where there is one (`rankbound.kernels`).
 
         Args:
             scores: `(n_items,)`, in single or double precision.

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rankbound.fused import LEFT, Array, Kernel, usable
 from rankbound.gradients import refuse_batched, with_gradient
+from rankbound.kernels import LEFT, Array, Kernel, usable
 from rankbound.lists import STORED_ONLY, ArrayLike, Lists, as_tensor
 
 Reduction = Literal["none", "mean", "sum"]
@@ -140,7 +140,7 @@ def _scaled(upstream: Tensor, known: _Known) -> Array:
     of_lists = upstream.detach().to(torch.float64).contiguous().numpy()
     if not usable():
         return np.repeat(of_lists, np.diff(known.offsets)) * known.slopes
-    from rankbound.fused.gradients import times_upstream
+    from rankbound.kernels.gradients import times_upstream
 
     product = np.empty_like(known.slopes)
     times_upstream(of_lists, known.slopes, known.offsets, product)

@@ -9,10 +9,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from rankbound.fused import NO_CURVATURE, Array, Kernel, usable, with_numbers
-from rankbound.fused.formulas import DCG
 from rankbound.gradients import with_gradient
 from rankbound.interpolation import sigmoid_slope, softplus
+from rankbound.kernels import NO_CURVATURE, Array, Kernel, usable, with_numbers
+from rankbound.kernels.formulas import DCG
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
 from rankbound.metrics import Metric, metric
@@ -152,12 +152,10 @@ class LambdaRankLoss(SwapLoss):
         formula = formula_of(self._of)
         if formula is None or formula.kind != DCG or not usable():
             return None
-        from rankbound.fused.swaps import lambdarank
+        from rankbound.kernels.pairwise import lambdarank
 
-        _, _, gain, discount, cutoff, normalised = formula.numbers
         largest = largest_grade(torch.promote_types(dtype, torch.float32))
-        numbers = gain, discount, cutoff, bool(normalised), float(largest), float(self.temperature)
-        return with_numbers(lambdarank, *numbers, curvature)
+        return with_numbers(lambdarank, formula.numbers, float(largest), float(self.temperature), curvature)
 
 
 class LambdaLoss(SwapLoss):

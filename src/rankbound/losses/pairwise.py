@@ -14,9 +14,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rankbound.fused import NO_CURVATURE, Array, usable, with_numbers
-from rankbound.fused import Kernel as Compiled
-from rankbound.fused.formulas import COSTS_OF_REFERENCE, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
 from rankbound.gradients import with_gradient
 from rankbound.interpolation import (
     SIGMOID,
@@ -28,6 +25,9 @@ from rankbound.interpolation import (
     Boxes,
     Kernel,
 )
+from rankbound.kernels import NO_CURVATURE, Array, usable, with_numbers
+from rankbound.kernels import Kernel as Compiled
+from rankbound.kernels.formulas import COSTS_OF_REFERENCE, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
 from rankbound.lists import Lists
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pointwise import REDUCTIONS
@@ -179,7 +179,7 @@ class PairwiseLogisticLoss(LinkLoss):
     def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Compiled | None:
         if not usable() or self.method == "interpolated":
             return None
-        from rankbound.fused.preferences import logistic
+        from rankbound.kernels.pairwise import logistic
 
         mean, by_difference, always = self.reduction == "mean", self.weight == "difference", self.method == "direct"
         return with_numbers(logistic, float(self.temperature), mean, by_difference, always, curvature)

@@ -13,9 +13,9 @@ from rankbound.bounds.base import bound as parse_bound
 from rankbound.bounds.distribution import Distribution
 from rankbound.bounds.profiles import Profiles
 from rankbound.bounds.score_distribution import Gain
-from rankbound.fused import Kernel, usable, with_numbers
-from rankbound.fused.formulas import METHODS, RANK_SUM, Formula
 from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, kernel_matrix
+from rankbound.kernels import Kernel, usable, with_numbers
+from rankbound.kernels.formulas import METHODS, RANK_SUM, Formula
 from rankbound.lists import ArrayLike, Lists, as_tensor
 from rankbound.losses.base import ItemSum, RankingLoss, reduced, times
 from rankbound.losses.compiled import Reduction, by_kernel
@@ -233,12 +233,12 @@ def _smooth_kernel(
     formula: Formula, temperature: float, method: str, dtype: torch.dtype, sign: float, undefined: float
 ) -> Kernel:
     """Return the kernel of `sign` times a metric at smooth ranks, `undefined` in lists without relevant items."""
-    from rankbound.fused.smooth import smooth_metric
+    from rankbound.kernels.smooth import smooth_metric
 
     # The largest grade whose gain is finite in the scores' precision, at least single.
     largest = torch.finfo(torch.float64).max
     if formula.gain == "exp2":
         largest = float(largest_grade(torch.promote_types(dtype, torch.float32)))
-    sigmoid, bell = (kernel_matrix(one, torch.device("cpu")).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
-    numbers = *formula.numbers, largest, float(temperature), METHODS.index(method), sigmoid, bell, sign, undefined
+    matrices = tuple(kernel_matrix(one, torch.device("cpu")).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
+    numbers = formula.numbers, largest, float(temperature), METHODS.index(method), matrices, sign, undefined
     return with_numbers(smooth_metric, *numbers)

@@ -8,9 +8,9 @@ import math
 import torch
 from torch import Tensor
 
-from rankbound.fused import Kernel, usable, with_numbers
-from rankbound.fused.formulas import TARGETS
 from rankbound.gradients import with_gradient
+from rankbound.kernels import Kernel, usable, with_numbers
+from rankbound.kernels.formulas import TARGETS
 from rankbound.lists import Lists
 from rankbound.losses.base import ItemSum, RankingLoss, precise_sum
 from rankbound.losses.pointwise import GAINS, gains_of
@@ -220,10 +220,10 @@ def _with_one_more(rows: Tensor, owner: Tensor, lists: Lists) -> tuple[Tensor, T
 
 
 def _cross_entropy_kernel(target: str, rel: float = 0.0) -> Kernel | None:
-    """Return the compiled kernel for a target of `rankbound.fused.formulas.TARGETS`."""
+    """Return the compiled kernel for a target of `rankbound.kernels.formulas.TARGETS`."""
     if not usable():
         return None
-    from rankbound.fused.softmax import cross_entropy
+    from rankbound.kernels.softmax import cross_entropy
 
     largest = float(largest_grade(torch.float64)) if target == "exp2" else math.inf
     return with_numbers(cross_entropy, TARGETS.index(target), float(rel), largest)
@@ -269,7 +269,7 @@ class ListMLELoss(ItemSum):
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         if not usable():
             return None
-        from rankbound.fused.softmax import list_mle
+        from rankbound.kernels.softmax import list_mle
 
         return with_numbers(list_mle, self.cutoff or 0)
 

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankbound.fused import formulas
-from rankbound.fused.formulas import Floats, Integers
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import POOLED, Array, Thresholded, Unjudged, by_arrays, ratio
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rankbound.fused.formulas import GAINS, Floats, Formula, Integers, RankedItems, discounts_of, gains_of
-from rankbound.fused.formulas import values_of as values_of_formulas
+from rankbound.kernels.formulas import GAINS, Floats, Formula, Integers, RankedItems, discounts_of, gains_of
+from rankbound.kernels.formulas import values_of as values_of_formulas
 from rankbound.lazy import ArrayLike, Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.texts import LARGEST_EXACT, require_exact, text_of
 
@@ -23,7 +23,7 @@ TIE_BREAKS = 200
 
 # Loading a compiled kernel takes as long as the evaluation of this many items without it.
 WORTH_A_KERNEL = 1_000_000
-_KERNEL = "rankbound.fused.evaluation"
+_KERNEL = "rankbound.kernels.evaluation"
 # Higher grades are evaluated without.
 HIGHEST_GRADE = 100
 
@@ -273,7 +273,7 @@ def _values_of(
     weights: ArrayLike | None = None,
     by_kernel: bool | None = None,
 ) -> dict[str, Tensor]:
-    from rankbound.fused import usable
+    from rankbound.kernels import usable
     from rankbound.lists import (
         Lists,
         are_fractions,

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankbound.fused import formulas
-from rankbound.fused.formulas import Floats, Integers, RankedItems, normaliser, table_size
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Floats, Integers, RankedItems, normaliser, table_size
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import Array, Metric, exp2, formula_of, ratio, require_cutoff
 

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankbound.fused import formulas
-from rankbound.fused.formulas import TABLE_SIZE, Floats, Integers
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import TABLE_SIZE, Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import Thresholded, by_tensors
 

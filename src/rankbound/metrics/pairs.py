@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankbound.fused import formulas
-from rankbound.fused.formulas import Floats, Integers
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import Array, Metric, Thresholded, Values, ratio
 

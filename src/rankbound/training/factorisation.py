@@ -61,7 +61,7 @@ def sorted_pairs(lists: JudgedLists, vocabulary: Vocabulary) -> tuple[Pairs, Ind
 
 def _require_something_to_learn(lists: JudgedLists, recipe: Recipe) -> None:
     """Raise DataError if no item is in two topics, of which one teaches nothing of another, or all labels are one."""
-    from rankbound.io.grouping import name_column
+    from rankbound.io.table_columns import name_column
 
     if not len(lists.items):
         raise DataError("there are no items in the training lists; expected judged items")
@@ -120,7 +120,7 @@ def with_negatives(lists: JudgedLists, per_relevant: int, seed: int) -> JudgedLi
     """
     import polars as pl
 
-    from rankbound.io.grouping import name_column
+    from rankbound.io.table_columns import name_column
 
     vocabulary = Vocabulary.of_lists(lists)
     topic_of_list, items = vocabulary.indices(lists)

@@ -172,7 +172,7 @@ class Vocabulary:
 
 def _names(names: Names) -> "pl.Series":
     with needs_extra("data"):
-        from rankbound.io.grouping import name_column
+        from rankbound.io.table_columns import name_column
     return name_column(names)
 
 

@@ -113,7 +113,7 @@ def _shared_topic(a: JudgedLists, b: JudgedLists) -> str:
 def _shared_item(a: JudgedLists, b: JudgedLists) -> str:
     import polars as pl
 
-    from rankbound.io.grouping import name_column, topic_column
+    from rankbound.io.table_columns import name_column, topic_column
 
     frames = [
         pl.DataFrame({"topic": topic_column(lists.topics, lists.offsets), "item": name_column(lists.items)})
@@ -140,7 +140,7 @@ def _rows(lists: JudgedLists, mask: Mask) -> JudgedLists:
 
 
 def _picked(lists: JudgedLists, topics: Indices, rows: Indices, limits: Indices) -> JudgedLists:
-    from rankbound.io.grouping import name_column
+    from rankbound.io.table_columns import name_column
 
     return JudgedLists(
         topics=[lists.topics[topic] for topic in topics.tolist()],

@@ -80,8 +80,8 @@ def serve(listener: socket.socket) -> None:
 
 
 def _load() -> None:
-    from rankbound.fused import usable
-    from rankbound.fused.gradients import times_upstream
+    from rankbound.kernels import usable
+    from rankbound.kernels.gradients import times_upstream
     from rankbound_study.cli import step_modules
 
     for module in (*LOADED, *step_modules().values()):
