@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def fit_smooth(cases: list[Case]) -> dict[str, float]:
-    """Return `rankbound.fused.formulas.COSTS`: a pair; an item and an occupied row of one kind of sums."""
+    """Return `rankbound.kernels.formulas.COSTS`: a pair; an item and an occupied row of one kind of sums."""
     (pair,) = _fitted([[case.pairs] for case in cases], [case.times["direct"] for case in cases])
     terms = [[case.fields * case.lists * case.n, case.fields * case.lists * case.rows] for case in cases]
     item, row = _fitted(terms, [case.times["interpolated"] for case in cases])
@@ -90,7 +90,7 @@ def fit_smooth(cases: list[Case]) -> dict[str, float]:
 
 
 def fit_pairwise(cases: list[Case]) -> dict[str, float]:
-    """Return the costs behind `fused.formulas.PAIRS_OF_ITEM`: a pair; an item, and a call, of the reference."""
+    """Return the costs behind `kernels.formulas.PAIRS_OF_ITEM`: a pair; an item, and a call, of the reference."""
     pairs = [[case.lists * case.p * (case.n - case.p)] for case in cases]
     (pair,) = _fitted(pairs, [case.times["direct"] for case in cases])
     terms = [[case.lists * case.n, 1.0] for case in cases]

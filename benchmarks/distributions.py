@@ -40,7 +40,7 @@ def measure(run: Run) -> list[Row]:
 
 
 def _tables(pairs: list[tuple[int, int]], method: str, samples: int) -> None:
-    from rankbound.bounds.distribution import score_distributions
+    from rankbound.bounds.score_distribution import score_distributions
 
     for metric in METRICS:
         for _ in score_distributions(metric, pairs, method=method, samples=samples):  # type: ignore[arg-type]

@@ -6,16 +6,19 @@ python -m tests.compile_kernels
 from importlib import import_module
 from pkgutil import iter_modules
 
-from rankbound import fused
+from rankbound import kernels
+from rankbound.kernels.compiler import Compiled
 
 OF_THE_STUDY = ("rankbound_study.models.cnn_kernels",)
 
 
 def main() -> None:
-    """Import the modules of kernels, which compiles what isn't in the user's cache."""
-    if fused.usable():
-        for module in (*(part.name for part in iter_modules(fused.__path__, f"{fused.__name__}.")), *OF_THE_STUDY):
-            import_module(module)
+    """Compile the kernels of all modules that aren't in the user's cache."""
+    if kernels.usable():
+        for module in (*(part.name for part in iter_modules(kernels.__path__, f"{kernels.__name__}.")), *OF_THE_STUDY):
+            for kernel in vars(import_module(module)).values():
+                if isinstance(kernel, Compiled):
+                    kernel.load()
 
 
 if __name__ == "__main__":

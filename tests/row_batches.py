@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from rankbound.io import csv_chunks, table_batches, table_stream
+from rankbound.io import tables, text_files
 
 
 @contextmanager
 def batches_of(size: int) -> Iterator[None]:
     """Batches of so many bytes."""
     with (
-        patch.object(csv_chunks.read_chunks, "__defaults__", (size,)),
-        patch.object(table_batches, "BATCH_BYTES", size),
-        patch.object(table_stream, "BATCH_BYTES", size),
+        patch.object(text_files.read_chunks, "__defaults__", (size,)),
+        patch.object(tables, "BATCH_BYTES", size),
     ):
         yield

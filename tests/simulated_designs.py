@@ -14,10 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rankbound.compare.estimates import Estimate, over_members, over_trainings
-from rankbound.compare.intervals import mean_interval
-from rankbound.compare.notes import Measured
-from rankbound.compare.randomisation import sign_flip
+from rankbound.compare.comparison import Measured
+from rankbound.compare.statistics import Estimate, interval_of_mean, over_members, over_trainings, sign_flip
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[..., Floats]
@@ -58,7 +56,7 @@ def of_topics(n: int, draw: Draw, studies: int = STUDIES) -> Rates:
     random, covered, significant = np.random.default_rng(n), 0, 0
     for study in range(studies):
         values = draw(random, n)
-        low, high = mean_interval(values, resamples=999, seed=study * DRAWS // studies)
+        low, high = interval_of_mean(values, resamples=999, seed=study * DRAWS // studies)
         covered += low <= 0 <= high
         significant += sign_flip(values, flips=199, seed=study) <= 0.05
     return Rates(100 * covered / studies, 100 * significant / studies)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from rankbound._version import __version__
 
 if TYPE_CHECKING:
-    from rankbound.batches import Batch, Topic, collate, from_padded, to_padded
     from rankbound.boosting import (
         boosting_metric,
         boosting_objective,
@@ -17,16 +16,15 @@ if TYPE_CHECKING:
         lightgbm_topics,
         xgboost_topics,
     )
-    from rankbound.bounds.bounded import BoundedMetric, bounded
-    from rankbound.bounds.distribution import ScoreDistribution, score_distribution
+    from rankbound.bounds.base import BoundedMetric, bound, bounded
     from rankbound.bounds.extremes import expectation, extremes, maximum, minimum
-    from rankbound.bounds.kinds import bound
+    from rankbound.bounds.score_distribution import ScoreDistribution, score_distribution
     from rankbound.columns import from_list_column
-    from rankbound.compare.compare_runs import compare_runs
+    from rankbound.compare.runs import compare_runs
     from rankbound.evaluation import Evaluation, evaluate_run
     from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run, write_qrels, write_run
     from rankbound.io.judged import JudgedLists, Qrels, Run
-    from rankbound.lists import Lists
+    from rankbound.lists import Batch, Lists, Topic, collate, from_padded, to_padded
     from rankbound.losses import RankingLoss, SmoothLoss, loss
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from rankbound.training.splits import Split
 
 _HOMES = {
-    "rankbound.batches": ("Batch", "Topic", "collate", "from_padded", "to_padded"),
     "rankbound.boosting": (
         "boosting_metric",
         "boosting_objective",
@@ -44,16 +41,15 @@ _HOMES = {
         "lightgbm_topics",
         "xgboost_topics",
     ),
-    "rankbound.bounds.bounded": ("BoundedMetric", "bounded"),
-    "rankbound.bounds.distribution": ("ScoreDistribution", "score_distribution"),
+    "rankbound.bounds.score_distribution": ("ScoreDistribution", "score_distribution"),
     "rankbound.bounds.extremes": ("expectation", "extremes", "maximum", "minimum"),
-    "rankbound.bounds.kinds": ("bound",),
+    "rankbound.bounds.base": ("BoundedMetric", "bound", "bounded"),
     "rankbound.columns": ("from_list_column",),
-    "rankbound.compare.compare_runs": ("compare_runs",),
+    "rankbound.compare.runs": ("compare_runs",),
     "rankbound.evaluation": ("Evaluation", "evaluate_run"),
     "rankbound.io.files": ("pack_lists", "read_lists", "read_qrels", "read_run", "write_qrels", "write_run"),
     "rankbound.io.judged": ("JudgedLists", "Qrels", "Run"),
-    "rankbound.lists": ("Lists",),
+    "rankbound.lists": ("Batch", "Lists", "Topic", "collate", "from_padded", "to_padded"),
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
     "rankbound.training.cross_validation": ("CrossValidated", "cross_validate", "cross_validate_splits"),

@@ -18,46 +18,21 @@ from types import FrameType
 
 from rankbound import _version, commands
 from rankbound.errors import RankboundError
-from rankbound.printable import printable_message
-
-USAGE_ERROR = 2
-
-_MOMENT = 0.02
-"""Seconds until a dropped signal is sent again."""
-
-KILLED = 128
-"""The exit status of a program that a signal ended is this plus the signal's number."""
+from rankbound.texts import printable_message
 
 SUBCOMMANDS = ("pack", "train", "cross-validate", "score", "evaluate", "compare")
 
 STEPS = (
-    "check-config",
-    "claims",
-    "collect",
-    "controls",
-    "convert",
-    "crate",
-    "distributions",
-    "doctor",
-    "document",
-    "download",
-    "dvc-stages",
-    "export",
-    "features",
-    "figure",
-    "generate",
-    "job",
-    "new",
-    "offline-plots",
-    "provenance",
-    "sample",
-    "settle",
-    "split",
-    "table",
-    "verify",
-    "weights",
+    *("check-config", "claims", "collect", "controls", "convert", "crate", "distributions", "doctor", "document"),
+    *("download", "dvc-stages", "export", "features", "figure", "generate", "job", "new", "offline-plots"),
+    *("provenance", "sample", "settle", "split", "table", "verify", "weights"),
 )
 """Subcommands of the study, which users may look for here."""
+
+USAGE_ERROR = 2
+
+KILLED = 128
+"""The exit status of a program that a signal ended is this plus the signal's number."""
 
 OUT_OF_MEMORY = (
     "out of memory: run fewer steps in parallel, or allow this one more memory (ulimit -v, or mem_mb on a cluster)"
@@ -66,6 +41,9 @@ SIGNS_OF_MEMORY = re.compile(
     "(cannot|can't) allocate memory|failed to map segment|not enough memory|spawn .*thread", re.IGNORECASE
 )
 """Parts of messages of the loader of shared libraries, torch and polars where memory or address space ends."""
+
+# Seconds until a dropped signal is sent again.
+_MOMENT = 0.02
 
 Around = Callable[[argparse.Namespace], AbstractContextManager[None]]
 
@@ -206,7 +184,3 @@ def _text_of(error: OSError) -> str:
     where = "" if error.filename is None else f"{os.fspath(error.filename)}: "
     advice = "check that the file exists, its permissions and the free space on its disk"
     return f"{where}{error.strerror or error}; {advice}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

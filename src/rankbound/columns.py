@@ -38,7 +38,7 @@ def column_tensor(values: Any, name: str) -> Tensor:
         ValueError: for nulls and for values that aren't numbers.
     """
     try:
-        if _is_arrow(values):
+        if hasattr(values, "chunks") or hasattr(values, "buffers"):
             return _of_arrow(values, name)
         if isinstance(values, np.ndarray):
             if isinstance(values, np.ma.MaskedArray):
@@ -75,7 +75,11 @@ def from_list_column(column: Any) -> tuple[Tensor, Tensor]:
     >>> rb.from_list_column(pl.Series([[0.5, 0.1], [0.2]]))
     (tensor([0.5000, 0.1000, 0.2000], dtype=torch.float64), tensor([0, 2, 3]))
     """
-    lists = _arrow_lists(column)
+    if hasattr(column, "to_arrow"):
+        column = column.to_arrow()
+    elif hasattr(column, "array") and hasattr(column.array, "__arrow_array__"):
+        column = column.array.__arrow_array__()
+    lists = _one_chunk(column)
     if not hasattr(lists, "flatten") or not hasattr(lists, "offsets"):
         raise ValueError(f"column: found {getattr(lists, 'type', type(column).__name__)}, expected lists of numbers")
     _require_no_nulls(lists.null_count, "column")
@@ -91,10 +95,6 @@ def from_list_column(column: Any) -> tuple[Tensor, Tensor]:
         offsets = offsets - offsets[0]
     flat = column_tensor(values, "column")
     return flat.reshape(shape) if len(shape) > 1 else flat, offsets
-
-
-def _is_arrow(values: Any) -> bool:
-    return hasattr(values, "chunks") or hasattr(values, "buffers")
 
 
 def _of_numpy(values: Any) -> Tensor:
@@ -138,34 +138,20 @@ def _of_series(values: Any, name: str) -> Tensor:
 def _of_arrow(values: Any, name: str) -> Tensor:
     # Arrow's own conversion would import pandas.
     _require_no_nulls(values.null_count, name)
-    if hasattr(values, "chunks"):
-        views = [_of_arrow(chunk, name) for chunk in values.chunks if len(chunk)]
-        if len(views) > 1:
-            return torch.cat(views)
-        return views[0] if views else _of_numpy(np.empty(0, _numpy_type(values.type)))
-    if str(values.type) == "bool":
-        return _of_arrow(values.cast("int8"), name).to(torch.bool)
-    dtype = _numpy_type(values.type)
-    if len(values) == 0:
-        return _of_numpy(np.empty(0, dtype))
-    return _of_numpy(np.frombuffer(values.buffers()[1], dtype, len(values), values.offset * dtype.itemsize))
-
-
-def _numpy_type(kind: Any) -> np.dtype[Any]:
-    dtype = np.dtype(_ARROW_NAMES.get(str(kind), str(kind)))
+    array = _one_chunk(values)
+    if str(array.type) == "bool":
+        return _of_arrow(array.cast("int8"), name).to(torch.bool)
+    dtype = np.dtype(_ARROW_NAMES.get(str(array.type), str(array.type)))
     if dtype.kind not in "biuf":
-        raise TypeError(f"{kind} is not a numeric type")
-    return dtype
+        raise TypeError(f"{array.type} is not a numeric type")
+    if len(array) == 0:
+        return _of_numpy(np.empty(0, dtype))
+    return _of_numpy(np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize))
 
 
-def _arrow_lists(column: Any) -> Any:
-    """Return the column as one Arrow array of lists."""
-    if hasattr(column, "to_arrow"):
-        column = column.to_arrow()
-    elif hasattr(column, "array") and hasattr(column.array, "__arrow_array__"):
-        column = column.array.__arrow_array__()
+def _one_chunk(column: Any) -> Any:
     if hasattr(column, "chunks"):
-        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column
 
 

@@ -1,5 +1,9 @@
 """The package's exceptions; a message states what was found, where, what was expected and what to do."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class RankboundError(Exception):
     """Base class of the package's errors; the command line prints the message without a traceback."""
@@ -23,3 +27,21 @@ class ColumnWarning(UserWarning):
 
 class OutputError(RankboundError, OSError):
     """A file that could not be written: the disk is full or failed, or permission is missing."""
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Convert `ValueError` to `ConfigError`, which the command line prints without a traceback."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Precede the messages of `DataError` by the file whose content they are about."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{os.fspath(path)}: {error}") from error

@@ -24,21 +24,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.devices import on_cpu
 from rankbound.errors import DataError
-from rankbound.fused.formulas import RankedItems
-from rankbound.fused.formulas import values_of as values_of_formulas
 from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Intents, Qrels, Run
-from rankbound.lists import Lists, require_grades
+from rankbound.kernels.formulas import RankedItems
+from rankbound.kernels.formulas import values_of as values_of_formulas
+from rankbound.lists import Lists, on_cpu, require_grades
 from rankbound.metrics import Metric, metrics_of
 from rankbound.metrics.base import NOT_POOLED, POOLED, TIE_BREAKS, Unjudged, formula_of, values_of_blocks
 from rankbound.metrics.intents import IntentMetric
-from rankbound.metrics.run_metric import JudgedIntents, JudgedRun, RunMetric
-from rankbound.quantities import quantity
-from rankbound.ranks import TieBlocks, hard_ranks, ranks_in_order, tie_blocks
-from rankbound.texts import require_one_of
-from rankbound.tie_orders import orders_of_ties
+from rankbound.metrics.sets import JudgedIntents, JudgedRun, RunMetric
+from rankbound.ranks import TieBlocks, hard_ranks, orders_of_ties, ranks_in_order, tie_blocks
+from rankbound.texts import quantity, require_one_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -229,7 +226,7 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> Jo
     with needs_extra("data"):
         import polars as pl
 
-        from rankbound.io.grouping import name_column, require_distinct_items
+        from rankbound.io.table_columns import name_column, require_distinct_items
 
     def frame(lists: Run | Qrels, column: str, values: npt.NDArray[Any], **others: Any) -> pl.DataFrame:
         topic = np.repeat(np.arange(len(lists.topics)), np.diff(lists.offsets))

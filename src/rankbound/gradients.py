@@ -108,7 +108,7 @@ def through_transforms(function: Function, scores: Tensor, offsets: ArrayLike, *
         raise _no_batch_of_offsets()
     limits = Lists.checked(offsets, len(scores), scores.device).offsets
     others = [None if constant is None else as_tensor(constant, "values") for constant in constants]
-    values: Tensor = _Value.apply(function, limits, scores, *others)  # type: ignore[no-untyped-call]
+    values: Tensor = _Derivative.apply(function, "value", limits, scores, *others)  # type: ignore[no-untyped-call]
     return values
 
 
@@ -121,149 +121,100 @@ def refuse_batched(vector: Tensor) -> None:
         )
 
 
-class _Transformable(torch.autograd.Function):
-    """A function of `(function, offsets, scores, *others)`, by which autograd may differentiate the tensors.
+_VECTORS = {"value": 0, "pull": 1, "push": 1, "bend": 2}
 
-    Its derivatives are functions of this kind, so that each transform may be applied to the result of another.
+
+class _Derivative(torch.autograd.Function):
+    r"""A derivative of a function $f$, by which autograd may differentiate the scores and the vectors.
+
+    `value`: $f$ itself. `pull`, of upstream gradients $u$ `(m,)`: the gradient $J^T u$ of the scores. `push`, of a
+    tangent $v$ `(n_items,)` of the scores: that of the values, $J v$, which is $v^T J^T u$ by $u$. `bend`, of both: the
+    Hessian of $u^T f$ times $v$, which is $v^T J^T u$ by the scores. Derivatives of these are among them, so that each
+    transform may be applied to the result of another.
     """
 
     @staticmethod
+    def forward(function: Function, kind: str, offsets: Tensor, scores: Tensor, *others: Any) -> Tensor:
+        vectors, constants = others[: _VECTORS[kind]], others[_VECTORS[kind] :]
+        if kind == "value":
+            return function(scores, offsets, *constants)
+        with torch.enable_grad():
+            leaf = scores.detach().clone().requires_grad_()
+            values = function(leaf, offsets, *constants)
+            if kind == "pull":
+                return _gradient(values, leaf, vectors[0].detach())
+            upstream = torch.zeros_like(values).requires_grad_() if kind == "push" else vectors[0].detach()
+            pulled = _gradient(values, leaf, upstream, create_graph=True)
+        return _gradient(pulled, upstream if kind == "push" else leaf, vectors[-1].detach())
+
+    @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.function, *tensors = inputs
+        ctx.function, ctx.kind, *tensors = inputs
+        ctx.n_constants = len(tensors) - 2 - _VECTORS[ctx.kind]
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)
 
-    @classmethod
-    def vmap(cls, info: Any, in_dims: tuple[int | None, ...], function: Function, *tensors: Tensor | None) -> Any:
+    @staticmethod
+    def backward(ctx: Any, given: Tensor) -> Any:
+        refuse_batched(given)
+        vectors, derive = _context(ctx)
+        if ctx.kind == "value":
+            by: tuple[Tensor, ...] = (derive("pull", given),)
+        elif ctx.kind == "pull":
+            by = derive("bend", *vectors, given), derive("push", given)
+        elif ctx.kind == "push":
+            by = derive("bend", given, *vectors), derive("pull", given)
+        else:
+            raise _no_third_derivatives()
+        return None, None, None, *by, *(None for _ in range(ctx.n_constants))
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, __: None, ___: None, tangent: Tensor | None, *others: Tensor | None) -> Any:
+        vectors, derive = _context(ctx)
+        if ctx.kind == "bend":
+            raise _no_third_derivatives()
+        if ctx.kind == "push":
+            if tangent is not None:
+                raise NotImplementedError(
+                    "forward mode inside forward mode is not available for functions of ranked lists: for second "
+                    "derivatives, use torch.func.hessian or jacfwd(jacrev(...))"
+                )
+            return derive("push", others[0])
+        if ctx.kind == "value":
+            scores = ctx.saved_tensors[1]
+            tangent = torch.zeros_like(scores) if tangent is None else tangent
+            refuse_batched(tangent)
+            return derive("push", tangent)
+        # The Hessian is symmetric.
+        parts = [derive("bend", *vectors, tangent)] if tangent is not None else []
+        parts += [derive("pull", others[0])] if others[0] is not None else []
+        return sum(parts[1:], start=parts[0]) if parts else torch.zeros_like(ctx.saved_tensors[1])
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], function: Function, kind: str, *tensors: Any) -> Any:
         """Evaluate the lists of all batches as those of one."""
-        (of_offsets, *dims), (offsets, *others), count = in_dims[1:], tensors, info.batch_size
-        if of_offsets is not None or offsets is None:
+        (of_offsets, *dims), (offsets, *others), count = in_dims[2:], tensors, info.batch_size
+        if of_offsets is not None:
             raise _no_batch_of_offsets()
-        n_items = offsets[-1:]
-        starts = n_items * torch.arange(count, device=offsets.device).unsqueeze(1)
-        together = torch.cat([(offsets[:-1] + starts).reshape(-1), n_items * count])
+        starts = offsets[-1:] * torch.arange(count, device=offsets.device).unsqueeze(1)
+        together = torch.cat([(offsets[:-1] + starts).reshape(-1), offsets[-1:] * count])
         flat = (
             None if values is None else _copies(values, dim, count) for values, dim in zip(others, dims, strict=True)
         )
-        result: Tensor = cls.apply(function, together, *flat)  # type: ignore[no-untyped-call]
+        result: Tensor = _Derivative.apply(function, kind, together, *flat)  # type: ignore[no-untyped-call]
         return result.reshape(count, -1), 0
 
 
-class _Value(_Transformable):
-    """The function's values."""
+def _context(ctx: Any) -> tuple[tuple[Tensor, ...], Callable[..., Tensor]]:
+    """Return the vectors of a derivative, and the function that applies another one, of its own vectors."""
+    offsets, scores, *others = ctx.saved_tensors
+    n_vectors = _VECTORS[ctx.kind]
 
-    @staticmethod
-    def forward(function: Function, offsets: Tensor, scores: Tensor, *constants: Tensor | None) -> Tensor:
-        return function(scores, offsets, *constants)
+    def derive(kind: str, *vectors: Tensor | None) -> Tensor:
+        derived: Tensor = _Derivative.apply(ctx.function, kind, offsets, scores, *vectors, *others[n_vectors:])  # type: ignore[no-untyped-call]
+        return derived
 
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Any:
-        refuse_batched(upstream)
-        offsets, scores, *constants = ctx.saved_tensors
-        pulled = _Pull.apply(ctx.function, offsets, scores, upstream, *constants)  # type: ignore[no-untyped-call]
-        return None, None, pulled, *(None for _ in constants)
-
-    @staticmethod
-    def jvp(ctx: Any, _: None, __: None, tangent: Tensor | None, *others: Tensor | None) -> Any:
-        offsets, scores, *constants = ctx.saved_tensors
-        tangent = torch.zeros_like(scores) if tangent is None else tangent
-        refuse_batched(tangent)
-        return _Push.apply(ctx.function, offsets, scores, tangent, *constants)  # type: ignore[no-untyped-call]
-
-
-class _Pull(_Transformable):
-    r"""The gradient $J^T u$ of the scores, given the upstream gradients $u$ `(m,)`."""
-
-    @staticmethod
-    def forward(
-        function: Function, offsets: Tensor, scores: Tensor, upstream: Tensor, *constants: Tensor | None
-    ) -> Tensor:
-        leaf, values = _recorded(function, offsets, scores, constants)
-        return _gradient(values, leaf, upstream.detach())
-
-    @staticmethod
-    def backward(ctx: Any, direction: Tensor) -> Any:
-        function, (offsets, scores, upstream, *constants) = ctx.function, ctx.saved_tensors
-        bent = _Bend.apply(function, offsets, scores, upstream, direction, *constants)  # type: ignore[no-untyped-call]
-        pushed = _Push.apply(function, offsets, scores, direction, *constants)  # type: ignore[no-untyped-call]
-        return None, None, bent, pushed, *(None for _ in constants)
-
-    @staticmethod
-    def jvp(ctx: Any, _: None, __: None, tangent: Tensor | None, of_upstream: Tensor | None, *others: None) -> Any:
-        function, (offsets, scores, upstream, *constants) = ctx.function, ctx.saved_tensors
-        total = torch.zeros_like(scores)
-        if tangent is not None:
-            # The Hessian is symmetric.
-            total = total + _Bend.apply(function, offsets, scores, upstream, tangent, *constants)  # type: ignore[no-untyped-call]
-        if of_upstream is not None:
-            total = total + _Pull.apply(function, offsets, scores, of_upstream, *constants)  # type: ignore[no-untyped-call]
-        return total
-
-
-class _Push(_Transformable):
-    r"""The tangent $J v$ of the values, given that of the scores, $v$ `(n_items,)`: $v^T J^T u$ by $u$."""
-
-    @staticmethod
-    def forward(
-        function: Function, offsets: Tensor, scores: Tensor, tangent: Tensor, *constants: Tensor | None
-    ) -> Tensor:
-        leaf, values = _recorded(function, offsets, scores, constants)
-        upstream = torch.zeros_like(values).requires_grad_()
-        with torch.enable_grad():
-            pulled = _gradient(values, leaf, upstream, create_graph=True)
-        return _gradient(pulled, upstream, tangent.detach())
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Any:
-        function, (offsets, scores, tangent, *constants) = ctx.function, ctx.saved_tensors
-        bent = _Bend.apply(function, offsets, scores, upstream, tangent, *constants)  # type: ignore[no-untyped-call]
-        pulled = _Pull.apply(function, offsets, scores, upstream, *constants)  # type: ignore[no-untyped-call]
-        return None, None, bent, pulled, *(None for _ in constants)
-
-    @staticmethod
-    def jvp(ctx: Any, _: None, __: None, tangent: Tensor | None, of_tangent: Tensor | None, *others: None) -> Any:
-        if tangent is not None:
-            raise NotImplementedError(
-                "forward mode inside forward mode is not available for functions of ranked lists: for second "
-                "derivatives, use torch.func.hessian or jacfwd(jacrev(...))"
-            )
-        offsets, scores, _tangent, *constants = ctx.saved_tensors
-        return _Push.apply(ctx.function, offsets, scores, of_tangent, *constants)  # type: ignore[no-untyped-call]
-
-
-class _Bend(_Transformable):
-    r"""The derivative of $v^T J^T u$ by the scores: the Hessian of $u^T f$ times the direction $v$ `(n_items,)`."""
-
-    @staticmethod
-    def forward(
-        function: Function,
-        offsets: Tensor,
-        scores: Tensor,
-        upstream: Tensor,
-        direction: Tensor,
-        *constants: Tensor | None,
-    ) -> Tensor:
-        leaf, values = _recorded(function, offsets, scores, constants)
-        with torch.enable_grad():
-            pulled = _gradient(values, leaf, upstream.detach(), create_graph=True)
-        return _gradient(pulled, leaf, direction.detach())
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Any:
-        raise _no_third_derivatives()
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
-        raise _no_third_derivatives()
-
-
-def _recorded(
-    function: Function, offsets: Tensor, scores: Tensor, constants: tuple[Tensor | None, ...]
-) -> tuple[Tensor, Tensor]:
-    """Return the scores as a leaf, and the function's values with their graph."""
-    with torch.enable_grad():
-        leaf = scores.detach().clone().requires_grad_()
-        return leaf, function(leaf, offsets, *constants)
+    return tuple(others[:n_vectors]), derive
 
 
 def _gradient(values: Tensor, leaf: Tensor, upstream: Tensor, *, create_graph: bool = False) -> Tensor:

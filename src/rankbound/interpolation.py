@@ -1,27 +1,31 @@
-r"""Kernel sums over each list in linear time, by Chebyshev interpolation in boxes of scores.
+r"""Kernels of score gaps, and their sums over each list in linear time, by Chebyshev interpolation in boxes of scores.
 
-A kernel $k(y - x)$ of the gap is smooth in one dimension. Scores, in units of the temperature, fall into boxes of width
-2 on a lattice that all lists share; a list's sums therefore don't depend on the rest of the batch. An item adds its
-weight to the Chebyshev moments of its box. Boxes up to `BAND` apart interact through a small matrix per distance, and
-farther ones, where the kernel is constant or equals the gap, through running totals. The expansion is then evaluated
-at the targets. The truncation error of the sigmoid is about 1e-8 of the weights involved, that of its slope 7e-8;
-kernels with nearer or higher poles need more polynomials for the same precision. Everything is computed in float64: the
-boxes are few, and running totals in single precision would lose the small ranks.
+A kernel $k$ takes the gap $x = (s_j - s_i)/\tau$ from an item $i$ to another item $j$. Interpolation requires that $k$
+has no pole nearer than about 2.5 to the real line, and that for $|x| > 18$ it is constant or, above, the gap itself.
+
+Scores, in units of the temperature, fall into boxes of width 2 on a lattice that all lists share; a list's sums
+therefore don't depend on the rest of the batch. An item adds its weight to the Chebyshev moments of its box. Boxes up
+to `BAND` apart interact through a small matrix per distance, and farther ones, where the kernel is constant or equals
+the gap, through running totals. The expansion is then evaluated at the targets. The truncation error of the sigmoid is
+about 1e-8 of the weights involved, that of its slope 7e-8; kernels with nearer or higher poles need more polynomials
+for the same precision. Everything is computed in float64: the boxes are few, and running totals in single precision
+would lose the small ranks.
 
 Boxes are rows, list after list, with `BAND` empty rows between lists, so that a band of rows never mixes lists.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from rankbound.devices import on_cpu
-from rankbound.fused.formulas import BAND, ORDER
-from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, Kernel
-from rankbound.lists import Lists, Weights
-from rankbound.scans import running_sums
+from rankbound.kernels import usable
+from rankbound.kernels.formulas import BAND, ORDER
+from rankbound.lists import Lists, Weights, on_cpu
 
 # Up to this many rows (the larger of the two limits), empty boxes have rows too.
 DENSE_ROWS_PER_ITEM = 2
@@ -32,18 +36,64 @@ ROWS_PER_CHUNK = 8_192
 
 
 @dataclass(frozen=True)
-class _Lattice:
-    """The boxes of a batch: `row` (n_items,) of each item's box, and its `local` coordinate in [-1, 1] there.
+class Kernel:
+    """The function `at` of gaps, constant at `below` for low gaps and `above` for high ones (if `linear`: the gap)."""
 
-    `starts` (n_rows,) marks the first rows of the lists, and of the empty rows between them; None if no list is wider
-    than the band. `steps` (n_items,) counts the boxes from the list's lowest one up to the item's, empty ones included.
-    """
+    at: Callable[[Tensor], Tensor]
+    above: float = 0.0
+    below: float = 0.0
+    linear: bool = False
 
-    row: Tensor
-    local: Tensor
-    starts: Tensor | None
-    n_rows: int
-    steps: Tensor
+    @cached_property
+    def mirrored(self) -> "Kernel":
+        """The kernel `k(-x)` of the opposite gap."""
+        if self.linear:
+            raise ValueError("kernel: found a linear one, expected a smooth one that tends to constants on both sides")
+        return Kernel(lambda gap: self.at(-gap), self.below, self.above)
+
+
+def sigmoid_slope(gap: Tensor) -> Tensor:
+    """Return the derivative of the sigmoid; `s * (1 - s)` would lose all digits of large gaps in single precision."""
+    lesser = gap.abs().neg_().sigmoid_()
+    return lesser * (1 - lesser)
+
+
+def sigmoid_curvature(gap: Tensor) -> Tensor:
+    """Return the second derivative of the sigmoid, an odd function."""
+    return -torch.tanh(gap / 2) * sigmoid_slope(gap)
+
+
+def softplus(gap: Tensor) -> Tensor:
+    """Return log(1 + exp(x)), the logistic loss of a pair whose less relevant item scores x higher."""
+    # PyTorch's default threshold of 20 causes a step of 2e-9, visible in double precision.
+    return functional.softplus(gap, threshold=40)
+
+
+def tanh_link(gap: Tensor) -> Tensor:
+    """Return log(1 + exp(tanh(x/2)))."""
+    return functional.softplus(torch.tanh(gap / 2))
+
+
+def tanh_link_slope(gap: Tensor) -> Tensor:
+    """Return the derivative of `tanh_link`; that of tanh(x/2) is 2 sigma'(x)."""
+    return 2 * sigmoid_slope(gap) * torch.sigmoid(torch.tanh(gap / 2))
+
+
+def tanh_link_curvature(gap: Tensor) -> Tensor:
+    """Return the second derivative of `tanh_link`."""
+    bent, slope = torch.tanh(gap / 2), 2 * sigmoid_slope(gap)
+    return slope * torch.sigmoid(bent) * (slope * torch.sigmoid(-bent) - bent)
+
+
+SIGMOID = Kernel(torch.sigmoid, above=1.0)
+SIGMOID_SLOPE = Kernel(sigmoid_slope)
+SIGMOID_CURVATURE = Kernel(sigmoid_curvature)
+SOFTPLUS = Kernel(softplus, linear=True)
+
+# DirectRanker's link tanh(gap) as a function of x = 2 gap, whose nearest singularities lie at 2.5i instead of 1.3i.
+TANH_LINK = Kernel(tanh_link, above=1.3132616875182228, below=0.31326168751822286)
+TANH_LINK_SLOPE = Kernel(tanh_link_slope)
+TANH_LINK_CURVATURE = Kernel(tanh_link_curvature)
 
 
 @dataclass(frozen=True)
@@ -51,17 +101,13 @@ class Points:
     """Items as sources or targets of sums.
 
     `row` (n,) is the row of each item's box, `basis` (n, order) the polynomials at the item, `place` (n,) the index of
-    its row among the occupied rows, `items` the indices of the items (`None`: all items of the batch).
+    its row among the occupied rows, `height` (n,) its score above the centre of its list's lowest box.
     """
 
     row: Tensor
     basis: Tensor
     place: Tensor
-    items: Tensor | None = None
-
-    def pick(self, values: Tensor) -> Tensor:
-        """Select these points' entries of `values` `(n_items,)`."""
-        return values if self.items is None else values.index_select(0, self.items)
+    height: Tensor
 
 
 class Boxes:
@@ -71,22 +117,46 @@ class Boxes:
     """
 
     def __init__(self, scores: Tensor, lists: Lists, temperature: float, order: int = ORDER) -> None:
-        self._lists, self.order = lists, order
-        self._lattice = _lattice(scores.to(torch.float64) / temperature, lists)
-        self._occupied, self._place = _occupied(self._lattice.row, self._lattice.n_rows)
-        self._basis = _chebyshev(self._lattice.local, order)
+        x = scores.to(torch.float64) / temperature
+        self.order = order
+        # Box b covers 2b - 1 .. 2b + 1, so that the tied scores near 0 of an untrained model lie at a centre.
+        box = torch.floor(x / 2 + 0.5)
+        local = x - 2 * box
+        lowest = lists.min(box)
+        # Boxes from the list's lowest one up to the item's, empty ones included.
+        self._steps = steps = box - lists.spread(lowest)
+        spans = torch.where(lists.sizes > 0, lists.max(box) - lowest + 1, 0.0)
+        if float(spans.sum()) <= max(DENSE_ROWS, DENSE_ROWS_PER_ITEM * len(x)):
+            spans = spans.to(torch.int64)
+            first_row = (spans + BAND).cumsum(0) - spans
+            row = lists.spread(first_row) + steps.to(torch.int64)
+            last_row = first_row + spans - 1
+        else:
+            row, last_row = _rows_of_occupied_boxes(box, lists)
+        # At least one band of rows, even if all lists are empty.
+        self._n_rows = max(int(last_row[-1]) if len(lists) else 0, BAND) + BAND + 1
+        # The first rows of the lists, and of the empty rows between them; None if no list is wider than the band.
+        self._starts: Tensor | None = None
+        if bool((spans > BAND + 1).any()):
+            some = lists.sizes > 0
+            first = lists.min(row)[some].to(torch.int64)
+            self._starts = torch.zeros(self._n_rows, dtype=torch.bool, device=row.device)
+            self._starts[torch.cat([first, last_row[some] + 1])] = True
+        occupied = torch.zeros(self._n_rows, dtype=torch.int64, device=row.device)
+        occupied[row] = 1
+        self._occupied = torch.nonzero(occupied).squeeze(1)
+        place = (occupied.cumsum(0) - 1).index_select(0, row)
+        self._all = Points(row, _chebyshev(local, order), place, 2 * steps + local)
 
     def points(self, items: Tensor | None = None) -> Points:
         """Return the items with these indices (`None`: all) as points."""
-        values = self._lattice.row, self._basis, self._place
         if items is None:
-            return Points(*values)
-        row, basis, place = (value.index_select(0, items) for value in values)
-        return Points(row, basis, place, items)
+            return self._all
+        return Points(*(value.index_select(0, items) for value in vars(self._all).values()))
 
     def moments(self, weights: Weights, sources: Points) -> Tensor:
         """Return the sums over each row of weight times polynomial, `(c, n_rows, order)`; a weight per source."""
-        moments = self._basis.new_zeros(len(weights), self._lattice.n_rows, self._basis.shape[1])
+        moments = sources.basis.new_zeros(len(weights), self._n_rows, sources.basis.shape[1])
         for weight, moment in zip(weights, moments, strict=True):
             terms = sources.basis if weight is None else sources.basis * weight.unsqueeze(1)
             moment.index_add_(0, sources.row, terms)
@@ -96,54 +166,39 @@ class Boxes:
         """Return the kernel sums over the sources of `moments` at each target, `(n_targets, c)`."""
         expansion = _banded_product(moments, kernel_matrix(kernel, moments.device, moments.shape[2]), self._occupied)
         sums = torch.stack([(field.index_select(0, targets.place) * targets.basis).sum(1) for field in expansion], 1)
-        if self._lattice.starts is None:
+        if self._starts is None or not (kernel.linear or kernel.above or kernel.below):
             return sums
+        totals = moments[:, :, 0].contiguous()
         if kernel.linear:
-            sums += self._gaps_far_above(targets, moments)
-        if kernel.above:
-            sums += kernel.above * self._weight_far_above(targets, moments)
-        if kernel.below:
-            sums += kernel.below * self._weight_far_below(targets, moments)
-        return sums
-
-    def _weight_far_above(self, targets: Points, moments: Tensor) -> Tensor:
-        """Return the total weight beyond the band above each target, `(n_targets, c)`."""
+            # Heights are relative to the list's lowest box, which keeps the digits of large scores.
+            centre = moments.new_zeros(self._n_rows)
+            centre[self._all.row] = 2 * self._steps
+            totals = torch.cat([totals, totals * centre + moments[:, :, 1]])
+        below, above = running_sums(totals, self._starts)
         # Rows between two lists are empty, and a band wide.
-        return self._running_sums(moments[:, :, 0])[1].index_select(1, targets.row + BAND).T
-
-    def _weight_far_below(self, targets: Points, moments: Tensor) -> Tensor:
-        return self._running_sums(moments[:, :, 0])[0].index_select(1, targets.row - BAND).T
-
-    def _gaps_far_above(self, targets: Points, moments: Tensor) -> Tensor:
-        """Return the sum of weight times gap beyond the band above each target, `(n_targets, c)`."""
-        # Sums run from the top, which keeps small ones precise; heights are relative to the list's lowest box, which
-        # keeps the digits of large scores.
-        centre = moments.new_zeros(self._lattice.n_rows)
-        centre[self._lattice.row] = 2 * self._lattice.steps
-        weight = moments[:, :, 0]
-        sums = self._running_sums(torch.cat([weight, weight * centre + moments[:, :, 1]]))[1]
-        far = sums.index_select(1, targets.row + BAND).view(2, len(weight), -1)
-        own = targets.pick(2 * self._lattice.steps + self._lattice.local)
-        return (far[1] - own * far[0]).T
-
-    def _running_sums(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sums of `values` `(c, n_rows)` over the list's rows below and above each row."""
-        assert self._lattice.starts is not None, "some list is wider than the band"
-        return running_sums(values.contiguous(), self._lattice.starts)
+        above = above.index_select(1, targets.row + BAND)
+        if kernel.linear:
+            above, heights = above.view(2, len(moments), -1)
+            sums += (heights - targets.height * above).T
+        if kernel.above:
+            sums += kernel.above * above.T
+        if kernel.below:
+            sums += kernel.below * below.index_select(1, targets.row - BAND).T
+        return sums
 
 
 class InterpolatedSums:
-    """Interpolated sigmoid sums of the items `targets` over their lists; implements `smooth_ranks.Sums`."""
+    """Interpolated sums over the lists of the items `targets`."""
 
-    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
-        self._boxes = Boxes(scores, lists, temperature)
+    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float, order: int = ORDER) -> None:
+        self._boxes = Boxes(scores, lists, temperature, order)
         self._index = targets
         self._all, self._targets = self._boxes.points(), self._boxes.points(targets)
         self._moments = scores.new_zeros(0)
 
-    def ranks(self, weights: Weights) -> Tensor:
+    def sums(self, kernel: Kernel, weights: Weights) -> Tensor:
         self._moments = self._boxes.moments(weights, self._all)
-        return self._boxes.at(self._targets, SIGMOID, self._moments)
+        return self._boxes.at(self._targets, kernel, self._moments)
 
     def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
         upstream = upstream.to(torch.float64)
@@ -155,29 +210,34 @@ class InterpolatedSums:
         return sum(terms[1:], start=terms[0]).index_add(0, self._index, own, alpha=-1)
 
 
-def _lattice(x: Tensor, lists: Lists) -> _Lattice:
-    # Box b covers 2b - 1 .. 2b + 1, so that the tied scores near 0 of an untrained model lie at a centre.
-    box = torch.floor(x / 2 + 0.5)
-    local = x - 2 * box
-    lowest = lists.min(box)
-    steps = box - lists.spread(lowest)
-    spans = torch.where(lists.sizes > 0, lists.max(box) - lowest + 1, 0.0)
-    if float(spans.sum()) <= max(DENSE_ROWS, DENSE_ROWS_PER_ITEM * len(x)):
-        spans = spans.to(torch.int64)
-        first_row = (spans + BAND).cumsum(0) - spans
-        row = lists.spread(first_row) + steps.to(torch.int64)
-        last_row = first_row + spans - 1
-    else:
-        row, last_row = _rows_of_occupied_boxes(box, lists)
-    # At least one band of rows, even if all lists are empty.
-    n_rows = max(int(last_row[-1]) if len(lists) else 0, BAND) + BAND + 1
-    starts = None
-    if bool((spans > BAND + 1).any()):
-        some = lists.sizes > 0
-        first = lists.min(row)[some].to(torch.int64)
-        starts = torch.zeros(n_rows, dtype=torch.bool, device=row.device)
-        starts[torch.cat([first, last_row[some] + 1])] = True
-    return _Lattice(row, local, starts, n_rows, steps)
+@lru_cache(maxsize=64)
+@on_cpu
+def kernel_matrix(kernel: Kernel, device: torch.device, order: int = ORDER) -> Tensor:
+    r"""Return the matrix that maps the moments of a band of source boxes to a target box's expansion.
+
+    Shape `((2 * BAND + 1) * order, order)`. Entry `(d, b; a)` is the coefficient of $T_b(v) T_a(u)$ in
+    $k(2d + v - u)$, with `d` the distance from target to source in boxes.
+    """
+    n_nodes = 4 * order
+    angles = (torch.arange(n_nodes, dtype=torch.float64) + 0.5) * (torch.pi / n_nodes)
+    nodes = torch.cos(angles)
+    distance = torch.arange(-BAND, BAND + 1, dtype=torch.float64)
+    values = kernel.at(2 * distance[:, None, None] + nodes[:, None] - nodes[None, :])
+    to_coefficients = torch.cos(torch.arange(order)[:, None] * angles) * (2 / n_nodes)
+    to_coefficients[0] /= 2
+    matrix = to_coefficients @ values @ to_coefficients.T
+    return matrix.reshape(-1, order).to(device)
+
+
+def running_sums(values: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums of `values` `(c, n)`, float64, before and behind each place, up to where lists start.
+
+    Unlike differences of the batch's running totals, they keep their digits beside lists of much larger numbers.
+    """
+    if values.requires_grad and torch.is_grad_enabled():
+        sums: tuple[Tensor, Tensor] = _RunningSums.apply(values, starts)  # type: ignore[no-untyped-call]
+        return sums
+    return _summed(values.detach(), starts)
 
 
 def _rows_of_occupied_boxes(box: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
@@ -194,13 +254,6 @@ def _rows_of_occupied_boxes(box: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
     row[order] = ordered_rows
     last_row = torch.cat([ordered_rows.new_zeros(1), ordered_rows])[lists.offsets[1:]]
     return row, last_row
-
-
-def _occupied(row: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
-    """Return the rows that hold items, and the index of each item's row among them."""
-    flags = torch.zeros(n_rows, dtype=torch.int64, device=row.device)
-    flags[row] = 1
-    return torch.nonzero(flags).squeeze(1), (flags.cumsum(0) - 1).index_select(0, row)
 
 
 def _banded_product(moments: Tensor, kernel: Tensor, rows: Tensor) -> Tensor:
@@ -222,20 +275,48 @@ def _chebyshev(local: Tensor, order: int) -> Tensor:
     return basis.T.contiguous()
 
 
-@lru_cache(maxsize=64)
-@on_cpu
-def kernel_matrix(kernel: Kernel, device: torch.device, order: int = ORDER) -> Tensor:
-    r"""Return the matrix that maps the moments of a band of source boxes to a target box's expansion.
+class _RunningSums(torch.autograd.Function):
+    """Running sums that can be differentiated repeatedly: those before and behind are each other's transpose."""
 
-    Shape `((2 * BAND + 1) * order, order)`. Entry `(d, b; a)` is the coefficient of $T_b(v) T_a(u)$ in
-    $k(2d + v - u)$, with `d` the distance from target to source in boxes.
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.starts = starts
+        return _summed(values, starts)
+
+    @staticmethod
+    def backward(ctx: Any, by_before: Tensor, by_behind: Tensor) -> tuple[Tensor, None]:
+        return running_sums(by_before, ctx.starts)[1] + running_sums(by_behind, ctx.starts)[0], None
+
+
+def _summed(values: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+    if values.device.type == "cpu" and usable():
+        from rankbound.kernels.gradients import running_sums as run
+
+        before, behind = torch.empty_like(values), torch.empty_like(values)
+        run(values.contiguous().numpy(), starts.numpy(), before.numpy(), behind.numpy())
+        return before, behind
+    kept = (~starts).to(torch.float64)
+    next_kept = kept.roll(-1)
+    enters = kept * values.roll(1, 1), next_kept * values.roll(-1, 1)
+    # Both directions are one scan, whose steps cost the same.
+    both = torch.stack([kept, next_kept.flip(0)])[:, None]
+    scanned = _recurrence(both, torch.stack([enters[0], enters[1].flip(1)]))
+    return scanned[0], scanned[1].flip(1)
+
+
+def _recurrence(decay: Tensor, values: Tensor) -> Tensor:
+    r"""Return $a_k = d_k a_{k-1} + v_k$ along the last dimension, $a_{-1} = 0$, in linear time and few steps.
+
+    Two steps of the recurrence are one step of the same form; the recurrence of these has half the length, and gives
+    every other number.
     """
-    n_nodes = 4 * order
-    angles = (torch.arange(n_nodes, dtype=torch.float64) + 0.5) * (torch.pi / n_nodes)
-    nodes = torch.cos(angles)
-    distance = torch.arange(-BAND, BAND + 1, dtype=torch.float64)
-    values = kernel.at(2 * distance[:, None, None] + nodes[:, None] - nodes[None, :])
-    to_coefficients = torch.cos(torch.arange(order)[:, None] * angles) * (2 / n_nodes)
-    to_coefficients[0] /= 2
-    matrix = to_coefficients @ values @ to_coefficients.T
-    return matrix.reshape(-1, order).to(device)
+    n = values.shape[-1]
+    if n < 2:
+        return values
+    even = n - n % 2
+    second = decay[..., 1:even:2]
+    odd = _recurrence(decay[..., 0:even:2] * second, second * values[..., 0:even:2] + values[..., 1:even:2])
+    scanned = values.clone()
+    scanned[..., 1::2] = odd
+    scanned[..., 2::2] += decay[..., 2::2] * odd[..., : (n - 1) // 2]
+    return scanned

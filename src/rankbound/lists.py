@@ -1,15 +1,17 @@
 """A batch of ranked lists: flat values plus offsets, the Arrow list layout, with no padding anywhere.
 
 List `t` owns the items `offsets[t]` to `offsets[t + 1] - 1` of every flat tensor. An empty list repeats an offset.
+Padded tensors and the topics of a PyTorch DataLoader become such a batch, and the arguments of functions of lists are
+checked here.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
@@ -20,14 +22,17 @@ from rankbound.texts import LARGEST_EXACT
 
 ArrayLike = Tensor | npt.NDArray[Any] | Column | Sequence[float]
 
-# Weights of the items in one or more sums, each `(n_items,)`; `None` stands for ones.
 Weights = tuple[Tensor | None, ...]
+"""Weights of the items in one or more sums, each `(n_items,)`; `None` stands for ones."""
 
-# Sums over pairs of items of higher grades could exceed the range of double precision.
 LARGEST_GRADE = 2.0**900
+"""Sums over pairs of items of higher grades could exceed the range of double precision."""
 
 # Types of whole numbers that PyTorch stores, but neither sorts nor compares.
 STORED_ONLY = (torch.uint16, torch.uint32, torch.uint64)
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +81,13 @@ class Lists:
         lists = cls(tensor)
         # Known without reading the last offset.
         lists.__dict__["n_items"] = n_items
-        # Sums over lists that end elsewhere would read any memory. On a CPU, no comparison waits.
-        if not values and (not tensor.is_cpu or _are_limits(tensor.numpy(), n_items)):
-            return lists
+        if not values:
+            if not tensor.is_cpu:
+                return lists
+            # Sums over lists that end elsewhere would read any memory, and on a CPU no comparison waits.
+            limits = tensor.numpy()
+            if limits[0] == 0 and limits[-1] == n_items and (limits[1:] >= limits[:-1]).all():
+                return lists
         if int(tensor[0]) != 0 or int(tensor[-1]) != n_items:
             raise ValueError(
                 f"offsets: found {int(tensor[0])} .. {int(tensor[-1])}, expected 0 .. {n_items} (the number of items)"
@@ -226,15 +235,269 @@ class Lists:
         return [slice(start, stop) for start, stop in pairwise(bounds)]
 
 
-def _are_exact_in_sums(values: Tensor) -> bool:
-    """Return true for whole numbers whose sums are exact in their dtype, in any order."""
-    constant = values.detach()
-    limit = 2 / torch.finfo(values.dtype).eps
-    return bool((constant == constant.trunc()).all()) and float(constant.to(torch.float64).abs().sum()) <= limit
+def from_padded(values: Tensor, mask: Tensor | None = None, *, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return the items of padded lists in the flat layout, and the offsets of the lists.
+
+    Args:
+        values: `(n_lists, longest, ...)`, padded with anything; gradients flow back to the items.
+        mask: `(n_lists, longest)`, boolean, true at the items, which may stand anywhere in their row; or
+        lengths: `(n_lists,)`, the number of items at the beginning of each row.
+
+    Returns:
+        `(n_items, ...)` and `(n_lists + 1,)`, on the device of `values`.
+
+    Raises:
+        ValueError: unless one of `mask` and `lengths` is given, for a mask of another shape or type, or lengths that
+            are too many, negative or longer than the rows.
+
+    >>> rb.from_padded(torch.tensor([[3.0, 1.0, -9.0], [2.0, -9.0, -9.0]]), lengths=torch.tensor([2, 1]))
+    (tensor([3., 1., 2.]), tensor([0, 2, 3]))
+    """
+    if values.dim() < 2:
+        raise ValueError(f"values: found shape {tuple(values.shape)}, expected (n_lists, longest) or more dimensions")
+    if (mask is None) == (lengths is None):
+        raise ValueError("from_padded: expected either mask or lengths, which tell items from padding")
+    if lengths is not None:
+        longest, known = values.shape[1], as_tensor(lengths, "lengths").to(values.device)
+        if len(known) != len(values) or known.is_floating_point():
+            expected = f"{len(values)} integers, one per list"
+            raise ValueError(f"lengths: found {len(known)} of {known.dtype}, expected {expected}")
+        wrong = known[(known < 0) | (known > longest)]
+        if len(wrong):
+            raise ValueError(f"lengths: found {wrong[0]}, expected numbers from 0 to {longest}, the length of the rows")
+        mask = torch.arange(longest, device=values.device) < known[:, None]
+    assert mask is not None
+    if mask.shape != values.shape[:2] or mask.dtype != torch.bool:
+        raise ValueError(
+            f"mask: found {mask.dtype} of shape {tuple(mask.shape)}, expected torch.bool of shape "
+            f"{tuple(values.shape[:2])}, true at the items"
+        )
+    mask = mask.to(values.device)
+    return values[mask], Lists.of_sizes(mask.sum(1)).offsets
 
 
-def _are_limits(offsets: npt.NDArray[np.int64], n_items: int) -> bool:
-    return bool(offsets[0] == 0 and offsets[-1] == n_items and (offsets[1:] >= offsets[:-1]).all())
+def to_padded(values: Tensor, offsets: ArrayLike, fill: float = 0.0) -> Tensor:
+    """Return flat values `(n_items, ...)` as padded lists `(n_lists, longest, ...)`, with `fill` after the items.
+
+    Gradients flow back to the values.
+
+    Args:
+        values: `(n_items, ...)`.
+        offsets: `(n_lists + 1,)`, the lists' limits.
+        fill: the value after the items of a row.
+
+    Returns:
+        `(n_lists, longest, ...)`.
+
+    Raises:
+        ValueError: for invalid offsets.
+
+    >>> rb.to_padded(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([0, 2, 3]), fill=-1)
+    tensor([[ 3.,  1.],
+            [ 2., -1.]])
+    """
+    lists = Lists.checked(offsets, len(values), values.device)
+    longest = int(lists.sizes.max()) if len(lists) else 0
+    padded = values.new_full((len(lists), longest, *values.shape[1:]), fill)
+    return padded.index_put((lists.segment, lists.position), values)
+
+
+class Topic(NamedTuple):
+    """One list, the item of a dataset.
+
+    Args:
+        features: `(n, d)`.
+        relevance: `(n,)`, grades from 0.
+        name: the topic's name.
+
+    >>> rb.Topic(torch.zeros(2, 3), torch.tensor([1, 0]), "a").name
+    'a'
+    """
+
+    features: Tensor
+    relevance: Tensor
+    name: str
+
+
+class Batch(NamedTuple):
+    """Lists in the flat layout, as `rankbound.collate` returns them.
+
+    Args:
+        features: `(n_items, d)`.
+        relevance: `(n_items,)`, grades from 0.
+        offsets: `(n_lists + 1,)`, the lists' limits.
+        names: the topics' names, one per list.
+
+    >>> batch = rb.collate([rb.Topic(torch.zeros(2, 3), torch.tensor([1, 0]), "a")])
+    >>> batch.offsets, batch.names
+    (tensor([0, 2]), ['a'])
+    """
+
+    features: Tensor
+    relevance: Tensor
+    offsets: Tensor
+    names: list[str]
+
+
+def collate(topics: Sequence[tuple[Tensor, Tensor] | Topic]) -> Batch:
+    """Return topics as one batch, for `torch.utils.data.DataLoader(lists, collate_fn=rankbound.collate)`.
+
+    Args:
+        topics: the items of a dataset, such as `JudgedLists`: features `(n, d)` and relevance `(n,)`, and perhaps a
+            name.
+
+    Returns:
+        The batch: features `(n_items, d)`, relevance `(n_items,)`, offsets `(n_lists + 1,)` and names.
+
+    Raises:
+        ValueError: for a topic whose features and relevance differ in length.
+
+    >>> topics = [(torch.zeros(2, 3), torch.tensor([1, 0])), (torch.ones(1, 3), torch.tensor([2]))]
+    >>> rb.collate(topics).offsets
+    tensor([0, 2, 3])
+    """
+    features, relevance = [topic[0] for topic in topics], [topic[1] for topic in topics]
+    for place, (rows, labels) in enumerate(zip(features, relevance, strict=True)):
+        if len(rows) != len(labels):
+            raise ValueError(f"topic {place} of the batch: found {len(rows)} rows of features, {len(labels)} labels")
+    names = [topic[2] if len(topic) > 2 else str(place) for place, topic in enumerate(topics)]
+    labels = torch.cat(relevance)
+    sizes = torch.tensor([len(one) for one in relevance], device=labels.device)
+    return Batch(torch.cat(features), labels, Lists.of_sizes(sizes).offsets, names)
+
+
+def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tensor:
+    """Return a flat tensor that shares the memory of `values` where possible.
+
+    `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series. Unsigned integers of 16 bits
+    or more are converted to int64, floats of 8 bits to float32. Raises `ValueError`, with the argument's `name`, for
+    values that aren't flat or not `n_items` many, for complex and sparse ones, and for integers from 2^63.
+    """
+    tensor = values if isinstance(values, Tensor) else column_tensor(values, name)
+    if tensor.dtype in STORED_ONLY:
+        unsigned, tensor = tensor.dtype, tensor.to(torch.int64)
+        if unsigned == torch.uint64 and tensor.numel() and int(tensor.min()) < 0:
+            raise ValueError(f"{name}: found {int(tensor.min()) + 2**64}, expected integers below 2^63")
+    if tensor.is_floating_point() and tensor.dtype.itemsize == 1:
+        tensor = tensor.to(torch.float32)
+    if tensor.is_complex() or tensor.layout != torch.strided:
+        found = tensor.dtype if tensor.is_complex() else tensor.layout
+        raise ValueError(f"{name}: found {found}, expected real numbers in a dense array")
+    if tensor.dim() != 1:
+        advice = "; rankbound.from_padded returns one of padded lists" if tensor.dim() == 2 else ""
+        raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected a flat (n_items,) array{advice}")
+    if n_items is not None and len(tensor) != n_items:
+        raise ValueError(f"{name}: found {len(tensor)} values, expected {n_items}, one per item")
+    return tensor
+
+
+def beside(scores: Tensor, values: ArrayLike, name: str) -> Tensor:
+    """Return `values` as a flat tensor of constants, one per score, on the scores' device.
+
+    Arrays are moved there. A tensor on another device raises `ValueError`, since silent copies at every call are slow.
+    """
+    tensor = as_tensor(values, name, len(scores))
+    if tensor.device != scores.device and isinstance(values, Tensor):
+        raise ValueError(f"{name}: found on {tensor.device}, expected on {scores.device} beside the scores")
+    return tensor.detach().to(scores.device)
+
+
+def weights_of(weights: ArrayLike, name: str, count: int, beside: Tensor) -> Tensor:
+    """Return `count` weights as constants in the dtype and on the device of `beside`.
+
+    Raises `ValueError` for another number of them, or weights that are negative, NaN or infinite.
+    """
+    tensor = as_tensor(weights, name).detach().to(beside)
+    if len(tensor) != count:
+        raise ValueError(f"{name}: found {len(tensor)} values, expected {count}")
+    usable = torch.isfinite(tensor) & (tensor >= 0)
+    if not bool(usable.all()):
+        place = int(torch.nonzero(~usable)[0, 0])
+        raise ValueError(f"{name}: found {tensor[place].item()} at {place}, expected finite numbers from 0")
+    return tensor
+
+
+class NotFiniteError(ValueError):
+    """A score that is NaN or infinite; `item` is its index."""
+
+    def __init__(self, score: float, item: int) -> None:
+        super().__init__(
+            f"scores: found {score} at item {item}, expected finite numbers. "
+            "Check for a learning rate that is too high, or for missing features."
+        )
+        self.item = item
+
+
+def require_finite(scores: Tensor) -> None:
+    """Raise `NotFiniteError` for the first score that is NaN or infinite."""
+    finite = torch.isfinite(scores)
+    if not bool(finite.all()):
+        item = int(torch.nonzero(~finite)[0, 0])
+        raise NotFiniteError(scores[item].item(), item)
+
+
+def require_grades(relevance: Tensor) -> None:
+    """Raise `ValueError` for relevance labels that are negative, NaN or infinite, or whole numbers above 2^53."""
+    if len(relevance) == 0:
+        return
+    lowest, highest = (one.item() for one in torch.aminmax(relevance))
+    if not lowest >= 0:
+        raise ValueError(f"relevance: found {float(lowest)}, expected grades from 0")
+    if highest == float("inf"):
+        raise ValueError("relevance: found inf, expected finite grades from 0")
+    if highest > LARGEST_GRADE:
+        raise ValueError(
+            f"relevance: found {highest:g}, expected grades up to {LARGEST_GRADE:.2g}, whose sums are finite"
+        )
+    if highest > LARGEST_EXACT and not relevance.is_floating_point():
+        raise ValueError(
+            f"relevance: found {highest}, expected grades up to 2^53 ({LARGEST_EXACT}), which are exact in double "
+            "precision"
+        )
+
+
+def are_fractions(relevance: Tensor) -> bool:
+    """Return true if some relevance is above 0 and none reaches 1."""
+    return bool(len(relevance) and relevance.is_floating_point() and 0 < float(relevance.max()) < 1)
+
+
+def warn_of_fractions(name: str, relevance: Tensor, counts: Callable[[Tensor], Tensor]) -> None:
+    """Warn that the loss or metric of this name counts none of these fractions, if it would count grades of 1.
+
+    `counts` returns a mask that is true somewhere if any of the relevance counts.
+    """
+    ones = (relevance > 0).to(relevance.dtype)
+    if bool(counts(relevance).any()) or not bool(counts(ones).any()):
+        return
+    warnings.warn(
+        f"relevance: found numbers below 1 alone, which {name} does not count as relevant, so that it finds no "
+        "relevant item in any list; use grades of 0 and 1, or a loss or metric of gains (nDCG(gain=linear), softmax)",
+        stacklevel=3,
+    )
+
+
+def as_floating(values: Tensor) -> Tensor:
+    """Convert booleans and integers to float64; return floating-point values unchanged."""
+    return values if values.is_floating_point() else values.to(torch.float64)
+
+
+def is_transformed() -> bool:
+    """Return true in forward mode, and inside a transform of `torch.func` (`grad`, `vmap`, `jvp`, `jacrev`, ...)."""
+    # PyTorch has no public way to ask; `autograd.Function` asks in this way, too.
+    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+
+
+def on_cpu(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Make a function create its tensors on the CPU, after `torch.set_default_device("cuda")`, too."""
+
+    @wraps(function)
+    def call(*arguments: _Parameters.args, **keywords: _Parameters.kwargs) -> _Result:
+        if torch.get_default_device().type == "cpu":
+            return function(*arguments, **keywords)
+        with torch.device("cpu"):
+            return function(*arguments, **keywords)
+
+    return call
 
 
 def _hint(offsets: Tensor, n_items: int) -> str:
@@ -246,10 +509,11 @@ def _hint(offsets: Tensor, n_items: int) -> str:
     return ""
 
 
-def is_transformed() -> bool:
-    """Return true in forward mode, and inside a transform of `torch.func` (`grad`, `vmap`, `jvp`, `jacrev`, ...)."""
-    # PyTorch has no public way to ask; `autograd.Function` asks in this way, too.
-    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+def _are_exact_in_sums(values: Tensor) -> bool:
+    """Return true for whole numbers whose sums are exact in their dtype, in any order."""
+    constant = values.detach()
+    limit = 2 / torch.finfo(values.dtype).eps
+    return bool((constant == constant.trunc()).all()) and float(constant.to(torch.float64).abs().sum()) <= limit
 
 
 def _reduce(values: Tensor, how: str, lists: Lists) -> Tensor:
@@ -287,103 +551,3 @@ class _Reduced(torch.autograd.Function):
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
         (share,) = ctx.saved_tensors
         return _reduce(tangent if share is None else tangent * share, "sum", ctx.lists)
-
-
-def as_floating(values: Tensor) -> Tensor:
-    """Convert booleans and integers to float64; return floating-point values unchanged."""
-    return values if values.is_floating_point() else values.to(torch.float64)
-
-
-def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tensor:
-    """Return a flat tensor that shares the memory of `values` where possible.
-
-    `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series. Unsigned integers of 16 bits
-    or more are converted to int64, floats of 8 bits to float32. Raises `ValueError`, with the argument's `name`, for
-    values that aren't flat or not `n_items` many, for complex and sparse ones, and for integers from 2^63.
-    """
-    tensor = values if isinstance(values, Tensor) else column_tensor(values, name)
-    if tensor.dtype in STORED_ONLY:
-        tensor = _signed(tensor, name)
-    if tensor.is_floating_point() and tensor.dtype.itemsize == 1:
-        tensor = tensor.to(torch.float32)
-    if tensor.is_complex() or tensor.layout != torch.strided:
-        found = tensor.dtype if tensor.is_complex() else tensor.layout
-        raise ValueError(f"{name}: found {found}, expected real numbers in a dense array")
-    if tensor.dim() != 1:
-        advice = "; rankbound.from_padded returns one of padded lists" if tensor.dim() == 2 else ""
-        raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected a flat (n_items,) array{advice}")
-    if n_items is not None and len(tensor) != n_items:
-        raise ValueError(f"{name}: found {len(tensor)} values, expected {n_items}, one per item")
-    return tensor
-
-
-def _signed(values: Tensor, name: str) -> Tensor:
-    signed = values.to(torch.int64)
-    if values.dtype == torch.uint64 and signed.numel() and int(signed.min()) < 0:
-        raise ValueError(f"{name}: found {int(signed.min()) + 2**64}, expected integers below 2^63")
-    return signed
-
-
-class NotFiniteError(ValueError):
-    """A score that is NaN or infinite; `item` is its index."""
-
-    def __init__(self, score: float, item: int) -> None:
-        super().__init__(
-            f"scores: found {score} at item {item}, expected finite numbers. "
-            "Check for a learning rate that is too high, or for missing features."
-        )
-        self.item = item
-
-
-def require_finite(scores: Tensor) -> None:
-    """Raise `NotFiniteError` for the first score that is NaN or infinite."""
-    finite = torch.isfinite(scores)
-    if not bool(finite.all()):
-        item = int(torch.nonzero(~finite)[0, 0])
-        raise NotFiniteError(scores[item].item(), item)
-
-
-def beside(scores: Tensor, values: ArrayLike, name: str) -> Tensor:
-    """Return `values` as a flat tensor of constants, one per score, on the scores' device.
-
-    Arrays are moved there. A tensor on another device raises `ValueError`, since silent copies at every call are slow.
-    """
-    tensor = as_tensor(values, name, len(scores))
-    if tensor.device != scores.device and isinstance(values, Tensor):
-        raise ValueError(f"{name}: found on {tensor.device}, expected on {scores.device} beside the scores")
-    return tensor.detach().to(scores.device)
-
-
-def weights_of(weights: ArrayLike, name: str, count: int, beside: Tensor) -> Tensor:
-    """Return `count` weights as constants in the dtype and on the device of `beside`.
-
-    Raises `ValueError` for another number of them, or weights that are negative, NaN or infinite.
-    """
-    tensor = as_tensor(weights, name).detach().to(beside)
-    if len(tensor) != count:
-        raise ValueError(f"{name}: found {len(tensor)} values, expected {count}")
-    usable = torch.isfinite(tensor) & (tensor >= 0)
-    if not bool(usable.all()):
-        place = int(torch.nonzero(~usable)[0, 0])
-        raise ValueError(f"{name}: found {tensor[place].item()} at {place}, expected finite numbers from 0")
-    return tensor
-
-
-def require_grades(relevance: Tensor) -> None:
-    """Raise `ValueError` for relevance labels that are negative, NaN or infinite, or whole numbers above 2^53."""
-    if len(relevance) == 0:
-        return
-    lowest, highest = (one.item() for one in torch.aminmax(relevance))
-    if not lowest >= 0:
-        raise ValueError(f"relevance: found {float(lowest)}, expected grades from 0")
-    if highest == float("inf"):
-        raise ValueError("relevance: found inf, expected finite grades from 0")
-    if highest > LARGEST_GRADE:
-        raise ValueError(
-            f"relevance: found {highest:g}, expected grades up to {LARGEST_GRADE:.2g}, whose sums are finite"
-        )
-    if highest > LARGEST_EXACT and not relevance.is_floating_point():
-        raise ValueError(
-            f"relevance: found {highest}, expected grades up to 2^53 ({LARGEST_EXACT}), which are exact in double "
-            "precision"
-        )

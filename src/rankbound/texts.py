@@ -1,14 +1,23 @@
-"""Texts of metrics, bounds and losses: `nDCG(gain=linear)@10` is a name, parameters and a cut-off.
+"""Texts: of metrics, bounds and losses, and values from elsewhere in messages.
 
-A text stands for an object of a class whose keyword parameters have types; the parameter `cutoff` is written `@10`.
-`build` reads a text and `text_of` writes it; the two are inverse to each other.
+`nDCG(gain=linear)@10` is a name, parameters and a cut-off. A text stands for an object of a class whose keyword
+parameters have types; the parameter `cutoff` is written `@10`. `build` reads a text and `text_of` writes it; the two
+are inverse to each other. `named_kinds` finds the classes.
+
+Texts that come from files of others are made `printable`: nothing that a terminal acts on or hides, no endless lines.
 """
 
+import hashlib
+import json
 import re
+import unicodedata
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
+from importlib import import_module
 from inspect import Parameter, signature
+from pkgutil import iter_modules
 from types import UnionType
 from typing import Any, TypeVar
 
@@ -20,12 +29,19 @@ EXAMPLES = {
     "loss": "nDCG@10, ListNet@2 or hinge(margin=2)",
 }
 
-_MOST_DIGITS = 40
-
 LARGEST_EXACT = 2**53
 """Whole numbers are exact in double precision up to here."""
 
-Named = TypeVar("Named")
+LONGEST = 2000
+"""Characters of a line of a message; longer ones lose their middle."""
+
+LONGEST_VALUE = 80
+"""Characters of a name or value in a message."""
+
+_MOST_DIGITS = 40
+_SEED_BITS = 63
+
+Kind = TypeVar("Kind")
 
 
 def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], int | None]:
@@ -54,34 +70,9 @@ def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], in
     return name, parameters, number
 
 
-def require_exact(number: float, found: str) -> None:
-    """Raise `ValueError`, which begins with `found`, for a whole parameter that double precision does not hold."""
-    if number > LARGEST_EXACT:
-        digits = f"{number:.16g}" if number < 1e300 else "a larger number"
-        raise ValueError(f"{found} {digits}, expected at most 2^53 ({LARGEST_EXACT})")
-
-
-def unknown_name(
-    what: str, text: str, name: str, known: Collection[str], hints: Mapping[str, str] | None = None
-) -> ValueError:
-    """Return the error for an unknown name, with its hint or else the nearest known one."""
-    for other, hint in (hints or {}).items():
-        if other.lower() == name.lower():
-            return ValueError(f"{what} {text!r}: unknown name {name!r}. Did you mean {hint}?")
-    nearest = get_close_matches(name.lower(), [other.lower() for other in known], n=1)
-    hint = f" Did you mean {next(one for one in known if one.lower() == nearest[0])}?" if nearest else ""
-    return ValueError(f"{what} {text!r}: unknown name {name!r}; known are {', '.join(known)}.{hint}")
-
-
-def require_one_of(name: str, value: str, known: Collection[str]) -> None:
-    """Raise `ValueError` for a value that isn't among the known ones."""
-    if value not in known:
-        raise ValueError(f"{name}: found {value}, expected one of {', '.join(known)}")
-
-
 def build(
-    kind: Callable[..., Named], text: str, parameters: Mapping[str, str], cutoff: int | None, what: str = "metric"
-) -> Named:
+    kind: Callable[..., Kind], text: str, parameters: Mapping[str, str], cutoff: int | None, what: str = "metric"
+) -> Kind:
     """Build an object of class `kind` from the texts of its parameters; raise `ValueError` for invalid ones."""
     known = _parameters(kind)
     name = getattr(kind, "name", what)
@@ -113,6 +104,125 @@ def text_of(named: Any) -> str:
     ]
     cutoff = getattr(named, CUTOFF, None)
     return str(named.name) + (f"({','.join(parts)})" if parts else "") + (f"@{cutoff}" if cutoff is not None else "")
+
+
+def unknown_name(
+    what: str, text: str, name: str, known: Collection[str], hints: Mapping[str, str] | None = None
+) -> ValueError:
+    """Return the error for an unknown name, with its hint or else the nearest known one."""
+    for other, hint in (hints or {}).items():
+        if other.lower() == name.lower():
+            return ValueError(f"{what} {text!r}: unknown name {name!r}. Did you mean {hint}?")
+    nearest = get_close_matches(name.lower(), [other.lower() for other in known], n=1)
+    hint = f" Did you mean {next(one for one in known if one.lower() == nearest[0])}?" if nearest else ""
+    return ValueError(f"{what} {text!r}: unknown name {name!r}; known are {', '.join(known)}.{hint}")
+
+
+def require_one_of(name: str, value: str, known: Collection[str]) -> None:
+    """Raise `ValueError` for a value that isn't among the known ones."""
+    if value not in known:
+        raise ValueError(f"{name}: found {value}, expected one of {', '.join(known)}")
+
+
+def require_exact(number: float, found: str) -> None:
+    """Raise `ValueError`, which begins with `found`, for a whole parameter that double precision does not hold."""
+    if number > LARGEST_EXACT:
+        digits = f"{number:.16g}" if number < 1e300 else "a larger number"
+        raise ValueError(f"{found} {digits}, expected at most 2^53 ({LARGEST_EXACT})")
+
+
+def is_number(text: str) -> bool:
+    """Return true for a text that Python reads as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def named_kinds(package: str, base: Callable[..., Kind]) -> Iterator[tuple[str, type[Kind]]]:
+    """Yield the name and class of each subclass of `base` that a package's modules define with a `name`.
+
+    Args:
+        package: the package ("rankbound.metrics"), whose modules are imported in alphabetical order; modules that begin
+            with an underscore are skipped.
+        base: the base class.
+    """
+    homes = iter_modules(import_module(package).__path__, f"{package}.")
+    for module in sorted(home.name for home in homes if not home.name.rpartition(".")[2].startswith("_")):
+        for kind in vars(import_module(module)).values():
+            if isinstance(kind, type) and kind.__module__ == module and base in kind.__mro__ and "name" in vars(kind):
+                yield vars(kind)["name"], kind
+
+
+def names(text: str) -> list[str]:
+    """Parse `a,b`, the text of a flag, as a list of names."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def widths(text: str) -> tuple[int, ...]:
+    """Parse `64,32` as integers; argparse reports any other text."""
+    return tuple(int(part) for part in names(text))
+
+
+def positive(text: str) -> int:
+    """Parse `5` as a positive integer; argparse reports anything else."""
+    if (number := int(text)) < 1:
+        raise ArgumentTypeError(f"{number}: expected at least 1")
+    return number
+
+
+def printable(text: str) -> str:
+    r"""Return the text with all characters escaped that a terminal acts on or does not show, line breaks included.
+
+    >>> print(printable("a\x1b[2J\n\u202eb"))
+    a\x1b[2J\n\u202eb
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if _is_shown(letter) else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def printable_message(text: str, longest: int = LONGEST) -> str:
+    """Return a message of one or several lines, each printable and of at most about `longest` characters."""
+    return "\n".join(shortened(printable(line), longest) for line in text.split("\n"))
+
+
+def quoted(value: object) -> str:
+    """Return a value as it stands in a message: its representation, of at most about `LONGEST_VALUE` characters."""
+    return shortened(repr(value), LONGEST_VALUE)
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return the text, or its beginning and end with the number of characters between them.
+
+    >>> shortened("abcdefghij", 4)
+    'ab ... (6 more characters) ... ij'
+    """
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]} ... ({len(text) - 2 * half} more characters) ... {text[-half:]}"
+
+
+def quantity(number: int, what: str, plural: str = "") -> str:
+    """Return a number of things as text; their plural ends in s unless another one is given.
+
+    >>> quantity(1, "topic"), quantity(2001, "topic"), quantity(0, "query", "queries")
+    ('1 topic', '2,001 topics', '0 queries')
+    """
+    return f"{number:,} {what if number == 1 else plural or what + 's'}"
+
+
+def derive_seed(*parts: str | int | float | None) -> int:
+    """Return a seed in 0 .. 2**63 - 1 that depends on `parts` alone: the head of the SHA-256 of their JSON text.
+
+    Unlike `hash`, it is the same on every machine and Python version. By convention the purpose comes first, then data
+    set, fold and seed: `derive_seed("negatives", "movielens", 1, 0)`.
+    """
+    text = json.dumps(parts, ensure_ascii=True, allow_nan=False)
+    digest = hashlib.sha256(text.encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> (64 - _SEED_BITS)
 
 
 @cache
@@ -152,10 +262,6 @@ def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")
 
 
-def is_number(text: str) -> bool:
-    """Return true for a text that Python reads as a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _is_shown(letter: str) -> bool:
+    # Spaces of other widths are no line breaks.
+    return letter.isprintable() or unicodedata.category(letter) == "Zs"

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 import rankbound as rb
 from rankbound.errors import DataError
-from rankbound.io.tensor_files import read_tensors, write_tensors
+from rankbound.io.models import read_tensors, write_tensors
 from rankbound.training.models import Scaling
 from rankbound.training.ranker import Ranker
 from rankbound.training.recipe import Recipe

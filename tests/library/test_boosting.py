@@ -1,7 +1,10 @@
-"""Objectives for LightGBM and XGBoost: what they hand over, and that trees grown on it learn a planted order."""
+"""Objectives, metrics by topic and callbacks for LightGBM and XGBoost: what they hand over, and trees grown on it."""
 
 import copy
 import pickle
+import re
+import warnings
+from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
@@ -12,9 +15,8 @@ import xgboost as xgb
 from planted_topics import FOREST, QUIET, lightgbm_data, offsets_of, planted, xgboost_data
 
 import rankbound as rb
-from rankbound.boosting import HESSIANS, Judgements, RankingObjective
-from rankbound.boosting.objective import LEAST_HESSIAN, STEP
-from rankbound.fused import usable
+from rankbound.boosting import HESSIANS, LEAST_HESSIAN, STEP, Judgements, RankingObjective
+from rankbound.kernels import usable
 from rankbound.losses import RankingLoss
 
 CURVED = ["RankNet", "ListNet", "LambdaRank", "hinge", "squared", "RankNet(reduction=sum)"]
@@ -256,3 +258,286 @@ def test_bad_input_is_named() -> None:
         rb.boosting_objective(rb.loss("AP"), "min-max")
     with pytest.raises(ValueError, match="Did you mean"):
         rb.boosting_objective("nDGC")
+
+
+# --- metrics by topic, callbacks and folds, and the page that shows them ---
+
+
+def test_scikit_learns_interface() -> None:
+    features, grades, sizes = planted()
+    objective, record = rb.boosting_objective("nDCG@10", "min-max"), {}
+    model = lgb.LGBMRanker(objective=objective, n_estimators=4, num_leaves=7, verbosity=-1, n_jobs=1)
+    metrics, callback = rb.boosting_metric("nDCG@10", "AP"), rb.lightgbm_topics(record, "AP")
+    model.fit(
+        features,
+        grades,
+        group=sizes,
+        eval_X=features,
+        eval_y=grades,
+        eval_group=[sizes],
+        eval_metric=metrics,
+        callbacks=[callback],
+    )
+    values = rb.metric("AP")(model.predict(features), grades, offsets_of(sizes))
+    np.testing.assert_allclose(record["training"]["AP"][-1], values)
+    assert model.evals_result_["training"]["AP"][-1] == pytest.approx(np.nanmean(values))
+
+
+def test_metrics_count_ties_by_their_mean_and_skip_topics_without_a_value() -> None:
+    grades, sizes = np.array([1, 0, 0, 0, 0]), np.array([3, 2])
+    tied = np.mean([1, 1 / 2, 1 / 3])
+    names = rb.boosting_metric("AP", "nRBP")(grades, np.zeros(5), None, sizes)
+    assert names == [("AP", pytest.approx(tied), True), ("nRBP", 1.0, False)]
+    data = xgboost_data(np.zeros((5, 1)), grades, sizes)
+    assert rb.boosting_metric("AP")(np.zeros(5), data) == [("AP", pytest.approx(tied))]
+    (nothing,) = rb.boosting_metric("AP")(0 * grades, np.zeros(5), None, sizes)
+    assert np.isnan(nothing[1])
+    with pytest.raises(ValueError, match="metrics: found none"):
+        rb.boosting_metric()
+
+
+def own_mean(library: str, name: str, topics: Any, weight: Any, scores: Any) -> float:
+    """Return a library's own metric of scores, which the data set holds as starting scores."""
+    features, grades, sizes = topics
+    if library == "xgboost":
+        data = xgboost_data(features, grades, sizes)
+        data.set_weight(weight)
+        data.set_base_margin(scores)
+        parameters = {"objective": "rank:ndcg", "eval_metric": name, "nthread": 1}
+        return float(xgb.train(parameters, data, 0).eval(data).split(":")[-1])
+    data = lightgbm_data(features, grades, sizes, weight=weight, init_score=scores)
+    parameters = {**QUIET, "objective": "lambdarank", "metric": name, "eval_at": [100], "learning_rate": 1e-12}
+    found: dict[str, Any] = {}
+    lgb.train(parameters, data, 1, valid_sets=[data], callbacks=[lgb.record_evaluation(found)])
+    return float(found["training"][f"{name}@100"][0])
+
+
+@pytest.mark.parametrize("undefined", [0, 3])
+@pytest.mark.parametrize(
+    ("library", "theirs", "ours", "largest", "of_undefined"),
+    [
+        ("xgboost", "ndcg", "nDCG", 3, "1"),
+        ("xgboost", "ndcg-", "nDCG", 3, "0"),
+        ("xgboost", "map", "AP", 1, "weight"),
+        ("xgboost", "map-", "AP", 1, "0"),
+        ("lightgbm", "ndcg", "nDCG", 3, "1"),
+        ("lightgbm", "map", "AP", 1, "weight"),
+    ],
+)
+def test_weighted_means_are_those_of_the_libraries(
+    library: str, theirs: str, ours: str, largest: int, of_undefined: str, undefined: int
+) -> None:
+    """Over topics with a relevant row; what the libraries add for the others (`of_undefined`) is subtracted."""
+    features, grades, sizes = planted(50, seed=4, largest=largest)
+    scores = features[:, 0] + 0.5
+    starts = np.cumsum(sizes) - sizes
+    grades[starts] = np.maximum(grades[starts], 1)
+    grades[: sizes[:undefined].sum()] = 0
+    random = np.random.default_rng(0)
+    weight = random.random(len(sizes) if library == "xgboost" else len(grades)).astype(np.float32) + 0.1
+    of_topics = weight if library == "xgboost" else np.array([part.mean() for part in np.split(weight, starts[1:])])
+    added = {"0": 0.0, "1": float(undefined), "weight": float(of_topics[:undefined].sum())}[of_undefined]
+    mean = own_mean(library, theirs, (features, grades, sizes), weight, scores)
+    expected = (mean * of_topics.sum() - added) / of_topics[undefined:].sum()
+
+    if library == "xgboost":
+        data: Any = xgboost_data(features, grades, sizes)
+        data.set_weight(weight)
+    else:
+        data = lightgbm_data(features, grades, sizes, weight=weight)
+    assert rb.boosting_metric(ours)(scores, data)[0][1] == pytest.approx(expected, abs=1e-6)
+    ((_, value, _),) = rb.boosting_metric(ours)(grades, scores, weight, sizes)
+    assert value == pytest.approx(expected, abs=1e-6)
+    ((_, unweighted, _),) = rb.boosting_metric(ours)(grades, scores, None, sizes)
+    assert abs(unweighted - value) > 1e-4
+
+
+def test_topics_without_weight_do_not_count() -> None:
+    """Nor do topics without rows, on which P@5 is 0."""
+    grades, sizes, scores = np.array([1, 0, 0, 1, 0, 0]), np.array([2, 2, 0, 2]), np.arange(6.0)
+    for weight, means in (
+        ([1, 1, 0, 0, 1, 1], (0.5, 0.1)),
+        ([0, 0, 2, 2, 0, 0], (1.0, 0.2)),
+        ([1, 1, 0, 4, 0, 0], (5 / 6, 0.2)),
+        ([0, 0, 0, 0, 3, 3], (np.nan, 0.0)),
+        ([0, 0, 0, 0, 0, 0], (np.nan, np.nan)),
+    ):
+        values = rb.boosting_metric("AP", "P@5")(grades, scores, np.array(weight, np.float32), sizes)
+        np.testing.assert_allclose([value for _, value, _ in values], means, err_msg=str(weight))
+    with pytest.raises(ValueError, match=r"weight: found -1\.0 at 0, expected finite numbers from 0"):
+        rb.boosting_metric("AP")(grades, scores, np.array([-1.0, 1, 1, 1, 1, 1]), sizes)
+
+
+def cross_validated(**arguments: Any) -> dict[str, list[float]]:
+    data = lgb.Dataset(*planted(45)[:2], group=planted(45)[2], params=QUIET)
+    parameters = {**QUIET, "objective": rb.boosting_objective("nDCG", "min-max")}
+    return lgb.cv(parameters, data, 5, feval=rb.boosting_metric("nDCG@10"), **arguments)
+
+
+@pytest.mark.parametrize("stratified", [True, False])
+def test_a_data_set_with_cut_topics_warns(stratified: bool) -> None:
+    with pytest.warns(UserWarning, match=r"group: found \d+ of 4\d topics with only some .*rankbound.lightgbm_folds"):
+        cut = cross_validated(nfold=3, stratified=stratified)
+    whole = cross_validated(folds=rb.lightgbm_folds(planted(45)[2], 3))  # pytest raises warnings
+    assert whole["valid nDCG@10-mean"][-1] < cut["valid nDCG@10-mean"][-1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "cut"),
+    [
+        ([0, 1, 2, 5], 0),
+        ([3, 4], 0),
+        ([0, 1, 2, 3, 4, 5], 0),
+        ([0, 1], 1),
+        ([1, 2, 3, 4], 1),
+        ([0, 2, 3, 5], 2),
+        ([4, 5], 1),
+    ],
+)
+def test_topics_are_cut_if_a_row_is_missing(rows: list[int], cut: int) -> None:
+    features, grades = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 0])
+    part = lightgbm_data(features, grades, np.array([3, 2, 1])).subset(rows).construct()
+    found = []
+    for call in (rb.boosting_metric("P@1"), rb.boosting_objective("squared")):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call(np.zeros(len(rows)), part)
+        found += [str(warning.message) for warning in caught]
+    assert [text.split(" topics")[0] for text in found] == (2 if cut else 0) * [
+        f"group: found {cut} of {len(part.get_group())}"
+    ]
+
+
+def test_subsets_may_have_groups_of_their_own() -> None:
+    features, grades = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 0])
+    part = lgb.Dataset(features, grades, free_raw_data=False, params=QUIET).construct().subset([0, 1, 2, 5]).construct()
+    part.set_group([3, 1])
+    assert rb.boosting_metric("RR")(np.zeros(4), part) == [("RR", pytest.approx(11 / 18), True)]
+
+
+def test_folds_are_those_of_cross_validation() -> None:
+    features, grades, sizes = planted(17)
+    limits, data = offsets_of(sizes), lgb.Dataset(features, grades, group=sizes)
+    lists = rb.JudgedLists(
+        topics=[str(topic) for topic in range(17)],
+        items=[str(row) for row in range(len(grades))],
+        relevance=grades,
+        offsets=limits,
+        features=features.astype(np.float32),
+        feature_names=list("abcde"),
+    )
+    named = rb.cross_validate(lists, 3, seed=5, loss="nDCG", epochs=1).folds
+    for (train, test), topics in zip(rb.lightgbm_folds(data, 3, seed=5), named, strict=True):
+        rows = [row for topic in map(int, topics) for row in range(limits[topic], limits[topic + 1])]
+        assert test.tolist() == rows
+        assert sorted([*train, *test]) == list(range(len(grades)))
+    with pytest.raises(ValueError, match="folds: found 18, expected 2 to 17, the number of topics"):
+        rb.lightgbm_folds(sizes, 18)
+    with pytest.raises(ValueError, match="group: found none, expected a Dataset with groups"):
+        rb.lightgbm_folds(lgb.Dataset(features, grades, params=QUIET).construct())
+
+
+def test_folds_of_xgboost_are_whole_topics_without_weights() -> None:
+    topics, seen = planted(45), []
+    data, metric = xgboost_data(*topics), rb.boosting_metric("nDCG@10")
+    data.set_weight(np.arange(45) + 1)
+
+    def recording(predictions: Any, part: Any) -> Any:
+        seen.extend(np.diff(part.get_uint_info("group_ptr")))
+        assert len(part.get_weight()) == 0
+        return metric(predictions, part)
+
+    objective = rb.boosting_objective("nDCG", "min-max")
+    xgb.cv(FOREST, data, 1, nfold=3, obj=objective, custom_metric=recording, as_pandas=False)
+    assert sorted(seen) == sorted([*topics[2]] * 3)  # each topic is in two training parts and one test part
+
+
+def in_cross_validation() -> Any:
+    return cross_validated(folds=rb.lightgbm_folds(planted(45)[2], 3), callbacks=[rb.lightgbm_topics({}, "nDCG")])
+
+
+def as_metric(model: Any, **arguments: Any) -> Any:
+    features, grades, _ = planted(5)
+    model = model(n_estimators=2, n_jobs=1, eval_metric=rb.boosting_metric("nDCG"))
+    return model.fit(features, grades, eval_set=[(features, grades)], verbose=False, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (in_cross_validation, "lightgbm_topics: found lightgbm.cv, whose folds have other topics each"),
+        (lambda: as_metric(xgb.XGBRegressor), "group: found none, expected .* only xgboost.train and xgboost.cv"),
+        (
+            lambda: as_metric(xgb.XGBRanker, group=planted(5)[2], eval_group=[planted(5)[2]]),
+            "group: found none, expected .* only xgboost.train and xgboost.cv",
+        ),
+    ],
+)
+def test_interfaces_that_do_not_pass_what_is_needed(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_lightgbm_keeps_every_topic_of_every_round_and_stops_early() -> None:
+    train, validation = planted(80), planted(40, seed=1)
+    record: Any = {"left over": {}}
+    data = lightgbm_data(*train)
+    held = [lightgbm_data(*part, reference=data) for part in (validation, planted(30, seed=2))]
+    model = lgb.train(
+        {**QUIET, "objective": rb.boosting_objective("nDCG@5", "min-max"), "learning_rate": 0.5},
+        data,
+        60,
+        valid_sets=held,
+        valid_names=["held", "other"],
+        feval=rb.boosting_metric("nDCG@5"),
+        callbacks=[lgb.early_stopping(5, verbose=False), rb.lightgbm_topics(record, "nDCG@5", "AP")],
+    )
+    rounds = record["held"]["nDCG@5"]
+    assert list(record) == ["held", "other"]
+    assert len(rounds) == len(record["other"]["AP"]) < 60
+    best = rounds[model.best_iteration - 1]
+    offsets = offsets_of(validation[2])
+    values = rb.metric("nDCG@5")(model.predict(validation[0]), validation[1], offsets)
+    np.testing.assert_allclose(best, values, atol=1e-12)
+    assert np.isnan(best).sum() == sum(not part.any() for part in np.split(validation[1], offsets[1:-1]))
+    assert model.best_score["held"]["nDCG@5"] == pytest.approx(np.nanmean(best))
+
+
+def test_xgboost_keeps_every_topic_of_every_round_and_stops_early() -> None:
+    data, validation = xgboost_data(*planted(80)), planted(40, seed=1)
+    held, record, history = xgboost_data(*validation), {}, {}
+    model = xgb.train(
+        {**FOREST, "eta": 0.5},
+        data,
+        40,
+        obj=rb.boosting_objective("AP", "min-max"),
+        evals=[(held, "held")],
+        evals_result=history,
+        custom_metric=rb.boosting_metric("AP"),
+        verbose_eval=False,
+        callbacks=[
+            rb.xgboost_topics(record, [(held, "held")], "AP", "nDCG@5"),
+            xgb.callback.EarlyStopping(rounds=5, maximize=True),
+        ],
+    )
+    rounds = record["held"]["AP"]
+    assert len(rounds) == len(record["held"]["nDCG@5"]) == len(history["held"]["AP"])
+    np.testing.assert_allclose([np.nanmean(one) for one in rounds], history["held"]["AP"], rtol=1e-5)
+    best = model.predict(held, iteration_range=(0, model.best_iteration + 1))
+    values = rb.metric("AP")(best, validation[1], offsets_of(validation[2]))
+    np.testing.assert_allclose(rounds[model.best_iteration], values)
+
+
+def test_the_page_runs_as_it_stands() -> None:
+    page = Path(__file__).parents[2] / "docs" / "boosting.md"
+    names: dict[str, Any] = {}
+    for example in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+        # One thread each: LightGBM's threads wait for each other busily where other tests run beside.
+        one_thread = example.replace('"verbosity": -1', '"verbosity": -1, "num_threads": 1')
+        exec(one_thread.replace("verbosity=-1", "verbosity=-1, n_jobs=1"), names)
+    assert names["undefined"] == sum(
+        not part.any() for part in np.split(names["grades"], np.cumsum(names["sizes"]))[:50]
+    )
+    assert np.nanmean(names["of_topics"]) > 0.7
+    assert names["stopped_on"] == ["nDCG@10"]
+    assert 0.5 < names["mean"] < np.mean(names["record"]["valid_0"]["nDCG@10"][-1][~np.isnan(names["of_topics"])])

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankbound.compare import draws as drawing
-from rankbound.compare.draws import drawn_means, draws
-from rankbound.compare.explained import r_squared
-from rankbound.compare.intervals import bootstrap, mean_interval, percentiles
+from rankbound.compare import statistics
+from rankbound.compare.statistics import bootstrap, drawn_means, draws, interval_of_mean, percentiles, r_squared
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
@@ -44,17 +42,17 @@ class TestDraws:
 
     def test_draws_too_many_to_keep_and_batches_are_the_same_draws(self, monkeypatch: pytest.MonkeyPatch) -> None:
         whole = drawn_means(D, 301, 3)
-        monkeypatch.setattr(drawing, "_KEPT_NUMBERS", 0)
-        monkeypatch.setattr(drawing, "_NUMBERS_AT_ONCE", 7 * 50)
+        monkeypatch.setattr(statistics, "_KEPT_DRAWS", 0)
+        monkeypatch.setattr(statistics, "_DRAWS_AT_ONCE", 7 * 50)
         assert drawn_means(D, 301, 3) == pytest.approx(whole, abs=1e-15)
 
 
 class TestIntervals:
     @pytest.mark.parametrize("method", ["BCa", "percentile"])
     def test_products_of_draws_change_no_digit_of_scipys(self, method: str) -> None:
-        # Of the sorted values and their mirror image mean_interval draws from the one that comes first.
+        # Of the sorted values and their mirror image interval_of_mean draws from the one that comes first.
         low, high = np.sort(D), -np.sort(-D)
-        found = mean_interval(D, resamples=999, method=method, seed=4)
+        found = interval_of_mean(D, resamples=999, method=method, seed=4)
         level = 2 * stats.norm.cdf(stats.t.ppf(0.975, 49) * math.sqrt(50 / 49)) - 1
         theirs = [bootstrap(mean, low, level, resamples=999, method=method, seed=4)]
         mirrored = bootstrap(mean, -high, level, resamples=999, method=method, seed=4)
@@ -104,12 +102,14 @@ class TestDegenerate:
     @pytest.mark.parametrize("values", [[0.0, 1.0], [0.0, 0.0, 0.0, 1e-12], [1.0, 1.0, math.nan, 0.5]])
     def test_tiny_samples_have_the_t_interval(self, values: list[float]) -> None:
         """The whole range of five topics covers the mean of a normal distribution in 93.75 % of samples."""
-        assert mean_interval(np.array(values), resamples=199) == mean_interval(np.array(values), method="t")
+        assert interval_of_mean(np.array(values), resamples=199) == interval_of_mean(np.array(values), method="t")
 
     def test_of_six_topics_the_range_is_enough(self) -> None:
-        low, high = mean_interval(D[:6], resamples=199)
+        low, high = interval_of_mean(D[:6], resamples=199)
         assert min(D[:6]) <= low < high <= max(D[:6])
-        assert mean_interval(D[:6], 0.99, resamples=199) == mean_interval(D[:6], 0.99, method="t")
+        assert interval_of_mean(D[:6], confidence=0.99, resamples=199) == interval_of_mean(
+            D[:6], confidence=0.99, method="t"
+        )
 
 
 class TestExplainedVariance:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rankbound.compare import notes
-from rankbound.compare.notes import Measured
+from rankbound.compare import comparison
+from rankbound.compare.comparison import Measured
 
 pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
@@ -15,9 +15,9 @@ from tests import simulated_designs as designs
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
 NOTED: Mapping[str, tuple[Mapping[int, Measured], Callable[[int], Measured]]] = {
-    "topics": (notes.OF_TOPICS, designs.topics),
-    "members": (notes.OF_MEMBERS, designs.members),
-    "trainings": (notes.OF_TRAININGS, designs.trainings),
+    "topics": (comparison.OF_TOPICS, designs.topics),
+    "members": (comparison.OF_MEMBERS, designs.members),
+    "trainings": (comparison.OF_TRAININGS, designs.trainings),
 }
 ROWS = [(what, count) for what, (figures, _) in NOTED.items() for count in figures]
 
@@ -33,7 +33,7 @@ def test_figures_of_notes_are_those_of_simulated_studies(what: str, count: int) 
 def test_designs_without_a_note_keep_to_95_and_5(what: str, count: int) -> None:
     """To 93.5 to 96.5 % and 4 to 6 %, and the standard error of 2,000 studies, half a per cent; largest designs do."""
     figures = NOTED[what][0]
-    found, noted = figures[count], notes.approximate(figures, count, what)
+    found, noted = figures[count], comparison.approximate(figures, count, what)
     in_band = min(found.least, found.skewed) >= 93 and found.most <= 97 and found.significant <= 6
     assert in_band or count < max(figures)
     assert in_band or [note for note in noted if f" cover {found.least} " in note]

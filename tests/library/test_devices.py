@@ -73,13 +73,13 @@ def parts(found: Any) -> tuple[Any, ...]:
 @pytest.fixture
 def empty_caches() -> None:
     """Forget tensors that an earlier test has left."""
-    from rankbound.bounds import _any_metric, _scores, profiles
+    from rankbound.bounds import profiles, sampled
     from rankbound.interpolation import kernel_matrix
-    from rankbound.metrics import additive, harmonic, places
+    from rankbound.metrics import cumulative_gain, first_relevant
 
     cached = (
-        *(_any_metric.mean_over_orders, _scores._additive, profiles._graded_key, profiles.counted_grade),
-        *(kernel_matrix, additive._running_discounts, harmonic._table, places._log_factorials),
+        *(profiles.mean_over_orders, sampled._additive, profiles._graded_key, profiles.counted_grade),
+        *(kernel_matrix, cumulative_gain._totals_of, cumulative_gain._totals_on, first_relevant._log_factorials),
     )
     for function in cached:
         function.cache_clear()

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankbound.bounds import distribution as module
-from rankbound.bounds._atoms import enumerate_orders
-from rankbound.bounds._fourier import binned_distributions
-from rankbound.bounds._scores import score
-from rankbound.bounds.distribution import score_distribution, score_distributions
+from rankbound.bounds import score_distribution as module
+from rankbound.bounds.exact import binned_distributions, enumerate_orders
+from rankbound.bounds.sampled import OF_THESIS, RandomOrders
+from rankbound.bounds.score_distribution import score_distribution, score_distributions
 
 METRICS = ("nDCG", "AP", "nRBP")
 EXAMPLES = Path(__file__).parents[1] / "reference" / "worked_examples.csv"
@@ -104,8 +103,8 @@ def test_nrbp_of_long_lists_stays_a_distribution(n: int, p: int) -> None:
 @pytest.mark.parametrize(("n", "p"), [(22, 11), (24, 12), (26, 9), (30, 7), (58, 5), (60, 56)])
 def test_fourier_tables_keep_to_the_error_that_they_state(metric: str, n: int, p: int) -> None:
     """Lists that can still be enumerated, sent through the long lists' method: rugged CDFs, the hardest for it."""
-    support, probability, _ = enumerate_orders(score(metric), n, p)
-    table = binned_distributions(score(metric), [(n, p)])[n, p]
+    support, probability, _ = enumerate_orders(OF_THESIS[metric], RandomOrders(n, p))
+    table = binned_distributions(OF_THESIS[metric], [(n, p)])[n, p]
     linear = np.interp(support, table.edges, np.concatenate([[0.0], np.cumsum(table.probability)]))
     above = np.cumsum(probability)
     distance = max(np.abs(linear - above).max(), np.abs(linear - above + probability).max())
@@ -141,7 +140,7 @@ def test_fourier_tables_agree_with_a_fine_walk(metric: str, n: int, p: int) -> N
 
 def walk(metric: str, n: int, p: int, points: int) -> tuple[np.ndarray, np.ndarray]:
     """The grid of scores and the cumulative mass at it."""
-    kind = score(metric)
+    kind = OF_THESIS[metric]
     low, high = kind.minimum(n, p), kind.maximum(n, p)
     step = (high - low) / (points - 1)
     margin = points // 2

@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 import rankbound as rb
-from rankbound.bounds._atoms import enumerate_orders
-from rankbound.bounds._fourier import binned_distributions
-from rankbound.bounds._scores import score_of
+from rankbound.bounds.exact import binned_distributions, enumerate_orders
+from rankbound.bounds.sampled import RandomOrders, score_of
 
 Order = Sequence[float]
 Exact = Decimal | Fraction
@@ -198,7 +197,7 @@ def test_bins_keep_to_the_error_that_they_state(name: str, n: int, p: int) -> No
     assert of is not None
     table = binned_distributions(of, [(n, p)], work=3e7).get((n, p))
     binned = rb.score_distribution(name, n, p).binned()
-    support, chances, lost = enumerate_orders(of, n, p)
+    support, chances, lost = enumerate_orders(of, RandomOrders(n, p))
     assert lost == 0
     above = np.cumsum(chances)
     tables = [] if table is None else [(table.edges, table.probability, table.error)]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankbound.bounds.distribution import ScoreDistribution, score_distribution
+from rankbound.bounds.score_distribution import ScoreDistribution, score_distribution
 
 METRICS = st.sampled_from(["nDCG", "AP", "nRBP"])
 WITH_EXACT = st.sampled_from(["nDCG", "AP", "nRBP", "DCG", "RR", "P@1", "nDCG@2", "Kendall", "LinearNDCG"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rankbound.bounds.distribution import score_distribution, score_distributions
+from rankbound.bounds.score_distribution import score_distribution, score_distributions
 from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import ConfigError
 

@@ -13,15 +13,15 @@ import pytest
 import torch
 
 import rankbound as rb
-from rankbound.bounds.kinds import KINDS as BOUNDS
+from rankbound.bounds.base import kinds as bounds
 from rankbound.losses import KINDS as LOSSES
 from rankbound.metrics import KINDS as METRICS
-from rankbound.metrics.linear import RankSum
-from rankbound.metrics.shares import NormalizedRBP
+from rankbound.metrics.pairs import RankSum
+from rankbound.metrics.precision import NormalizedRBP
 
 FUNCTIONS = [name for name in rb.__all__ if inspect.isfunction(getattr(rb, name))]
 EXPORTED: list[type] = [getattr(rb, name) for name in rb.__all__ if inspect.isclass(getattr(rb, name))]
-REGISTERED: list[type] = [*METRICS.values(), NormalizedRBP, RankSum, *LOSSES.values(), *BOUNDS.values()]
+REGISTERED: list[type] = [*METRICS.values(), NormalizedRBP, RankSum, *LOSSES.values(), *bounds().values()]
 CLASSES = [*EXPORTED, *REGISTERED]
 
 SECTIONS = ("Args", "Attributes", "Returns", "Raises")

@@ -18,7 +18,7 @@ from rankbound import cli
 from rankbound.errors import ColumnWarning, DataError
 from rankbound.io import table_columns
 from rankbound.io.table_columns import Columns, Shadows, Table
-from rankbound.io.table_stream import TableStream
+from rankbound.io.tables import TableStream
 from tests.library.drawn_arguments import ROUNDS
 from tests.row_batches import batches_of
 

@@ -106,7 +106,7 @@ def tolerance(objective: RankingObjective, draw: Drawn, scale: float) -> float:
     """
     judged = Judgements.of(draw.relevance.astype(np.float32), np.diff(draw.offsets.astype(np.int64)))
     scores = torch.from_numpy(draw.scores.astype(np.float64))
-    largest = float(objective.loss.gradient(scores, judged.relevance, judged.lists).abs().max())
+    largest = float(objective.loss.derivatives(scores, judged.relevance, judged.lists)[0].abs().max())
     return scale + ROUNDING / max(largest, ROUNDING)
 
 

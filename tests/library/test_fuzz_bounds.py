@@ -14,9 +14,9 @@ import torch
 from drawn_arguments import PER_ROUND, ROUNDS, Drawn, Outcome, drawn, outcome, require_same
 
 import rankbound as rb
-from rankbound.bounds.list_weights import bound_weights, list_ranges
+from rankbound.bounds.affine import bound_weights, list_ranges
 from rankbound.metrics.base import values_of
-from rankbound.orders import n_orders, orders_at
+from rankbound.ranks import n_orders, orders_at
 
 METRICS = (
     *("nDCG", "nDCG@3", "nDCG(gain=linear)", "nDCG(discount=log2(r))", "DCG", "DCG@2", "CG@3", "AP", "AP@3"),

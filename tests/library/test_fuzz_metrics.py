@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import rankbound as rb
-from rankbound.fused import usable
+from rankbound.kernels import usable
 from rankbound.metrics.base import formula_of, values_of
 from tests import brute_force
 from tests.library.drawn_arguments import ROUNDS, Drawn, drawn, outcome, require_same

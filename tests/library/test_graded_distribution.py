@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankbound as rb
-from rankbound.bounds._score_distribution import ScoreDistribution
-from rankbound.bounds.on_demand import DistributionsOnDemand
 from rankbound.bounds.profiles import Profile, Profiles
-from rankbound.bounds.tables import DistributionTables
+from rankbound.bounds.score_distribution import ScoreDistribution
+from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
 from rankbound.errors import ConfigError
 from rankbound.lists import Lists
-from rankbound.orders import n_orders, orders_at
+from rankbound.ranks import n_orders, orders_at
 
 GRADED: list[Order] = [(0,), (2,), (0, 2), (0, 1, 2), (1, 3, 0, 0), (2, 2, 2), (3, 1, 0, 2, 1), (0, 0, 1, 3, 2, 2)]
 GAINS = ("distinct", "drawn", "sd")

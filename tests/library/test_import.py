@@ -96,6 +96,23 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     )
 
 
+def test_metrics_are_values_without_torch() -> None:
+    """Texts, other tools' names, comparisons and closed forms of binary lists."""
+    run(
+        "import sys\n"
+        "import numpy as np\n"
+        "import rankbound as rb\n"
+        "metric = rb.metric('nDCG(gain=linear)@10')\n"
+        "assert metric == rb.metric('ndcg_cut_10', names='trec_eval') and str(metric) == 'nDCG(gain=linear)@10'\n"
+        "assert hash(metric) == hash(rb.metric('nDCG@10', names='ir_measures')) and metric.cutoff == 10\n"
+        "for name in ('nDCG', 'AP', 'nRBP', 'P@5', 'RBP(p=0.8)', 'PairAccuracy', 'Rprec', 'Bpref'):\n"
+        "    mean = rb.expectation(name, 50, 25)\n"
+        "    assert rb.minimum(name, 50, 25) < mean < rb.maximum(name, 50, np.array(25))\n"
+        "    assert rb.metric(name).binary_expectation(np.array([50]), np.array([25])) == mean\n"
+        "assert 'torch' not in sys.modules"
+    )
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     run(
         "import rankbound\n"

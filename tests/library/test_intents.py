@@ -196,7 +196,7 @@ def test_metrics_of_intents_refuse_other_input() -> None:
         rb.evaluate_run(RUN, rb.read_qrels({"q": {"a": 1}}), "alpha_nDCG@10")
     with pytest.raises(ValueError, match="expected a run and judgements by intent"):
         rb.evaluate("alpha_nDCG", [1.0], [1], [0, 1])
-    with pytest.raises(ValueError, match=r"needs a cut-off, as in ERR_IA@20"):
+    with pytest.raises(ValueError, match=r"needs a cut-off, as in ERR_IA@10"):
         rb.metric("ERR_IA")
     with pytest.raises(ValueError, match=r"found alpha=2\.0, expected 0 to 1"):
         rb.metric("alpha_nDCG(alpha=2)")

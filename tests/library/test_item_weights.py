@@ -8,7 +8,7 @@ from torch import Tensor
 
 import rankbound as rb
 from rankbound.lists import Lists
-from rankbound.losses.item_sums import ItemSum
+from rankbound.losses.base import ItemSum
 
 OFFSETS = torch.tensor([0, 5, 5, 6, 12])
 SCORES = torch.tensor([0.3, -1.2, 2.0, 0.9, 0.9, 1.0, 0.1, -0.4, 0.2, 0.5, 0.6, -2.0], dtype=torch.float64)

@@ -1,17 +1,25 @@
-"""LETOR text: what a line means, what is refused and how, and that chunks change nothing."""
+"""LETOR text: what a line means, what is refused and how, and that neither chunks nor the kernel change anything."""
 
 import io
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import rankbound as rb
+from rankbound.cli import main
 from rankbound.errors import DataError
-from rankbound.io import letor_lines
-from rankbound.io.letor import CHUNK_BYTES, read_lists
+from rankbound.io import letor
+from rankbound.io.letor import CHUNK_BYTES, group_sizes, read_lists, with_query_ids
+from rankbound.kernels import usable
+
+needs_kernel = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
 
 REGULAR = (
     b"2 qid:10 1:0.5 2:0.25 3:1e-3 #docid = GX1-00 inc = 1 prob = 0.08\n"
@@ -30,21 +38,7 @@ def features(table: pa.Table) -> npt.NDArray[np.float32]:
     return np.concatenate(flat).reshape(-1, width)
 
 
-@pytest.fixture
-def slow_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Count the lines that reach the careful parser."""
-    calls: list[int] = []
-    parse = letor_lines.parse
-
-    def counting(bodies: list[bytes], *others: object) -> letor_lines.Parsed:
-        calls.append(len(bodies))
-        return parse(bodies, *others)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(letor_lines, "parse", counting)
-    return calls
-
-
-def test_lines_become_lists(slow_calls: list[int]) -> None:
+def test_lines_become_lists() -> None:
     table = read(REGULAR)
     assert table.select(["topic", "items", "relevance"]).to_pylist() == [
         {"topic": "10", "items": ["GX1-00", "GX2-01"], "relevance": [2, 0]},
@@ -52,37 +46,32 @@ def test_lines_become_lists(slow_calls: list[int]) -> None:
     ]
     expected = np.array([[0.5, 0.25, 0.001], [-1.5, 0, 0.5], [1, 2, 3]], dtype=np.float32)
     np.testing.assert_array_equal(features(table), expected)
-    assert slow_calls == []
 
 
 @pytest.mark.parametrize(
-    ("change", "careful"),
+    "change",
     [
-        (lambda text: text.replace(b"\n", b"\r\n"), False),
-        (lambda text: text.rstrip(b"\n"), False),
-        (lambda text: text + b"\n\n  \n# the end\n", False),
-        (lambda text: b"# LETOR\n\n" + text, False),
-        (lambda text: text.replace(b" 2:", b"   2:"), False),
-        (lambda text: text.replace(b" ", b"\t"), False),
-        (lambda text: b"  " + text.replace(b" #", b"   #"), False),
-        (lambda text: text.replace(b" #", b"#"), False),
-        (lambda text: text.replace(b"docid = ", b"x = 1 docid="), False),
-        (lambda text: text.replace(b"1:0.5", b"1:+0.5"), None),
-        (lambda text: text.replace(b"qid:10", b"qid:010"), True),
-        (lambda text: text.replace(b" 3:1e-3", b" 03:1e-3"), True),
+        lambda text: text.replace(b"\n", b"\r\n"),
+        lambda text: text.rstrip(b"\n"),
+        lambda text: text + b"\n\n  \n# the end\n",
+        lambda text: b"# LETOR\n\n" + text,
+        lambda text: text.replace(b" 2:", b"   2:"),
+        lambda text: text.replace(b" ", b"\t"),
+        lambda text: b"  " + text.replace(b" #", b"   #"),
+        lambda text: text.replace(b" #", b"#"),
+        lambda text: text.replace(b"docid = ", b"x = 1 docid="),
+        lambda text: text.replace(b"1:0.5", b"1:+0.5"),
+        lambda text: text.replace(b"qid:10", b"qid:010"),
+        lambda text: text.replace(b" 3:1e-3", b" 03:1e-3"),
     ],
 )
-def test_harmless_differences_change_nothing(
-    change: Callable[[bytes], bytes], careful: bool | None, slow_calls: list[int]
-) -> None:
+def test_harmless_differences_change_nothing(change: Callable[[bytes], bytes]) -> None:
     assert read(change(REGULAR)).equals(read(REGULAR))
-    assert careful is None or bool(slow_calls) == careful
 
 
-def test_features_not_named_are_zero(slow_calls: list[int]) -> None:
+def test_features_not_named_are_zero() -> None:
     table = read(b"1 qid:1 2:5\n0 qid:1\n0 qid:1 1:1 3:2 #docid = a\n2 qid:2 3:9 \n")
     np.testing.assert_array_equal(features(table), [[0, 5, 0], [0, 0, 0], [1, 0, 2], [0, 0, 9]])
-    assert slow_calls == []
 
 
 def test_lines_without_docid_are_named_by_query_and_line() -> None:
@@ -98,12 +87,9 @@ def test_values_are_exactly_the_nearest_floats() -> None:
     np.testing.assert_array_equal(features(read(text, 2)), np.array(expected).astype(np.float32))
 
 
-def test_whole_labels_may_have_a_decimal_point(slow_calls: list[int]) -> None:
+def test_whole_labels_may_have_a_decimal_point() -> None:
     text = REGULAR.replace(b"0 qid", b"0.00 qid").replace(b"1 qid", b"1. qid").replace(b"2 qid", b"2.0 qid")
     assert read(text).equals(read(REGULAR))
-    assert not slow_calls
-    bodies = [line.partition(b"#")[0] for line in text.splitlines()]
-    assert letor_lines.parse(bodies, [1, 2, 3], 3, "toy.txt")[0].tolist() == [2, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +137,7 @@ def test_malformed_lines_name_file_line_and_token(line: bytes, message: str, chu
 
 @pytest.mark.parametrize("odd", [b"", b"1 qid:9 03:1\n"])
 def test_labels_go_up_to_the_data_sets_largest(odd: bytes) -> None:
-    """With and without a line that sends the chunk to the careful parser."""
+    """With and without a line that sends the chunk past the kernel."""
 
     def read_up_to(largest: int) -> pa.Table:
         return pa.concat_tables(read_lists(io.BytesIO(REGULAR + odd), 3, "toy.txt", largest_label=largest))
@@ -181,7 +167,9 @@ def test_a_file_without_lines_is_refused(text: bytes) -> None:
         read(text)
 
 
-def test_memory_follows_the_chunk_and_not_the_file() -> None:
+def test_memory_follows_the_chunk_and_not_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Loading the kernel takes memory once.
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
     pairs = b" ".join(b"%d:0.123456" % index for index in range(1, 47))
 
     class Endless(io.RawIOBase):
@@ -207,3 +195,167 @@ def test_memory_follows_the_chunk_and_not_the_file() -> None:
 
     small, large = peak(100), peak(1000)
     assert large < 1.5 * small + 2**18
+
+
+WIDTH = 5
+values = st.one_of(st.integers(-9, 9), st.floats(-1e6, 1e6, width=32), st.floats(-1e-9, 1e-9))
+rows = st.tuples(st.integers(0, 4), st.dictionaries(st.integers(1, WIDTH), values), st.sampled_from(["", "#docid = A"]))
+queries = st.lists(st.lists(rows, min_size=1, max_size=4), min_size=1, max_size=6)
+
+# Bits of lines, so that malformed ones come near to well-formed ones.
+bits = st.sampled_from(
+    ["0", "1", "2", " ", "  ", "\t", ":", "1:", "2:", "qid:", " qid:1", " 1:0.5", " 2:1", "#", "\n", "\r\n", "-", ".",
+     "e", "x", "nan", "\0", "\n1 qid:2 1:3", "\n0 qid:1"]
+)  # fmt: skip
+
+
+def write(lists: list[list[tuple[int, dict[int, float], str]]]) -> str:
+    return "".join(
+        f"{label} qid:{query} {' '.join(f'{key}:{pairs[key]!r}' for key in sorted(pairs))} {comment}\n"
+        for query, one in enumerate(lists)
+        for label, pairs, comment in one
+    )
+
+
+@given(queries, st.integers(1, 200))
+def test_text_gives_what_it_was_written_from(
+    lists: list[list[tuple[int, dict[int, float], str]]], chunk_bytes: int
+) -> None:
+    table = read(write(lists).encode(), WIDTH, chunk_bytes)
+    assert table.column("topic").to_pylist() == [str(query) for query in range(len(lists))]
+    assert table.column("relevance").to_pylist() == [[label for label, _, _ in one] for one in lists]
+    flat = np.array(
+        [[pairs.get(key, 0) for key in range(1, WIDTH + 1)] for one in lists for _, pairs, _ in one], dtype=np.float64
+    )
+    found = np.concatenate([np.array(vectors) for vectors in table.column("features").to_pylist()])
+    np.testing.assert_array_equal(found.astype(np.float32), flat.astype(np.float32))
+
+
+@given(st.lists(bits, max_size=14).map("".join), st.integers(1, 20))
+def test_any_text_is_read_or_refused_whatever_the_chunks_and_with_the_kernel_as_without(text: str, size: int) -> None:
+    def attempt(chunk_bytes: int, with_kernel: bool) -> object:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(letor, "worth_a_kernel", lambda bytes_read: with_kernel)
+            try:
+                return read(text.encode(), WIDTH, chunk_bytes).to_pylist()
+            except DataError as error:
+                return str(error)
+
+    whole = attempt(10_000, with_kernel=False)
+    assert attempt(size, with_kernel=False) == whole
+    if usable():
+        assert attempt(size, with_kernel=True) == whole
+
+
+decimals = st.from_regex(r"[-+]?[0-9]{0,8}\.?[0-9]{0,12}([eE][-+]?[0-9]{1,2})?", fullmatch=True)
+bodies_of_lines = st.lists(bits | decimals.map("3:{}".format), max_size=12).map("".join)
+
+
+@needs_kernel
+@given(bodies_of_lines, st.integers(1, 10**12))
+def test_the_kernel_gives_what_the_careful_parser_gives_or_leaves_it_to_it(text: str, first: int) -> None:
+    lines = text.encode() + b"\n"
+    rows = letor.parse_by_kernel(lines, first, WIDTH)
+    assert rows is None or rows.equals(letor.parse_lines(lines, first, WIDTH, "toy.txt"))
+
+
+@needs_kernel
+@given(st.lists(decimals, min_size=1, max_size=WIDTH))
+def test_the_kernel_rounds_decimal_numbers_as_python_does(texts: list[str]) -> None:
+    pairs = " ".join(f"{place}:{text}" for place, text in enumerate(texts, start=1))
+    rows = letor.parse_by_kernel(f"1 qid:7 {pairs}\n".encode(), 1, WIDTH)
+    if rows is not None:
+        expected = np.zeros(WIDTH, np.float32)
+        expected[: len(texts)] = [float(text) for text in texts]
+        assert rows.column("features").combine_chunks().flatten().to_numpy().tobytes() == expected.tobytes()
+
+
+@needs_kernel
+@pytest.mark.parametrize(
+    "value", ["0.5", "-0", "+1.25e-3", "123456.789012345", ".5", "5.", "1E22", "340282346638528e22"]
+)
+def test_the_kernel_reads_usual_numbers(value: str) -> None:
+    text = f"\n# only a comment\n2 qid:10\t1:{value}  3:7 #docid = GX00 inc = 1\r\n0 qid:10\n"
+    rows = letor.parse_by_kernel(text.encode(), 8, WIDTH)
+    assert rows is not None
+    assert (rows["items"].to_pylist(), rows["number"].to_pylist()) == (["GX00", "10-11"], [10, 11])
+    assert rows["features"][0].as_py() == [float(np.float32(float(value))), 0, 7, 0, 0]
+
+
+# Text without query ids, beside the sizes of its queries, as LightGBM reads it
+
+TEXT = b"2 1:0.5 3:1\n\n0 2:0.25 # a note\n1\n0 1:1\n"
+
+
+def numbered(text: bytes, sizes: list[int]) -> bytes:
+    return with_query_ids(io.BytesIO(text), sizes, "rank.train").read()
+
+
+def test_lines_get_the_ids_of_their_queries() -> None:
+    assert [line.split(b"#")[0].split() for line in numbered(TEXT, [3, 1]).split(b"\n")] == [
+        [b"2", b"qid:1", b"1:0.5", b"3:1"],
+        [],
+        [b"0", b"qid:1", b"2:0.25"],
+        [b"1", b"qid:1"],
+        [b"0", b"qid:2", b"1:1"],
+        [],
+    ]
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=8))
+def test_lists_have_the_sizes_of_their_queries(sizes: list[int]) -> None:
+    text = "".join(f"{line % 3} 1:{line}\n" for line in range(sum(sizes)))
+    assert group_sizes(io.BytesIO("".join(f"{size}\n" for size in sizes).encode()), "x") == sizes
+    ids = [line.split()[1] for line in numbered(text.encode(), sizes).splitlines()]
+    assert ids == [b"qid:%d" % query for query, size in enumerate(sizes, start=1) for _ in range(size)]
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "message"),
+    [
+        (b"1 1:2\n0 1:1\n", "3\n", r"rank\.train: the group sizes add up to 3 lines, but 1 of them are missing"),
+        (b"1 1:2\n0 1:1\n", "1\n", r"rank\.train, line 2: expected no more lines, by the sizes of its groups"),
+        (b"1 qid:7 1:2\n", "1\n", r"rank\.train, line 1: it names its query, but sizes of groups are given"),
+        (b"1 1:2\n", "1.5\n", r"query, line 1: found '1.5', expected the number of lines of one query"),
+        (b"1 1:2\n", "1\n0\n", r"query, line 2: found '0', expected the number"),
+        (b"1 1:2\n", "\n", r"query: there are no numbers in it"),
+        (b"1 0:2\n", "1\n", r"rank\.train, line 1: found '0', expected a feature index before the colon"),
+    ],
+)
+def test_texts_and_sizes_that_contradict_each_other(tmp_path: Path, text: bytes, sizes: str, message: str) -> None:
+    (tmp_path / "rank.train").write_bytes(text)
+    (tmp_path / "rank.train.query").write_text(sizes)
+    with pytest.raises(DataError, match=message):
+        rb.read_lists(tmp_path / "rank.train", groups=tmp_path / "rank.train.query")
+
+
+def test_without_the_sizes_the_message_names_them(tmp_path: Path) -> None:
+    (tmp_path / "rank.train").write_bytes(TEXT)
+    with pytest.raises(DataError, match=r"line 1: found '1:0.5', expected `qid:`.*sizes of the queries .*groups"):
+        rb.read_lists(tmp_path / "rank.train")
+
+
+def test_a_table_has_no_group_sizes(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("topic,relevance\na,1\n")
+    with pytest.raises(DataError, match=r"groups: found .*only LETOR text"):
+        rb.read_lists(tmp_path / "x.csv", groups=tmp_path / "x.query")
+
+
+def test_the_short_way_from_lightgbms_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    random = np.random.default_rng(0)
+    sizes = random.integers(2, 9, 40)
+    rows = random.random((int(sizes.sum()), 3))
+    lines = [f"{int(row[0] > 0.6)} " + " ".join(f"{k}:{v:.4f}" for k, v in enumerate(row, start=1)) for row in rows]
+    train, groups, model, run = (tmp_path / name for name in ("rank.train", "rank.train.query", "m.safetensors", "run"))
+    train.write_text("\n".join(lines) + "\n")
+    groups.write_text("".join(f"{size}\n" for size in sizes))
+    flags = ["--groups", str(groups)]
+    main(["train", str(train), *flags, "--epochs", "20", "--out", str(model)])
+    main(["score", str(model), str(train), *flags, "--out", str(run)])
+    packed = tmp_path / "lists.arrow"
+    main(["pack", str(train), *flags, str(packed)])
+    capsys.readouterr()
+    main(["evaluate", str(run), str(train), *flags, "-m", "P@1"])
+    assert " 40 " in (shown := capsys.readouterr().out)
+    main(["evaluate", str(run), str(packed), "-m", "P@1"])
+    assert capsys.readouterr().out == shown

@@ -13,13 +13,12 @@ from torch.nn import functional
 
 import rankbound as rb
 from rankbound.lists import Lists
-from rankbound.losses import KINDS, gain_pairs, lambda_loss
-from rankbound.losses.listnet import MOST_PERMUTATIONS, n_top_k_permutations
-from rankbound.losses.log_sums import log_sum_exp_from
+from rankbound.losses import KINDS, lambda_loss
+from rankbound.losses.lambda_loss import SwapWeights
 from rankbound.losses.pointwise import OrdinalLoss
-from rankbound.losses.swap_weights import SwapWeights
+from rankbound.losses.softmax import MOST_PERMUTATIONS, log_sum_exp_from, n_top_k_permutations
 from rankbound.metrics import metric
-from rankbound.metrics.additive import AdditiveMetric
+from rankbound.metrics.cumulative_gain import AdditiveMetric
 
 SWAPPED = ("nDCG", "nDCG@3", "nDCG(gain=linear)@2", "DCG", "RBP(p=0.8)", "P@2", "nRBP(p=0.5)")
 
@@ -233,7 +232,7 @@ def test_chunks_of_pairs_change_nothing(text: str, n_pairs: int, monkeypatch: py
     relevance = torch.randint(0, 4, (43,), generator=generator)
     loss = rb.loss(text)
     expected, slopes = loss(scores, relevance, offsets), gradient_of(text, scores, relevance, offsets)
-    monkeypatch.setattr(gain_pairs, "PAIRS_PER_CHUNK", n_pairs)
+    monkeypatch.setattr(lambda_loss, "PAIRS_PER_CHUNK", n_pairs)
     torch.testing.assert_close(loss(scores, relevance, offsets), expected, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(gradient_of(text, scores, relevance, offsets), slopes, rtol=1e-12, atol=1e-12)
 
@@ -275,7 +274,7 @@ def test_lambdarank_is_alive_and_fair_where_all_scores_are_equal() -> None:
 
 @pytest.mark.parametrize("text", ["LambdaRank", "LambdaLoss", "LambdaLoss(scheme=ndcg-loss1)"])
 def test_many_pairs_are_warned_of(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gain_pairs, "PAIRS_TO_WARN_OF", 9)
+    monkeypatch.setattr(lambda_loss, "PAIRS_TO_WARN_OF", 9)
     monkeypatch.setenv("RANKBOUND_FAST", "0")  # a kernel leaves as many pairs to the reference
     scores, offsets = torch.zeros(5, requires_grad=True), torch.tensor([0, 5])
     rb.loss(text)(scores, torch.tensor([1, 0, 0, 0, 0]), offsets)

@@ -410,7 +410,7 @@ def test_binary_and_graded_lists_share_a_batch(name: str) -> None:
 
 
 def test_tables_of_another_metric_are_refused() -> None:
-    from rankbound.bounds.on_demand import DistributionsOnDemand
+    from rankbound.bounds.tables import DistributionsOnDemand
 
     with pytest.raises(ValueError, match=r"^tables: found distributions of AP, expected those of nDCG"):
         rb.SmoothLoss("nDCG", "distribution", tables=DistributionsOnDemand("AP"))

@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "another name with an underscore": (
         lambda: rb.metric("num_ret"),
-        "unknown name 'num_ret'; known are AP, Bpref",
+        "unknown name 'num_ret'; known are AP, infAP, Bpref",
     ),
     "padded scores": (
         lambda: rb.loss("nDCG")(torch.zeros(2, 3), torch.zeros(2, 3), [0, 3, 6]),

@@ -1,11 +1,12 @@
-"""Every metric has every property: the metrics of `brute_force.METRICS` x what evaluation and training rely on.
+"""Every metric has every property: the metrics of the library x what evaluation and training rely on.
 
-A metric joins by being listed there with its arithmetic. Random batches are in `test_metric_properties.py`, the
-extremes and expectations of binary lists in `test_bounds.py`.
+A metric joins by being in `rankbound.metrics`: its ties, extremes and means are compared with its own values of all
+orders. With its arithmetic in `brute_force.METRICS`, those values are compared, too.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
 from functools import cache
 from itertools import product
 from typing import Any
@@ -14,15 +15,41 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from brute_force import METRICS, Order, binary_orders, graded_orders, mean, orders_of_ties
+from brute_force import METRICS, Order, Value, binary_orders, graded_orders, mean, orders_of_ties
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import rankbound as rb
+from rankbound.lists import Lists
+from rankbound.metrics import KINDS, RunMetric
+from rankbound.metrics.pairs import RankSum
+from rankbound.metrics.precision import NormalizedRBP
 
 Floats = npt.NDArray[np.float64]
 Row = tuple[list[float], list[int]]
 """Scores and grades of one list."""
 
-SHORT: list[Order] = [order for n in range(6) for order in product(range(4), repeat=n)]
+PARAMETERS = {"cutoff": 2, "p": 0.8, "max": 4, "recall": 0.5}
+"""Values for the parameters without a default."""
+
+
+def example_of(kind: type[rb.Metric]) -> str:
+    return str(kind(**{one.name: PARAMETERS[one.name] for one in fields(kind) if one.default is MISSING}))
+
+
+def own_value(text: str) -> Callable[[Order], Value]:
+    def value(order: Order) -> Value:
+        found = float(rb.metric(text)(-np.arange(float(len(order))), np.array(order, int), [0, len(order)])[0])
+        return None if math.isnan(found) else found
+
+    return value
+
+
+LISTED = {type(rb.metric(text)) for text in METRICS}
+OTHERS = [kind for kind in KINDS.values() if kind not in LISTED and not issubclass(kind, RunMetric)]
+ORACLES = METRICS | {text: own_value(text) for text in map(example_of, OTHERS)}
+BINARY = [order for n in range(6, 9) for p in range(n + 1) for order in binary_orders(n, p)]
+SHORT: list[Order] = [order for n in range(6) for order in product(range(4), repeat=n)] + BINARY
 GRADED: list[Order] = [(), (0,), (3,), (0, 0, 0), (2, 2), (3, 1), (2, 0, 1, 0), (3, 1, 0, 2, 1), (1, 0, 0, 1, 3, 0, 2)]
 TIED: list[Row] = [
     ([1, 1, 1, 1, 1, 1], [0, 3, 1, 0, 2, 1]),
@@ -54,7 +81,14 @@ DEGENERATE: list[Row] = [
     ([], []),
 ]
 
-every_metric = pytest.mark.parametrize("name", METRICS)
+ROWS = st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3)), max_size=6).map(
+    lambda pairs: ([float(score) for score, _ in pairs], [grade for _, grade in pairs])
+)
+"""Few distinct scores, so that most lists have ties."""
+BATCHES = st.lists(ROWS, min_size=1, max_size=6)
+BATCH = [*TIED, *DEGENERATE, *GENERIC]
+
+every_metric = pytest.mark.parametrize("name", ORACLES)
 
 
 def flat(rows: Sequence[Row]) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -73,7 +107,7 @@ def ranked(orders: Sequence[Order]) -> list[Row]:
 
 @cache
 def of_all_orders(name: str, grades: Order) -> list[Any]:
-    return [METRICS[name](order) for order in graded_orders(grades)]
+    return [ORACLES[name](order) for order in graded_orders(grades)]
 
 
 def tensors(rows: Sequence[Row], dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, ...]:
@@ -81,32 +115,62 @@ def tensors(rows: Sequence[Row], dtype: torch.dtype = torch.float64) -> tuple[to
     return scores.to(dtype).requires_grad_(), grades, offsets
 
 
+def all_values(rows: Sequence[Row]) -> dict[str, Floats]:
+    """Every metric, from one sort."""
+    found = rb.evaluate(list(ORACLES), *flat(rows))
+    assert list(found) == list(ORACLES)
+    return {name: value.numpy() for name, value in found.items()}
+
+
+def require_equal(found: dict[str, Floats], expected: dict[str, Floats]) -> None:
+    for name, value in found.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-13, atol=1e-15, err_msg=name)
+
+
 @every_metric
 def test_value_of_every_order_of_every_short_list(name: str) -> None:
-    """All 1,365 lists of up to 5 items with grades 0 to 3; NaN exactly where the arithmetic is undefined."""
+    """All 1,365 lists of up to 5 items with grades 0 to 3, and binary ones of up to 8; NaN where undefined."""
     np.testing.assert_allclose(
-        values(name, ranked(SHORT)), [mean([METRICS[name](order)]) for order in SHORT], rtol=1e-12, atol=1e-14
+        values(name, ranked(SHORT)), [mean([ORACLES[name](order)]) for order in SHORT], rtol=1e-12, atol=1e-14
     )
 
 
 @every_metric
-def test_value_under_ties_is_the_mean_over_all_tie_breaks(name: str) -> None:
-    expected = [mean(map(METRICS[name], orders_of_ties(scores, grades))) for scores, grades in TIED]
-    np.testing.assert_allclose(values(name, TIED), expected, rtol=1e-12, atol=1e-14)
+def test_a_batch_without_lists_has_no_values(name: str) -> None:
+    assert values(name, []).shape == (0,)
 
 
-@every_metric
-def test_the_order_of_rows_and_a_shift_of_scores_do_not_count(name: str) -> None:
-    rows = [*TIED, *GENERIC]
-    turned = [([score - 7.5 for score in scores[::-1]], grades[::-1]) for scores, grades in rows]
-    np.testing.assert_allclose(values(name, turned), values(name, rows), rtol=1e-13, atol=1e-15)
+@given(st.lists(ROWS, min_size=1, max_size=1))
+@example(TIED)
+def test_value_under_ties_is_the_mean_over_all_tie_breaks(rows: list[Row]) -> None:
+    orders = [orders_of_ties(scores, grades) for scores, grades in rows]
+    for name, found in all_values(rows).items():
+        expected = [mean(map(ORACLES[name], each)) for each in orders]
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14, err_msg=name)
 
 
-@every_metric
-def test_a_batch_is_its_lists_one_by_one(name: str) -> None:
-    rows = [*TIED, *DEGENERATE, *GENERIC]
-    alone = np.concatenate([values(name, [row]) for row in rows])
-    np.testing.assert_allclose(values(name, rows), alone, rtol=1e-13, atol=1e-15)
+@given(BATCHES)
+@example(BATCH)
+def test_a_batch_is_its_lists_one_by_one(rows: list[Row]) -> None:
+    alone = [all_values([row]) for row in rows]
+    require_equal(all_values(rows), {name: np.concatenate([each[name] for each in alone]) for name in ORACLES})
+
+
+@given(BATCHES, st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_count(rows: list[Row], random: Any) -> None:
+    places = [random.sample(range(len(grades)), len(grades)) for _, grades in rows]
+    shuffled = [
+        ([scores[i] for i in own], [grades[i] for i in own]) for own, (scores, grades) in zip(places, rows, strict=True)
+    ]
+    require_equal(all_values(shuffled), all_values(rows))
+
+
+@given(BATCHES, st.sampled_from([lambda s: s - 1000, lambda s: 3 * s + 7, np.exp, np.arctan, lambda s: s**3]))
+def test_only_the_order_of_scores_counts(rows: list[Row], increasing: Callable[[Floats], Floats]) -> None:
+    scores, grades, offsets = flat(rows)
+    moved = rb.evaluate(list(ORACLES), increasing(scores), grades, offsets)
+    for name, expected in all_values(rows).items():
+        np.testing.assert_array_equal(moved[name].numpy(), expected, err_msg=name)
 
 
 @every_metric
@@ -136,7 +200,7 @@ def test_closed_forms_of_binary_lists_are_those_of_the_lists(name: str) -> None:
     """Formulas of (N, P) against the walk over all orders, N <= 7."""
     sizes = [(n, p) for n in range(1, 8) for p in range(n + 1)]
     grade = getattr(rb.metric(name), "rel", 1)
-    known = [[METRICS[name](tuple(grade * y for y in order)) for order in binary_orders(n, p)] for n, p in sizes]
+    known = [[ORACLES[name](tuple(grade * y for y in order)) for order in binary_orders(n, p)] for n, p in sizes]
     n, p = np.array(sizes).T
     for found, of in ((rb.minimum(name, n, p), min), (rb.maximum(name, n, p), max), (rb.expectation(name, n, p), mean)):
         expected = [math.nan if None in each else float(of(each)) for each in known]
@@ -146,8 +210,42 @@ def test_closed_forms_of_binary_lists_are_those_of_the_lists(name: str) -> None:
 @every_metric
 def test_the_text_reads_back_as_the_metric(name: str) -> None:
     metric = rb.metric(name)
+    assert str(metric) == rb.loss(name).text == name
     assert rb.metric(str(metric)) == metric
-    assert rb.loss(name).text == str(metric)
+    assert hash(rb.metric(name)) == hash(metric)
+    assert rb.metric(metric) is metric
+
+
+DRAWN: dict[str, st.SearchStrategy[Any]] = {
+    "rel": st.integers(1, 100),
+    "max": st.integers(1, 20),
+    "cutoff": st.integers(1, 10**6),
+    "recall": st.floats(0, 1),
+    "alpha": st.floats(0, 1),
+    "p": st.floats(0, 1, exclude_max=True),
+    "beta": st.floats(0.01, 100),
+    "gain": st.sampled_from(["exp2", "linear"]),
+    "discount": st.sampled_from(["log2(r+1)", "log2(r)"]),
+    "norm": st.sampled_from(["none", "pairs", "max"]),
+    "weight": st.sampled_from(["uniform", "difference"]),
+}
+"""Values of parameters, by name."""
+
+
+def drawn(kind: type[rb.Metric]) -> st.SearchStrategy[rb.Metric]:
+    values = {one.name: DRAWN[one.name] for one in fields(kind)}
+    optional = {one.name: st.none() | DRAWN[one.name] for one in fields(kind) if one.default is None}
+    return st.builds(kind, **values | optional)
+
+
+@given(st.sampled_from([*KINDS.values(), NormalizedRBP, RankSum]).flatmap(drawn))
+def test_the_text_of_any_metric_reads_back_as_itself(metric: rb.Metric) -> None:
+    assert rb.metric(str(metric)) == metric
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_an_example_of_every_metric_can_be_made(kind: type[rb.Metric]) -> None:
+    assert type(rb.metric(example_of(kind))) is kind
 
 
 @every_metric
@@ -160,9 +258,9 @@ def test_the_smooth_loss_is_finite_and_0_where_the_metric_is_undefined(name: str
     assert found.dtype == dtype
     assert torch.isfinite(found).all()
     assert torch.isfinite(gradient).all()
-    undefined = torch.tensor([METRICS[name](tuple(row)) is None for _, row in DEGENERATE])
+    undefined = torch.tensor([ORACLES[name](tuple(row)) is None for _, row in DEGENERATE])
     assert not found[undefined].any()
-    assert not (loss.informative(grades, offsets_of(offsets)) & undefined).any()
+    assert not (loss.informative(grades, Lists(offsets)) & undefined).any()
 
 
 @every_metric
@@ -181,7 +279,8 @@ def test_a_low_temperature_gives_the_hard_value(name: str, method: str) -> None:
     if "p=0)" in name and method == "interpolated":
         pytest.skip("0 ** (R - 1) jumps at R = 1: the interpolation's own 1e-9 shows")
     loss = rb.SmoothLoss(name, temperature=5e-4, method=method)
-    found = loss.smooth_value(*tensors(GENERIC)[:2], offsets_of(tensors(GENERIC)[2])).detach()
+    scores, grades, offsets = tensors(GENERIC)
+    found = loss.smooth_value(scores, grades, Lists(offsets)).detach()
     np.testing.assert_allclose(found, values(name, GENERIC), rtol=1e-6, atol=1e-7)
 
 
@@ -190,12 +289,6 @@ def test_the_gradient_is_that_of_finite_differences(name: str) -> None:
     scores, grades, offsets = tensors(GENERIC)
     loss = rb.SmoothLoss(name, method="direct")
     assert torch.autograd.gradcheck(lambda x: loss(x, grades, offsets), scores, eps=1e-6, atol=1e-7, rtol=1e-5)
-
-
-def offsets_of(offsets: torch.Tensor) -> Any:
-    from rankbound.lists import Lists
-
-    return Lists(offsets)
 
 
 def written_out(name: str, scores: Floats, grades: npt.NDArray[np.int64], temperature: float) -> float:
@@ -239,5 +332,5 @@ def test_the_smooth_value_is_the_written_out_arithmetic(name: str, method: str) 
     loss = rb.SmoothLoss(name, temperature=0.7, method=method)
     scores, grades, offsets = tensors(GENERIC)
     expected = [written_out(name, np.array(s), np.array(y), 0.7) for s, y in GENERIC]
-    found = loss.smooth_value(scores, grades, offsets_of(offsets)).detach()
+    found = loss.smooth_value(scores, grades, Lists(offsets)).detach()
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)

@@ -111,35 +111,6 @@ def test_fractions_of_relevance_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"price": [0.5, 1.5, None, 1]}, r"x\.csv, line 4: column 'price' is empty, expected a finite number"),
-        (
-            {"price": ["1", "2", "3", "cheap"]},
-            r"x\.csv, line 5: column 'price' holds 'cheap', expected a finite number",
-        ),
-        ({"price": [0.5, float("nan"), 1, 1]}, r"x\.csv, line 3: column 'price' holds nan"),
-        ({"price": [0.5, 1e39, 1, 1]}, r"x\.csv, line 3: column 'price' holds 1e\+?39"),
-        ({"relevance": [1, 0, -1, 0]}, r"x\.csv, line 4: column 'relevance' holds -1, expected grades from 0"),
-        ({"relevance": [1, 0, None, 0]}, r"x\.csv, line 4: column 'relevance' is empty"),
-        ({"relevance": ["good", "bad", "bad", "good"]}, r"x\.csv, line 2: column 'relevance' holds 'good'"),
-        ({"topic": ["a", None, "a", "a"]}, r"x\.csv, line 3: column 'topic' is empty, expected a name"),
-        ({"item": ["x", "x", "x", "z"]}, r"x\.csv: item 'x' occurs more than once in topic 'b'"),
-    ],
-)
-def test_what_is_wrong_is_named_by_file_line_and_column(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    frame(**changes).write_csv(tmp_path / "x.csv")
-    with pytest.raises(DataError, match=message):
-        read_lists(tmp_path / "x.csv")
-
-
-def test_rows_of_parquet_count_from_one(tmp_path: Path) -> None:
-    frame(price=[0.5, None, 1, 1]).write_parquet(tmp_path / "x.parquet")
-    with pytest.raises(DataError, match=r"x\.parquet, row 2: column 'price' is empty"):
-        read_lists(tmp_path / "x.parquet")
-
-
-@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"features": ["weight"]}, r"there is no column 'weight'; it has topic, item, relevance, price, sold"),
@@ -160,16 +131,6 @@ def test_a_table_without_numbers_has_no_features(tmp_path: Path) -> None:
     assert lists.feature_names == []
     with pytest.raises(DataError, match=r"x\.csv: there are no features in it"):
         pack_lists(tmp_path / "x.csv", tmp_path / "x.arrow")
-
-
-@pytest.mark.parametrize(("name", "kind"), [("x.csv", "CSV"), ("x.parquet", "parquet"), ("x.txt", "")])
-def test_files_that_cannot_be_read(tmp_path: Path, name: str, kind: str) -> None:
-    with pytest.raises(DataError, match=rf"{name}: .*(readable {kind}|cannot be read)"):
-        read_lists(tmp_path / name)
-    if name != "x.txt":
-        (tmp_path / name).write_bytes(b"")
-        with pytest.raises(DataError, match=rf"{name}: not a readable {kind} file"):
-            read_lists(tmp_path / name)
 
 
 def test_what_is_neither_path_nor_frame() -> None:
@@ -214,21 +175,6 @@ def test_letor_features_by_name(tmp_path: Path) -> None:
         read_lists(tmp_path / "x.txt", features=["price"])
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (LETOR + "1 qid:9 2:x\n", r"x\.txt, line 4: found '2:x', expected a finite number after the colon"),
-        (LETOR + "1 qid:9 1:1 99999999999:1\n", r"x\.txt, line 4: found feature index 99999999999, expected at most"),
-        (LETOR + "1 qid:7 1:1\n", r"x\.txt, line 4: query 7 occurs again .* sort the file by query first"),
-        ("topic,relevance\n1,2\n", r"x\.txt, line 1: "),
-    ],
-)
-def test_malformed_letor_files(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "x.txt").write_text(text)
-    with pytest.raises(DataError, match=message):
-        read_lists(tmp_path / "x.txt")
-
-
 def test_packed_files_hold_the_same_lists(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text(LETOR)
     with (tmp_path / "x.txt").open("rb") as stream:
@@ -268,15 +214,6 @@ def test_features_must_fit_the_items() -> None:
             features=np.zeros((1, 2), np.float32),
             feature_names=["f", "g"],
         )
-
-
-@pytest.mark.parametrize("name", ["lists.csv", "lists.tsv", "lists.csv.gz"])
-def test_two_columns_of_one_name_are_refused(tmp_path: Path, name: str) -> None:
-    text = "topic,relevance,f1,f1\nq,1,0.5,0.7\n"
-    content = (text.replace(",", "\t") if "tsv" in name else text).encode()
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
-    with pytest.raises(DataError, match="the column 'f1' occurs twice in the first line"):
-        read_lists(tmp_path / name)
 
 
 def test_two_columns_of_one_name_in_a_data_frame_are_refused() -> None:

@@ -12,7 +12,9 @@ from torch import Tensor
 
 import rankbound as rb
 from rankbound.lists import Lists
-from rankbound.losses.warp import WARPLoss, warp_penalty, warp_rank
+from rankbound.losses import pairwise, sampled
+from rankbound.losses.pairwise import grade_halves
+from rankbound.losses.sampled import WARPLoss, warp_penalty, warp_rank
 
 Row = tuple[list[float], list[int]]
 """Scores and grades of one list."""
@@ -187,95 +189,12 @@ def test_the_two_ways_agree(name: str, n: int, spread: float, grades: int) -> No
     assert (found[1][1] - found[0][1]).norm() <= 1e-6 * found[0][1].norm() + floor
 
 
-def test_without_a_gradient_the_values_are_the_same() -> None:
-    scores, relevance, offsets = flat([*ROWS, *random_rows([300])])
-    for text in ALL:
-        with torch.no_grad():
-            values = rb.loss(text)(scores, relevance, offsets)
-        assert torch.equal(values, rb.loss(text)(scores, relevance, offsets))
-
-
-@pytest.mark.parametrize("text", ALL)
-def test_ragged_is_one_by_one(text: str) -> None:
-    rows = [*ROWS, *WITHOUT_PAIRS, *EXTREME, *random_rows([40, 3])]
-    values, gradient = values_and_gradient(text, rows)
-    alone = [values_and_gradient(text, [row]) for row in rows]
-    torch.testing.assert_close(torch.cat([value for value, _ in alone]), values, rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(torch.cat([slope for _, slope in alone]), gradient, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("text", ALL)
-def test_permuting_a_list_permutes_its_gradient(text: str) -> None:
-    scores, relevance, offsets = flat(random_rows([60]))
-    order = torch.randperm(60, generator=generator(1))
-    values = rb.loss(text)(scores, relevance, offsets)
-    permuted = rb.loss(text)(scores[order], relevance[order], offsets)
-    torch.testing.assert_close(permuted, values, rtol=1e-9, atol=0)
-    (one,), (other,) = (torch.autograd.grad(each.sum(), scores) for each in (values, permuted))
-    torch.testing.assert_close(other, one, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("text", ALL)
-def test_only_differences_count(text: str) -> None:
-    scores, relevance, offsets = flat([*ROWS, *random_rows([60])])
-    loss = rb.loss(text)
-    values = loss(scores, relevance, offsets)
-    torch.testing.assert_close(loss(scores + 17.25, relevance, offsets), values, rtol=1e-6, atol=1e-9)
-    (gradient,) = torch.autograd.grad(values.sum(), scores)
-    of_lists = Lists(offsets).sum(gradient)
-    torch.testing.assert_close(of_lists, torch.zeros_like(of_lists), rtol=0, atol=1e-8)
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("text", [*ALL, "WARP(samples=3)"])
-def test_degenerate_lists_give_nothing_and_extreme_ones_are_finite(text: str, dtype: torch.dtype) -> None:
-    rows = [*WITHOUT_PAIRS, *EXTREME, *WITHOUT_PAIRS]
-    values, gradient = values_and_gradient(text, rows, dtype)
-    assert values.dtype == gradient.dtype == dtype
-    assert torch.isfinite(values).all()
-    assert torch.isfinite(gradient).all()
-    _, relevance, offsets = flat(rows)
-    lists = Lists(offsets)
-    informative = rb.loss(text).informative(relevance, lists)
-    nothing = [True] * 5 + [False] * 4 + [True] * 5
-    if "rel=2" in text:  # only the third of the extreme lists has a grade above 1
-        nothing = [place != 7 for place in range(14)]
-    assert informative.tolist() == [not each for each in nothing]
-    assert (values[~informative] == 0).all()
-    assert (gradient[~lists.spread(informative)] == 0).all()
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize(("text", "name", "scale"), WAYS, ids=[text for text, _, _ in WAYS])
-def test_score_gaps_of_10000(text: str, name: str, scale: float, dtype: torch.dtype) -> None:
-    values, gradient = values_and_gradient(text, EXTREME, dtype)
-    expected = torch.tensor([pair_loss(name, scale, row) for row in EXTREME], dtype=dtype)
-    torch.testing.assert_close(values, expected, rtol=2e-6, atol=1e-7)
-    slopes = differences(lambda row: pair_loss(name, scale, row), EXTREME[1:3], 1e-3).to(dtype)
-    torch.testing.assert_close(gradient[4:11], slopes, rtol=1e-3, atol=1e-6)
-
-
-@pytest.mark.parametrize("text", ALL)
-@pytest.mark.parametrize("sizes", [[], [0], [0, 0, 0]])
-def test_empty_batches(text: str, sizes: list[int]) -> None:
-    scores = torch.zeros(0, requires_grad=True)
-    values = rb.loss(text)(scores, torch.zeros(0, dtype=torch.int64), torch.tensor([0, *sizes]))
-    assert values.tolist() == [0.0] * len(sizes)
-    values.sum().backward()
-
-
 @pytest.mark.parametrize("text", ALL)
 def test_single_precision_is_near_double(text: str) -> None:
     rows = random_rows([400, 30], spread=3.0)
     (value, gradient), (exact, exact_gradient) = (values_and_gradient(text, rows, dtype) for dtype in DTYPES)
     torch.testing.assert_close(value.double(), exact, rtol=1e-5, atol=0)
     assert (gradient - exact_gradient).norm() <= 1e-5 * exact_gradient.norm()
-
-
-@pytest.mark.parametrize("text", [text for text in SMOOTH if "direct" in text])
-def test_gradcheck(text: str) -> None:
-    scores, relevance, offsets = flat([*ROWS, *WITHOUT_PAIRS])
-    assert torch.autograd.gradcheck(lambda values: rb.loss(text)(values, relevance, offsets), (scores,))
 
 
 @pytest.mark.parametrize("text", ALL)
@@ -311,28 +230,8 @@ def test_grades_need_not_be_small_whole_numbers(relevance: list[float]) -> None:
 def test_many_lists_with_many_grades_are_counted_by_sorting(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, relevance, offsets = flat([*ROWS, *WITHOUT_PAIRS, *random_rows([50], grades=40)])
     tabled = rb.loss("RankNet")(scores, relevance, offsets)
-    monkeypatch.setattr("rankbound.losses.preferences.CELLS_PER_ITEM", 0)
+    monkeypatch.setattr("rankbound.losses.pairwise.CELLS_PER_ITEM", 0)
     assert torch.equal(rb.loss("RankNet")(scores, relevance, offsets), tabled)
-
-
-@pytest.mark.parametrize("text", SMOOTH)
-def test_curvature_is_the_slope_of_the_gradient(text: str) -> None:
-    for full in (text, with_parameter(with_parameter(text, "reduction=sum"), "weight=difference")):
-        scores, relevance, offsets = flat([*ROWS, *WITHOUT_PAIRS, *random_rows([8])])
-        # Differences of interpolated gradients would show their error of 1e-7 divided by the step.
-        lists, exact, step = Lists(offsets), rb.loss(full.replace("interpolated", "direct")), 1e-5
-        expected = torch.zeros_like(scores)
-        for place in range(len(scores)):
-            slopes = []
-            for sign in (1, -1):
-                moved = scores.detach().clone()
-                moved[place] += sign * step
-                moved.requires_grad_()
-                (gradient,) = torch.autograd.grad(exact(moved, relevance, offsets).sum(), moved)
-                slopes.append(gradient[place])
-            expected[place] = (slopes[0] - slopes[1]) / (2 * step)
-        curvature = rb.loss(full).curvature(scores, relevance, lists)
-        torch.testing.assert_close(curvature, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["RankNet", "DirectRanker"])
@@ -343,12 +242,6 @@ def test_curvature_of_long_lists_agrees(name: str) -> None:
         for method in ("direct", "interpolated")
     )
     torch.testing.assert_close(interpolated, direct, rtol=1e-5, atol=1e-9)
-
-
-@pytest.mark.parametrize("text", ["hinge", *WARPS])
-def test_piecewise_linear_losses_have_no_curvature(text: str) -> None:
-    scores, relevance, offsets = flat(ROWS)
-    assert (rb.loss(text).curvature(scores, relevance, Lists(offsets)) == 0).all()
 
 
 def test_a_low_temperature_gives_the_hinge_without_a_margin() -> None:
@@ -460,18 +353,11 @@ def test_draws_in_many_parts_are_one_sum(monkeypatch: pytest.MonkeyPatch) -> Non
     rows = [*WITHOUT_PAIRS, *random_rows([50, 1, 20], grades=2)]
     scores, relevance, offsets = flat(rows)
     whole = rb.loss("WARP(samples=3)")(scores, relevance, offsets)
-    monkeypatch.setattr("rankbound.losses.warp.DRAWS_PER_CHUNK", 12)
+    monkeypatch.setattr("rankbound.losses.sampled.DRAWS_PER_CHUNK", 12)
     torch.testing.assert_close(rb.loss("WARP(samples=3)")(scores, relevance, offsets), whole)
 
 
 # --- texts and bad input ---
-
-
-@pytest.mark.parametrize("text", [*ALL, "WARP(alpha=constant,samples=5,seed=3)@4", "hinge(reduction=sum)"])
-def test_texts_name_their_losses(text: str) -> None:
-    loss = rb.loss(text)
-    assert rb.loss(loss.text).text == loss.text
-    assert loss.text in repr(loss)
 
 
 @pytest.mark.parametrize(
@@ -506,14 +392,79 @@ def test_bad_ranks_and_penalties_are_named() -> None:
         WARPLoss(cutoff=0)
 
 
-@pytest.mark.parametrize("text", ALL)
-def test_half_precision_and_autocast_lose_no_differences(text: str) -> None:
-    scores, relevance, offsets = flat(random_rows([300, 5]))
-    exact = rb.loss(text)(scores, relevance, offsets)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        cast = rb.loss(text)(scores, relevance, offsets)
-    assert torch.equal(cast, exact)
-    half = rb.loss(text)(scores.detach().to(torch.bfloat16), relevance, offsets)
-    assert half.dtype == torch.float32
-    rounded = rb.loss(text)(scores.detach().to(torch.bfloat16).double(), relevance, offsets)
-    torch.testing.assert_close(half.double(), rounded, rtol=1e-5, atol=1e-6)
+# --- as many grades as items: split in halves, sums are what they are grade by grade, and pair by pair ---
+
+MANY_GRADES = ["RankNet(method=interpolated)", "DirectRanker(method=interpolated)", "hinge"]
+FORMS = ["", "weight=difference", "reduction=sum,weight=difference"]
+Derivatives = tuple[Tensor, Tensor, Tensor]
+
+
+def many_grades(seed: int, grades: int | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores and labels of lists of 0 to 300 items; without a number of grades, labels are continuous."""
+    draws = torch.Generator().manual_seed(seed)
+    offsets = torch.tensor([0, 1, 1, 40, 340, 343])
+    scores = 3 * torch.randn(343, generator=draws, dtype=torch.float64)
+    labels = torch.rand(343, generator=draws, dtype=torch.float64)
+    return scores, labels if grades is None else (grades * labels).floor(), offsets
+
+
+def derivatives(text: str, seed: int, grades: int | None, weighted: bool) -> Derivatives:
+    scores, labels, offsets = many_grades(seed, grades)
+    leaf = scores.requires_grad_()
+    weights = torch.arange(343) % 5 if weighted else None
+    losses = rb.loss(text)(leaf, labels, offsets, weights=weights)
+    (slope,) = torch.autograd.grad(losses.sum(), leaf, create_graph=True)
+    direction = torch.linspace(-1, 1, 343, dtype=torch.float64)
+    (bend,) = torch.autograd.grad(slope @ direction, leaf)
+    return losses.detach(), slope.detach(), bend
+
+
+@pytest.fixture(params=["interpolated", "direct"])
+def halves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Splits any number of grades, with either kind of sums at every step."""
+    for module in (pairwise, sampled):
+        monkeypatch.setattr(module, "MOST_GRADES_IN_ORDER", 0)
+    monkeypatch.setattr(pairwise, "PAIRS_PER_ITEM", 0 if request.param == "interpolated" else 10**9)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("text", MANY_GRADES)
+@pytest.mark.parametrize(("grades", "weighted"), [(None, False), (None, True), (2, True), (7, False), (100, True)])
+def test_halves_agree_with_grades_in_order(
+    text: str, form: str, grades: int | None, weighted: bool, halves: pytest.MonkeyPatch
+) -> None:
+    name, _, inside = text.rstrip(")").partition("(")
+    text = f"{name}({','.join(filter(None, [inside, form]))})"
+    found = derivatives(text, 3, grades, weighted)
+    for module in (pairwise, sampled):
+        halves.setattr(module, "MOST_GRADES_IN_ORDER", 10**9)
+    expected = derivatives(text.replace("interpolated", "direct"), 3, grades, weighted)
+    assert expected[1].abs().max() > 1e-4
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=float(1e-6 * other.abs().max()))
+
+
+@pytest.mark.parametrize("text", ["RankNet", "DirectRanker"])
+def test_curvature_in_halves(text: str, halves: pytest.MonkeyPatch) -> None:
+    scores, labels, offsets = many_grades(4, None)
+    found, expected = (
+        rb.loss(f"{text}(method={method})").curvature(scores, labels, Lists(offsets))
+        for method in ("interpolated", "direct")
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-10)
+
+
+def test_each_pair_of_grades_is_in_one_group_of_one_step() -> None:
+    draws = torch.Generator().manual_seed(6)
+    for sizes in ([1], [9], [3, 0, 17, 2], [33, 5]):
+        lists = Lists.of_sizes(torch.tensor(sizes))
+        grades = torch.randint(0, 9, (lists.n_items,), generator=draws).double()
+        seen = torch.zeros(lists.n_items, lists.n_items, dtype=torch.int64)
+        order, halves = grade_halves(grades, lists)
+        for groups, late in halves:
+            assert groups.n_items == lists.n_items
+            together = groups.segment[:, None] == groups.segment[None, :]
+            seen[order[:, None], order[None, :]] += together & late[:, None] & ~late[None, :]
+        same_list = lists.segment[:, None] == lists.segment[None, :]
+        assert torch.equal(seen, (same_list & (grades[:, None] > grades[None, :])).long())

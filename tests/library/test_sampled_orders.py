@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rankbound.bounds._sampled import sample_orders, sums_of_orders
-from rankbound.bounds._scores import score
-from rankbound.fused import usable
+from rankbound.bounds.sampled import OF_THESIS, RandomOrders, sample_orders, sums_of_orders
+from rankbound.kernels import usable
 
 SIZES = st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n)))
 
@@ -19,10 +18,10 @@ SIZES = st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(1
 def test_compiled_and_plain_code_draw_the_same_orders(size: tuple[int, int], seed: int, name: str) -> None:
     if not usable():
         pytest.skip("nothing is compiled here")
-    drawn = [sample_orders(score(name), *size, 500, seed)]
+    drawn = [sample_orders(OF_THESIS[name], RandomOrders(*size), 500, seed)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RANKBOUND_FAST", "0")
-        drawn.append(sample_orders(score(name), *size, 500, seed))
+        drawn.append(sample_orders(OF_THESIS[name], RandomOrders(*size), 500, seed))
     (compiled, shares, _), (plain, of_plain, _) = drawn
     np.testing.assert_allclose(compiled, plain, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(shares, of_plain)

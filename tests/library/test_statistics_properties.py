@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankbound.compare import Comparison, PairedScores, Settings, compare
-from rankbound.compare.randomisation import holm
+from rankbound.compare.statistics import holm
 
 pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 

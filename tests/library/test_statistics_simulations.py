@@ -11,13 +11,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from rankbound.compare.effects import detectable
-from rankbound.compare.estimates import Estimate, over_members, over_trainings, over_units
-from rankbound.compare.explained import r_squared
-from rankbound.compare.intervals import mean_interval
-from rankbound.compare.margins import against_margin
-from rankbound.compare.randomisation import sign_flip
+from rankbound.compare.margins import against_margin, detectable
 from rankbound.compare.scores import PairedScores, per_unit
+from rankbound.compare.statistics import (
+    Estimate,
+    interval_of_mean,
+    over_members,
+    over_trainings,
+    over_units,
+    r_squared,
+    sign_flip,
+)
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
@@ -92,7 +96,9 @@ def test_the_detectable_difference_is_found_in_four_studies_of_five(n_units: int
 def test_intervals_hold_the_true_mean(differences: Callable[[np.random.Generator], Floats], method: str) -> None:
     random = np.random.default_rng(4)
     # Other draws each time: those of one seed would be a little off for all studies alike.
-    found = [mean_interval(differences(random), resamples=499, method=method, seed=study) for study in range(STUDIES)]
+    found = [
+        interval_of_mean(differences(random), resamples=499, method=method, seed=study) for study in range(STUDIES)
+    ]
     assert covered(found) == pytest.approx(0.95, abs=band(0.95))
 
 
@@ -104,7 +110,7 @@ def test_intervals_over_units_hold_what_these_trainings_do_on_other_topics(desig
         # What the trainings do is given here: the mean over all topics of these very trainings.
         given = random.normal(0, 0.06, (5, 3))
         of_folds = given.mean() if design is crossed else np.repeat(given.mean(1), 12).mean()
-        low, high = mean_interval(units_of(cells + given), resamples=499, seed=study)
+        low, high = interval_of_mean(units_of(cells + given), resamples=499, seed=study)
         found.append((low - of_folds, high - of_folds))
     assert covered(found) == pytest.approx(0.95, abs=band(0.95))
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.io.table_columns import Columns
-from rankbound.io.table_stream import TableStream
-from rankbound.io.tables import read_judged
+from rankbound.io.tables import TableStream, read_judged
 from tests.row_batches import batches_of
 
 many = settings(suppress_health_check=list(HealthCheck), max_examples=3 * settings.default.max_examples)

@@ -10,14 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankbound as rb
-from rankbound.bounds._rank_sums import rank_sums
-from rankbound.bounds._scores import score
-from rankbound.bounds._tilted import TiltedOrders, TiltedScore
-from rankbound.bounds._tilted_fourier import binned_tilted
-from rankbound.bounds.kinds import bound
-from rankbound.bounds.kinds.distribution import Distribution
-from rankbound.bounds.on_demand import DistributionsOnDemand
-from rankbound.bounds.tables import DistributionTables
+from rankbound.bounds.base import bound
+from rankbound.bounds.distribution import Distribution
+from rankbound.bounds.sampled import OF_THESIS, RandomOrders
+from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
+from rankbound.bounds.tilted import TiltedScore, binned_tilted, rank_sums
 from rankbound.losses.smooth import SmoothLoss
 
 SUMS = ("nDCG", "AP", "nRBP", "DCG", "RBP(p=0.8)")
@@ -84,8 +81,8 @@ def test_a_tilt_of_one_is_no_tilt(metric: str, method: str) -> None:
 
 @pytest.mark.parametrize("name", ["nDCG", "AP", "nRBP"])
 def test_the_walks_of_a_tilt_near_one_agree_with_the_formulas(name: str) -> None:
-    of, n, p = score(name), 40, 15
-    mean, variance = TiltedScore(of, TiltedOrders(n, p, 1.0)).moments
+    of, n, p = OF_THESIS[name], 40, 15
+    mean, variance = TiltedScore(of, RandomOrders(n, p, 1.0)).moments
     assert mean / of.scale(p) == pytest.approx(of.mean(n, p), rel=1e-12)
     assert variance / of.scale(p) ** 2 == pytest.approx(of.variance(n, p), rel=1e-10)
 
@@ -94,15 +91,15 @@ def test_the_walks_of_a_tilt_near_one_agree_with_the_formulas(name: str) -> None
 @given(n=st.integers(2, 30), share=st.floats(0, 1), tilts=st.tuples(st.floats(0.1, 10), st.floats(1.2, 3)))
 def test_expectations_rise_with_the_tilt(n: int, share: float, tilts: tuple[float, float]) -> None:
     p = 1 + round(share * (n - 2))
-    low, high = (TiltedOrders(n, p, tilt) for tilt in (tilts[0], tilts[0] * tilts[1]))
+    low, high = (RandomOrders(n, p, tilt) for tilt in (tilts[0], tilts[0] * tilts[1]))
     for name, sign in (("nDCG", 1), ("AP", 1), ("nRBP", -1)):
-        means = [TiltedScore(score(name), one).moments[0] for one in (low, high)]
+        means = [TiltedScore(OF_THESIS[name], one).moments[0] for one in (low, high)]
         assert sign * (means[1] - means[0]) > 0
 
 
 @pytest.mark.parametrize(("n", "p", "tilt"), [(12, 5, 4.0), (60, 20, 4.0), (60, 20, 0.25), (40, 2, 4.0), (90, 60, 9.0)])
 def test_the_nrbp_loss_has_the_probabilities_of_a_walk_over_integers(n: int, p: int, tilt: float) -> None:
-    found = rank_sums(n, p, tilt)
+    found = rank_sums(RandomOrders(n, p, tilt))
     np.testing.assert_allclose(found.cumsum(), walked(p, n - p, tilt).cumsum(), atol=1e-9)
     # Every pair of a relevant and another item is in the wrong order with probability 1 / (1 + t).
     assert found @ np.arange(len(found)) == pytest.approx(p * (n - p) / (1 + tilt), rel=1e-8)
@@ -139,7 +136,7 @@ def test_long_lists_agree_with_drawn_orders(name: str, n: int, p: int, tilt: flo
 def test_bins_of_rugged_lists_keep_to_the_error_that_they_state(name: str, n: int, p: int) -> None:
     singles = rb.score_distribution(name, n=n, p=p, tilt=4.0)
     assert singles.width == 0
-    binned = binned_tilted(score(name), TiltedOrders(n, p, 4.0), tolerance=1.0)
+    binned = binned_tilted(OF_THESIS[name], RandomOrders(n, p, 4.0), tolerance=1.0)
     assert binned is not None
     linear = np.interp(singles.support, binned.edges, np.concatenate([[0.0], binned.probability.cumsum()]))
     assert np.abs(linear - singles.probability.cumsum()).max() < binned.error

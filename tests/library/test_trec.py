@@ -354,50 +354,6 @@ def test_white_space_and_order_of_qrels_are_free(tmp_path: Path, text: str) -> N
     assert qrels.relevance.tolist() == [1, 3, 0]
 
 
-RUN_LINE = "q1 Q0 a 1 0.5 x\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            RUN_LINE + "q1 Q0 b 2 0.4\n",
-            r"line 2: found 5 fields, expected topic Q0 item rank score tag: 'q1 Q0 b 2 0.4'",
-        ),
-        ("\n" + RUN_LINE + "q1 Q0 b 2 high x\n", r"line 3: found score 'high', expected a finite number"),
-        (RUN_LINE + "q1 Q0 b 2 nan x\n", r"line 2: found score 'nan', expected a finite number"),
-        (RUN_LINE + "q1 Q0 b 2 1 x y\n", r"line 2: found 7 fields"),
-        (RUN_LINE * 2, r"item 'a' occurs more than once in topic 'q1'"),
-        ("", r"there are no lines in it; expected lines of `topic Q0 item rank score tag`"),
-    ],
-)
-def test_a_malformed_run_is_refused_by_line_and_token(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "run.txt").write_text(text)
-    with pytest.raises(DataError, match=rf"run\.txt.*{message}"):
-        read_run(tmp_path / "run.txt")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("q1 0 a 1\nq1 0 b 1.5\n", r"line 2: found relevance '1\.5', expected a whole number"),
-        ("q1 0 a\n", r"line 1: found 3 fields, expected topic iteration item relevance: 'q1 0 a'"),
-    ],
-)
-def test_malformed_qrels_are_refused_by_line_and_token(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "qrels").write_text(text)
-    with pytest.raises(DataError, match=rf"qrels, {message}"):
-        read_qrels(tmp_path / "qrels")
-
-
-def test_files_that_are_not_there_or_damaged_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere\.txt: cannot be read \(No such file"):
-        read_run(tmp_path / "nowhere.txt")
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(RUN_LINE.encode() * 100, mtime=0)[:30])
-    with pytest.raises(DataError, match=r"cut\.gz: cannot be read"):
-        read_run(tmp_path / "cut.gz")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankbound.compare.estimates import Estimate
+from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrasts, estimate, pair
 from rankbound_study.claims.resampled import resampled_means
 from rankbound_study.claims.rules import Family, collapsed, most, share_of, together

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from rankbound.bounds.kinds import bound
+from rankbound.bounds.base import bound
 from rankbound.errors import ConfigError
 from rankbound_study.cli import main
 from rankbound_study.config.check import check_config

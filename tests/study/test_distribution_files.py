@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from rankbound.bounds.distribution import score_distribution, score_distributions
+from rankbound.bounds.score_distribution import score_distribution, score_distributions
 from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import DataError
 from rankbound_study import cli

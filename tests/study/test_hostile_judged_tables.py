@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from described_steps import Run, convert
 
-from rankbound.io import csv_chunks, table_stream
+from rankbound.io import tables, text_files
+from rankbound.io.table_columns import Columns
 from rankbound_study.data.contracts import read_table
 from tests.row_batches import batches_of
 
@@ -63,7 +64,7 @@ def test_text_is_refused_with_its_line(
             pytest.skip("commas are part of the case")
         content = content.replace(b",", b"\t")
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
-    monkeypatch.setattr(csv_chunks, "LONGEST_ROW", 1000)
+    monkeypatch.setattr(text_files, "LONGEST_ROW", 1000)
     with batches_of(size):
         told = convert(run, described(tmp_path / name), status=2)
     pattern = re.compile(message)
@@ -152,7 +153,7 @@ def test_a_topic_larger_than_memory_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pq.write_table(pa.table(columns(topic=["all"] * 50)), tmp_path / "x.parquet")
-    monkeypatch.setattr(table_stream, "memory_bytes", lambda: 1000)
+    monkeypatch.setattr(tables, "memory_bytes", lambda: 1000)
     told = convert(run, described(tmp_path / "x.parquet"), status=2)
     assert "x.parquet: topic 'all' has 50 rows, which need" in told
 
@@ -166,8 +167,8 @@ def test_a_table_is_never_whole_in_memory(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.csv"
         path.write_text("topic,relevance,f\n" + "".join(f"{topic},1,{row}\n" for row, topic in enumerate(topics)))
         with batches_of(2000):
-            stream = table_stream.TableStream(path, table_stream.Columns())
-            batches = [len(table.frame) for table in stream._table.batches(["f"])]
+            stream = tables.TableStream(path, Columns())
+            batches = [len(table.frame) for table in stream._file.batches(["f"])]
             parts = [len(part.items) for part in stream]
         assert max(*batches, *parts) < 600
         assert sum(batches) == sum(parts) == 5000

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_comparisons import AGES, WEB, Study, draw_pairs, method_scores, write_images, write_study
 
-from rankbound.compare.randomisation import holm
+from rankbound.compare.statistics import holm
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.commands import table as table_command
 from rankbound_study.report.neural_facts import facts

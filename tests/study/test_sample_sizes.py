@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.estimates import Estimate, over_trainings
+from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Pair, PairedScores
+from rankbound.compare.statistics import Estimate, over_trainings
 from rankbound_study.claims import registry, verdict_table
 from rankbound_study.claims.cells import contrast
 from rankbound_study.claims.sample_sizes import REACH, Sample, sample_of_most

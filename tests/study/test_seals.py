@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from rankbound.errors import DataError
-from rankbound.io.seals import UNSEALED, check_seal, seal
-from rankbound.io.tensor_files import read_tensors, write_tensors
+from rankbound.io.models import UNSEALED, check_seal, read_tensors, seal, write_tensors
 from rankbound_study.data.contracts import count_rows, read_metadata, read_row_groups, read_table, write_table
 from rankbound_study.results.runs_file import scan_runs
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankbound.errors import ConfigError
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound_study.options import read_options
 
 DEFAULTS = {"nsr": 1, "share": 0.1, "name": "x", "flag": False}
@@ -17,7 +17,7 @@ DEFAULTS = {"nsr": 1, "share": 0.1, "name": "x", "flag": False}
 def test_seeds_do_not_change_between_versions_or_processes() -> None:
     digest = hashlib.sha256(b'["folds", "movielens", 0]').hexdigest()
     assert derive_seed("folds", "movielens", 0) == int(digest[:16], 16) // 2 == 2053635801640725812
-    code = "from rankbound.seeds import derive_seed; print(derive_seed('folds', 'movielens', 0))"
+    code = "from rankbound.texts import derive_seed; print(derive_seed('folds', 'movielens', 0))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) == derive_seed("folds", "movielens", 0)
 

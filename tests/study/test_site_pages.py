@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import rankbound as rb
-from rankbound.bounds.kinds import KINDS as BOUNDS
+from rankbound.bounds.base import kinds as bounds
 from rankbound.errors import DataError
 from rankbound.losses import KINDS as LOSSES
 from rankbound.metrics import KINDS as METRICS
@@ -58,7 +58,7 @@ def test_a_name_that_is_gone_is_told_with_page_and_line(
 
 
 @pytest.mark.parametrize(
-    "kind", [*METRICS.values(), *LOSSES.values(), *BOUNDS.values()], ids=lambda kind: kind.__name__
+    "kind", [*METRICS.values(), *LOSSES.values(), *bounds().values()], ids=lambda kind: kind.__name__
 )
 def test_the_reference_has_every_metric_loss_and_bound(kind: type[Any]) -> None:
     entries = [entry for page in DOCS.glob("reference/*.md") for entry in name_check.ENTRY.findall(page.read_text())]

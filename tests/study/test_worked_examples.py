@@ -17,8 +17,8 @@ import torch
 
 import rankbound as rb
 from rankbound.lists import Lists
-from rankbound.losses.listnet import n_top_k_permutations
-from rankbound.losses.warp import warp_penalty, warp_rank
+from rankbound.losses.sampled import warp_penalty, warp_rank
+from rankbound.losses.softmax import n_top_k_permutations
 from rankbound.ranks import Ranks, descending_order, tie_blocks
 from rankbound.training.models import MLP
 from rankbound_study.models.cnn import RankCNN

@@ -14,7 +14,7 @@ from fault_steps import RECORDS, digest, steps_of
 from project import GENERATED, ROOT, Project
 
 from rankbound import losses, metrics
-from rankbound.bounds import kinds as bounds
+from rankbound.bounds.base import kinds as bounds
 from rankbound_study.config.code_digests import DATA, IGNORED, CodeDigests
 from rankbound_study.figures import figure_specs, title
 from rankbound_study.jobs.scorers import CONVOLUTIONAL
@@ -29,8 +29,7 @@ TELL_WHEN = ("results/provenance.json", "results/paper/index.html", "results/pap
 PAPER = {"provenance": 1, "document": 1}
 # By the command line, warm starts and the recorder of steps, which have no say in outputs.
 ALWAYS_LOADED = {
-    *("rankbound.cli", "rankbound.commands", "rankbound.flags", "rankbound.printable"),
-    "rankbound.metrics.ir_measures_names",
+    *("rankbound.cli", "rankbound.commands", "rankbound.texts"),
     *("rankbound_study", "rankbound_study.__main__", "rankbound_study.cli", "rankbound_study.commands"),
     *("rankbound_study.warm", "rankbound_study.warm.client"),
     *(f"rankbound_study.provenance{name}" for name in ("", ".checksums", ".facts", ".recorder", ".records")),
@@ -75,7 +74,7 @@ def test_steps_load_only_the_code_that_their_digests_are_of_and_make_the_same_by
     are loaded to find those that have a name; so each digest is one of all of them here.
     """
     copy, codes, checked = finished.copy(tmp_path / "copy"), CodeDigests(), set[str]()
-    every_name = " ".join((*metrics.KINDS, *losses.KINDS, *bounds.KINDS, *TREES, *PENALISED, CONVOLUTIONAL))
+    every_name = " ".join((*metrics.KINDS, *losses.KINDS, *bounds(), *TREES, *PENALISED, CONVOLUTIONAL))
     described = {
         "figure": [f"rankbound_study.figures.{spec.module}" for spec in figure_specs().values()],
         "table": [f"rankbound_study.report.tables.{spec.module}" for spec in table_specs().values()],
@@ -159,7 +158,7 @@ def test_lines_that_no_step_runs_comments_and_new_files_rerun_nothing(finished: 
     source = finished.path("src")
     new = source / "rankbound/losses/new.py"
     with ExitStack() as changes:
-        for name in ("losses/hinge.py", "io/trec.py", "cli.py"):
+        for name in ("losses/softmax.py", "io/trec.py", "cli.py"):
             changes.enter_context(_changed(source / "rankbound" / name))
         changes.enter_context(_changed(source / "rankbound_study/provenance/recorder.py"))
         comment = b'# a comment\n"""A text that does nothing."""\n'

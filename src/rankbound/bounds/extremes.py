@@ -9,24 +9,20 @@ this library satisfy this. For others, such as metrics of diversity, the extreme
 invalid.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from rankbound.bounds._any_metric import mean_over_orders
-from rankbound.bounds.profiles import Profiles, counted_grade
-from rankbound.devices import on_cpu
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_grades
+from rankbound.kernels.formulas import Floats, Integers
+from rankbound.lazy import ArrayLike, Lists, Tensor, torch
 from rankbound.metrics import Metric, metric
-from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.shares import RBP
-from rankbound.ranks import descending_order, hard_ranks, tie_blocks
+from rankbound.metrics.cumulative_gain import AdditiveMetric
+from rankbound.metrics.precision import RBP
+
+if TYPE_CHECKING:
+    from rankbound.bounds.profiles import Profiles
 
 Counts = int | ArrayLike
-Extremes = tuple[Tensor, Tensor]
 
 NO_RANGE = 1e-12
 """Values whose difference is at most this share of the larger one are equal but for rounding."""
@@ -36,7 +32,7 @@ MOST_ITEMS = 2**31 - 1
 """The most items of any list; two such counts identify a profile by an int64."""
 
 
-def minimum(of: str | Metric, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
+def minimum(of: str | Metric, n: Counts, p: Counts) -> Floats:
     """Return the smallest value over all orders of `n` items, `p` of them relevant (thesis eqs. 3.2 over IDCG, 3.4).
 
     `nRBP` is the loss of eq. 2.12, whose smallest value is 0.
@@ -56,10 +52,11 @@ def minimum(of: str | Metric, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
     >>> float(rb.minimum("P@2", 3, 2))
     0.5
     """
-    return _of_counts(of, n, p, lambda m, sizes, counts: binary_extremes(m, sizes, counts)[0])
+    of, (sizes, counts) = metric(of), checked_counts(metric(of), n, p)
+    return binary_extremes(of, sizes.ravel(), counts.ravel())[0].reshape(sizes.shape)
 
 
-def maximum(of: str | Metric, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
+def maximum(of: str | Metric, n: Counts, p: Counts) -> Floats:
     """Return the largest value over all orders, `P(N - P)` for the nRBP loss (thesis eq. 3.3).
 
     Args:
@@ -74,7 +71,8 @@ def maximum(of: str | Metric, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
     >>> float(rb.maximum("nRBP", 50, 25))
     625.0
     """
-    return _of_counts(of, n, p, lambda m, sizes, counts: binary_extremes(m, sizes, counts)[1])
+    of, (sizes, counts) = metric(of), checked_counts(metric(of), n, p)
+    return binary_extremes(of, sizes.ravel(), counts.ravel())[1].reshape(sizes.shape)
 
 
 def expectation(
@@ -84,7 +82,7 @@ def expectation(
     *,
     relevance: ArrayLike | None = None,
     offsets: ArrayLike | None = None,
-) -> npt.NDArray[np.float64]:
+) -> Floats:
     """Return the mean over all orders (thesis eqs. 3.8 with P/N, 3.9, 3.10; eq. 3.5 for grades).
 
     The lists are given either by `n` items, `p` of them relevant (as for `minimum`), or by `relevance` `(n_items,)` and
@@ -110,16 +108,16 @@ def expectation(
     if (n is None or p is None) == (relevance is None or offsets is None):
         raise ValueError("expectation: expected either n and p, or relevance= and offsets=")
     if n is not None and p is not None:
-        return _of_counts(of, n, p, binary_expectation)
+        of, (sizes, counts) = metric(of), checked_counts(metric(of), n, p)
+        return binary_expectation(of, sizes.ravel(), counts.ravel()).reshape(sizes.shape)
     assert relevance is not None
     assert offsets is not None
-    grades, lists = _lists_of(relevance, offsets)
-    return list_expectation(metric(of), grades, lists).numpy()
+    grades, lists = checked_lists(relevance, offsets)
+    means: Floats = list_expectation(metric(of), grades, lists).numpy()
+    return means
 
 
-def extremes(
-    of: str | Metric, relevance: ArrayLike, offsets: ArrayLike
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def extremes(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> tuple[Floats, Floats]:
     """Return the smallest and the largest value of each list over all its orders, float64 `(n_lists,)` each.
 
     Args:
@@ -136,114 +134,128 @@ def extremes(
     >>> rb.extremes("P@1", [0, 1, 1, 1], [0, 2, 4])
     (array([0., 1.]), array([1., 1.]))
     """
-    grades, lists = _lists_of(relevance, offsets)
+    grades, lists = checked_lists(relevance, offsets)
     low, high = list_extremes(metric(of), grades, lists)
     return low.numpy(), high.numpy()
 
 
-def differ(low: Tensor, high: Tensor) -> Tensor:
-    """Return a mask of the lists where `high` exceeds `low` by more than rounding; false where one is NaN."""
-    return high - low > NO_RANGE * torch.maximum(low.abs(), high.abs())
+def checked_counts(of: Metric, n: Counts, p: Counts) -> tuple[Integers, Integers]:
+    """Return numbers of items and of relevant items in their common shape; `ValueError` unless these are possible.
 
-
-def binary_extremes(of: Metric, n: Tensor, p: Tensor) -> Extremes:
-    closed = of.binary_extremes(n, p)
-    return list_extremes(of, *_binary_lists(of, n, p)) if closed is None else _in_range(of, *closed)
-
-
-def binary_expectation(of: Metric, n: Tensor, p: Tensor, within: Extremes | None = None) -> Tensor:
-    """Return the mean over all orders; `within` are the extremes, computed unless they are known."""
-    low, high = binary_extremes(of, n, p) if within is None else within
-    mean = of.binary_expectation(n, p)
-    if mean is None and of.has_formula_for_ties:
-        return list_expectation(of, *_binary_lists(of, n, p), (low, high))
-    # Adding 0 turns -0.0 into 0.0.
-    return (_means(of, Profiles(n, p)) if mean is None else mean).clamp(low, high) + 0.0
-
-
-def list_extremes(of: Metric, relevance: Tensor, lists: Lists) -> Extremes:
-    weights = of.rank_weights(relevance)
-    best, worst = (
-        of.of_ranks(hard_ranks(descending_order(key, lists), lists, weights), relevance, lists)
-        # In floating point, since unsigned integers and booleans can't be negated.
-        for key in (as_floating(relevance), -as_floating(relevance))
-    )
-    return _in_range(of, best, worst)
-
-
-def list_expectation(of: Metric, relevance: Tensor, lists: Lists, within: Extremes | None = None) -> Tensor:
-    """Return the mean over all orders; `within` as for `binary_expectation`."""
-    low, high = list_extremes(of, relevance, lists) if within is None else within
-    if of.has_formula_for_ties:
-        all_tied = tie_blocks(torch.zeros_like(relevance, dtype=torch.float64), lists)
-        mean = of.of_blocks(all_tied, relevance, lists)
-    else:
-        mean = _means(of, Profiles.of_lists(of, relevance, lists))
-    return mean.to(low).clamp(low, high) + 0.0
-
-
-def _in_range(of: Metric, one: Tensor, other: Tensor) -> Extremes:
-    """Return the values of the best and the worst order, the smaller first, within the metric's range."""
-    return of.in_range(torch.minimum(one, other)), of.in_range(torch.maximum(one, other))
-
-
-def _means(of: Metric, profiles: Profiles) -> Tensor:
-    """Return the mean over all orders of each list, computed once per distinct profile."""
-    distinct, which = profiles.distinct()
-    means = [mean_over_orders(of, profile) for profile in distinct]
-    return torch.tensor(means, dtype=torch.float64, device=which.device).index_select(0, which)
-
-
-def _of_counts(of: str | Metric, n: Counts, p: Counts, function: Any) -> npt.NDArray[np.float64]:
-    sizes, counts = checked_counts(n, p)
-    require_memory(metric(of), sizes)
-    flat = [torch.from_numpy(values.flatten()) for values in (sizes, counts)]
-    values: npt.NDArray[np.float64] = function(metric(of), *flat).numpy().reshape(sizes.shape)
-    return values
-
-
-def checked_counts(n: Counts, p: Counts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return numbers of items and of relevant items in their common shape; `ValueError` unless these are possible."""
+    Lists of a metric without a formula for their extremes, or of discounts in a table, have to fit into memory.
+    """
     try:
-        sizes, counts = np.broadcast_arrays(_array(n), _array(p))
+        sizes, counts = np.broadcast_arrays(
+            *(np.asarray(one.detach().cpu() if hasattr(one, "detach") else one) for one in (n, p))
+        )
     except ValueError:
         raise ValueError("n, p: found arrays whose shapes can't be broadcast, expected two of one shape") from None
     if not (np.issubdtype(sizes.dtype, np.integer) and np.issubdtype(counts.dtype, np.integer)):
         raise ValueError(f"n, p: found dtypes {sizes.dtype} and {counts.dtype}, expected integers")
     if bool(((counts < 0) | (counts > sizes) | (sizes < 1)).any()):
         raise ValueError("n, p: expected 0 <= p <= n and n >= 1 everywhere")
-    if sizes.size and int(sizes.max()) > MOST_ITEMS:
-        raise ValueError(f"n: found a list of {int(sizes.max()):,} items, expected at most {MOST_ITEMS:,}")
-    return sizes.astype(np.int64), counts.astype(np.int64)
-
-
-def _array(counts: Counts) -> npt.NDArray[Any]:
-    if isinstance(counts, Tensor):
-        counts = counts.detach().cpu()
-    return np.asarray(counts)
-
-
-@on_cpu
-def require_memory(of: Metric, sizes: npt.NDArray[np.int64]) -> None:
-    """Raise `ValueError` for lists that are too long for a metric without a formula for their extremes and mean."""
-    one = torch.ones(1, dtype=torch.int64)
-    has_table = isinstance(of, AdditiveMetric) and not isinstance(of, RBP)
-    items = int(sizes.max()) if sizes.size else 0
-    if not has_table and of.binary_extremes(one, one) is None:
-        items = int(sizes.sum())
-    elif not has_table:
-        return
+    longest, one = int(sizes.max(initial=0)), np.ones(1, dtype=np.int64)
+    if longest > MOST_ITEMS:
+        raise ValueError(f"n: found a list of {longest:,} items, expected at most {MOST_ITEMS:,}")
+    sizes, counts = sizes.astype(np.int64), counts.astype(np.int64)
+    if isinstance(of, AdditiveMetric) and not isinstance(of, RBP):
+        items = longest
+    else:
+        items = int(sizes.sum()) if of.binary_extremes(one, one) is None else 0
     if items > LONGEST:
         raise ValueError(f"n: found {items:,} items, expected at most {LONGEST:,} for {of}, which adds up their ranks")
+    return sizes, counts
 
 
-def _binary_lists(of: Metric, n: Tensor, p: Tensor) -> tuple[Tensor, Lists]:
-    """Return one list per pair, relevant items first."""
-    lists = Lists.of_sizes(n)
-    return counted_grade(of) * (lists.position < p[lists.segment]).to(torch.int64), lists
+def binary_extremes(of: Metric, n: Integers, p: Integers, device: Any = "cpu") -> tuple[Floats, Floats]:
+    """Return the extremes of binary lists, `(n_lists,)`; without a closed form, their items are ranked on `device`."""
+    closed = of.binary_extremes(n, p)
+    if closed is None:
+        low, high = list_extremes(of, *_binary_lists(of, n, p, device))
+        return low.cpu().numpy(), high.cpu().numpy()
+    return of.in_range(np.minimum(*closed)), of.in_range(np.maximum(*closed))
 
 
-def _lists_of(relevance: ArrayLike, offsets: ArrayLike) -> tuple[Tensor, Lists]:
+def binary_expectation(
+    of: Metric, n: Integers, p: Integers, within: tuple[Floats, Floats] | None = None, device: Any = "cpu"
+) -> Floats:
+    """Return the mean over all orders; `within` are the extremes, computed unless they are known."""
+    low, high = binary_extremes(of, n, p, device) if within is None else within
+    mean = of.binary_expectation(n, p)
+    if mean is None and of.has_formula_for_ties:
+        mean = _tied(of, *_binary_lists(of, n, p, device)).cpu().numpy()
+    elif mean is None:
+        from rankbound.bounds.profiles import Profiles
+
+        mean = _means(of, Profiles(torch.from_numpy(n), torch.from_numpy(p))).numpy()
+    # Adding 0 turns -0.0 into 0.0.
+    return np.asarray(mean.clip(low, high) + 0.0)
+
+
+def list_extremes(of: Metric, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
+    """Return the values of the best and the worst order of each list, the smaller first."""
+    from rankbound.lists import as_floating
+    from rankbound.ranks import descending_order, hard_ranks
+
+    weights = of.rank_weights(relevance)
+    best, worst = (
+        of.of_ranks(hard_ranks(descending_order(key, lists), lists, weights), relevance, lists)
+        # In floating point, since unsigned integers and booleans can't be negated.
+        for key in (as_floating(relevance), -as_floating(relevance))
+    )
+    return of.in_range(torch.minimum(best, worst)), of.in_range(torch.maximum(best, worst))
+
+
+def list_expectation(
+    of: Metric, relevance: Tensor, lists: Lists, within: tuple[Tensor, Tensor] | None = None
+) -> Tensor:
+    """Return the mean over all orders; `within` as for `binary_expectation`."""
+    from rankbound.bounds.profiles import Profiles
+
+    low, high = list_extremes(of, relevance, lists) if within is None else within
+    if of.has_formula_for_ties:
+        mean = _tied(of, relevance, lists)
+    else:
+        mean = _means(of, Profiles.of_lists(of, relevance, lists))
+    return mean.to(low).clamp(low, high) + 0.0
+
+
+def _tied(of: Metric, relevance: Tensor, lists: Lists) -> Tensor:
+    """Return the value of each list with all items tied."""
+    from rankbound.ranks import tie_blocks
+
+    return of.of_blocks(tie_blocks(torch.zeros_like(relevance, dtype=torch.float64), lists), relevance, lists)
+
+
+def _means(of: Metric, profiles: "Profiles") -> Tensor:
+    """Return the mean over all orders of each list, computed once per distinct profile."""
+    from rankbound.bounds.profiles import mean_over_orders
+
+    distinct, which = profiles.distinct()
+    means = [mean_over_orders(of, profile) for profile in distinct]
+    return torch.tensor(means, dtype=torch.float64, device=which.device).index_select(0, which)
+
+
+def checked_lists(relevance: ArrayLike, offsets: ArrayLike) -> tuple[Tensor, Lists]:
+    """Return checked grades and lists."""
+    from rankbound.lists import Lists, as_tensor, require_grades
+
     grades = as_tensor(relevance, "relevance").detach().contiguous()
     require_grades(grades)
+    # Gains of labels would overflow in a byte.
     return (grades.to(torch.int64) if grades.dtype == torch.int8 else grades), Lists.checked(offsets, len(grades))
+
+
+def _binary_lists(of: Metric, n: Integers, p: Integers, device: Any) -> tuple[Tensor, Lists]:
+    """Return one list per pair, relevant items first."""
+    from rankbound.bounds.profiles import counted_grade
+    from rankbound.lists import Lists
+
+    lists = Lists.of_sizes(torch.from_numpy(n).to(device))
+    relevant = lists.position < torch.from_numpy(p).to(device)[lists.segment]
+    return counted_grade(of) * relevant.to(torch.int64), lists
+
+
+def differ(low: Any, high: Any) -> Any:
+    """Return true where `high` exceeds `low` by more than rounding, of numbers, arrays or tensors; false for NaN."""
+    return (high - low > NO_RANGE * abs(low)) & (high - low > NO_RANGE * abs(high))

@@ -1,25 +1,47 @@
-"""Tables of one metric's score distributions, and their smooth CDF for a batch of lists."""
+"""Score distributions for batches of lists: tables of one metric, computed before or on demand, and their smooth CDF.
 
-from collections.abc import Collection, Iterable, Mapping
+The smooth CDF of algorithm 2 is vectorised over lists with different tables. At a distance of 30 / a, the sigmoid of
+gain a differs from 0 or 1 by less than 1e-13. A list's sum therefore needs only the scores (or bins) within that
+distance; those below count in full, those above don't count. All near entries of the batch form one flat array. Entries
+much closer to each other than 1 / a are merged beforehand.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from rankbound.bounds._score_distribution import Gain, ScoreDistribution
-from rankbound.bounds._scores import Floats
-from rankbound.bounds.profiles import Profile, Profiles, binary_keys
+from rankbound.bounds.profiles import Profile, Profiles
+from rankbound.bounds.sampled import UNIFORM, Floats
+from rankbound.bounds.score_distribution import (
+    FINE_GAIN,
+    SAMPLES,
+    Gain,
+    Method,
+    ScoreDistribution,
+    counts_pairs,
+    distributions_of,
+)
 from rankbound.errors import ConfigError
-
-if TYPE_CHECKING:
-    import torch
-
-    from rankbound.bounds._smooth_lookup import SmoothLookup
+from rankbound.metrics import Metric, metric
 
 COLUMNS = ("minimum", "maximum", "expectation", "sd", "count", "low", "high", "width", "error")
 """The scalar fields of `ScoreDistribution` that tables hold."""
+GRADED_SAMPLES = 20_000
+"""Random orders per graded list; fewer than for binary lists, as nearly every list needs its own distribution."""
+KEPT = 16_384
+"""Distributions that are kept, of at most 16 KiB each."""
+REACH = 30.0
+"""Distance, in units of 1 / gain, beyond which sigmoid and step agree to 1e-13."""
+MERGED = 0.2
+"""Entries in a cell of this size, in units of 1 / gain, are merged into one of the same mean and variance (error
+1e-6)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +143,7 @@ class DistributionTables:
         count, span = kinds[kind]
         return np.where(span > 0, count / np.where(span > 0, span, 1.0), np.nan)
 
-    def smooth_cdf(
-        self, values: "torch.Tensor", n: "torch.Tensor", p: "torch.Tensor", gain: Gain = "distinct"
-    ) -> "torch.Tensor":
+    def smooth_cdf(self, values: Tensor, n: Tensor, p: Tensor, gain: Gain = "distinct") -> Tensor:
         """Return the smooth CDF (thesis algorithm 2) of `values[t]` under the distribution of (n[t], p[t]).
 
         All arguments have shape `(n_lists,)` and are on one device; `n` and `p` are int64. The result is differentiable
@@ -134,19 +154,14 @@ class DistributionTables:
             ConfigError: for the first (N, P) without a table.
             ValueError: where P = 0 or P = N, for which the gain is undefined.
         """
-        return self._smooth(values, binary_keys(n, p), gain)
+        return self.smooth(values, Profiles(n, p), gain)
 
-    def smooth(self, values: "torch.Tensor", profiles: Profiles, gain: Gain = "distinct") -> "torch.Tensor":
+    def smooth(self, values: Tensor, profiles: Profiles, gain: Gain = "distinct") -> Tensor:
         """Return `smooth_cdf` for lists given by their profiles, which may be graded."""
-        return self._smooth(values, profiles.keys, gain)
-
-    def _smooth(self, values: "torch.Tensor", keys: "torch.Tensor", gain: Gain) -> "torch.Tensor":
         lookup = self._lookups.get((gain, values.device))
         if lookup is None:
-            from rankbound.bounds._smooth_lookup import SmoothLookup
-
             lookup = self._lookups[gain, values.device] = SmoothLookup(self, gain, values.device)
-        return lookup(values, keys)
+        return lookup(values, profiles.keys)
 
     def _missing(self, key: int) -> ConfigError:
         """Return the error for a profile without a table."""
@@ -165,5 +180,261 @@ class DistributionTables:
         return {key: table for table, key in enumerate(self.keys.tolist())}
 
     @cached_property
-    def _lookups(self) -> "dict[tuple[str, torch.device], SmoothLookup]":
+    def _lookups(self) -> dict[tuple[str, torch.device], "SmoothLookup"]:
         return {}
+
+
+class DistributionsOnDemand:
+    """The score distributions of a metric for any lists, usable as the `tables` of a loss.
+
+    Args:
+        of: the metric or its text.
+        method: `auto`, `exact` or `sampled`, as in `score_distribution`.
+        samples: the number of random orders of a binary list, drawn or assumed in the gain of eq. 3.13.
+        graded_samples: the same for a graded list.
+        seed: the seed of the random orders.
+        tilt: as in `score_distribution`, for binary relevance only.
+        kept: the number of distributions that are kept, if one batch doesn't need more. The first ones are dropped,
+            and computed again when they are needed again.
+    """
+
+    def __init__(
+        self,
+        of: str | Metric,
+        *,
+        method: Method = "auto",
+        samples: int = SAMPLES,
+        graded_samples: int = GRADED_SAMPLES,
+        seed: int = 0,
+        tilt: float = UNIFORM,
+        kept: int = KEPT,
+    ) -> None:
+        self._metric = metric(of)
+        self._method, self._seed = method, seed
+        self.tilt = tilt
+        self._samples, self._graded_samples = samples, graded_samples
+        self._kept = kept
+        self._known: dict[int, ScoreDistribution] = {}
+        self._tables: DistributionTables | None = None
+
+    @property
+    def metric(self) -> str:
+        return str(self._metric)
+
+    def of(self, profiles: Profiles) -> tuple[list[ScoreDistribution], Tensor]:
+        """Return the distributions of the distinct profiles, and the index of each list's among them `(n_lists,)`."""
+        distinct, which = profiles.distinct()
+        return [*self._of(distinct)], which
+
+    def smooth(self, values: Tensor, profiles: Profiles, gain: Gain = "distinct") -> Tensor:
+        """Return the smooth CDF of each list's value, as `DistributionTables.smooth`.
+
+        The scores of each list must differ between orders. New distributions are computed first, with progress on a
+        terminal if that takes seconds.
+        """
+        if len(profiles) == 0:
+            return values
+        tables, needed = self._tables, set(profiles.keys.tolist())
+        if tables is None or not tables.has(needed):
+            tables = self._extended(profiles, needed)
+        return tables.smooth(values, profiles, gain)
+
+    def _extended(self, profiles: Profiles, needed: set[int]) -> DistributionTables:
+        """Return tables with all profiles, whose keys are `needed`, and keep them.
+
+        What is known changes at the end, as a whole: other threads may use it, and the computation may be interrupted.
+        """
+        known = dict(self._known)
+        missing = [one for one in profiles.distinct()[0] if one.key not in known]
+        with _progress(len(missing)) as done:
+            known.update((one.profile.key, one.binned()) for one in self._of(missing, done))
+        # The first distributions beyond the number that is kept are dropped, but none of the needed ones.
+        surplus = max(0, len(known) - self._kept)
+        for key in [key for key in known if key not in needed][:surplus]:
+            del known[key]
+        tables = DistributionTables.collect(known.values())
+        self._known, self._tables = known, tables
+        return tables
+
+    def _of(
+        self, profiles: list[Profile], done: Callable[[int], object] = lambda count: None
+    ) -> list[ScoreDistribution]:
+        options: dict[str, Any] = {"method": self._method, "seed": self._seed, "done": done, "tilt": self.tilt}
+        computed: dict[Profile, ScoreDistribution] = {}
+        for graded, samples in ((False, self._samples), (True, self._graded_samples)):
+            part = [profile for profile in profiles if (profile.grades is not None) == graded]
+            computed.update(zip(part, distributions_of(self._metric, part, samples=samples, **options), strict=True))
+        return [computed[profile] for profile in profiles]
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], object]]:
+    """Count distributions on a terminal if they take seconds and tqdm (extra `data`) is installed."""
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        yield lambda count: None
+        return
+    with tqdm(total=total, unit="list", desc="score distributions", disable=None, delay=2, leave=False) as bar:
+        yield bar.update
+
+
+class SmoothLookup:
+    """The tables of one metric on one device, prepared for one kind of gain.
+
+    Per table: `_keys` (ascending, `Profile.key`), `_defined`, `_per_table` (gain, first entry's position, twice the
+    span, half the widest bin), `_offset` (index of its first entry), `_split` (integers per bin of the nRBP loss). Per
+    entry, a score or a bin: `_entries` (middle, mass, width), `_below` (mass before it), `_places` (for the search).
+    """
+
+    def __init__(self, tables: DistributionTables, gain: Gain, device: torch.device) -> None:
+        def put(array: NDArray[Any]) -> Tensor:
+            return torch.from_numpy(np.array(array)).to(device)
+
+        gains, bins = tables.gains(gain), tables.columns["width"]
+        position, mass, width, offsets = _merge_near(tables, gains)
+        first, last = position[offsets[:-1]], position[offsets[1:] - 1]
+        split = np.where(counts_pairs(tables.metric) & (bins > 1) & (gains > FINE_GAIN), bins, 1).astype(np.int64)
+        half = np.maximum.reduceat(width, offsets[:-1]) / 2
+        span = 2 * np.maximum(last - first, 1e-300)
+        owner = np.repeat(np.arange(len(tables)), np.diff(offsets))
+
+        self._tables = tables
+        self._keys = put(tables.keys)
+        self._defined = put(~np.isnan(gains))
+        self._per_table = put(np.stack([gains, first, span, half], axis=1))
+        self._offset, self._split = put(offsets[:-1]), put(split)
+        self._any_split = bool((split > 1).any())
+        self._entries = put(np.stack([position, mass, width], axis=1))
+        self._below = put(np.concatenate([[0.0], np.cumsum(mass)]))
+        # All tables' entries in one ascending sequence: the table's index plus a place in [0.25, 0.75].
+        self._places = put(owner + 0.25 + (position - first[owner]) / span[owner])
+        self._all_bins, self._all_single = bool((width > 0).all()), bool((width == 0).all())
+
+    def __call__(self, values: Tensor, keys: Tensor) -> Tensor:
+        smoothed: Tensor = _SmoothCdf.apply(values, self._table(keys), self)  # type: ignore[no-untyped-call]
+        return smoothed
+
+    def evaluate(self, values: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the smooth CDF and its derivative at float64 `values`, `(n_lists,)` each; NaN where a value is NaN."""
+        gain = self._per_table[table, 0]
+        listed, distance, width, mass, below = self._near(values, table)
+        step, slope = self._kernel(distance, width)
+        near = torch.stack([step, slope], dim=1) * mass[:, None]
+        sums = values.new_zeros(len(values), 2).index_add_(0, listed, near)
+        value = torch.where(values.isnan(), values, sums[:, 0] + below)
+        return value, sums[:, 1] * gain
+
+    def _near(self, values: Tensor, table: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Return the entries within reach (list, distance and width in 1 / gain, mass) and each list's mass below."""
+        gain, first, span, half = self._per_table[table].unbind(1)
+        reach = REACH / gain + half
+        ends = torch.stack([values - reach, values + reach])
+        places = ((ends - first) / span).clamp(-0.2, 0.7) + (table + 0.25)
+        begin, end = torch.searchsorted(self._places, places).unbind(0)
+        below = self._below[begin] - self._below[self._offset[table]]
+
+        listed, entry = _ranges(begin, end)
+        position, mass, width = self._entries[entry].unbind(1)
+        if self._any_split:
+            split = self._split[table][listed]
+            position, mass, width, listed = _integers(position, mass, width, listed, split)
+        own_gain = gain[listed]
+        return listed, own_gain * (values[listed] - position), own_gain * width, mass, below
+
+    def _table(self, keys: Tensor) -> Tensor:
+        table = torch.searchsorted(self._keys, keys).clamp_(max=len(self._keys) - 1)
+        usable = (self._keys[table] == keys) & self._defined[table]
+        if not bool(usable.all()):
+            self._tables.of_key(int(keys[~usable][0])).gain()
+            raise ConfigError("the tables are not in order of (n, p): regenerate the file")
+        return table
+
+    def _kernel(self, distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the smoothed step and its slope at `distance` from an entry's middle, in units of 1 / gain."""
+        if self._all_bins and not self._any_split:
+            return _bin_kernel(distance, width)
+        single = torch.sigmoid(distance)
+        if self._all_single:
+            return single, single * (1 - single)
+        step, slope = _bin_kernel(distance, torch.where(width > 0, width, 1.0))
+        return torch.where(width > 0, step, single), torch.where(width > 0, slope, single * (1 - single))
+
+
+class _SmoothCdf(torch.autograd.Function):
+    """The smooth CDF, with its density as the derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, table: Tensor, lookup: SmoothLookup) -> Tensor:
+        value, density = lookup.evaluate(values.to(torch.float64), table)
+        ctx.save_for_backward(values, density.to(values.dtype), table)
+        ctx.lookup = lookup
+        return value.to(values.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        values, density, table = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            # Autograd differentiates the density for a second derivative, a Hessian's.
+            density = ctx.lookup.evaluate(values.to(torch.float64), table)[1].to(values.dtype)
+        return gradient * density, None, None
+
+
+def _bin_kernel(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sigmoid's mean over a bin, as in `rankbound.bounds.score_distribution`, and its derivative."""
+    left, right = distance + width / 2, distance - width / 2
+    linear = left.clamp(min=0.0).minimum(width)
+    step = (linear + torch.log1p(torch.exp(-left.abs())) - torch.log1p(torch.exp(-right.abs()))) / width
+    return step, (torch.sigmoid(left) - torch.sigmoid(right)) / width
+
+
+def _ranges(begin: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the index of the range of each integer, and the integers of all ranges begin .. end - 1."""
+    count = (end - begin).clamp_(min=0)
+    listed = torch.repeat_interleave(count)
+    start = begin - (count.cumsum(0) - count)
+    return listed, torch.arange(len(listed), device=begin.device) + start[listed]
+
+
+def _integers(
+    position: Tensor, mass: Tensor, width: Tensor, listed: Tensor, split: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Split each bin into its `split` integers, with equal shares of the mass; entries with `split` 1 are unchanged."""
+    entry, place = _ranges(torch.zeros_like(split), split)
+    several = (split > 1)[entry]
+    first = position - (split - 1) / 2
+    return (
+        first[entry] + place,
+        (mass / split)[entry],
+        torch.where(several, 0.0, width[entry]),
+        listed[entry],
+    )
+
+
+def _merge_near(tables: DistributionTables, gains: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
+    """Merge the entries in each cell of size `MERGED` / gain of a table into one bin of the same mean and variance.
+
+    Returns the middle, mass and width of each score (width 0) or bin of all tables, and the tables' offsets.
+    """
+    size = np.diff(tables.offsets)
+    owner = np.repeat(np.arange(len(tables)), size)
+    own_width = np.repeat(tables.columns["width"], size)
+    start = np.repeat(tables.support[tables.offsets[:-1]], size)
+    place = np.nan_to_num((tables.support - start) * np.repeat(gains, size) / MERGED)
+    cell = np.floor(place)
+    fresh = np.flatnonzero((np.diff(cell, prepend=-1.0) != 0) | (np.diff(owner, prepend=-1) != 0))
+
+    def total(values: Floats) -> Floats:
+        return np.add.reduceat(values, fresh)
+
+    count = np.diff(fresh, append=len(owner))
+    # Empty bins far from the mean get a tiny weight, so that every cell has weight.
+    weight = tables.probability + 1e-300
+    group = np.repeat(np.arange(len(fresh)), count)
+    mean = total(weight * (tables.support - start)) / total(weight)
+    away = tables.support - start - mean[group]
+    variance = total(weight * (away**2 + own_width**2 / 12)) / total(weight)
+    width = np.where(count == 1, own_width[fresh], np.sqrt(12 * variance))
+    position = np.where(count == 1, tables.support[fresh], start[fresh] + mean)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner[fresh], minlength=len(tables)))])
+    return position, total(tables.probability), width, offsets

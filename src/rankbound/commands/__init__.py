@@ -1,1 +1,178 @@
-"""The subcommands of `rankbound`: a module each."""
+"""The subcommands of `rankbound`, a module each; here, the flags and checks that several of them share."""
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankbound.errors import ColumnWarning, ConfigError, OutputError
+from rankbound.texts import LONGEST, is_number, names, printable, shortened, widths
+
+if TYPE_CHECKING:
+    from rankbound.io.judged import JudgedLists
+
+UNKNOWN = "topics and items that a matrix factorisation was not trained on"
+
+_RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
+    "bound": (str, "BOUND", "none (default), min-max, expectation, expectation-max, ..."),
+    "model": (str, None, "linear (default), mlp, or matrix-factorization (without features)"),
+    "hidden": (widths, "WIDTHS", "widths of the mlp's layers (default: 64,32)"),
+    "scale": (str, None, "scaling of features: standard (default), query (within each list) or none"),
+    "features": (names, "NAMES", "feature columns, as in a,b (default: those of numbers)"),
+    "bias": (str, None, "bias of a matrix factorisation: item (default) or none"),
+    "unknown": (
+        str,
+        None,
+        "topics and items that a matrix factorisation was not trained on: refuse (default), or mean",
+    ),
+    "validation_share": (
+        float,
+        "SHARE",
+        "share of topics, or of each topic's items for a matrix factorisation, held out for validation without a file "
+        "of them (default: 0.2)",
+    ),
+    "metric": (str, "METRIC", "metric that selects the epoch (default: nDCG@10)"),
+    "temperature": (float, "T", "temperature of the smooth ranks, in units of the scores (default: 1.0)"),
+    "factors": (int, "N", "factors of each topic and item of a matrix factorisation (default: 32)"),
+    "negatives": (
+        int,
+        "N",
+        "for a matrix factorisation, items drawn for each relevant one, as not relevant (default: 0)",
+    ),
+    "epochs": (int, "N", "passes over the training topics (default: 100)"),
+    "learning_rate": (float, "RATE", "learning rate of Adam (default: 0.01)"),
+    "batch_size": (int, "N", "topics per step (default: 16)"),
+    "seed": (int, "N", "seed of initial weights, order of topics and validation topics (default: 0)"),
+}
+"""The flags of `rankbound.training.recipe.Recipe`: type, metavar and help. Omitted ones keep its defaults."""
+
+
+def add_recipe_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of a ranker's recipe, but for the loss."""
+    for name, (kind, shown, meaning) in _RECIPE.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=shown, help=meaning)
+    # Other smooth steps are gone; commands that name the sigmoid still run.
+    parser.add_argument("--kernel", choices=("sigmoid",), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="auto (default) takes a GPU if there is one"
+    )
+
+
+def add_metric_flags(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Declare the flags for the metrics of an evaluation."""
+    parser.add_argument(
+        "-m",
+        "--metric",
+        dest="metrics",
+        action="append",
+        default=None if required else [],
+        required=required,
+        metavar="METRIC",
+        help="may be repeated",
+    )
+    parser.add_argument(
+        "--names",
+        default="rankbound",
+        metavar="LIBRARY",
+        help="whose names of metrics are used: rankbound (default), ir_measures, trec_eval",
+    )
+
+
+def add_group_flag(parser: argparse.ArgumentParser) -> None:
+    """Declare the flag for the sizes of queries beside LETOR text without query ids."""
+    parser.add_argument(
+        "--groups", type=Path, metavar="FILE", help="the lines of each query, for LETOR text without qid (LightGBM's)"
+    )
+
+
+def add_column_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags for the columns of a CSV or parquet file with a row per item."""
+    group = parser.add_argument_group("columns of a CSV or parquet file with a row per item")
+    group.add_argument("--topic", default="topic", metavar="NAME", help="column of topics (default: topic)")
+    group.add_argument("--item", metavar="NAME", help="column of item names (default: item, if it exists)")
+    group.add_argument(
+        "--relevance", default="relevance", metavar="NAME", help="column of relevance labels (default: relevance)"
+    )
+
+
+def columns_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the names of columns that the flags give, by their meaning."""
+    return {name: getattr(arguments, name) for name in ("topic", "item", "relevance")}
+
+
+def features_of(arguments: argparse.Namespace) -> Sequence[str] | None:
+    """Return the features to read, none for a factorisation; ConfigError if flags name some beside one."""
+    from rankbound.training.recipe import FACTORIZATION
+
+    features: Sequence[str] | None = arguments.features
+    if arguments.model != FACTORIZATION:
+        return features
+    if features:
+        raise ConfigError(
+            f"--features: found {','.join(features)} beside --model {FACTORIZATION}, which reads topics and items "
+            "alone; expected no features, or --model linear or mlp"
+        )
+    return []
+
+
+def recipe_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of the recipe that flags set."""
+    from dataclasses import fields
+
+    from rankbound.training.recipe import Recipe
+
+    flags = {setting.name: getattr(arguments, setting.name, None) for setting in fields(Recipe)}
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def read_named(
+    path: Path,
+    arguments: argparse.Namespace,
+    features: Sequence[str] | None,
+    *,
+    labelled: bool = True,
+    groups: Path | None = None,
+) -> "JudgedLists":
+    """Read judged lists from `path`, with the column names of the flags."""
+    from rankbound.io.files import read_lists
+
+    with without_warnings():
+        return read_lists(path, **columns_of(arguments), features=features, labelled=labelled, groups=groups)
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Ignore warnings of columns, which a command reports in its output."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColumnWarning)
+        yield
+
+
+def report_columns(
+    path: Path, features: Sequence[str], left_out: Mapping[str, str], doubtful: Mapping[str, str]
+) -> None:
+    """Print the names of features, unless they are numbers, and what was left out; note doubtful ones on stderr."""
+    from rankbound.io.judged import doubt, listed
+
+    if not all(map(is_number, features)):
+        print(f"features: {printable(shortened(', '.join(features), LONGEST))}")
+    if left_out:
+        print(f"left out, as --features does not name them: {listed(left_out)}")
+    if doubtful:
+        print(f"note: {path}: {doubt(doubtful)}", file=sys.stderr)
+
+
+def require_writable(path: Path) -> None:
+    """Refuse a file that cannot be written, before the work whose result it will hold.
+
+    Raises:
+        OutputError: its folder cannot be made or written, or a folder has its name.
+    """
+    from rankbound.io.atomic import temporary_beside
+
+    with temporary_beside(path, path.suffix):
+        if path.is_dir():
+            raise OutputError(f"{path}: could not be written: found a folder, expected the name of a file")

@@ -1,14 +1,15 @@
 """`rankbound compare`: test runs for differences, or for equivalence."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rankbound.commands._columns import add_column_flags
-from rankbound.commands.comparison_flags import add_test_flags, print_report, settings_of
-from rankbound.errors import ConfigError
+from rankbound.commands import add_column_flags, add_metric_flags, columns_of
+from rankbound.errors import ConfigError, plain_errors
 
 if TYPE_CHECKING:
+    from rankbound.compare.comparison import Settings
     from rankbound.compare.report import Report
 
 SUMMARY = "Compare runs topic by topic: difference, interval, tests, effect size, margins"
@@ -23,21 +24,15 @@ compared with the baseline; without one, all pairs of files are compared. A comp
 have, and lists what is left out. Differences are A minus B, the baseline. Holm's correction is over all tests.
 The page docs/statistics.md of the repository explains the numbers."""
 
+FORMATS = {"json": "JSON", "csv": "CSV", "markdown": "Markdown", "latex": "LaTeX (package booktabs)"}
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("files", type=Path, metavar="FILE", nargs="+", help="a run, or per-topic scores")
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="the file to compare all others with")
     parser.add_argument("--qrels", type=Path, metavar="QRELS", help="judgements, if the files are runs")
-    parser.add_argument(
-        "-m", "--metric", dest="metrics", action="append", default=[], metavar="METRIC", help="may be repeated"
-    )
-    parser.add_argument(
-        "--names",
-        default="rankbound",
-        metavar="LIBRARY",
-        help="whose names of metrics are used: rankbound (default), ir_measures, trec_eval",
-    )
+    add_metric_flags(parser, required=False)
     parser.add_argument(
         "--missing",
         default="skip",
@@ -50,22 +45,93 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Compare and print."""
-    print_report(arguments, _report)
+    print_report(arguments, lambda settings: _report(arguments, settings))
 
 
-def _report(arguments: argparse.Namespace) -> "Report":
-    from rankbound.compare import compare_files
+def add_test_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of tests, which the study's comparison of runs tables has, too."""
+    parser.add_argument(
+        "--margin",
+        nargs="?",
+        const="default",
+        metavar="MARGIN",
+        help="test whether A is no worse than B, and whether they are alike, by this margin in units of the metric "
+        "(0.01 without a number), or by `noise`, the repeatability limit between seeds",
+    )
+    parser.add_argument(
+        "--confidence", type=float, default=0.95, metavar="SHARE", help="level of the intervals (default: 0.95)"
+    )
+    parser.add_argument(
+        "--interval", default="BCa", choices=("BCa", "percentile", "t"), help="kind of interval (default: BCa)"
+    )
+    parser.add_argument("--resamples", type=int, default=9999, metavar="N", help="bootstrap resamples (default: 9999)")
+    parser.add_argument("--flips", type=int, default=9999, metavar="N", help="sign flips for p (default: 9999)")
+    parser.add_argument(
+        "--random-seed", type=int, default=0, metavar="SEED", help="seed of resamples and flips (default: 0)"
+    )
+    output = parser.add_mutually_exclusive_group()
+    for name, kind in FORMATS.items():
+        output.add_argument(f"--{name}", action="store_true", help=f"print {kind} instead of text")
 
-    settings = settings_of(arguments)
+
+def print_report(arguments: argparse.Namespace, report_of: Callable[["Settings"], "Report"]) -> None:
+    """Print the report of a comparison with the settings, and in the format, of the flags.
+
+    Raises:
+        RankboundError: a library of the extra `statistics` is missing.
+    """
+    from rankbound.io.files import needs_extra
+
+    with needs_extra("statistics"):
+        import rich
+        import scipy  # noqa: F401
+
+        del rich
+    with plain_errors():
+        report = report_of(_settings_of(arguments))
+    form = next((name for name in FORMATS if getattr(arguments, name)), None)
+    print(report if form is None else getattr(report, f"to_{form}")())
+
+
+def _settings_of(arguments: argparse.Namespace) -> "Settings":
+    """Return the settings of the comparison from the flags; ConfigError for a margin that is not a number."""
+    from rankbound.compare.comparison import NOISE, Settings
+    from rankbound.compare.margins import MARGIN
+
+    margin: Any = arguments.margin
+    if margin == "default":
+        margin = MARGIN
+    elif margin not in (None, NOISE):
+        try:
+            margin = float(margin)
+        except ValueError:
+            raise ConfigError(f"--margin: found {margin!r}, expected a number or `{NOISE}`") from None
+    return Settings(
+        confidence=arguments.confidence,
+        interval=arguments.interval,
+        resamples=arguments.resamples,
+        flips=arguments.flips,
+        seed=arguments.random_seed,
+        margin=margin,
+    )
+
+
+def _report(arguments: argparse.Namespace, settings: "Settings") -> "Report":
+    from rankbound.compare.runs import compare_files
+
     folder = next((path for path in arguments.files if path.is_dir()), None)
     if folder is not None:
         raise ConfigError(
             f"{folder}: found a folder, expected a file; compare results folders of the study with "
             "`python -m rankbound_study compare`"
         )
-    files, baseline = arguments.files, arguments.baseline
-    if arguments.qrels is None:
-        return compare_files.compare_scores(files, arguments.metrics, settings, baseline)
-    columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance")}
-    qrels = compare_files.Judged(arguments.qrels, columns, arguments.missing)
-    return compare_files.compare_trec(files, qrels, arguments.metrics, arguments.names, settings, baseline)
+    return compare_files(
+        arguments.files,
+        arguments.metrics,
+        settings,
+        arguments.baseline,
+        qrels=arguments.qrels,
+        columns=columns_of(arguments),
+        names=arguments.names,
+        missing=arguments.missing,
+    )

@@ -1,24 +1,31 @@
 """`rankbound cross-validate`: train, score and evaluate across folds, for one loss or several."""
 
 import argparse
+import glob
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands._columns import add_column_flags, add_group_flag, read_named, report_columns
-from rankbound.commands._outputs import require_writable
-from rankbound.commands._recipe_flags import add_recipe_flags, features_of, recipe_of
-from rankbound.commands._split_files import SplitFiles, split_files
-from rankbound.errors import ConfigError
-from rankbound.flags import naming, plain_errors, positive
+from rankbound.commands import (
+    add_column_flags,
+    add_group_flag,
+    add_recipe_flags,
+    features_of,
+    read_named,
+    recipe_of,
+    report_columns,
+    require_writable,
+)
+from rankbound.errors import ConfigError, naming, plain_errors
+from rankbound.texts import names, positive, quantity
 
 if TYPE_CHECKING:
-    from rankbound.compare.sources import Source
     from rankbound.metrics import Metric
     from rankbound.training.cross_validation import CrossValidated
     from rankbound.training.splits import Split
 
+FOLD = "{fold}"
 FOLDS = 5
 
 JUDGEMENTS = "judgements.csv"
@@ -37,13 +44,8 @@ The topics are dealt to the folds at random, the same for all losses; for a matr
 topic. Each fold's rankers are trained on the others, a share of which selects the epoch. Several losses are compared by
 paired tests over topics, with Holm's correction; more is in `rankbound compare`, from the runs that --runs keeps."""
 
-
-@dataclass(frozen=True)
-class _Tests:
-    """What a command cross-validates: a number of folds, and the function that tests a loss on them."""
-
-    folds: int
-    test: "Callable[..., CrossValidated]"
+_Test = Callable[..., "CrossValidated"]
+"""Tests the ranker of a recipe on all folds."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -88,10 +90,10 @@ def run(arguments: argparse.Namespace) -> None:
         metrics = [metric(text) for text in dict.fromkeys(arguments.metrics)]
         recipes = {loss: {**recipe_of(arguments), "loss": loss} for loss in losses}
         epochs = max(Recipe(**recipe).epochs for recipe in recipes.values())
-    tests = _of_splits(arguments) if arguments.splits else _of_folds(arguments)
+    folds, test = _of_splits(arguments) if arguments.splits else _of_folds(arguments)
     if arguments.runs is not None:
         require_writable(arguments.runs / JUDGEMENTS)
-    tested = {loss: _tested(tests, recipe, epochs, arguments) for loss, recipe in recipes.items()}
+    tested = {loss: _tested(test, recipe, epochs * folds, arguments) for loss, recipe in recipes.items()}
     for loss, found in tested.items():
         with plain_errors():
             print(_report(loss, found, metrics))
@@ -99,7 +101,7 @@ def run(arguments: argparse.Namespace) -> None:
         _compare(tested, metrics)
 
 
-def _of_folds(arguments: argparse.Namespace) -> _Tests:
+def _of_folds(arguments: argparse.Namespace) -> tuple[int, _Test]:
     from rankbound.training.cross_validation import cross_validate
 
     if arguments.lists is None:
@@ -112,47 +114,87 @@ def _of_folds(arguments: argparse.Namespace) -> _Tests:
         with naming(arguments.lists):
             return cross_validate(lists, folds, **options)
 
-    return _Tests(folds, test)
+    return folds, test
 
 
-def _of_splits(arguments: argparse.Namespace) -> _Tests:
+def _of_splits(arguments: argparse.Namespace) -> tuple[int, _Test]:
     from rankbound.training.cross_validation import cross_validate_splits
 
     for flag, found in (("FILE", arguments.lists), ("--folds", arguments.folds), ("--groups", arguments.groups)):
         if found is not None:
             raise ConfigError(f"{flag}: found {found} beside --split, which names all files; expected one or the other")
-    files, reported = split_files(arguments.splits), list[Any]()
-    return _Tests(len(files), lambda **options: cross_validate_splits(_read(files, arguments, reported), **options))
+    files, reported = _split_files(arguments.splits), list[Any]()
+    return len(files), lambda **options: cross_validate_splits(_read(files, arguments, reported), **options)
 
 
-def _read(files: Sequence[SplitFiles], arguments: argparse.Namespace, reported: list[Any]) -> "Iterator[Split]":
+def _read(files: Sequence[Sequence[Path]], arguments: argparse.Namespace, reported: list[Any]) -> "Iterator[Split]":
     """Read one split after the other, which need not fit into memory together; report columns unless `reported`."""
     from rankbound.training.splits import Split
 
-    features = features_of(arguments)
-    for of_split in files:
-        training = read_named(of_split.training, arguments, features)
+    for first, *others in files:
+        training = read_named(first, arguments, features_of(arguments))
         columns = training.feature_names, training.left_out, training.doubtful
         if columns not in reported:
-            report_columns(of_split.training, *columns)
+            report_columns(first, *columns)
             reported.append(columns)
-        others = [
-            None if path is None else read_named(path, arguments, training.feature_names)
-            for path in (of_split.validation, of_split.test)
-        ]
-        validation, test = others
-        assert test is not None
-        yield Split(training=training, validation=validation, test=test, name=of_split.name)
+        *held_out, test = [read_named(path, arguments, training.feature_names) for path in others]
+        validation = held_out[0] if held_out else None
+        yield Split(training=training, validation=validation, test=test, name=", ".join(map(str, (first, *others))))
 
 
-def _tested(tests: _Tests, recipe: Mapping[str, Any], epochs: int, arguments: argparse.Namespace) -> "CrossValidated":
+def _split_files(texts: Sequence[str]) -> list[list[Path]]:
+    """Return the files of each split that flags name, those of a pattern in the order of its folds.
+
+    Raises:
+        ConfigError: another number of files, a pattern without files, a fold that is missing, or a file that is.
+    """
+    splits = []
+    for text in texts:
+        parts = names(text)
+        if len(parts) not in (2, 3):
+            expected = "expected TRAIN,TEST or TRAIN,VALIDATION,TEST, files with commas between them"
+            raise ConfigError(f"--split: found {text}, {expected}")
+        pattern = next((part for part in parts if FOLD in part), None)
+        for fold in [""] if pattern is None else _folds(pattern):
+            paths = [Path(part.replace(FOLD, fold)) for part in parts]
+            lacking = next((path for path in paths if not path.exists()), None)
+            if lacking is not None:
+                whose = "" if pattern is None else f"fold {fold} of "
+                others = ", ".join(str(path) for path in paths if path != lacking)
+                raise ConfigError(f"--split: {whose}{lacking}: there is no such file; expected it beside {others}")
+            splits.append(paths)
+    return splits
+
+
+def _folds(pattern: str) -> list[str]:
+    """Return what stands for `{fold}` in the files that there are; whole numbers in their order."""
+    first, *others = map(re.escape, pattern.split(FOLD))
+    text = re.compile(first + "([^/]+)" + r"\1".join(others), re.DOTALL)
+    # Unlike that of `Path`, this function takes absolute patterns.
+    paths = glob.glob(glob.escape(pattern).replace(FOLD, "*"))  # noqa: PTH207
+    found = {match[1] for path in paths if (match := text.fullmatch(path))}
+    # Numbers are sorted by their value.
+    folds = sorted(found, key=lambda fold: (len(fold.lstrip("0")) if fold.isdecimal() else 0, fold))
+    if not folds:
+        raise ConfigError(f"--split: there is no file {pattern}, with any name or number for {FOLD}")
+    if all(re.fullmatch("[0-9]{1,9}", fold) for fold in folds):
+        missing = sorted({*range(int(folds[0]), int(folds[-1]))} - {int(fold) for fold in folds})
+        if missing:
+            raise ConfigError(
+                f"--split: fold {missing[0]} of {pattern} is missing: found the folds {', '.join(folds)}; add its "
+                "files, or name the files of every split by a --split of its own"
+            )
+    return folds
+
+
+def _tested(test: _Test, recipe: Mapping[str, Any], epochs: int, arguments: argparse.Namespace) -> "CrossValidated":
     from rankbound.io.files import needs_extra, write_qrels, write_run
 
     with needs_extra("data"):
         from tqdm import tqdm
 
-    with plain_errors(), tqdm(total=epochs * tests.folds, unit="epoch", desc=recipe["loss"], disable=None) as progress:
-        found = tests.test(device=arguments.device, on_epoch=lambda epoch: progress.update(), **recipe)
+    with plain_errors(), tqdm(total=epochs, unit="epoch", desc=recipe["loss"], disable=None) as progress:
+        found = test(device=arguments.device, on_epoch=lambda epoch: progress.update(), **recipe)
     if arguments.runs is not None:
         write_run(arguments.runs / f"{recipe['loss'].replace('/', '_')}.csv", found.run)
         if [topic for topic, _ in found.tests] != list(found.run.topics):
@@ -163,7 +205,6 @@ def _tested(tests: _Tests, recipe: Mapping[str, Any], epochs: int, arguments: ar
 def _report(loss: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> str:
     """Return the means over topics, and below those of each fold with its epoch and costs."""
     from rankbound.evaluation import aligned, shown
-    from rankbound.quantities import quantity
 
     means = found.evaluate(metrics)
     by_fold = found.evaluate_folds(metrics)
@@ -185,23 +226,19 @@ def _report(loss: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> 
 
 def _compare(tested: "Mapping[str, CrossValidated]", metrics: "Sequence[Metric]") -> None:
     """Compare all losses with the first; a topic's value is its mean over the folds that test it."""
-    from rankbound.compare.compare_files import report_of
-    from rankbound.compare.comparison import Settings
-    from rankbound.compare.renderers import as_text
-
-    first, *others = tested
-    with plain_errors():
-        # The baseline comes last.
-        sources = [_source(name, tested[name], metrics) for name in (*others, first)]
-        print(as_text(report_of([*others, first], sources, [str(one) for one in metrics], Settings(), True)))
-
-
-def _source(name: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> "Source":
     import polars as pl
 
-    from rankbound.compare.sources import Source, of_run
+    from rankbound.compare.comparison import Settings
+    from rankbound.compare.runs import Source, compare_sources, source_of_run
 
-    by_list = of_run(found.run, found.judged, metrics, "skip", name)
-    topics, folds = zip(*found.tests, strict=True)
-    frame = by_list.frame.with_columns(topic=pl.Series(topics), fold=pl.Series(list(map(str, folds))))
-    return Source(frame, by_list.metrics, by_list.notes)
+    first, *others = tested
+    # The baseline comes last.
+    losses, sources = [*others, first], []
+    with plain_errors():
+        for loss in losses:
+            found = tested[loss]
+            by_list = source_of_run(found.run, found.judged, metrics, "skip", loss)
+            topics, folds = zip(*found.tests, strict=True)
+            frame = by_list.frame.with_columns(topic=pl.Series(topics), fold=pl.Series(list(map(str, folds))))
+            sources.append(Source(frame, by_list.metrics, by_list.notes))
+        print(compare_sources(losses, sources, [str(one) for one in metrics], Settings(), with_last=True))

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands._columns import add_column_flags, add_group_flag
-from rankbound.errors import DataError
-from rankbound.flags import plain_errors
-from rankbound.quantities import quantity
+from rankbound.commands import add_column_flags, add_group_flag, add_metric_flags, columns_of
+from rankbound.errors import DataError, plain_errors
+from rankbound.texts import quantity
 
 if TYPE_CHECKING:
     from rankbound.evaluation import Evaluation
@@ -38,15 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("run_file", type=Path, metavar="RUN", help="TREC run, .csv, .tsv or .parquet")
     parser.add_argument("qrels", type=Path, metavar="QRELS", help="TREC qrels, LETOR text, .csv, .tsv or .parquet")
-    parser.add_argument(
-        "-m", "--metric", dest="metrics", action="append", required=True, metavar="METRIC", help="may be repeated"
-    )
-    parser.add_argument(
-        "--names",
-        default="rankbound",
-        metavar="LIBRARY",
-        help="whose names of metrics are used: rankbound (default), ir_measures, trec_eval",
-    )
+    add_metric_flags(parser, required=True)
     parser.add_argument(
         "--missing",
         choices=("skip", "zero", "error"),
@@ -76,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.csv is not None:
         _require_csv_name(arguments.csv, (arguments.run_file, arguments.qrels))
-    columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance", "groups")}
+    columns = {**columns_of(arguments), "groups": arguments.groups}
     with plain_errors():
         metrics = [metric(text, names=arguments.names) for text in arguments.metrics]
         evaluation = evaluate_run(
@@ -114,7 +105,7 @@ def _write_csv(evaluation: "Evaluation", path: Path) -> None:
     import polars as pl
 
     from rankbound.io.atomic import atomic_path
-    from rankbound.io.csv_text import separator_of
+    from rankbound.io.text_files import separator_of
 
     rows = evaluation.to_polars().fill_nan(None)
     if evaluation.missing:
@@ -152,7 +143,7 @@ def _or_null(value: float) -> float | None:
 
 def _as_text(evaluation: "Evaluation", per_topic: bool) -> str:
     from rankbound.evaluation import aligned, shown
-    from rankbound.printable import printable, shortened
+    from rankbound.texts import printable, shortened
 
     if not per_topic:
         return str(evaluation)

@@ -3,8 +3,9 @@
 import argparse
 from pathlib import Path
 
-from rankbound.commands._columns import add_column_flags, add_group_flag, report_columns, without_warnings
-from rankbound.flags import names, plain_errors
+from rankbound.commands import add_column_flags, add_group_flag, columns_of, report_columns, without_warnings
+from rankbound.errors import plain_errors
+from rankbound.texts import names
 
 SUMMARY = "Pack judged lists into a file from which training reads features a batch at a time"
 EXAMPLES = """\
@@ -30,12 +31,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Pack, and print what was packed."""
     from rankbound.io.files import needs_extra, pack_lists
-    from rankbound.quantities import quantity
+    from rankbound.texts import quantity
 
     with needs_extra("data"):
         from tqdm import tqdm
 
-    columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance", "groups")}
+    columns = {**columns_of(arguments), "groups": arguments.groups}
     with plain_errors(), without_warnings(), tqdm(unit="topic", disable=None) as progress:
         packed = pack_lists(
             arguments.lists, arguments.out, **columns, features=arguments.features, on_topics=progress.update

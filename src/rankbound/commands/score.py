@@ -3,9 +3,8 @@
 import argparse
 from pathlib import Path
 
-from rankbound.commands._columns import add_column_flags, add_group_flag, read_named
-from rankbound.commands._recipe_flags import add_unknown_flag
-from rankbound.flags import naming, plain_errors
+from rankbound.commands import UNKNOWN, add_column_flags, add_group_flag, read_named
+from rankbound.errors import naming, plain_errors
 
 SUMMARY = "Score your own lists with a trained ranker, as a TREC run or a table"
 EXAMPLES = """\
@@ -26,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tag", default="rankbound", metavar="NAME", help="the run's name in a TREC run (default: rankbound)"
     )
-    add_unknown_flag(parser, "as in training (default), refuse")
+    parser.add_argument("--unknown", help=f"{UNKNOWN}: as in training (default), refuse, or mean")
     add_group_flag(parser)
     add_column_flags(parser)
 
@@ -34,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Score and write."""
     from rankbound.io.files import write_run
-    from rankbound.quantities import quantity
+    from rankbound.texts import quantity
     from rankbound.training.ranker import load
 
     ranker = load(arguments.model)

@@ -5,12 +5,18 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from rankbound.commands._columns import add_column_flags, add_group_flag, read_named, report_columns
-from rankbound.commands._outputs import require_writable
-from rankbound.commands._recipe_flags import add_recipe_flags, features_of, recipe_of
-from rankbound.errors import ConfigError
-from rankbound.flags import naming, plain_errors
-from rankbound.quantities import quantity
+from rankbound.commands import (
+    add_column_flags,
+    add_group_flag,
+    add_recipe_flags,
+    features_of,
+    read_named,
+    recipe_of,
+    report_columns,
+    require_writable,
+)
+from rankbound.errors import ConfigError, naming, plain_errors
+from rankbound.texts import quantity
 
 if TYPE_CHECKING:
     from rankbound.training.ranker import Ranker
@@ -58,12 +64,13 @@ def run(arguments: argparse.Namespace) -> None:
     with plain_errors():
         epochs = Recipe(**recipe).epochs
     lists = read_named(arguments.lists, arguments, features_of(arguments), groups=arguments.groups)
-    held_out = arguments.validation
-    groups = arguments.validation_groups
-    validation = None if held_out is None else read_named(held_out, arguments, lists.feature_names, groups=groups)
+    validation, files = None, str(arguments.lists)
+    if arguments.validation is not None:
+        groups = arguments.validation_groups
+        validation = read_named(arguments.validation, arguments, lists.feature_names, groups=groups)
+        files = f"{files}, {arguments.validation}"
     require_writable(arguments.out)
     report_columns(arguments.lists, lists.feature_names, lists.left_out, lists.doubtful)
-    files = arguments.lists if held_out is None else f"{arguments.lists}, {held_out}"
     with naming(files), plain_errors(), tqdm(total=epochs, unit="epoch", disable=None) as progress:
         ranker = train_ranker(
             lists, validation, device=arguments.device, on_epoch=lambda epoch: progress.update(), **recipe
@@ -88,20 +95,12 @@ def _require_one_model(arguments: argparse.Namespace) -> None:
 
 
 def _report(ranker: "Ranker") -> None:
-    recipe, record = ranker.recipe, ranker.record
-    print(
-        f"trained on {quantity(record['training_topics'], 'topic')}, {quantity(record['training_items'], 'item')}, "
-        + _reads(ranker)
-    )
+    recipe, record, vocabulary = ranker.recipe, ranker.record, ranker.vocabulary
+    topics, items = quantity(record["training_topics"], "topic"), quantity(record["training_items"], "item")
+    read = quantity(len(ranker.feature_names), "feature") if vocabulary is None else f"{len(vocabulary.items)} distinct"
+    print(f"trained on {topics}, {items}, {read}")
     bound = "" if recipe.bound == "none" else f", bound {recipe.bound}"
     print(f"loss {recipe.loss}{bound}, {recipe.model} model: epoch {record['epoch']} of {recipe.epochs}")
     if record["validation"] is not None:
         topics = quantity(record["validation_topics"], "validation topic")
         print(f"{recipe.metric} on {topics}: {record['validation']:.4f}")
-
-
-def _reads(ranker: "Ranker") -> str:
-    """Say what the model reads."""
-    if ranker.vocabulary is None:
-        return quantity(len(ranker.feature_names), "feature")
-    return f"{len(ranker.vocabulary.items)} distinct"

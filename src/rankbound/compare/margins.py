@@ -1,7 +1,7 @@
-r"""Tests against a margin: a difference that is not significant shows neither "no worse" nor "alike".
+r"""Effect sizes, the minimal detectable difference, and tests against a margin.
 
-With the margin $\Delta$, in units of the metric, and the mean gain $g$ of A over B (the difference, negated where lower
-is better):
+A difference that is not significant shows neither "no worse" nor "alike". With the margin $\Delta$, in units of the
+metric, and the mean gain $g$ of A over B (the difference, negated where lower is better):
 
 - *no worse* (non-inferiority): $g \le -\Delta$ is rejected at 5 %, one-sided;
 - *alike* (equivalence, two one-sided tests): both $g \le -\Delta$ and $g \ge \Delta$ are rejected at 5 %, that is, the
@@ -15,10 +15,19 @@ equivalence of average bioavailability".
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.estimates import Estimate, seed_deviation
-from rankbound.compare.scores import Pair
+import numpy as np
+
+from rankbound.compare.scores import Floats, Pair
+from rankbound.compare.statistics import Estimate, seed_deviation
+
+POWER = 0.8
+LEVEL = 0.05
+"""The significance level of every test, after correction for multiple tests."""
+
+TIE = 1e-9
+"""Scores that differ by less count as equal: means over seeds differ by rounding."""
 
 MARGIN = 0.01
 """The default margin, for metrics from 0 to 1. A margin is a judgement of what matters, made before measuring."""
@@ -26,6 +35,42 @@ MARGIN = 0.01
 REPEATABILITY = 1.959963984540054 * math.sqrt(2)
 """The repeatability limit of ISO 5725 in standard deviations: 95 % of the differences between two results that differ
 by chance alone lie within it."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Effect sizes of a difference.
+
+    Attributes:
+        standardised: mean over standard deviation of the differences (Cohen's d_z); NaN if they are constant.
+        superiority: the probability that A is better on a unit; a tie counts half.
+        wins, ties, losses: number of units on which A is better, equal (within 1e-9) and worse.
+    """
+
+    standardised: float
+    superiority: float
+    wins: int
+    ties: int
+    losses: int
+
+    @classmethod
+    def of(cls, differences: Floats, higher_is_better: bool = True) -> "Effect":
+        """Return the effect sizes of the differences A - B `(n_units,)`, of at least one unit."""
+        gains = differences if higher_is_better else -differences
+        wins, losses = int((gains > TIE).sum()), int((gains < -TIE).sum())
+        ties = len(gains) - wins - losses
+        spread = float(differences.std(ddof=1)) if len(differences) > 1 and np.ptp(differences) > TIE else math.nan
+        return cls(float(differences.mean()) / spread, (wins + ties / 2) / len(gains), wins, ties, losses)
+
+
+def detectable(estimate: Estimate, power: float = POWER, level: float = LEVEL) -> float:
+    """Return the minimal detectable difference: the smallest true difference that a test finds with `power`.
+
+    It is computed for the two-sided t test at `level`, by the noncentral t distribution (normal for infinite degrees
+    of freedom); the randomisation test has the same power. For the first step of Holm's correction, divide `level` by
+    the number of tests.
+    """
+    return _in_errors(estimate.degrees_of_freedom, power, level) * estimate.standard_error
 
 
 @dataclass(frozen=True)
@@ -76,3 +121,19 @@ def noise_margin(pair: Pair) -> float:
     """
     squares = [seed_deviation(values) ** 2 for values in (pair.a, pair.b)]
     return REPEATABILITY * math.sqrt(sum(squares) / 2)
+
+
+@lru_cache(maxsize=1024)
+def _in_errors(freedom: float, power: float, level: float) -> float:
+    """Return the minimal detectable difference in standard errors of the mean."""
+    from scipy import optimize, stats
+
+    critical = float(stats.t.isf(level / 2, freedom))
+
+    def missing(shift: float) -> float:
+        if math.isinf(freedom):
+            return float(stats.norm.sf(critical - shift)) - power
+        return float(stats.nct.sf(critical, freedom, shift)) - power
+
+    # The root lies between 0 and a shift far beyond the critical value.
+    return float(optimize.brentq(missing, 0.0, 10.0 + 3.0 * critical))

@@ -1,21 +1,34 @@
-"""A report of comparisons: its rows, its tables, and the notes below them."""
+"""A report of comparisons, as text, Markdown, LaTeX, JSON, CSV or a data frame."""
 
+import csv
+import io
+import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rankbound.compare.comparison import Comparison, Settings
-from rankbound.compare.margins import MarginTest
-from rankbound.quantities import quantity
+from rankbound.texts import printable, quantity
 
 if TYPE_CHECKING:
     import polars as pl
 
-Column = tuple[str, Callable[["Row"], str]]
-
-TEXT_COLUMNS = ("", "metric", "over", "A is")
+_TEXT_COLUMNS = ("", "metric", "over", "A is")
 """Columns of words; all others hold numbers."""
+
+_WIDTH = 200
+"""Width of tables of text in characters, enough for all columns."""
+
+_LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+}
+_SIGNED = re.compile(r"(?<![\w.])[+-](?=\d)")
 
 
 @dataclass(frozen=True)
@@ -39,100 +52,125 @@ class Report:
     notes: Sequence[str] = ()
 
     def __str__(self) -> str:
-        """Return the tables and notes as text."""
-        from rankbound.compare.renderers import as_text
-
-        return as_text(self)
+        """Return tables of differences, of seeds and of margin tests as text, then notes."""
+        tables = [f"{title}\n{_text_table(cells)}".lstrip("\n") for title, cells in self._tables()]
+        notes = [*(f"* {printable(note)}" for note in self._all_notes()), *self._explanations()]
+        return "\n\n".join([f"A: {printable(self.a)}\nB: {printable(self.b)}", *tables, "\n".join(notes)])
 
     def to_markdown(self) -> str:
         """Return the tables and notes in Markdown."""
-        from rankbound.compare.renderers import as_markdown
-
-        return as_markdown(self)
+        parts = [f"A: {_markdown(self.a)}  \nB: {_markdown(self.b)}"]
+        for title, cells in self._tables():
+            parts += [f"**{title}**"] if title else []
+            rule = [":--" if name in _TEXT_COLUMNS else "--:" for name in cells[0]]
+            header, *rows = [[_markdown(cell) for cell in row] for row in cells]
+            parts.append("\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows)))
+        notes = (*self._all_notes(), *self._explanations())
+        return "\n\n".join([*parts, "\n".join(f"- {_markdown(note)}" for note in notes)])
 
     def to_latex(self) -> str:
         """Return the tables, as `tabular`s of the package booktabs, and the notes in LaTeX."""
-        from rankbound.compare.renderers import as_latex
+        parts = [f"A: {_latex(self.a)}\\\\\nB: {_latex(self.b)}"]
+        for title, cells in self._tables():
+            parts += [rf"\paragraph{{{_latex(title)}}}"] if title else []
+            kinds = "".join("l" if name in _TEXT_COLUMNS else "r" for name in cells[0])
+            header, *rows = [" & ".join(map(_latex, row)) + r" \\" for row in cells]
+            body = "\n".join([r"\toprule", header, r"\midrule", *rows, r"\bottomrule"])
+            parts.append(f"\\begin{{tabular}}{{{kinds}}}\n{body}\n\\end{{tabular}}")
+        return "\n\n".join([*parts, *map(_latex, (*self._all_notes(), *self._explanations()))])
 
-        return as_latex(self)
+    def to_json(self) -> str:
+        """Return the comparisons as JSON: numbers with all their digits, null if undefined."""
+        rows = [{"cell": row.cell, "metric": row.metric, **row.key, **_plain(asdict(row.found))} for row in self.rows]
+        settings = {**asdict(self.settings), "family": f"the {self._tests()} of this report"}
+        del settings["higher_is_better"]
+        content = {"a": self.a, "b": self.b, "settings": settings, "comparisons": rows, "notes": list(self.notes)}
+        return json.dumps(content, indent=2, ensure_ascii=False)
+
+    def to_csv(self) -> str:
+        """Return a row per comparison as CSV, nested fields in columns such as `effect.wins`."""
+        rows = self._flat_rows()
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, names, lineterminator="\n", restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue().rstrip("\n")
 
     def to_polars(self) -> "pl.DataFrame":
         """Return a row per comparison, with the columns of the CSV."""
         import polars as pl
 
-        from rankbound.compare.renderers import flat_rows
+        return pl.DataFrame(self._flat_rows(), infer_schema_length=None)
 
-        return pl.DataFrame(flat_rows(self), infer_schema_length=None)
+    def _flat_rows(self) -> list[dict[str, Any]]:
+        return [{"cell": row.cell, "metric": row.metric, **_flat(_plain(asdict(row.found)))} for row in self.rows]
 
+    def _tables(self) -> Iterator[tuple[str, list[list[str]]]]:
+        """Yield the title and the cells of each table, header first; without characters that a terminal acts on."""
+        what: list[_Column] = [("", lambda row: row.cell)] if any(row.cell for row in self.rows) else []
+        what.append(("metric", lambda row: row.metric))
+        trained = [row for row in self.rows if not math.isnan(row.found.trainings.deviation)]
+        judged = [row for row in self.rows if row.found.margin is not None]
+        for title, columns, rows in (
+            ("", _differences(self.settings.confidence), self.rows),
+            ("Between seeds", _TRAININGS, trained),
+            ("Against a margin", _MARGIN, judged),
+        ):
+            if rows or not title:
+                header = [name for name, _ in (*what, *columns)]
+                cells = [[show(row) for _, show in (*what, *columns)] for row in rows]
+                yield title, [list(map(printable, line)) for line in (header, *cells)]
 
-@dataclass(frozen=True)
-class ReportTable:
-    """A table of a report: its title, its columns and the rows that they show."""
+    def _all_notes(self) -> list[str]:
+        """Return each note once, prefixed by its rows unless it applies to all."""
+        about: dict[str, list[str]] = {}
+        for row in self.rows:
+            for note in row.found.notes:
+                about.setdefault(note, []).append(", ".join(filter(None, [row.cell, row.metric])))
+        lines = [note if len(rows) == len(self.rows) else f"{'; '.join(rows)}: {note}" for note, rows in about.items()]
+        return [*lines, *self.notes]
 
-    title: str
-    columns: Sequence[Column]
-    rows: Sequence[Row]
+    def _explanations(self) -> list[str]:
+        """Return what the numbers are, in sentences."""
+        settings = self.settings
+        interval = "mean and standard error" if settings.interval == "t" else f"{settings.interval} bootstrap"
+        return [
+            f"Interval: {interval} over topics. p: {settings.flips} sign flips; Holm over {self._tests()}. "
+            "Effect: mean over sd of the differences.",
+            "Detectable: the smallest true difference that such a sample detects with 80 % power at level 5 %.",
+        ]
 
-
-def tables_of(report: Report) -> list[ReportTable]:
-    """Return the tables of differences, of seeds and of margin tests, as far as there are any."""
-    several = any(row.cell for row in report.rows)
-    what: list[Column] = [("", lambda row: row.cell)] if several else []
-    what.append(("metric", lambda row: row.metric))
-    trained = [row for row in report.rows if not math.isnan(row.found.trainings.deviation)]
-    judged = [row for row in report.rows if row.found.margin is not None]
-    tables = [
-        ReportTable("", [*what, *_columns(report.settings)], report.rows),
-        ReportTable("Between seeds", [*what, *_TRAININGS], trained),
-        ReportTable("Against a margin", [*what, *_MARGIN], judged),
-    ]
-    return [tables[0], *(table for table in tables[1:] if table.rows)]
-
-
-def notes_of(report: Report) -> list[str]:
-    """Return each note once, prefixed by its rows unless it applies to all."""
-    about: dict[str, list[str]] = {}
-    for row in report.rows:
-        for note in row.found.notes:
-            about.setdefault(note, []).append(", ".join(filter(None, [row.cell, row.metric])))
-    lines = [note if len(rows) == len(report.rows) else f"{'; '.join(rows)}: {note}" for note, rows in about.items()]
-    return [*lines, *report.notes]
-
-
-def how(report: Report) -> list[str]:
-    """Return what the numbers are, in sentences."""
-    settings = report.settings
-    interval = "mean and standard error" if settings.interval == "t" else f"{settings.interval} bootstrap"
-    return [
-        f"Interval: {interval} over topics. p: {settings.flips} sign flips; Holm over {tests_of(report)}. "
-        "Effect: mean over sd of the differences.",
-        "Detectable: the smallest true difference that such a sample detects with 80 % power at level 5 %.",
-    ]
+    def _tests(self) -> str:
+        """Return the number of tests, as `3 tests`."""
+        return quantity(sum(not math.isnan(row.found.p_value) for row in self.rows), "test")
 
 
-def tests_of(report: Report) -> str:
-    """Return the number of tests, as `3 tests`."""
-    n_tests = sum(not math.isnan(row.found.p_value) for row in report.rows)
-    return quantity(n_tests, "test")
+_Column = tuple[str, Callable[[Row], str]]
 
 
-def _columns(settings: Settings) -> list[Column]:
+def _of(name: str, show: Callable[[Any], str]) -> Callable[[Row], str]:
+    """Show the effect, or the margin test, of a row; `-` if it has none."""
+    return lambda row: "-" if (part := getattr(row.found, name)) is None else show(part)
+
+
+def _differences(confidence: float) -> list[_Column]:
     return [
         ("topics", lambda row: str(row.found.n_units)),
         ("A", lambda row: _number(row.found.mean_a)),
         ("B", lambda row: _number(row.found.mean_b)),
-        ("A - B", lambda row: _signed(row.found.difference)),
-        (f"{settings.confidence * 100:g} % interval", lambda row: _interval(row.found.low, row.found.high)),
+        ("A - B", lambda row: _number(row.found.difference, "+.4f")),
+        (f"{confidence * 100:g} % interval", lambda row: _interval(row.found.low, row.found.high)),
         ("p", lambda row: _p(row.found.p_value)),
         ("p (Holm)", lambda row: _p(row.found.p_adjusted)),
-        ("effect", lambda row: _signed(row.found.effect.standardised, 2) if row.found.effect else "-"),
-        ("P(A > B)", lambda row: _number(row.found.effect.superiority, 2) if row.found.effect else "-"),
-        ("win/tie/loss", _counts),
+        ("effect", _of("effect", lambda effect: _number(effect.standardised, "+.2f"))),
+        ("P(A > B)", _of("effect", lambda effect: _number(effect.superiority, ".2f"))),
+        ("win/tie/loss", _of("effect", lambda effect: f"{effect.wins}/{effect.ties}/{effect.losses}")),
         ("detectable", lambda row: _number(row.found.detectable)),
     ]
 
 
-_TRAININGS: list[Column] = [
+_TRAININGS: list[_Column] = [
     ("folds", lambda row: str(row.found.trainings.n_folds)),
     ("seeds", lambda row: str(row.found.trainings.n_seeds)),
     ("sd A", lambda row: _number(row.found.trainings.deviation_a)),
@@ -143,31 +181,18 @@ _TRAININGS: list[Column] = [
 ]
 
 
-def _of_margin(show: Callable[[MarginTest], str]) -> Callable[[Row], str]:
-    return lambda row: show(row.found.margin) if row.found.margin else "-"
-
-
-_MARGIN: list[Column] = [
-    ("margin", _of_margin(lambda test: _number(test.margin))),
-    ("90 % interval", _of_margin(lambda test: _interval(test.low, test.high))),
-    ("over", _of_margin(lambda test: test.covers)),
-    ("p (A no worse)", _of_margin(lambda test: _p(test.p_not_worse))),
-    ("p (alike)", _of_margin(lambda test: _p(test.p_alike))),
-    ("A is", _of_margin(lambda test: test.verdict)),
+_MARGIN: list[_Column] = [
+    ("margin", _of("margin", lambda test: _number(test.margin))),
+    ("90 % interval", _of("margin", lambda test: _interval(test.low, test.high))),
+    ("over", _of("margin", lambda test: test.covers)),
+    ("p (A no worse)", _of("margin", lambda test: _p(test.p_not_worse))),
+    ("p (alike)", _of("margin", lambda test: _p(test.p_alike))),
+    ("A is", _of("margin", lambda test: test.verdict)),
 ]
 
 
-def _counts(row: Row) -> str:
-    effect = row.found.effect
-    return f"{effect.wins}/{effect.ties}/{effect.losses}" if effect else "-"
-
-
-def _number(value: float, digits: int = 4) -> str:
-    return "-" if math.isnan(value) else f"{value:.{digits}f}"
-
-
-def _signed(value: float, digits: int = 4) -> str:
-    return "-" if math.isnan(value) else f"{value:+.{digits}f}"
+def _number(value: float, form: str = ".4f") -> str:
+    return "-" if math.isnan(value) else format(value, form)
 
 
 def _interval(low: float, high: float) -> str:
@@ -175,4 +200,49 @@ def _interval(low: float, high: float) -> str:
 
 
 def _p(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
+    return "< 0.0001" if value < 0.0001 else _number(value)
+
+
+def _text_table(cells: Sequence[Sequence[str]]) -> str:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for name in cells[0]:
+        of_text = name in _TEXT_COLUMNS
+        table.add_column(name, justify="left" if of_text else "right", no_wrap=not of_text)
+    for row in cells[1:]:
+        # Escape the brackets of intervals, which rich reads as markup.
+        table.add_row(*(cell.replace("[", r"\[") for cell in row))
+    text = io.StringIO()
+    Console(file=text, width=_WIDTH, color_system=None).print(table)
+    return "\n".join(line.rstrip() for line in text.getvalue().rstrip("\n").split("\n"))
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", printable(text))
+
+
+def _latex(text: str) -> str:
+    escaped = "".join(_LATEX.get(letter, letter) for letter in printable(text))
+    return _SIGNED.sub(lambda sign: f"${sign[0]}$", escaped)
+
+
+def _plain(value: Any) -> Any:
+    """Replace NaN and inf by None."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = " | ".join(value) if isinstance(value, list) else value
+    return flat

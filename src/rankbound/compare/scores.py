@@ -1,4 +1,4 @@
-r"""Designs: the scores of several systems on the same units, over folds and seeds.
+"""Designs: the scores of several systems on the same units, over folds and seeds, and tables of them.
 
 A *unit* is an independent draw from the population: a topic, a user, a query. A *training* is a seed in a fold. Every
 design reduces a unit to one number per system:
@@ -11,18 +11,29 @@ design reduces a unit to one number per system:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from rankbound.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-
 NO_TRAININGS = ("",)
 """The folds, or seeds, of scores without folds, or seeds."""
+
+SYSTEM = "system"
+TRAINING = ("fold", "seed")
+"""Columns of tables with a row per system, topic, fold and seed, such as the runs table."""
+
+_UNTRAINED = "none"
+"""The loss of controls."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +98,39 @@ class PairedScores:
         for name in (system, other):
             if name not in self.systems:
                 raise ValueError(f"system {name!r} is not one of {', '.join(self.systems)}")
-        places = [list(self.systems).index(name) for name in (system, other)]
-        return Pair.of(self.values[places[0]], self.values[places[1]], self)
+        values = self.values[[list(self.systems).index(name) for name in (system, other)]]
+        scored = np.isfinite(values)
+        both = scored[0] & scored[1]
+        defined = any_over(both, (1, 2))
+        a, b = np.where(both, values, np.nan)[:, defined]
+        return Pair(
+            a,
+            b,
+            units=[self.units[unit] for unit in np.flatnonzero(defined).tolist()],
+            gaps=self._gaps(scored),
+            members=None if self.members is None else self.members[defined],
+            has_seeds=list(self.seeds) != list(NO_TRAININGS),
+        )
+
+    def _gaps(self, scored: Mask) -> "Gaps":
+        """Return the gaps between two systems; `scored` `(2, n_units, n_folds, n_seeds)` masks their scores."""
+        trained = any_over(scored, 1)
+        # A training that one side lacks altogether is one gap, not one per unit.
+        shared: Mask = scored & trained.all(0)
+        defined = any_over(shared[0] & shared[1], (1, 2))
+        has_any = any_over(scored, (0, 2, 3))
+        lacks = ~any_over(shared, (2, 3)) & any_over(shared, (0, 2, 3))
+        first, second = ([self.units[unit] for unit in np.flatnonzero(row).tolist()] for row in lacks)
+        return Gaps(
+            trainings=[
+                (side, self.folds[fold], self.seeds[seed])
+                for side, fold, seed in np.argwhere(trained[::-1] & ~trained).tolist()
+            ],
+            units=(first, second),
+            n_apart=int((has_any & ~defined & ~lacks.any(0)).sum()),
+            n_lists=int((shared[0] ^ shared[1])[defined].sum()),
+            n_undefined=int((~has_any).sum()),
+        )
 
 
 @dataclass(frozen=True)
@@ -108,17 +150,6 @@ class Pair:
     gaps: "Gaps"
     members: Integers | None = None
     has_seeds: bool = True
-
-    @classmethod
-    def of(cls, a: Floats, b: Floats, scores: PairedScores) -> "Pair":
-        """Keep the scores that both systems have, and record the gaps."""
-        gaps = Gaps.of(np.isfinite(np.stack([a, b])), scores)
-        both = np.isfinite(a) & np.isfinite(b)
-        defined = any_over(both, (1, 2))
-        a, b = (np.where(both, values, np.nan)[defined] for values in (a, b))
-        members = None if scores.members is None else scores.members[defined]
-        names = [scores.units[unit] for unit in np.flatnonzero(defined).tolist()]
-        return cls(a, b, names, gaps, members, list(scores.seeds) != list(NO_TRAININGS))
 
     @property
     def differences(self) -> Floats:
@@ -145,27 +176,54 @@ class Gaps:
     n_lists: int = 0
     n_undefined: int = 0
 
-    @classmethod
-    def of(cls, scored: Mask, scores: PairedScores) -> "Gaps":
-        """Return the gaps between two systems; `scored` `(2, n_units, n_folds, n_seeds)` masks their scores."""
-        trained = any_over(scored, 1)
-        # A training that one side lacks altogether is one gap, not one per unit.
-        shared: Mask = scored & trained.all(0)
-        both: Mask = shared[0] & shared[1]
-        defined = any_over(both, (1, 2))
-        has_any = any_over(scored, (0, 2, 3))
-        lacks = ~any_over(shared, (2, 3)) & any_over(shared, (0, 2, 3))
-        without = [[scores.units[unit] for unit in np.flatnonzero(row).tolist()] for row in lacks]
-        return cls(
-            trainings=[
-                (side, scores.folds[fold], scores.seeds[seed])
-                for side, fold, seed in np.argwhere(trained[::-1] & ~trained).tolist()
-            ],
-            units=(without[0], without[1]),
-            n_apart=int((has_any & ~defined & ~lacks.any(0)).sum()),
-            n_lists=int((shared[0] ^ shared[1])[defined].sum()),
-            n_undefined=int((~has_any).sum()),
-        )
+
+def scores_of_runs(
+    runs: "pl.DataFrame", metric: str, by: Sequence[str] = ("model", "loss", "bounding"), *, members: bool = False
+) -> PairedScores:
+    """Return the scores of systems in the runs table on one metric; the columns `by`, joined by " / ", name a system.
+
+    The rows should have one data set and protocol, one selection of epochs and one set of options per system. Controls
+    (loss `none`) are not trained: their single run is paired with every seed of the others. With `members`, topics name
+    the two members of a pair (`face1 face2`).
+
+    Raises:
+        DataError: a system has a topic twice in one training; the message names the columns in which the rows differ.
+    """
+    import polars as pl
+
+    names = pl.concat_str([pl.col(name).cast(pl.String) for name in by], separator=" / ")
+    return scores_of_frame(runs.with_columns(names.alias(SYSTEM)), metric, members=members)
+
+
+def scores_of_frame(frame: "pl.DataFrame", metric: str, *, members: bool = False) -> PairedScores:
+    """Return the scores of rows with the columns `system`, `topic`, the metric and, if known, `fold` and `seed`.
+
+    Null and NaN are undefined scores. Errors are those of `scores_of_runs`.
+    """
+    key = [SYSTEM, "topic", *(name for name in TRAINING if name in frame.columns)]
+    _refuse_doubles(frame, key)
+    axes = [
+        _coded(frame[name]) if name in key else (list(NO_TRAININGS), np.zeros(len(frame), np.int64))
+        for name in (SYSTEM, "topic", *TRAINING)
+    ]
+    systems, units, folds, seeds = (names for names, _ in axes)
+    values: Floats = np.full([len(names) for names, _ in axes], np.nan)
+    values[tuple(places for _, places in axes)] = frame[metric].cast(float).fill_null(float("nan")).to_numpy()
+    if "loss" in frame.columns:
+        untrained = set(frame[SYSTEM].filter(frame["loss"] == _UNTRAINED))
+        for scores in (values[place] for place, name in enumerate(systems) if name in untrained):
+            scored = np.isfinite(scores).any((0, 1))
+            if scored.sum() == 1:
+                scores[:] = scores[:, :, scored]
+    pairs = np.unique([unit.split(" ") for unit in units], return_inverse=True)[1].reshape(-1, 2) if members else None
+    return PairedScores(systems, units, values, folds, seeds, None if pairs is None else pairs.astype(np.int64))
+
+
+def names_pairs(frame: "pl.DataFrame") -> bool:
+    """Return True if every row of the runs table is a pair whose topic names both members."""
+    if "n" not in frame.columns or frame.is_empty():
+        return False
+    return bool((frame["n"] == 2).all()) and bool((frame["topic"].str.count_matches(" ") == 1).all())
 
 
 def per_unit(values: Floats) -> Floats:
@@ -185,3 +243,25 @@ def mean_of_known(values: Floats) -> Floats:
     sums, counts = np.where(known, values, 0.0).sum(-1), known.sum(-1)
     means: Floats = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     return means
+
+
+def _refuse_doubles(frame: "pl.DataFrame", key: Sequence[str]) -> None:
+    twice = frame.filter(frame.select(key).is_duplicated())
+    if twice.is_empty():
+        return
+    first = twice.select(key).row(0, named=True)
+    same = twice.filter(**first)
+    texts = [name for name in same.columns if name not in key and not same[name].dtype.is_float()]
+    differing = {name: same[name].unique().sort().to_list() for name in texts if same[name].n_unique() > 1}
+    what = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in differing.items())
+    raise DataError(
+        f"{', '.join(f'{name} {value}' for name, value in first.items())}: found {len(same)} scores, expected one; "
+        + (f"the rows differ in {what}: choose one" if what else "the rows differ only in their scores")
+    )
+
+
+def _coded(column: "pl.Series") -> tuple[list[str], Integers]:
+    """Return the sorted distinct values as text, and the index of each row's value."""
+    names = column.unique().sort()
+    places: Integers = column.replace_strict(names, np.arange(len(names))).to_numpy()
+    return names.cast(str).to_list(), places

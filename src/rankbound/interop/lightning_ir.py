@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
-from rankbound.bounds.kinds import Bound
+from rankbound.bounds.base import Bound
 from rankbound.io.files import needs_extra
 from rankbound.lists import Lists
 from rankbound.losses import RankingLoss
 from rankbound.losses import loss as parse_loss
-from rankbound.losses._by_kernel import Reduction
+from rankbound.losses.compiled import Reduction
 from rankbound.metrics import Metric
 from rankbound.texts import require_one_of
 

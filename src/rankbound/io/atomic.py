@@ -15,9 +15,13 @@ from rankbound.errors import OutputError
 if sys.platform != "win32":
     import fcntl
 
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-FAILED = frozenset({errno.EIO, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
+File = str | os.PathLike[str]
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REFUSED = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.EIO, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG),
+)
 
 # Libraries not written in Python report the error's number only in its text.
 _NUMBER_IN_TEXT = re.compile(r"\b(?:errno|os error) (\d+)\b")
@@ -26,7 +30,7 @@ _written: ContextVar[list[Path] | None] = ContextVar("written", default=None)
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(path: File) -> Iterator[Path]:
     """Yield a temporary path beside `path`, and rename it to `path` if the block ends without an error.
 
     The data are flushed to disk before the rename: a crash leaves either the old file or the new one. The temporary
@@ -64,7 +68,7 @@ def temporary_beside(target: Path, suffix: str) -> Iterator[Path]:
     killed process, and is removed first.
     """
     # The name is chosen before the file exists: a signal at any moment still removes it.
-    temporary, handle = _temporary_name(target, suffix), -1
+    temporary, handle = target.parent / f".{target.stem}.{secrets.token_hex(8)}{suffix}", -1
     try:
         with _explained(target):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -105,10 +109,6 @@ def is_at(handle: int, path: Path) -> bool:
         return False
 
 
-def _temporary_name(target: Path, suffix: str) -> Path:
-    return target.parent / f".{target.stem}.{secrets.token_hex(8)}{suffix}"
-
-
 def _made_and_locked(path: Path) -> int:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     lock(handle, wait=True)
@@ -135,32 +135,19 @@ def _explained(target: Path, temporary: Path | None = None) -> Iterator[None]:
     except OutputError:
         raise
     except Exception as error:
-        for cause in _chain(error):
-            code = _errno_of(cause)
+        # Closing a file after a failed write may raise a second error.
+        cause: BaseException | None = error
+        while cause is not None:
+            match = _NUMBER_IN_TEXT.search(str(cause))
+            code = (cause.errno if isinstance(cause, OSError) else None) or (int(match[1]) if match else 0)
             ours = temporary is None or str(getattr(cause, "filename", None)) == str(temporary)
-            if code in FULL or (ours and code in FORBIDDEN | FAILED):
-                reason = f"{os.strerror(code)}; {_what_to_do(code)}"
-                raise OutputError(f"{target}: could not be written: {reason}") from error
+            if code in _FULL or (ours and code in _REFUSED):
+                advice = "make room on its disk" if code in _FULL else "check the folder, its owner and its permissions"
+                raise OutputError(
+                    f"{target}: could not be written: {os.strerror(code)}; {advice}, and run this again"
+                ) from error
+            cause = cause.__cause__ or cause.__context__
         raise
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and its causes: closing a file after a failed write may raise a second error."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _errno_of(error: BaseException) -> int:
-    code = error.errno if isinstance(error, OSError) else None
-    match = None if code else _NUMBER_IN_TEXT.search(str(error))
-    return code or (int(match[1]) if match else 0)
-
-
-def _what_to_do(code: int) -> str:
-    if code in FULL:
-        return "make room on its disk, and run this again"
-    return "check the folder, its owner and its permissions, and run this again"
 
 
 def _flush_to_disk(path: Path) -> None:

@@ -10,16 +10,16 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankbound.errors import DataError, RankboundError
-from rankbound.io.judged import JudgedLists, Qrels, Run, flattened, is_nested, repeated, warn_of_columns
+from rankbound.io.atomic import File
+from rankbound.io.judged import JudgedLists, Qrels, Run, flattened, is_nested, no_features, repeated, warn_of_columns
 
 if TYPE_CHECKING:
-    from rankbound.io.packing import Pack
-
-File = str | os.PathLike[str]
+    from rankbound.io.packed import Pack
 
 PACKABLE = (".parquet", ".arrow")
 """The endings of the names of files that may have a row per topic."""
@@ -65,14 +65,14 @@ def read_lists(
     array([0, 2, 3])
     """
     with needs_extra("data"):
-        from rankbound.io import letor_files, packed, table_columns, tables
+        from rankbound.io import letor, packed, table_columns, tables
     _require_distinct(features)
     if isinstance(source, str | os.PathLike):
         _refuse_directory(source)
         if groups is None and Path(source).suffix in PACKABLE and packed.is_packed(source):
             return packed.read_packed(source, features)
         if not _is_table(source):
-            return letor_files.read_letor(source, features, groups)
+            return letor.read_letor(source, features, groups)
     if groups is not None:
         raise DataError(f"groups: found {groups}, but only LETOR text has lines without the names of their topics")
     lists = tables.read_judged(source, table_columns.Columns(topic, item, relevance), features, labelled)
@@ -114,22 +114,28 @@ def pack_lists(
     >>> rb.pack_lists("train.letor", "train.arrow")  # doctest: +SKIP
     """
     with needs_extra("data"):
-        from rankbound.io import packed, packing, table_columns, table_stream
+        from rankbound.io import letor, packed, table_columns, tables
     if Path(path).suffix != packed.ARROW:
         raise DataError(f"{path}: expected a name that ends in {packed.ARROW}, by which the file is read")
     is_file = isinstance(source, str | os.PathLike)
     is_letor = is_file and not _is_table(source) and Path(source).suffix not in PACKABLE
     if is_letor and features is None:
         _refuse_directory(source)
-        return packing.pack_letor(source, path, on_topics, groups)
+        names = letor.feature_indices(source) or ["1"]
+        with letor.open_judged(source, groups) as text:
+            return packed.pack(letor.read_lists(text, len(names), str(source)), names, path, on_topics)
     if groups is None and is_file and has_rows(source):
         _require_distinct(features)
-        stream = table_stream.TableStream(source, table_columns.Columns(topic, item, relevance), features)
-        packed_table = packing.pack_table(stream, path, on_topics)
-        warn_of_columns(source, packed_table.left_out, packed_table.doubtful)
-        return packed_table
+        stream = tables.TableStream(source, table_columns.Columns(topic, item, relevance), features)
+        parts = (packed.packed_lists(part, path) for part in stream)
+        written = packed.pack(parts, stream.feature_names, path, on_topics)
+        warn_of_columns(source, stream.left_out, stream.doubtful)
+        return replace(written, left_out=stream.left_out, doubtful=stream.doubtful)
     lists = read_lists(source, topic=topic, item=item, relevance=relevance, features=features, groups=groups)
-    return packing.pack_judged(lists, path)
+    if not lists.feature_names:
+        raise DataError(f"{path}: {no_features(lists.left_out)}")
+    written = packed.pack([packed.packed_lists(lists, path)], lists.feature_names, path, on_topics)
+    return replace(written, left_out=lists.left_out, doubtful=lists.doubtful)
 
 
 def read_run(source: Any) -> Run:
@@ -188,7 +194,7 @@ def read_qrels(
     array([1., 0.])
     """
     with needs_extra("data"):
-        from rankbound.io import letor_files, packed, table_columns, tables, trec
+        from rankbound.io import letor, packed, table_columns, tables, trec
     if intents:
         return _read_intents(path, topic, item, relevance)
     if groups is not None:
@@ -202,14 +208,14 @@ def read_qrels(
         return packed.read_packed(path)
     if _is_table(path):
         return tables.read_judged(path, table_columns.Columns(topic, item, relevance), features=())
-    return letor_files.read_letor(path) if letor_files.is_letor(path) else trec.read_qrels(path)
+    return letor.read_letor(path) if letor.is_letor(path) else trec.read_qrels(path)
 
 
 def _read_intents(path: Any, topic: str, item: str | None, relevance: str) -> Qrels:
-    from rankbound.io import intents, table_columns, tables, trec
+    from rankbound.io import table_columns, tables, trec
 
     if is_nested(path):
-        return intents.of_dictionaries(path)
+        return table_columns.intents_of(path)
     if isinstance(path, str | os.PathLike):
         _refuse_directory(path)
         if not _is_table(path):
@@ -234,9 +240,9 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
     >>> rb.write_run("run.txt", rb.read_run({"q": {"a": 0.5}}))
     """
     with needs_extra("data"):
-        from rankbound.io import trec, written_tables
+        from rankbound.io import tables, trec
     if _is_table(path):
-        written_tables.write_scores(path, run)
+        tables.write_scores(path, run)
     else:
         trec.write_run(path, run, tag)
 
@@ -256,9 +262,9 @@ def write_qrels(path: File, qrels: Qrels) -> None:
     >>> rb.write_qrels("qrels.txt", rb.read_qrels({"q": {"a": 1}}))
     """
     with needs_extra("data"):
-        from rankbound.io import trec, written_tables
+        from rankbound.io import tables, trec
     if _is_table(path):
-        written_tables.write_judged(path, qrels)
+        tables.write_judged(path, qrels)
     else:
         trec.write_qrels(path, qrels)
 

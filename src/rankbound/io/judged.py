@@ -3,8 +3,8 @@
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rankbound.batches import Topic
 from rankbound.columns import column_tensor
 from rankbound.errors import ColumnWarning, DataError
-from rankbound.lists import Lists, as_tensor
-from rankbound.printable import LONGEST, printable, quoted, shortened
-from rankbound.texts import LARGEST_EXACT
+from rankbound.lists import Lists, Topic, as_tensor
+from rankbound.texts import LARGEST_EXACT, LONGEST, printable, quoted, shortened
 
 if TYPE_CHECKING:
     import polars as pl
@@ -221,14 +219,7 @@ def chosen_features(lists: JudgedLists, names: Sequence[str], where: str) -> Jud
     if missing:
         raise DataError(f"{where}: there is no feature {missing[0]!r}; it has {', '.join(lists.feature_names[:8])} ...")
     picked = np.ascontiguousarray(lists.features[:, [place[name] for name in names]])
-    return JudgedLists(
-        topics=lists.topics,
-        items=lists.items,
-        relevance=lists.relevance,
-        offsets=lists.offsets,
-        features=picked,
-        feature_names=list(names),
-    )
+    return replace(lists, features=picked, feature_names=list(names))
 
 
 def repeated(names: Sequence[str]) -> str | None:
@@ -287,19 +278,15 @@ def refuse_rounded(rows: Iterable[tuple[Any, Any, Any]]) -> None:
             )
 
 
-def may_be_rounded(topics: "pl.Series", scores: Array) -> bool:
-    """Return true if a topic has equal scores beyond the range in which double precision holds all whole numbers."""
+def refuse_rounded_text(
+    topics: "pl.Series", items: "pl.Series", scores: Array, texts: Callable[[], "pl.Series"]
+) -> None:
+    """Raise DataError as `refuse_rounded`; `texts` returns the scores as they are written in a file."""
     large = np.flatnonzero(np.abs(scores) >= LARGEST_EXACT)
-    return len(large) > 1 and bool(
-        topics[large].to_frame("topic").with_columns(score=scores[large]).is_duplicated().any()
-    )
-
-
-def whole_scores(topics: Iterable[str], items: Iterable[str], scores: Iterable[str]) -> Iterator[tuple[str, str, int]]:
-    """Yield the topic, item and score of those scores, as written in a file, that are large whole numbers."""
-    for topic, item, score in zip(topics, items, scores, strict=True):
-        if _WHOLE.fullmatch(score) and abs(number := int(score)) >= LARGEST_EXACT:
-            yield topic, item, number
+    # Usually no topic has equal scores that large.
+    if topics[large].to_frame("topic").with_columns(score=scores[large]).is_duplicated().any():
+        written = zip(topics[large], items[large], texts()[large], strict=True)
+        refuse_rounded((topic, item, int(score)) for topic, item, score in written if _WHOLE.fullmatch(score))
 
 
 def _exact(value: Any, where: str, column: str) -> int | float:

@@ -1,24 +1,180 @@
-"""Parse LETOR text (SVMlight with query ids) into judged lists, a chunk of lines at a time.
+"""Read LETOR text (SVMlight with query ids) as judged lists, a chunk of lines at a time.
 
 A line is `label qid:ID index:value ... [# comment]`, for example `2 qid:10 1:0.03 2:0.5 #docid = GX000 inc = 1`.
-Regular chunks are parsed by a compiled kernel, or at once with Arrow and NumPy. All others are parsed line by line,
-with the same numbers or an error that names line and token. Memory is bounded by the chunk and the longest list, not
-by the file.
+A compiled kernel (extra `fast`) parses the regular chunks of files of some megabytes, in a tenth of the time. All
+others are parsed line by line, with the same numbers or an error that names line and token. Memory is bounded by the
+chunk and the longest list, not by the file.
+
+LightGBM's files lack the query ids; beside them is a file with the number of lines of each query (`groups`).
 """
 
-from collections.abc import Iterator
-from typing import BinaryIO
+import io
+import itertools
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from rankbound import kernels
 from rankbound.errors import DataError
-from rankbound.io import letor_arrow, letor_compiled
-from rankbound.io.letor_compiled import worth_a_kernel
-from rankbound.io.letor_lines import LARGEST_LABEL, Chunk, Rows
+from rankbound.io.atomic import File
+from rankbound.io.judged import JudgedLists, chosen_features
+from rankbound.io.packed import joined, packed_table, vectors
+from rankbound.io.text_files import BlockStream, open_unpacked
+from rankbound.texts import LARGEST_EXACT, quoted, shortened
+
+LARGEST_LABEL = 127
+
+LARGEST_INDEX = 2**16
+"""Features are stored densely, zeros included: a larger index is more likely a mistake than a feature."""
+
+LARGEST_GROUP = 2**31 - 1
 
 CHUNK_BYTES = 2**19
 """Bytes read at once. The arrays of a chunk fit the processor's cache; larger chunks are slower."""
+
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+_LONGEST_NUMBER = 1000
+"""Digits that are read of a number; Python parses only some thousand."""
+_LONGEST_INDEX = 100
+_SHOWN_CHARACTERS = 40
+_LINES_AT_ONCE = 4096
+_WHOLE_LABEL = re.compile(rb"^(\d+)\.0*$")
+"""A label with a decimal point that is a whole number, as in `1.0 qid:3`."""
+_DOCUMENT_NAME = re.compile(rb"docid\s*=\s*(\S+)")
+
+_KERNEL = "rankbound.kernels.text"
+_WORTH_LOADING = 2**22
+"""Bytes of text whose reading line by line takes about as long as loading the kernel, half a second."""
+_LONGEST_MADE_NAME = 40
+"""Digits of a query and of a line, and what is between them."""
+
+
+def read_letor(path: File, features: Sequence[str] | None = None, groups: File | None = None) -> JudgedLists:
+    """Read a LETOR file; its features are named 1, 2, ... up to the largest index.
+
+    `features` selects some of them; selected features that no line has are 0. `groups` is a file with the numbers of
+    lines of each query, whose ids the lines then lack.
+
+    Raises:
+        DataError: the file cannot be read, or a line is malformed; the message names line and token.
+    """
+    try:
+        found = feature_indices(path)
+        names = found if features is None else list(features)
+        for name in names:
+            if not (
+                name.isascii() and name.isdigit() and len(name) <= _LONGEST_INDEX and 1 <= int(name) <= LARGEST_INDEX
+            ):
+                shown = shortened(repr(name), _LONGEST_INDEX)
+                raise DataError(
+                    f"{path}: there is no feature {shown}; those of a LETOR file are numbers from 1 to {LARGEST_INDEX}"
+                )
+        width = max([len(found), 1, *map(int, names)])
+        with open_judged(path, groups) as stream:
+            lists = joined(list(read_lists(stream, width, str(path))), [str(index + 1) for index in range(width)])
+        return chosen_features(lists, names, str(path))
+    except DataError as error:
+        if not Path(path).exists() or is_letor(path):
+            raise
+        raise DataError(
+            f"{error}; if this is a table, not LETOR text, name it .csv (commas) or .tsv (tabs), with the names of the "
+            "columns in the first line"
+        ) from error
+
+
+@contextmanager
+def open_judged(path: File, groups: File | None = None) -> Iterator[BinaryIO]:
+    """Open LETOR text, whose lines get the ids of their queries if there is a file with the queries' sizes."""
+    with open_unpacked(path) as stream:
+        if groups is None:
+            yield stream
+            return
+        with open_unpacked(groups) as lines:
+            sizes = group_sizes(lines, str(groups))
+        yield with_query_ids(stream, sizes, str(path))
+
+
+def feature_indices(path: File) -> list[str]:
+    """Return the names of a LETOR file's features: 1, 2, ... up to the largest index; DataError beyond 65,536."""
+    with open_unpacked(path) as stream:
+        return [str(index + 1) for index in range(largest_index(stream, str(path)))]
+
+
+def largest_index(lines: Iterable[bytes], where: str) -> int:
+    """Return the largest feature index, from the last pair of every line; malformed lines are left to the parser."""
+    largest = 0
+    for number, line in enumerate(lines, start=1):
+        tokens = line.partition(b"#")[0].rsplit(None, 1)
+        key = tokens[-1].partition(b":")[0] if tokens else b""
+        index = int(key[:_LONGEST_INDEX]) if key.isdigit() else 0
+        if index > LARGEST_INDEX:
+            raise DataError(f"{where}, line {number}: found feature index {index}, expected at most {LARGEST_INDEX}")
+        largest = max(largest, index)
+    return largest
+
+
+def is_letor(path: File) -> bool:
+    """Return True if the second token of the first non-blank line is a query id."""
+    with open_unpacked(path) as stream:
+        for line in stream:
+            if tokens := line.partition(b"#")[0].split():
+                return len(tokens) > 1 and tokens[1].startswith(b"qid:")
+    return False
+
+
+def group_sizes(lines: Iterable[bytes], where: str) -> list[int]:
+    """Return the numbers of lines of each query, one on a line of text; DataError for other lines than blank ones."""
+    sizes = []
+    for number, line in enumerate(lines, start=1):
+        if not (text := line.strip()):
+            continue
+        if not (text.isdigit() and len(text) <= len(str(LARGEST_GROUP)) and 1 <= int(text) <= LARGEST_GROUP):
+            raise DataError(
+                f"{where}, line {number}: found {quoted(text)[1:]}, expected the number of lines of one query"
+            )
+        sizes.append(int(text))
+    if not sizes:
+        raise DataError(f"{where}: there are no numbers in it; expected the number of lines of each query")
+    return sizes
+
+
+def with_query_ids(stream: BinaryIO, sizes: list[int], where: str, first: int = 1) -> BinaryIO:
+    """Return the text with `qid:1`, `qid:2`, ... (from `first` on) behind the labels; lines keep their numbers.
+
+    Reading it raises DataError for a line that has a query's id already, and for more or fewer lines than the sizes
+    add up to.
+    """
+    return io.BufferedReader(BlockStream(_numbered(stream, sizes, where, first)))
+
+
+def _numbered(stream: BinaryIO, sizes: list[int], where: str, first: int) -> Iterator[bytes]:
+    keys = (itertools.repeat(b" qid:%d " % query, size) for query, size in enumerate(sizes, start=first))
+    queries = itertools.chain.from_iterable(keys)
+    lines = enumerate(stream, start=1)
+    while some := list(itertools.islice(lines, _LINES_AT_ONCE)):
+        yield b"".join(_numbered_line(line, number, queries, where) for number, line in some)
+    if (left := sum(1 for _ in queries)) > 0:
+        raise DataError(f"{where}: the group sizes add up to {sum(sizes)} lines, but {left} of them are missing")
+
+
+def _numbered_line(line: bytes, number: int, queries: Iterator[bytes], where: str) -> bytes:
+    body, hash_mark, comment = line.partition(b"#")
+    label, _, rest = body.strip().partition(b" ")
+    if not label:
+        return line
+    if rest.lstrip().startswith(b"qid:"):
+        raise DataError(f"{where}, line {number}: it names its query, but sizes of groups are given, too; omit them")
+    query = next(queries, None)
+    if query is None:
+        raise DataError(f"{where}, line {number}: expected no more lines, by the sizes of its groups")
+    return b"".join((label, query, rest, b" ", hash_mark, comment.rstrip(b"\n"), b"\n"))
 
 
 def read_lists(
@@ -40,55 +196,163 @@ def read_lists(
         DataError: a line is malformed; the message has `where`, the line number and the token.
     """
     seen = set() if seen is None else seen
-    rest: Rows | None = None
-    bytes_read = 0
-    for chunk in _chunks(stream, chunk_bytes):
-        bytes_read += len(chunk.text)
-        rows = letor_compiled.parse(chunk, width, largest_label) if worth_a_kernel(bytes_read) else None
-        if rows is None:
-            rows = letor_arrow.parse(chunk, width, where, largest_label)
-        if not len(rows.query):
+    rest: pa.Table | None = None
+    bytes_read, first = 0, 1
+    for text in _chunks(stream, chunk_bytes):
+        bytes_read += len(text)
+        rows = parse_by_kernel(text, first, width, largest_label) if worth_a_kernel(bytes_read) else None
+        rows = parse_lines(text, first, width, where, largest_label) if rows is None else rows
+        first += text.count(b"\n")
+        if not len(rows):
             continue
-        rows = rows if rest is None else rest.followed_by(rows)
+        rows = rows if rest is None else pa.concat_tables([rest, rows])
+        query = rows.column("query").to_numpy()
         # The last query may continue in the next chunk.
-        cut = int(np.flatnonzero(rows.query != rows.query[-1])[-1]) + 1 if (rows.query != rows.query[-1]).any() else 0
+        others = np.flatnonzero(query != query[-1])
+        cut = int(others[-1]) + 1 if len(others) else 0
         if cut:
-            yield _lists(rows.part(0, cut), where, seen)
-        rest = rows.part(cut, len(rows.query))
+            yield _lists(rows.slice(0, cut), where, seen)
+        rest = rows.slice(cut)
     if rest is None:
         raise DataError(f"{where}: there are no lines in it; expected lines of `label qid:ID index:value ...`")
     yield _lists(rest, where, seen)
 
 
-def _chunks(stream: BinaryIO, chunk_bytes: int) -> Iterator[Chunk]:
+def _chunks(stream: BinaryIO, chunk_bytes: int) -> Iterator[bytes]:
     """Yield whole lines, about `chunk_bytes` at a time."""
     held: list[bytes] = []
-    first = 1
     while block := stream.read(chunk_bytes):
         cut = block.rfind(b"\n") + 1
-        if not cut:
-            held.append(block)
-            continue
-        chunk = Chunk(b"".join((*held, memoryview(block)[:cut])), first)
-        held = [block[cut:]]
-        yield chunk
-        first += chunk.n_lines
-    yield Chunk(b"".join((*held, b"\n")), first)
+        if cut:
+            yield b"".join((*held, memoryview(block)[:cut]))
+            held = []
+        held.append(block[cut:])
+    yield b"".join((*held, b"\n"))
 
 
-def _lists(rows: Rows, where: str, seen: set[str]) -> pa.Table:
+def _lists(rows: pa.Table, where: str, seen: set[str]) -> pa.Table:
     """Return rows of complete queries as a table with one row per query."""
-    starts = np.concatenate(([0], np.flatnonzero(np.diff(rows.query)) + 1))
-    topics = [str(query) for query in rows.query[starts].tolist()]
+    query = rows.column("query").to_numpy()
+    starts = np.flatnonzero(np.diff(query, prepend=-1))
+    topics = [str(number) for number in query[starts].tolist()]
     for topic, start in zip(topics, starts.tolist(), strict=True):
         if topic in seen:
             raise DataError(
-                f"{where}, line {rows.number[start]}: query {topic} occurs again after other queries; the rows of "
-                "a query must be adjacent: sort the file by query first"
+                f"{where}, line {rows.column('number')[start]}: query {topic} occurs again after other queries; the "
+                "rows of a query must be adjacent: sort the file by query first"
             )
         seen.add(topic)
-    offsets = pa.array(np.append(starts, len(rows.query)).astype(np.int32))
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(rows.features.ravel()), rows.features.shape[1])
-    columns = {"items": rows.names, "relevance": pa.array(rows.label), "features": vectors}
-    lists = {name: pa.ListArray.from_arrays(offsets, values) for name, values in columns.items()}
-    return pa.table({"topic": pa.array(topics), **lists})
+    columns = {name: rows.column(name).combine_chunks() for name in ("items", "relevance", "features")}
+    return packed_table(pa.array(topics), np.append(starts, len(rows)), columns)
+
+
+def _rows(
+    label: npt.NDArray[np.int8], query: Any, number: Any, features: npt.NDArray[np.float32], names: pa.StringArray
+) -> pa.Table:
+    """Return parsed lines, with the numbers of their queries and their own ones in the file."""
+    columns = {"query": pa.array(query, pa.int64()), "number": pa.array(number, pa.int64()), "items": names}
+    return pa.table(
+        {**columns, "relevance": pa.array(label, pa.int8()), "features": vectors(features, features.shape[1])}
+    )
+
+
+def worth_a_kernel(bytes_read: int) -> bool:
+    """Return true where the kernel is usable, and loaded already or worth it after as many bytes as were read."""
+    return (_KERNEL in sys.modules or bytes_read >= _WORTH_LOADING) and kernels.usable()
+
+
+def parse_by_kernel(text: bytes, first: int, width: int, largest_label: int = LARGEST_LABEL) -> pa.Table | None:
+    """Return the rows of whole lines, numbered from `first`; None if any of them is irregular."""
+    from rankbound.kernels.text import parse as kernel
+
+    n = text.count(b"\n")
+    labels, queries, lines = np.empty(n, np.int8), np.empty(n, np.int64), np.empty(n, np.int64)
+    features = np.zeros((n, width), np.float32)
+    names, ends = np.empty(len(text) + _LONGEST_MADE_NAME * n, np.uint8), np.zeros(n + 1, np.int32)
+    # A copy, since the kernel's argument is writable.
+    data = np.array(np.frombuffer(text, np.uint8))
+    count = kernel(data, first, largest_label, labels, queries, lines, features, names, ends)
+    if count < 0:
+        return None
+    buffers = pa.py_buffer(ends[: count + 1]), pa.py_buffer(names[: ends[count]].copy())
+    made = pa.StringArray.from_buffers(count, *buffers)
+    return _rows(labels[:count], queries[:count], lines[:count], features[:count], made)
+
+
+def parse_lines(text: bytes, first: int, width: int, where: str, largest_label: int = LARGEST_LABEL) -> pa.Table:
+    """Return the rows of whole lines, numbered from `first`; slow, and accepts whatever is unambiguous.
+
+    Raises:
+        DataError: a line is malformed; the message names its number and the token.
+    """
+    numbers, label, query, names = list[int](), list[int](), list[int](), list[str]()
+    features = np.zeros((text.count(b"\n"), width), np.float32)
+    for number, line in enumerate(text.split(b"\n"), start=first):
+        body, _, comment = line.partition(b"#")
+        tokens = body.split()
+        if not tokens:
+            continue
+        try:
+            label.append(_whole(_WHOLE_LABEL.sub(rb"\1", tokens[0]), "a label", 0, largest_label))
+            query.append(_query(tokens))
+            _fill(features[len(numbers)], tokens[2:], width)
+        except _Malformed as error:
+            raise DataError(f"{where}, line {number}: {error}") from error
+        name = _DOCUMENT_NAME.search(comment)
+        names.append(name[1].decode("utf-8", "replace") if name else f"{query[-1]}-{number}")
+        numbers.append(number)
+    return _rows(np.array(label, np.int8), query, numbers, features[: len(numbers)], pa.array(names, pa.string()))
+
+
+class _Malformed(Exception):
+    def __init__(self, token: bytes, expected: str) -> None:
+        super().__init__(f"found {_shown(token)}, expected {expected}")
+
+
+def _shown(token: bytes) -> str:
+    return repr(token[:_SHOWN_CHARACTERS])[1:]
+
+
+def _query(tokens: list[bytes]) -> int:
+    if len(tokens) < 2:
+        raise _Malformed(tokens[0], "`label qid:ID index:value ...`, but the line ends there")
+    key, colon, value = tokens[1].partition(b":")
+    if key != b"qid" or not colon:
+        expected = (
+            "`qid:` and the query's number as the second token, or a file with the sizes of the queries beside it"
+        )
+        raise _Malformed(tokens[1], f"{expected} (groups)")
+    return _whole(value, "the query's number after `qid:`", 0, LARGEST_EXACT)
+
+
+def _whole(token: bytes, what: str, smallest: int, largest: int) -> int:
+    if not token.isdigit() or len(token) > _LONGEST_NUMBER or not smallest <= int(token) <= largest:
+        raise _Malformed(token, f"{what}: a whole number {smallest} .. {largest}")
+    return int(token)
+
+
+def _fill(features: npt.NDArray[np.float32], pairs: list[bytes], width: int) -> None:
+    """Write the values of a line's pairs into its row."""
+    row, previous = dict[int, float](), 0
+    for pair in pairs:
+        key, _, value = pair.partition(b":")
+        try:
+            index, number = int(key), float(value)
+            # Only Python reads `+1` as an index, and `1_000` as a number.
+            is_regular = key.isdigit() and previous < index <= width and b"_" not in value
+        except ValueError:
+            is_regular = False
+        if not (is_regular and abs(number) <= _LARGEST_FLOAT):
+            raise _malformed_pair(pair, previous, width)
+        row[index - 1], previous = number, index
+    # All at once: writing one number into an array takes as long as parsing two.
+    features[list(row)] = list(row.values())
+
+
+def _malformed_pair(pair: bytes, previous: int, width: int) -> _Malformed:
+    key, colon, _ = pair.partition(b":")
+    if not colon:
+        return _Malformed(pair, "a pair `index:value`")
+    if _whole(key, f"a feature index before the colon of {_shown(pair)}", 1, width) <= previous:
+        return _Malformed(pair, f"a feature index above {previous}, the one before it")
+    return _Malformed(pair, f"a finite number after the colon, at most {_LARGEST_FLOAT:.4g} in magnitude")

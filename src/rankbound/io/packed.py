@@ -1,4 +1,4 @@
-"""Read packed files, parquet or Arrow: a row per topic, with the topic's items in list columns.
+"""Packed files, parquet or Arrow: a row per topic, with the topic's items in list columns.
 
 | column | type |
 |---|---|
@@ -8,15 +8,20 @@
 | `features` | list of fixed-size lists of float32, one per item |
 
 The features of such a file are read without copying; those of an Arrow file (`.arrow`) stay in the file, which is
-mapped into memory. If a parquet file carries a seal (`rankbound.io.seals`), it is checked.
+mapped into memory. `pack` writes such a file in one record batch, so that the features are one matrix, which may be
+larger than memory. If a parquet file carries a seal (`rankbound.io.models`), it is checked.
 """
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,8 +29,9 @@ import pyarrow.parquet as pq
 
 from rankbound.columns import from_list_column
 from rankbound.errors import DataError
+from rankbound.io.atomic import File, atomic_path, temporary_beside
 from rankbound.io.judged import JudgedLists, chosen_features
-from rankbound.io.parquet import DAMAGE, check_memory, count_nulls, open_parquet, unreadable
+from rankbound.io.models import DAMAGE, check_memory, count_nulls, open_parquet, unreadable
 
 ARROW = ".arrow"
 """The ending of the names of Arrow files."""
@@ -36,8 +42,23 @@ FEATURE_NAMES = b"rankbound.features"
 BLOCK_ROWS = 2**16
 """The number of rows whose features are checked at once."""
 
+MOST_ITEMS = 2**31 - 1
+"""Offsets of Arrow's lists have 32 bits."""
 
-def is_packed(path: str | os.PathLike[str]) -> bool:
+
+@dataclass(frozen=True)
+class Pack:
+    """What was packed: numbers of topics, items and features, and the columns of a table, as in `JudgedLists`."""
+
+    n_topics: int
+    n_items: int
+    n_features: int
+    feature_names: Sequence[str]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    doubtful: Mapping[str, str] = field(default_factory=dict)
+
+
+def is_packed(path: File) -> bool:
     """Return True for an Arrow file, and for parquet with a row per topic: lists of items and lists of features.
 
     Raises:
@@ -45,15 +66,13 @@ def is_packed(path: str | os.PathLike[str]) -> bool:
     """
     if Path(path).suffix == ARROW:
         return True
-    try:
+    with _explained(path):
         schema = pq.read_schema(path)
-    except DAMAGE as error:
-        raise unreadable(path, error) from error
     kinds = [_small(schema.field(name).type) for name in ("items", "features") if name in schema.names]
     return len(kinds) == 2 and all(pa.types.is_list(kind) for kind in kinds)
 
 
-def read_packed(path: str | os.PathLike[str], features: Sequence[str] | None = None) -> JudgedLists:
+def read_packed(path: File, features: Sequence[str] | None = None) -> JudgedLists:
     """Read the lists of a packed file; its features are named 1, 2, ... unless an Arrow file names them.
 
     Those of an Arrow file stay in it: the array is read-only.
@@ -63,42 +82,14 @@ def read_packed(path: str | os.PathLike[str], features: Sequence[str] | None = N
             message names the column and the item.
     """
     is_mapped = Path(path).suffix == ARROW
-    lists = _judged(_without_nulls(_map(path) if is_mapped else _read(path), path), path, features)
+    table = _mapped(path) if is_mapped else _read(path)
+    _refuse_nulls(table, path)
+    lists = _judged(table, path)
+    lists = lists if features is None else chosen_features(lists, features, str(path))
     if is_mapped:
         # Writing to the file's memory would end the process.
         lists.features.flags.writeable = False
     return lists
-
-
-def _map(path: str | os.PathLike[str]) -> pa.Table:
-    """Return the columns of an Arrow file, whose buffers stay in the file."""
-    try:
-        with pa.memory_map(os.fspath(path)) as source, pa.ipc.open_file(source) as file:
-            _check_columns(file.schema, path)
-            return _validated(file.read_all())
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: there is no such file") from error
-    except DAMAGE as error:
-        raise unreadable(path, error, "Arrow") from error
-
-
-def _judged(table: pa.Table, path: str | os.PathLike[str], features: Sequence[str] | None) -> JudgedLists:
-    width = table.schema.field("features").type.value_type.list_size
-    try:
-        lists = joined([table], _feature_names(table.schema, width, path))
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from error
-    for first in range(0, len(lists.features), BLOCK_ROWS):
-        finite = np.isfinite(lists.features[first : first + BLOCK_ROWS])
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0].tolist()
-            name, found = lists.feature_names[column], lists.features[first + row, column]
-            item = lists.items[first + row]
-            raise DataError(f"{path}: item {item!r}: feature {name} is {found}, expected a finite number")
-    if (lists.relevance < 0).any():
-        row = int((lists.relevance < 0).argmax())
-        raise DataError(f"{path}: item {lists.items[row]!r}: relevance {lists.relevance[row]}, expected grades from 0")
-    return lists if features is None else chosen_features(lists, features, str(path))
 
 
 def joined(tables: Sequence[pa.Table], feature_names: list[str]) -> JudgedLists:
@@ -122,16 +113,28 @@ def joined(tables: Sequence[pa.Table], feature_names: list[str]) -> JudgedLists:
     )
 
 
-def _read(path: str | os.PathLike[str]) -> pa.Table:
-    file = open_parquet(path)
-    try:
+def _mapped(path: File) -> pa.Table:
+    """Return the columns of an Arrow file, whose buffers stay in the file."""
+    if not Path(path).exists():
+        raise DataError(f"{path}: there is no such file")
+    with _explained(path, "Arrow"), pa.memory_map(os.fspath(path)) as source, pa.ipc.open_file(source) as file:
+        _check_columns(file.schema, path)
+        return _validated(file.read_all())
+
+
+def _read(path: File) -> pa.Table:
+    with open_parquet(path) as file, _explained(path):
         _check_columns(file.schema_arrow, path)
         check_memory(file, path)
         return _validated(file.read(columns=list(_COLUMNS)))
+
+
+@contextmanager
+def _explained(path: File, kind: str = "parquet") -> Iterator[None]:
+    try:
+        yield
     except DAMAGE as error:
-        raise unreadable(path, error) from error
-    finally:
-        file.close()
+        raise unreadable(path, error, kind) from error
 
 
 def _validated(table: pa.Table) -> pa.Table:
@@ -140,7 +143,26 @@ def _validated(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields, table.schema.metadata))
 
 
-def _feature_names(schema: pa.Schema, width: int, path: str | os.PathLike[str]) -> list[str]:
+def _judged(table: pa.Table, path: File) -> JudgedLists:
+    width = table.schema.field("features").type.value_type.list_size
+    try:
+        lists = joined([table], _feature_names(table.schema, width, path))
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+    for first in range(0, len(lists.features), BLOCK_ROWS):
+        finite = np.isfinite(lists.features[first : first + BLOCK_ROWS])
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0].tolist()
+            name, found = lists.feature_names[column], lists.features[first + row, column]
+            item = lists.items[first + row]
+            raise DataError(f"{path}: item {item!r}: feature {name} is {found}, expected a finite number")
+    if (lists.relevance < 0).any():
+        row = int((lists.relevance < 0).argmax())
+        raise DataError(f"{path}: item {lists.items[row]!r}: relevance {lists.relevance[row]}, expected grades from 0")
+    return lists
+
+
+def _feature_names(schema: pa.Schema, width: int, path: File) -> list[str]:
     stated = (schema.metadata or {}).get(FEATURE_NAMES)
     if stated is None:
         return [str(index + 1) for index in range(width)]
@@ -153,27 +175,23 @@ def _feature_names(schema: pa.Schema, width: int, path: str | os.PathLike[str]) 
     return names
 
 
-def _without_nulls(table: pa.Table, path: str | os.PathLike[str]) -> pa.Table:
+def _refuse_nulls(table: pa.Table, path: File) -> None:
+    """Raise DataError for a column with nulls, and for the first topic whose lists have different lengths."""
     for name in _COLUMNS:
         if nulls := count_nulls(table.column(name)):
             raise DataError(f"{path}: column {name!r} holds {nulls} nulls, expected none")
-    _check_lengths(table, path)
-    return table
-
-
-def _check_lengths(table: pa.Table, path: str | os.PathLike[str]) -> None:
-    """Raise DataError for the first topic whose lists have different lengths."""
-    items, *others = ([name, pc.list_value_length(table.column(name)).to_numpy()] for name in list(_COLUMNS)[1:])
-    for name, lengths in others:
-        rows = np.flatnonzero(lengths != items[1])
+    sizes = pc.list_value_length(table.column("items")).to_numpy()
+    for name in ("relevance", "features"):
+        lengths = pc.list_value_length(table.column(name)).to_numpy()
+        rows = np.flatnonzero(lengths != sizes)
         if len(rows):
             raise DataError(
-                f"{path}: topic {table.column('topic')[rows[0]].as_py()!r} has {items[1][rows[0]]} items, but "
+                f"{path}: topic {table.column('topic')[rows[0]].as_py()!r} has {sizes[rows[0]]} items, but "
                 f"{lengths[rows[0]]} entries in the column {name!r}; expected one per item"
             )
 
 
-def _check_columns(schema: pa.Schema, path: str | os.PathLike[str]) -> None:
+def _check_columns(schema: pa.Schema, path: File) -> None:
     for name, (expected, is_expected) in _COLUMNS.items():
         if name not in schema.names:
             raise DataError(f"{path}: column {name!r} is missing; it has {', '.join(schema.names) or 'none'}")
@@ -191,21 +209,97 @@ def _small(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _is_list_of_whole_numbers(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) and pa.types.is_integer(kind.value_type))
-
-
 def _is_list_of_vectors(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_list(kind)
-        and pa.types.is_fixed_size_list(kind.value_type)
-        and kind.value_type.value_type == pa.float32()
-    )
+    is_nested = pa.types.is_list(kind) and pa.types.is_fixed_size_list(kind.value_type)
+    return bool(is_nested and kind.value_type.value_type == pa.float32())
 
 
 _COLUMNS: Mapping[str, tuple[str, Callable[[pa.DataType], bool]]] = {
     "topic": ("string", lambda kind: bool(kind == pa.string())),
     "items": ("list<string>", lambda kind: bool(kind == pa.list_(pa.string()))),
-    "relevance": ("list of whole numbers", _is_list_of_whole_numbers),
+    "relevance": (
+        "list of whole numbers",
+        lambda kind: bool(pa.types.is_list(kind) and pa.types.is_integer(kind.value_type)),
+    ),
     "features": ("list<fixed_size_list<float>[d]>", _is_list_of_vectors),
 }
+
+
+def pack(
+    tables: Iterable[pa.Table],
+    names: Sequence[str],
+    path: File,
+    on_topics: Callable[[int], None] = lambda count: None,
+) -> Pack:
+    """Write packed tables of features with these names as one Arrow file, atomically.
+
+    The features are gathered in a file beside `path`, everything else in memory. `on_topics` is called with the number
+    of topics of each table.
+
+    Raises:
+        DataError: there are more than 2,147,483,647 items.
+    """
+    with temporary_beside(Path(path), ".features") as gathered:
+        topics, limits, columns = _gathered(tables, gathered, on_topics)
+        if limits[-1] > MOST_ITEMS:
+            raise DataError(f"{path}: found {limits[-1]} items, expected at most {MOST_ITEMS}: pack topics in parts")
+        is_empty = gathered.stat().st_size == 0
+        columns["features"] = vectors(
+            np.empty(0, np.float32) if is_empty else np.memmap(gathered, np.float32, "r"), len(names)
+        )
+        whole = packed_table(topics, limits, columns).to_batches()
+        batch = whole[0].replace_schema_metadata({FEATURE_NAMES: json.dumps(list(names))})
+        with (
+            atomic_path(path) as temporary,
+            pa.OSFile(os.fspath(temporary), "wb") as sink,
+            pa.ipc.new_file(sink, batch.schema) as writer,
+        ):
+            writer.write_batch(batch)
+        return Pack(len(batch), int(limits[-1]), len(names), list(names))
+
+
+def packed_lists(lists: JudgedLists, path: File) -> pa.Table:
+    """Return lists as a packed table; DataError that names `path` for relevance that is no whole number."""
+    broken = lists.relevance != np.floor(lists.relevance)
+    if broken.any():
+        raise DataError(f"{path}: found relevance {lists.relevance[broken][0]}, but packed files hold whole numbers")
+    columns = {
+        "items": pa.array(list(lists.items), pa.string()),
+        "relevance": pa.array(lists.relevance.astype(np.int64)),
+        "features": vectors(lists.features, len(lists.feature_names)),
+    }
+    return packed_table(pa.array(lists.topics, pa.string()), lists.offsets, columns)
+
+
+def packed_table(topics: pa.Array, limits: npt.NDArray[np.int64], columns: Mapping[str, pa.Array]) -> pa.Table:
+    """Return a table with a row per topic, of columns with an entry per item."""
+    offsets = pa.array(limits.astype(np.int32))
+    lists = {name: pa.ListArray.from_arrays(offsets, values) for name, values in columns.items()}
+    return pa.table({"topic": topics, **lists})
+
+
+def vectors(values: npt.NDArray[Any], width: int) -> pa.FixedSizeListArray:
+    """Return a matrix, float32, or its values row by row, as a column of vectors, without copying."""
+    buffer = pa.py_buffer(np.ascontiguousarray(values).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(pa.Array.from_buffers(pa.float32(), values.size, [None, buffer]), width)
+
+
+def _gathered(
+    tables: Iterable[pa.Table], path: Path, on_topics: Callable[[int], None]
+) -> tuple[pa.Array, npt.NDArray[np.int64], dict[str, pa.Array]]:
+    """Return the topics, the lists' limits, and the other columns by item; write the features to `path`."""
+    topics: list[pa.Array] = []
+    sizes = [np.zeros(1, np.int64)]
+    columns: dict[str, list[pa.Array]] = {"items": [], "relevance": []}
+    with path.open("wb") as features:
+        for table in tables:
+            for batch in table.to_batches():
+                flat, offsets = from_list_column(batch.column("features"))
+                features.write(flat.numpy().data)
+                sizes.append(offsets.diff().numpy())
+                topics.append(batch.column("topic"))
+                for name, parts in columns.items():
+                    parts.append(batch.column(name).flatten())
+            on_topics(len(table))
+    flattened = {name: pa.concat_arrays(parts) for name, parts in columns.items()}
+    return pa.concat_arrays(topics), np.concatenate(sizes).cumsum(), flattened

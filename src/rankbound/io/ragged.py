@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 
 FEWEST_FOLDS = 2
 

@@ -1,4 +1,4 @@
-"""The columns of a table with a row per item: names, relevance labels and features, checked row by row.
+"""The columns of a table with a row per item: names, relevance labels and features, checked, and grouped into lists.
 
 A table is a whole one, or a batch of the rows of one that is read in a stream; messages name its rows either way.
 
@@ -6,8 +6,9 @@ Unless features are chosen, they are the columns of numbers, but for those whose
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ import numpy.typing as npt
 import polars as pl
 
 from rankbound.errors import DataError
-from rankbound.printable import LONGEST_VALUE, quoted, shortened
-from rankbound.texts import is_number
+from rankbound.io.judged import Intents, Names, Qrels
+from rankbound.texts import LONGEST_VALUE, is_number, quoted, shortened
 
 _SHOWN_NAMES = 8
 
@@ -40,6 +41,9 @@ _NO_NAME = re.compile(r"|Unnamed: \d+(\.\d+)*(_level_\d+)?|_duplicated_\d+|__ind
 
 _FEWEST_ROWS = 8
 """Fewer rows are in some order, and have some labels, by chance."""
+
+_MONOTONE = ({1.0}, {-1.0})
+"""The signs of the steps of numbers that only rise, or only fall."""
 
 _FIRST_ROWS = 1024
 """Rows at the beginning of a batch that settle most columns."""
@@ -256,18 +260,18 @@ class Shadows:
         """Take the next rows into account, in the order of the table."""
         # The first rows settle most columns.
         for rows in (slice(0, _FIRST_ROWS), slice(_FIRST_ROWS, None)):
-            for name in [*self._orders]:
-                if len(values := _doubles(table, name, rows)) and not self._orders[name].read(values):
+            if not len(relevance[rows]):
+                continue
+            labels, firsts, label_of_row = np.unique(relevance[rows], return_index=True, return_inverse=True)
+            for name in {**self._orders, **self._values}:
+                values = table.frame[name][rows].cast(pl.Float64).to_numpy()
+                if name in self._orders and not self._orders[name].read(values):
                     del self._orders[name]
-            if self._values and len(relevance[rows]):
-                labels, firsts, label_of_row = np.unique(relevance[rows], return_index=True, return_inverse=True)
-                for name, known in [*self._values.items()]:
-                    values = _doubles(table, name, rows)
-                    by_label = zip(labels.tolist(), values[firsts].tolist(), strict=True)
-                    if not (
-                        bool((values == values[firsts][label_of_row]).all())
-                        and all(known.setdefault(label, value) == value for label, value in by_label)
-                    ):
+                if (known := self._values.get(name)) is not None:
+                    by_label = dict(zip(labels.tolist(), values[firsts].tolist(), strict=True)) | known
+                    if (values == np.array([by_label[label] for label in labels.tolist()])[label_of_row]).all():
+                        known.update(by_label)
+                    else:
                         del self._values[name]
 
     def read_topics(self, features: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> None:
@@ -288,7 +292,8 @@ class Shadows:
         if self._n_rows >= _FEWEST_ROWS:
             numbering = [name for name, order in self._orders.items() if order.numbers_all()]
             reasons |= dict.fromkeys(numbering, "numbers the rows")
-            monotone = [name for name, known in self._values.items() if _is_monotone(known)]
+            steps = {name: np.diff([known[label] for label in sorted(known)]) for name, known in self._values.items()}
+            monotone = [name for name, step in steps.items() if len(step) and ((step > 0).all() or (step < 0).all())]
             reasons |= dict.fromkeys(monotone, "is the relevance label in other units")
         return {name: reasons[name] for name in self._names if name in reasons}
 
@@ -301,69 +306,52 @@ class _Order:
     _first: float | None = None
     _last: float = 0.0
     _signs: set[float] = field(default_factory=set)
-    _lowest: float = 0.0
-    _highest: float = 0.0
+    _lowest: int = 0
+    _highest: int = 0
     _sum: int = 0
     _squares: int = 0
 
     def read(self, values: npt.NDArray[np.float64]) -> bool:
         """Take the values of the next rows into account; return False if they do not number the rows."""
-        if not _are_whole(values):
+        if (values != np.floor(values)).any():
             return False
         before = values[:0] if self._first is None else [self._last]
         self._signs |= {*np.unique(np.sign(np.diff(values, prepend=before))).tolist()}
         self._first, self._last = float(values[0]) if self._first is None else self._first, float(values[-1])
         # From the first on, the numbers of rows are small enough for sums of int64.
         places = values - self._first
-        self._lowest, self._highest = min(self._lowest, places.min()), max(self._highest, places.max())
-        if self._is_range():
+        self._lowest, self._highest = min(self._lowest, int(places.min())), max(self._highest, int(places.max()))
+        is_range = self._highest - self._lowest < self.n_rows
+        if is_range:
             whole = places.astype(np.int64)
             self._sum, self._squares = self._sum + int(whole.sum()), self._squares + int(whole @ whole)
-        return self._is_range() or self._is_monotone()
+        return is_range or self._signs in _MONOTONE
 
     def numbers_all(self) -> bool:
         """Return whether the values number the rows, after all of them."""
-        low, high = int(self._lowest), int(self._highest)
-        sums = (_sum(high) - _sum(low - 1) - self._sum, _squares(high) - _squares(low - 1) - self._squares)
-        # Sums of int64 are exact but for multiples of 2^64.
-        is_range = high - low == self.n_rows - 1 and not any(difference % 2**64 for difference in sums)
-        return is_range or self._is_monotone()
-
-    def _is_monotone(self) -> bool:
-        return self._signs in ({1.0}, {-1.0})
-
-    def _is_range(self) -> bool:
-        return bool(self._highest - self._lowest < self.n_rows)
+        low, high = self._lowest, self._highest
+        is_range = high - low == self.n_rows - 1
+        # The sums from 0 on; those of int64 are exact but for multiples of 2^64.
+        for power, total in ((_sum, self._sum), (_sum_of_squares, self._squares)):
+            is_range = is_range and (power(high) - power(low - 1) - total) % 2**64 == 0
+        return is_range or self._signs in _MONOTONE
 
 
 def _sum(number: int) -> int:
     return number * (number + 1) // 2
 
 
-def _squares(number: int) -> int:
+def _sum_of_squares(number: int) -> int:
     return number * (number + 1) * (2 * number + 1) // 6
-
-
-def _are_whole(values: npt.NDArray[Any]) -> bool:
-    return bool((values == np.floor(values)).all())
-
-
-def _is_monotone(value_of_label: Mapping[float, float]) -> bool:
-    steps = np.diff([value for _, value in sorted(value_of_label.items())])
-    return bool(len(steps) and ((steps > 0).all() or (steps < 0).all()))
 
 
 def _number_lists(values: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> bool:
     """Return whether the values of each list are successive whole numbers, in any order."""
-    if not _are_whole(values):
+    if (values != np.floor(values)).any():
         return False
     list_of_row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     steps = np.diff(values[np.lexsort((values, list_of_row))])
     return bool((steps[np.diff(list_of_row) == 0] == 1).all())
-
-
-def _doubles(table: Table, name: str, rows: slice) -> npt.NDArray[np.float64]:
-    return table.frame[name][rows].cast(pl.Float64).to_numpy()
 
 
 def refuse(table: Table, name: str) -> None:
@@ -425,3 +413,128 @@ def _numeric(table: Table, name: str) -> pl.Series:
 def _first(mask: pl.Series) -> int:
     index = mask.fill_null(True).arg_max()
     return 0 if index is None else int(index)
+
+
+def by_topic(topic: pl.Series) -> tuple[list[str], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
+    """Return the topics' names, the offsets of their lists, and the order that groups the rows (None if grouped)."""
+    names = topic.unique(maintain_order=True)
+    if len(names) == 0:
+        return [], np.zeros(1, np.int64), None
+    code = topic.replace_strict(names, pl.Series(np.arange(len(names)))).to_numpy()
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(code, minlength=len(names))))).astype(np.int64)
+    if (code[1:] >= code[:-1]).all():
+        return names.to_list(), offsets, None
+    return names.to_list(), offsets, np.argsort(code, kind="stable")
+
+
+def name_column(names: Names) -> pl.Series:
+    """Return names, text or numbers, as a column of text."""
+    column = names if isinstance(names, pl.Series) else pl.Series(names)
+    return column.cast(pl.String)
+
+
+def topic_column(topics: Names, offsets: npt.NDArray[np.int64]) -> pl.Series:
+    """Return the topic of every item."""
+    return name_column(topics)[np.repeat(np.arange(len(topics)), np.diff(offsets))]
+
+
+def require_distinct_items(
+    frame: pl.DataFrame,
+    where: str,
+    topics: Sequence[str] | None = None,
+    rows: Callable[[npt.NDArray[np.int64]], str] | None = None,
+) -> None:
+    """Raise DataError if a topic has an item twice; `frame` has the columns item and topic (its index in `topics`).
+
+    `rows` names rows of the frame as they stand in its file, for the message.
+    """
+    # Hashing is much faster than comparing the pairs, and collisions are rare.
+    if frame.select(pl.struct("topic", "item").hash().n_unique()).item() == len(frame):
+        return
+    if len(twice := frame.filter(pl.struct("topic", "item").is_duplicated())):
+        topic, item = twice.select("topic", "item").row(0)
+        places = np.flatnonzero(((frame["topic"] == topic) & (frame["item"] == item)).to_numpy())
+        which = "" if rows is None else f" ({rows(places)})"
+        topic = topic if topics is None else topics[topic]
+        raise DataError(
+            f"{where}: item {quoted(item)} occurs more than once in topic {quoted(topic)}{which}; expected each item "
+            "once"
+        )
+
+
+def qrels_by_intent(rows: pl.DataFrame, where: str) -> Qrels:
+    """Return the judgements of rows with the columns topic, intent, item (all text) and relevance.
+
+    The relevance of an item is the highest that it has to an intent; negative relevance, as in TREC qrels, marks an
+    item that is not judged.
+
+    Raises:
+        DataError: an item is judged twice by one intent of a topic.
+    """
+    twice = rows.filter(pl.struct("topic", "intent", "item").is_duplicated())
+    if len(twice):
+        topic, intent, item = twice.select("topic", "intent", "item").row(0)
+        raise DataError(
+            f"{where}: item {quoted(item)} occurs more than once in intent {quoted(intent)} of topic {quoted(topic)}; "
+            "expected each item once an intent"
+        )
+    key = ["topic", "item"]
+    items = rows.group_by(key, maintain_order=True).agg(pl.col("relevance").max())
+    topics, offsets, order = by_topic(items["topic"])
+    items = (items if order is None else items[order]).with_row_index("row")
+    intents = rows.select("topic", "intent").unique().sort("topic", "intent").with_row_index("number")
+    judged = rows.join(items.select(*key, "row"), on=key).join(intents, on=["topic", "intent"]).sort("row", "number")
+    relevance = items["relevance"].to_numpy()
+    return Qrels(
+        topics=topics,
+        items=items["item"],
+        relevance=relevance.clip(min=0),
+        offsets=offsets,
+        unjudged=relevance < 0 if (relevance < 0).any() else None,
+        intents=Intents(
+            item=judged["row"].cast(pl.Int64).to_numpy(),
+            intent=judged["number"].cast(pl.Int64).to_numpy(),
+            relevance=judged["relevance"].to_numpy(),
+            names=intents["intent"].to_list(),
+        ),
+    )
+
+
+def rows_of_intents(qrels: Qrels, intents: Intents) -> pl.DataFrame:
+    """Return judgements by intent as rows with the columns topic, intent, item and relevance."""
+    topic = np.repeat(np.arange(len(qrels.topics)), np.diff(qrels.offsets))[intents.item]
+    return pl.DataFrame(
+        {
+            "topic": pl.Series(list(qrels.topics), dtype=pl.String)[topic],
+            "intent": pl.Series(list(intents.names), dtype=pl.String)[intents.intent],
+            "item": pl.Series(qrels.items)[intents.item].cast(pl.String),
+            "relevance": pl.Series(intents.relevance),
+        }
+    )
+
+
+def intents_of(source: Mapping[Any, Mapping[Any, Any]]) -> Qrels:
+    """Return the judgements of `{topic: {intent: {item: relevance}}}`; DataError for another value than a number."""
+    rows = []
+    for topic, intents in source.items():
+        for intent, items in intents.items():
+            if not isinstance(items, Mapping):
+                raise DataError(
+                    f"topic {topic!r}, intent {intent!r}: found {items!r}, expected {{item: relevance}}: judgements by "
+                    "intent are {topic: {intent: {item: relevance}}}"
+                )
+            rows += [(topic, intent, item, _grade(topic, intent, item, value)) for item, value in items.items()]
+    columns = [list(map(str, column)) for column in zip(*[row[:3] for row in rows], strict=True)] or [[], [], []]
+    frame = pl.DataFrame(
+        dict(zip(("topic", "intent", "item"), columns, strict=True)) | {"relevance": [row[3] for row in rows]},
+        schema_overrides={"topic": pl.String, "intent": pl.String, "item": pl.String, "relevance": pl.Float64},
+    )
+    return qrels_by_intent(frame, "the judgements")
+
+
+def _grade(topic: Any, intent: Any, item: Any, value: Any) -> float:
+    if not isinstance(value, Real) or not 0 <= float(value) < float("inf"):
+        raise DataError(
+            f"topic {topic!r}, intent {intent!r}, item {item!r}: found relevance {value!r}, expected grades from 0"
+        )
+    return float(value)

@@ -1,40 +1,83 @@
-"""Read tables with a row per item of each topic into memory: CSV, parquet, or a data frame."""
+"""Tables with a row per item of each topic: CSV, parquet, and data frames; read whole or in a stream, and written.
 
+In a stream, memory is that of batches of rows, whatever the file's size. The file is read twice: first for the topics
+and the types of the columns, then for the lists. If the rows of a topic are not adjacent, the rows are sorted outside
+memory: every batch is sorted and kept in a temporary Arrow file, from which the topics are gathered, some at a time.
+Beyond batches, memory grows with the names of the topics, the largest list and the longest row.
+"""
+
+import gzip
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankbound.errors import DataError
-from rankbound.io.csv_text import read_csv
-from rankbound.io.grouping import by_topic, require_distinct_items, topic_column
-from rankbound.io.intents import qrels_by_intent
-from rankbound.io.judged import JudgedLists, Qrels, Run, may_be_rounded, refuse_rounded, whole_scores
-from rankbound.io.parquet import check_memory
+from rankbound.io import text_files
+from rankbound.io.atomic import File, atomic_path
+from rankbound.io.judged import JudgedLists, Qrels, Run, no_features, refuse_rounded_text
+from rankbound.io.models import check_memory, memory_bytes
+from rankbound.io.packed import vectors
 from rankbound.io.table_columns import (
     Columns,
     Notation,
     Shadows,
     Table,
+    by_topic,
     chosen_names,
     item_names,
     left_out_as,
     matrix,
+    name_column,
     numbers,
+    qrels_by_intent,
+    refuse_text,
     relevance_of,
+    require_distinct_items,
     require_roles,
+    rows_of_intents,
     text,
     told_apart,
+    topic_column,
+    two_rows,
 )
-from rankbound.printable import shortened
+from rankbound.texts import shortened
+
+BATCH_BYTES = 2**23
+"""Bytes of a batch of rows of a parquet file, at 8 for a value."""
+
+_VALUE_BYTES = 8
+_PAGE_BYTES = 2**16
+"""Bytes of a column that are read ahead."""
+
+_FIRST_LINE = 2
+"""The first row of text is line 2, below the names."""
 
 _LONGEST_REASON = 300
-_DAMAGE = (OSError, ValueError, MemoryError, pa.ArrowException, pl.exceptions.PolarsError)
+_DAMAGE = (OSError, ValueError, MemoryError, pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
+_WIDER: Mapping[frozenset[pl.DataType], pl.DataType] = {
+    frozenset((pl.Int64(), pl.Float64())): pl.Float64(),
+    frozenset((pl.Int64(), pl.Int128())): pl.Int128(),
+}
+"""The types of columns whose values are of two types; those of other pairs are text."""
+
+_LOOSE = (b"+", b" ", b".e", b".E")
+"""What occurs in numbers that polars parses, but takes for texts when it infers types: `+5`, ` 5`, `5.e3`."""
+
+_LARGEST_WHOLE = 2**63
+"""Whole numbers beyond are of another type."""
 
 
 def read_judged(
@@ -47,9 +90,13 @@ def read_judged(
     table = _read(source, columns)
     require_roles(table, columns, labelled)
     topics, offsets, order = by_topic(text(table, columns.topic))
-    names, left_out = (
-        _feature_names(table, columns) if features is None else (chosen_names(table, columns, features), {})
-    )
+    if features is None:
+        others = [column for column in table.frame.get_columns() if column.name not in columns.roles]
+        names, left_out = told_apart(
+            {column.name: left_out_as(column.name, column.dtype, Notation().read(column)) for column in others}
+        )
+    else:
+        names, left_out = chosen_names(table, columns, features), {}
     items, relevance = item_names(table, columns), relevance_of(table, columns, labelled)
     values = matrix(table, names)
     # Chosen features are taken as they are.
@@ -89,34 +136,62 @@ def read_intents(source: Any, columns: Columns) -> Qrels:
 def read_scores(source: Any) -> Run:
     """Read a run from a table with the columns topic, item and score."""
     table = _read(source, Columns())
-    topics, offsets, order = by_topic(text(table, "topic"))
-    items, scores = text(table, "item"), numbers(table, "score")
-    if order is not None:
-        items, scores = items[order], scores[order]
-    pairs = pl.DataFrame({"topic": topic_column(topics, offsets), "item": items})
-    require_distinct_items(pairs, table.where)
+    names, items, scores = text(table, "topic"), text(table, "item"), numbers(table, "score")
+    is_text = isinstance(source, str | os.PathLike) and Path(source).suffix != ".parquet"
+    topics, offsets, order = by_topic(names)
     try:
-        if _is_text(source) and scores.dtype.kind == "f" and may_be_rounded(pairs["topic"], scores):
+        if is_text and scores.dtype.kind == "f":
             # Beside fractions, whole numbers are read as doubles.
-            exact = text(_read(source, Columns(), "score"), "score")
-            refuse_rounded(whole_scores(text(table, "topic"), text(table, "item"), exact))
-        return Run(topics=topics, items=items, scores=scores, offsets=offsets)
+            refuse_rounded_text(names, items, scores, lambda: text(_read(source, Columns(), "score"), "score"))
+        if order is not None:
+            items, scores = items[order], scores[order]
+        run = Run(topics=topics, items=items, scores=scores, offsets=offsets)
     except DataError as error:
         raise DataError(f"{table.where}: {error}") from None
+    require_distinct_items(pl.DataFrame({"topic": topic_column(topics, offsets), "item": items}), table.where)
+    return run
+
+
+def write_scores(path: File, run: Run) -> None:
+    """Write a run as a table with the columns topic, item and score, in the run's order."""
+    _write(path, _item_rows(run, score=run.scores))
+
+
+def write_judged(path: File, qrels: Qrels) -> None:
+    """Write judgements as a table with the columns topic, item and relevance, and intent if they have intents."""
+    by_intent = qrels.intents
+    _write(path, rows_of_intents(qrels, by_intent) if by_intent else _item_rows(qrels, relevance=qrels.relevance))
+
+
+def _item_rows(lists: Run | Qrels, **values: npt.NDArray[Any]) -> pl.DataFrame:
+    return pl.DataFrame(
+        {"topic": topic_column(lists.topics, lists.offsets), "item": name_column(lists.items), **values}
+    )
+
+
+def _write(path: File, frame: pl.DataFrame) -> None:
+    suffix = Path(path).suffix
+    if Path(path).name.endswith(".parquet.gz"):
+        raise DataError(f"{path}: parquet is already compressed; expected a name that ends in .parquet")
+    with atomic_path(path) as temporary:
+        if suffix == ".parquet":
+            frame.write_parquet(temporary, compression="zstd")
+        elif suffix == ".gz":
+            temporary.write_bytes(
+                gzip.compress(frame.write_csv(separator=text_files.separator_of(path)).encode(), mtime=0)
+            )
+        else:
+            frame.write_csv(temporary, separator=text_files.separator_of(path))
 
 
 @contextmanager
-def explained_damage(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
+def _explained(path: File, kind: str) -> Iterator[None]:
     """Turn what libraries raise for damaged files of that kind into a DataError with the reason in short."""
     try:
         yield
-    except (*_DAMAGE, pl.exceptions.PanicException) as error:
+    except _DAMAGE as error:
         reason = shortened(str(error).split("\n")[0], _LONGEST_REASON)
         raise DataError(f"{path}: not a readable {kind} file ({reason})") from error
-
-
-def _is_text(source: Any) -> bool:
-    return isinstance(source, str | os.PathLike) and Path(source).suffix != ".parquet"
 
 
 def _read(source: Any, columns: Columns, *texts: str) -> Table:
@@ -124,27 +199,34 @@ def _read(source: Any, columns: Columns, *texts: str) -> Table:
     if not isinstance(source, str | os.PathLike):
         return Table(_frame_of(source), "table", "row", 0)
     if Path(source).suffix == ".parquet":
-        with explained_damage(source, "parquet"):
-            return Table(_read_parquet(Path(source)), str(source), "row", 1)
-    with explained_damage(source, "CSV"):
-        # The first row is line 2, below the names.
-        return Table(read_csv(source, (columns.topic, columns.items, *texts)), str(source), "line", 2)
+        # Damaged files raise an error in Arrow's reader, but a panic in that of polars.
+        with _explained(source, "parquet"), pq.ParquetFile(source) as file:
+            check_memory(file, source)
+            table = file.read()
+            # Text that is not UTF-8 would panic as well.
+            table.validate(full=True)
+            return Table(_polars_of(table), str(source), "row", 1)
+    with _explained(source, "CSV"):
+        frame = text_files.read_csv(source, (columns.topic, columns.items, *texts))
+        return Table(frame, str(source), "line", _FIRST_LINE)
 
 
-def _read_parquet(path: Path) -> pl.DataFrame:
-    # Damaged files raise an error in Arrow's reader, but a panic in that of polars.
-    with pq.ParquetFile(path) as file:
-        check_memory(file, path)
-        table = file.read()
-    # Text that is not UTF-8 would panic as well.
-    table.validate(full=True)
-    require_distinct_names(table.schema)
-    return polars_of(table)
+def _frame_of(source: Any) -> pl.DataFrame:
+    try:
+        if isinstance(source, pa.Table | pa.RecordBatch):
+            return _polars_of(source)
+        frame = pl.DataFrame(source)
+        return _renamed(frame, getattr(source, "columns", frame.columns))
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"source: found {type(source).__name__}, expected a path or a data frame ({error})") from error
 
 
-def polars_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
-    """Return Arrow's columns, whose names are distinct."""
-    return _renamed(cast("pl.DataFrame", pl.from_arrow(table)), table.schema.names)
+def _polars_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    """Return Arrow's columns; ValueError for two of one name."""
+    names = table.schema.names
+    if len(set(names)) < len(names):
+        raise ValueError("a column's name occurs twice")
+    return _renamed(cast("pl.DataFrame", pl.from_arrow(table)), names)
 
 
 def _renamed(frame: pl.DataFrame, names: Iterable[Any]) -> pl.DataFrame:
@@ -153,26 +235,304 @@ def _renamed(frame: pl.DataFrame, names: Iterable[Any]) -> pl.DataFrame:
     return frame
 
 
-def require_distinct_names(schema: pa.Schema) -> None:
-    """Raise ValueError for two columns of one name."""
-    if len(set(schema.names)) < len(schema.names):
-        raise ValueError("a column's name occurs twice")
+class TableStream:
+    """The judged lists of a file, CSV or parquet, in the order of `read_judged`, in a stream.
+
+    Attributes:
+        feature_names: the features.
+        left_out: the columns that are no features unless they are chosen, with what they are.
+
+    Raises:
+        DataError: as `read_judged`; if a file has several mistakes, the one that is named may be another.
+    """
+
+    def __init__(self, path: File, columns: Columns, features: Sequence[str] | None = None) -> None:
+        self._columns, self._topics = columns, _Topics()
+        self._file = (_Parquet if Path(path).suffix == ".parquet" else _Csv)(path, columns)
+        for table in self._file.look():
+            if not self._topics.sizes:
+                self._require_columns(features)
+            self._topics.count(text(table, columns.topic))
+        if not self._topics.sizes:
+            self._require_columns(features)
+            raise DataError(f"{path}: there are no rows in it; expected a row for each item")
+        others = {name: dtype for name, dtype in self._file.types.items() if name not in columns.roles}
+        self.feature_names, self.left_out = list(features or ()), dict[str, str]()
+        if features is None:
+            self.feature_names, self.left_out = told_apart(
+                {name: left_out_as(name, dtype, self._file.notations[name]) for name, dtype in others.items()}
+            )
+        if not self.feature_names:
+            raise DataError(f"{path}: {no_features(self.left_out)}")
+        # Chosen features are taken as they are.
+        self._suspects = self.feature_names if features is None else []
+        self._shadows = Shadows(self._suspects, sum(self._topics.sizes))
+        # A column that is read as text has mistakes.
+        for name in (columns.relevance, *self.feature_names):
+            if self._file.types[name] == pl.String:
+                refuse_text(self._file.batches([name]), name)
+        self._row_bytes = 4 * len(self.feature_names) + 32
+        self._require_memory()
+
+    @property
+    def doubtful(self) -> dict[str, str]:
+        """The features that `rankbound.io.table_columns.Shadows` finds, after all lists have been read."""
+        return self._shadows.found()
+
+    def __iter__(self) -> Iterator[JudgedLists]:
+        """Yield lists of whole topics, at most about a batch of rows at a time."""
+        names = list(self._topics.numbers)
+        self._shadows = Shadows(self._suspects, sum(self._topics.sizes))
+        # Closed at once after an error, too: a temporary file may be open.
+        with closing(self._adjacent() if self._topics.adjacent else self._gathered()) as parts:
+            for rows in parts:
+                yield self._judged(rows.combine_chunks(), names)
+
+    def _require_columns(self, features: Sequence[str] | None) -> None:
+        empty = pl.DataFrame({name: [] for name in self._file.types})
+        table = Table(empty, self._file.where, self._file.row_name, 0)
+        require_roles(table, self._columns)
+        if features is not None:
+            chosen_names(table, self._columns, features)
+
+    def _require_memory(self) -> None:
+        topic = int(np.argmax(self._topics.sizes))
+        size = self._topics.sizes[topic]
+        if size * self._row_bytes > memory_bytes():
+            raise DataError(
+                f"{self._file.where}: topic {list(self._topics.numbers)[topic]!r} has {size} rows, which need "
+                f"{size * self._row_bytes / 2**30:.0f} GiB at least, and this machine has "
+                f"{memory_bytes() / 2**30:.0f}: look for a column of topics with more names"
+            )
+
+    def _batches(self) -> Iterator[pa.Table]:
+        """Yield the rows with the numbers of their topics, and their numbers in the file."""
+        columns = self._columns
+        has_items = columns.item is not None or columns.items in self._file.types
+        names = [columns.topic, *([columns.items] if has_items else []), columns.relevance, *self.feature_names]
+        for table in self._file.batches(list(dict.fromkeys(names))):
+            rows = {
+                "topic": self._topics.number(text(table, columns.topic)),
+                "item": item_names(table, columns).to_arrow().cast(pa.large_string()),
+                "relevance": relevance_of(table, columns),
+                "features": vectors(matrix(table, self.feature_names), len(self.feature_names)),
+                "row": np.arange(table.first_row, table.first_row + len(table.frame)),
+            }
+            self._shadows.read_rows(table, rows["relevance"])
+            yield pa.table(rows)
+
+    def _adjacent(self) -> Generator[pa.Table, None, None]:
+        """Yield the rows of whole topics; the last topic of a batch may continue in the next one."""
+        held: list[pa.Table] = []
+        for rows in self._batches():
+            topic = rows.column("topic").to_numpy()
+            start = int(np.searchsorted(topic, topic[-1]))
+            if held and (start or held[-1].column("topic")[-1].as_py() != topic[-1]):
+                yield pa.concat_tables([*held, rows.slice(0, start)])
+                held = []
+            elif start:
+                yield rows.slice(0, start)
+            held.append(rows.slice(start))
+        yield pa.concat_tables(held)
+
+    def _gathered(self) -> Generator[pa.Table, None, None]:
+        """Yield the rows of some topics at a time, from a temporary file of sorted batches."""
+        # Ranges of topics whose rows are about a batch.
+        batch_of_topic = np.cumsum(self._topics.sizes) // max(BATCH_BYTES // self._row_bytes, 1)
+        limits = [0, *(np.flatnonzero(np.diff(batch_of_topic)) + 1).tolist(), len(batch_of_topic)]
+        with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
+            path = Path(folder, "sorted.arrow")
+            self._write_sorted(path)
+            with pa.memory_map(os.fspath(path)) as source, pa.ipc.open_file(source) as file:
+                batches = [file.get_batch(index) for index in range(file.num_record_batches)]
+                for topics in pairwise(limits):
+                    parts = [
+                        batch.slice(first, last - first)
+                        for batch in batches
+                        for first, last in [np.searchsorted(batch.column("topic").to_numpy(), topics).tolist()]
+                        if last > first
+                    ]
+                    yield _sorted(pa.Table.from_batches(parts))
+
+    def _write_sorted(self, path: Path) -> None:
+        batches = self._batches()
+        first = _sorted(next(batches))
+        try:
+            with pa.OSFile(os.fspath(path), "wb") as sink, pa.ipc.new_file(sink, first.schema) as writer:
+                writer.write_table(first)
+                for rows in batches:
+                    writer.write_table(_sorted(rows))
+        except OSError as error:
+            raise DataError(f"{self._file.where}: cannot be sorted by topic in {path.parent}: {error}") from error
+
+    def _judged(self, rows: pa.Table, names: Sequence[str]) -> JudgedLists:
+        topic = rows.column("topic").to_numpy()
+        starts = np.flatnonzero(np.diff(topic, prepend=-1))
+        items = pl.Series(pl.from_arrow(rows.column("item")))
+        row_numbers = rows.column("row").to_numpy()
+        require_distinct_items(
+            pl.DataFrame({"topic": topic, "item": items}),
+            self._file.where,
+            names,
+            rows=lambda places: two_rows(self._file.row_name, row_numbers[places]),
+        )
+        flat = rows.column("features").combine_chunks().flatten().to_numpy()
+        features, offsets = flat.reshape(len(rows), len(self.feature_names)), np.append(starts, len(rows))
+        self._shadows.read_topics(features, offsets)
+        return JudgedLists(
+            topics=[names[code] for code in topic[starts].tolist()],
+            items=items,
+            relevance=rows.column("relevance").to_numpy(),
+            offsets=offsets,
+            features=features,
+            feature_names=self.feature_names,
+        )
 
 
-def _frame_of(source: Any) -> pl.DataFrame:
-    try:
-        if isinstance(source, pa.Table | pa.RecordBatch):
-            require_distinct_names(source.schema)
-            return polars_of(source)
-        frame = pl.DataFrame(source)
-        return _renamed(frame, getattr(source, "columns", frame.columns))
-    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-        raise DataError(f"source: found {type(source).__name__}, expected a path or a data frame ({error})") from error
+def _sorted(rows: pa.Table) -> pa.Table:
+    """Return the rows in the order of their topics, otherwise as they are."""
+    return rows.take(np.argsort(rows.column("topic").to_numpy(), kind="stable")).combine_chunks()
 
 
-def _feature_names(table: Table, columns: Columns) -> tuple[list[str], dict[str, str]]:
-    """Return the features, and the columns that are left out with what they are."""
-    others = [column for column in table.frame.get_columns() if column.name not in columns.roles]
-    return told_apart(
-        {column.name: left_out_as(column.name, column.dtype, Notation().read(column)) for column in others}
-    )
+@dataclass
+class _Topics:
+    """The topics of a table, numbered in the order in which they first appear.
+
+    Attributes:
+        numbers: the numbers by name.
+        sizes: the number of rows of each.
+        adjacent: the rows of every topic are.
+    """
+
+    numbers: dict[str, int] = field(default_factory=dict)
+    sizes: list[int] = field(default_factory=list)
+    adjacent: bool = True
+    _last: int = 0
+
+    def number(self, names: pl.Series) -> npt.NDArray[np.int64]:
+        """Return the topics' numbers; new topics get the next ones."""
+        distinct = names.unique(maintain_order=True)
+        codes = [self.numbers.setdefault(name, len(self.numbers)) for name in distinct]
+        return names.replace_strict(distinct, pl.Series(codes, dtype=pl.Int64), return_dtype=pl.Int64).to_numpy()
+
+    def count(self, names: pl.Series) -> None:
+        """Count the rows of a batch."""
+        code = self.number(names)
+        self.adjacent &= bool((np.diff(code, prepend=self._last) >= 0).all())
+        self._last = int(code[-1])
+        self.sizes += [0] * (len(self.numbers) - len(self.sizes))
+        for topic, size in zip(*(part.tolist() for part in np.unique(code, return_counts=True)), strict=True):
+            self.sizes[topic] += size
+
+
+class _Csv:
+    """CSV text, read in batches of rows; `look` gives the columns the types of all their values together."""
+
+    row_name = "line"
+
+    def __init__(self, path: File, columns: Columns) -> None:
+        self.where = str(path)
+        self.types: dict[str, pl.DataType] = {}
+        self.notations: defaultdict[str, Notation] = defaultdict(Notation)
+        self._inferred = text_files.inferred((columns.topic, columns.items))
+        # The columns that have had a value; until then, they are text.
+        self._seen: set[str] = set()
+
+    def look(self) -> Iterator[Table]:
+        """Yield all rows, and note the types and notations of the columns."""
+        beginning, spaced = pl.DataFrame(), list[str]()
+        for table in self._tables(self._looked_at):
+            also = text_files.spaced_columns(table.frame)
+            if not self.types:
+                text_files.require_rows(table.frame, self.where)
+                beginning, spaced = table.frame.head(1), also
+            spaced = [name for name in spaced if name in also]
+            for column in table.frame.get_columns():
+                self.types[column.name] = self._wider(column)
+                self.notations[column.name].read(column)
+            yield table
+        text_files.refuse_spaces(spaced, beginning, self.where)
+
+    def batches(self, names: Sequence[str]) -> Iterator[Table]:
+        """Yield the rows of these columns, after `look`."""
+        for table in self._tables(self._typed):
+            yield Table(table.frame.select(names), table.where, table.row_name, table.first_row)
+
+    def _looked_at(self, content: bytes, lines_before: int) -> pl.DataFrame:
+        """Return rows with the types of their values, or with those of the columns so far if all values are of them.
+
+        Inference takes five times as long as parsing.
+        """
+        if self.types and self._seen.issuperset(self.types) and not any(loose in content for loose in _LOOSE):
+            with suppress(DataError, pl.exceptions.PolarsError):
+                frame = self._typed(content, lines_before)
+                if all(map(_is_of_its_type, frame.get_columns())):
+                    return frame
+        return text_files.parse_rows(content, self.where, self._inferred, lines_before)
+
+    def _wider(self, column: pl.Series) -> pl.DataType:
+        """Return the type of a column with the values of another batch."""
+        known = self.types.get(column.name, pl.String())
+        if column.dtype == pl.String and column.null_count() == len(column):
+            return known
+        if column.name not in self._seen or known == column.dtype:
+            self._seen.add(column.name)
+            return column.dtype
+        return _WIDER.get(frozenset((known, column.dtype)), pl.String())
+
+    def _typed(self, content: bytes, lines_before: int) -> pl.DataFrame:
+        return text_files.parse_rows(
+            content, self.where, {"infer_schema_length": 0, "schema_overrides": self.types}, lines_before
+        )
+
+    def _tables(self, parse: Callable[[bytes, int], pl.DataFrame]) -> Iterator[Table]:
+        first = _FIRST_LINE
+        with text_files.open_unpacked(self.where) as stream:
+            for content, lines_before in text_files.read_chunks(stream, self.where):
+                with _explained(self.where, "CSV"):
+                    frame = parse(content, lines_before)
+                yield Table(frame, self.where, self.row_name, first)
+                first += len(frame)
+
+
+def _is_of_its_type(column: pl.Series) -> bool:
+    """Return whether types that are inferred from the values of a parsed column would not change its type."""
+    if column.dtype == pl.Float64:
+        return bool(column.is_finite().all()) and bool((column.abs() < _LARGEST_WHOLE).all())
+    return column.dtype in (pl.Int64, pl.String)
+
+
+class _Parquet:
+    """A parquet file, read in batches of rows; its schema has the types, and `look` reads the columns of texts."""
+
+    row_name = "row"
+
+    def __init__(self, path: File, columns: Columns) -> None:
+        self.where, self._topic = str(path), columns.topic
+        self.notations: defaultdict[str, Notation] = defaultdict(Notation)
+        with _explained(path, "parquet"), pq.ParquetFile(path) as file:
+            # Without rows, types that are unknown to polars would not fail until they are read.
+            self.types: Mapping[str, pl.DataType] = _polars_of(file.schema_arrow.empty_table()).schema
+
+    def look(self) -> Iterator[Table]:
+        """Yield the topics and the columns of texts, and note what those hold."""
+        texts = [name for name, dtype in self.types.items() if dtype == pl.String or name == self._topic]
+        for table in self.batches(texts):
+            for column in table.frame.get_columns():
+                self.notations[column.name].read(column)
+            yield table
+
+    def batches(self, names: Sequence[str]) -> Iterator[Table]:
+        """Yield the rows of these columns."""
+        first, size = 1, max(BATCH_BYTES // (_VALUE_BYTES * max(len(names), 1)), 1)
+        with (
+            _explained(self.where, "parquet"),
+            # Neither whole columns nor whole row groups are read ahead.
+            pq.ParquetFile(self.where, buffer_size=_PAGE_BYTES, pre_buffer=False) as file,
+        ):
+            for batch in file.iter_batches(size, columns=list(names), use_threads=False):
+                # Text that is not UTF-8 would panic in polars.
+                batch.validate(full=True)
+                if len(batch):
+                    yield Table(_polars_of(batch).select(names), self.where, self.row_name, first)
+                    first += len(batch)

@@ -5,91 +5,78 @@ names line and token.
 """
 
 import gzip
-import math
-import os
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from rankbound.errors import DataError
-from rankbound.io.atomic import atomic_path
-from rankbound.io.grouping import by_topic, name_column, require_distinct_items, topic_column
-from rankbound.io.intents import qrels_by_intent, rows_of_intents
-from rankbound.io.judged import Names, Qrels, Run, may_be_rounded, refuse_rounded, whole_scores
-from rankbound.io.unpacked import read_unpacked
-from rankbound.printable import quoted
-from rankbound.texts import LARGEST_EXACT
-
-# Python's own parsers also take `1_0`, and digits of other scripts.
-_FINITE = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+from rankbound.io.atomic import File, atomic_path
+from rankbound.io.judged import Names, Qrels, Run, refuse_rounded_text
+from rankbound.io.table_columns import (
+    by_topic,
+    name_column,
+    qrels_by_intent,
+    require_distinct_items,
+    rows_of_intents,
+    topic_column,
+)
+from rankbound.io.text_files import read_unpacked
+from rankbound.texts import LARGEST_EXACT, quoted
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """The fields of a line, and the conversion of its numeric field."""
+    """The fields of a line, and the type and largest magnitude of its number."""
 
-    fields: Mapping[str, type[pl.DataType]]
+    fields: Sequence[str]
     number: str
-    convert: Callable[[str], float | str]
+    type: type[pl.DataType]
+    largest: float
     expected: str
-
-    def __str__(self) -> str:
-        return " ".join(self.fields)
-
-
-def _finite(token: str) -> float:
-    value = float(token) if _FINITE.fullmatch(token) else math.nan
-    if not math.isfinite(value):
-        raise ValueError(token)
-    return value
-
-
-def _whole(token: str) -> int:
-    value = int(token) if _WHOLE.fullmatch(token) else math.inf
-    if abs(value) > LARGEST_EXACT:
-        raise ValueError(token)
-    return int(value)
 
 
 _RUN = _Layout(
-    {"topic": pl.String, "Q0": pl.String, "item": pl.String, "rank": pl.String, "score": pl.Float64, "tag": pl.String},
-    "score",
-    _finite,
-    "a finite number",
+    ("topic", "Q0", "item", "rank", "score", "tag"), "score", pl.Float64, sys.float_info.max, "a finite number"
 )
-# A run whose scores stay as they are written.
-_TEXT = _Layout({**_RUN.fields, "score": pl.String}, "score", lambda token: token, "text")
 _QRELS = _Layout(
-    {"topic": pl.String, "iteration": pl.String, "item": pl.String, "relevance": pl.Int64},
-    "relevance",
-    _whole,
-    "a whole number within 2^53",
+    ("topic", "iteration", "item", "relevance"), "relevance", pl.Int64, LARGEST_EXACT, "a whole number within 2^53"
 )
 
 
-def read_run(path: str | os.PathLike[str]) -> Run:
+def read_run(path: File) -> Run:
     """Read a run; as in trec_eval, scores decide the order and ranks are ignored. DataError names a malformed line."""
-    topics, offsets, frame = _grouped(path, _RUN)
-    scores = frame["score"].to_numpy()
-    if may_be_rounded(frame["topic"], scores):
-        exact = _parse(read_unpacked(path), _TEXT, str(path))
-        try:
-            refuse_rounded(whole_scores(exact["topic"], exact["item"], exact["score"]))
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from None
+    frame = _rows(path, _RUN)
+    require_distinct_items(frame, str(path))
+    topics, offsets, order = by_topic(frame["topic"])
+    frame = frame if order is None else frame[order]
+    scores = frame["number"].to_numpy()
+    try:
+        refuse_rounded_text(frame["topic"], frame["item"], scores, lambda: frame["score"])
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
     return Run(topics=topics, items=frame["item"], scores=scores, offsets=offsets)
 
 
-def read_qrels(path: str | os.PathLike[str]) -> Qrels:
+def read_qrels(path: File) -> Qrels:
     """Read qrels; negative relevance becomes 0, marked as unjudged. DataError names a malformed line."""
-    topics, offsets, frame = _grouped(path, _QRELS)
-    relevance = frame["relevance"].to_numpy()
+    frame = _rows(path, _QRELS)
+    try:
+        require_distinct_items(frame, str(path))
+    except DataError as error:
+        if frame.select(pl.struct("topic", "iteration", "item").is_duplicated().any()).item():
+            raise
+        raise DataError(
+            f"{error}. Its lines differ in their second field: if that is the intent, read the file with intents=True, "
+            "as metrics of intents do, such as alpha_nDCG@20"
+        ) from None
+    topics, offsets, order = by_topic(frame["topic"])
+    frame = frame if order is None else frame[order]
+    relevance = frame["number"].to_numpy()
     unjudged = relevance < 0
     return Qrels(
         topics=topics,
@@ -100,12 +87,13 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
     )
 
 
-def read_intents(path: str | os.PathLike[str]) -> Qrels:
+def read_intents(path: File) -> Qrels:
     """Read judgements by intent, which the second field of a line names. DataError names a malformed line."""
-    return qrels_by_intent(_rows(path, _QRELS).rename({"iteration": "intent"}), str(path))
+    rows = _rows(path, _QRELS).select("topic", "item", intent="iteration", relevance="number")
+    return qrels_by_intent(rows, str(path))
 
 
-def write_run(path: str | os.PathLike[str], run: Run, tag: str = "rankbound") -> None:
+def write_run(path: File, run: Run, tag: str = "rankbound") -> None:
     """Write a run, each topic in descending order of scores; scores keep all their digits."""
     if not np.isfinite(run.scores).all():
         raise DataError(f"{path}: found the score {run.scores[~np.isfinite(run.scores)][0]}, expected finite numbers")
@@ -124,7 +112,7 @@ def write_run(path: str | os.PathLike[str], run: Run, tag: str = "rankbound") ->
     _write(path, columns)
 
 
-def write_qrels(path: str | os.PathLike[str], qrels: Qrels) -> None:
+def write_qrels(path: File, qrels: Qrels) -> None:
     """Write qrels; relevance labels must be whole numbers, as in trec_eval. Unjudged items have relevance -1."""
     rows = _judged_rows(qrels) if qrels.intents is None else rows_of_intents(qrels, qrels.intents)
     relevance = rows["relevance"].to_numpy()
@@ -146,81 +134,59 @@ def _judged_rows(qrels: Qrels) -> pl.DataFrame:
     return pl.DataFrame({"topic": topic, "intent": "0", "item": name_column(qrels.items), "relevance": relevance})
 
 
-def _rows(path: str | os.PathLike[str], layout: _Layout) -> pl.DataFrame:
-    frame = _parse(read_unpacked(path), layout, str(path))
+def _rows(path: File, layout: _Layout) -> pl.DataFrame:
+    """Return the fields of the lines, all text, and the column `number`: the score or relevance as a number."""
+    data = read_unpacked(path)
+    separator = "\t" if b"\t" in data[: data.find(b"\n") + 1] else " "
+    frame = _regular(data, layout, separator)
+    if frame is None:
+        tidied = re.sub(rb"^ | (?=\n)| $|^\n", b"", re.sub(rb"[ \t\r]+", b" ", data), flags=re.MULTILINE)
+        frame = _regular(tidied, layout, " ")
+    frame = _line_by_line(data, layout, path) if frame is None else frame
     if frame.is_empty():
-        raise DataError(f"{path}: there are no lines in it; expected lines of `{layout}`")
+        raise DataError(f"{path}: there are no lines in it; expected lines of `{' '.join(layout.fields)}`")
     return frame
 
 
-def _grouped(path: str | os.PathLike[str], layout: _Layout) -> tuple[list[str], Any, pl.DataFrame]:
-    frame = _rows(path, layout)
-    _require_distinct_items(frame, layout, str(path))
-    topics, offsets, order = by_topic(frame["topic"])
-    return topics, offsets, frame if order is None else frame[order]
-
-
-def _require_distinct_items(frame: pl.DataFrame, layout: _Layout, where: str) -> None:
-    try:
-        require_distinct_items(frame, where)
-    except DataError as error:
-        if layout is not _QRELS or frame.select(pl.struct("topic", "iteration", "item").is_duplicated().any()).item():
-            raise
-        raise DataError(
-            f"{error}. Its lines differ in their second field: if that is the intent, read the file with intents=True, "
-            "as metrics of intents do, such as alpha_nDCG@20"
-        ) from None
-
-
-def _parse(data: bytes, layout: _Layout, where: str) -> pl.DataFrame:
-    separator = "\t" if b"\t" in data[: data.find(b"\n") + 1] else " "
-    frame = _parse_regular(data, layout, separator)
-    if frame is None:
-        tidied = re.sub(rb"^ | (?=\n)| $|^\n", b"", re.sub(rb"[ \t\r]+", b" ", data), flags=re.MULTILINE)
-        frame = _parse_regular(tidied, layout, " ")
-    return _parse_lines(data, layout, where) if frame is None else frame
-
-
-def _parse_regular(data: bytes, layout: _Layout, separator: str) -> pl.DataFrame | None:
+def _regular(data: bytes, layout: _Layout, separator: str) -> pl.DataFrame | None:
     """Parse all lines at once; None if any of them is irregular."""
     if not data or b"\r" in data:
         return None
+    text = dict.fromkeys(layout.fields, pl.String)
     try:
-        frame = pl.read_csv(data, has_header=False, separator=separator, quote_char=None, schema=dict(layout.fields))
+        frame = pl.read_csv(data, has_header=False, separator=separator, quote_char=None, schema=text)
     except (pl.exceptions.PolarsError, OSError):
         # OSError: text that begins like compressed data, which polars tries to decompress.
         return None
-    if any(frame[name].null_count() for name in frame.columns):
-        return None
-    number = frame[layout.number]
-    if number.dtype == pl.Int64:
-        regular = bool(number.is_between(-LARGEST_EXACT, LARGEST_EXACT).all())
-    else:
-        regular = number.dtype == pl.String or bool(number.is_finite().all())
-    return frame if regular else None
+    frame = _with_number(frame, layout)
+    return None if any(column.null_count() for column in frame.get_columns()) else frame
 
 
-def _parse_lines(data: bytes, layout: _Layout, where: str) -> pl.DataFrame:
-    rows = []
+def _line_by_line(data: bytes, layout: _Layout, path: File) -> pl.DataFrame:
+    rows: dict[int, list[str]] = {}
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
-        tokens = line.split()
-        if not tokens:
-            continue
-        if len(tokens) != len(layout.fields):
-            raise DataError(f"{where}, line {number}: found {len(tokens)} fields, expected {layout}: {line[:80]!r}")
-        token = tokens[list(layout.fields).index(layout.number)]
-        try:
-            value = layout.convert(token)
-        except ValueError:
-            raise DataError(
-                f"{where}, line {number}: found {layout.number} {quoted(token)}, expected {layout.expected}"
-            ) from None
-        row: dict[str, Any] = dict(zip(layout.fields, tokens, strict=True))
-        rows.append({**row, layout.number: value})
-    return pl.DataFrame(rows, schema=dict(layout.fields))
+        if tokens := line.split():
+            rows[number] = tokens
+            if len(tokens) != len(layout.fields):
+                expected = " ".join(layout.fields)
+                raise DataError(
+                    f"{path}, line {number}: found {len(tokens)} fields, expected {expected}: {line[:80]!r}"
+                )
+    text = dict.fromkeys(layout.fields, pl.String)
+    frame = _with_number(pl.DataFrame(list(rows.values()), schema=text, orient="row"), layout)
+    for row in frame["number"].is_null().arg_true().head(1):
+        token = quoted(frame[layout.number][row])
+        raise DataError(f"{path}, line {list(rows)[row]}: found {layout.number} {token}, expected {layout.expected}")
+    return frame
 
 
-def _names(names: Names, what: str, path: str | os.PathLike[str]) -> pl.Series:
+def _with_number(frame: pl.DataFrame, layout: _Layout) -> pl.DataFrame:
+    """Add the column `number`, null where the text is none within limits."""
+    number = pl.col(layout.number).cast(layout.type, strict=False)
+    return frame.with_columns(number=pl.when(number.is_between(-layout.largest, layout.largest)).then(number))
+
+
+def _names(names: Names, what: str, path: File) -> pl.Series:
     """Return names as a column of text; DataError for an empty name or one with white space, which ends a field."""
     column = name_column(names)
     bad = column.filter(column.str.contains(r"\s") | (column == ""))
@@ -229,7 +195,7 @@ def _names(names: Names, what: str, path: str | os.PathLike[str]) -> pl.Series:
     return column
 
 
-def _write(path: str | os.PathLike[str], columns: Mapping[str, pl.Series]) -> None:
+def _write(path: File, columns: Mapping[str, pl.Series]) -> None:
     with atomic_path(path) as temporary:
         text = pl.DataFrame(columns).write_csv(separator=" ", include_header=False, quote_style="never")
         data = text.encode()

@@ -1,14 +1,13 @@
 """Ranking losses over ragged lists: `loss("nDCG@10", bound="min-max")`, `loss("ListNet")`, ..."""
 
-from rankbound.bounds.kinds import Bound
-from rankbound.bounds.kinds import bound as parse_bound
-from rankbound.bounds.kinds.affine import Unbounded
+from rankbound.bounds.affine import Unbounded
+from rankbound.bounds.base import Bound
+from rankbound.bounds.base import bound as parse_bound
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.smooth import SmoothLoss
 from rankbound.metrics import KINDS as METRICS
 from rankbound.metrics import Metric, metric
-from rankbound.registry import named_kinds
-from rankbound.texts import build, split_text, unknown_name
+from rankbound.texts import build, named_kinds, split_text, unknown_name
 
 KINDS: dict[str, type[RankingLoss]] = dict(named_kinds(__name__, RankingLoss))
 """The losses other than smooth metrics; to add one, define a class in a module of this package."""

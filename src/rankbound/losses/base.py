@@ -1,31 +1,36 @@
-"""The base class of ranking losses: modules whose call returns one loss per list."""
+"""What all ranking losses share: `RankingLoss`, whose call returns one loss per list, and weighted sums of losses.
+
+A loss is a class with a `name` whose `of_lists` is its formula in PyTorch, the reference. It may have a compiled
+kernel, `_kernel`, which is used instead where it can be (`_fused` decides), and then has its values and derivatives.
+"""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import torch
 from torch import Tensor, nn
 
-from rankbound.fractions import are_fractions, warn_of_fractions
-from rankbound.fused import Array, Kernel
 from rankbound.gradients import through_transforms, with_gradient, without_curvature
+from rankbound.kernels import Array, Kernel
 from rankbound.lists import (
     ArrayLike,
     Lists,
+    are_fractions,
     as_tensor,
     beside,
     is_transformed,
     require_finite,
     require_grades,
+    warn_of_fractions,
     weights_of,
 )
-from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel, with_curvature
-from rankbound.losses.log_sums import at_least_single
+from rankbound.losses.compiled import Reduction, by_kernel, with_curvature
 from rankbound.texts import require_one_of, text_of
 
 if TYPE_CHECKING:
-    from rankbound.bounds.kinds import Facts
+    from rankbound.bounds.base import Facts
 
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
@@ -86,24 +91,35 @@ class RankingLoss(nn.Module, ABC):
                 f"scores: found {type(scores).__name__}, expected a torch.Tensor, through which gradients flow; to "
                 "evaluate other arrays, call a metric"
             )
-        compute = self._under_transforms if is_transformed() else self._of_plain
-        return compute(scores, relevance, offsets, weights, list_weights, reduction, validate)
 
-    def _of_plain(
-        self,
-        scores: Tensor,
-        relevance: ArrayLike,
-        offsets: ArrayLike,
-        weights: ArrayLike | None,
-        list_weights: ArrayLike | None,
-        reduction: Reduction,
-        validate: bool,
-    ) -> Tensor:
-        """Return what `forward` returns, outside transforms."""
-        if weights is None and list_weights is None:
-            fused = self._fused(scores, relevance, offsets, reduction)
+        def losses_of(x: Tensor, limits: Any, y: Any, w: Any, v: Any, how: Reduction = "none") -> Tensor:
+            fused = self._fused(x, y, limits, how) if w is None and v is None else None
             if fused is not None:
                 return fused
+            grades, lists = self._prepared(x, y, limits, validate)
+            # Autocast and half precision would lose the differences between scores.
+            with torch.autocast(x.device.type, enabled=False):
+                exact = at_least_single(x)
+                if w is None:
+                    losses = self.of_lists(exact, grades, lists)
+                else:
+                    losses = self.of_weighted_lists(exact, grades, lists, weights_of(w, "weights", len(x), exact))
+                if v is not None:
+                    losses = losses * weights_of(v, "list_weights", len(lists), losses)
+                return reduced(_attached(losses, x, lists), how, partial(self.informative, grades, lists))
+
+        def informative_of(x: Tensor, limits: Tensor, y: Tensor) -> Tensor:
+            return self.informative(y, Lists(limits)).to(at_least_single(x).dtype)
+
+        if not is_transformed():
+            return losses_of(scores, offsets, relevance, weights, list_weights, reduction)
+        losses = through_transforms(losses_of, scores, offsets, relevance, weights, list_weights)
+        return reduced(losses, reduction, partial(through_transforms, informative_of, scores, offsets, relevance))
+
+    def _prepared(
+        self, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike, validate: bool
+    ) -> tuple[Tensor, Lists]:
+        """Return the relevance and the lists; raise what `forward` raises, and warn of relevance in fractions."""
         grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
         if not scores.is_floating_point():
             raise ValueError(f"scores: found dtype {scores.dtype}, expected floating point")
@@ -113,41 +129,7 @@ class RankingLoss(nn.Module, ABC):
         lists = Lists.checked(offsets, len(scores), scores.device, values=validate)
         if validate and are_fractions(grades):
             warn_of_fractions(self.text, grades, partial(self.informative, lists=lists))
-        # Autocast and half precision would lose the differences between scores.
-        with torch.autocast(scores.device.type, enabled=False):
-            losses = self._losses(at_least_single(scores), grades, lists, weights)
-            if list_weights is not None:
-                losses = losses * weights_of(list_weights, "list_weights", len(lists), losses)
-            losses = _attached(losses, scores, lists)
-            if reduction == "none":
-                return losses
-            total = losses.sum()
-            return total if reduction == "sum" else total / self.informative(grades, lists).sum().clamp(min=1)
-
-    def _under_transforms(
-        self,
-        scores: Tensor,
-        relevance: ArrayLike,
-        offsets: ArrayLike,
-        weights: ArrayLike | None,
-        list_weights: ArrayLike | None,
-        reduction: Reduction,
-        validate: bool,
-    ) -> Tensor:
-        """Return what `forward` returns, in forward mode and under the transforms of `torch.func`."""
-
-        def losses_of(x: Tensor, limits: Tensor, y: Tensor, w: Tensor | None, v: Tensor | None) -> Tensor:
-            return self._of_plain(x, y, limits, w, v, "none", validate)
-
-        def informative_of(x: Tensor, limits: Tensor, y: Tensor) -> Tensor:
-            return self.informative(y, Lists(limits)).to(at_least_single(x).dtype)
-
-        losses = through_transforms(losses_of, scores, offsets, relevance, weights, list_weights)
-        if reduction == "none":
-            return losses
-        if reduction == "sum":
-            return losses.sum()
-        return losses.sum() / through_transforms(informative_of, scores, offsets, relevance).sum().clamp(min=1)
+        return grades, lists
 
     @abstractmethod
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
@@ -161,56 +143,6 @@ class RankingLoss(nn.Module, ABC):
         Returns:
             A tensor `(n_lists,)`.
         """
-
-    def facts(self, relevance: Tensor, lists: Lists) -> "Facts | None":
-        """Return what a bounded loss knows about lists from their relevance, for `of_batch`; None for other losses.
-
-        A trainer that meets the lists in every epoch computes it once; `select(index)` is that of some of them.
-
-        Args:
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            The facts, computed when they are asked for.
-        """
-        return None
-
-    def of_batch(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None) -> Tensor:
-        """Return the losses of `of_lists`, by a compiled kernel where there is one (`rankbound.fused`).
-
-        Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists of the batch.
-            facts: `facts` of these lists, if they are known.
-
-        Returns:
-            The loss of each list, `(n_lists,)`, differentiable twice where `of_lists` is.
-        """
-        fused = self._fused(scores, relevance, lists.offsets, facts=facts)
-        return _attached(self.of_lists(scores, relevance, lists), scores, lists) if fused is None else fused
-
-    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        """Return the compiled kernel for scores of a dtype; none by default."""
-        return None
-
-    def _fused(
-        self,
-        scores: Tensor,
-        relevance: ArrayLike,
-        offsets: ArrayLike,
-        reduction: Reduction = "none",
-        facts: "Facts | None" = None,
-    ) -> Tensor | None:
-        """Return the losses, reduced, by a compiled kernel.
-
-        None without a kernel, on other devices than a CPU, or for invalid input.
-        """
-        if not may_use_kernel(self, scores):
-            return None
-        kernel = self._kernel(scores.dtype)
-        return None if kernel is None else by_kernel(kernel, scores, relevance, offsets, self.of_lists, reduction)
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         """Return the loss of each list with weights of items; refused by default.
@@ -233,10 +165,17 @@ class RankingLoss(nn.Module, ABC):
             "list_weights"
         )
 
-    def _losses(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: ArrayLike | None) -> Tensor:
-        if weights is None:
-            return self.of_lists(scores, relevance, lists)
-        return self.of_weighted_lists(scores, relevance, lists, weights_of(weights, "weights", len(scores), scores))
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """Return a mask of the informative lists; by default those with a relevant item.
+
+        Args:
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            A boolean tensor `(n_lists,)`.
+        """
+        return lists.max(relevance) > 0 if len(relevance) else torch.zeros_like(lists.sizes, dtype=torch.bool)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor | None:
         """Return the diagonal of each list's Hessian, without a gradient; None for a loss without a closed form of it.
@@ -254,63 +193,19 @@ class RankingLoss(nn.Module, ABC):
         """
         return None
 
-    def derivatives(
-        self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return the gradient and the `curvature` of each list, without gradients; by one compiled kernel if possible.
+    def facts(self, relevance: Tensor, lists: Lists) -> "Facts | None":
+        """Return what a bounded loss knows about lists from their relevance, for `of_batch`; None for other losses.
+
+        A trainer that meets the lists in every epoch computes it once; `select(index)` is that of some of them.
 
         Args:
-            scores: `(n_items,)`, in single or double precision.
             relevance: `(n_items,)`, grades from 0.
             lists: the lists' limits.
-            facts: `facts` of these lists, if they are known.
 
         Returns:
-            Two tensors `(n_items,)`; None for the curvature if there is no closed form.
+            The facts, computed when they are asked for.
         """
-        fused = self._fused_derivatives(scores, relevance, lists)
-        if fused is not None:
-            return fused
-        return self.gradient(scores, relevance, lists, facts), self.curvature(scores, relevance, lists)
-
-    def gradient(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None) -> Tensor:
-        """Return the gradient alone, without the second derivatives.
-
-        Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-            facts: `facts` of these lists, if they are known.
-
-        Returns:
-            A tensor `(n_items,)`.
-        """
-        leaf = scores.detach().clone().requires_grad_()
-        with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(self.of_batch(leaf, relevance, lists, facts).sum(), leaf)
-        return gradient
-
-    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
-        """Return the compiled kernel that also writes the second derivatives to `curvature`; none by default."""
         return None
-
-    def _fused_derivatives(self, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor] | None:
-        """Return the derivatives by a compiled kernel; None without one, or for what it refuses."""
-        if not may_use_kernel(self, scores):
-            return None
-        return with_curvature(self._curved_kernel, scores, relevance, lists)
-
-    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return a mask of the informative lists; by default those with a relevant item.
-
-        Args:
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A boolean tensor `(n_lists,)`.
-        """
-        return lists.max(relevance) > 0 if len(relevance) else torch.zeros_like(lists.sizes, dtype=torch.bool)
 
     def informative_by(self, facts: "Facts | None", relevance: Tensor, lists: Lists) -> Tensor:
         """Return the mask of `informative`, from the `facts` of these lists if the loss has any.
@@ -324,6 +219,83 @@ class RankingLoss(nn.Module, ABC):
             A boolean tensor `(n_lists,)`.
         """
         return self.informative(relevance, lists)
+
+    def of_batch(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None) -> Tensor:
+        """Return the losses of `of_lists`, by a compiled kernel where there is one (`rankbound.kernels`).
+
+        Args:
+            scores: `(n_items,)`, in single or double precision.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists of the batch.
+            facts: `facts` of these lists, if they are known.
+
+        Returns:
+            The loss of each list, `(n_lists,)`, differentiable twice where `of_lists` is.
+        """
+        fused = self._fused(scores, relevance, lists.offsets, facts=facts)
+        return _attached(self.of_lists(scores, relevance, lists), scores, lists) if fused is None else fused
+
+    def derivatives(
+        self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None, *, second: bool = True
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the gradient and the `curvature` of each list, without gradients; by one compiled kernel if possible.
+
+        Args:
+            scores: `(n_items,)`, in single or double precision.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+            facts: `facts` of these lists, if they are known.
+            second: compute the curvature, too.
+
+        Returns:
+            Two tensors `(n_items,)`; None for the curvature without `second` or a closed form.
+        """
+        fused = self._fused_derivatives(scores, relevance, lists) if second else None
+        if fused is not None:
+            return fused
+        leaf = scores.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            (gradient,) = torch.autograd.grad(self.of_batch(leaf, relevance, lists, facts).sum(), leaf)
+        return gradient, self.curvature(scores, relevance, lists) if second else None
+
+    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        """Return the compiled kernel for scores of a dtype; none by default."""
+        return None
+
+    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
+        """Return the compiled kernel that also writes the second derivatives to `curvature`; none by default."""
+        return None
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        for kind in cls.__mro__:
+            if "_kernel" in vars(kind):
+                return
+            if any(callable(value) and not name.startswith("__") for name, value in vars(kind).items()):
+                # Methods of a class below the one that defines the kernel may change the loss.
+                cls._kernel, cls._curved_kernel = RankingLoss._kernel, RankingLoss._curved_kernel  # type: ignore[method-assign]
+                return
+
+    def _fused(
+        self,
+        scores: Tensor,
+        relevance: ArrayLike,
+        offsets: ArrayLike,
+        reduction: Reduction = "none",
+        facts: "Facts | None" = None,
+    ) -> Tensor | None:
+        """Return the losses, reduced, by the compiled kernel.
+
+        None without a kernel, on other devices than a CPU, or for invalid input.
+        """
+        return by_kernel(self._kernel_for(scores), scores, relevance, offsets, self.of_lists, reduction)
+
+    def _kernel_for(self, scores: Tensor) -> Kernel | None:
+        return self._kernel(scores.dtype) if scores.is_cpu and scores.is_floating_point() else None
+
+    def _fused_derivatives(self, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor] | None:
+        """Return the gradient and the curvature by a compiled kernel; None without one, or for what it refuses."""
+        return with_curvature(self._curved_kernel, scores, relevance, lists) if scores.is_cpu else None
 
     def count_informative(self, relevance: ArrayLike, offsets: ArrayLike) -> Tensor:
         r"""Return the number of informative lists, by which the reduction `mean` divides; int64, without dimensions.
@@ -362,15 +334,11 @@ class RankingLoss(nn.Module, ABC):
         return self.text
 
     def __mul__(self, factor: float) -> "RankingLoss":
-        from rankbound.losses.weighted_sum import WeightedSum
-
         return WeightedSum([(factor, self)]) if isinstance(factor, int | float) else NotImplemented
 
     __rmul__ = __mul__
 
     def __add__(self, other: "RankingLoss") -> "RankingLoss":
-        from rankbound.losses.weighted_sum import WeightedSum
-
         return WeightedSum([(1.0, self), (1.0, other)]) if isinstance(other, RankingLoss) else NotImplemented
 
     def __radd__(self, other: int) -> "RankingLoss":
@@ -378,12 +346,11 @@ class RankingLoss(nn.Module, ABC):
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def _call(self, *arguments: Any, **keywords: Any) -> Tensor:
+        call = super().__call__
         if torch.compiler.is_compiling():
             # Shapes of ragged lists change with every batch, so a graph would never be reused.
-            from rankbound.losses._untraced import untraced
-
-            return untraced(super().__call__, *arguments, **keywords)
-        loss: Tensor = super().__call__(*arguments, **keywords)
+            call = torch.compiler.disable(call)  # type: ignore[no-untyped-call]
+        loss: Tensor = call(*arguments, **keywords)
         return loss
 
     if TYPE_CHECKING:
@@ -391,6 +358,106 @@ class RankingLoss(nn.Module, ABC):
         __call__ = forward
     else:
         __call__ = _call
+
+
+class ItemSum(RankingLoss):
+    r"""A loss $\sum_i w_i L_i$ over the items of a list, where $w_i = 1$ without weights.
+
+    The weights are in no normaliser, so that the loss is linear in them: with the inverse propensities of clicks, its
+    expectation is the loss of the relevance that the clicks show. A subclass says what its terms are.
+    """
+
+    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        return self.of_weighted_lists(scores, relevance, lists, None)
+
+    @abstractmethod
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
+        """Return the loss of each list, `(n_lists,)`; `weights` has shape `(n_items,)`, and None means 1."""
+
+
+class WeightedSum(RankingLoss):
+    r"""The sum $\sum_k a_k L_k$ of losses, written as `0.7 * rb.loss("nDCG") + 0.3 * rb.loss("RankNet")`.
+
+    A list is informative if it is so for one of the losses.
+
+    Args:
+        terms: pairs of a factor $a_k \ge 0$ and a loss; a sum among them is replaced by its terms.
+
+    Raises:
+        ValueError: for a factor that is negative, NaN or infinite, or without terms.
+    """
+
+    def __init__(self, terms: Sequence[tuple[float, RankingLoss]]) -> None:
+        super().__init__()
+        flat = [
+            (factor * inner, part)
+            for factor, term in terms
+            for inner, part in (term.terms if isinstance(term, WeightedSum) else [(1.0, term)])
+        ]
+        wrong = [factor for factor, _ in flat if not 0 <= factor < float("inf")]
+        if wrong or not flat:
+            raise ValueError(f"terms: found {[*wrong, 'none'][0]}, expected losses with finite factors from 0")
+        self.factors = tuple(float(factor) for factor, _ in flat)
+        self.losses = nn.ModuleList(part for _, part in flat)
+
+    @property
+    def terms(self) -> list[tuple[float, RankingLoss]]:
+        """The factors with their losses."""
+        return [(factor, part) for factor, part in zip(self.factors, self.losses, strict=True)]  # type: ignore[misc]
+
+    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        return torch.stack([factor * part.of_batch(scores, relevance, lists) for factor, part in self.terms]).sum(0)
+
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
+        parts = [factor * part.of_weighted_lists(scores, relevance, lists, weights) for factor, part in self.terms]
+        return torch.stack(parts).sum(0)
+
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor | None:
+        """Return the sum of the terms' curvatures; None unless all have one."""
+        parts = [(factor, part.curvature(scores, relevance, lists)) for factor, part in self.terms]
+        known = [factor * curvature for factor, curvature in parts if curvature is not None]
+        return torch.stack(known).sum(0) if len(known) == len(parts) else None
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        masks = [part.informative(relevance, lists) for factor, part in self.terms if factor]
+        return torch.stack(masks).any(0) if masks else torch.zeros(len(lists), dtype=torch.bool, device=lists.device)
+
+    @property
+    def text(self) -> str:
+        """The terms with their factors, for people; `rankbound.loss` doesn't read sums."""
+        texts = [(factor, part.full_text) for factor, part in self.terms]
+        return " + ".join(text if factor == 1 else f"{factor:g} * {text}" for factor, text in texts)
+
+    @property
+    def temperature(self) -> float:
+        """The smallest temperature of the terms; 1 for terms without one."""
+        return min((getattr(part, "temperature", 1.0) for factor, part in self.terms if factor), default=1.0)
+
+
+def reduced(losses: Tensor, reduction: Reduction, informative: Callable[[], Tensor]) -> Tensor:
+    """Return the losses, their sum, or their mean over the lists of the mask `informative()`."""
+    if reduction == "none":
+        return losses
+    return losses.sum() if reduction == "sum" else losses.sum() / informative().sum().clamp(min=1)
+
+
+def times(values: Tensor, weights: Tensor | None) -> Tensor:
+    """Return `values * weights`, or the values themselves without weights."""
+    return values if weights is None else values * weights
+
+
+def at_least_single(scores: Tensor) -> Tensor:
+    """Convert half-precision scores, as produced under autocast, to single precision; return others unchanged."""
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def precise_sum(values: Tensor, lists: Lists) -> Tensor:
+    """Return the sum of the values of each list, `(n_lists,)`, computed in double precision.
+
+    In single precision, a sum of a million terms loses its last three digits, and a gradient that is a small difference
+    of such sums loses more.
+    """
+    return lists.sum(values.to(torch.float64)).to(values)
 
 
 def _attached(losses: Tensor, scores: Tensor, lists: Lists) -> Tensor:

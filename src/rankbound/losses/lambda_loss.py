@@ -1,26 +1,43 @@
 """LambdaRank and LambdaLoss: logistic losses of pairs, weighted by the effect of their order on a metric."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from rankbound.fused import NO_CURVATURE, Array, Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
-from rankbound.kernel_sums import require_temperature
-from rankbound.kernels import sigmoid_slope, softplus
+from rankbound.interpolation import sigmoid_slope, softplus
+from rankbound.kernels import NO_CURVATURE, Array, Kernel, usable, with_numbers
+from rankbound.kernels.formulas import DCG
 from rankbound.lists import Lists
-from rankbound.losses._smooth_kernel import smooth_formula_of
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.gain_pairs import Pairs, pairs_by_gain, pairs_with_all
-from rankbound.losses.swap_weights import SwapWeights, discounts
 from rankbound.metrics import Metric, metric
-from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.cumulative_gain import largest_grade
+from rankbound.metrics.base import formula_of
+from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
+from rankbound.ranks import Ranks, tie_blocks
+from rankbound.smooth_ranks import require_temperature
 from rankbound.texts import require_one_of
 
 SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")
+
+# Limits the memory of one chunk, about 20 tensors, to what largely fits the processor's cache.
+PAIRS_PER_CHUNK = 1_000_000
+
+PAIRS_TO_WARN_OF = 100_000_000
+"""Pairs that take some 10 seconds."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of items: pair `k` compares the item `winner[k]` with the item `loser[k]` of the same list."""
+
+    winner: Tensor
+    loser: Tensor
+
 
 Weighted = Iterable[tuple[Pairs, Tensor]]
 """Pairs in chunks, each with its weights."""
@@ -37,12 +54,15 @@ class SwapLoss(RankingLoss):
     def __init__(self, of: str | Metric, temperature: float) -> None:
         super().__init__()
         require_temperature(temperature)
-        self.temperature = temperature
-        self._of = _additive(of)
-        self.metric = str(self._of)
+        self.temperature, parsed = temperature, metric(of)
+        if not isinstance(parsed, AdditiveMetric):
+            raise ValueError(
+                f"metric: found {parsed}, expected one that adds up over items, such as nDCG@10, DCG or RBP(p=0.8)"
+            )
+        self._of, self.metric = parsed, str(parsed)
 
     @abstractmethod
-    def weighted_pairs(self, weights: SwapWeights, relevance: Tensor, lists: Lists) -> Weighted:
+    def weighted_pairs(self, weights: "SwapWeights", relevance: Tensor, lists: Lists) -> Weighted:
         """Return the pairs of the loss with their weights, in chunks."""
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
@@ -55,9 +75,8 @@ class SwapLoss(RankingLoss):
 
         def hessian_product(direction: Tensor) -> Tensor:
             product = torch.zeros_like(slopes)
-            for pairs, bend in self._bends(scores.detach(), relevance, lists):
-                gap = direction.index_select(0, pairs.loser) - direction.index_select(0, pairs.winner)
-                pull = bend * gap
+            for pairs, weight, gap in self._pairs(scores.detach(), relevance, lists):
+                pull = self._bend(weight, gap) * -_difference(direction, pairs)
                 product.index_add_(0, pairs.loser, pull).index_add_(0, pairs.winner, pull, alpha=-1)
             return product
 
@@ -72,7 +91,8 @@ class SwapLoss(RankingLoss):
         if fused is not None:
             return fused[1]
         curvature = torch.zeros_like(scores, dtype=torch.float64)
-        for pairs, bend in self._bends(scores, relevance, lists):
+        for pairs, weight, gap in self._pairs(scores, relevance, lists):
+            bend = self._bend(weight, gap)
             curvature.index_add_(0, pairs.loser, bend).index_add_(0, pairs.winner, bend)
         return curvature.to(scores)
 
@@ -84,17 +104,16 @@ class SwapLoss(RankingLoss):
         last = table.index_select(0, (lists.sizes - 1).clamp(min=0))
         return (lists.max(gains) > lists.min(gains)) & (last != table[0])
 
-    def _bends(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Weighted:
-        """Yield pairs and the second derivatives of their terms by the score difference, float64."""
-        for pairs, weight, gap in self._pairs(scores, relevance, lists):
-            yield pairs, (weight * sigmoid_slope(gap) / self.temperature**2).to(torch.float64)
-
     def _pairs(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Iterator[tuple[Pairs, Tensor, Tensor]]:
         """Yield pairs, their weights, and the loser's score minus the winner's in units of the temperature."""
         weights = SwapWeights(self._of, scores, relevance, lists)
         for pairs, weight in self.weighted_pairs(weights, relevance, lists):
             gap = scores.index_select(0, pairs.loser) - scores.index_select(0, pairs.winner)
             yield pairs, weight, gap if self.temperature == 1 else gap / self.temperature
+
+    def _bend(self, weight: Tensor, gap: Tensor) -> Tensor:
+        """Return the second derivative of pairs' terms by the score difference, float64."""
+        return (weight * sigmoid_slope(gap) / self.temperature**2).to(torch.float64)
 
 
 class LambdaRankLoss(SwapLoss):
@@ -103,7 +122,7 @@ class LambdaRankLoss(SwapLoss):
     $$L = \sum_{g_i > g_j} \left|\Delta M_{ij}\right| \log\left(1 + e^{-(s_i - s_j)/\tau}\right), \qquad
       \left|\Delta M_{ij}\right| = \frac{|g_i - g_j|\, |d(R_i) - d(R_j)|}{Z}$$
 
-    at the current ranks $R$, averaged over the orders of tied scores (`rankbound.losses.swap_weights`). The gradient is
+    at the current ranks $R$, averaged over the orders of tied scores (`SwapWeights`). The gradient is
     the sum of Burges's lambdas with his $\sigma = 1/\tau$. Pairs entirely below a cut-off are skipped.
 
     Args:
@@ -122,7 +141,7 @@ class LambdaRankLoss(SwapLoss):
     def __init__(self, *, metric: str | Metric = "nDCG", temperature: float = 1.0) -> None:
         super().__init__(metric, temperature)
 
-    def weighted_pairs(self, weights: SwapWeights, relevance: Tensor, lists: Lists) -> Weighted:
+    def weighted_pairs(self, weights: "SwapWeights", relevance: Tensor, lists: Lists) -> Weighted:
         for pairs in _pairs_with_a_discount(weights, lists):
             yield pairs, weights.lambdarank(pairs)
 
@@ -130,15 +149,13 @@ class LambdaRankLoss(SwapLoss):
         return self._curved_kernel(dtype, NO_CURVATURE)
 
     def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
-        formula = smooth_formula_of(self._of)
-        if formula is None or not usable():
+        formula = formula_of(self._of)
+        if formula is None or formula.kind != DCG or not usable():
             return None
-        from rankbound.fused.swaps import lambdarank
+        from rankbound.kernels.pairwise import lambdarank
 
-        _, _, gain, discount, cutoff, normalised = formula.numbers
         largest = largest_grade(torch.promote_types(dtype, torch.float32))
-        numbers = gain, discount, cutoff, bool(normalised), float(largest), float(self.temperature)
-        return with_numbers(lambdarank, *numbers, curvature)
+        return with_numbers(lambdarank, formula.numbers, float(largest), float(self.temperature), curvature)
 
 
 class LambdaLoss(SwapLoss):
@@ -184,7 +201,7 @@ class LambdaLoss(SwapLoss):
             raise ValueError(f"mu: found {mu}, expected a number from 0")
         self.scheme, self.mu = scheme, mu
 
-    def weighted_pairs(self, weights: SwapWeights, relevance: Tensor, lists: Lists) -> Weighted:
+    def weighted_pairs(self, weights: "SwapWeights", relevance: Tensor, lists: Lists) -> Weighted:
         if self.scheme == "lambdarank":
             for pairs in _pairs_with_a_discount(weights, lists):
                 yield pairs, weights.lambdarank(pairs)
@@ -205,7 +222,7 @@ class LambdaLoss(SwapLoss):
         return (lists.max(self._of.gains(relevance).to(torch.float64)) > 0) & (lists.sizes > 1)
 
 
-def _pairs_with_a_discount(weights: SwapWeights, lists: Lists) -> Iterator[Pairs]:
+def _pairs_with_a_discount(weights: "SwapWeights", lists: Lists) -> Iterator[Pairs]:
     """Yield the pairs of different gain in which a discount is above 0; about kN pairs with a cut-off k."""
     counts = weights.discount > 0
     yield from pairs_by_gain(weights.gains, lists, winners=counts)
@@ -213,10 +230,157 @@ def _pairs_with_a_discount(weights: SwapWeights, lists: Lists) -> Iterator[Pairs
         yield from pairs_by_gain(weights.gains, lists, winners=~counts, losers=counts)
 
 
-def _additive(of: str | Metric) -> AdditiveMetric:
-    parsed = metric(of)
-    if not isinstance(parsed, AdditiveMetric):
-        raise ValueError(
-            f"metric: found {parsed}, expected one that adds up over items, such as nDCG@10, DCG or RBP(p=0.8)"
+def discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor:
+    """Return the discounts of the ranks 1 .. `size`, 0 beyond the cut-off, float64."""
+    position = torch.arange(1, size + 1, dtype=torch.float64, device=device)
+    within = Ranks(position, position.new_tensor([size])).within(getattr(metric, "cutoff", None))
+    return metric.discount_at(position) * within
+
+
+class SwapWeights:
+    r"""Weights of pairs at the current ranks, in the scores' dtype; a pair's winner has the higher gain.
+
+    They are averaged over the orders of tied items, so that they don't depend on the order of rows, and are positive at
+    a start with equal scores, where differences of mean discounts would all be 0. For two items of one block, a weight
+    uses the mean of $|d_a - d_b|$ over pairs of its ranks; for items of two blocks, whose ranks don't interleave, the
+    difference of the blocks' mean discounts.
+    """
+
+    def __init__(self, metric: AdditiveMetric, scores: Tensor, relevance: Tensor, lists: Lists) -> None:
+        metric.require_gains_that_fit(relevance, scores.dtype)
+        gains, normaliser = metric.gains(relevance).to(torch.float64), metric.normaliser(relevance, lists)
+        # Weights are 0 in lists for which the metric is undefined.
+        share = torch.where(normaliser > 0, 1 / normaliser, 0.0).to(torch.float64)
+        self.gains = (gains * lists.spread(share)).to(scores)
+        self._table = discounts(metric, int(lists.sizes.max()) if len(lists) else 0, lists.device)
+        self._blocks, self._lists, self._dtype = tie_blocks(scores, lists), lists, scores.dtype
+
+    @cached_property
+    def discount(self) -> Tensor:
+        """The mean discount of each item's block, `(n_items,)`."""
+        ranked = self._ranked.sum(self._ranked_discount) / self._blocks.size
+        return ranked.to(self._dtype).index_select(0, self._block)
+
+    def lambdarank(self, pairs: Pairs) -> Tensor:
+        r"""Return $(g_i - g_j)\,|d(R_i) - d(R_j)| / Z$ (Burges 2010)."""
+        gap = _difference(self.discount, pairs).abs()
+        if self._blocks.has_ties:
+            block, other = self._blocks_of(pairs)
+            gap = torch.where(block == other, self._mean_gap_inside.index_select(0, block), gap)
+        return _difference(self.gains, pairs) * gap
+
+    def loss1(self, pairs: Pairs) -> Tensor:
+        r"""Return $g_i\, d(R_i) / Z$."""
+        return (self.gains * self.discount).index_select(0, pairs.winner)
+
+    def loss2(self, pairs: Pairs) -> Tensor:
+        r"""Return $(g_i - g_j)\,\delta_{|R_i - R_j|} / Z$ with $\delta_q = |d(q) - d(q + 1)|$."""
+        block, other = self._blocks_of(pairs)
+        if self._blocks.has_ties:
+            delta = self._mean_delta(torch.minimum(block, other), torch.maximum(block, other)).to(self._dtype)
+        else:
+            delta = self._delta.index_select(0, (block - other).abs() - 1)
+        return _difference(self.gains, pairs) * delta
+
+    def _mean_delta(self, upper: Tensor, lower: Tensor) -> Tensor:
+        r"""Return the mean of $\delta$ over the possible ranks of two items of two blocks, or of one.
+
+        It is a second difference of the running totals $D(r) = d(1) + \dots + d(r)$: for two blocks of $n$ and $m$
+        ranks whose first ranks are $x$ apart, $(D(x) - D(x-n) - D(x+m) + D(x+m-n)) / nm$; for the pairs of one block,
+        $2 (n\,d(1) - D(n)) / n(n-1)$.
+        """
+        first, size = self._blocks.first, self._blocks.size
+        same = upper == lower
+        n, m = size.index_select(0, upper), torch.where(same, 0, size.index_select(0, lower))
+        x = torch.where(same, n, first.index_select(0, lower) - first.index_select(0, upper))
+        total = torch.cat([self._table.new_zeros(1), self._table.cumsum(0)])
+        between = (total[x] - total[x - n] - total[x + m] + total[x + m - n]) / (n * m.clamp(min=1))
+        inside = 2 * (n * total[1] - total[n]) / (n * (n - 1)).clamp(min=1)
+        return torch.where(same, inside, between).abs()
+
+    def _blocks_of(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
+        return self._block.index_select(0, pairs.winner), self._block.index_select(0, pairs.loser)
+
+    @cached_property
+    def _block(self) -> Tensor:
+        """The block of each item, in the items' original order; a list's blocks are numbered from the top."""
+        return torch.empty_like(self._blocks.block).index_copy_(0, self._blocks.order, self._blocks.block)
+
+    @cached_property
+    def _ranked(self) -> Lists:
+        """The blocks as lists of the sorted items."""
+        return Lists.of_sizes(self._blocks.size)
+
+    @cached_property
+    def _ranked_discount(self) -> Tensor:
+        return self._table.index_select(0, self._lists.position)
+
+    @cached_property
+    def _mean_gap_inside(self) -> Tensor:
+        """The mean difference of two discounts of a block: each counts +1 per rank below it and -1 per rank above."""
+        size = self._blocks.size
+        sign = self._ranked.spread(size) - 1 - 2 * self._ranked.position
+        total = self._ranked.sum(sign * self._ranked_discount)
+        return (2 * total / (size * (size - 1)).clamp(min=1)).abs().to(self._dtype)
+
+    @cached_property
+    def _delta(self) -> Tensor:
+        r"""The values of $\delta_q$ for q = 1, 2, ..."""
+        return self._table.diff().abs().to(self._dtype)
+
+
+def _difference(values: Tensor, pairs: Pairs) -> Tensor:
+    return values.index_select(0, pairs.winner) - values.index_select(0, pairs.loser)
+
+
+def pairs_by_gain(
+    gains: Tensor, lists: Lists, *, winners: Tensor | None = None, losers: Tensor | None = None
+) -> Iterator[Pairs]:
+    """Yield all pairs of a list's items in which the winner's gain is higher, in chunks.
+
+    The boolean masks `winners` and `losers` `(n_items,)` restrict the pairs.
+    """
+    blocks = tie_blocks(gains, lists)
+    # In sorted order, an item wins against all items of its list after its block of equal gains.
+    owner = blocks.lists.segment
+    ends = lists.offsets.index_select(0, owner) + blocks.first - 1 + blocks.size
+    begin = ends.index_select(0, blocks.block)
+    end = lists.spread(lists.offsets[1:])
+    loser, winner = blocks.order, torch.arange(len(gains), device=gains.device)
+    if losers is not None:
+        kept = losers.index_select(0, blocks.order)
+        before = torch.cat([lists.offsets.new_zeros(1), kept.cumsum(0)])
+        loser, begin, end = blocks.order[kept], before.index_select(0, begin), before.index_select(0, end)
+    if winners is not None:
+        winner = torch.nonzero(winners.index_select(0, blocks.order)).squeeze(1)
+    return _pair_chunks(blocks.order, loser, winner, begin.index_select(0, winner), end.index_select(0, winner))
+
+
+def pairs_with_all(lists: Lists, *, winners: Tensor) -> Iterator[Pairs]:
+    """Yield the pairs of each item of the mask `winners` `(n_items,)` with every other item of its list, in chunks."""
+    items = torch.arange(lists.n_items, device=lists.device)
+    winner = torch.nonzero(winners).squeeze(1)
+    begin, end = (lists.spread(limit).index_select(0, winner) for limit in (lists.offsets[:-1], lists.offsets[1:]))
+    for pairs in _pair_chunks(items, items, winner, begin, end):
+        others = pairs.winner != pairs.loser
+        yield Pairs(pairs.winner[others], pairs.loser[others])
+
+
+def _pair_chunks(items: Tensor, losers: Tensor, winners: Tensor, begin: Tensor, end: Tensor) -> Iterator[Pairs]:
+    """Yield the pairs of each `items[winners[k]]` with `losers[begin[k]:end[k]]`, in chunks."""
+    totals = (end - begin).cumsum(0)
+    if len(totals) and totals[-1] > PAIRS_TO_WARN_OF:
+        warnings.warn(
+            f"LambdaRank or LambdaLoss: all of {int(totals[-1]):,} pairs of items are visited. With a cut-off k, as in "
+            "LambdaRank(metric=nDCG@10), there are about k pairs for each item; RankNet takes near-linear time.",
+            stacklevel=2,
         )
-    return parsed
+    start = 0
+    while start < len(winners):
+        done = int(totals[start - 1]) if start else 0
+        stop = max(start + 1, int(torch.searchsorted(totals, done + PAIRS_PER_CHUNK, right=True)))
+        runs = Lists.of_sizes((end - begin)[start:stop])
+        place = runs.position + runs.spread(begin[start:stop])
+        winner = items.index_select(0, runs.spread(winners[start:stop]))
+        yield Pairs(winner, losers.index_select(0, place))
+        start = stop

@@ -1,25 +1,66 @@
 r"""Pairwise losses: smooth link functions of the score difference of items with different grades.
 
-Sums over all pairs of a list take near-linear time per grade. The losses are the cross-entropies of RankNet and
-DirectRanker, which include the logistic surrogate of the multipartite ranking error.
+Sums over all pairs of a list (`_LinkSums`) take near-linear time. The losses are the cross-entropies of RankNet and
+DirectRanker, which include the logistic surrogate of the multipartite ranking error; `rankbound.losses.sampled` has the
+hinge.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from rankbound.fused import NO_CURVATURE, Array, Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
-from rankbound.kernel_sums import require_method
-from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, TANH_LINK, TANH_LINK_CURVATURE, TANH_LINK_SLOPE
+from rankbound.interpolation import (
+    SIGMOID,
+    SIGMOID_SLOPE,
+    SOFTPLUS,
+    TANH_LINK,
+    TANH_LINK_CURVATURE,
+    TANH_LINK_SLOPE,
+    Boxes,
+    Kernel,
+)
+from rankbound.kernels import NO_CURVATURE, Array, usable, with_numbers
+from rankbound.kernels import Kernel as Compiled
+from rankbound.kernels.formulas import COSTS_OF_REFERENCE, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
 from rankbound.lists import Lists
-from rankbound.losses.item_sums import ItemSum
-from rankbound.losses.link_sums import Link, LinkSums
+from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pointwise import REDUCTIONS
-from rankbound.losses.preferences import PAIR_WEIGHTS, Preferences
+from rankbound.ranks import tie_blocks
+from rankbound.smooth_ranks import PRECISE_ORDER, Chunk, interpolation_pays, pair_chunks, pair_gaps, require_method
 from rankbound.texts import require_one_of
+
+PAIR_WEIGHTS = ("uniform", "difference")
+
+# Distinct integer grades below this are found by counting, others by sorting.
+TABLED_GRADES = 1024
+
+# Up to this many cells per item, counting in a table of lists by grades is faster than sorting.
+CELLS_PER_ITEM = 64
+
+# Up to this number of pairs per item of a group, the items of its later half, a direct sum is faster than an
+# interpolated one.
+PAIRS_PER_ITEM = 64
+
+# Beyond this number of grades, splitting them in halves is faster than visiting them in order.
+MOST_GRADES_IN_ORDER = 64
+
+# Methods of a list; the last two interpolate, grade by grade or by halves of the grades.
+_DIRECT, _BY_GRADES, _BY_HALVES = range(3)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A kernel of a pair's gap, with its first and second derivatives."""
+
+    kernel: Kernel
+    slope: Kernel
+    curvature: Kernel
 
 
 class PairLoss(ItemSum):
@@ -65,16 +106,16 @@ class PairLoss(ItemSum):
         """Return a mask of the lists with two items of different grades."""
         return Preferences(relevance, lists).some
 
-    def _scale(self, pairs: Preferences) -> Tensor:
+    def _scale(self, pairs: "Preferences") -> Tensor:
         """Return 1/Z of each list."""
         return 1 / pairs.count.clamp(min=1) if self.reduction == "mean" else torch.ones_like(pairs.count)
 
     @abstractmethod
-    def _totals(self, scores: Tensor, pairs: Preferences) -> Tensor:
+    def _totals(self, scores: Tensor, pairs: "Preferences") -> Tensor:
         """Return the sum over all pairs of each list, `(n_lists,)`, differentiable."""
 
     @abstractmethod
-    def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
+    def _curvature(self, scores: Tensor, pairs: "Preferences") -> Tensor:
         """Return the second derivative of the sum with respect to each item's score, `(n_items,)`."""
 
 
@@ -92,23 +133,21 @@ class LinkLoss(PairLoss):
         require_method(method, temperature)
         self.temperature, self.method = temperature, method
 
-    def _totals(self, scores: Tensor, pairs: Preferences) -> Tensor:
+    def _totals(self, scores: Tensor, pairs: "Preferences") -> Tensor:
         unit, lists = self.unit * self.temperature, pairs.lists
-        sums = LinkSums.of(scores.detach(), pairs, self.link, unit, self.method)
+        sums = _link_sums(scores.detach(), pairs, self.link, unit, self.method)
         if not (scores.requires_grad and torch.is_grad_enabled()):
-            return lists.sum(sums.losses()).to(scores.dtype)
-        losses, gradient = sums.losses_and_gradient()
-        return with_gradient(
-            scores,
-            lists.sum(losses).to(scores.dtype),
-            gradient / unit,
-            lists,
-            lambda direction: sums.hessian_product(direction) / unit**2,
-        )
+            return lists.sum(_joined(sums, _LinkSums.losses)).to(scores.dtype)
+        losses, gradient = _joined(sums, _LinkSums.losses_and_gradient)
 
-    def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        def hessian_product(direction: Tensor) -> Tensor:
+            return _joined(sums, lambda part: part.hessian_product(direction[part.items])) / unit**2
+
+        return with_gradient(scores, lists.sum(losses).to(scores.dtype), gradient / unit, lists, hessian_product)
+
+    def _curvature(self, scores: Tensor, pairs: "Preferences") -> Tensor:
         unit = self.unit * self.temperature
-        return LinkSums.of(scores, pairs, self.link, unit, self.method).curvature() / unit**2
+        return _joined(_link_sums(scores, pairs, self.link, unit, self.method), _LinkSums.curvature) / unit**2
 
 
 class PairwiseLogisticLoss(LinkLoss):
@@ -134,13 +173,13 @@ class PairwiseLogisticLoss(LinkLoss):
     name = "RankNet"
     link = Link(SOFTPLUS, SIGMOID, SIGMOID_SLOPE)
 
-    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+    def _kernel(self, dtype: torch.dtype) -> Compiled | None:
         return self._curved_kernel(dtype, NO_CURVATURE)
 
-    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
+    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Compiled | None:
         if not usable() or self.method == "interpolated":
             return None
-        from rankbound.fused.preferences import logistic
+        from rankbound.kernels.pairwise import logistic
 
         mean, by_difference, always = self.reduction == "mean", self.weight == "difference", self.method == "direct"
         return with_numbers(logistic, float(self.temperature), mean, by_difference, always, curvature)
@@ -170,3 +209,284 @@ class DirectRankerLoss(LinkLoss):
     name = "DirectRanker"
     link = Link(TANH_LINK, TANH_LINK_SLOPE, TANH_LINK_CURVATURE)
     unit = 0.5
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """The pairs $(i, j)$ with $y_i > y_j$, of weight 1 (`uniform`) or $y_i - y_j$ (`difference`).
+
+    The weights `of_better` `(n_items,)`, if given, multiply those of the pairs in which the item is the better one.
+    """
+
+    relevance: Tensor
+    lists: Lists
+    weight: str = "uniform"
+    of_better: Tensor | None = None
+
+    def of_some(self, lists: Tensor, items: Tensor) -> "Preferences":
+        """Return the pairs of the lists of a mask `(n_lists,)`, whose items are those of the mask `items`."""
+        better = None if self.of_better is None else self.of_better[items]
+        return Preferences(self.relevance[items], Lists.of_sizes(self.lists.sizes[lists]), self.weight, better)
+
+    @cached_property
+    def grades(self) -> Tensor:
+        """`relevance` in double precision."""
+        # Contiguous, without which searches warn.
+        return self.relevance.to(torch.float64).contiguous()
+
+    @cached_property
+    def distinct(self) -> Tensor:
+        """The grades that occur in the batch, ascending."""
+        if len(self.grades) and float(self.grades.max()) < TABLED_GRADES:
+            whole = self.grades.to(torch.int64)
+            if torch.equal(whole.to(torch.float64), self.grades):
+                return torch.nonzero(torch.bincount(whole)).squeeze(1).to(torch.float64)
+        distinct: Tensor = torch.unique(self.grades)
+        return distinct
+
+    @cached_property
+    def some(self) -> Tensor:
+        """A mask of the lists with a pair, `(n_lists,)`."""
+        return self.lists.max(self.grades) > self.lists.min(self.grades)
+
+    @cached_property
+    def count(self) -> Tensor:
+        """The number of pairs of each list, `(n_lists,)`, double precision."""
+        n_cells = len(self.lists) * len(self.distinct)
+        if n_cells > CELLS_PER_ITEM * (len(self.grades) + len(self.lists)):
+            blocks = tie_blocks(self.grades, self.lists)
+            of_equals = blocks.lists.sum(blocks.size.to(torch.float64).square())
+        else:
+            cell = self.lists.segment * len(self.distinct) + torch.searchsorted(self.distinct, self.grades)
+            held = torch.bincount(cell, minlength=n_cells).view(len(self.lists), len(self.distinct))
+            of_equals = held.to(torch.float64).square().sum(1)
+        return (self.lists.sizes.to(torch.float64).square() - of_equals) / 2
+
+    @cached_property
+    def better(self) -> Tensor:
+        """The indices of the items with a higher grade than another item of their list."""
+        return torch.nonzero(self.grades > self.lists.spread(self.lists.min(self.grades))).squeeze(1)
+
+    def between(self, better: Tensor, worse: Tensor) -> Tensor:
+        """Return the weight of pairs of items, given by index; 0 unless `better` has the higher grade."""
+        step = self.grades.index_select(0, better) - self.grades.index_select(0, worse)
+        return times(self.by_step(step), None if self.of_better is None else self.of_better.index_select(0, better))
+
+    def by_step(self, step: Tensor) -> Tensor:
+        """Return the weight of pairs by the better item's grade less the other's, without `of_better`; 0 below 0."""
+        return step.clamp(min=0) if self.weight == "difference" else (step > 0).to(step)
+
+
+@dataclass(frozen=True)
+class _LinkSums:
+    r"""Sums of a link over the pairs of each item of lists with one method, `(n_items,)`; `items` are theirs of all.
+
+    A pair $(i, j)$ with $y_i > y_j$ is in the correct order if $s_i > s_j$; the link's kernel takes the gap
+    $x = (s_j - s_i)/\tau$. Direct sums visit every pair. Interpolated sums of few grades visit them in order and
+    accumulate moments over all lower (higher) grades, so that all pairs together cost O(items + grades x boxes). Those
+    of many grades, up to as many as items, split them in halves again and again, which costs O(items x log grades).
+    Derivatives are by scores over the temperature.
+    """
+
+    items: Tensor | slice
+    scores: Tensor
+    pairs: Preferences
+    link: Link
+    temperature: float
+    method: int
+
+    def losses(self) -> Tensor:
+        """Return the sums of the kernel; each pair counts at its better item."""
+        if self.method == _DIRECT:
+            return self._direct((self.link.kernel,))[0]
+        return self._over_grades(self._boxes(), (self.link.kernel,))[0]
+
+    def losses_and_gradient(self) -> Tensor:
+        """Return `losses` and the gradient of their total, `(2, n_items)`."""
+        kernels = self.link.kernel, self.link.slope
+        if self.method == _DIRECT:
+            losses, lower, higher = self._direct(kernels, pushed=self.link.slope)
+        else:
+            boxes = self._boxes()
+            losses, lower = self._over_grades(boxes, kernels)
+            higher = self._over_grades(boxes, kernels[1:], higher=True)[0]
+        return torch.stack([losses, higher - lower])
+
+    def curvature(self) -> Tensor:
+        """Return the second derivative of the total with respect to each item's score."""
+        bend = (self.link.curvature,)
+        if self.method == _DIRECT:
+            return self._direct(bend, pushed=self.link.curvature).sum(0)
+        boxes = self._boxes(PRECISE_ORDER)
+        return self._over_grades(boxes, bend)[0] + self._over_grades(boxes, bend, higher=True)[0]
+
+    def hessian_product(self, direction: Tensor) -> Tensor:
+        """Return the Hessian of the total times `direction` `(n_items,)`."""
+        bend, own = self.link.curvature, direction.to(torch.float64)
+        if self.method == _DIRECT:
+            product = torch.zeros_like(own)
+            for targets, chunk, gaps, weights in self._pair_chunks():
+                winner = chunk.per_target.spread(targets)
+                pull = bend.at(gaps) * weights * (own.index_select(0, winner) - own.index_select(0, chunk.item))
+                product.index_add_(0, winner, pull).index_add_(0, chunk.item, pull, alpha=-1)
+            return product
+        boxes = self._boxes(PRECISE_ORDER)
+        pulled = self._over_grades(boxes, (bend,), own)[0] + self._over_grades(boxes, (bend,), own, higher=True)[0]
+        return self.curvature() * own - pulled
+
+    def _direct(self, kernels: tuple[Kernel, ...], pushed: Kernel | None = None) -> Tensor:
+        """Return one row per kernel, summed at the better items, and one of `pushed`, summed at the worse ones."""
+        sums = self.scores.new_zeros(len(kernels) + (pushed is not None), len(self.scores))
+        for targets, chunk, gaps, weights in self._pair_chunks():
+            for kernel, own in zip(kernels, sums, strict=False):
+                values = kernel.at(gaps) * weights
+                own[targets] = chunk.per_target.sum(values)
+                if kernel is pushed:
+                    sums[-1].index_add_(0, chunk.item, values)
+        return sums
+
+    def _pair_chunks(self) -> Iterator[tuple[Tensor, Chunk, Tensor, Tensor]]:
+        """Yield chunks of the pairs: their better items, the chunk, the gaps and the weights."""
+        better = self.pairs.better
+        for chunk in pair_chunks(self.pairs.lists, better):
+            targets = better[chunk.targets]
+            gaps = pair_gaps(self.scores, better, chunk, self.temperature)
+            yield targets, chunk, gaps, self.pairs.between(chunk.per_target.spread(targets), chunk.item).to(gaps)
+
+    def _boxes(self, order: int = ORDER) -> Boxes:
+        return Boxes(self.scores, self.pairs.lists, self.temperature, order)
+
+    def _over_grades(
+        self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None = None, *, higher: bool = False
+    ) -> Tensor:
+        """Return one row per kernel: each item's sums over the items of all lower, or all higher, grades.
+
+        Terms are multiplied by the other item's `factor` `(n_items,)`.
+        """
+        over, weights = self._in_order if self.method == _BY_GRADES else self._in_halves, self.pairs.of_better
+        if not higher:
+            return times(over(boxes, kernels, factor, False), weights)
+        factor = weights if factor is None else times(factor, weights)
+        return over(boxes, tuple(kernel.mirrored for kernel in kernels), factor, True)
+
+    def _in_order(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None, descending: bool) -> Tensor:
+        """Return each item's sums over all grades before its own, one grade after the other."""
+        grades = sorted(self.pairs.distinct.tolist(), reverse=descending)
+        sums = torch.zeros(len(kernels), len(self.scores), dtype=torch.float64, device=self.scores.device)
+        moments = weighted = sums.new_zeros(())
+        for place, grade in enumerate(grades):
+            items = torch.nonzero(self.pairs.grades == grade).squeeze(1)
+            points = boxes.points(items)
+            if place:
+                # From one grade to the next, the weights of all earlier items grow by the same step.
+                step = abs(grade - grades[place - 1])
+                weighted = weighted + step * moments if self.pairs.weight == "difference" else moments
+                for kernel, row in zip(kernels, sums, strict=True):
+                    row[items] = boxes.at(points, kernel, weighted).squeeze(1)
+            if place + 1 < len(grades):
+                moments = moments + boxes.moments((None if factor is None else factor.index_select(0, items),), points)
+        return sums
+
+    def _in_halves(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None, descending: bool) -> Tensor:
+        """Return what `_in_order` returns; each step sums over the earlier items of groups of items."""
+        order, halves = grade_halves(self.pairs.grades, self.pairs.lists, descending=descending)
+        scores, grades = self.scores[order], self.pairs.grades[order]
+        weight = torch.ones_like(grades) if factor is None else factor[order].to(grades)
+        weights = torch.stack([weight, weight * grades])[: 1 + (self.pairs.weight == "difference")]
+        sums = torch.zeros(len(kernels), len(grades), dtype=torch.float64, device=grades.device)
+        for groups, late in halves:
+            targets, earlier = torch.nonzero(late).squeeze(1), weights * ~late
+            many = groups.spread(groups.sum(late.to(torch.float64)) > PAIRS_PER_ITEM).index_select(0, targets)
+            parts = grades.new_empty(len(kernels), len(weights), len(targets))
+            few = targets[~many]
+            parts[:, :, ~many] = _direct_sums(scores, groups, few, kernels, earlier, self.temperature)
+            if len(few) < len(targets):
+                of_groups = Boxes(scores, groups, self.temperature, boxes.order)
+                moments, at = of_groups.moments(tuple(earlier), of_groups.points()), of_groups.points(targets[many])
+                parts[:, :, many] = torch.stack([of_groups.at(at, kernel, moments).T for kernel in kernels])
+            over = parts[:, 0] if len(weights) == 1 else grades[late] * parts[:, 0] - parts[:, 1]
+            sums[:, late] += -over if descending and len(weights) > 1 else over
+        return torch.empty_like(sums).index_copy_(1, order, sums)
+
+
+def _link_sums(scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: str) -> list[_LinkSums]:
+    """Return the sums of the lists of each method, which depends on a list alone."""
+    methods, exact = _methods(scores, pairs, link, temperature, method), scores.to(torch.float64)
+    kinds = [kind for kind in (_DIRECT, _BY_GRADES, _BY_HALVES) if bool((methods == kind).any())] or [_DIRECT]
+    if len(kinds) == 1:
+        return [_LinkSums(slice(None), exact, pairs, link, temperature, kinds[0])]
+    parts = []
+    for kind in kinds:
+        mask = pairs.lists.spread(methods == kind)
+        items = torch.nonzero(mask).squeeze(1)
+        parts.append(_LinkSums(items, exact[mask], pairs.of_some(methods == kind, mask), link, temperature, kind))
+    return parts
+
+
+def _joined(parts: list[_LinkSums], of: Callable[[_LinkSums], Tensor]) -> Tensor:
+    """Return the values `(..., n_items)` of all parts, at their items."""
+    values = [of(part) for part in parts]
+    if len(parts) == 1:
+        return values[0]
+    joined = values[0].new_empty(*values[0].shape[:-1], sum(part.shape[-1] for part in values))
+    for part, value in zip(parts, values, strict=True):
+        joined[..., part.items] = value
+    return joined
+
+
+def _methods(scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: str) -> Tensor:
+    """Return the method of each list, `(n_lists,)`."""
+    lists = pairs.lists
+    if method == "auto" and link.kernel is SOFTPLUS and scores.dtype == torch.float64:
+        # The choice of the compiled kernel, with which lists in double precision agree to rounding.
+        interpolated = pairs.count > PAIRS_OF_ITEM * lists.sizes + PAIRS_WORTH_INTERPOLATION
+    elif method == "auto":
+        interpolated = interpolation_pays(scores, lists, pairs.better, 2, temperature, COSTS_OF_REFERENCE)
+    else:
+        interpolated = torch.full_like(lists.sizes, method == "interpolated", dtype=torch.bool)
+    if not bool(interpolated.any()):
+        return torch.full_like(lists.sizes, _DIRECT)
+    few = lists.max(pairs.grades) < MOST_GRADES_IN_ORDER
+    whole = lists.sum((pairs.grades != pairs.grades.floor()).to(torch.float64)) == 0
+    return torch.where(interpolated, torch.where(few & whole, _BY_GRADES, _BY_HALVES), _DIRECT)
+
+
+def _direct_sums(
+    scores: Tensor, lists: Lists, targets: Tensor, kernels: tuple[Kernel, ...], weights: Tensor, temperature: float
+) -> Tensor:
+    """Return the sums of kernel times weight over each target's list, `(n_kernels, n_weights, n_targets)`."""
+    sums = weights.new_zeros(len(kernels), len(weights), len(targets))
+    for chunk in pair_chunks(lists, targets):
+        gaps = pair_gaps(scores, targets, chunk, temperature)
+        for kernel, rows in zip(kernels, sums, strict=True):
+            values = kernel.at(gaps)
+            for weight, row in zip(weights, rows, strict=True):
+                row[chunk.targets] = chunk.per_target.sum(values * weight.index_select(0, chunk.item))
+    return sums
+
+
+def grade_halves(
+    grades: Tensor, lists: Lists, *, descending: bool = False
+) -> tuple[Tensor, Iterator[tuple[Lists, Tensor]]]:
+    """Return the items of each list in ascending order of grade, and steps that together meet each pair once.
+
+    A step has groups of these items and a mask of late ones, `(n_items,)`: a late item pairs with every other of its
+    group. The first bit in which the places of two grades, among the list's distinct ones, differ is 0 in the earlier
+    one. Items that agree in all bits before it are a group, and each pair is in one group of one bit.
+    """
+    blocks = tie_blocks(grades, lists)
+    place = blocks.lists.position
+    if not descending:
+        place = blocks.lists.spread(blocks.lists.sizes) - 1 - place
+    place = torch.empty_like(blocks.block).index_copy_(0, blocks.order, place.index_select(0, blocks.block))
+    bits = int(place.max()).bit_length() if len(place) else 0
+    key = lists.segment * 2**bits + place
+    order = torch.argsort(key)
+    key = key.index_select(0, order)
+
+    def steps() -> Iterator[tuple[Lists, Tensor]]:
+        for bit in range(bits):
+            sizes = torch.unique_consecutive(key >> (bit + 1), return_counts=True)[1]
+            yield Lists.of_sizes(sizes), (key >> bit) % 2 == 1
+
+    return order, steps()

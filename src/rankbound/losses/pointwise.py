@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rankbound.kernels import sigmoid_slope, softplus
+from rankbound.interpolation import sigmoid_slope, softplus
 from rankbound.lists import Lists
-from rankbound.losses.item_sums import ItemSum, times
-from rankbound.losses.log_sums import precise_sum
+from rankbound.losses.base import ItemSum, precise_sum, times
 from rankbound.metrics.cumulative_gain import require_gains_that_fit
 from rankbound.texts import require_one_of
 

@@ -1,32 +1,34 @@
 """The loss of a metric: its value at smooth ranks, bounded, and negated where higher is better."""
 
 import math
+from functools import lru_cache
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from rankbound.bounds.distribution import Gain
-from rankbound.bounds.kinds import Bound, Facts
-from rankbound.bounds.kinds import bound as parse_bound
-from rankbound.bounds.kinds.affine import Unbounded
-from rankbound.bounds.kinds.distribution import Distribution, tilt_of
+from rankbound.bounds.affine import Unbounded
+from rankbound.bounds.base import Bound, Facts
+from rankbound.bounds.base import bound as parse_bound
+from rankbound.bounds.distribution import Distribution
 from rankbound.bounds.profiles import Profiles
-from rankbound.fused import Kernel
-from rankbound.kernel_sums import require_method
-from rankbound.lists import ArrayLike, Lists, Weights, as_tensor
-from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel
-from rankbound.losses._smooth_kernel import smooth_kernel
-from rankbound.losses.base import RankingLoss
+from rankbound.bounds.score_distribution import Gain
+from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, kernel_matrix
+from rankbound.kernels import Kernel, usable, with_numbers
+from rankbound.kernels.formulas import METHODS, RANK_SUM, Formula
+from rankbound.lists import ArrayLike, Lists, as_tensor
+from rankbound.losses.base import ItemSum, RankingLoss, reduced, times
+from rankbound.losses.compiled import Reduction, by_kernel
 from rankbound.metrics import Metric, metric
-from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.run_metric import RunMetric
-from rankbound.ranks import Ranks
-from rankbound.smooth_ranks import smooth_ranks_of
+from rankbound.metrics.base import formula_of
+from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
+from rankbound.metrics.sets import RunMetric
+from rankbound.ranks import Ranks, tie_blocks
+from rankbound.smooth_ranks import require_method, smooth_ranks_of
 
 
 class SmoothTables(Protocol):
-    """Score distributions of one metric: `bounds.tables.DistributionTables` or `on_demand.DistributionsOnDemand`."""
+    """Score distributions of one metric: `DistributionTables` or `DistributionsOnDemand` of `bounds.tables`."""
 
     @property
     def metric(self) -> str: ...
@@ -53,7 +55,7 @@ class SmoothLoss(RankingLoss):
         temperature: $\tau$, in units of the scores.
         method: the summation of smooth ranks, as in `smooth_rank`.
         tables: score distributions for the distribution bound. By default they are computed when a list first occurs,
-            and cached, by `bounds.on_demand.DistributionsOnDemand(of)`; pass one to set its number of random orders.
+            and cached, by `bounds.tables.DistributionsOnDemand(of)`; pass one to set its number of random orders.
 
     Raises:
         ValueError: for a text that names no metric or bound, a temperature that isn't above 0, an unknown
@@ -81,7 +83,7 @@ class SmoothLoss(RankingLoss):
         self.temperature, self.method = temperature, method
         if tables is not None and tables.metric != str(self.metric):
             raise ValueError(f"tables: found distributions of {tables.metric}, expected those of {self.metric}")
-        tilt = tilt_of(self.bound)
+        tilt = self.bound.tilt
         if tables is not None and isinstance(self.bound, Distribution) and tables.tilt != tilt:
             raise ValueError(f"tables: found distributions of orders tilted by {tables.tilt:g}, expected by {tilt:g}")
         self._tables = tables
@@ -93,11 +95,12 @@ class SmoothLoss(RankingLoss):
         return Facts.of_lists(self.metric, relevance, lists, self._smooth_distribution)
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        """Return the kernel of the unbounded loss, if the metric has a formula."""
-        return self._value_kernel(dtype, sign=self._sign)
-
-    def _value_kernel(self, dtype: torch.dtype, **signs: float) -> Kernel | None:
-        return smooth_kernel(self.metric, self.temperature, self.method, dtype, **signs)
+        """Return the kernel of the unbounded loss, or of the metric's value, which the bound maps."""
+        formula = formula_of(self.metric)
+        if formula is None or formula.kind > RANK_SUM or not usable():
+            return None
+        sign, undefined = (self._sign, 0.0) if isinstance(self.bound, Unbounded) else (1.0, math.nan)
+        return _smooth_kernel(formula, self.temperature, self.method, dtype, sign, undefined)
 
     def _fused(
         self,
@@ -109,22 +112,13 @@ class SmoothLoss(RankingLoss):
     ) -> Tensor | None:
         if isinstance(self.bound, Unbounded):
             return super()._fused(scores, relevance, offsets, reduction)
-        if not may_use_kernel(self, scores):
-            return None
-        kernel = self._value_kernel(scores.dtype, undefined=math.nan)
-        if kernel is None:
-            return None
-        values = by_kernel(kernel, scores, relevance, offsets, self.smooth_value, exact=True)
+        values = by_kernel(self._kernel_for(scores), scores, relevance, offsets, self.smooth_value, exact=True)
         if values is None:
             return None
         if facts is None:
             grades = as_tensor(relevance, "relevance").detach()
             facts = self.facts(grades, Lists(as_tensor(offsets, "offsets").to(torch.int64)))
-        losses = self._loss(values, facts)
-        if reduction != "none":
-            losses = losses.sum()
-        if reduction == "mean":
-            losses = losses / self.bound.informative(facts).sum().clamp(min=1)
+        losses = reduced(self._loss(values, facts), reduction, lambda: self.bound.informative(facts))
         return losses.to(torch.promote_types(scores.dtype, torch.float32))
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
@@ -155,27 +149,16 @@ class SmoothLoss(RankingLoss):
         """
         if isinstance(self.metric, AdditiveMetric):
             self.metric.require_gains_that_fit(relevance, scores.dtype)
-        targets = self._targets(relevance)
-        columns = self._columns(scores, lists, (None, *self._rank_weights(relevance)), targets)
-        kept = lists.keep(self.metric.relevant(relevance))
-        return self._of_columns(columns, relevance.index_select(0, targets), kept, lists.sizes)
-
-    def _targets(self, relevance: Tensor) -> Tensor:
-        """Return the indices of the relevant items, whose ranks the metric uses."""
-        return torch.nonzero(self.metric.relevant(relevance)).squeeze(1)
-
-    def _rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
-        return tuple(weight.to(torch.float64) for weight in self.metric.rank_weights(relevance))
-
-    def _columns(self, scores: Tensor, lists: Lists, weights: Weights, targets: Tensor) -> Tensor:
-        temperature, method = self.temperature, self.method
-        return smooth_ranks_of(scores, lists, weights, targets=targets, temperature=temperature, method=method)
-
-    def _of_columns(self, columns: Tensor, grades: Tensor, kept: Lists, sizes: Tensor) -> Tensor:
-        position, *above = columns.unbind(1)
+        relevant = self.metric.relevant(relevance)
+        targets = torch.nonzero(relevant).squeeze(1)
+        weights = (None, *(weight.to(torch.float64) for weight in self.metric.rank_weights(relevance)))
+        columns = smooth_ranks_of(
+            scores, lists, weights, targets=targets, temperature=self.temperature, method=self.method
+        )
         # The columns are 1 plus the weight above, which is the rank for weights of 1.
-        ranks = Ranks(position, sizes, tuple(column - 1 for column in above), self.temperature)
-        return self.metric.of_ranks(ranks, grades, kept).to(columns)
+        position, *above = columns.unbind(1)
+        ranks = Ranks(position, lists.sizes, tuple(column - 1 for column in above), self.temperature)
+        return self.metric.of_ranks(ranks, relevance.index_select(0, targets), lists.keep(relevant)).to(columns)
 
     def _loss(self, value: Tensor, facts: Facts) -> Tensor:
         """Return the bounded value, negated where higher is better; 0 for uninformative lists."""
@@ -188,10 +171,74 @@ class SmoothLoss(RankingLoss):
 
     def _smooth_distribution(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
         if self._tables is None:
-            from rankbound.bounds.on_demand import DistributionsOnDemand
+            from rankbound.bounds.tables import DistributionsOnDemand
 
-            self._tables = DistributionsOnDemand(self.metric, tilt=tilt_of(self.bound))
+            self._tables = DistributionsOnDemand(self.metric, tilt=self.bound.tilt)
         return self._tables.smooth(values, profiles, gain)
 
     def extra_repr(self) -> str:
         return f"{self.metric}, bound={self.bound}, temperature={self.temperature:g}"
+
+
+class ADRMSELoss(ItemSum):
+    r"""Approximate discounted rank MSE (Schlatt et al. 2024): squared errors of smooth ranks, by discount.
+
+    $$L = \frac1N \sum_i \frac{(\tilde R_i - r_i)^2}{\log_2(r_i + 1)}$$
+
+    $r_i$ is the rank by relevance, the mean of the possible ranks for items of one grade, and $\tilde R_i$ the smooth
+    rank by score. Time and memory are linear in $N$, except for a sort by relevance. The loss is 0 for a list whose
+    items have one grade.
+
+    Args:
+        temperature: $\tau$ of the smooth ranks, in units of the scores.
+        method: as in `rankbound.smooth_rank`.
+
+    Raises:
+        ValueError: for a temperature that isn't above 0, or an unknown method.
+
+    >>> rb.loss("ADR-MSE")(torch.tensor([9.0, 3.0, -9.0]), [2, 1, 0], [0, 3])
+    tensor([3.3174e-06])
+    """
+
+    name = "ADR-MSE"
+
+    def __init__(self, *, temperature: float = 1.0, method: str = "auto") -> None:
+        super().__init__()
+        require_method(method, temperature)
+        self.temperature, self.method = temperature, method
+
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
+        expected = _mean_ranks(relevance, lists)
+        ranks = smooth_ranks_of(scores, lists, (None,), temperature=self.temperature, method=self.method)
+        errors = (ranks.squeeze(1) - expected).square() / torch.log2(expected + 1)
+        mean = lists.sum(times(errors, weights)) / lists.sizes.clamp(min=1)
+        return torch.where(self.informative(relevance, lists), mean, 0.0).to(scores.dtype)
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """Return a mask of the lists with two items of different grades."""
+        grades = relevance.to(torch.float64)
+        return lists.max(grades) > lists.min(grades)
+
+
+def _mean_ranks(relevance: Tensor, lists: Lists) -> Tensor:
+    """Return the rank of each item by relevance, the mean over the orders of items of one grade, float64."""
+    blocks = tie_blocks(relevance.to(torch.float64), lists)
+    middle = blocks.first + (blocks.size - 1) / 2
+    ranked = middle.index_select(0, blocks.block).to(torch.float64)
+    return torch.empty_like(ranked).index_copy_(0, blocks.order, ranked)
+
+
+@lru_cache(maxsize=256)
+def _smooth_kernel(
+    formula: Formula, temperature: float, method: str, dtype: torch.dtype, sign: float, undefined: float
+) -> Kernel:
+    """Return the kernel of `sign` times a metric at smooth ranks, `undefined` in lists without relevant items."""
+    from rankbound.kernels.smooth import smooth_metric
+
+    # The largest grade whose gain is finite in the scores' precision, at least single.
+    largest = torch.finfo(torch.float64).max
+    if formula.gain == "exp2":
+        largest = float(largest_grade(torch.promote_types(dtype, torch.float32)))
+    matrices = tuple(kernel_matrix(one, torch.device("cpu")).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
+    numbers = formula.numbers, largest, float(temperature), METHODS.index(method), matrices, sign, undefined
+    return with_numbers(smooth_metric, *numbers)

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 
-from torch import Tensor
-
-from rankbound.lists import ArrayLike
+from rankbound.lazy import ArrayLike, Tensor
 from rankbound.metrics.base import Metric, values_of
-from rankbound.metrics.linear import RankSum
-from rankbound.metrics.shares import NormalizedRBP
-from rankbound.registry import named_kinds
-from rankbound.texts import build, split_text, unknown_name
+from rankbound.metrics.cumulative_gain import AdditiveMetric
+from rankbound.metrics.pairs import RankSum
+from rankbound.metrics.precision import NormalizedRBP
+from rankbound.metrics.sets import RunMetric
+from rankbound.texts import build, named_kinds, split_text, unknown_name
 
 KINDS: dict[str, type[Metric]] = {
     name: kind for name, kind in named_kinds(__name__, Metric) if kind not in (NormalizedRBP, RankSum)
@@ -58,15 +57,7 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
         raise ValueError(f"names: found {names!r}, expected one of {', '.join(NAMES)}")
     if isinstance(text, Metric):
         return text
-    if names == "ir_measures":
-        from rankbound.metrics.ir_measures_names import metric_of_ir_measures
-
-        return metric_of_ir_measures(text)
-    if names == "trec_eval":
-        from rankbound.metrics.trec_eval_names import metric_of_trec_eval
-
-        return metric_of_trec_eval(text)
-    name, parameters, cutoff = split_text(text)
+    name, parameters, cutoff = split_text(text) if names == "rankbound" else _in_our_words(text, names)
     if name == NormalizedRBP.name:
         return build(NormalizedRBP if "p" in parameters else RankSum, text, parameters, cutoff)
     if name not in KINDS:
@@ -74,12 +65,17 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
     return build(KINDS[name], text, parameters, cutoff)
 
 
+def _in_our_words(text: str, tool: str) -> tuple[str, dict[str, str], int | None]:
+    """Return the name, parameters and cut-off of the metric that another tool calls `text`."""
+    from rankbound.names import of_ir_measures, of_trec_eval
+
+    return of_ir_measures(text) if tool == "ir_measures" else of_trec_eval(text)
+
+
 def _hint_of_trec_eval(text: str, name: str) -> dict[str, str]:
     """Return the metric that trec_eval calls `ndcg_cut_10` as the suggestion for this name; none for other texts."""
-    from rankbound.metrics.trec_eval_names import metric_of_trec_eval
-
     try:
-        return {name: f"{metric_of_trec_eval(text)}, which is trec_eval's {text}"} if "_" in name else {}
+        return {name: f"{metric(text, names='trec_eval')}, which is trec_eval's {text}"} if "_" in name else {}
     except ValueError:
         return {}
 
@@ -112,4 +108,4 @@ def metrics_of(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     return [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
 
 
-__all__ = ["Metric", "evaluate", "metric", "metrics_of"]
+__all__ = ["AdditiveMetric", "Metric", "RunMetric", "evaluate", "metric", "metrics_of"]

@@ -1,17 +1,23 @@
-"""Average precision."""
+"""Average precision, and its relatives for incomplete judgements: infAP and bpref."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from rankbound.fused import formulas
-from rankbound.fused.formulas import Formula
-from rankbound.lists import Lists
-from rankbound.metrics.base import Thresholded, ratio
-from rankbound.metrics.harmonic import harmonic_difference, mean_worst_share
-from rankbound.ranks import Ranks, TieBlocks
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Floats, Integers
+from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
+from rankbound.metrics.base import POOLED, Array, Thresholded, Unjudged, by_arrays, ratio
+
+# The smoothing of Yilmaz and Aslam, as trec_eval has it.
+EPSILON = 1e-5
+
+# Harmonic numbers up to this one are in a table.
+TABLE_SIZE = 32
+HARMONIC = np.concatenate(([0.0], np.cumsum(1 / np.arange(1.0, TABLE_SIZE + 1))))
+# The coefficients of c.
+SERIES = (1 / 24, -7 / 960, 31 / 8064, -127 / 30720, 511 / 67584)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +43,7 @@ class AveragePrecision(Thresholded):
     """
 
     name: ClassVar[str] = "AP"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.AP
 
     cutoff: int | None = None
 
@@ -50,32 +56,164 @@ class AveragePrecision(Thresholded):
         terms = relevant * (1 + above) / ranks.position
         return ratio(lists.sum(terms * ranks.within(self.cutoff)), lists.sum(relevant))
 
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.AP, rel=self.rel, cutoff=self.cutoff)
-
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         inside = blocks.sum(self.relevant(relevance).to(torch.float64))
-        terms = self._block_terms(blocks.first - 1, blocks.size, inside, blocks.before(inside))
+        terms = by_arrays(self._block_terms, blocks.first - 1, blocks.size, inside, blocks.before(inside))
         return ratio(blocks.lists.sum(terms), blocks.lists.sum(inside))
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
         """Return the worst order's mean of i/(N-P+i) (thesis eq. 3.4) and the ideal order's 1, or min(P, k)/P at k."""
-        reached, best = self._reached(n - p, p), self._reached(torch.zeros_like(p), p)
-        lowest = ratio(reached * mean_worst_share(n - p, reached), p)
-        return lowest, ratio(best.to(torch.float64), p)
+        reached = self._reached(n - p, p)
+        return ratio(reached * mean_worst_share(n - p, reached), p), ratio(self._reached(0 * p, p), p)
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
         """Return thesis eq. 3.10 in closed form: the value where all items tie."""
-        none = torch.zeros_like(n)
-        return ratio(self._block_terms(none, n, p.to(torch.float64), none.to(torch.float64)), p)
+        return ratio(self._block_terms(0 * n, n, p, 0 * n), p)
 
-    def _reached(self, above: Tensor, size: Tensor) -> Tensor:
+    def _reached(self, above: Integers, size: Integers) -> Integers:
         """Return how many of the `size` ranks after rank `above` are within the cut-off."""
-        return size if self.cutoff is None else torch.minimum(size, (self.cutoff - above).clamp(min=0))
+        return size if self.cutoff is None else np.minimum(size, (self.cutoff - above).clip(0))
 
-    def _block_terms(self, above: Tensor, size: Tensor, inside: Tensor, before: Tensor) -> Tensor:
+    def _block_terms(self, above: Integers, size: Integers, inside: Array, before: Array) -> Floats:
         """Return the terms of blocks: `size` ties, `inside` relevant; `above` items higher up, `before` relevant."""
         reached = self._reached(above, size)
         reciprocals = harmonic_difference(above, reached)
-        others = (inside - 1) / (size - 1).clamp(min=1)
-        return inside / size * ((before + 1) * reciprocals + others * (reached - (above + 1) * reciprocals))
+        others = (inside - 1) / (size - 1).clip(1)
+        return np.asarray(inside / size * ((before + 1) * reciprocals + others * (reached - (above + 1) * reciprocals)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferredAveragePrecision(Thresholded):
+    r"""Inferred average precision (Yilmaz and Aslam, CIKM 2006), as in trec_eval.
+
+    $$\mathrm{infAP} = \frac{1}{P} \sum_{i: y_i \ge \mathrm{rel}} \frac{1}{R_i}
+      \left(1 + D_i\, \frac{A_i + \epsilon}{J_i + 2 \epsilon}\right)$$
+
+    with, among the items above item i, the pooled ones $D_i$, the judged ones $J_i$ and the relevant ones $A_i$, and
+    $\epsilon = 10^{-5}$. In the evaluation of a run, items that the qrels hold are pooled, and judged unless their
+    relevance is negative; a relevant item that the run lacks adds 0. In a list, all items are pooled and judged, and
+    the value is AP but for $\epsilon$. NaN without relevant items. The mean over the orders of tied items is exact for
+    up to 200 distinct orders of grades in a list, otherwise the mean over 200 random ones.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+
+    Raises:
+        ValueError: for `rel` below 1.
+
+    >>> rb.metric("infAP")([0.9, 0.5, 0.1], [1, 0, 1], [0, 3]).round(4)
+    array([0.8333])
+    """
+
+    name: ClassVar[str] = "infAP"
+    unjudged: ClassVar[Unjudged] = "marked"
+
+    def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
+        return self.relevant(relevance), relevance >= 0, relevance >= POOLED
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        above, judged, pooled = ranks.above
+        relevant = self.relevant(relevance).to(ranks.position)
+        precision = (above + EPSILON) / (judged + 2 * EPSILON)
+        return ratio(lists.sum(relevant * (1 + pooled * precision) / ranks.position), lists.sum(relevant))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinaryPreference(Thresholded):
+    r"""Binary preference (Buckley and Voorhees, SIGIR 2004), as in trec_eval.
+
+    $$\mathrm{bpref} = \frac{1}{P} \sum_{i: y_i \ge \mathrm{rel}}
+      \left(1 - \frac{\min(B_i, P)}{\min(P, N - P)}\right)$$
+
+    with $B_i$ the number of other items above item i; a term is 1 if all N items are relevant. In the evaluation of a
+    run, only judged items count, in B as in N; N includes those that the run lacks, and a relevant item that it lacks
+    adds 0. NaN without relevant items. In the mean over its orders, each relevant item of a block with q other items
+    below c others has 0 to q of them above, each number with probability $1/(q + 1)$.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+
+    Raises:
+        ValueError: for `rel` below 1.
+
+    >>> rb.metric("Bpref")([0.9, 0.5, 0.3, 0.1], [1, 0, 1, 0], [0, 4])
+    array([0.75])
+    """
+
+    name: ClassVar[str] = "Bpref"
+    unjudged: ClassVar[Unjudged] = "left out"
+
+    def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
+        return (~self.relevant(relevance),)
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        relevant = self.relevant(relevance).to(ranks.position)
+        p = lists.sum(relevant)
+        most = lists.spread(torch.minimum(p, ranks.sizes - p).clamp(min=1))
+        terms = relevant * (1 - ranks.above[0] / most).clamp(min=0)
+        return ratio(lists.sum(torch.where(torch.isinf(ranks.position), 0.0, terms)), p)
+
+    def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+        inside = blocks.sum(self.relevant(relevance).to(torch.float64))
+        p = blocks.lists.sum(inside)
+        others = blocks.size - inside
+        most = blocks.lists.spread(torch.minimum(p, lists.sizes - p).clamp(min=1))
+        terms = inside * by_arrays(_mean_term, most, blocks.before(others), others)
+        return ratio(blocks.lists.sum(terms), p)
+
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        undefined = np.where(p == 0, np.nan, 0.0)
+        return undefined + (p == n), undefined + 1
+
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        most = np.minimum(p, n - p).clip(1)
+        return np.where(p == 0, np.nan, _mean_term(most, 0 * n, n - p))
+
+
+def _mean_term(most: Array, above: Array, others: Array) -> Array:
+    """Return the mean of max(0, 1 - (above + x) / most) over x = 0 .. others."""
+    left = (most - above).clip(0)
+    count = np.minimum(others + 1, left)
+    return np.asarray(count * (left - (count - 1) / 2) / most / (others + 1))
+
+
+def harmonic_difference(start: Integers, count: Integers) -> Floats:
+    r"""Return the sum of 1/(start + j) over j = 1 .. count, for integers from 0, without cancellation.
+
+    $H_b - H_a = \ln\frac{b + 1/2}{a + 1/2} + c(b) - c(a)$ with $c$ a series in $(x + 1/2)^{-2}$ that is exact in double
+    precision for $x \ge 32$; smaller numbers come from a table.
+    """
+    low = HARMONIC[np.minimum(start + count, TABLE_SIZE)] - HARMONIC[np.minimum(start, TABLE_SIZE)]
+    large: Floats = np.maximum(start, TABLE_SIZE) + 0.5
+    beyond: Floats = np.maximum(start + count, TABLE_SIZE) + 0.5
+    return np.asarray(low + np.log1p((beyond - large) / large) + _correction(beyond) - _correction(large))
+
+
+def mean_worst_share(others: Integers, count: Integers) -> Floats:
+    r"""Return the mean of i/(others + i) over i = 1 .. count, $1 - \frac{M}{C} (H_{M+C} - H_M)$; 0 if C = 0.
+
+    For M > C the value is near 0, and cancellation is avoided by the form, with $u = C/(M + 1/2)$,
+    $\frac{1/2}{M + 1/2} + \frac{M}{C}(u - \ln(1 + u) - c(M + C) + c(M))$.
+    """
+    m: Floats = others.astype(np.float64)
+    c: Floats = count.clip(1).astype(np.float64)
+    plain = 1 - m / c * harmonic_difference(others, count)
+    corrections = _correction(m + c + 0.5) - _correction(m + 0.5)
+    careful = 0.5 / (m + 0.5) + m / c * (_less_log1p((c / (m + 0.5)).clip(max=1)) - corrections)
+    return np.where(count == 0, 0.0, np.where((others >= TABLE_SIZE) & (others > count), careful, plain))
+
+
+def _less_log1p(u: Floats) -> Floats:
+    r"""Return $u - \ln(1 + u)$ for 0 <= u <= 1, with $\ln(1 + u) = 2\,\mathrm{artanh}\, z$, $z = u / (2 + u)$."""
+    z, tail = u / (2 + u), np.zeros_like(u)
+    for odd in range(35, 1, -2):
+        tail = (tail + 1 / odd) * z**2
+    return z * (u - 2 * tail)
+
+
+def _correction(half: Floats) -> Floats:
+    """Return the series c in 1/half^2, half = x + 1/2."""
+    inverse, total = 1 / half**2, np.zeros_like(half)
+    for coefficient in reversed(SERIES):
+        total = (total + coefficient) * inverse
+    return total

@@ -1,54 +1,44 @@
-"""The base class of metrics: a metric is a value with a text and one function of ranks."""
+"""The base class of metrics, a value with a text and one function of ranks, and the evaluation of lists by metrics."""
 
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from numbers import Integral
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from rankbound.fractions import are_fractions, warn_of_fractions
-from rankbound.fused import usable
-from rankbound.fused.formulas import GAINS, Formula, RankedItems, discounts_of, gains_of
-from rankbound.fused.formulas import values_of as values_of_formulas
-from rankbound.gradients import through_transforms
-from rankbound.lists import (
-    ArrayLike,
-    Lists,
-    as_floating,
-    as_tensor,
-    beside,
-    is_transformed,
-    require_finite,
-    require_grades,
-    weights_of,
-)
-from rankbound.ranks import Ranks, TieBlocks, block_starts, blocks_of, descending_order, ranks_in_order, tie_blocks
+from rankbound.kernels.formulas import GAINS, Floats, Formula, Integers, RankedItems, discounts_of, gains_of
+from rankbound.kernels.formulas import values_of as values_of_formulas
+from rankbound.lazy import ArrayLike, Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.texts import LARGEST_EXACT, require_exact, text_of
-from rankbound.tie_orders import orders_of_ties
 
 # Number of orders of a list's ties over which a metric without a closed form is averaged.
 TIE_BREAKS = 200
 
 # Loading a compiled kernel takes as long as the evaluation of this many items without it.
 WORTH_A_KERNEL = 1_000_000
-_KERNEL = "rankbound.fused.evaluation"
+_KERNEL = "rankbound.kernels.evaluation"
 # Higher grades are evaluated without.
 HIGHEST_GRADE = 100
+
+# The parameters of a formula, by a metric's attributes.
+PARAMETERS = {name: name for name in ("rel", "gain", "discount", "cutoff", "normalised")} | {"persistence": "p"}
 
 # How a metric takes the unjudged items of a run, as of `Metric.unjudged`.
 Unjudged = Literal["not relevant", "left out", "marked"]
 
 # The relevance of marked items: not judged though in the pool (-1 in TREC qrels), and not in the qrels at all.
 POOLED, NOT_POOLED = -1.0, -2.0
+
+Array = npt.NDArray[Any]
+Values = TypeVar("Values", Tensor, Array)
+"""Tensors in, tensors out, and the same of arrays."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +55,8 @@ class Metric(ABC):
         span: the smallest and the largest value that any order of any list can have; rounding is clipped to it.
         unjudged: the treatment of a run's unjudged items by `rankbound.evaluate_run`: they are `not relevant`,
             `left out` of the ranking, or `marked` by a negative relevance, which `relevant` must be false for.
+        formula: the number of the formula by which compiled evaluation and losses know the metric, if any. It counts
+            for the class that sets it alone: a subclass may change what it inherits.
 
     >>> ndcg = rb.metric("nDCG@10")
     >>> ndcg([0.3, 0.1, 0.2, 0.9], [0, 1, 0, 1], [0, 3, 4])
@@ -76,6 +68,7 @@ class Metric(ABC):
     uses_grades: ClassVar[bool] = True
     span: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     unjudged: ClassVar[Unjudged] = "not relevant"
+    formula: ClassVar[int | None] = None
 
     @abstractmethod
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
@@ -128,18 +121,6 @@ class Metric(ABC):
         """
         return lists.sum(self.relevant(relevance)) > 0
 
-    def of_order(self, ranked: Tensor, lists: Lists) -> Tensor:
-        """Return the value of each list, given the relevance of its items from rank 1 down.
-
-        Args:
-            ranked: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A tensor `(n_lists,)`, NaN where undefined.
-        """
-        return self.of_ranks(ranks_in_order(lists, self.rank_weights(ranked)), ranked, lists)
-
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the mean over all orders of the tied items.
 
@@ -154,31 +135,25 @@ class Metric(ABC):
         Returns:
             A float64 tensor `(n_lists,)`, NaN where undefined.
         """
+        from rankbound.ranks import orders_of_ties
+
         mean = torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
         for ranked, weight in orders_of_ties(blocks, relevance, lists, TIE_BREAKS):
-            values = self.of_order(ranked, lists)
-            mean = mean + torch.where(weight > 0, weight * values, 0.0)
+            mean = mean + torch.where(weight > 0, weight * _of_ranking(self, ranked, lists), 0.0)
         return mean
 
-    def in_range(self, value: Tensor) -> Tensor:
+    def in_range(self, value: Values) -> Values:
         """Return values of orders without what rounding adds beyond the metric's span, and without a negative zero.
 
         Args:
-            value: `(n_lists,)`, NaN where undefined.
+            value: `(n_lists,)`, a tensor or an array, NaN where undefined.
 
         Returns:
-            A tensor `(n_lists,)`.
+            A tensor or an array `(n_lists,)`.
         """
-        return value.clamp(*self.span) + 0.0
+        return value.clip(*self.span) + 0.0
 
-    def formula(self) -> Formula | None:
-        """Return the formula by which evaluation and compiled kernels know the metric, by default none.
-
-        It counts for the class that defines it alone: a subclass may change what it inherits.
-        """
-        return None
-
-    def require_gains_that_fit(self, relevance: Tensor, dtype: torch.dtype) -> None:
+    def require_gains_that_fit(self, relevance: Tensor, dtype: "torch.dtype") -> None:
         """Refuse grades whose gains, or sums of them, exceed the range of `dtype`; by default none.
 
         Args:
@@ -195,7 +170,7 @@ class Metric(ABC):
         """True if the metric has its own `of_blocks`."""
         return type(self).of_blocks is not Metric.of_blocks
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor] | None:
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats] | None:
         """Return the extremes over all orders of a list with binary relevance; `None` without a closed form.
 
         Args:
@@ -203,11 +178,11 @@ class Metric(ABC):
             p: `(n_lists,)`, the number of relevant items.
 
         Returns:
-            The minimum and the maximum, each `(n_lists,)`, float64; NaN where undefined.
+            The minimum and the maximum, each a float64 array `(n_lists,)`; NaN where undefined.
         """
         return None
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor | None:
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats | None:
         """Return the mean over all orders of a list with binary relevance; `None` without a closed form.
 
         Args:
@@ -215,7 +190,7 @@ class Metric(ABC):
             p: `(n_lists,)`, the number of relevant items.
 
         Returns:
-            A float64 tensor `(n_lists,)`, NaN where undefined.
+            A float64 array `(n_lists,)`, NaN where undefined.
         """
         return None
 
@@ -255,21 +230,13 @@ class Metric(ABC):
             ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, grades or
                 weights that are negative, NaN or infinite, or weights for a metric without gains.
         """
-        if is_transformed():
-            value = through_transforms(self._value, as_tensor(scores, "scores"), offsets, relevance, weights)
-        else:
-            value = self._value(scores, offsets, relevance, weights)
-        return value if isinstance(scores, Tensor) else value.numpy()
+        value = values_of([self], scores, relevance, offsets, weights=weights)[str(self)]
+        return value if isinstance(scores, torch.Tensor) else value.numpy()
 
     def _value(
         self, scores: ArrayLike, offsets: ArrayLike, relevance: ArrayLike, weights: ArrayLike | None = None
     ) -> Tensor:
-        if weights is not None:
-            grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
-            require_grades(grades)
-            exact = grades.to(torch.float64)
-            relevance = self.weighted(grades, weights_of(weights, "weights", len(exact), exact))
-        return _values_of([self], scores, relevance, offsets)[str(self)]
+        return _values_of([self], scores, offsets, relevance, weights)[str(self)]
 
     def __str__(self) -> str:
         return text_of(self)
@@ -281,6 +248,7 @@ def values_of(
     relevance: ArrayLike,
     offsets: ArrayLike,
     *,
+    weights: ArrayLike | None = None,
     by_kernel: bool | None = None,
 ) -> dict[str, Tensor]:
     """Return the values of each list, float64 `(n_lists,)`, by the metrics' texts.
@@ -288,23 +256,45 @@ def values_of(
     `by_kernel` says whether a compiled kernel may be used, by default for many items or once it is loaded; it decides
     the time that the evaluation takes, and no digit of the values. Under the transforms of PyTorch, they are constants.
     """
-    if is_transformed():
-        flat = as_tensor(scores, "scores")
-        return {str(metric): through_transforms(metric._value, flat, offsets, relevance) for metric in metrics}
-    return _values_of(metrics, scores, relevance, offsets, by_kernel)
+    from rankbound.gradients import through_transforms
+    from rankbound.lists import as_tensor, is_transformed
+
+    if not is_transformed():
+        return _values_of(list(metrics), scores, offsets, relevance, weights, by_kernel)
+    flat = as_tensor(scores, "scores")
+    return {str(one): through_transforms(one._value, flat, offsets, relevance, weights) for one in metrics}
 
 
 def _values_of(
-    metrics: Iterable[Metric],
+    chosen: Sequence[Metric],
     scores: ArrayLike,
-    relevance: ArrayLike,
     offsets: ArrayLike,
+    relevance: ArrayLike,
+    weights: ArrayLike | None = None,
     by_kernel: bool | None = None,
 ) -> dict[str, Tensor]:
-    chosen, flat = list(metrics), as_tensor(scores, "scores").detach()
+    from rankbound.kernels import usable
+    from rankbound.lists import (
+        Lists,
+        are_fractions,
+        as_floating,
+        as_tensor,
+        beside,
+        require_finite,
+        require_grades,
+        warn_of_fractions,
+        weights_of,
+    )
+    from rankbound.ranks import block_starts, descending_order
+
+    flat = as_tensor(scores, "scores").detach()
     if flat.is_meta:
         raise ValueError("scores: found a tensor on meta, which holds no numbers; expected one on another device")
     grades = beside(flat, relevance, "relevance")
+    if weights is not None:
+        require_grades(grades)
+        exact = grades.to(torch.float64)
+        grades = chosen[0].weighted(grades, weights_of(weights, "weights", len(exact), exact))
     lists = Lists.checked(offsets, len(flat), flat.device)
     require_finite(as_floating(flat))
     require_grades(grades)
@@ -315,14 +305,15 @@ def _values_of(
     if are_fractions(grades):
         for metric in chosen:
             warn_of_fractions(str(metric), grades, metric.relevant)
-    values: dict[str, Tensor] = {}
     if by_kernel is None:
         by_kernel = len(flat) >= WORTH_A_KERNEL or _KERNEL in sys.modules
+    values: dict[str, Tensor] = {}
     if by_kernel and flat.is_cpu and usable() and _are_doubles(flat):
-        values = _by_kernel([metric for metric in chosen if formula_of(metric) is not None], flat, grades, lists)
+        values = _by_kernel([metric for metric in chosen if formula_of(metric)], flat, grades, lists)
     if others := [metric for metric in chosen if str(metric) not in values]:
         order = descending_order(flat, lists)
-        values |= _of_order(others, order, block_starts(flat.index_select(0, order), lists), grades, lists)
+        starts = block_starts(flat.index_select(0, order), lists)
+        values |= zip(map(str, others), _of_order(others, order, starts, grades, lists), strict=True)
     return {str(metric): metric.in_range(values[str(metric)]) for metric in chosen}
 
 
@@ -335,12 +326,16 @@ def values_of_blocks(
     starts = torch.ones(len(blocks.block), dtype=torch.bool, device=lists.device)
     starts[1:] = blocks.block[1:] != blocks.block[:-1]
     values = _of_order(metrics, blocks.order, starts, relevance, lists)
-    return {str(metric): metric.in_range(values[str(metric)]) for metric in metrics}
+    return {str(metric): metric.in_range(value) for metric, value in zip(metrics, values, strict=True)}
 
 
 def formula_of(metric: Metric) -> Formula | None:
-    """Return the formula of a metric whose own class defines it."""
-    return metric.formula() if "formula" in vars(type(metric)) else None
+    """Return the formula of a metric whose own class has one, with the metric's parameters."""
+    kind = vars(type(metric)).get("formula")
+    if kind is None:
+        return None
+    parameters = {theirs: getattr(metric, ours) for theirs, ours in PARAMETERS.items() if hasattr(metric, ours)}
+    return Formula(kind=kind, **parameters)
 
 
 def _are_doubles(scores: Tensor) -> bool:
@@ -352,41 +347,31 @@ def _are_doubles(scores: Tensor) -> bool:
 
 def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists: Lists) -> dict[str, Tensor]:
     """Return the values of metrics with formulas, those of tied lists by their blocks; none for other grades."""
-    known = [formula for metric in metrics if (formula := formula_of(metric))]
-    if not known:
+    from rankbound.ranks import tie_blocks
+
+    if not (known := [formula for metric in metrics if (formula := formula_of(metric))]):
         return {}
-    kernel = import_module(_KERNEL)
-    longest = int(lists.sizes.max()) if len(lists) else 0
     tables = list(dict.fromkeys(formula.table for formula in known))
     numbers = np.array(
         [
-            (
-                formula.kind,
-                formula.rel,
-                GAINS.index(formula.gain),
-                tables.index(formula.table),
-                np.inf if formula.cutoff is None else formula.cutoff,
-                formula.normalised,
-            )
-            for formula in known
+            (one.kind, one.rel, GAINS.index(one.gain), tables.index(one.table), one.cutoff or math.inf, one.normalised)
+            for one in known
         ],
         dtype=np.float64,
     )
-    discounts = np.stack([discounts_of(table, longest) for table in tables])
-    gains = _gains_of_grades()
-    values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
+    discounts = np.stack([discounts_of(table, int(lists.sizes.max()) if len(lists) else 0) for table in tables])
+    values = torch.empty(len(known), len(lists), dtype=torch.float64, device=lists.device)
     tied = torch.empty(len(lists), dtype=torch.bool, device=lists.device)
     inputs = scores.to(torch.float64), grades.to(torch.float64), lists.offsets
-    x, y, offsets = (tensor.contiguous().numpy() for tensor in inputs)
-    n_tied = kernel.of_untied_lists(x, y, offsets, numbers, discounts, gains, tied.numpy(), values.numpy())
+    arrays = [tensor.contiguous().numpy() for tensor in inputs]
+    of_untied_lists = import_module(_KERNEL).of_untied_lists
+    n_tied = of_untied_lists(*arrays, numbers, discounts, _gains_of_grades(), tied.numpy(), values.numpy())
     if n_tied < 0:
         return {}
     if n_tied:
         items, rest = _items_of(tied, lists)
         blocks, own = tie_blocks(scores.index_select(0, items), rest), grades.index_select(0, items)
-        of_tied = {str(metric): metric.of_blocks(blocks, own, rest) for metric in metrics}
-        for place, metric in enumerate(metrics):
-            values[place, tied] = of_tied[str(metric)]
+        values[:, tied] = torch.stack([metric.of_blocks(blocks, own, rest) for metric in metrics])
     return {str(metric): row for metric, row in zip(metrics, values, strict=True)}
 
 
@@ -397,36 +382,36 @@ def _gains_of_grades() -> npt.NDArray[np.float64]:
 
 def _of_order(
     metrics: Sequence[Metric], order: Tensor, starts: Tensor, grades: Tensor, lists: Lists
-) -> dict[str, Tensor]:
+) -> Sequence[Tensor]:
     """Return the values of lists that `order` sorts into blocks of equal scores, which begin where `starts` is true.
 
     Each list is evaluated as if it were alone: as one order, unless a tie leaves open where an item counts.
     """
+    from rankbound.ranks import blocks_of
+
     ranked = grades.index_select(0, order)
     tied = _tied_lists(starts, ranked, lists)
     if tied is None:
         return _of_ranked(metrics, ranked, lists)
     if bool(tied.all()):
         blocks = blocks_of(order, starts, lists)
-        return {str(metric): metric.of_blocks(blocks, grades, lists) for metric in metrics}
+        return [metric.of_blocks(blocks, grades, lists) for metric in metrics]
     items, rest = _items_of(tied, lists)
     # The places of the tied lists' items among all items, and among theirs.
     moved = rest.spread(lists.offsets[:-1][tied] - rest.offsets[:-1])
     blocks = blocks_of(order.index_select(0, items) - moved, starts.index_select(0, items), rest)
     own = grades.index_select(0, items)
-    of_tied = {str(metric): metric.of_blocks(blocks, own, rest) for metric in metrics}
+    values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
+    values[:, tied] = torch.stack([metric.of_blocks(blocks, own, rest).to(values) for metric in metrics])
     items, rest = _items_of(~tied, lists)
-    values = _of_ranked(metrics, ranked.index_select(0, items), rest)
-    for name, value in values.items():
-        whole = value.new_empty(len(lists))
-        whole[tied], whole[~tied] = of_tied[name], value
-        values[name] = whole
-    return values
+    untied = _of_ranked(metrics, ranked.index_select(0, items), rest)
+    values[:, ~tied] = torch.stack([value.to(values) for value in untied])
+    return values.unbind()
 
 
 def _items_of(chosen: Tensor, lists: Lists) -> tuple[Tensor, Lists]:
     """Return the places of the items of the lists where the mask is true, and these lists."""
-    return torch.nonzero(lists.spread(chosen)).squeeze(1), Lists.of_sizes(lists.sizes[chosen])
+    return torch.nonzero(lists.spread(chosen)).squeeze(1), lists.of_sizes(lists.sizes[chosen])
 
 
 def _tied_lists(starts: Tensor, ranked: Tensor, lists: Lists) -> Tensor | None:
@@ -442,15 +427,22 @@ def _tied_lists(starts: Tensor, ranked: Tensor, lists: Lists) -> Tensor | None:
     return tied.index_fill_(0, lists.segment.index_select(0, places), True)
 
 
-def _of_ranked(metrics: Sequence[Metric], ranked: Tensor, lists: Lists) -> dict[str, Tensor]:
+def _of_ranked(metrics: Sequence[Metric], ranked: Tensor, lists: Lists) -> Sequence[Tensor]:
     """Return the values of lists, given the relevance of their items from rank 1 down."""
-    known = {str(metric): formula for metric in metrics if ranked.is_cpu and (formula := formula_of(metric))}
-    values = {str(metric): metric.of_order(ranked, lists) for metric in metrics if str(metric) not in known}
-    if known:
-        items = RankedItems.of(ranked.numpy(), lists.offsets.numpy())
-        of_formulas = map(torch.from_numpy, values_of_formulas(list(known.values()), items))
-        values |= dict(zip(known, of_formulas, strict=True))
-    return values
+    formulas = [formula_of(metric) if ranked.is_cpu else None for metric in metrics]
+    if known := [formula for formula in formulas if formula is not None]:
+        known_values = iter(values_of_formulas(known, RankedItems.of(ranked.numpy(), lists.offsets.numpy())))
+    return [
+        _of_ranking(metric, ranked, lists) if formula is None else torch.from_numpy(next(known_values))
+        for metric, formula in zip(metrics, formulas, strict=True)
+    ]
+
+
+def _of_ranking(metric: Metric, ranked: Tensor, lists: Lists) -> Tensor:
+    """Return a metric's values of lists, given the relevance of their items from rank 1 down."""
+    from rankbound.ranks import ranks_in_order
+
+    return metric.of_ranks(ranks_in_order(lists, metric.rank_weights(ranked)), ranked, lists)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -458,6 +450,7 @@ class Thresholded(Metric):
     """A metric of binary relevance: items of at least grade `rel` are relevant."""
 
     uses_grades: ClassVar[bool] = False
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     rel: int = 1
 
@@ -473,12 +466,13 @@ class Thresholded(Metric):
 
 def require_cutoff(name: str, cutoff: int | None) -> None:
     """Raise `ValueError` for a cut-off below 1 or between two ranks."""
-    if cutoff is not None and not isinstance(cutoff, Integral):
+    if cutoff is None:
+        return
+    if not isinstance(cutoff, Integral):
         raise ValueError(f"metric {name}: found cut-off {cutoff}, expected a whole number from 1")
-    if cutoff is not None and cutoff < 1:
+    if cutoff < 1:
         raise ValueError(f"metric {name}: found cut-off {cutoff}, expected at least 1")
-    if cutoff is not None:
-        require_exact(cutoff, f"metric {name}: found cut-off")
+    require_exact(cutoff, f"metric {name}: found cut-off")
 
 
 def exp2(grades: Tensor) -> Tensor:
@@ -491,7 +485,20 @@ def exp2(grades: Tensor) -> Tensor:
     return torch.exp2(whole) * torch.exp((grades - whole) * math.log(2))
 
 
-def ratio(values: Tensor, divisor: Tensor) -> Tensor:
+def by_arrays(function: Callable[..., Array], *tensors: Tensor) -> Tensor:
+    """Return a function of arrays, given tensors, as a tensor on their device."""
+    return torch.from_numpy(function(*(tensor.cpu().numpy() for tensor in tensors))).to(tensors[0].device)
+
+
+def by_tensors(function: Callable[..., Tensor], *arrays: Array) -> Array:
+    """Return a function of tensors, given arrays, as an array."""
+    return function(*(torch.from_numpy(array.copy()) for array in arrays)).numpy()
+
+
+def ratio(values: Values, divisor: Values) -> Values:
     """Return `values / divisor`; NaN, without a gradient, where the divisor is 0 or NaN."""
+    if isinstance(values, np.ndarray):
+        quotient: Array = np.full(values.shape, np.nan)
+        return np.divide(values, divisor, out=quotient, where=np.nan_to_num(divisor) != 0)
     divisor = torch.nan_to_num(divisor).to(values)
     return torch.where(divisor == 0, torch.nan, values / torch.where(divisor == 0, 1.0, divisor))

@@ -4,13 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
-from rankbound.lists import Lists
-from rankbound.metrics.base import Metric, exp2, require_cutoff
-from rankbound.metrics.places import NEGLIGIBLE, log_binomial, mean_discount, ragged_sums
-from rankbound.ranks import Ranks, TieBlocks
+from rankbound.kernels.formulas import Floats, Integers
+from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
+from rankbound.metrics.base import Metric, by_tensors, exp2, require_cutoff
+from rankbound.metrics.first_relevant import NEGLIGIBLE, log_binomial, mean_discount, ragged_sums
 
 # The probability of stopping at the highest grade, 1 - 2^-max, must differ from 1 in single precision too.
 LARGEST_SCALE = 20
@@ -80,11 +77,14 @@ class ERR(Metric):
             means = torch.where(blocks.first <= self.cutoff, means, 0.0)
         return blocks.lists.sum(means * torch.exp(log_above))
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        return self._of_run(n - p, p), self._of_run(torch.zeros_like(p), p)
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        return by_tensors(self._of_run, n - p, p), by_tensors(self._of_run, 0 * p, p)
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        return self._of_ties(p.unsqueeze(0), torch.log1p(-self.stops(torch.ones_like(p[:1]))), n, torch.zeros_like(n))
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        stop = torch.tensor([1 / 2.0**self.max], dtype=torch.float64, device="cpu")
+        return by_tensors(
+            lambda size, held: self._of_ties(held.unsqueeze(0), torch.log1p(-stop), size, torch.zeros_like(size)), n, p
+        )
 
     def stops(self, relevance: Tensor) -> Tensor:
         """Return the probability $S_i$ of stopping at each item, which also tells a distribution how values add up.
@@ -117,8 +117,13 @@ class ERR(Metric):
 
     def _of_ties(self, held: Tensor, log_goes_on: Tensor, size: Tensor, above: Tensor) -> Tensor:
         """Return the mean over the orders of blocks with `held` items of each grade `(n_grades, n_blocks)`."""
-        relevant = held.sum(0)
-        depth = torch.minimum(relevant, _depth(held, log_goes_on))
+        from rankbound.lists import Lists
+
+        relevant = depth = held.sum(0)
+        if len(held):
+            # The number of items after which the probability of going on is negligible.
+            slowest = torch.where(held > 0, log_goes_on[:, None], -torch.inf).amax(0)
+            depth = torch.minimum(depth, torch.ceil(math.log(NEGLIGIBLE) / slowest).to(torch.int64))
         if self.cutoff is not None:
             depth = torch.minimum(depth, (self.cutoff - above).clamp(min=0))
         survival = _mean_products(held, log_goes_on, depth)
@@ -130,34 +135,28 @@ class ERR(Metric):
         return case.sum(stopping * mean_discount(size[block], relevant[block], which, above[block], self.cutoff))
 
 
-def _depth(held: Tensor, log_goes_on: Tensor) -> Tensor:
-    """Return the number of items of each block's grades after which the probability of going on is negligible."""
-    if len(log_goes_on) == 0:
-        return torch.zeros((), dtype=torch.int64, device=log_goes_on.device)
-    slowest = torch.where(held > 0, log_goes_on[:, None], -torch.inf).amax(0)
-    return torch.ceil(math.log(NEGLIGIBLE) / slowest).to(torch.int64)
-
-
 def _mean_products(held: Tensor, log_goes_on: Tensor, depth: Tensor) -> Tensor:
     """Return the mean product of the probabilities of going on at k random items of a block, for k = 0 .. depth.
 
     The result holds one block after the other, `(sum(depth + 1),)`. Grades are added one by one: the number of items of
     the new grade among k is hypergeometric. All terms are positive, so nothing cancels.
     """
+    from rankbound.lists import Lists
+
     products = torch.ones(len(depth), dtype=torch.float64, device=depth.device)
     start, known = torch.arange(len(depth), device=depth.device), torch.zeros_like(depth)
     for count, log in zip(held, log_goes_on, strict=True):
-        wider = Lists.of_sizes(torch.minimum(known + count, depth) + 1)
-        products = _with_one_grade_more(products, start, known, count, log, wider)
-        start, known = wider.offsets[:-1], known + count
+        blocks = Lists.of_sizes(torch.minimum(known + count, depth) + 1)
+        products = _with_one_grade_more(products, start, known, count, log, blocks)
+        start, known = blocks.offsets[:-1], known + count
     return products
 
 
 def _with_one_grade_more(
-    products: Tensor, start: Tensor, known: Tensor, count: Tensor, log_goes_on: Tensor, wider: Lists
+    products: Tensor, start: Tensor, known: Tensor, count: Tensor, log_goes_on: Tensor, blocks: Lists
 ) -> Tensor:
-    """Return the mean products over k of `known` items and `count` of a new grade, k as in the blocks of `wider`."""
-    old, new, k = known[wider.segment], count[wider.segment], wider.position
+    """Return the mean products over k of `known` items and `count` of a new grade, k as in `blocks`."""
+    old, new, k, start = known[blocks.segment], count[blocks.segment], blocks.position, start[blocks.segment]
     fewest = (k - old).clamp(min=0)
     log_draws = log_binomial(old + new, k)
 
@@ -165,8 +164,6 @@ def _with_one_grade_more(
         of_new = fewest[case] + place
         of_old = k[case] - of_new
         log_ways = log_binomial(new[case], of_new) + log_binomial(old[case], of_old)
-        return (
-            torch.exp(log_ways - log_draws[case] + of_new * log_goes_on) * products[start[wider.segment[case]] + of_old]
-        )
+        return torch.exp(log_ways - log_draws[case] + of_new * log_goes_on) * products[start[case] + of_old]
 
     return ragged_sums(torch.minimum(k, new) - fewest + 1, terms)

@@ -1,20 +1,26 @@
-"""Cumulative gain and its discounted and normalised forms: CG, DCG and nDCG."""
+r"""Metrics that are sums over items of gain times discount: nDCG, DCG, P@k, RBP and more.
+
+$$M = \frac{\sum_i g(y_i)\, d(R_i)}{Z}$$
+
+In the mean over ties, an item has the mean discount of its block's ranks: a difference of running totals
+$D(r) = d(1) + \dots + d(r)$. The extremes and the mean over all orders are differences of $D$ as well.
+"""
 
 import math
-from dataclasses import dataclass, replace
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from rankbound.fused import formulas
-from rankbound.fused.formulas import Formula
-from rankbound.lists import Lists
-from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.base import exp2, require_cutoff
-from rankbound.ranks import descending_order
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Floats, Integers, RankedItems, normaliser, table_size
+from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
+from rankbound.metrics.base import Array, Metric, exp2, formula_of, ratio, require_cutoff
 
 GAINS = ("exp2", "linear")
+
 DISCOUNTS = ("log2(r+1)", "log2(r)")
 
 # Powers of 2 between the largest gain and the largest number of a dtype: sums of a million gains don't overflow.
@@ -22,6 +28,68 @@ ROOM_FOR_SUMS = 20
 
 # Up to this grade, the ideal DCG is computed from the number of items of each grade, without a sort.
 MOST_COUNTED_GRADES = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditiveMetric(Metric):
+    """A metric that is a sum over items; subclasses define the gain, and a discount and a normaliser other than 1."""
+
+    @abstractmethod
+    def gains(self, relevance: Tensor) -> Tensor:
+        """Return the gain of each item, at least 0, float64 unless the relevance has another floating type."""
+
+    def discount_at(self, position: Tensor) -> Tensor:
+        """Return the discount of each rank; `position` may be fractional."""
+        return torch.ones_like(position)
+
+    def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """Return the divisor of each list's sum; NaN or 0 where the metric is undefined."""
+        return torch.ones(len(lists), dtype=torch.float64, device=lists.device)
+
+    def binary_normaliser(self, p: Array) -> Array:
+        """Return the normaliser of lists of `p` items of grade 1; without a formula, the one of these lists."""
+        from rankbound.lists import Lists
+
+        lists = Lists.of_sizes(torch.from_numpy(p.copy()))
+        return self.normaliser(torch.ones(lists.n_items, dtype=torch.int64, device="cpu"), lists).numpy()
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        self.require_gains_that_fit(relevance, ranks.position.dtype)
+        terms = self.gains(relevance).to(ranks.position) * self.discount_at(ranks.position)
+        if self._cutoff is not None:
+            terms = terms * ranks.within(self._cutoff)
+        return ratio(lists.sum(terms), self.normaliser(relevance, lists))
+
+    def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+        self.require_gains_that_fit(relevance, torch.float64)
+        totals = self._totals(int(lists.sizes.max()) if len(lists) else 0, lists.device)
+        ends = blocks.first - 1 + blocks.size
+        mean_discount = (totals.index_select(0, ends) - totals.index_select(0, blocks.first - 1)) / blocks.size
+        gains = blocks.sum(self.gains(relevance).to(torch.float64))
+        formula = formula_of(self) if relevance.is_cpu else None
+        if formula is None:
+            divisor = self.normaliser(relevance, lists)
+        else:
+            # That of evaluation, which does not depend on the other lists.
+            items = RankedItems.of(relevance.numpy(), lists.offsets.numpy())
+            divisor = torch.from_numpy(normaliser(formula, items))
+        return ratio(blocks.lists.sum(gains * mean_discount), divisor)
+
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        totals = _discount_totals(self, int(n.max(initial=0)))
+        values = [ratio(total, self.binary_normaliser(p)) for total in (totals[n] - totals[n - p], totals[p])]
+        return np.minimum(*values), np.maximum(*values)
+
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        return ratio(_discount_totals(self, int(n.max(initial=0)))[n] * p / n, self.binary_normaliser(p))
+
+    @property
+    def _cutoff(self) -> int | None:
+        return getattr(self, "cutoff", None)
+
+    def _totals(self, size: int, device: "torch.device") -> Tensor:
+        """Return D(0) .. D(size), possibly further; discounts beyond the cut-off are 0."""
+        return _totals_on(self, table_size(size), device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +118,10 @@ class GainMetric(AdditiveMetric):
         gains = self.gains(relevance) * weights.to(torch.float64)
         return torch.log1p(gains) / math.log(2) if self.gain == "exp2" else gains
 
-    def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
-        return torch.ones(len(lists), dtype=torch.float64, device=lists.device)
+    def binary_normaliser(self, p: Array) -> Array:
+        return np.ones(p.shape)
 
-    def binary_normaliser(self, p: Tensor) -> Tensor:
-        return torch.ones_like(p)
-
-    def require_gains_that_fit(self, relevance: Tensor, dtype: torch.dtype) -> None:
+    def require_gains_that_fit(self, relevance: Tensor, dtype: "torch.dtype") -> None:
         if self.gain == "exp2":
             require_gains_that_fit(relevance, dtype, str(self))
         elif len(relevance) and float(relevance.max()) > (limit := torch.finfo(dtype).max * 2.0**-ROOM_FOR_SUMS):
@@ -64,23 +129,6 @@ class GainMetric(AdditiveMetric):
                 f"relevance: found {float(relevance.max()):g}, whose sums are too large for {dtype} scores; expected "
                 f"grades up to {limit:.2g} for {self}"
             )
-
-
-def require_gains_that_fit(relevance: Tensor, dtype: torch.dtype, what: str, power: int = 1) -> None:
-    """Raise `ValueError` for grades whose gains $2^y - 1$ to a power, or sums of these, exceed the range of `dtype`."""
-    largest = float(relevance.max()) if len(relevance) else 0.0
-    limit = largest_grade(dtype, power)
-    if largest > limit:
-        raise ValueError(
-            f"relevance: found grade {largest:g}, whose gain 2^y - 1 is too large for {dtype} scores; "
-            f"expected grades up to {limit} for {what}, or gain=linear"
-        )
-
-
-def largest_grade(dtype: torch.dtype, power: int = 1) -> int:
-    """Return the highest grade of which sums of gains $2^y - 1$ to a power stay within the range of `dtype`."""
-    exponent = math.frexp(torch.finfo(dtype).max)[1]
-    return max(exponent - ROOM_FOR_SUMS, exponent // 2) // power
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,15 +151,10 @@ class CG(GainMetric):
 
     name: ClassVar[str] = "CG"
     span: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    formula: ClassVar[int | None] = formulas.DCG
 
     gain: str = "linear"
     cutoff: int
-
-    def discount_at(self, position: Tensor) -> Tensor:
-        return torch.ones_like(position)
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.DCG, gain=self.gain, cutoff=self.cutoff)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +180,7 @@ class DCG(GainMetric):
 
     name: ClassVar[str] = "DCG"
     span: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    formula: ClassVar[int | None] = formulas.DCG
 
     gain: str = "exp2"
     discount: str = "log2(r+1)"
@@ -153,9 +197,6 @@ class DCG(GainMetric):
         if self.discount == "log2(r)":
             return 1 / torch.log2(position.clamp(min=2))
         return 1 / torch.log2(position + 1)
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.DCG, gain=self.gain, discount=self.discount, cutoff=self.cutoff)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,36 +221,61 @@ class NDCG(DCG):
 
     name: ClassVar[str] = "nDCG"
     span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.DCG
+    normalised: ClassVar[bool] = True
 
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         if len(relevance) == 0:
             return torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
         highest = math.inf if relevance.is_floating_point() else int(relevance.max())
+        totals = self._totals(int(lists.sizes.max()), lists.device)
         if highest <= 1:
-            return self.binary_normaliser(lists.sum(relevance))
+            return totals.index_select(0, lists.sum(relevance).to(torch.int64))
         if highest <= MOST_COUNTED_GRADES:
-            return self._ideal_of_counts(_counts_from(relevance, int(highest), lists), lists)
+            width = int(highest) + 1
+            counts = torch.bincount(lists.segment * width + relevance, minlength=len(lists) * width).view(-1, width)
+            # The numbers of items with a grade above 0, 1, ...; each adds a step of the gains.
+            above = counts.flip(1).cumsum(1).flip(1)[:, 1:]
+            return (totals[above] * self.gains(torch.arange(width, device=lists.device)).diff()).sum(1)
+        from rankbound.ranks import descending_order
+
         gains = self.gains(relevance)
-        ideal = gains[descending_order(gains, lists)]
-        discounts = self._running_discounts(int(lists.sizes.max()), lists.device).diff()
-        return lists.sum(ideal * discounts[lists.position])
+        return lists.sum(gains[descending_order(gains, lists)] * totals.diff()[lists.position])
 
-    def _ideal_of_counts(self, at_least: Tensor, lists: Lists) -> Tensor:
-        """Return the DCG of the ideal order; `at_least[t, g]` items of list t have a grade above g, from 0."""
-        totals = self._running_discounts(int(lists.sizes.max()), lists.device)
-        steps = self.gains(torch.arange(at_least.shape[1] + 1, device=lists.device)).diff()
-        return (totals[at_least] * steps).sum(1)
-
-    def binary_normaliser(self, p: Tensor) -> Tensor:
-        counts = p.to(torch.int64)
-        return self._running_discounts(int(counts.max()) if len(counts) else 0, p.device).index_select(0, counts)
-
-    def formula(self) -> Formula:
-        return replace(super().formula(), normalised=True)
+    def binary_normaliser(self, p: Array) -> Array:
+        return _discount_totals(self, int(p.max(initial=0)))[p]
 
 
-def _counts_from(grades: Tensor, highest: int, lists: Lists) -> Tensor:
-    """Return the number of items of each list with a grade above g = 0 .. highest - 1: `(n_lists, highest)`."""
-    width = highest + 1
-    counts = torch.bincount(lists.segment * width + grades, minlength=len(lists) * width).view(-1, width)
-    return counts.flip(1).cumsum(1).flip(1)[:, 1:]
+@lru_cache(maxsize=64)
+def _totals_on(metric: AdditiveMetric, size: int, device: "torch.device") -> Tensor:
+    return torch.tensor(_discount_totals(metric, size), device=device)
+
+
+def _discount_totals(metric: AdditiveMetric, size: int) -> Floats:
+    """Return D(0) .. D(size), possibly further; discounts beyond the cut-off are 0."""
+    return _totals_of(metric, table_size(size))
+
+
+@lru_cache(maxsize=64)
+def _totals_of(metric: AdditiveMetric, size: int) -> Floats:
+    formula, ranks = formula_of(metric), np.arange(1.0, size + 1)
+    discounts = metric.discount_at(torch.from_numpy(ranks)).numpy() if formula is None else formula.discounts(size)
+    within = ranks <= (size if metric._cutoff is None else metric._cutoff)
+    return np.concatenate(([0.0], np.cumsum(discounts * within)))
+
+
+def require_gains_that_fit(relevance: Tensor, dtype: "torch.dtype", what: str, power: int = 1) -> None:
+    """Raise `ValueError` for grades whose gains $2^y - 1$ to a power, or sums of these, exceed the range of `dtype`."""
+    largest = float(relevance.max()) if len(relevance) else 0.0
+    limit = largest_grade(dtype, power)
+    if largest > limit:
+        raise ValueError(
+            f"relevance: found grade {largest:g}, whose gain 2^y - 1 is too large for {dtype} scores; "
+            f"expected grades up to {limit} for {what}, or gain=linear"
+        )
+
+
+def largest_grade(dtype: "torch.dtype", power: int = 1) -> int:
+    """Return the highest grade of which sums of gains $2^y - 1$ to a power stay within the range of `dtype`."""
+    exponent = math.frexp(torch.finfo(dtype).max)[1]
+    return max(exponent - ROOM_FOR_SUMS, exponent // 2) // power

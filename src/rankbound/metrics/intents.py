@@ -1,5 +1,6 @@
 """Novelty and diversity: alpha-nDCG and intent-aware ERR, of judgements by intent."""
 
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
@@ -7,18 +8,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from rankbound.lists import Lists
+from rankbound.lazy import Lists, Tensor, torch
 from rankbound.metrics.base import Thresholded, ratio
-from rankbound.metrics.places import mean_discount
-from rankbound.metrics.run_metric import JudgedIntents, JudgedRun, RunMetric
+from rankbound.metrics.first_relevant import mean_discount
+from rankbound.metrics.sets import JudgedIntents, JudgedRun, RunMetric
 
 # Ranks over which the divisor of ERR-IA is summed.
 MOST_RANKS = 10_000_000
-
-Discount = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +29,11 @@ class IntentMetric(Thresholded, RunMetric):
     block's orders is exact.
     """
 
+    # An order that is better than the greedy one exceeds 1.
+    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
+
     alpha: float = 0.5
-    cutoff: int | None = None
+    cutoff: int | None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,7 +50,7 @@ class IntentMetric(Thresholded, RunMetric):
                 f"metric {self}: found judgements without intents, expected relevance by intent: read the qrels with "
                 "rankbound.read_qrels(..., intents=True)"
             )
-        if not _several_intents(run.lists, run.intents):
+        if len(run.intents.intent) and int(_number_of_intents(run.lists, run.intents).max()) <= 1:
             warnings.warn(
                 f"metric {self}: found one intent in every topic; in TREC qrels, the second field names the intent",
                 stacklevel=2,
@@ -63,8 +63,10 @@ class IntentMetric(Thresholded, RunMetric):
             "rankbound.evaluate_run, or `rankbound evaluate`"
         )
 
-    def mean_gain(self, run: JudgedRun, intents: JudgedIntents, discount: Discount) -> Tensor:
+    def mean_gain(self, run: JudgedRun, intents: JudgedIntents, discount: Callable[[Tensor], Tensor]) -> Tensor:
         """Return G of each list, the mean over the orders of tied items."""
+        from rankbound.lists import Lists
+
         blocks = run.blocks
         block_of = torch.empty_like(blocks.block).index_copy_(0, blocks.order, blocks.block)
         found = run.retrieved.index_select(0, intents.item)
@@ -114,13 +116,12 @@ class AlphaNDCG(IntentMetric):
 
     name: ClassVar[str] = "alpha_nDCG"
 
+    cutoff: int | None = None
+
     def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
-        def discount(rank: Tensor) -> Tensor:
-            return 1 / torch.log2(1 + rank)
+        return ratio(self.mean_gain(run, intents, _discount), self._ideal(run.lists, intents))
 
-        return ratio(self.mean_gain(run, intents, discount), self._ideal(run.lists, intents, discount))
-
-    def _ideal(self, lists: Lists, intents: JudgedIntents, discount: Discount) -> Tensor:
+    def _ideal(self, lists: Lists, intents: JudgedIntents) -> Tensor:
         """Return the DCG of the greedy order of each list."""
         members = torch.unique(intents.item)
         order = torch.argsort(intents.precedence[members], stable=True)
@@ -138,7 +139,7 @@ class AlphaNDCG(IntentMetric):
             best = items.max(gain)
             is_best = gain == items.spread(best)
             chosen = is_best & is_open & (items.running_sum(is_best.to(torch.int64)) == 1)
-            total += best.clamp(min=0) * discount(torch.tensor(rank, dtype=torch.float64))
+            total += best.clamp(min=0) * _discount(torch.tensor(rank, dtype=torch.float64))
             left[intents.intent[chosen[row]]] *= 1 - self.alpha
             is_open &= ~chosen
         return total
@@ -157,10 +158,10 @@ class IntentAwareERR(IntentMetric):
     Args:
         rel: the lowest relevant grade, from 1.
         alpha: $\alpha$, 0 to 1, the probability that a user stops at a relevant item.
-        cutoff: k, required.
+        cutoff: k.
 
     Raises:
-        ValueError: for `rel` or `cutoff` below 1, no cut-off or one above 10,000,000, `alpha` out of range, and when
+        ValueError: for `rel` or `cutoff` below 1, a cut-off above 10,000,000, `alpha` out of range, and when
             called with lists or judgements without intents.
 
     >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "ERR_IA@1").means()
@@ -169,10 +170,10 @@ class IntentAwareERR(IntentMetric):
 
     name: ClassVar[str] = "ERR_IA"
 
+    cutoff: int
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.cutoff is None:
-            raise ValueError(f"metric {self.name}: needs a cut-off, as in {self.name}@20")
         if self.cutoff > MOST_RANKS:
             raise ValueError(
                 f"metric {self.name}: found cut-off {self.cutoff}, expected at most {MOST_RANKS}, over whose ranks the "
@@ -180,10 +181,13 @@ class IntentAwareERR(IntentMetric):
             )
 
     def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
-        assert self.cutoff is not None
         rank = torch.arange(1, self.cutoff + 1)
         best = (self._decay(rank - 1) / rank).sum()
         return ratio(self.mean_gain(run, intents, torch.reciprocal), _number_of_intents(run.lists, intents) * best)
+
+
+def _discount(rank: Tensor) -> Tensor:
+    return 1 / torch.log2(1 + rank)
 
 
 def _number_of_intents(lists: Lists, intents: JudgedIntents) -> Tensor:
@@ -191,7 +195,3 @@ def _number_of_intents(lists: Lists, intents: JudgedIntents) -> Tensor:
     n_lists = max(len(lists), 1)
     pairs = torch.unique(intents.intent * n_lists + lists.segment[intents.item])
     return torch.bincount(pairs % n_lists, minlength=len(lists))
-
-
-def _several_intents(lists: Lists, intents: JudgedIntents) -> bool:
-    return len(intents.intent) == 0 or int(_number_of_intents(lists, intents).max()) > 1

@@ -1,58 +1,230 @@
-"""Metrics that count the correctly ordered pairs of a list: pair accuracy and Kendall's statistic."""
+r"""Metrics of pairs of items: those that are linear in the ranks, and those that count correctly ordered pairs.
 
+The mean over ties of a linear metric only needs the mean rank of each block. With smooth ranks, linear metrics are sums
+of sigmoids over pairs: $\sum_i y_i \tilde R_i$ is, up to a constant per list,
+$\sum_{y_i > y_j} (y_i - y_j)\,\sigma(s_j - s_i)$. The others count wrong pairs by one pass per bit of the grades.
+"""
+
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from rankbound.lists import Lists
-from rankbound.metrics.base import Metric, ratio
-from rankbound.metrics.grade_pairs import unequal_pairs, wrong_pairs
-from rankbound.metrics.linear import PairError
-from rankbound.ranks import Ranks, TieBlocks
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Floats, Integers
+from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
+from rankbound.metrics.base import Array, Metric, Thresholded, Values, ratio
+
+NORMS = ("none", "pairs", "max")
 
 WEIGHTS = ("uniform", "difference")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairMetric(Metric):
+class RankedPairs(Metric):
+    """A metric that depends on the number of wrongly ordered pairs alone (Mann-Whitney U) if relevance is binary."""
+
+    @abstractmethod
+    def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
+        """Return the value of lists of `n` items, `p` of them of grade 1, with `wrong` pairs in the wrong order."""
+
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        ends = [self.of_wrong_pairs(wrong, n, p) for wrong in (0.0 * n, 1.0 * p * (n - p))]
+        return np.minimum(*ends), np.maximum(*ends)
+
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        return self.of_wrong_pairs(p * (n - p) / 2, n, p)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearMetric(RankedPairs):
+    """A metric that is linear in the ranks; its mean over ties is its value at the mean ranks."""
+
+    def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+        from rankbound.ranks import Ranks
+
+        mean_rank = blocks.first + (blocks.size.to(torch.float64) - 1) / 2
+        position = torch.empty(len(blocks.order), dtype=torch.float64, device=lists.device)
+        position[blocks.order] = mean_rank.index_select(0, blocks.block)
+        return self.of_ranks(Ranks(position, lists.sizes), relevance, lists)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankSum(Thresholded, LinearMetric):
+    r"""The nRBP loss (thesis eq. 2.12), a sum of ranks.
+
+    $$\mathrm{nRBP} = \sum_i y_i (R_i - 1) - \frac{P(P-1)}{2}$$
+
+    from 0 (ideal) to $P(N - P)$; lower is better. With hard ranks it is the number of wrongly ordered (relevant, other)
+    pairs, the Mann-Whitney U statistic. NaN without relevant items.
+
+    Args:
+        rel: the lowest relevant grade, from 1; $y_i$ is 1 from there, and 0 below.
+
+    Raises:
+        ValueError: for `rel` below 1.
+
+    >>> rb.metric("nRBP")([0.9, 0.5, 0.1], [0, 0, 1], [0, 3])
+    array([2.])
+    """
+
+    name: ClassVar[str] = "nRBP"
+    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    higher_is_better: ClassVar[bool] = False
+    formula: ClassVar[int | None] = formulas.RANK_SUM
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        relevant = self.relevant(relevance).to(ranks.position)
+        p = lists.sum(relevant)
+        # Ranks from 0: smaller terms keep more digits of the sum.
+        wrong = lists.sum(relevant * (ranks.position - 1)) - p * (p - 1) / 2
+        return torch.where(p == 0, torch.nan, wrong)
+
+    def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
+        return np.where(p == 0, np.nan, wrong)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearDCG(LinearMetric):
+    r"""DCG with a linear discount (Jin and Geng, arXiv 2013, eq. 1).
+
+    $$\mathrm{DCG}^\beta = \sum_i y_i (N - R_i)$$
+
+    >>> rb.metric("LinearDCG")([0.9, 0.5, 0.1], [2, 1, 0], [0, 3])
+    array([5.])
+    """
+
+    name: ClassVar[str] = "LinearDCG"
+    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        return lists.sum(relevance.to(ranks.position) * (lists.spread(ranks.sizes) - ranks.position))
+
+    def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
+        return np.asarray(p * n - p * (p + 1) / 2 - wrong)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearNDCG(LinearDCG):
+    r"""Linear DCG over that of the ideal order (Jin and Geng, arXiv 2013, eq. 1).
+
+    $$\mathrm{NDCG}^\beta = \frac{\sum_i y_i (N - R_i)}{\max_\pi \sum_i y_i (N - \pi_i)}$$
+
+    NaN where the divisor is 0: no relevant item, or N = 1.
+
+    >>> rb.metric("LinearNDCG")([0.9, 0.5, 0.1], [0, 1, 0], [0, 3])
+    array([0.5])
+    """
+
+    name: ClassVar[str] = "LinearNDCG"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        return super().informative(relevance, lists) & (lists.sizes > 1)
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        total, ideal_ranks = _grade_sums(relevance, lists)
+        return ratio(super().of_ranks(ranks, relevance, lists), ranks.sizes * total - ideal_ranks)
+
+    def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
+        ideal = super().of_wrong_pairs(0.0 * wrong, n, p)
+        return ratio(ideal - wrong, ideal)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairError(LinearMetric):
+    r"""Multipartite error (Jin and Geng, arXiv 2013, eqs. 3, 4): wrongly ordered pairs, by their difference of grades.
+
+    $$R = \sum_{y_i > y_j} (y_i - y_j) \left(1[R_i > R_j] + \tfrac12\, 1[R_i = R_j]\right)
+        = \sum_i y_i R_i - \min_\pi \sum_i y_i \pi_i$$
+
+    Lower is better; a tied pair counts half. For binary relevance it is the nRBP loss. NaN without relevant items.
+
+    Args:
+        norm: the divisor. `none`; `pairs`, the number of pairs of different grade (eq. 3; the result can exceed 1 where
+            grades differ by more than 1); `max`, the worst order's error, which gives a share in [0, 1]. NaN where it
+            is 0.
+
+    Raises:
+        ValueError: for an unknown norm.
+
+    >>> rb.metric("PairError(norm=max)")([0.9, 0.5, 0.1], [1, 2, 0], [0, 3])
+    array([0.25])
+    """
+
+    name: ClassVar[str] = "PairError"
+    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    higher_is_better: ClassVar[bool] = False
+
+    norm: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.norm not in NORMS:
+            raise ValueError(f"metric {self.name}: found norm={self.norm}, expected one of {', '.join(NORMS)}")
+
+    def in_range(self, value: Values) -> Values:
+        return super().in_range(value).clip(max=1.0 if self.norm == "max" else math.inf)
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        if self.norm == "none":
+            return super().informative(relevance, lists)
+        return unequal_pairs(relevance, lists, lists.sizes) > 0
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        total, ideal_ranks = _grade_sums(relevance, lists)
+        # Ranks from 0: smaller terms keep more digits of the sum.
+        error = lists.sum(relevance.to(ranks.position) * (ranks.position - 1)) - (ideal_ranks - total).to(
+            ranks.position
+        )
+        if self.norm == "pairs":
+            return ratio(error, unequal_pairs(relevance, lists, ranks.sizes))
+        if self.norm == "max":
+            return ratio(error, (ranks.sizes + 1) * total - 2 * ideal_ranks)
+        return torch.where(total == 0, torch.nan, error)
+
+    def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
+        return np.where(p == 0, np.nan, wrong) if self.norm == "none" else ratio(wrong, p * (n - p))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairMetric(RankedPairs):
     """A function of the number of pairs of different grade, and of those in the wrong order (ties count half).
 
     With smooth ranks, it takes one sum over the items per positive grade that occurs.
     """
 
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
     @abstractmethod
-    def of_pairs(self, wrong: Tensor, unequal: Tensor, sizes: Tensor) -> Tensor:
+    def of_pairs(self, wrong: Values, unequal: Values, sizes: Values) -> Values:
         """Return the value of lists of `sizes` items with `wrong` of their `unequal` pairs in the wrong order."""
+
+    def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
+        return self.of_pairs(wrong, p * (n - p), n)
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        return unequal_pairs(relevance, lists, lists.sizes) > 0
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         """Return masks of the items below each positive grade but the largest, for which ranks suffice."""
         return tuple(relevance < grade for grade in _positive_grades(relevance)[:-1])
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
-        grades = _positive_grades(relevance)
-        unequal = unequal_pairs(relevance, lists, ranks.sizes)
+        grades, sizes = _positive_grades(relevance), ranks.sizes.to(torch.float64)
+        unequal = unequal_pairs(relevance, lists, sizes).to(ranks.position)
         if len(grades) == 0:
-            return self.of_pairs(torch.zeros_like(unequal).to(ranks.position), unequal, ranks.sizes)
+            return self.of_pairs(torch.zeros_like(unequal), unequal, sizes)
         lower = torch.stack([*ranks.above, ranks.position - 1])
         own = lower.gather(0, torch.searchsorted(grades, relevance.to(grades)).unsqueeze(0)).squeeze(0)
         top = lists.sum((relevance == grades[-1]).to(ranks.position))
         wrong = lists.sum(torch.where(relevance > 0, own, 0.0)) - top * (top - 1) / 2
-        return self.of_pairs(wrong, unequal, ranks.sizes)
+        return self.of_pairs(wrong, unequal, sizes)
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-        unequal = unequal_pairs(relevance, lists, lists.sizes)
-        return self.of_pairs(wrong_pairs(blocks, relevance, lists), unequal, lists.sizes)
-
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        unequal = (p * (n - p)).to(torch.float64)
-        return self.of_pairs(unequal, unequal, n), self.of_pairs(torch.zeros_like(unequal), unequal, n)
-
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        unequal = (p * (n - p)).to(torch.float64)
-        return self.of_pairs(unequal / 2, unequal, n)
+        unequal, sizes = unequal_pairs(relevance, lists, lists.sizes), lists.sizes.to(torch.float64)
+        return self.of_pairs(wrong_pairs(blocks, relevance, lists), unequal, sizes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +242,8 @@ class PairAccuracy(PairMetric):
     """
 
     name: ClassVar[str] = "PairAccuracy"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        return unequal_pairs(relevance, lists, lists.sizes) > 0
-
-    def of_pairs(self, wrong: Tensor, unequal: Tensor, sizes: Tensor) -> Tensor:
+    def of_pairs(self, wrong: Values, unequal: Values, sizes: Values) -> Values:
         return 1 - ratio(wrong, unequal)
 
 
@@ -101,16 +269,12 @@ class Kendall(PairMetric):
     """
 
     name: ClassVar[str] = "Kendall"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     weight: str = "uniform"
 
     def __post_init__(self) -> None:
         if self.weight not in WEIGHTS:
             raise ValueError(f"metric {self.name}: found weight={self.weight}, expected one of {', '.join(WEIGHTS)}")
-
-    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        return unequal_pairs(relevance, lists, lists.sizes) > 0
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         return super().rank_weights(relevance) if self.weight == "uniform" else ()
@@ -125,11 +289,22 @@ class Kendall(PairMetric):
             return 1 - PairError(norm="max").of_blocks(blocks, relevance, lists)
         return super().of_blocks(blocks, relevance, lists)
 
-    def of_pairs(self, wrong: Tensor, unequal: Tensor, sizes: Tensor) -> Tensor:
+    def of_pairs(self, wrong: Values, unequal: Values, sizes: Values) -> Values:
         if self.weight == "difference":  # binary relevance: every difference is 1
             return 1 - ratio(wrong, unequal)
-        n = sizes.to(torch.float64)
-        return ratio((unequal / 2).to(wrong) - wrong, n * (n - 1) / 2) + 0.5
+        share: Values = ratio(unequal / 2 - wrong, sizes * (sizes - 1) / 2)
+        return share + 0.5
+
+
+def _grade_sums(relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
+    r"""Return $\sum_i y_i$ and the ideal order's $\sum_i y_i R_i$ of each list."""
+    grades = relevance.to(torch.float64)
+    total = lists.sum(grades)
+    if is_binary(relevance):
+        return total, total * (total + 1) / 2
+    from rankbound.ranks import descending_order
+
+    return total, lists.sum(grades[descending_order(grades, lists)] * (lists.position + 1))
 
 
 def _positive_grades(relevance: Tensor) -> Tensor:
@@ -137,3 +312,54 @@ def _positive_grades(relevance: Tensor) -> Tensor:
     grades = relevance[relevance > 0]
     levels: Tensor = torch.unique(grades if grades.is_floating_point() else grades.to(torch.int64))
     return levels
+
+
+def is_binary(relevance: Tensor) -> bool:
+    """Return true if all grades are 0 or 1."""
+    return bool(((relevance == 0) | (relevance == 1)).all())
+
+
+def unequal_pairs(relevance: Tensor, lists: Lists, sizes: Tensor) -> Tensor:
+    """Count the pairs of different grade in each list of `sizes` items; items not in `relevance` have grade 0."""
+    relevant = lists.sum((relevance > 0).to(torch.float64))
+    alike = relevant.square()
+    if not is_binary(relevance):
+        from rankbound.ranks import tie_blocks
+
+        blocks = tie_blocks(relevance.to(torch.float64), lists)
+        alike = blocks.lists.sum(blocks.sum((relevance > 0).to(torch.float64)).square())
+    return (sizes.to(torch.float64).square() - alike - (sizes - relevant).square()) / 2
+
+
+def wrong_pairs(blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+    """Count the pairs of each list whose item of lower grade ranks higher; a tie counts half.
+
+    Number the grades from 0. At the first bit in which two numbers differ, the item with the 1 should rank above the
+    item with the 0. One pass per bit, over the items that agree in the higher bits, counts every pair once.
+    """
+    levels, number = torch.unique(relevance, return_inverse=True)
+    ranked = number[blocks.order]
+    total = torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
+    for bit in reversed(range((len(levels) - 1).bit_length())):
+        group = lists.segment * len(levels) + (ranked >> (bit + 1))
+        order = torch.argsort(group, stable=True)  # still list by list, and from the top down inside a group
+        high = (ranked[order] >> bit) & 1
+        total += lists.sum(high * _zeros_above(high, group[order], blocks.block[order]))
+    return total
+
+
+def _zeros_above(high: Tensor, group: Tensor, block: Tensor) -> Tensor:
+    """Count the items with `high` = 0 above each item in its group, ties half; groups and blocks are runs."""
+    zeros = torch.cat([high.new_zeros(1), (1 - high).cumsum(0)])
+    group_start, _ = _runs(group, group)
+    start, end = _runs(group, block)
+    return (zeros[start] + zeros[end]).to(torch.float64) / 2 - zeros[group_start]
+
+
+def _runs(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the start and end of each item's run of equal pairs (first, second)."""
+    starts = torch.ones(len(first), dtype=torch.bool, device=first.device)
+    starts[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    limits = torch.cat([torch.nonzero(starts).squeeze(1), first.new_tensor([len(first)])])
+    run = starts.cumsum(0) - 1
+    return limits[run], limits[run + 1]

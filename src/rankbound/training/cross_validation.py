@@ -207,7 +207,7 @@ def _joined(parts: Sequence[Run] | Sequence[Qrels], column: str, names: list[str
     """Return the lists of all parts, with these names in this order, as the arguments of `Run` or `Qrels`."""
     import polars as pl
 
-    from rankbound.io.grouping import name_column
+    from rankbound.io.table_columns import name_column
 
     sizes = np.concatenate([np.diff(part.offsets) for part in parts])
     rows, limits = rows_of_lists(np.append(0, np.cumsum(sizes)), order)

@@ -9,7 +9,7 @@ from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.io.ragged import Indices
 from rankbound.lists import Lists, as_tensor
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound.training.inputs import Inputs, Vocabulary
 from rankbound.training.models import Factorization, Scaling, score_pairs
 from rankbound.training.recipe import Recipe
@@ -61,7 +61,7 @@ def sorted_pairs(lists: JudgedLists, vocabulary: Vocabulary) -> tuple[Pairs, Ind
 
 def _require_something_to_learn(lists: JudgedLists, recipe: Recipe) -> None:
     """Raise DataError if no item is in two topics, of which one teaches nothing of another, or all labels are one."""
-    from rankbound.io.grouping import name_column
+    from rankbound.io.table_columns import name_column
 
     if not len(lists.items):
         raise DataError("there are no items in the training lists; expected judged items")
@@ -120,7 +120,7 @@ def with_negatives(lists: JudgedLists, per_relevant: int, seed: int) -> JudgedLi
     """
     import polars as pl
 
-    from rankbound.io.grouping import name_column
+    from rankbound.io.table_columns import name_column
 
     vocabulary = Vocabulary.of_lists(lists)
     topic_of_list, items = vocabulary.indices(lists)

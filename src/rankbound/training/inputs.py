@@ -14,9 +14,7 @@ from rankbound.io.files import needs_extra
 from rankbound.io.judged import JudgedLists, Names, Qrels, no_features
 from rankbound.io.ragged import Indices
 from rankbound.lists import Lists, as_tensor
-from rankbound.printable import quoted
-from rankbound.quantities import quantity
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed, quantity, quoted
 from rankbound.training.models import ROWS_AT_ONCE, ScaledFeatures, Scaling
 from rankbound.training.recipe import FACTORIZATION, Recipe
 from rankbound.training.splits import require_apart
@@ -174,7 +172,7 @@ class Vocabulary:
 
 def _names(names: Names) -> "pl.Series":
     with needs_extra("data"):
-        from rankbound.io.grouping import name_column
+        from rankbound.io.table_columns import name_column
     return name_column(names)
 
 

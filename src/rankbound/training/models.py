@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from rankbound.fused import usable
+from rankbound.kernels import usable
 from rankbound.lists import Lists
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
@@ -152,7 +152,7 @@ class _Products(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, of_topics: Tensor, of_items: Tensor, topics: Tensor, items: Tensor) -> Tensor:
-        from rankbound.fused.products import products
+        from rankbound.kernels.gradients import products
 
         topics, items = topics.contiguous(), items.contiguous()
         ctx.save_for_backward(of_topics, of_items, topics, items)
@@ -165,7 +165,7 @@ class _Products(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> Any:
-        from rankbound.fused.products import add_gradients
+        from rankbound.kernels.gradients import add_gradients
 
         factors = ctx.saved_tensors[:2]
         gradients = [torch.zeros_like(tensor) for tensor in factors]

@@ -16,16 +16,12 @@ from torch import Tensor, nn
 
 from rankbound import _version
 from rankbound.columns import column_tensor
-from rankbound.devices import on_cpu
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists, Run
-from rankbound.io.seals import UNSEALED, check_seal
-from rankbound.lists import ArrayLike, Lists
+from rankbound.lists import ArrayLike, Lists, on_cpu
 from rankbound.losses import loss
 from rankbound.metrics import evaluate, metric
-from rankbound.printable import LONGEST_VALUE, shortened
-from rankbound.seeds import derive_seed
-from rankbound.texts import require_one_of
+from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortened
 from rankbound.training.factorisation import pair_inputs
 from rankbound.training.inputs import Vocabulary, feature_inputs
 from rankbound.training.models import ROWS_AT_ONCE, Factorization, ScaledFeatures, Scaling, score_pairs
@@ -261,7 +257,7 @@ class Ranker:
         Args:
             path: the file, `.safetensors`.
         """
-        from rankbound.io.tensor_files import write_sealed
+        from rankbound.io.models import UNSEALED, write_sealed
 
         header = {
             "format": FORMAT,
@@ -356,6 +352,8 @@ def _moved(part: Part, device: torch.device) -> Part:
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     from safetensors import SafetensorError, safe_open
+
+    from rankbound.io.models import check_seal
 
     check_seal(path, "take another copy of it, or train it again")
     try:

@@ -15,8 +15,7 @@ import numpy.typing as npt
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.io.ragged import Indices
-from rankbound.printable import quoted
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed, quoted
 
 Mask = npt.NDArray[np.bool_]
 
@@ -115,7 +114,7 @@ def _shared_topic(a: JudgedLists, b: JudgedLists) -> str:
 def _shared_item(a: JudgedLists, b: JudgedLists) -> str:
     import polars as pl
 
-    from rankbound.io.grouping import name_column, topic_column
+    from rankbound.io.table_columns import name_column, topic_column
 
     frames = [
         pl.DataFrame({"topic": topic_column(lists.topics, lists.offsets), "item": name_column(lists.items)})
@@ -130,7 +129,7 @@ def _shared_item(a: JudgedLists, b: JudgedLists) -> str:
 
 def _picked(lists: JudgedLists, rows: Mask, topics: Mask | None = None) -> JudgedLists:
     """Return the lists of some rows: these topics', by default those that have any of the rows."""
-    from rankbound.io.grouping import name_column
+    from rankbound.io.table_columns import name_column
 
     sizes = np.diff(np.append(0, np.cumsum(rows))[lists.offsets])
     kept = np.flatnonzero(sizes if topics is None else topics)

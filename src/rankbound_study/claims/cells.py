@@ -15,13 +15,10 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare import Pair, PairedScores
-from rankbound.compare.effects import LEVEL, TIE
-from rankbound.compare.estimates import Estimate, over_trainings, over_units, seed_deviation
-from rankbound.compare.frames import scores_of_runs
-from rankbound.compare.intervals import CONFIDENCE
-from rankbound.compare.margins import MARGIN, noise_margin
-from rankbound.compare.scores import Floats, Mask, any_over, per_unit
-from rankbound.quantities import quantity
+from rankbound.compare.margins import LEVEL, MARGIN, TIE, noise_margin
+from rankbound.compare.scores import Floats, Mask, any_over, per_unit, scores_of_runs
+from rankbound.compare.statistics import CONFIDENCE, Estimate, over_trainings, over_units, seed_deviation
+from rankbound.texts import quantity
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet

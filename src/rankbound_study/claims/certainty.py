@@ -8,11 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.frames import scores_of_runs
-from rankbound.compare.intervals import CONFIDENCE
-from rankbound.compare.randomisation import holm
-from rankbound.compare.scores import PairedScores, any_over
+from rankbound.compare.margins import LEVEL
+from rankbound.compare.scores import PairedScores, any_over, scores_of_runs
+from rankbound.compare.statistics import CONFIDENCE, holm
 from rankbound_study.claims.cells import contrast, estimate, is_distinct
 from rankbound_study.vocabulary import AFFINE, UNBOUNDED
 

@@ -16,8 +16,7 @@ from importlib.resources import files
 
 import polars as pl
 
-from rankbound.compare.frames import scores_of_runs
-from rankbound.compare.scores import mean_of_known, per_unit
+from rankbound.compare.scores import mean_of_known, per_unit, scores_of_runs
 from rankbound_study.claims.cells import contrast
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.varied import Training, picked_by_validation, picked_rows, trainings

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from rankbound.compare.estimates import Estimate
-from rankbound.compare.intervals import CONFIDENCE
 from rankbound.compare.scores import Floats
-from rankbound.quantities import quantity
+from rankbound.compare.statistics import CONFIDENCE, Estimate
+from rankbound.texts import quantity
 from rankbound_study.claims.verdict import MissingEvidence
 
 PEARSON, SPEARMAN = "Pearson", "Spearman"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from rankbound.compare import Pair
-from rankbound.compare.effects import LEVEL
+from rankbound.compare.margins import LEVEL
 from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrast_of, contrasts, distinct, judge
 from rankbound_study.claims.crossed_ratios import EXPERIMENT
 from rankbound_study.claims.evidence import KEY, Evidence

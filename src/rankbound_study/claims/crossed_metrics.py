@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare import PairedScores
-from rankbound.compare.frames import scores_of_runs
-from rankbound.compare.scores import mean_of_known, per_unit
+from rankbound.compare.scores import mean_of_known, per_unit, scores_of_runs
 from rankbound_study.claims.cells import contrast, judge
 from rankbound_study.claims.certainty import adjusted_p_values
 from rankbound_study.claims.evidence import KEY, Evidence

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from rankbound.compare.effects import LEVEL
+from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, per_unit
 from rankbound_study.claims.cells import (
     CUT_OFFS,

@@ -10,9 +10,9 @@ import polars as pl
 from scipy import stats
 
 import rankbound as rb
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.estimates import Estimate
+from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, per_unit
+from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import (
     MOVIELENS,
     MQ2008,

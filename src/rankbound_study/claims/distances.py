@@ -3,9 +3,9 @@
 import numpy as np
 
 from rankbound.compare import Pair
-from rankbound.compare.draws import draws
-from rankbound.compare.effects import LEVEL
+from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats
+from rankbound.compare.statistics import draws
 
 PERMUTATIONS = 1999
 """Number of permutations, and of bootstrap samples."""

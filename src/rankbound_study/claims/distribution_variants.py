@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from rankbound.compare.frames import scores_of_runs
+from rankbound.compare.scores import scores_of_runs
 from rankbound_study.claims.cells import judge
 from rankbound_study.claims.certainty import adjusted_p_values
 from rankbound_study.claims.crossed_metrics import DIFFERENCE, compared

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.estimates import Estimate, over_members
+from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, Integers
+from rankbound.compare.statistics import Estimate, over_members
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import PIXELS, REGRESSION, Methods, read_methods
 from rankbound_study.claims.registry import decides

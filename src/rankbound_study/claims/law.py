@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankbound.compare import Pair, PairedScores
-from rankbound.compare.intervals import percentiles
 from rankbound.compare.scores import Floats, Mask, any_over
+from rankbound.compare.statistics import percentiles
 from rankbound_study.claims.cells import Cell, Contrast, contrast, judge, place, scores
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.resampled import resampled_means

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.intervals import percentiles
+from rankbound.compare.margins import LEVEL
+from rankbound.compare.statistics import percentiles
 from rankbound_study.claims.cells import Cell
 from rankbound_study.claims.law import EXPERIMENT, SECOND, TOLERANCE, Effect, Law, Line
 from rankbound_study.claims.rules import FLAT, among, by_interval

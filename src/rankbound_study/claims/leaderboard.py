@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.frames import SYSTEM as NAME
-from rankbound.compare.frames import scores_of_frame
-from rankbound.compare.intervals import CONFIDENCE
-from rankbound.compare.margins import MARGIN
-from rankbound.compare.scores import Floats, Pair, PairedScores, any_over, per_unit
+from rankbound.compare.margins import LEVEL, MARGIN
+from rankbound.compare.scores import SYSTEM as NAME
+from rankbound.compare.scores import Floats, Pair, PairedScores, any_over, per_unit, scores_of_frame
+from rankbound.compare.statistics import CONFIDENCE
 from rankbound_study.claims.cells import Contrast, contrast, estimate
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.results.systems import METRICS, SYSTEM, control_place

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound.compare.effects import TIE
-from rankbound.compare.frames import SYSTEM as NAME
-from rankbound.compare.frames import scores_of_frame
-from rankbound.compare.scores import Integers, any_over, per_unit
+from rankbound.compare.margins import TIE
+from rankbound.compare.scores import SYSTEM as NAME
+from rankbound.compare.scores import Integers, any_over, per_unit, scores_of_frame
 from rankbound_study.claims.leaderboard import BASELINE, BEST, Board, Key, interval
 from rankbound_study.results.systems import SYSTEM
 

@@ -5,9 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.estimates import Estimate
-from rankbound.compare.margins import MARGIN
+from rankbound.compare.margins import LEVEL, MARGIN
+from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import COLLAPSE, CUT_OFFS, MOVIELENS, Cell, Contrast, cells, contrasts, distinct
 from rankbound_study.claims.declared import Differences, of_cells
 from rankbound_study.claims.evidence import Evidence

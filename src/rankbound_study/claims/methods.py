@@ -12,10 +12,9 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare import Comparison, PairedScores, Settings, adjust, compare
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.frames import names_pairs, scores_of_runs
-from rankbound.compare.margins import MARGIN
-from rankbound.compare.randomisation import holm
+from rankbound.compare.margins import LEVEL, MARGIN
+from rankbound.compare.scores import names_pairs, scores_of_runs
+from rankbound.compare.statistics import holm
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.sample_sizes import Sample
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Untrained, Verdict

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.frames import scores_of_runs
-from rankbound.compare.margins import MARGIN, against_margin
+from rankbound.compare.margins import LEVEL, MARGIN, against_margin
+from rankbound.compare.scores import scores_of_runs
 from rankbound_study.claims.cells import MQ2008, Contrast, contrast, is_distinct
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.orders import OrderKept, order_kept

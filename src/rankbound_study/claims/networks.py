@@ -7,9 +7,8 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare import Comparison
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.margins import MARGIN
-from rankbound.compare.randomisation import holm
+from rankbound.compare.margins import LEVEL, MARGIN
+from rankbound.compare.statistics import holm
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import PIXELS, QUERIES, Methods, difference_text, listed, read_methods
 from rankbound_study.claims.registry import decides

@@ -19,8 +19,8 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare import PairedScores
-from rankbound.compare.frames import scores_of_runs
 from rankbound.compare.margins import MARGIN
+from rankbound.compare.scores import scores_of_runs
 from rankbound_study.claims.agreement import least_tau
 from rankbound_study.claims.cells import Contrast, contrast, enough, is_distinct
 from rankbound_study.claims.rules import adjusted, by_p

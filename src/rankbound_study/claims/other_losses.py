@@ -5,9 +5,9 @@ from itertools import product
 import polars as pl
 import torch
 
-from rankbound.compare.estimates import Estimate
 from rankbound.compare.margins import MARGIN
-from rankbound.losses.warp import warp_penalty, warp_rank
+from rankbound.compare.statistics import Estimate
+from rankbound.losses.sampled import warp_penalty, warp_rank
 from rankbound_study.claims.cells import MOVIELENS, MQ2008, Contrast, contrast
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.registry import decides

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 from scipy import stats
 
-from rankbound.compare.estimates import Estimate
 from rankbound.compare.scores import Floats, per_unit
+from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import Contrast, cells, columns, contrasts, scores, values
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankbound.compare.estimates import Estimate
-from rankbound.compare.intervals import CONFIDENCE
 from rankbound.compare.scores import Floats
+from rankbound.compare.statistics import CONFIDENCE, Estimate
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The claim that the count of training ratings ranks better than trained models."""
 
-from rankbound.compare.effects import LEVEL
+from rankbound.compare.margins import LEVEL
 from rankbound_study.claims.cells import Contrast, contrast, enough, judge
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.popularity import COUNT, picked_systems, rated_data_sets

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from rankbound.compare import PairedScores
-from rankbound.compare.frames import scores_of_runs
+from rankbound.compare.scores import scores_of_runs
 from rankbound_study.claims.cells import judge
 from rankbound_study.claims.certainty import adjusted_p_values
 from rankbound_study.claims.crossed_metrics import DIFFERENCE, compared

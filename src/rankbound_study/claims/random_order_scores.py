@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 
 import rankbound as rb
-from rankbound.bounds.distribution import ScoreDistribution, score_distributions
+from rankbound.bounds.score_distribution import ScoreDistribution, score_distributions
 from rankbound_study.claims.all_orders import METRICS, MIXED, SAME, SHORT, Floats, Value, values
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides

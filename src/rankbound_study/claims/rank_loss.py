@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from rankbound.compare.frames import scores_of_runs
+from rankbound.compare.scores import scores_of_runs
 from rankbound_study.claims.cells import Contrast, contrast
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence

@@ -8,10 +8,9 @@ import numpy as np
 from scipy import stats
 
 from rankbound.compare import Pair, PairedScores
-from rankbound.compare.draws import draws
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.estimates import Estimate
+from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats
+from rankbound.compare.statistics import Estimate, draws
 from rankbound_study.claims.cells import (
     MOVIELENS,
     Cell,

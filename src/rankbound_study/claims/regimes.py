@@ -16,9 +16,8 @@ import polars as pl
 
 import rankbound as rb
 from rankbound.compare import Pair
-from rankbound.compare.frames import scores_of_runs
-from rankbound.compare.intervals import percentiles
-from rankbound.compare.scores import Floats, mean_of_known, per_unit
+from rankbound.compare.scores import Floats, mean_of_known, per_unit, scores_of_runs
+from rankbound.compare.statistics import percentiles
 from rankbound_study.claims.cells import Cell, judge
 from rankbound_study.claims.evidence import KEY
 from rankbound_study.claims.resampled import resampled_means

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from rankbound.compare import Pair
-from rankbound.compare.draws import draws
 from rankbound.compare.scores import Floats, any_over
+from rankbound.compare.statistics import draws
 from rankbound_study.claims.cells import Cell
 
 RESAMPLES = 1999

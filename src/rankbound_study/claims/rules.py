@@ -4,9 +4,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.margins import MARGIN
-from rankbound.compare.randomisation import holm, partial_conjunction
+from rankbound.compare.margins import LEVEL, MARGIN
+from rankbound.compare.statistics import holm, partial_conjunction
 from rankbound_study.claims.cells import COLLAPSE, Contrast
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 

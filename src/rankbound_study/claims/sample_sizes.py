@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from rankbound.compare.effects import LEVEL, POWER
-from rankbound.compare.intervals import CONFIDENCE
+from rankbound.compare.margins import LEVEL, POWER
+from rankbound.compare.statistics import CONFIDENCE
 from rankbound_study.claims.cells import Contrast
 from rankbound_study.claims.rules import Key
 

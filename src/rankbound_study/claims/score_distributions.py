@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 
 from rankbound.compare import Pair
-from rankbound.compare.effects import LEVEL
+from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import any_over, mean_of_known
 from rankbound_study.claims.cells import (
     MOVIELENS,

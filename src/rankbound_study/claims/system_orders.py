@@ -14,10 +14,9 @@ import polars as pl
 
 import rankbound as rb
 from rankbound.compare import PairedScores
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.estimates import Estimate
-from rankbound.compare.frames import scores_of_runs
-from rankbound.compare.scores import Floats
+from rankbound.compare.margins import LEVEL
+from rankbound.compare.scores import Floats, scores_of_runs
+from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import estimate, is_distinct
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.estimates import Estimate, over_units
+from rankbound.compare.margins import LEVEL
+from rankbound.compare.statistics import Estimate, over_units
 from rankbound_study.claims.cells import COLLAPSE, Cell, Contrast, contrast, estimate, pair
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.ratios import on_same_users

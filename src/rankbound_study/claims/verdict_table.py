@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.claims.verdict import INCONCLUSIVE, VERDICTS, Verdict
 from rankbound_study.results.made_files import reading
 

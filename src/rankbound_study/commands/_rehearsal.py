@@ -140,7 +140,7 @@ def _told(made: "FoldedLists") -> str:
     """Say in words how many lists there are, and of which sizes."""
     import numpy as np
 
-    from rankbound.quantities import quantity
+    from rankbound.texts import quantity
 
     parts = made.splits.values()
     sizes = np.concatenate([part.sizes for part in parts])

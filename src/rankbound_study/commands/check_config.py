@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Check, and report what would run."""
     import json
 
-    from rankbound.quantities import quantity
+    from rankbound.texts import quantity
     from rankbound_study.commands._rehearsal import rehearse
     from rankbound_study.config.check import check_config, editor_schema
     from rankbound_study.config.comparisons import method_options
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _jobs(jobs: int, trainings: int) -> str:
-    from rankbound.quantities import quantity
+    from rankbound.texts import quantity
 
     return f"{quantity(jobs, 'training job')}, {quantity(trainings, 'training')}"
 

@@ -4,10 +4,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankbound.commands.comparison_flags import add_test_flags, print_report, settings_of
+from rankbound.commands.compare import add_test_flags, print_report
 from rankbound_study.commands._selection_flags import add_selection_flags, given_selection
 
 if TYPE_CHECKING:
+    from rankbound.compare.comparison import Settings
     from rankbound.compare.report import Report
 
 SUMMARY = "Compare runs of results topic by topic: difference, interval, tests, effect size, margins"
@@ -45,12 +46,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Compare and print."""
-    print_report(arguments, _report)
+    print_report(arguments, lambda settings: _report(arguments, settings))
 
 
-def _report(arguments: argparse.Namespace) -> "Report":
+def _report(arguments: argparse.Namespace, settings: "Settings") -> "Report":
     from rankbound_study.results.compare_runs import Choice, compare_runs
 
     choice = Choice.of(given_selection(arguments), arguments.a, arguments.b)
     files = (arguments.a_file, arguments.b_file or arguments.a_file)
-    return compare_runs(files, choice, arguments.metrics, settings_of(arguments))
+    return compare_runs(files, choice, arguments.metrics, settings)

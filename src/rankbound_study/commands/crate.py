@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Check, write the folder, and summarise it."""
     from rankbound.io.files import needs_extra
-    from rankbound.quantities import quantity
+    from rankbound.texts import quantity
 
     with needs_extra("study"):
         from rankbound_study.export.crate import write_crate

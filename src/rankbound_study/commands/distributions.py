@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read the list sizes, tabulate, write."""
     from tqdm import tqdm
 
-    from rankbound.bounds.distribution import score_distributions
+    from rankbound.bounds.score_distribution import score_distributions
     from rankbound.bounds.tables import DistributionTables
     from rankbound.errors import ConfigError, DataError
     from rankbound_study.data.distribution_files import write_distributions

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, print, and return the exit status."""
-    from rankbound.quantities import quantity
+    from rankbound.texts import quantity
     from rankbound_study.doctor.finding import MISSING
     from rankbound_study.doctor.screen import lines
 

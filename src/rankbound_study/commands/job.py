@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankbound.errors import ConfigError
-from rankbound.flags import plain_errors, positive
+from rankbound.errors import ConfigError, plain_errors
+from rankbound.texts import positive
 
 if TYPE_CHECKING:
     from rankbound_study.jobs.job import TrainingJob

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Collect the records, check them against the files, write."""
-    from rankbound.quantities import quantity
+    from rankbound.texts import quantity
     from rankbound_study.options import parse_options
     from rankbound_study.provenance.manifest import make_manifest, write_manifest
 

@@ -14,7 +14,7 @@ from typing import Any, cast, get_args, get_origin
 from pydantic import ValidationError
 
 from rankbound.errors import ConfigError
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.config.lines import ConfigLines, KeyPath, key_text
 from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.configuration import Configuration

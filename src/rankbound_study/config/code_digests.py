@@ -22,8 +22,8 @@ from rankbound.errors import ConfigError
 LIBRARY, STUDY = "rankbound", "rankbound_study"
 SOURCES = Path(__file__).resolve().parents[2]
 
-NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds.kinds")
-"""Packages with modules that are looked up by name (`rankbound.registry`): one counts if its names occur."""
+NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds")
+"""Packages with modules that are looked up by name (`rankbound.texts`): one counts if its names occur."""
 
 WHOLE = {
     f"{STUDY}.claims.registry": (f"{STUDY}.claims",),
@@ -39,7 +39,7 @@ ONLY_WITH = {
     (f"{STUDY}.commands.convert", f"{STUDY}.data.judged_files"): ("letor", "lightgbm", "table"),
     (f"{STUDY}.commands.convert", f"{STUDY}.data.faces"): ("faces",),
     (f"{STUDY}.data.judged_files", f"{STUDY}.data.judged_tables"): ("table",),
-    (f"{LIBRARY}.metrics", f"{LIBRARY}.metrics.ir_measures_names"): ("ir_measures",),
+    (f"{LIBRARY}.metrics", f"{LIBRARY}.names"): ("ir_measures", "trec_eval"),
 }
 """Imports inside functions that run for certain options alone, with words of which the options have to hold one."""
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rankbound.errors import ConfigError
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.config.lines import ConfigLines
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.config.study import Study

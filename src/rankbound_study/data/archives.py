@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rankbound.errors import DataError
-from rankbound.io.block_stream import BlockStream
+from rankbound.io.text_files import BlockStream
 from rankbound_study.data import rar
 from rankbound_study.data.rar import Member
 

@@ -3,7 +3,7 @@
 Every file has a contract (see `rankbound_study.data.schemas`). Its name and version, such as `instances/1`, are in the
 file's metadata under `rankbound.schema`. `write_table` casts a table to its contract and writes the same bytes for the
 same content; `read_table` refuses a file that breaks the contract and names the wrong column. Files are sealed (see
-`rankbound.io.seals`): a file whose bytes have changed since is refused as well.
+`rankbound.io.models`): a file whose bytes have changed since is refused as well.
 """
 
 import os
@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
-from rankbound.io.parquet import DAMAGE, check_memory, count_nulls, open_parquet, unreadable
-from rankbound.io.seals import KEY as SEAL_KEY
-from rankbound.io.seals import UNSEALED, seal
+from rankbound.io.models import DAMAGE, UNSEALED, check_memory, count_nulls, open_parquet, seal, unreadable
+from rankbound.io.models import KEY as SEAL_KEY
 from rankbound_study.data.schemas import CONTRACTS, SCHEMA_KEY, Contract, same_type, type_text
 
 

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pyarrow as pa
 
-from rankbound.bounds._scores import Floats
+from rankbound.bounds.sampled import Floats
 from rankbound.bounds.tables import COLUMNS, DistributionTables
 from rankbound.errors import DataError
 from rankbound_study.data.arrow import to_arrow, to_numpy

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.errors import DataError
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound_study.config.samplings import FULL, OWN, PLAIN, UNIFORM, Sampling
 from rankbound_study.data.folds import FOLDS
 from rankbound_study.data.instances import SPLITS

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.errors import ConfigError, DataError
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound_study.data.image_splits import read_image_folds
 from rankbound_study.data.images import Faces, read_faces
 from rankbound_study.data.instances import SPLITS, FoldLists, lists_table, origin_of, write_instances

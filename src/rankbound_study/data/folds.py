@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.errors import DataError
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
 from rankbound_study.data.schemas import origin
 

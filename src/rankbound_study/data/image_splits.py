@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.errors import ConfigError, DataError
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound_study.data.arrow import strings_to_arrow, to_arrow, to_numpy
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.data.folds import OPTIONS_KEY

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rankbound.errors import ConfigError, DataError
-from rankbound.io.letor_lines import LARGEST_LABEL
+from rankbound.io.letor import LARGEST_LABEL
 from rankbound.texts import is_number
 from rankbound_study.config.new_study import FEWEST_RELEVANT, MOST_RELEVANT, list_threshold
 from rankbound_study.config.sections.description import FEWEST_PARTS, DescriptionKeys

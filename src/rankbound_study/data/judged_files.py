@@ -19,10 +19,7 @@ from tqdm import tqdm
 from tqdm.utils import CallbackIOWrapper
 
 from rankbound.errors import DataError
-from rankbound.io.letor import read_lists
-from rankbound.io.letor_files import largest_index
-from rankbound.io.letor_groups import group_sizes, with_query_ids
-from rankbound.io.letor_lines import LARGEST_LABEL
+from rankbound.io.letor import LARGEST_LABEL, group_sizes, largest_index, read_lists, with_query_ids
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data.contracts import open_writer
 from rankbound_study.data.plain_files import Raw

@@ -10,9 +10,9 @@ import pyarrow as pa
 from rankbound.errors import DataError
 from rankbound.io.files import has_rows, read_lists
 from rankbound.io.judged import JudgedLists, doubt, listed
-from rankbound.io.letor_lines import LARGEST_LABEL
+from rankbound.io.letor import LARGEST_LABEL
 from rankbound.io.table_columns import Columns
-from rankbound.io.table_stream import TableStream
+from rankbound.io.tables import TableStream
 from rankbound_study.config.sections.description import ColumnKeys, DescriptionKeys
 from rankbound_study.data.plain_files import Raw, as_file
 

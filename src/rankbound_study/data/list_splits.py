@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.errors import DataError
-from rankbound.quantities import quantity
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed, quantity
 from rankbound_study.config.sections.description import FEWEST_PARTS
 from rankbound_study.data.arrow import repeated, to_arrow
 from rankbound_study.data.contracts import read_metadata, read_table, write_table

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.errors import DataError
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound_study.config.samplings import FULL
 from rankbound_study.data.draws import TRAIN, VALIDATION, Drawing, RelevantPairs, negatives_of
 from rankbound_study.data.instances import LARGEST_PART, SPLITS, FoldLists, lists_table

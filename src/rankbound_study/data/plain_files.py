@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from rankbound.errors import DataError, SourceError
-from rankbound.io.unpacked import open_unpacked
+from rankbound.io.text_files import open_unpacked
 from rankbound_study.data.archives import RAR_STARTS, ZIP_STARTS, find_member
 from rankbound_study.data.rar import Member
 from rankbound_study.data.sources import RawFile, RawSource, checksum_of, require_checksum

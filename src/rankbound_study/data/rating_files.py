@@ -15,10 +15,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from rankbound.errors import DataError
-from rankbound.io.block_stream import BlockStream
-from rankbound.io.parquet import open_parquet
-from rankbound.printable import quoted, shortened
-from rankbound.texts import is_number
+from rankbound.io.models import open_parquet
+from rankbound.io.text_files import BlockStream
+from rankbound.texts import is_number, quoted, shortened
 from rankbound_study.config.sections.description import TEXTS, DescriptionKeys
 from rankbound_study.data.plain_files import Raw, as_file
 from rankbound_study.data.schemas import CONTRACTS

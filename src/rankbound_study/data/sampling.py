@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.ragged import rows_of_lists
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.config.samplings import OWN, sampled_name
 from rankbound_study.data.arrow import list_to_numpy, to_arrow
 from rankbound_study.data.contracts import contract_of, read_metadata, read_table

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.errors import ConfigError
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound_study.config.data_sets import SMALLEST_GENERATED, SYNTHETIC
 from rankbound_study.config.sections.planted import PlantedKeys
 from rankbound_study.data.contracts import write_table

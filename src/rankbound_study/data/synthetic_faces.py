@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound_study.data.contracts import open_writer
 from rankbound_study.data.image_hash import BITS, THRESHOLD, close_pairs, connect, perceptual_hashes
 from rankbound_study.data.images import CHANNELS, IMAGES_KEY, SIDE, Pixels, images_table

@@ -10,9 +10,8 @@ from typing import Any
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.judged import listed
 from rankbound.io.table_columns import Notation, has_no_name, left_out_as, told_apart
-from rankbound.io.unpacked import open_unpacked
-from rankbound.printable import LONGEST_VALUE, printable, shortened
-from rankbound.texts import is_number
+from rankbound.io.text_files import open_unpacked
+from rankbound.texts import LONGEST_VALUE, is_number, printable, shortened
 from rankbound_study.config.sections.description import TEXTS
 from rankbound_study.data.rating_files import fields_of
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.doctor.finding import MISSING, NOTE, Finding
 
 DISK_GIGABYTES = 2.0
@@ -49,7 +49,7 @@ def kernels() -> Finding:
         return Finding("kernels", "switched off by RANKBOUND_FAST=0: losses take several times as long", NOTE)
     if find_spec("numba") is None or find_spec("numpy") is None:
         return Finding("kernels", "none without numba: losses take several times as long", NOTE)
-    from rankbound.fused.compiler import cache_folder
+    from rankbound.kernels.compiler import cache_folder
 
     if (folder := cache_folder()) is None:
         text = "none: the cache cannot be written, or others can write to it: set RANKBOUND_CACHE to a folder of yours"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
 
-from rankbound.printable import printable
+from rankbound.texts import printable
 from rankbound_study.doctor.finding import MISSING, NOTE, Finding
 
 WIDTH, INDENT = 110, 15

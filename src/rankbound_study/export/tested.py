@@ -8,7 +8,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rankbound.errors import DataError
-from rankbound.io.grouping import require_distinct_items
+from rankbound.io.table_columns import require_distinct_items
 from rankbound_study.config.data_sets import VGG16
 from rankbound_study.data.reader import FoldedLists, read_instances, read_item_names
 

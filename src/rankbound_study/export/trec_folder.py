@@ -11,8 +11,8 @@ from tqdm import tqdm
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.files import write_qrels, write_run
-from rankbound.io.grouping import by_topic
 from rankbound.io.judged import Qrels, Run
+from rankbound.io.table_columns import by_topic
 from rankbound_study.data.contracts import read_table
 from rankbound_study.export.checked import StudyAgreement, agreement, studied
 from rankbound_study.export.kept import Kept, kept_scores

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.compare.effects import LEVEL
+from rankbound.compare.margins import LEVEL
 from rankbound_study.claims.effects_table import COLUMNS, MEAN_COLUMNS, MEANS, NAME
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import style

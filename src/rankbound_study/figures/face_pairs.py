@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures import style
 from rankbound_study.figures._pictures import pair_grid, picture, pixels_of

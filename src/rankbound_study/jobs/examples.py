@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rankbound.errors import ConfigError
 from rankbound.lists import Lists
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound.training.trainer import Draw, Part
 from rankbound_study.data.list_pairs import pairs_of_lists
 from rankbound_study.data.reader import Split

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rankbound.errors import ConfigError
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.models.pixels import CHANNELS

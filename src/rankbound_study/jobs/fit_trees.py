@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rankbound.losses import RankingLoss
 from rankbound.losses.pointwise import LogisticLoss, PointwiseLoss
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound.training.trainer import Epoch, Part
 from rankbound_study.jobs.examples import TableRows, pooled_rows
 from rankbound_study.jobs.fitted import Fitted, StepRecord

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.errors import ConfigError, DataError
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.samplings import SampledName
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_instances

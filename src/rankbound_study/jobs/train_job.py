@@ -11,7 +11,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from rankbound.bounds.tables import DistributionTables
-from rankbound.io.tensor_files import read_tensors, write_tensors
+from rankbound.io.models import read_tensors, write_tensors
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.data.distribution_files import read_distributions
 from rankbound_study.data.reader import count_repeats

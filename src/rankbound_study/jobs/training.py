@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rankbound.errors import ConfigError
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 from rankbound_study.jobs.examples import ValueScale, examples_of, value_examples
 from rankbound_study.jobs.feature_columns import FeatureColumns, narrowed

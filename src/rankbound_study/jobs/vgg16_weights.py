@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from rankbound.errors import DataError, SourceError
-from rankbound.io.tensor_files import read_tensors, write_tensors
-from rankbound.seeds import derive_seed
+from rankbound.io.models import read_tensors, write_tensors
+from rankbound.texts import derive_seed
 from rankbound_study.config.comparisons import VGG16_FILE
 from rankbound_study.data.sources import RawFile
 from rankbound_study.models.vgg16 import VGG16, check_published

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound.training.trainer import Part
 from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
 from rankbound_study.data.list_weights import list_weights

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from rankbound.fused import usable
+from rankbound.kernels import usable
 from rankbound.training.models import MLP
 
 POOLING = 2

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rankbound.fused.compiler import compiled, part
+from rankbound.kernels.compiler import compiled, part
 
 BLOCK = 512
 """Number of frequencies that are multiplied together: their parts stay in the processor's first cache."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.boosting.objective import boosting_objective
+from rankbound.boosting import boosting_objective
 from rankbound.losses import RankingLoss
 from rankbound.losses.lambda_loss import LambdaRankLoss
 from rankbound.losses.pointwise import LogisticLoss, SquaredLoss

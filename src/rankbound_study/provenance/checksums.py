@@ -8,7 +8,7 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 
 from rankbound.errors import DataError
-from rankbound.printable import printable
+from rankbound.texts import printable
 
 RECORDS = "provenance"
 MANIFEST = "provenance.json"

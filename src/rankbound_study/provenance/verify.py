@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, hidden_files, result_files
 from rankbound_study.provenance.facts import code
 from rankbound_study.provenance.manifest import Manifest, contradicting_records, known_of

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rankbound.printable import LONGEST, printable, shortened
-from rankbound.quantities import quantity
+from rankbound.texts import LONGEST, printable, quantity, shortened
 from rankbound_study.provenance.verify import DIFFERS, Deviation, Verification
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.claims import effects_table, law_table
 from rankbound_study.claims.law import ALL, BOUNDS, MISMATCH, WEIGHTS
 from rankbound_study.claims.rules import FLAT

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.claims import verdict_table
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, REFUTED
 from rankbound_study.report import claims_table

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.claims.certainty import significance
 from rankbound_study.claims.crossed_metrics import COLUMNS, TRAINED_FOR
 from rankbound_study.report.findings import Finding

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.results.trained import UNTRAINED

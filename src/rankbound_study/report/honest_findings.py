@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.claims.cells import is_distinct
 from rankbound_study.claims.certainty import significance
 from rankbound_study.report.findings import Finding, above_unbounded, data_set_label

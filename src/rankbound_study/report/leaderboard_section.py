@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, COLUMNS, UNDECIDED, WORSE
 from rankbound_study.claims.leaderboard_details import TOPICS
 from rankbound_study.config.data_sets import DataSet

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.samplings import OWN
 from rankbound_study.data.contracts import read_metadata

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.report.findings import Finding
 from rankbound_study.report.neural_results import Results, four
 from rankbound_study.report.typeset_numbers import signed

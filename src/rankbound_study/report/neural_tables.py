@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound.compare.randomisation import holm
+from rankbound.compare.statistics import holm
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.results import neural_runs

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import polars as pl
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.provenance.manifest import Manifest, config_digest, seeds_of
 from rankbound_study.provenance.records import Record
 from rankbound_study.report.blocks import Cell, ReportSection, TableBlock, plain_rows

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound.compare.effects import LEVEL
-from rankbound.quantities import quantity
+from rankbound.compare.margins import LEVEL
+from rankbound.texts import quantity
 from rankbound_study.claims.related_table import (
     COLUMNS,
     GRADIENT_COLUMNS,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rankbound.compare.scores import Floats
-from rankbound.io.seals import check_seal
+from rankbound.io.models import check_seal
 
 
 def coefficients(path: Path, shape: tuple[int, int, int]) -> Floats | None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound.compare.compare_files import Files, adjusted, notes_on_flips, rows_of, side_by_side
 from rankbound.compare.comparison import Settings
-from rankbound.compare.frames import names_pairs
 from rankbound.compare.report import Report, Row
+from rankbound.compare.runs import report_of, rows_of
+from rankbound.compare.scores import names_pairs
 from rankbound.errors import DataError
 from rankbound.metrics import metric
 from rankbound_study.results import selection
@@ -38,7 +38,7 @@ class Choice:
         )
 
 
-def compare_runs(files: Files, choice: Choice, metrics: Sequence[str], settings: Settings) -> Report:
+def compare_runs(files: Sequence[Path], choice: Choice, metrics: Sequence[str], settings: Settings) -> Report:
     """Compare every pair of runs of two selections that agree except in the keys that separate A from B."""
     same = files[0] == files[1]
     tables = [selection.read_runs(files[0])]
@@ -53,18 +53,15 @@ def compare_runs(files: Files, choice: Choice, metrics: Sequence[str], settings:
     wanted = _metrics_of(metrics or (PAIR_METRICS if names_pairs(a) else RUN_METRICS), a, b, files)
     rows = []
     for cell in cells:
-        frame = side_by_side(cell.a, cell.b, wanted)
         key = {"common": dict(cell.common), "a_key": dict(cell.a_key), "b_key": dict(cell.b_key)}
         label = selection.label(cell, cells)
-        rows += [
-            Row(label, row.metric, row.found, key) for row in rows_of(frame, wanted, settings, names_pairs(cell.a))
-        ]
-    notes += notes_on_flips(rows, settings)
+        found = rows_of(cell.a, cell.b, wanted, settings, names_pairs(cell.a))
+        rows += [Row(label, row.metric, row.found, key) for row in found]
     a_name, b_name = (_name(path, own, cells) for path, own in zip(files, ("a_key", "b_key"), strict=True))
-    return Report(a_name, b_name, adjusted(rows), settings, notes)
+    return report_of(a_name, b_name, rows, settings, notes)
 
 
-def _metrics_of(metrics: Sequence[str], a: pl.DataFrame, b: pl.DataFrame, files: Files) -> list[str]:
+def _metrics_of(metrics: Sequence[str], a: pl.DataFrame, b: pl.DataFrame, files: Sequence[Path]) -> list[str]:
     """Return the columns of the metrics; a DataError lists the available ones."""
     found = [name for name, kind in a.schema.items() if kind == pl.Float64]
     wanted = [str(metric(text)) for text in dict.fromkeys(metrics)]

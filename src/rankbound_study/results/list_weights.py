@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rankbound.bounds.list_weights import Floats, list_ranges
+from rankbound.bounds.affine import Floats, list_ranges
 from rankbound.metrics import metric
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.list_weights import coefficient_of_variation, list_weights
 from rankbound_study.data.reader import FoldedLists

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankbound.compare.means import interval_of_mean, p_value_of_mean
 from rankbound.compare.scores import Floats, Integers, mean_of_known
+from rankbound.compare.statistics import interval_of_mean, p_value_of_mean
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound.compare.explained import r_squared
 from rankbound.compare.scores import Floats, Integers
+from rankbound.compare.statistics import r_squared
 from rankbound.errors import DataError
 from rankbound_study.config.comparisons import STUDY
 from rankbound_study.data.contracts import read_table

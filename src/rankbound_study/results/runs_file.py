@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from rankbound.errors import DataError
-from rankbound.io.seals import check_seal
+from rankbound.io.models import check_seal
 
 
 def scan_runs(path: Path, columns: Iterable[str] = ()) -> pl.LazyFrame:

@@ -26,9 +26,6 @@ LOADED = (
 )
 """What most steps load. Nothing here may start a thread that a step needs: a fork has the thread that forked alone."""
 
-KERNELS = ("rankbound.fused.gradients",)
-"""The smallest of the compiled kernels, with which Numba is loaded."""
-
 DISPENSABLE = {"jemalloc_bg_thd", "polars-ooc-clea"}
 """Threads of loaded libraries, by the names that Linux keeps of them, that return unused memory and disk space."""
 
@@ -83,11 +80,15 @@ def serve(listener: socket.socket) -> None:
 
 
 def _load() -> None:
-    from rankbound.fused import usable
+    from rankbound.kernels import usable
+    from rankbound.kernels.gradients import times_upstream
     from rankbound_study.cli import step_modules
 
-    for module in (*LOADED, *step_modules().values(), *(KERNELS if usable() else ())):
+    for module in (*LOADED, *step_modules().values()):
         import_module(module)
+    if usable():
+        # The smallest of the compiled kernels, with which Numba is loaded.
+        times_upstream.load()
     threads = Path("/proc/self/task").glob("*/comm")
     names = {path.read_text("utf-8").strip() for path in threads if path.parent.name != str(os.getpid())}
     if started := sorted(names - DISPENSABLE):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rankbound.compare.effects import LEVEL
+from rankbound.compare.margins import LEVEL
 from rankbound_study.claims.certainty import significance
 from rankbound_study.report.blocks import Cell
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP

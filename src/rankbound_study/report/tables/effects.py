@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.compare.effects import LEVEL
+from rankbound.compare.margins import LEVEL
 from rankbound_study.claims.effects import EVERY
 from rankbound_study.claims.effects_table import COLUMNS, MEAN_COLUMNS, MEANS, NAME, cells_table, means_table
 from rankbound_study.claims.evidence import Evidence

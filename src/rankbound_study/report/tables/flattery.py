@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from rankbound.compare import Settings, compare
-from rankbound.compare.frames import scores_of_runs
+from rankbound.compare.scores import scores_of_runs
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, TableBlock, changes, plain_rows

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.compare.effects import LEVEL
+from rankbound.compare.margins import LEVEL
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.law_table import (
     CHANGES,

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.report import render_latex, render_markdown
 from rankbound_study.report.blocks import Cell, TableBlock, changes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.report.blocks import TableBlock
 from rankbound_study.report.table_files import TableFiles, TableTexts
 from rankbound_study.report.tables.neural import method_block, texts_of_methods

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound.compare.effects import LEVEL, TIE
+from rankbound.compare.margins import LEVEL, TIE
 from rankbound_study.claims.cells import is_distinct
 from rankbound_study.data.contracts import read_table as read_contract
 from rankbound_study.jobs.files import RATES

@@ -1,0 +1,294 @@
+"""Compare runs in memory, runs in files with qrels, or files of per-topic scores, topic by topic."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankbound.compare.comparison import Settings, adjust, compare
+from rankbound.compare.margins import LEVEL
+from rankbound.compare.report import Report, Row
+from rankbound.compare.scores import SYSTEM, TRAINING, scores_of_frame
+from rankbound.errors import ConfigError, DataError
+from rankbound.evaluation import POLICIES, evaluate_run, needs_intents
+from rankbound.io.files import needs_extra, read_qrels, read_run
+from rankbound.io.judged import Qrels, Run
+from rankbound.metrics import Metric, metric, metrics_of
+from rankbound.texts import require_one_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SHOWN = 8
+
+
+def compare_runs(
+    runs: Mapping[str, Any],
+    qrels: Any,
+    metrics: str | Metric | Sequence[str | Metric],
+    *,
+    baseline: str | None = None,
+    missing: str = "skip",
+    **settings: Any,
+) -> Report:
+    """Compare runs by paired tests over topics, with Holm's correction over all tests of the report.
+
+    Args:
+        runs: two or more runs by name, each as `evaluate_run` accepts it.
+        qrels: the judgements, as `evaluate_run` accepts them.
+        metrics: one or more metrics or their texts.
+        baseline: the name of the run that all others are compared with; by default all pairs are compared.
+        missing: topics of the qrels that a run lacks are skipped (`skip`) or count as topics without retrieved items
+            (`zero`).
+        settings: the fields of `rankbound.compare.Settings`, such as `margin=0.01`.
+
+    Returns:
+        The report, which prints as tables; `to_markdown()`, `to_latex()` and `to_polars()` are other forms of it.
+
+    Raises:
+        ValueError: for fewer than two runs, a baseline that is none of them, an unknown metric, or a setting out of
+            range.
+        DataError: as `evaluate_run`, for a file that can't be read or a run without a topic of the qrels.
+        RankboundError: a library of the extra `statistics` is missing.
+
+    >>> runs = {"old": {"q": {"a": 2, "b": 1}, "r": {"c": 1}}, "new": {"q": {"a": 1, "b": 2}, "r": {"c": 1}}}
+    >>> report = rb.compare_runs(runs, {"q": {"b": 1}, "r": {"c": 1}}, "RR", baseline="old")
+    """
+    with needs_extra("statistics"):
+        import polars  # noqa: F401
+        import scipy  # noqa: F401
+    require_one_of("missing", missing, POLICIES)
+    if len(runs) < 2:
+        raise ValueError(f"runs: found {len(runs)}, expected two or more")
+    if baseline is not None:
+        require_one_of("baseline", baseline, runs)
+    chosen = metrics_of(metrics)
+    judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels, intents=needs_intents(chosen))
+    # The baseline comes last.
+    names = sorted(runs, key=lambda name: name == baseline)
+    read = [runs[name] if isinstance(runs[name], Run) else read_run(runs[name]) for name in names]
+    sources = [source_of_run(run, judged, chosen, missing, name) for run, name in zip(read, names, strict=True)]
+    return compare_sources(names, sources, [str(one) for one in chosen], Settings(**settings), baseline is not None)
+
+
+def compare_files(
+    files: Sequence[Path],
+    metrics: Sequence[str],
+    settings: Settings,
+    baseline: Path | None = None,
+    *,
+    qrels: Path | None = None,
+    columns: Mapping[str, Any] | None = None,
+    names: str = "rankbound",
+    missing: str = "skip",
+) -> Report:
+    """Compare files of runs on the topics that two of them have, or files of per-topic scores.
+
+    Args:
+        files: two or more files, the baseline included.
+        metrics: texts of metrics; for per-topic scores, by default all that the files have in common.
+        settings, baseline, missing: as in `compare_runs`.
+        qrels, columns: the file of judgements if the files are runs, and the names of its columns.
+        names: whose names of metrics are used, as in `rankbound.metric`.
+
+    Raises:
+        ConfigError: a single file, or runs without metrics to compare them by.
+        DataError: a file cannot be read, or lacks a metric.
+    """
+    every = [*files, *([] if baseline is None else [baseline])]
+    if len(every) < 2:
+        raise ConfigError(f"{every[0]}: found one file, expected two or more")
+    if qrels is None:
+        sources = [_source_of_file(path) for path in every]
+        return compare_sources(every, sources, _common_metrics(sources, metrics, every), settings, baseline is not None)
+    if not metrics:
+        raise ConfigError("metrics: found none, expected at least one to compare the runs by, as in -m nDCG@10 -m AP")
+    chosen = [metric(text, names=names) for text in dict.fromkeys(metrics)]
+    judged = read_qrels(qrels, **(columns or {}), intents=needs_intents(chosen))
+    sources = [
+        source_of_run(read_run(path), judged, chosen, missing, label)
+        for path, label in zip(every, _labels_of(every), strict=True)
+    ]
+    return compare_sources(every, sources, sources[0].metrics, settings, baseline is not None)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Scores with the columns topic, optionally fold and seed, and one per metric; with notes on them."""
+
+    frame: "pl.DataFrame"
+    metrics: Sequence[str]
+    notes: Sequence[str] = ()
+
+
+def source_of_run(run: Run, qrels: Qrels, metrics: Sequence[Metric], missing: str, name: str) -> Source:
+    """Evaluate a run on each topic of the qrels; `name` is that of the run in notes."""
+    evaluation = evaluate_run(run, qrels, metrics, missing=missing)
+    n_zero = len(evaluation.missing) if missing == "zero" else 0
+    scores = [part for part in np.split(run.scores, run.offsets[1:-1]) if len(part) > 1]
+    n_tied = sum(bool(np.ptp(part) == 0) for part in scores)
+    notes = [
+        (len(evaluation.unjudged), f"topics of {name} that are not in the qrels don't count"),
+        (n_zero, f"topics of the qrels that are not in {name} count as 0"),
+        (n_tied, f"topics of {name} with one score for all items: their metrics are means over random orders"),
+    ]
+    texts = [f"{text} ({count})" for count, text in notes if count]
+    return Source(evaluation.to_polars(), list(evaluation.values), texts)
+
+
+def compare_sources(
+    names: Sequence[str | Path],
+    sources: Sequence[Source],
+    metrics: Sequence[str],
+    settings: Settings,
+    with_last: bool,
+) -> Report:
+    """Compare all pairs of systems or only, `with_last`, all others with the last one; Holm over all tests.
+
+    Raises:
+        DataError: one of two systems has folds or seeds, and the other has none.
+    """
+    last = len(names) - 1
+    pairs = [pair for pair in combinations(range(len(names)), 2) if not with_last or pair[1] == last]
+    labels = _labels_of(names)
+    rows = []
+    for a, b in pairs:
+        only = [name for name in TRAINING if (name in sources[a].frame) != (name in sources[b].frame)]
+        if only:
+            raise DataError(
+                f"{names[a]} and {names[b]}: only one of them has the column {only[0]!r}; expected it in both"
+            )
+        found = rows_of(sources[a].frame, sources[b].frame, metrics, settings)
+        if len(pairs) > 1:
+            cell, named = f"{labels[a]} - {labels[b]}", {"a": str(names[a]), "b": str(names[b])}
+            found = [replace(row, cell=cell, key=named) for row in found]
+        rows += found
+    notes = [note for source in sources for note in source.notes]
+    first, second = (", ".join(str(names[at]) for at in dict.fromkeys(side)) for side in zip(*pairs, strict=True))
+    return report_of(first, second, rows, settings, notes)
+
+
+def rows_of(
+    a: "pl.DataFrame", b: "pl.DataFrame", metrics: Sequence[str], settings: Settings, members: bool = False
+) -> list[Row]:
+    """Compare two sides on each metric, paired by topics, folds and seeds, with unadjusted p-values.
+
+    Higher values are assumed to be better for metrics that the library does not know, which files may hold.
+    """
+    import polars as pl
+
+    keys = [name for name in ("topic", *TRAINING, "loss") if name in a.columns and name in b.columns]
+    sides = [
+        side.select(pl.lit(name).alias(SYSTEM), *keys, pl.col(list(metrics)).cast(pl.Float64))
+        for name, side in (("A", a), ("B", b))
+    ]
+    frame = pl.concat(sides, how="vertical_relaxed")
+    rows = []
+    for name in metrics:
+        try:
+            higher_is_better = metric(name).higher_is_better
+        except ValueError:
+            higher_is_better = True
+        pair = scores_of_frame(frame, name, members=members).pair("A", "B")
+        rows.append(Row("", name, compare(pair, replace(settings, higher_is_better=higher_is_better))))
+    return rows
+
+
+def report_of(a: str, b: str, rows: Sequence[Row], settings: Settings, notes: Sequence[str]) -> Report:
+    """Return the report of comparisons, with p-values adjusted over all of them.
+
+    A note says if the family is too large for any p-value of this many flips to be significant.
+    """
+    comparisons = adjust([row.found for row in rows])
+    adjusted = [replace(row, found=comparison) for row, comparison in zip(rows, comparisons, strict=True)]
+    least = len(rows) / (settings.flips + 1)
+    of_flips = f"no p (Holm) of {len(rows)} tests can be below {least:.2g}: raise --flips"
+    return Report(a, b, adjusted, settings, [*notes, *([of_flips] if least > LEVEL else [])])
+
+
+def _source_of_file(path: Path) -> Source:
+    """Read scores from JSON (`rankbound evaluate --per-topic --json`), CSV, TSV or parquet with a column `topic`.
+
+    All numeric columns except `fold` and `seed` are metrics; those without a name are the index of a data frame.
+
+    Raises:
+        DataError: the file cannot be read, or has no per-topic scores.
+    """
+    import polars as pl
+
+    from rankbound.io.table_columns import has_no_name
+
+    try:
+        frame = _read_scores(path)
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"{path}: cannot be read as per-topic scores ({str(error).splitlines()[0]})") from error
+    if "topic" not in frame.columns:
+        shown = ", ".join(frame.columns[:_SHOWN])
+        raise DataError(f"{path}: there is no column 'topic'; it has {shown}. A TREC run needs its --qrels")
+    nameless = [name for name in frame.columns if has_no_name(name)]
+    others = [name for name in frame.columns if name not in ("topic", "missing", *TRAINING, *nameless)]
+    metrics = [name for name in others if frame[name].dtype.is_numeric() or frame[name].dtype == pl.Null]
+    if not metrics:
+        raise DataError(f"{path}: there is no numeric column besides 'topic'; expected one per metric")
+    for name in metrics:
+        if frame[name].cast(pl.Float64).is_infinite().any():
+            raise DataError(f"{path}: column {name!r} holds inf, expected finite numbers; leave undefined values empty")
+    text = sorted(set(others) - set(metrics))
+    kept = frame.select(pl.col("topic").cast(pl.String), *(set(TRAINING) & set(frame.columns)), *metrics)
+    if kept["topic"].null_count():
+        row = int(kept["topic"].is_null().arg_max() or 0) + 1
+        raise DataError(f"{path}: row {row} has no topic; expected a name in every row")
+    omitted = {"without a name": list(map(repr, nameless)), "not numeric": text}
+    notes = [f"left out of {path.name}: {', '.join(names)} ({why})" for why, names in omitted.items() if names]
+    return Source(kept, metrics, notes)
+
+
+def _common_metrics(sources: Sequence[Source], wanted: Sequence[str], files: Sequence[Path]) -> list[str]:
+    """Return the metrics to compare: `wanted`, or all that all have; DataError if there is none, or one is missing."""
+    for source, path in zip(sources, files, strict=True):
+        for name in wanted:
+            if name not in source.metrics:
+                raise DataError(f"{path}: there is no metric {name!r}; it has {', '.join(source.metrics)}")
+    first, *others = sources
+    common = list(wanted) or [name for name in first.metrics if all(name in other.metrics for other in others)]
+    if not common:
+        held = "; ".join(", ".join(source.metrics) for source in sources)
+        raise DataError(f"{' and '.join(map(str, files))} have no metric in common: {held}")
+    return common
+
+
+def _labels_of(names: Sequence[str | Path]) -> list[str]:
+    """Return short names for notes and rows: A and B for two systems, otherwise the names of files if they differ."""
+    if len(names) == 2:
+        return ["A", "B"]
+    short = [Path(name).name for name in names]
+    return short if len(set(short)) == len(short) else [str(name) for name in names]
+
+
+def _read_scores(path: Path) -> "pl.DataFrame":
+    """Read a table, or the values by topic of `rankbound evaluate --per-topic --json`."""
+    import polars as pl
+
+    if path.suffix == ".parquet":
+        return pl.read_parquet(path, glob=False)
+    if path.suffix != ".json":
+        # Topics are text: 007 is not 7.
+        return pl.read_csv(
+            path,
+            separator="\t" if path.name.removesuffix(".gz").endswith(".tsv") else ",",
+            infer_schema_length=None,
+            schema_overrides={"topic": pl.String},
+            null_values=["", "-", "NaN", "nan"],
+            glob=False,
+        )
+    content: Any = json.loads(path.read_text(encoding="utf-8"))
+    per_topic = content.get("per_topic") if isinstance(content, dict) else None
+    if not isinstance(per_topic, dict) or not all(isinstance(row, dict) for row in per_topic.values()):
+        raise ValueError("there is no object 'per_topic' in it: write it with rankbound evaluate --per-topic --json")
+    names = list(dict.fromkeys(name for row in per_topic.values() for name in row))
+    columns = [pl.Series(name, [row.get(name) for row in per_topic.values()], strict=True) for name in names]
+    return pl.DataFrame([pl.Series("topic", list(per_topic), dtype=pl.String), *columns])

@@ -1,0 +1,558 @@
+r"""Estimates, intervals and tests of mean differences: over units, over units and trainings, over pairs of members.
+
+Bootstrap and sign flips cover the sampling of topics, for fixed trained models. Covering new trainings takes several
+seeds, and at least three trainings. With $d_{ufs}$ the difference of unit $u$ in fold $f$ under seed $s$, and $S_{uf}$
+the number of seeds under which it is defined, the mean is $m = \sum_{ufs} w_{uf} d_{ufs} / S_{uf}$, where
+$w_{uf} = 1 / (n F_u)$ (a unit counts once, however many folds it is in). Missing scores are not filled: each fold's
+least-squares fit of a list's effect and a seed's effect $t_{fs}$ to the scores that exist estimates the variance
+$\sigma_f^2$ of a training's effect, and
+
+$$\operatorname{Var} m \approx \frac{s^2(u)}{n} + \sum_f \sigma_f^2 \sum_s v_{fs}^2, \qquad
+\sigma_f^2 = s^2_s(t_{fs}) - g_f E_f,$$
+
+where $v_{fs}$ is the weight of a training in the mean, $s^2(u)$ the variance of units' means without the effects of
+trainings, $E_f$ the residual variance, and $g_f E_f$ its part in the variance of the fitted effects.
+
+A variance estimated from few trainings is small by chance, and Satterthwaite's degrees of freedom are then too many.
+The degrees of freedom are instead
+
+$$\nu = \Big(\sum_k r_k^{4/3} / \nu_k\Big)^{-1}$$
+
+for the part of topics, $n - 1$, and the part that trainings add, with the degrees of freedom of a balanced design and
+shares $r_k$ of the variance. The exponent 4/3 is between Satterthwaite's 2, whose 95 % intervals cover as little as
+92 % with $\nu_k = 2$, and 1, with up to 97 % (similar to Cochran's approximation). With 4/3 they cover 93.5 to 96.5 %,
+whatever the shares, if variances are known to these degrees of freedom; docs/statistics.md has the figures by design.
+
+Source: Searle, Casella and McCulloch 1992, "Variance components", on estimation from unbalanced data; Cochran 1964,
+"Approximate significance levels of the Behrens-Fisher test".
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rankbound.compare.scores import Floats, Integers, any_over, per_unit
+
+CONFIDENCE = 0.95
+RESAMPLES = 9999
+METHODS = ("BCa", "percentile", "t")
+"""Two bootstrap intervals, and the t interval."""
+BOOTSTRAP = METHODS[:2]
+
+FLIPS = 9999
+"""Number of random sign vectors: p-values are multiples of 1 / (FLIPS + 1)."""
+
+LEAST_TRAININGS = 3
+"""Fewer trainings give no interval over trainings: their variance would be estimated from a single difference."""
+
+LEAST_MEMBERS = 5
+"""Pairs of fewer members give no interval."""
+
+_EXPONENT = 4 / 3
+_EXACT_UNITS = 13
+"""All signs are enumerated for up to this many nonzero differences: 2^13 is less than FLIPS."""
+
+_ROUNDING = 1e-9
+"""Differences of this size, in the case of sums as a share of the sum of absolute terms, are due to rounding."""
+
+_CONSTANT = 1e-12
+"""A variance below this share of the mean square is that of a constant."""
+
+_NUMBERS_AT_ONCE = 2**22
+_DRAWS_AT_ONCE = 2**18
+_KEPT_DRAWS = 2**26
+"""Bootstrap draws of up to this many counts (a byte each) are cached for other values of the same number of units."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean, its standard error, and the degrees of freedom of its t distribution."""
+
+    mean: float
+    standard_error: float
+    degrees_of_freedom: float
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Return the t interval of level `confidence`."""
+        from scipy import special
+
+        reach = float(special.stdtrit(self.degrees_of_freedom, (1 + confidence) / 2)) * self.standard_error
+        return self.mean - reach, self.mean + reach
+
+    def p_value(self) -> float:
+        """Return the two-sided p-value of the hypothesis that the true mean is 0."""
+        return min(1.0, 2 * min(self.p_above(0.0), self.p_below(0.0)))
+
+    def p_above(self, limit: float) -> float:
+        """Return the one-sided p-value against a true mean of at most `limit`."""
+        from scipy import special
+
+        if self.standard_error == 0:
+            return 0.0 if self.mean > limit else 1.0
+        # As `scipy.stats.t.sf`, which takes a hundred times as long to check its arguments.
+        return float(special.stdtr(self.degrees_of_freedom, (limit - self.mean) / self.standard_error))
+
+    def p_below(self, limit: float) -> float:
+        """Return the one-sided p-value against a true mean of at least `limit`."""
+        return Estimate(-self.mean, self.standard_error, self.degrees_of_freedom).p_above(-limit)
+
+
+def over_units(differences: Floats) -> Estimate:
+    """Estimate the mean over independent units `(n_units,)`, at least two."""
+    n = len(differences)
+    return Estimate(_mean(differences), _deviation(differences) / math.sqrt(n), n - 1)
+
+
+def over_trainings(cells: Floats) -> Estimate | None:
+    """Estimate the mean over units and trainings, `(n_units, n_folds, n_seeds)`.
+
+    None if the variance between trainings cannot be estimated: a fold has only one seed, or seeds that no list
+    connects, or there are fewer than three trainings.
+    """
+    fits = _fits(cells)
+    if sum(fit.n_seeds for fit in fits) < LEAST_TRAININGS:
+        return None
+    n, units = len(cells), per_unit(cells)
+    of_units = _deviation(units - sum(fit.in_units for fit in fits)) ** 2 / n
+    squares = np.array([fit.weight for fit in fits])
+    of_trainings = float(squares @ [fit.between for fit in fits])
+    noise = float(squares @ [fit.noise for fit in fits])
+    variance = max(of_units + of_trainings - noise, of_units, of_trainings)
+    # As if trainings of all folds varied alike: shares of folds that are estimated would vary by chance.
+    of_folds = float(squares.sum() ** 2 / (squares**2 / [fit.n_seeds - 1 for fit in fits]).sum())
+    parts = np.array([of_units, variance - of_units])
+    shares = parts / parts.sum() if parts.any() else np.array([1.0, 0.0])
+    freedom = float(1 / (shares**_EXPONENT / np.array([n - 1, of_folds])).sum())
+    return Estimate(_mean(units), math.sqrt(variance), freedom)
+
+
+def seed_deviation(cells: Floats) -> float:
+    """Return the noise floor: the standard deviation of a mean between single seeds; NaN if it cannot be estimated.
+
+    `cells` `(n_units, n_folds, n_seeds)` are a system's scores or two systems' differences. Trainings of different
+    folds are independent, even with the same seed. It cannot be estimated if a fold has only one seed, or seeds that
+    no list connects.
+    """
+    fits = _fits(cells)
+    if not fits:
+        return math.nan
+    return math.sqrt(max(sum(fit.of_a_seed for fit in fits), 0.0))
+
+
+def over_members(values: Floats, members: Integers) -> Estimate | None:
+    r"""Estimate the mean of one value per pair, where pairs that share members are not independent.
+
+    With $w_p$ the weight of a pair $p$ of two members among all pairs (one that occurs twice has twice the weight),
+    $u_p = w_p (y_p - m)$ and independent effects of variance $\sigma^2$ of members and $\tau^2$ of pairs, the squares
+
+    $$Q_1 = \sum_i \Big(\sum_{p \ni i} u_p\Big)^2, \qquad Q_2 = \sum_p u_p^2, \qquad
+    \operatorname{Var} m = \sigma^2 \sum_i \Big(\sum_{p \ni i} w_p\Big)^2 + \tau^2 \sum_p w_p^2$$
+
+    have known expectations in $\sigma^2$ and $\tau^2$, from which the variance is estimated without bias; it is at
+    least that of independent pairs ($\sigma^2 = 0$). For many members it becomes the dyadic cluster-robust variance
+    $Q_1 - Q_2$ of the sources, whose bias for few members is large. The degrees of freedom are those of members, with
+    $v_i$ the sum of the weights of a member's pairs and $G$ the number of members, but not more than those of pairs:
+
+    $$\nu = \frac{G - 1}{G} \cdot \frac{(\sum_i v_i^2)^2}{\sum_i v_i^4}$$
+
+    Bootstrapping the members is no alternative: it triples the variance of pairs that share no member.
+
+    Source: Fafchamps and Gubert 2007, "The formation of risk sharing networks"; Aronow, Samii and Assenova 2015,
+    "Cluster-robust variance estimation for dyadic data".
+
+    Args:
+        values: `(n_pairs,)`, at least one.
+        members: `(n_pairs, 2)`, numbers that identify the members.
+
+    Returns:
+        The estimate; None for fewer than five members or two different pairs, or if a member is in all pairs.
+
+    Raises:
+        ValueError: `members` has another shape than `(n_pairs, 2)`, or there is no pair.
+
+    Examples:
+        >>> right = np.array([1.0, 0.0, 1.0, 0.0])
+        >>> round(over_members(right, np.array([[1, 2], [3, 4], [5, 6], [7, 8]])).standard_error, 4)
+        0.2887
+        >>> round(over_members(right, np.array([[1, 2], [3, 4], [1, 6], [7, 8]])).standard_error, 4)
+        0.3536
+    """
+    n = len(values)
+    if not n or members.shape != (n, 2):
+        raise ValueError(f"members: found shape {members.shape}, expected {(n, 2)}: the two of each pair")
+    mean = _mean(values)
+    names, numbered = np.unique(members, return_inverse=True)
+    pairs, pair = np.unique(np.sort(numbered.reshape(n, 2), axis=1), axis=0, return_inverse=True)
+    first, second = pairs.T
+    of_two = first != second
+
+    def per_member(of_pairs: Floats) -> Floats:
+        """Sum over the pairs of each member; a pair of a member with itself counts once."""
+        sums = np.bincount(first, of_pairs, len(names)) + np.bincount(second, of_pairs * of_two, len(names))
+        return sums.astype(np.float64)
+
+    weights: Floats = np.bincount(pair.reshape(-1)).astype(np.float64) / n
+    portions = per_member(weights)
+    if len(names) < LEAST_MEMBERS or len(pairs) < 2 or portions.max() > 1 - 1 / (2 * n):
+        return None
+    of_pairs, of_members = float((weights**2).sum()), float((portions**2).sum())
+    # Expectations of both squares if only pairs, or only members, have effects of variance 1.
+    sum_of_two = portions[first] + portions[second] * of_two
+    mixed = float((portions**3).sum() + 2 * (weights * portions[first] * portions[second])[of_two].sum())
+    common = of_members + 2 * float((weights[of_two] ** 2).sum())
+    first_of_pairs = float((per_member(weights**2) * (1 - 2 * portions) + portions**2 * of_pairs).sum())
+    first_of_members = common - 2 * mixed + of_members**2
+    second_of_pairs = float((weights**2 * (1 - 2 * weights + of_pairs)).sum())
+    second_of_members = float((weights**2 * (1 + of_two - 2 * sum_of_two + of_members)).sum())
+    residuals: Floats = np.bincount(pair.reshape(-1), values - mean) / n
+    first_square = float((per_member(residuals) ** 2).sum()) / first_of_pairs
+    second_square = float((residuals**2).sum()) / second_of_pairs
+    # In units of the variance that is due to pairs: what a variance 1 of members adds.
+    in_first, in_second = first_of_members / first_of_pairs, second_of_members / second_of_pairs
+    in_mean = of_members / of_pairs
+    separate = in_first > (1 + _ROUNDING) * in_second
+    slope = max(0.0, (first_square - second_square) / (in_first - in_second)) if separate else 0.0
+    variance = of_pairs * (second_square + (in_mean - in_second) * slope)
+    # Of the design alone: with few members, how much of the variance is theirs can hardly be estimated.
+    freedom = min(of_members**2 / float((portions**4).sum()) * (1 - 1 / len(names)), len(pairs) - 1)
+    return Estimate(mean, math.sqrt(variance), freedom)
+
+
+def interval_of_mean(
+    values: Floats,
+    members: Integers | None = None,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    method: str = METHODS[0],
+    seed: int = 0,
+) -> tuple[float, float]:
+    r"""Return the interval of the mean of values `(n_units,)`, ignoring NaNs; NaN for fewer than two units.
+
+    For pairs with `members` `(n_units, 2)`, it is the t interval of `over_members`, NaN where that has no estimate.
+
+    A bootstrap interval of $n$ units is too narrow: resamples have the variance of the sample, without the factor
+    $n / (n - 1)$, and normal quantiles, where $t$ quantiles are due. It is therefore taken at the level
+    $2 \Phi(t_{n-1} \sqrt{n / (n - 1)}) - 1$, with $t_{n-1}$ the quantile of the t interval of level `confidence`. With
+    so few units that the whole range of the sample would not have this level (five, for 95 %), it is the t interval.
+    It does not depend on the order of units, and changing all signs mirrors it.
+
+    Source: Hesterberg 2015, "What teachers should know about the bootstrap", on expanded percentile intervals.
+    """
+    if members is not None:
+        estimate = _of_pairs(values, members)
+        return (math.nan, math.nan) if estimate is None else estimate.interval(confidence)
+    known = np.sort(values[np.isfinite(values)])
+    n = len(known)
+    if n < 2:
+        return math.nan, math.nan
+    if known[0] == known[-1]:
+        return float(known[0]), float(known[0])
+    if method == "t" or not can_reach(n, 1 - confidence):
+        return over_units(known).interval(confidence)
+    from scipy import special
+
+    level = 2 * float(special.ndtr(special.stdtrit(n - 1, (1 + confidence) / 2) * math.sqrt(n / (n - 1)))) - 1
+    # A sample and its mirror image use the same draws.
+    mirrored = -known[::-1]
+    unequal = np.flatnonzero(known != mirrored)
+    swapped = len(unequal) > 0 and bool(known[unequal[0]] < mirrored[unequal[0]])
+    drawn = mirrored if swapped else known
+    resampled = drawn_means(drawn, resamples, seed)
+    low, high = bootstrap(lambda sample, axis: sample.mean(axis), drawn, level, method=method, resampled=resampled)
+    return (-high, -low) if swapped else (low, high)
+
+
+def p_value_of_mean(values: Floats, members: Integers | None = None, flips: int = FLIPS, seed: int = 0) -> float:
+    """Return the two-sided p-value of a true mean of 0, from values `(n_units,)`; NaNs are ignored, NaN without units.
+
+    It is `sign_flip`, or the t test of `over_members` for pairs with `members` `(n_units, 2)`, NaN where that has no
+    estimate.
+    """
+    if members is None:
+        return sign_flip(values, flips, seed)
+    estimate = _of_pairs(values, members)
+    return math.nan if estimate is None else estimate.p_value()
+
+
+def sign_flip(differences: Floats, flips: int = FLIPS, seed: int = 0) -> float:
+    r"""Return the two-sided p-value of a mean difference, by random sign flips of the differences `(n_units,)`.
+
+    If the two systems are exchangeable, each $d_u$ could as well have been $-d_u$:
+
+    $$p = \frac{1 + \#\{f : |\sum_u s_{fu} d_u| \ge |\sum_u d_u|\}}{1 + F}, \qquad s_{fu} = \pm 1$$
+
+    over $F$ = `flips` random sign vectors and the observed one. With at most 13 nonzero differences, it is the exact
+    share over all sign vectors. `scipy.stats.permutation_test` gives the same, more slowly. The p-value does not
+    depend on the order of units or on the sign of all differences, to the last digit. NaNs are ignored; NaN without
+    differences.
+
+    Source: Smucker, Allan and Carterette 2007, "A comparison of statistical significance tests for information
+    retrieval evaluation".
+    """
+    known = differences[np.isfinite(differences)]
+    if not len(known):
+        return math.nan
+    # The null distribution depends on the absolute values alone; sorting makes it independent of their order.
+    sizes = np.sort(np.abs(known))
+    sizes = sizes[sizes > 0]
+    least = abs(math.fsum(known.tolist())) - _ROUNDING * sizes.sum()
+    if len(sizes) <= _EXACT_UNITS:
+        positive = np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1
+        return float((np.abs((2.0 * positive - 1) @ sizes) >= least).mean())
+    random = np.random.default_rng(seed)
+    reached, batch = 1, max(1, _NUMBERS_AT_ONCE // len(sizes))
+    for start in range(0, flips, batch):
+        shape = (min(batch, flips - start), -(-len(sizes) // 8))
+        signs = np.unpackbits(random.integers(0, 256, shape, dtype=np.uint8), axis=1, count=len(sizes))
+        reached += int((np.abs(2.0 * (signs @ sizes) - sizes.sum()) >= least).sum())
+    return reached / (flips + 1)
+
+
+def holm(p_values: Sequence[float], families: Sequence[str] | None = None) -> list[float]:
+    r"""Return Holm's adjusted p-values, in the order of the input; they control the family-wise error rate.
+
+    $$\tilde p_{(i)} = \max_{j \le i} \min(1, (m - j + 1) p_{(j)})$$
+
+    NaNs, of tests that were not made, stay NaN and do not count in the number $m$ of tests. With `families`, the name
+    of each test's family, they are adjusted within each.
+
+    Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    values, adjusted = np.array(p_values, dtype=np.float64), np.full(len(p_values), math.nan)
+    names = np.array([""] * len(values) if families is None else families)
+    for name in np.unique(names):
+        tested = np.flatnonzero((names == name) & ~np.isnan(values))
+        ascending = tested[np.argsort(values[tested], kind="stable")]
+        corrected = np.arange(len(tested), 0, -1) * values[ascending]
+        adjusted[ascending] = np.maximum.accumulate(np.minimum(1.0, corrected))
+    return [float(value) for value in adjusted]
+
+
+def partial_conjunction(p_values: Sequence[float], count: int) -> float:
+    r"""Return the p-value of "fewer than `count` of these null hypotheses are false".
+
+    A small value shows that at least `count` of the $n$ effects exist. With the p-values in ascending order,
+
+    $$p = \min(1, (n - r + 1) p_{(r)}), \qquad r = \text{count}$$
+
+    which is valid whatever the dependence between the tests: the cells of one table share topics, models and baselines.
+    For r = 1 it is Bonferroni's test that any effect exists, for r = n the intersection-union test that all do.
+
+    Source: Benjamini and Heller 2008, "Screening for partial conjunction hypotheses".
+
+    Raises:
+        ValueError: `count` is not between 1 and the number of p-values.
+
+    >>> partial_conjunction([0.001, 0.002, 0.9], 2)
+    0.004
+    """
+    if not 1 <= count <= len(p_values):
+        raise ValueError(f"count: found {count}, expected a number from 1 to {len(p_values)}, that of the p-values")
+    return min(1.0, (len(p_values) - count + 1) * sorted(p_values)[count - 1])
+
+
+def bootstrap(
+    statistic: Callable[..., Any],
+    values: Floats,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    method: str = METHODS[0],
+    seed: int = 0,
+    resampled: Floats | None = None,
+) -> tuple[float, float]:
+    """Return the bootstrap interval of a statistic, `statistic(column, ..., axis)` of `values` `(n_columns, n_units)`.
+
+    The columns of a unit are resampled together, such as two systems' scores for a correlation or a difference of
+    quantiles. `resampled` `(resamples,)` is the statistic of every resample, if known. Degenerate samples raise no
+    warning:
+
+    - resamples with an undefined statistic (NaN or infinite) are ignored;
+    - if the BCa correction is undefined, as when hardly any resamples differ, the percentile interval is returned;
+    - the interval is NaN for fewer than two units, or if no resample defines the statistic.
+
+    Raises:
+        ValueError: `method` is not a bootstrap method.
+    """
+    from scipy import stats
+
+    columns = np.atleast_2d(values)
+    if columns.shape[1] < 2:
+        return math.nan, math.nan
+    if method not in BOOTSTRAP:
+        raise ValueError(f"method: found {method!r}, expected one of {', '.join(BOOTSTRAP)}")
+    known = SimpleNamespace(bootstrap_distribution=resampled)
+    how = {"n_resamples": resamples} if resampled is None else {"n_resamples": 0, "bootstrap_result": known}
+    with warnings.catch_warnings():
+        # Undefined intervals are handled below.
+        warnings.simplefilter("ignore")
+        result: Any = stats.bootstrap(
+            tuple(columns),
+            statistic,
+            paired=True,
+            vectorized=True,
+            batch=max(1, _NUMBERS_AT_ONCE // columns.size),
+            confidence_level=confidence,
+            method=method,
+            rng=np.random.default_rng(seed),
+            **how,
+        )
+    low, high = map(float, result.confidence_interval)
+    defined = math.isfinite(low) and math.isfinite(high)
+    return (low, high) if defined else percentiles(result.bootstrap_distribution, confidence)
+
+
+def r_squared(
+    predicted: Floats,
+    true: Floats,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    method: str = METHODS[0],
+    seed: int = 0,
+) -> tuple[float, float, float]:
+    r"""Return the coefficient of determination of predictions, and the limits of its bootstrap interval over units.
+
+    $$R^2 = 1 - \frac{\sum_u (t_u - p_u)^2}{\sum_u (t_u - \bar t)^2}$$
+
+    is 1 for perfect predictions, 0 for the mean $\bar t$ (recomputed in each resample), and negative for worse ones.
+    Both arrays are `(n_units,)`. NaN if the true values are constant.
+    """
+    if not len(true) or np.ptp(true) == 0:
+        return math.nan, math.nan, math.nan
+
+    def explained(missed: Any, centred: Any, squares: Any) -> Any:
+        """Return R^2 from means over units; NaN for constant true values."""
+        variance = squares - centred**2
+        varies = variance > _CONSTANT * squares
+        return 1 - np.divide(missed, variance, out=np.full(np.shape(variance), np.nan), where=varies)
+
+    def of_units(*sample: Any, axis: int = -1) -> Any:
+        return explained(*(column.mean(axis) for column in sample))
+
+    centred = true - true.mean()
+    columns = np.stack([(true - predicted) ** 2, centred, centred**2])
+    resampled = explained(*drawn_means(columns, resamples, seed))
+    interval = bootstrap(of_units, columns, confidence, method=method, resampled=resampled)
+    return float(explained(*columns.mean(1))), *interval
+
+
+def percentiles(resampled: Floats, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return the percentile interval of the defined resamples; NaN if there is none."""
+    known = resampled[np.isfinite(resampled)]
+    if not len(known):
+        return math.nan, math.nan
+    low, high = np.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def can_reach(n: int, level: float) -> bool:
+    """Return True if the least p-value of `n` sign flips, 2 / 2^n, is at most `level`.
+
+    It is also the probability that a symmetric sample lies on one side of its centre, where no resample reaches.
+    """
+    return 2.0 ** (1 - n) <= level * (1 + _ROUNDING)
+
+
+def draws(random: np.random.Generator, n: int, resamples: int) -> Floats:
+    """Return how often each of n units is drawn when n are drawn with replacement, `(resamples, n)`.
+
+    `draws @ values / n` is the mean of every resample, for any values of the same n units.
+    """
+    drawn = random.integers(0, n, (resamples, n)) + n * np.arange(resamples)[:, None]
+    return np.bincount(drawn.reshape(-1), minlength=resamples * n).reshape(resamples, n).astype(np.float64)
+
+
+def drawn_means(values: Floats, resamples: int, seed: int) -> Floats:
+    """Return the resampled means `([k,] resamples)` of values `([k,] n)`; the same seed gives the same draws."""
+    n = values.shape[-1]
+    drawn = _kept_draws if n * resamples <= _KEPT_DRAWS else _new_draws
+    means: Floats = np.concatenate([counts @ values.T for counts in drawn(n, resamples, seed)]).T / n
+    return means
+
+
+@lru_cache(maxsize=2)
+def _kept_draws(n: int, resamples: int, seed: int) -> Iterable[npt.NDArray[np.uint8]]:
+    return tuple(_new_draws(n, resamples, seed))
+
+
+def _new_draws(n: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.uint8]]:
+    """Yield draws as bytes; the probability that a unit is drawn more than 255 times is below 1e-500."""
+    random, batch = np.random.default_rng(seed), max(1, _DRAWS_AT_ONCE // n)
+    for start in range(0, resamples, batch):
+        yield draws(random, n, min(batch, resamples - start)).astype(np.uint8)
+
+
+class _Fit(NamedTuple):
+    """The additive fit of a fold's lists and seeds to their scores.
+
+    Attributes:
+        n_seeds, weight: the number of trainings, and the sum of the squares of their weights in the mean.
+        between, noise: the variance of the trainings' effects, and the part of it that is due to residuals.
+        of_a_seed: the variance of the fold's part of the mean between single seeds.
+        in_units: the part `(n_units,)` of units' means that is due to the effects.
+    """
+
+    n_seeds: int
+    weight: float
+    between: float
+    noise: float
+    of_a_seed: float
+    in_units: Floats
+
+
+def _fits(cells: Floats) -> list[_Fit]:
+    """Return the fit of each fold with scores; none if one of them does not identify the effects of its seeds."""
+    lists = any_over(np.isfinite(cells), 2)
+    in_units = lists / np.maximum(lists.sum(1, keepdims=True), 1)
+    fits: list[_Fit] = []
+    for fold in np.flatnonzero(lists.any(0)):
+        in_unit, scored = in_units[:, fold], np.isfinite(cells[:, fold])
+        seeds = scored.any(0)
+        scored, scores = scored[:, seeds], cells[:, fold][:, seeds]
+        counts, n_seeds = scored.sum(1, keepdims=True), int(seeds.sum())
+        portions = scored / np.maximum(counts, 1)
+        values = np.where(scored, scores, 0.0)
+        centred = np.where(scored, values - (portions * values).sum(1, keepdims=True), 0.0)
+        # The normal equations of the seeds, after the lists' effects are eliminated: a Laplacian matrix of the seeds,
+        # whose eigenvalue 0 is single if lists connect all of them.
+        eigenvalues, vectors = np.linalg.eigh(np.diag(scored.sum(0)) - portions.T @ scored)
+        if n_seeds < 2 or eigenvalues[1] < _ROUNDING:
+            return []
+        inverse = vectors[:, 1:] / eigenvalues[1:] @ vectors[:, 1:].T
+        effects = inverse @ centred.sum(0)
+        in_lists = portions @ effects
+        residuals = np.where(scored, centred - effects + in_lists[:, None], 0.0)
+        freedom = int(counts.sum()) - int(lists[:, fold].sum()) - (n_seeds - 1)
+        residual = float((residuals**2).sum()) / freedom if freedom else 0.0
+        between, leverage = float(effects.var(ddof=1)), float(np.trace(inverse)) / (n_seeds - 1)
+        weight = float(((in_unit @ portions / len(cells)) ** 2).sum())
+        share, squares = float(in_unit.sum()) / len(cells), float((in_unit**2).sum()) / len(cells) ** 2
+        # The noise of lists that are not missing takes the place of that of the fit.
+        of_a_seed = share**2 * between + (squares - share**2 * leverage) * residual
+        fits.append(_Fit(n_seeds, weight, between, leverage * residual, of_a_seed, in_unit * in_lists))
+    return fits
+
+
+def _of_pairs(values: Floats, members: Integers) -> Estimate | None:
+    """Estimate the mean of the values that are known, over pairs that share members."""
+    known = np.isfinite(values)
+    return over_members(values[known], members[known]) if known.any() else None
+
+
+def _mean(values: Floats) -> float:
+    return math.fsum(values.tolist()) / len(values)
+
+
+def _deviation(values: Floats) -> float:
+    """Return the sample standard deviation; exact summation makes it independent of the order of units."""
+    mean = _mean(values)
+    return math.sqrt(math.fsum(((values - mean) ** 2).tolist()) / (len(values) - 1))

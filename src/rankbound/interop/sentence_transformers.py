@@ -1,0 +1,444 @@
+"""Rerankers: any loss for the `CrossEncoderTrainer` of sentence-transformers, and an evaluator with any metric.
+
+Needs the extra `rerankers`.
+"""
+
+import csv
+import logging
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from rankbound._version import __version__
+from rankbound.bounds.base import Bound
+from rankbound.evaluation import POLICIES, Evaluation, Joined, aligned, shown, values_of
+from rankbound.io.files import needs_extra
+from rankbound.lists import Lists
+from rankbound.losses import RankingLoss
+from rankbound.losses import loss as parse_loss
+from rankbound.losses.base import at_least_single
+from rankbound.losses.compiled import Reduction
+from rankbound.metrics import Metric, metrics_of
+from rankbound.texts import quoted, require_one_of
+
+with needs_extra("rerankers"):
+    from sentence_transformers.base.evaluation import BaseEvaluator
+    from sentence_transformers.cross_encoder import CrossEncoder
+    from sentence_transformers.util import batch_to_device, fullname
+
+REDUCTIONS = ("mean", "sum")
+METRICS = ("nDCG@10", "RR@10", "AP")
+
+CITATION = f"""
+@software{{rankbound,
+    title={{Rankbound: ranking metrics, losses and bounds over ragged lists}},
+    author={{{{The Rankbound developers}}}},
+    version={{{__version__}}}
+}}
+"""
+
+_FORMS = (frozenset({"positive", "negative"}), frozenset({"positive", "documents"}), frozenset({"documents", "labels"}))
+_COLUMNS = "a column of queries and a column of lists of documents"
+_LABELS = "a column label, labels, score or scores of lists of relevance labels"
+
+_logger = logging.getLogger(__name__)
+
+
+class ListwiseLoss(nn.Module):
+    r"""A ranking loss of the scores that a `CrossEncoder` gives to the documents of each query.
+
+    $$L = \frac{1}{|T|} \sum_{t \in T} \ell(s_t, y_t), \qquad s_{ti} = a(f(q_t, d_{ti}))$$
+
+    over the informative queries $T$ of the batch, with a loss $\ell$ of the library, the relevance $y$, the model $f$
+    and the activation $a$. Queries may have any number of documents; scores are not padded. An uninformative query has
+    loss and gradient 0; for most losses, it is one without relevant documents.
+
+    The data set has a column of queries, a column of lists of documents, and a column `label`, `labels`, `score` or
+    `scores` of lists of relevance labels from 0.
+
+    Args:
+        model: the model to train, with one output.
+        loss: a loss, or the argument of `rankbound.loss`: `nDCG@10`, `AP`, `ListNet`, `LambdaRank(metric=nDCG@10)`.
+        bound: the bound of a metric's loss, as in `rankbound.loss`.
+        temperature: the temperature of a metric's loss, as in `rankbound.loss`.
+        reduction: `mean` over the informative queries of a batch, or their `sum`.
+        activation_fn: applied to the model's outputs; by default none.
+        mini_batch_size: the number of documents that the model scores at a time. `None` is the number of queries in the
+            batch, as in the losses of sentence-transformers; 0 or less is all documents.
+        recompute: drop the activations of each mini-batch and compute them again in the backward pass. A training step
+            then needs the memory of one mini-batch, and the time of one more forward pass.
+
+    Raises:
+        ValueError: as `rankbound.loss`, for a model with several outputs, a bound beside a loss, or an unknown
+            reduction.
+    """
+
+    def __init__(
+        self,
+        model: CrossEncoder,
+        loss: str | Metric | RankingLoss = "nDCG",
+        bound: str | Bound = "none",
+        *,
+        temperature: float = 1.0,
+        reduction: Reduction = "mean",
+        activation_fn: nn.Module | None = None,
+        mini_batch_size: int | None = None,
+        recompute: bool = False,
+    ) -> None:
+        super().__init__()
+        if model.num_labels != 1:
+            raise ValueError(f"model: found {model.num_labels} outputs, expected 1: CrossEncoder(..., num_labels=1)")
+        require_one_of("reduction", reduction, REDUCTIONS)
+        self.model = model
+        # Not `loss`, where model cards look for a loss of sentence-transformers that this one wraps.
+        self.ranking_loss = parse_loss(loss, bound, temperature)
+        self.reduction = reduction
+        self.activation_fn = activation_fn or nn.Identity()
+        self.mini_batch_size, self.recompute = mini_batch_size, recompute
+
+    def forward(
+        self,
+        inputs: Sequence[Sequence[Any]],
+        labels: Sequence[Tensor],
+        prompt: str | None = None,
+        task: str | None = None,
+    ) -> Tensor:
+        """Return the loss of a batch, a scalar.
+
+        Args:
+            inputs: the queries, `n_queries` texts, and the documents of each query, `n_queries` lists of texts.
+            labels: the relevance of each query's documents, `n_queries` tensors `(n_documents,)`.
+            prompt, task: passed to the model's preprocessing.
+
+        Raises:
+            ValueError: for other inputs or labels, labels that are negative, NaN or infinite, outputs of the model that
+                are NaN or infinite, a batch without documents, or a `TypeError` of the model.
+        """
+        try:
+            pairs, relevance, offsets = _checked_batch(inputs, labels)
+            size = len(inputs[0]) if self.mini_batch_size is None else self.mini_batch_size
+            size = size if size > 0 else len(pairs)
+            parts = (pairs[start : start + size] for start in range(0, len(pairs), size))
+            outputs = torch.cat([self._outputs(part, prompt, task) for part in parts])
+            scores: Tensor = self.activation_fn(at_least_single(outputs))
+            relevance, offsets = relevance.to(scores.device), offsets.to(scores.device)
+            return self.ranking_loss(scores, relevance, offsets, reduction=self.reduction)
+        except TypeError as error:
+            # The trainer would take it for a loss without the parameters prompt and task, and call again without them.
+            raise ValueError(f"{type(self).__name__}: the model or the loss raised TypeError: {error}") from error
+
+    def _outputs(self, pairs: list[tuple[Any, Any]], prompt: str | None, task: str | None) -> Tensor:
+        features = self.model.preprocess(pairs, prompt=prompt, task=task)
+        features = batch_to_device(features, self.model.device)
+
+        def outputs() -> Tensor:
+            # A copy, as the model writes its outputs into the dictionary.
+            flat: Tensor = self.model(dict(features))["scores"].view(-1)
+            return flat
+
+        if self.recompute and torch.is_grad_enabled():
+            recomputed: Tensor = checkpoint(outputs, use_reentrant=False)
+            return recomputed
+        return outputs()
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Return the parameters, for the model card."""
+        return {
+            "loss": self.ranking_loss.full_text,
+            "reduction": self.reduction,
+            "activation_fn": fullname(self.activation_fn),
+            "mini_batch_size": self.mini_batch_size,
+            "recompute": self.recompute,
+        }
+
+    @property
+    def citation(self) -> str:
+        """The library's BibTeX entry, for the model card."""
+        return CITATION
+
+
+class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
+    """The mean metrics of a reranker over queries, by the rules of `rankbound.evaluate_run`.
+
+    Metrics are averaged over the orders of tied documents. A relevant document that is not scored counts in a metric's
+    normaliser. The values have the texts of the metrics as names, after `name` and an underscore.
+
+    Args:
+        samples: dictionaries with a `query` and one of these pairs of lists: `positive` and `negative` documents;
+            `positive` and `documents`, all documents in the order of the first stage, whose metrics are then reported
+            as `base_...`; or `documents` and `labels`, their relevance from 0. A document that the model scores twice
+            counts twice.
+        metrics: metrics or their texts; the first is `primary_metric`.
+        undefined: queries on which a metric is undefined, mostly for lack of relevant documents, are skipped by its
+            mean (`skip`) or count as 0 (`zero`, as in sentence-transformers).
+        always_rerank_positives: add the positive documents that `documents` lacks to those that the model scores.
+            Otherwise they count as not retrieved.
+        name: the data set's name, for the values, the CSV file and the model card.
+        prompt_name, batch_size, show_progress_bar: passed to `CrossEncoder.predict`.
+        write_csv: append the values to `csv_file` in the folder of the call.
+
+    Raises:
+        ValueError: without samples or metrics, for a sample with other keys, labels below 0, a text that is positive
+            and negative or has two labels, an unknown metric or an unknown policy.
+    """
+
+    def __init__(
+        self,
+        samples: Iterable[Mapping[str, Any]],
+        metrics: str | Metric | Sequence[str | Metric] = METRICS,
+        *,
+        undefined: str = "skip",
+        always_rerank_positives: bool = True,
+        name: str = "",
+        prompt_name: str | None = None,
+        batch_size: int = 64,
+        show_progress_bar: bool = False,
+        write_csv: bool = True,
+    ) -> None:
+        super().__init__()
+        require_one_of("undefined", undefined, POLICIES)
+        self.metrics = metrics_of(metrics)
+        if not self.metrics:
+            raise ValueError("metrics: found none, expected at least one, such as nDCG@10")
+        self.samples = [_Sample.checked(one, place, always_rerank_positives) for place, one in enumerate(samples)]
+        if not self.samples:
+            raise ValueError("samples: found none, expected at least one query with documents")
+        self.undefined, self.always_rerank_positives = undefined, always_rerank_positives
+        self.name, self.prompt_name, self.batch_size = name, prompt_name, batch_size
+        self.show_progress_bar, self.write_csv = show_progress_bar, write_csv
+        texts = [str(one) for one in self.metrics]
+        self.primary_metric: str = texts[0]
+        self.greater_is_better = self.metrics[0].higher_is_better
+        self.csv_file = f"{type(self).__name__}{'_' + name if name else ''}_results.csv"
+        self.csv_headers = ["epoch", "steps", *texts]
+        first = [sample.first_stage for sample in self.samples if sample.first_stage is not None]
+        order = [-np.arange(len(judged.ranked), dtype=np.float64) for judged in first]
+        has_first = len(first) == len(self.samples)
+        self.base = self._evaluation(_joined(np.concatenate(order), first)) if has_first else None
+
+    def __call__(
+        self, model: CrossEncoder, output_path: str | None = None, epoch: int = -1, steps: int = -1
+    ) -> dict[str, float]:
+        """Return the mean of each metric, and store it in the model card and a CSV file.
+
+        Raises:
+            ValueError: for a model with several outputs, scores that are NaN or infinite, or a CSV file of other
+                metrics.
+        """
+        evaluation = self.evaluate(model)
+        means, base = evaluation.means(), {} if self.base is None else self.base.means()
+        when = "" if epoch == -1 else f", epoch {epoch}, step {steps}"
+        _logger.info("%s %s%s\n%s", type(self).__name__, self.name, when, _table(means, base))
+        of_card = {key: f"{mean:.4f} ({mean - base[key]:+.4f})" if base else mean for key, mean in means.items()}
+        self.store_metrics_in_model_card_data(model, self.prefix_name_to_metrics(of_card, self.name), epoch, steps)
+        if output_path is not None and self.write_csv:
+            self._append(Path(output_path), [epoch, steps, *means.values()])
+        every = means | {f"base_{key}": mean for key, mean in base.items()}
+        values: dict[str, float] = self.prefix_name_to_metrics(every, self.name)
+        return values
+
+    def evaluate(self, model: CrossEncoder) -> Evaluation:
+        """Return the values of every query, named by its place among the samples: `0`, `1`, ...
+
+        Raises:
+            ValueError: for a model with several outputs, or scores that are NaN or infinite.
+        """
+        if model.num_labels != 1:
+            raise ValueError(f"model: found {model.num_labels} outputs, expected 1")
+        pairs = [[sample.query, text] for sample in self.samples for text in sample.documents]
+        scores = model.predict(
+            pairs,
+            prompt_name=self.prompt_name,
+            batch_size=self.batch_size,
+            convert_to_numpy=True,
+            show_progress_bar=self.show_progress_bar,
+        )
+        values = np.asarray(scores, dtype=np.float64)
+        return self._evaluation(_joined(values, [sample.judged for sample in self.samples]))
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Return the parameters that change the values, for the model card."""
+        return {
+            "metrics": [str(one) for one in self.metrics],
+            "undefined": self.undefined,
+            "always_rerank_positives": self.always_rerank_positives,
+        }
+
+    def _evaluation(self, joined: Joined) -> Evaluation:
+        return Evaluation(joined.topics, values_of(self.metrics, joined, self.undefined), missing=[], unjudged=[])
+
+    def _append(self, folder: Path, row: Sequence[float]) -> None:
+        """Append a row to the CSV file, after its header if it is new."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / self.csv_file
+        with path.open("a+", newline="", encoding="utf-8") as file:
+            file.seek(0)
+            header = next(csv.reader(file), None)
+            if header not in (None, self.csv_headers):
+                raise ValueError(
+                    f"{path}: found the columns {', '.join(header)}, expected {', '.join(self.csv_headers)}; remove "
+                    "the file, or give the evaluator another name"
+                )
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerows([self.csv_headers, row] if header is None else [row])
+
+
+def _table(means: Mapping[str, float], base: Mapping[str, float]) -> str:
+    """Return the means as a table, with those of the first stage if there is one."""
+    if not base:
+        return aligned([("metric", "mean"), *((key, shown(mean)) for key, mean in means.items())])
+    rows = [(key, shown(base[key]), shown(mean)) for key, mean in means.items()]
+    return aligned([("metric", "first stage", "reranked"), *rows])
+
+
+def _checked_batch(
+    inputs: Sequence[Sequence[Any]], labels: Sequence[Tensor]
+) -> tuple[list[tuple[Any, Any]], Tensor, Tensor]:
+    """Return the pairs of each query with its documents, their relevance, and the offsets of the queries.
+
+    The arguments are what the trainer passes to a loss; ValueError for other columns or other numbers of labels.
+    """
+    if len(inputs) != 2:
+        raise ValueError(f"inputs: found {len(inputs)} columns beside the labels, expected 2: {_COLUMNS}")
+    if labels is None:
+        raise ValueError(f"labels: found none, expected {_LABELS}")
+    if isinstance(labels, Tensor):
+        raise ValueError(f"labels: found one number for each query, expected {_LABELS}")
+    queries, documents = inputs
+    if not len(queries) == len(documents) == len(labels):
+        raise ValueError(
+            f"inputs: found {len(queries)} queries, {len(documents)} lists of documents and {len(labels)} lists of "
+            "labels, expected as many of each"
+        )
+    for place, (texts, grades) in enumerate(zip(documents, labels, strict=True)):
+        if not isinstance(texts, list | tuple):
+            raise ValueError(f"inputs: found {type(texts).__name__} as the documents of query {place}, expected a list")
+        if not isinstance(grades, Tensor) or grades.dim() != 1:
+            kind = f"shape {tuple(grades.shape)}" if isinstance(grades, Tensor) else type(grades).__name__
+            raise ValueError(f"labels: found {kind} for query {place}, expected a flat tensor, one number per document")
+        if len(texts) != len(grades):
+            raise ValueError(
+                f"labels: found {len(grades)} for the {len(texts)} documents of query {place}, expected one each"
+            )
+    if not any(map(len, documents)):
+        raise ValueError(f"inputs: found no document for any of {len(queries)} queries, expected at least one")
+    pairs = [(query, text) for query, texts in zip(queries, documents, strict=True) for text in texts]
+    offsets = Lists.of_sizes(torch.tensor([len(texts) for texts in documents])).offsets
+    return pairs, torch.cat([grades for grades in labels if len(grades)]), offsets
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """The relevance of the documents of a ranking, and of the relevant documents that it lacks."""
+
+    ranked: list[float]
+    missing: list[float]
+
+    def __len__(self) -> int:
+        return len(self.ranked) + len(self.missing)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A query, the documents that the model scores, and their relevance.
+
+    `first_stage` is the relevance of the documents in the order of the first stage, if the sample has one.
+    """
+
+    query: Any
+    documents: list[Any]
+    judged: _Judged
+    first_stage: _Judged | None = None
+
+    @classmethod
+    def checked(cls, sample: Mapping[str, Any], place: int, rerank_positives: bool) -> "_Sample":
+        """Return the sample of a dictionary; raise `ValueError` for other keys or lists, or wrong or contrary labels.
+
+        Args:
+            sample: `query`, and two lists: `positive` and `negative` documents; `positive` and all `documents` in the
+                order of the first stage; or `documents` and their `labels`, in any order.
+            place: its index, for messages.
+            rerank_positives: score positive documents that `documents` lacks, too, instead of counting them as missing.
+        """
+        if not isinstance(sample, Mapping):
+            raise ValueError(
+                f"samples: found {type(sample).__name__} as sample {place}, expected a dictionary with a query"
+            )
+        keys = frozenset(key for key in frozenset().union(*_FORMS) if sample.get(key) is not None)
+        if sample.get("query") is None or keys not in _FORMS:
+            raise ValueError(
+                f"samples: found the keys {sorted(sample)} in sample {place}, expected query with positive and "
+                "negative, positive and documents, or documents and labels"
+            )
+        query, columns = sample["query"], {key: _listed(sample[key], key, place) for key in keys}
+        if "labels" in keys:
+            documents = columns["documents"]
+            grades = _grades(columns["labels"], documents, place)
+            _require_one_judgement(documents, [f"with the label {grade:g}" for grade in grades], place)
+            return cls(query, documents, _Judged(grades, []))
+        positive = columns["positive"]
+        if "negative" in keys:
+            negative = columns["negative"]
+            kinds = ["as positive"] * len(positive) + ["as negative"] * len(negative)
+            _require_one_judgement(positive + negative, kinds, place)
+            return cls(query, positive + negative, _Judged([float(kind == "as positive") for kind in kinds], []))
+        ranked = columns["documents"]
+        lacking = [text for at, text in enumerate(positive) if text not in ranked and text not in positive[:at]]
+        first = _Judged([float(text in positive) for text in ranked], [1.0] * len(lacking))
+        if rerank_positives:
+            return cls(query, ranked + lacking, _Judged(first.ranked + first.missing, []), first)
+        return cls(query, ranked, first, first)
+
+
+def _joined(scores: npt.NDArray[np.float64], lists: Sequence[_Judged]) -> Joined:
+    """Return lists of ranked documents with these scores, each followed by its missing ones."""
+    retrieved = np.concatenate([np.arange(len(judged)) < len(judged.ranked) for judged in lists])
+    every = np.zeros(len(retrieved))
+    every[retrieved] = scores
+    relevance = np.array([grade for judged in lists for grade in judged.ranked + judged.missing], dtype=np.float64)
+    offsets = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+    return Joined([str(place) for place in range(len(lists))], every, relevance, retrieved, offsets)
+
+
+def _grades(labels: list[Any], documents: list[Any], place: int) -> list[float]:
+    if len(labels) != len(documents):
+        raise ValueError(
+            f"samples: found {len(labels)} labels for {len(documents)} documents in sample {place}, expected one each"
+        )
+    try:
+        grades = [float(label) for label in labels]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"samples: found the labels {quoted(labels)} in sample {place}, expected numbers") from error
+    wrong = [label for label, grade in zip(labels, grades, strict=True) if not 0 <= grade < inf]
+    if wrong:
+        raise ValueError(f"samples: found the label {wrong[0]} in sample {place}, expected finite grades from 0")
+    return grades
+
+
+def _require_one_judgement(documents: Iterable[Any], judgements: Iterable[str], place: int) -> None:
+    """Raise `ValueError` for a text that is judged in two ways."""
+    known: dict[str, str] = {}
+    for text, judgement in zip(documents, judgements, strict=True):
+        if isinstance(text, str) and known.setdefault(text, judgement) != judgement:
+            raise ValueError(
+                f"samples: found the document {quoted(text)} in sample {place} both {known[text]} and {judgement}, "
+                "expected one judgement of each document: remove the other"
+            )
+
+
+def _listed(value: Any, key: str, place: int) -> list[Any]:
+    """Return a list; a single positive document may be given without one."""
+    if key == "positive" and isinstance(value, str):
+        return [value]
+    unordered = isinstance(value, Set) and key in ("documents", "labels")
+    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__") or unordered:
+        raise ValueError(f"samples: found {type(value).__name__} as {key} of sample {place}, expected a list")
+    return list(value)

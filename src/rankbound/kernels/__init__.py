@@ -1,0 +1,59 @@
+"""Compiled kernels: the value and the gradient of a loss of each list in one pass, on a CPU; needs the extra `fast`.
+
+The losses' formulas in PyTorch are the reference. They are used on other devices, for second derivatives, with weights
+of items, and where Numba is missing, its cache can't be written, or the environment has `RANKBOUND_FAST=0`.
+"""
+
+import os
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rankbound.kernels.compiler import cache_folder
+
+Array = npt.NDArray[Any]
+
+Kernel = Callable[[Array, Array, Array, Array, Array], int]
+"""A kernel `(scores, relevance, offsets, losses, slopes)`, all float64 but for the offsets, which are int64.
+
+It writes the loss of each list and its derivative by each score, 0 in uninformative lists, and returns the number of
+informative lists. Invalid input, whose error the reference reports, is -1. Single lists can be left to the reference,
+by the list alone: their losses are `LEFT`, and the number n of informative lists is returned as -2 - n.
+"""
+
+LEFT = float("inf")
+"""The loss of a list that a kernel leaves to the reference."""
+
+
+NO_CURVATURE: Array = np.empty(0)
+"""What a kernel takes that could also write the curvature, and isn't asked to."""
+
+
+def with_numbers(run: Callable[..., int], *numbers: Any) -> Kernel:
+    """Return the kernel `run` for these parameters, which it takes between its inputs and its outputs."""
+
+    def call(scores: Array, relevance: Array, offsets: Array, losses: Array, slopes: Array) -> int:
+        return run(scores, relevance, offsets, *numbers, losses, slopes)
+
+    return call
+
+
+def usable() -> bool:
+    """Return true where kernels can be compiled and kept, and are not switched off."""
+    return os.environ.get("RANKBOUND_FAST", "1") != "0" and _is_installed()
+
+
+@cache
+def _is_installed() -> bool:
+    if cache_folder() is None:
+        return False
+    try:
+        # It may be there and refuse the version of NumPy.
+        import_module("numba")
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,143 @@
+"""Compilation by Numba; compiled code is kept in a folder of the user's, named by the sources that it was made of.
+
+Whatever has the same sources shares it: another checkout, another virtual environment.
+
+The folder is `rankbound` in `$XDG_CACHE_HOME`, by default `~/.cache` (`~/Library/Caches` on macOS, `%LOCALAPPDATA%` on
+Windows), or `$RANKBOUND_CACHE`. It is only used if nobody else can write to it, since compiled code is run.
+"""
+
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+# Sums may be reordered and zeros lose their signs, but NaN and infinities keep their meaning. A loop that both sums and
+# writes is only compiled to vector instructions for arrays that lie apart, so that its sum would depend on addresses:
+# sums and writes have loops of their own, here and in all kernels.
+_ARITHMETIC = {"reassoc", "contract", "nsz", "arcp"}
+
+# Compiling sets Numba's folder and the function's file.
+_ONE_AT_A_TIME = Lock()
+
+
+class Compiled:
+    """A function that is compiled for argument types at its first call, or loaded from the cache.
+
+    Compiling takes up to ten seconds; it is announced on a terminal.
+    """
+
+    def __init__(self, function: Callable[..., Any], signature: str, arithmetic: set[str]) -> None:
+        self._function, self._signature, self._arithmetic = function, signature, arithmetic
+        self._code: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._code or self.load())(*arguments)
+
+    def load(self) -> Callable[..., Any]:
+        """Return the compiled function."""
+        numba: Any = import_module("numba")
+        folder, function = cache_folder(), self._function
+        assert folder is not None
+        module = function.__module__.rpartition(".")[2]
+        if sys.stderr.isatty() and not any(folder.rglob(f"{module}.{function.__name__}-*.nbi")):
+            print("rankbound: compiling a kernel for this machine, once", file=sys.stderr)
+        with _ONE_AT_A_TIME:
+            source = _kept_source(folder, function)
+            function.__code__ = function.__code__.replace(co_filename=str(source))
+            before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+            try:
+                options = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": self._arithmetic}
+                code: Callable[..., Any] = numba.njit(self._signature, **options)(function)
+            finally:
+                numba.config.CACHE_DIR = before
+        self._code = code
+        return code
+
+
+def compiled(signature: str, exact: bool = False) -> Callable[[Callable[..., Any]], Compiled]:
+    """Return a decorator that compiles a function for argument types, with the arithmetic of its text if `exact`."""
+    return lambda function: Compiled(function, signature, set() if exact else _ARITHMETIC)
+
+
+def part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function callable from compiled ones, into which it is compiled."""
+    return _part(function, _ARITHMETIC)
+
+
+def ordered_part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function callable from compiled ones, whose sums keep their order."""
+    return _part(function, {"contract", "nsz"})
+
+
+def exact_part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function callable from compiled ones, whose arithmetic is that of its text."""
+    return _part(function, set())
+
+
+def _part(function: Callable[..., Any], arithmetic: set[str]) -> Callable[..., Any]:
+    numba: Any = import_module("numba")
+    options = {"nogil": True, "error_model": "numpy", "fastmath": arithmetic}
+    # A call would go to code optimised by itself in the process that compiles, and to other code, from the cache, in
+    # later ones: the last digits of the first run would differ.
+    options |= {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    made: Callable[..., Any] = numba.njit(**options)(function)
+    return made
+
+
+def _kept_source(folder: Path, function: Callable[..., Any]) -> Path:
+    """Return a copy of the function's module in the folder of compiled code, which is made if it isn't there.
+
+    Numba finds compiled code by the path of its source. By that of the copy, all checkouts and environments with the
+    same sources share it.
+    """
+    content = Path(function.__code__.co_filename).read_bytes()
+    name = function.__module__
+    copy = folder / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}" / f"{name.rpartition('.')[2]}.py"
+    if not copy.exists():
+        copy.parent.mkdir(exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=copy.parent, delete=False) as file:
+            file.write(content)
+        Path(file.name).replace(copy)
+    return copy
+
+
+@cache
+def cache_folder() -> Path | None:
+    """Return the folder of the compiled kernels, which is made; None if it can't be written or isn't the user's own."""
+    try:
+        folder = _user_cache() / "rankbound" / f"kernels-{_digest_of_sources()}"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if hasattr(os, "getuid"):
+            found = folder.stat()
+            if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return None
+        tempfile.TemporaryFile(dir=folder).close()
+    except (OSError, RuntimeError):
+        # RuntimeError: there is no home folder.
+        return None
+    return folder
+
+
+def _user_cache() -> Path:
+    if given := os.environ.get("RANKBOUND_CACHE"):
+        return Path(given).expanduser().absolute()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or tempfile.gettempdir())
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches").expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+
+
+def _digest_of_sources() -> str:
+    """Return a digest of this package's code; Numba itself doesn't notice changes of functions that another calls."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

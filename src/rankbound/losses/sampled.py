@@ -1,0 +1,343 @@
+r"""Hinges of pairs: WARP, of relevant items, weighted by their ranks and exact or sampled; and the pairwise hinge loss.
+
+Both find the items that violate a margin by sorting instead of pairs. Source of WARP: Murphy, eqs. 9.131 to 9.133;
+Weston et al. 2010 and 2011 for the sampling.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rankbound.gradients import refuse_batched, with_gradient, without_curvature
+from rankbound.interpolation import running_sums
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, is_transformed
+from rankbound.losses.base import ItemSum, times
+from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, PairLoss, Preferences, grade_halves
+from rankbound.ranks import descending_order
+from rankbound.texts import require_one_of
+
+ALPHAS = ("harmonic", "constant")
+
+# Limits the memory of the draws, items times samples.
+DRAWS_PER_CHUNK = 1_000_000
+
+
+class WARPLoss(ItemSum):
+    r"""The WARP loss (Murphy 2012, eqs. 9.131 to 9.133; Weston et al. 2010, 2011): hinges, weighted by ranks.
+
+    It is the mean over a list's relevant items of
+
+    $$L(r_i)\, \frac{1}{r_i} \sum_{j \in V_i} (m - s_i + s_j), \qquad L(r) = \sum_{j=1}^{r} \alpha_j$$
+
+    $V_i$ are the violators of item $i$, the irrelevant items $j$ with $s_j > s_i - m$, and $r_i$ is their number; no
+    gradient flows through $L(r_i)$. Weston's algorithm estimates this loss from one random violator; here it is exact,
+    in O(N log N) for all items. A weight multiplies its relevant item's term; the mean divides by the number of items.
+
+    With `samples`, for each relevant item up to `samples` irrelevant items of its list are drawn, with replacement,
+    until one is a violator. If the `q`-th draw is the first violator, it represents all of $V_i$, and $r_i$ is
+    estimated by $\lfloor n/q \rfloor$, with `n` the number of irrelevant items. If no draw is a violator, the item's
+    loss is 0.
+
+    Args:
+        alpha: `harmonic`: $\alpha_j = 1/j$; `constant`: $\alpha_j = 1$.
+        cutoff: $k$, written `@k`: $\alpha_j = 0$ for $j > k$. `WARP(alpha=constant)@1` is a surrogate of the error at
+            the first rank.
+        margin: $m > 0$, in units of the scores.
+        rel: the lowest relevant grade.
+        samples: draws per relevant item and call; 0 sums over all violators.
+        seed: the seed of the draws; a rebuilt loss repeats them.
+
+    Raises:
+        ValueError: for an unknown `alpha`, a cut-off below 1, a margin or `rel` that isn't above 0, or a negative
+            number of samples.
+
+    >>> rb.loss("WARP(alpha=constant)")(torch.tensor([0.0, 0.5, 2.0]), [1, 0, 0], [0, 3])
+    tensor([4.5000])
+    """
+
+    name = "WARP"
+
+    def __init__(
+        self,
+        *,
+        alpha: str = "harmonic",
+        cutoff: int | None = None,
+        margin: float = 1.0,
+        rel: float = 1,
+        samples: int = 0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        require_one_of("alpha", alpha, ALPHAS)
+        if cutoff is not None and cutoff < 1:
+            raise ValueError(f"cutoff: found {cutoff}, expected at least 1")
+        if not margin > 0:
+            raise ValueError(f"margin: found {margin}, expected a number above 0")
+        if not rel > 0:
+            raise ValueError(f"rel: found {rel}, expected a grade above 0")
+        if samples < 0:
+            raise ValueError(f"samples: found {samples}, expected 0 (all violators) or a number of draws")
+        self.alpha, self.cutoff, self.margin, self.rel = alpha, cutoff, margin, rel
+        self.samples, self.seed = samples, seed
+        # On the CPU, so that the draws don't depend on the device.
+        self._generator = torch.Generator("cpu").manual_seed(seed)
+
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
+        relevant = relevance >= self.rel
+        arguments = scores, relevant, lists
+        terms = self._sampled(*arguments) if self.samples else _WARP.apply(*arguments, self)  # type: ignore[no-untyped-call]
+        kept = lists.keep(relevant)
+        mean = kept.sum(times(terms, None if weights is None else weights[relevant])) / kept.sizes.clamp(min=1)
+        return torch.where(self.informative(relevance, lists), mean, 0.0)
+
+    def forward(self, *arguments: Any, **keywords: Any) -> Tensor:
+        if self.samples and is_transformed():
+            raise NotImplementedError(
+                f"{self.text}: forward mode and transforms of torch.func evaluate a loss several times, each with "
+                "other draws; use samples=0, which takes all violators, or backward()"
+            )
+        return super().forward(*arguments, **keywords)
+
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        """Return 0: the loss is piecewise linear."""
+        return torch.zeros_like(scores)
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """Return a mask of the lists with a relevant and an irrelevant item."""
+        n_relevant = lists.keep(relevance >= self.rel).sizes
+        return (n_relevant > 0) & (n_relevant < lists.sizes)
+
+    def _sampled(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
+        """Return the loss of each relevant item, `(n_relevant,)`, from the first violator drawn."""
+        items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
+        of_others = lists.keep(~relevant)
+        segment = lists.segment.index_select(0, items)
+        begin, count = of_others.offsets.index_select(0, segment), of_others.sizes.index_select(0, segment)
+        parts = torch.split(torch.nonzero(count).squeeze(1), max(1, DRAWS_PER_CHUNK // self.samples))
+        losses = scores.new_zeros(len(items))
+        for part in parts:
+            drawn = torch.rand(len(part), self.samples, generator=self._generator, dtype=torch.float64, device="cpu")
+            place = begin[part][:, None] + (drawn.to(scores.device) * count[part][:, None]).to(torch.int64)
+            hinge = self.margin + (scores[others[place]] - scores[items[part]][:, None])
+            violates = hinge.detach() > 0
+            # The `argmax` of booleans as integers is the first True.
+            first = violates.to(torch.int8).argmax(1)
+            weight = warp_penalty(count[part] // (first + 1), self.alpha, self.cutoff) * violates.any(1)
+            losses = losses.index_add(0, part, weight.to(scores) * hinge.gather(1, first[:, None]).squeeze(1))
+        return losses
+
+
+def warp_rank(scores: ArrayLike, true: int) -> int:
+    r"""Return the rank, from 0, of the item `true` among `scores` `(n_items,)` (Murphy eq. 9.132).
+
+    $$\sum_{j \ne i} 1[s_j \ge s_i]$$
+
+    Ties count against the item.
+
+    Raises:
+        ValueError: for an index out of range.
+
+    >>> warp_rank(torch.tensor([0.5, 2.0, 0.5, 1.0]), true=0)
+    3
+    """
+    values = as_tensor(scores, "scores")
+    if not 0 <= true < len(values):
+        raise ValueError(f"true: found {true}, expected an index below {len(values)}")
+    return int((values >= values[true]).sum()) - 1
+
+
+def warp_penalty(rank: Tensor | int, alpha: ArrayLike | str = "harmonic", cutoff: int | None = None) -> Tensor:
+    r"""Return $L(r) = \sum_{j=1}^{r} \alpha_j$ (Murphy eq. 9.133), double precision, in the shape of `rank`.
+
+    Args:
+        rank: integers from 0.
+        alpha: `harmonic` ($1/j$), `constant` (1), or an array of weights $\alpha_1 \ge \alpha_2 \ge ... \ge 0$, which
+            are 0 beyond its end.
+        cutoff: $\alpha_j = 0$ for $j$ beyond it.
+
+    Raises:
+        ValueError: for negative ranks, an unknown name, or weights that ascend or are negative.
+
+    >>> warp_penalty(torch.tensor([0, 1, 3]))
+    tensor([0.0000, 1.0000, 1.8333], dtype=torch.float64)
+    """
+    ranks = torch.as_tensor(rank, device=rank.device if isinstance(rank, Tensor) else "cpu")
+    if ranks.numel() and int(ranks.min()) < 0:
+        raise ValueError(f"rank: found {int(ranks.min())}, expected integers from 0")
+    length = int(ranks.max()) if ranks.numel() else 0
+    length = length if cutoff is None else min(length, cutoff)
+    totals = _alphas(alpha, length, ranks.device).cumsum(0)
+    totals = torch.cat([totals.new_zeros(1), totals])
+    return totals[ranks.clamp(max=len(totals) - 1)]
+
+
+def _alphas(alpha: ArrayLike | str, length: int, device: torch.device) -> Tensor:
+    """Return the first `length` weights, or fewer if the others are 0."""
+    if not isinstance(alpha, str):
+        weights = as_floating(as_tensor(alpha, "alpha")).to(torch.float64)
+        if len(weights) and (float(weights[-1]) < 0 or bool((weights[1:] > weights[:-1]).any())):
+            raise ValueError(f"alpha: found {weights.tolist()}, expected weights that never ascend nor fall below 0")
+        return weights[:length].to(device)
+    require_one_of("alpha", alpha, ALPHAS)
+    weights = torch.ones(length, dtype=torch.float64, device=device)
+    return weights / torch.arange(1, length + 1, device=device) if alpha == "harmonic" else weights
+
+
+class _WARP(torch.autograd.Function):
+    """The loss of each relevant item, whose gradient is distributed over its violators with the opposite sign."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, relevant: Tensor, lists: Lists, loss: WARPLoss) -> Tensor:
+        items = torch.nonzero(relevant).squeeze(1)
+        violations = Violations(scores, lists, loss.margin)
+        hinges, rank = violations.hinges_of(items, (~relevant).to(torch.float64))
+        share = warp_penalty(rank.to(torch.int64), loss.alpha, loss.cutoff) / rank.clamp(min=1)
+        ctx.violations, ctx.relevant, ctx.items = violations, relevant, items
+        ctx.save_for_backward(scores, rank, share)
+        return (share * hinges).to(scores.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_batched(upstream)
+        scores, rank, share = ctx.saved_tensors
+        pushed = share * upstream
+        others = torch.nonzero(~ctx.relevant).squeeze(1)
+        gradient = torch.zeros(len(ctx.relevant), dtype=torch.float64, device=upstream.device)
+        gradient = gradient.index_copy(0, others, ctx.violations.by(others, gradient.index_copy(0, ctx.items, pushed)))
+        gradient = gradient.index_copy(0, ctx.items, -rank * pushed).to(upstream.dtype)
+        # The loss is piecewise linear: the gradient's own derivative by the scores is 0.
+        return gradient + 0 * scores.sum() if torch.is_grad_enabled() else gradient, None, None, None
+
+
+class HingeLoss(PairLoss):
+    r"""Pairwise hinge loss (Herbrich et al. 2000), 0 for pairs whose scores are at least a margin apart.
+
+    $$L = \frac1Z \sum_{y_i > y_j} w_{ij} \max(0, m - (s_i - s_j))$$
+
+    The time is O(N log N) per grade, or O(N log^2 N) for many grades. At exactly the margin, the gradient is 0.
+
+    Args:
+        margin: $m \ge 0$, in units of the scores.
+        reduction: `mean` divides by the number $Z$ of pairs; for `sum`, $Z = 1$.
+        weight: `uniform`, $w_{ij} = 1$, or `difference`, $w_{ij} = y_i - y_j$.
+
+    Raises:
+        ValueError: for a margin below 0, or an unknown reduction or weight.
+
+    >>> rb.loss("hinge")(torch.tensor([0.5, 0.25, 3.0]), [1, 0, 2], [0, 3])
+    tensor([0.2500])
+    """
+
+    name = "hinge"
+
+    def __init__(self, *, margin: float = 1.0, reduction: str = "mean", weight: str = "uniform") -> None:
+        super().__init__(reduction=reduction, weight=weight)
+        if not margin >= 0:
+            raise ValueError(f"margin: found {margin}, expected a number from 0")
+        self.margin = margin
+
+    def _totals(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        sums = self._in_halves if len(pairs.distinct) > MOST_GRADES_IN_ORDER else self._in_order
+        losses, slopes = sums(scores.detach(), pairs)
+        return with_gradient(scores, pairs.lists.sum(losses).to(scores.dtype), slopes, pairs.lists, without_curvature)
+
+    def _in_order(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        """Return the losses of each item's pairs in which it is the better one, and the slopes, `(2, n_items)`."""
+        violations = Violations(scores, pairs.lists, self.margin)
+        sums = torch.zeros(2, len(scores), dtype=torch.float64, device=scores.device)
+        losses, slopes = sums
+        grades = pairs.distinct.tolist()
+        for grade in grades:
+            items = torch.nonzero(pairs.grades == grade).squeeze(1)
+            if grade > grades[0]:
+                own = None if pairs.of_better is None else pairs.of_better.index_select(0, items)
+                hinges, lost = violations.hinges_of(items, pairs.by_step(grade - pairs.grades))
+                losses[items] = times(hinges, own)
+                slopes[items] -= times(lost, own)
+            if grade < grades[-1]:
+                slopes[items] += violations.by(items, times(pairs.by_step(pairs.grades - grade), pairs.of_better))
+        return sums
+
+    def _in_halves(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        """Return what `_in_order` returns; each step pairs the better with the worse items of groups."""
+        order, halves = grade_halves(pairs.grades, pairs.lists)
+        grades, scores = pairs.grades[order], scores[order]
+        own = torch.ones_like(grades) if pairs.of_better is None else pairs.of_better[order]
+        sums = torch.zeros(2, len(scores), dtype=torch.float64, device=scores.device)
+        losses, slopes = sums
+        for groups, late in halves:
+            violations = Violations(scores, groups, self.margin)
+            better, worse = (torch.nonzero(mask).squeeze(1) for mask in (late, ~late))
+            hinges, lost = violations.hinges_of(better, (~late).to(grades))
+            pushed = violations.by(worse, own * late)
+            if pairs.weight == "difference":
+                far = violations.hinges_of(better, grades * ~late)
+                hinges, lost = (grades[better] * near - away for near, away in zip((hinges, lost), far, strict=True))
+                pushed = violations.by(worse, own * grades * late) - grades[worse] * pushed
+            losses[better] += own[better] * hinges
+            slopes[better] -= own[better] * lost
+            slopes[worse] += pushed
+        return torch.empty_like(sums).index_copy_(1, order, sums)
+
+    def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        return torch.zeros_like(scores)
+
+
+class Violations:
+    """The violators of each item `i`: the items `j` of its list whose hinge `margin - (s_i - s_j)` is above 0.
+
+    In ascending order of score, they are the items from some place to the end of the list; sums over them are running
+    totals of the list, in float64.
+    """
+
+    def __init__(self, scores: Tensor, lists: Lists, margin: float) -> None:
+        # Scores relative to each list's highest, so that running totals of large scores keep their digits.
+        top = lists.max(scores)
+        self._height = scores.to(torch.float64) - lists.spread(top).to(torch.float64)
+        self._lists, self._margin = lists, margin
+        self._order = descending_order(-scores, lists)
+        self._place = torch.empty_like(self._order)
+        self._place[self._order] = torch.arange(len(scores), device=scores.device)
+        self._first = torch.empty_like(self._order)
+        self._first[self._order] = self._search(self._height.index_select(0, self._order))
+
+    def of(self, targets: Tensor, weights: Tensor) -> Tensor:
+        """Return the total of `weights` `(n_items,)` over each target's violators, `(n_targets,)`."""
+        sorted_weights = weights.to(torch.float64).index_select(0, self._order)
+        totals = sorted_weights + self._running_sums(sorted_weights)[1]
+        ends = self._lists.offsets[1:].index_select(0, self._lists.segment.index_select(0, targets))
+        first = self._first.index_select(0, targets)
+        return torch.where(first < ends, totals.index_select(0, first.clamp(max=len(totals) - 1)), 0.0)
+
+    def hinges_of(self, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the weighted sum of the hinges of each target's violators, and the violators' total weight."""
+        weight = self.of(targets, weights)
+        height = self._height.index_select(0, targets)
+        return (self._margin - height) * weight + self.of(targets, weights * self._height), weight
+
+    def by(self, items: Tensor, weights: Tensor) -> Tensor:
+        """Return the total of `weights` `(n_items,)` over the items that each of the `items` violates."""
+        ends = self._lists.spread(self._lists.offsets[1:])
+        violated = self._first < ends
+        begun = torch.zeros_like(self._height)
+        begun.index_add_(0, self._first[violated], weights.to(torch.float64)[violated])
+        totals = begun + self._running_sums(begun)[0]
+        return totals.index_select(0, self._place.index_select(0, items))
+
+    def _running_sums(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sums of its list's values before and behind each place."""
+        before, behind = running_sums(values[None], self._lists.position == 0)
+        return before[0], behind[0]
+
+    def _search(self, height: Tensor) -> Tensor:
+        """Return the place of each sorted item's first violator, by bisection of its list; exact for any scores."""
+        ends = self._lists.spread(self._lists.offsets[1:])
+        last = self._lists.spread(self._lists.offsets[:-1]) - 1  # the last place that is known not to violate
+        longest = int(self._lists.sizes.max()) if len(self._lists) else 0
+        for power in reversed(range(longest.bit_length())):
+            probe = last + 2**power
+            there = height.index_select(0, probe.clamp(max=len(height) - 1))
+            violates = (there - height) + self._margin > 0
+            last = torch.where((probe >= ends) | violates, last, probe)
+        return last + 1

@@ -1,0 +1,436 @@
+"""Compiled kernels against their references: values, gradients, second derivatives; where they aren't used."""
+
+import shutil
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import rankbound as rb
+from rankbound.kernels import usable
+from rankbound.kernels.compiler import cache_folder
+from rankbound.kernels.formulas import BAND, ORDER
+from rankbound.losses import SmoothLoss
+from rankbound.metrics.base import values_of
+from rankbound.training.models import Factorization
+from tests.forks import run_with_torch
+
+pytestmark = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
+Batch = tuple[Tensor, Tensor, Tensor]
+
+LOSSES: dict[str, Callable[[], rb.RankingLoss]] = {
+    **{
+        text: (lambda text=text: rb.loss(text))  # type: ignore[misc]
+        for text in (
+            *("nDCG", "nDCG@3", "nDCG(gain=linear,discount=log2(r))@5", "DCG", "CG@4", "AP", "AP(rel=2)@4", "nRBP"),
+            *("nRBP(rel=2)", "softmax", "softmax(gain=exp2)", "ListNet", "RankNet", "RankNet(reduction=sum)"),
+            *("RankNet(weight=difference)", "ListMLE", "ListMLE@3", "LambdaRank", "LambdaRank(metric=nDCG@3)"),
+            "LambdaRank(metric=DCG(gain=linear))",
+        )
+    },
+    **{f"nDCG {bound}": (lambda bound=bound: rb.loss("nDCG", bound)) for bound in ("min-max", "expectation-max")},  # type: ignore[misc]
+    "AP expectation": lambda: rb.loss("AP", "expectation"),
+    "nRBP distribution": lambda: rb.loss("nRBP", "distribution"),
+    "a low temperature": lambda: rb.SmoothLoss("nDCG@5", temperature=0.2),
+    "pairs of items": lambda: rb.SmoothLoss("AP", method="direct"),
+    "interpolation": lambda: rb.SmoothLoss("AP", method="interpolated"),
+    "a sum": lambda: rb.loss("nDCG", "min-max") + 0.5 * rb.loss("RankNet"),
+}
+
+
+def ragged(sizes: list[int], spread: float, highest: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Batch:
+    """Lists with a relevant item in two of three, scores of this spread with ties, and grades up to `highest`."""
+    random = np.random.default_rng(seed)
+    n = sum(sizes)
+    scores = np.where(random.random(n) < 0.2, 0.25, random.normal(size=n)) * spread
+    relevance = random.integers(0, highest + 1, n) * (random.random(n) < 0.4)
+    offsets = np.cumsum([0, *sizes])
+    relevance[offsets[0] : offsets[1]] = 0
+    return torch.tensor(scores, dtype=dtype), torch.tensor(relevance), torch.tensor(offsets)
+
+
+BATCHES = {
+    "short lists": ragged([4, 7, 0, 1, 12, 2, 30], 1.0, 1),
+    "grades": ragged([4, 7, 0, 1, 12, 2, 30], 2.0, 4, seed=1),
+    "far apart": ragged([6, 40, 3, 1], 60.0, 2, seed=2),
+    "close together": ragged([6, 40, 3], 1e-3, 2, seed=3),
+    "all tied": (
+        torch.zeros(9, dtype=torch.float64),
+        torch.tensor([0, 0, 1, 0, 2, 0, 1, 1, 0]),
+        torch.tensor([0, 4, 9]),
+    ),
+    "a long list": ragged([3, 700], 3.0, 2, seed=4),
+    "boxes far apart": ragged([2, 400], 2_000.0, 1, seed=5),
+    "no lists": (torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.int64), torch.tensor([0])),
+}
+
+
+def results(loss: rb.RankingLoss, batch: Batch, reduction: str = "none") -> tuple[Tensor, Tensor]:
+    scores = batch[0].clone().requires_grad_()
+    value = loss(scores, *batch[1:], reduction=reduction)  # type: ignore[arg-type]
+    weights = torch.arange(1.0, 1 + value.numel(), dtype=value.dtype).reshape(value.shape)
+    return value.detach(), torch.autograd.grad((value * weights).sum(), scores)[0]
+
+
+@pytest.fixture
+def by_reference(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Tensor, Tensor]]:
+    def computed(loss: rb.RankingLoss, batch: Batch, reduction: str = "none") -> tuple[Tensor, Tensor]:
+        with monkeypatch.context() as patch:
+            patch.setenv("RANKBOUND_FAST", "0")
+            assert not usable()
+            return results(loss, batch, reduction)
+
+    return computed
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("text", LOSSES)
+def test_the_reference_has_the_same_values_and_gradients(
+    text: str, name: str, by_reference: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    loss, batch = LOSSES[text](), BATCHES[name]
+    for reduction in ("none", "mean", "sum"):
+        value, gradient = results(loss, batch, reduction)
+        expected, slopes = by_reference(loss, batch, reduction)
+        size = max(float(slopes.abs().max()), float(expected.abs().max())) if len(slopes) else 1.0
+        torch.testing.assert_close(value, expected, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(gradient, slopes, rtol=0, atol=1e-12 * size)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("text", ["LambdaRank", "LambdaRank(metric=nDCG@3)"])
+def test_scores_that_only_differ_far_below_the_highest_are_no_ties(
+    text: str, dtype: torch.dtype, by_reference: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    """As a sigmoid or an exponential gives them: relative to the highest, they would be rounded to one score."""
+    scores = torch.tensor([1.0, 1e-17, 3e-18, 2e-18, 0.0, 1e-18], dtype=dtype)
+    batch = scores, torch.tensor([0, 0, 2, 1, 0, 1]), torch.tensor([0, 6])
+    assert rb.loss(text)._fused(*batch) is not None
+    for found, expected in zip(results(rb.loss(text), batch), by_reference(rb.loss(text), batch), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("text", ["nDCG", "nDCG@3", "AP", "nRBP"])
+def test_gaps_beyond_the_largest_number_are_left_to_the_reference(
+    text: str, by_reference: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    scores = torch.tensor([1.7e308, -1.7e308, -1.7e308, 1.6e308], dtype=torch.float64)
+    batch = scores, torch.tensor([0, 1, 0, 1]), torch.tensor([0, 4])
+    loss = rb.SmoothLoss(text)
+    for found, expected in zip(results(loss, batch), by_reference(loss, batch), strict=True):
+        torch.testing.assert_close(found, expected)
+        assert torch.isfinite(found).all()
+
+
+# Kernels of these write the curvature, too.
+CURVED = (
+    *("RankNet", "RankNet(reduction=sum)", "RankNet(weight=difference)"),
+    *("LambdaRank", "LambdaRank(metric=nDCG@3)", "LambdaRank(metric=DCG(gain=linear))"),
+)
+WIDE = ("far apart", "boxes far apart")
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("text", CURVED)
+def test_the_reference_has_the_same_derivatives(text: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loss, (scores, relevance, offsets) = LOSSES[text](), BATCHES[name]
+    batch = scores, relevance, rb.Lists(offsets)
+    by_kernel = loss._fused_derivatives(*batch)
+    assert by_kernel is not None or name in WIDE
+    found = loss.derivatives(*batch)
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
+    for mine, expected in zip(found, loss.derivatives(*batch), strict=True):
+        size = max(float(expected.abs().max()), 1e-6) if len(expected) else 1.0
+        torch.testing.assert_close(mine / size, expected / size, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("text", [text for text in LOSSES if text != "a sum"])
+def test_a_kernel_computes_the_loss(text: str) -> None:
+    loss, batch = LOSSES[text](), BATCHES["grades"]
+    value = loss._fused(*batch)
+    assert value is not None
+    torch.testing.assert_close(value, loss(*batch), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("text", ["nDCG", "AP", "softmax", "RankNet", "ListMLE", "LambdaRank"])
+def test_lower_precision(text: str, dtype: torch.dtype, by_reference: Callable[..., tuple[Tensor, Tensor]]) -> None:
+    batch = ragged([5, 20, 3], 1.0, 2, dtype=dtype)
+    value, gradient = results(rb.loss(text), batch)
+    expected, slopes = by_reference(rb.loss(text), batch)
+    assert (value.dtype, gradient.dtype) == (torch.float32, dtype)
+    torch.testing.assert_close(value, expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(gradient, slopes)
+
+
+@pytest.mark.parametrize("text", ["nDCG", "nDCG@2", "AP", "nRBP", "softmax", "ListNet", "RankNet", "ListMLE"])
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_first_and_second_derivatives_are_those_of_the_values(text: str, reduction: str) -> None:
+    scores, relevance, offsets = ragged([3, 5], 1.0, 2, seed=6)
+    relevance[0] = 1
+    loss = rb.loss(text)
+
+    def of(x: Tensor) -> Tensor:
+        return loss(x, relevance, offsets, reduction=reduction)  # type: ignore[arg-type]
+
+    x = (scores + torch.arange(8) * 0.37).requires_grad_()
+    assert torch.autograd.gradcheck(of, x)
+    assert torch.autograd.gradgradcheck(of, x)
+
+
+@pytest.mark.parametrize("text", ["nDCG", "AP", "nRBP@1", "softmax", "RankNet", "ListMLE", "LambdaRank"])
+def test_a_list_does_not_depend_on_the_others(text: str) -> None:
+    text = text.replace("@1", "")
+    scores, relevance, offsets = ragged([40, 7, 300, 2], 4.0, 2, seed=7)
+    together, gradient = results(rb.loss(text), (scores, relevance, offsets))
+    for place, (start, stop) in enumerate(pairwise(offsets)):
+        alone = scores[start:stop], relevance[start:stop], torch.tensor([0, int(stop - start)])
+        value, slopes = results(rb.loss(text), alone)
+        assert value == together[place]
+        torch.testing.assert_close(slopes * (place + 1), gradient[start:stop], rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize("text", ["nDCG", "AP", "nRBP", "softmax", "ListNet", "RankNet", "ListMLE", "LambdaRank"])
+@pytest.mark.parametrize("method", ["direct", "interpolated"])
+def test_results_do_not_depend_on_addresses(text: str, method: str) -> None:
+    loss = rb.loss(text) if text not in ("nDCG", "AP", "nRBP") else rb.SmoothLoss(text, method=method)
+    batch, kept = ragged([40, 7, 300, 2], 4.0, 2, seed=7), []
+    first = results(loss, batch)
+    for size in range(200):
+        kept.append(torch.empty(size * 7 + 1))
+        again = results(loss, batch)
+        assert torch.equal(first[0], again[0])
+        assert torch.equal(first[1], again[1])
+
+
+def test_threads_share_kernels() -> None:
+    batch, found = ragged([30] * 50, 1.0, 2, seed=8), {}
+
+    def work(index: int) -> None:
+        found[index] = results(rb.loss("nDCG"), batch)
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for value, gradient in found.values():
+        assert torch.equal(value, found[0][0])
+        assert torch.equal(gradient, found[0][1])
+
+
+def test_a_subclass_that_changes_the_loss_is_not_passed_over() -> None:
+    class Twice(SmoothLoss):
+        def smooth_value(self, scores: Tensor, relevance: Tensor, lists: rb.Lists) -> Tensor:
+            return 2 * super().smooth_value(scores, relevance, lists)
+
+    batch = BATCHES["grades"]
+    torch.testing.assert_close(Twice("nDCG")(*batch), 2 * rb.loss("nDCG")(*batch))
+
+
+def test_a_subclass_of_a_metric_is_not_taken_for_it() -> None:
+    class Halved(type(rb.metric("nDCG"))):  # type: ignore[misc]
+        def gains(self, relevance: Tensor) -> Tensor:
+            return super().gains(relevance.clamp(max=1))
+
+    batch = BATCHES["grades"]
+    clamped = batch[0], batch[1].clamp(max=1), batch[2]
+    # The ideal order counts grades, so that only lists of equal grades tell the gains.
+    assert rb.SmoothLoss(Halved())._fused(*clamped) is None
+    torch.testing.assert_close(rb.SmoothLoss(Halved())(*clamped), rb.loss("nDCG")(*clamped))
+
+
+PROGRAM = """
+import sys, torch, rankbound as rb
+from rankbound.kernels import usable
+from rankbound.kernels.compiler import cache_folder
+from rankbound.kernels.formulas import BAND, ORDER
+scores = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
+rb.loss("softmax")(scores, torch.tensor([0, 1, 0]), torch.tensor([0, 3])).sum().backward()
+print(usable(), cache_folder(), "numba" in sys.modules, [round(x, 4) for x in scores.grad.tolist()])
+"""
+
+
+def run(**environment: str) -> str:
+    done = run_with_torch(PROGRAM, **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder of compiled code that the program has made, and what it printed."""
+    kept = tmp_path_factory.mktemp("kept")
+    return kept, run(RANKBOUND_CACHE=str(kept))
+
+
+def test_compiled_code_is_kept_in_the_folder_of_the_user(compiled: tuple[Path, str]) -> None:
+    kept, out = compiled
+    (folder,) = (kept / "rankbound").iterdir()
+    assert out == f"True {folder} True [0.09, -0.7553, 0.6652]\n"
+    assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".nbi", ".nbc", ".py"}
+    assert not list(Path(rb.__file__).parent.rglob("*.nb[ci]"))
+
+
+def test_a_copy_of_the_package_compiles_nothing_again(compiled: tuple[Path, str], tmp_path: Path) -> None:
+    (kept, out), copy = compiled, tmp_path / "copy"
+    before = {path: path.stat().st_mtime_ns for path in kept.rglob("*.*")}
+    shutil.copytree(Path(rb.__file__).parent, copy / "rankbound", ignore=shutil.ignore_patterns("__pycache__"))
+    # Not by a copy of the times, by which Numba would know a file that has not changed.
+    for path in copy.rglob("*.py"):
+        path.touch()
+    assert run(RANKBOUND_CACHE=str(kept), PYTHONPATH=str(copy)) == out
+    assert {path: path.stat().st_mtime_ns for path in kept.rglob("*.*")} == before
+
+
+@pytest.mark.parametrize("kind", ["a file", "writable by others", "switched off", "numba refuses"])
+def test_without_numba_or_a_folder_of_ones_own_the_reference_is_used(tmp_path: Path, kind: str) -> None:
+    folder = cache_folder()
+    assert folder is not None
+    environment = {"RANKBOUND_CACHE": str(tmp_path)}
+    if kind == "a file":
+        (tmp_path / "rankbound").write_text("")
+    elif kind == "writable by others":
+        (tmp_path / "rankbound" / folder.name).mkdir(parents=True)
+        (tmp_path / "rankbound" / folder.name).chmod(0o777)
+    elif kind == "numba refuses":
+        (tmp_path / "numba.py").write_text("raise ImportError('Numba needs another NumPy')")
+        environment["PYTHONPATH"] = str(tmp_path)
+    else:
+        environment["RANKBOUND_FAST"] = "0"
+    found = run(**environment)
+    assert found.startswith("False ")
+    assert found.endswith("False [0.09, -0.7553, 0.6652]\n")
+    assert not list(tmp_path.rglob("*.nb[ci]"))
+
+
+def test_exponentials_and_logarithms_are_those_of_the_c_library() -> None:
+    from rankbound.kernels.parts import exponentials, logarithms_of_next
+
+    numba = pytest.importorskip("numba")
+
+    @numba.njit
+    def both(x, powers, logs):  # type: ignore[no-untyped-def]
+        exponentials(x, len(x), powers)
+        logarithms_of_next(powers, len(x), logs)
+
+    x = np.concatenate([np.linspace(-707, 690, 100_001), [0.0, -0.0, -1e-300, 1e-17]])
+    powers, logs = np.empty_like(x), np.empty_like(x)
+    both(x, powers, logs)
+    np.testing.assert_allclose(powers, np.exp(x), rtol=1e-15)
+    np.testing.assert_allclose(logs, np.log1p(powers), rtol=1e-15)
+
+
+# Operations of a pair, a ratio of exponentials with its slope: an addition, a division and some multiplications.
+OPERATIONS_OF_PAIR = 10
+
+
+def operations(x: np.ndarray, p: int, fields: int) -> tuple[float, float]:
+    """Count the operations by pairs, and those by boxes: moments, expansions and values of each kind of sums."""
+    boxes = np.unique(np.floor(x / 2 + 0.5))
+    near = (np.abs(boxes[:, None] - boxes[None, :]) <= BAND).sum()
+    return OPERATIONS_OF_PAIR * p * len(x), fields * ORDER * (12 * len(x) + 3 * ORDER * near)
+
+
+@pytest.mark.parametrize("fields", [1, 2])
+@pytest.mark.parametrize("spread", [0.1, 3.0, 100.0])
+@pytest.mark.parametrize("share", [0.05, 0.5])
+@pytest.mark.parametrize("n", [10, 100, 1_000, 10_000])
+def test_the_chosen_method_has_few_operations(n: int, share: float, spread: float, fields: int) -> None:
+    from rankbound.kernels.smooth import pays
+
+    x, p = np.random.default_rng(n).normal(size=n) * spread, max(1, int(share * n))
+    by_pairs, by_boxes = operations(x - x.max(), p, fields)
+    chosen = by_boxes if pays.py_func(p, n, float(x.min() - x.max()), fields) else by_pairs  # type: ignore[attr-defined]
+    assert chosen <= 2.5 * min(by_pairs, by_boxes)
+
+
+@pytest.mark.parametrize("n", [1_000, 5_000])
+def test_sorted_values_ascend(n: int) -> None:
+    """By Shell's sort and by digits: ties, zeros of both signs, denormal and huge numbers."""
+    from rankbound.kernels.parts import ascending
+
+    numba = pytest.importorskip("numba")
+
+    @numba.njit
+    def sort(values, order):  # type: ignore[no-untyped-def]
+        ascending(values, len(values), order)
+
+    random = np.random.default_rng(9)
+    edges = [0.0, -0.0, 5e-324, -5e-324, 1.7e308, -1.7e308, 1.0, 1.0]
+    # Values near 1e6 differ only partly in single precision, those near 1e9 hardly at all.
+    normal = random.normal(size=n)
+    for values in (normal, normal.round(1), 1e300 * normal, np.ones(n), 1e6 + normal, 1e9 + normal, -1e9 - normal):
+        values[: len(edges)] = edges
+        order = np.empty(n, np.int64)
+        sort(values, order)
+        np.testing.assert_array_equal(values[order], np.sort(values))
+        np.testing.assert_array_equal(np.sort(order), np.arange(n))
+
+
+EVALUATED = (
+    *("nDCG@10", "nDCG", "nDCG(gain=linear,discount=log2(r))@5", "DCG@3", "CG@7", "AP", "AP(rel=2)@20", "RR", "RR@3"),
+    *("P@10", "P(rel=2)@400", "Recall@5", "Hit@2", "nRBP", "ERR(max=4)@10", "Kendall"),
+    *("RBP(p=0.5)", "RBP(p=0)", "nRBP(p=0.95)", "nRBP(p=0.8,rel=2)"),
+)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_many_lists_have_the_same_metrics(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists with and without ties, without items, and without relevant items, of metrics with a kernel or not."""
+    random = np.random.default_rng(3)
+    sizes = random.integers(0, 300, 250)
+    scores = torch.tensor(random.normal(size=sizes.sum()), dtype=dtype)
+    tied = np.repeat(random.random(250) < 0.3, sizes)
+    scores[torch.tensor(tied)] = scores[torch.tensor(tied)].round(decimals=1)
+    relevance = torch.tensor(random.integers(0, 5, sizes.sum()) * (random.random(sizes.sum()) < 0.1))
+    offsets = torch.tensor(np.cumsum([0, *sizes]))
+    metrics = [rb.metric(text) for text in EVALUATED]
+    found = values_of(metrics, scores, relevance, offsets, by_kernel=True)
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
+    expected = values_of(metrics, scores, relevance, offsets, by_kernel=True)
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        torch.testing.assert_close(found[name], values, rtol=1e-12, atol=1e-12, equal_nan=True)
+        assert values.isnan().any() or name.startswith(("P", "CG", "DCG", "Hit", "RBP", "ERR", "Kendall"))
+
+
+def test_products_of_factors_have_the_same_values_and_gradients() -> None:
+    """Also of topics and items that occur repeatedly."""
+    random = torch.Generator().manual_seed(0)
+    topics, items = (torch.randint(n, (200,), generator=random) for n in (7, 30))
+    upstream, found = torch.randn(200, generator=random), []
+    for by_kernel in (True, False):
+        model = Factorization(7, 30, 19, 0.5, torch.Generator().manual_seed(1), by_kernel=by_kernel)
+        scores = model(topics, items)
+        scores.backward(upstream)
+        found.append([scores.detach(), model.topics.grad, model.items.grad])
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("topic", "item"), [(7, 0), (-1, 0), (0, 30), (0, -1)])
+def test_factors_that_are_not_there_are_refused(topic: int, item: int) -> None:
+    with pytest.raises(IndexError, match="7 topics and 30 items"):
+        Factorization(7, 30, by_kernel=True)(torch.tensor([0, topic]), torch.tensor([1, item]))
+
+
+@pytest.mark.parametrize("highest", [1, 3])
+@pytest.mark.parametrize("bound", ["none", "min-max", "expectation", "expectation-max", "distribution"])
+def test_known_facts_about_lists_change_nothing(bound: str, highest: int) -> None:
+    """Binary and graded lists, some of them twice in a batch."""
+    scores, relevance, offsets = ragged([4, 7, 0, 1, 5, 2, 6], 1.0, highest)
+    sizes, loss = offsets.diff(), rb.loss("nDCG", bound)
+    facts, index = loss.facts(relevance, rb.Lists(offsets)), torch.tensor([5, 1, 6, 1, 2, 4])
+    assert facts is not None
+    items = torch.cat([torch.arange(int(offsets[t]), int(offsets[t + 1])) for t in index.tolist()])
+    batch = scores[items], relevance[items], rb.Lists.of_sizes(sizes[index])
+    expected = loss.of_batch(*batch)
+    assert (expected != 0).any()
+    torch.testing.assert_close(loss.of_batch(*batch, facts.select(index)), expected)
+    selected = facts.select(torch.arange(7)).select(index)
+    torch.testing.assert_close(loss.of_batch(*batch, selected), expected)

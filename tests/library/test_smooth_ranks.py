@@ -1,0 +1,513 @@
+r"""Smooth ranks, and sums of other kernels: both methods against float64 sums over all pairs that are written out here.
+
+Tolerances of ranks: 1e-5 relative for every rank, 1e-4 of the gradient's norm per list. Where the true gradient
+vanishes (clusters far apart, or terms that cancel) a share of it means nothing, so a floor stands beside it: from 17 to
+18 temperatures on the interpolated slope is 0 where the true one is below sigma'(17) = 4.2e-8. An item's gradient has
+$2N$ terms of at most $\max|g| \max|w|$ times that, so that of a list of N items misses at most `_floor` below.
+
+Interpolated sums of other kernels may miss a small share of the weights involved. Where a kernel fades out, a share of
+the sum itself means nothing: beyond 18 temperatures it counts as 0, where the sigmoid's slope is 1.5e-8.
+"""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import rankbound as rb
+from rankbound.interpolation import (
+    SIGMOID,
+    SIGMOID_CURVATURE,
+    SIGMOID_SLOPE,
+    SOFTPLUS,
+    TANH_LINK,
+    TANH_LINK_CURVATURE,
+    TANH_LINK_SLOPE,
+    Kernel,
+)
+from rankbound.lists import Lists
+from rankbound.smooth_ranks import kernel_sums
+
+SLOPE_BEYOND_THE_BAND = 4.2e-8
+RANK_TOLERANCE = 1e-5
+GRADIENT_TOLERANCE = 1e-4
+SHARE_OF_THE_WEIGHTS = 1e-7
+
+RAGGED = [1, 0, 2, 700, 1, 37, 0, 5]
+SPREADS = [0.01, 0.1, 1.0, 10.0, 100.0]
+OUTLIERS = [1e4, -1e4, 1e7]
+TIES = [0.0, 1.0, -1.0, 0.999999, 1e4, -12345.678]
+GAPS = [16.0, 17.0, 17.9, 18.0, 18.1, 20.0, 21.9, 30.0]
+DTYPES = [torch.float32, torch.float64]
+METHODS = ["interpolated", "direct"]
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def batch(sizes: list[int], spread: float, seed: int = 0, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    scores = spread * torch.randn(sum(sizes), dtype=torch.float64, generator=generator(seed))
+    return scores.to(dtype), torch.tensor([0, *sizes]).cumsum(0)
+
+
+def shifted(step: float, first: int) -> Tensor:
+    """A cluster of normal scores that lies `step` above the rest."""
+    return batch(RAGGED, 0.5)[0] + step * (torch.arange(sum(RAGGED)) >= first)
+
+
+def with_outliers(outlier: float) -> Tensor:
+    scores = batch(RAGGED, 1.0)[0]
+    scores[[0, 3, 100, 701]] = outlier
+    return scores
+
+
+SCENES: dict[str, Callable[[], Tensor]] = {
+    **{f"spread of {spread}": lambda spread=spread: batch(RAGGED, spread)[0] for spread in SPREADS},  # type: ignore[misc]
+    # Also on the edge of a box (odd numbers): all tied is how a factorisation starts.
+    **{f"ties at {at}": lambda at=at: at + 0 * batch(RAGGED, 0.0)[0] for at in TIES},  # type: ignore[misc]
+    **{f"close to {at}": lambda at=at: at + batch(RAGGED, 1e-3)[0] for at in TIES},  # type: ignore[misc]
+    **{f"three values from {at}": lambda at=at: at + torch.arange(sum(RAGGED)) % 3.0 for at in TIES},  # type: ignore[misc]
+    **{f"outliers at {outlier}": lambda outlier=outlier: with_outliers(outlier) for outlier in OUTLIERS},  # type: ignore[misc]
+    **{f"clusters {gap} apart": lambda gap=gap: shifted(gap, 350) for gap in (*GAPS, 1e4, -1e4)},  # type: ignore[misc]
+}
+LIMITS = torch.tensor([0, *RAGGED]).cumsum(0)
+
+
+# Ranks
+
+
+def written_out(scores: Tensor, offsets: Tensor, weights: Tensor | None = None, temperature: float = 1.0) -> Tensor:
+    """R_i = 1 + sum_{j != i} w_j sigma((s_j - s_i) / tau), list by list, in float64."""
+    scores = scores.to(torch.float64)
+    weights = torch.ones_like(scores) if weights is None else weights.to(torch.float64)
+    ranks = []
+    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        s, w = scores[start:stop], weights[start:stop]
+        others = 1 - torch.eye(stop - start, dtype=torch.float64)
+        ranks.append(1 + (torch.sigmoid((s[None, :] - s[:, None]) / temperature) * others * w).sum(1))
+    return torch.cat(ranks)
+
+
+def assert_same_as_written_out(
+    scores: Tensor,
+    offsets: Tensor,
+    weights: Tensor | None = None,
+    temperature: float = 1.0,
+    method: str = "interpolated",
+    seed: int = 0,
+) -> None:
+    """Ranks and, for a random upstream gradient, the scores' gradient, list by list."""
+    upstream = torch.randn(len(scores), dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    ours, exact = scores.clone().requires_grad_(), scores.to(torch.float64, copy=True).requires_grad_()
+    ranks = rb.smooth_rank(ours, offsets, weights=weights, temperature=temperature, method=method)
+    expected = written_out(exact, offsets, weights, temperature)
+    assert ranks.dtype == scores.dtype
+    error = (ranks.detach() - expected.detach()).abs()
+    assert (error <= RANK_TOLERANCE * expected.detach()).all(), error.max()
+    ranks.backward(upstream.to(ranks))
+    expected.backward(upstream)
+    assert ours.grad is not None
+    assert exact.grad is not None
+    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        part = slice(start, stop)
+        missed = (ours.grad[part] - exact.grad[part]).norm()
+        floor = _floor(upstream[part], weights[part] if weights is not None else None, temperature)
+        assert missed <= GRADIENT_TOLERANCE * exact.grad[part].norm() + floor, (start, stop, missed)
+
+
+def _floor(upstream: Tensor, weights: Tensor | None, temperature: float) -> float:
+    if len(upstream) < 2:
+        return 0.0
+    largest = float(upstream.abs().max()) * (1.0 if weights is None else float(weights.abs().max()))
+    per_item = 2 * len(upstream) * largest * SLOPE_BEYOND_THE_BAND
+    return math.sqrt(len(upstream)) * per_item / temperature
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("scene", SCENES)
+def test_ranks_and_gradients_are_those_written_out(
+    scene: str, dtype: torch.dtype, temperature: float, method: str
+) -> None:
+    assert_same_as_written_out(SCENES[scene]().to(dtype), LIMITS, temperature=temperature, method=method)
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=6),
+    st.sampled_from(SPREADS),
+    st.sampled_from([0.1, 0.5, 1.0, 3.0]),
+    st.sampled_from(DTYPES),
+    st.booleans(),
+    st.integers(0, 1000),
+)
+def test_any_batch(
+    sizes: list[int], spread: float, temperature: float, dtype: torch.dtype, weighted: bool, seed: int
+) -> None:
+    scores, offsets = batch(sizes, spread, seed, dtype)
+    weights = torch.rand(len(scores), generator=generator(seed)).to(dtype) if weighted else None
+    assert_same_as_written_out(scores, offsets, weights, temperature, seed=seed)
+
+
+@given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=30), st.sampled_from(["direct", "interpolated"]))
+def test_any_scores(values: list[float], method: str) -> None:
+    scores = torch.tensor(values, dtype=torch.float64)
+    assert_same_as_written_out(scores, torch.tensor([0, len(scores)]), method=method)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_relevance_as_weights_gives_ranks_among_the_relevant(dtype: torch.dtype) -> None:
+    scores, offsets = batch(RAGGED, 3.0, dtype=dtype)
+    relevance = (torch.rand(len(scores), generator=generator()) < 0.3).to(dtype)
+    assert_same_as_written_out(scores, offsets, relevance)
+    assert_same_as_written_out(scores, offsets, torch.zeros_like(scores))
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct", "auto"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("score", [0.0, 1.0, -3.7, 1e4])
+def test_a_lone_item_has_rank_1_and_exactly_no_gradient(score: float, dtype: torch.dtype, method: str) -> None:
+    scores = torch.tensor([score, 5.0, 1.0, score], dtype=dtype, requires_grad=True)
+    ranks = rb.smooth_rank(scores, torch.tensor([0, 1, 3, 4]), method=method)
+    assert ranks[[0, 3]].tolist() == pytest.approx([1, 1], abs=1e-6)
+    (ranks * torch.tensor([1e3, 1.0, 2.0, -1e6], dtype=dtype)).sum().backward()
+    assert scores.grad is not None
+    assert scores.grad[[0, 3]].tolist() == [0, 0]
+    assert scores.grad[1] != 0
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct", "auto"])
+@pytest.mark.parametrize("sizes", [[], [0], [0, 0, 0]])
+def test_no_items_no_ranks(sizes: list[int], method: str) -> None:
+    scores = torch.zeros(0, requires_grad=True)
+    ranks = rb.smooth_rank(scores, torch.tensor([0, *sizes]), method=method)
+    assert ranks.shape == (0,)
+    ranks.sum().backward()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("spread", SPREADS)
+def test_a_list_alone_is_the_same_list_in_any_batch(spread: float, method: str) -> None:
+    scores, offsets = batch([150, 0, 1, 90, 40], spread)
+    scores[200] = 1e4  # an outlier in one list must not reach another
+    scores.requires_grad_()
+    together = rb.smooth_rank(scores, offsets, method=method)
+    upstream = torch.linspace(-1, 1, len(scores), dtype=torch.float64)
+    (gradient,) = torch.autograd.grad(together, scores, upstream)
+    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        alone = scores[start:stop].detach().requires_grad_()
+        ranks = rb.smooth_rank(alone, torch.tensor([0, stop - start]), method=method)
+        torch.testing.assert_close(ranks, together[start:stop], rtol=1e-6, atol=0)
+        (own,) = torch.autograd.grad(ranks, alone, upstream[start:stop])
+        torch.testing.assert_close(own, gradient[start:stop], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=4), st.sampled_from([*SPREADS, 1e4]), st.integers(0, 99))
+def test_ranks_of_a_list_sum_to_that_of_any_order(method: str, sizes: list[int], spread: float, seed: int) -> None:
+    scores, offsets = batch(sizes, spread, seed)
+    ranks = rb.smooth_rank(scores, offsets, method=method)
+    sums = [float(part.sum()) for part in ranks.split(sizes)]
+    assert sums == pytest.approx([n * (n + 1) / 2 for n in sizes], rel=1e-7)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_order_and_differences_over_the_temperature_count(method: str) -> None:
+    scores, offsets = batch([80, 20], 2.0)
+    order = torch.cat([torch.randperm(80, generator=generator()), torch.arange(80, 100)])
+    ranks = rb.smooth_rank(scores, offsets, method=method)
+    for same, expected in (
+        (rb.smooth_rank(scores * 0.3, offsets, temperature=0.3, method=method), ranks),
+        (rb.smooth_rank(scores + 123.45, offsets, method=method), ranks),
+        (rb.smooth_rank(scores[order], offsets, method=method), ranks[order]),
+    ):
+        torch.testing.assert_close(same, expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_low_temperature_gives_the_hard_ranks(method: str) -> None:
+    scores = torch.tensor([0.3, 0.1, 0.2, 7.0, -5.0])
+    ranks = rb.smooth_rank(scores, torch.tensor([0, 3, 5]), temperature=1e-3, method=method)
+    assert ranks.tolist() == pytest.approx([1, 3, 2, 1, 2], abs=1e-6)
+
+
+def test_gradients_of_the_direct_way_are_exact() -> None:
+    scores, offsets = batch([6, 0, 1, 4], 2.0)
+    weights = torch.tensor([1.0, 0, 0.5, 2, 0, 1, 1, 0, 1, 1, 3], dtype=torch.float64)
+
+    def ranks(values: Tensor) -> Tensor:
+        return rb.smooth_rank(values, offsets, weights=weights, temperature=0.7, method="direct")
+
+    assert torch.autograd.gradcheck(ranks, (scores.requires_grad_(),))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("sizes", [[3], [400], [3, 2], [400, 2, 400, 3], [2, 900]])
+def test_the_default_way_of_a_list_is_one_of_the_two_whatever_stands_beside_it(
+    sizes: list[int], dtype: torch.dtype
+) -> None:
+    scores, offsets = batch(sizes, 1.0, dtype=dtype)
+    ways = {method: rb.smooth_rank(scores, offsets, method=method) for method in ("direct", "interpolated")}
+    chosen = torch.cat([ways["interpolated" if n > 100 else "direct"].split(sizes)[t] for t, n in enumerate(sizes)])
+    torch.testing.assert_close(rb.smooth_rank(scores, offsets), chosen, rtol=2 * torch.finfo(dtype).eps, atol=0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_call_gives_the_same_bits_and_a_kept_graph_the_same_gradient(method: str) -> None:
+    scores, offsets = batch(RAGGED, 3.0, dtype=torch.float32)
+    upstream, runs = torch.randn(len(scores), generator=generator()), []
+    for _ in range(3):
+        ranks = rb.smooth_rank(scores.requires_grad_(), offsets, method=method)
+        gradients = (torch.autograd.grad(ranks, scores, upstream, retain_graph=True)[0] for _ in range(2))
+        runs.append((ranks, *gradients))
+    assert torch.equal(runs[0][1], runs[0][2])
+    assert all(torch.equal(one, other) for run in runs[1:] for one, other in zip(runs[0], run, strict=True))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_many_chunks_of_pairs_and_rows_are_one_sum(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parts that bound the memory of long lists, made small enough to come into play here."""
+    monkeypatch.setattr("rankbound.smooth_ranks.PAIRS_PER_CHUNK", 1000)
+    monkeypatch.setattr("rankbound.interpolation.ROWS_PER_CHUNK", 7)
+    scores, offsets = batch([90, 0, 45, 1], 20.0)
+    assert_same_as_written_out(scores, offsets, method=method)
+
+
+@settings(max_examples=settings.default.max_examples // 3)
+@given(st.integers(1, 2000))
+def test_a_long_list_against_counting(n: int) -> None:
+    """Scores 40 temperatures apart have hard ranks, whatever the number of items."""
+    order = torch.randperm(n, generator=generator(n))
+    ranks = rb.smooth_rank(40.0 * order.to(torch.float64), torch.tensor([0, n]), method="interpolated")
+    torch.testing.assert_close(ranks, (n - order).to(torch.float64), rtol=1e-7, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("method", METHODS)
+def test_half_precision_scores_keep_their_type(dtype: torch.dtype, method: str) -> None:
+    scores, offsets = batch([40, 1, 0, 9], 2.0, dtype=dtype)
+    scores.requires_grad_()
+    ranks = rb.smooth_rank(scores, offsets, method=method)
+    assert ranks.dtype == dtype
+    expected = written_out(scores.detach(), offsets)
+    resolution = float(torch.finfo(dtype).eps)
+    torch.testing.assert_close(ranks.detach().to(torch.float64), expected, rtol=2 * resolution, atol=0)
+    ranks.sum().backward()
+    assert scores.grad is not None
+    assert torch.isfinite(scores.grad).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("method", METHODS)
+def test_half_precision_scores_have_the_gradient_of_double_ones(dtype: torch.dtype, method: str) -> None:
+    scores, offsets = batch([1000, 40], 2.0, dtype=dtype)
+    upstream = torch.where(torch.arange(len(scores)) % 3 == 0, 1.0, -1.0)
+    gradients = []
+    for leaf in (scores.requires_grad_(), scores.detach().to(torch.float64).requires_grad_()):
+        ranks = rb.smooth_rank(leaf, offsets, method=method, temperature=0.1)
+        gradients += torch.autograd.grad(ranks, leaf, upstream.to(ranks))
+    found, expected = gradients
+    torch.testing.assert_close(
+        found.to(torch.float64), expected, rtol=0, atol=float(torch.finfo(dtype).eps * expected.abs().max())
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_autocast_changes_nothing(method: str) -> None:
+    """Nor when the backward pass stands inside the context."""
+    scores, offsets = batch([100, 20], 3.0, dtype=torch.float32)
+    scores.requires_grad_()
+    ranks = rb.smooth_rank(scores, offsets, method=method)
+    (gradient,) = torch.autograd.grad(ranks[:50].square().sum(), scores)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        automatic = rb.smooth_rank(scores, offsets, method=method)
+        (automatic_gradient,) = torch.autograd.grad(automatic[:50].square().sum(), scores)
+    torch.testing.assert_close(automatic, ranks, rtol=1e-6, atol=0)
+    torch.testing.assert_close(automatic_gradient, gradient, rtol=1e-5, atol=1e-4)
+
+
+def test_numbers_of_other_kinds_are_taken() -> None:
+    ranks = rb.smooth_rank(torch.tensor([2, 0, -1]), torch.tensor([0, 3], dtype=torch.int32))
+    assert ranks.tolist() == pytest.approx([1.1666288, 2.1497384, 2.6836328], abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"method": "fast"}, "^method: found 'fast', expected one of auto, direct, interpolated"),
+        ({"temperature": 0.0}, "^temperature: found 0.0, expected a number above 0"),
+        ({"temperature": -1.0}, "^temperature: found -1.0"),
+        ({"temperature": math.nan}, "^temperature: found nan"),
+        ({"weights": torch.ones(2)}, "^weights: found 2 values, expected 3"),
+        ({"offsets": torch.tensor([0, 2])}, "^offsets: found 0 .. 2, expected 0 .. 3"),
+        ({"scores": torch.tensor([0.0, math.nan, 1.0])}, "^scores: found nan at item 1"),
+        ({"scores": torch.tensor([0.0, 1.0, -math.inf])}, "^scores: found -inf at item 2"),
+        ({"scores": torch.zeros(1, 3)}, "^scores: found shape"),
+    ],
+)
+def test_bad_arguments_are_named(keywords: dict[str, object], message: str) -> None:
+    arguments = {"scores": torch.zeros(3), "offsets": torch.tensor([0, 3])} | keywords
+    with pytest.raises(ValueError, match=message):
+        rb.smooth_rank(**arguments)  # type: ignore[arg-type]
+
+
+# Sums of other kernels
+
+
+def sigma(x: Tensor) -> Tensor:
+    return 1 / (1 + torch.exp(-x))
+
+
+def slope(x: Tensor) -> Tensor:
+    # Even, and without cancellation: sigma(x) sigma(-x).
+    return sigma(x) * sigma(-x)
+
+
+def tanh_link(x: Tensor) -> Tensor:
+    return torch.log1p(torch.exp(torch.tanh(x / 2)))
+
+
+def tanh_slope(x: Tensor) -> Tensor:
+    return 2 * slope(x) * sigma(torch.tanh(x / 2))
+
+
+def tanh_curvature(x: Tensor) -> Tensor:
+    bent = torch.tanh(x / 2)
+    return 4 * slope(x) ** 2 * slope(bent) + 2 * slope(x) * (1 - 2 * sigma(x)) * sigma(bent)
+
+
+KERNELS: dict[str, tuple[Kernel, Callable[[Tensor], Tensor]]] = {
+    "sigmoid": (SIGMOID, sigma),
+    "its slope": (SIGMOID_SLOPE, slope),
+    "its curvature": (SIGMOID_CURVATURE, lambda x: slope(x) * (1 - 2 * sigma(x))),
+    "softplus": (SOFTPLUS, lambda x: torch.logaddexp(x, torch.zeros_like(x))),
+    "tanh link": (TANH_LINK, tanh_link),
+    "its slope ": (TANH_LINK_SLOPE, tanh_slope),
+    "its curvature ": (TANH_LINK_CURVATURE, tanh_curvature),
+    "sigmoid from below": (SIGMOID.mirrored, lambda x: sigma(-x)),
+    "tanh link from below": (TANH_LINK.mirrored, lambda x: tanh_link(-x)),
+    "its slope from below": (TANH_LINK_SLOPE.mirrored, lambda x: tanh_slope(-x)),
+}
+
+
+def sums_written_out(name: str, scores: Tensor, lists: Lists, weights: Tensor | None, tau: float = 1.0) -> Tensor:
+    scores = scores.to(torch.float64)
+    weights = torch.ones_like(scores) if weights is None else weights.to(torch.float64)
+    sums = []
+    for part in lists.each():
+        gaps = (scores[part][None, :] - scores[part][:, None]) / tau
+        sums.append((KERNELS[name][1](gaps) * weights[part]).sum(1))
+    return torch.cat(sums)
+
+
+def assert_same_sums(
+    name: str, scores: Tensor, lists: Lists, weights: Tensor | None, method: str, tau: float = 1.0
+) -> None:
+    (ours,) = kernel_sums(scores, lists, KERNELS[name][0], (weights,), temperature=tau, method=method).unbind(1)
+    exact = sums_written_out(name, scores, lists, weights, tau)
+    weight = lists.spread(lists.sum(torch.ones_like(exact) if weights is None else weights.abs().to(exact)))
+    assert ours.dtype == scores.dtype
+    rounding = torch.finfo(scores.dtype).eps * 8 * (exact.abs() + weight)
+    assert (ours - exact).abs().sub(SHARE_OF_THE_WEIGHTS * weight + rounding).max() <= 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("name", KERNELS)
+def test_sums_are_those_written_out(name: str, scene: str, method: str) -> None:
+    scores = SCENES[scene]()
+    weights = torch.randn(len(scores), dtype=torch.float64, generator=generator(1))
+    assert_same_sums(name, scores, Lists(LIMITS), weights, method)
+    if scene.startswith("spread"):
+        assert_same_sums(name, scores, Lists(LIMITS), None, method, tau=0.7)
+        assert_same_sums(name, scores.to(torch.float32), Lists(LIMITS), weights.abs().to(torch.float32), method)
+
+
+@pytest.mark.parametrize("outlier", [1e4, 1e7])
+def test_growing_kernels_are_relatively_precise_at_every_height(outlier: float) -> None:
+    """Softplus of far gaps is the gap; the few items just below the top must not inherit the rounding of the rest."""
+    scores, lists = batch(RAGGED, 30.0)[0], Lists(LIMITS)
+    scores[5:100] -= outlier
+    scores[100:200] += outlier
+    ours = kernel_sums(scores, lists, SOFTPLUS, (None,), method="interpolated").squeeze(1)
+    torch.testing.assert_close(ours, sums_written_out("softplus", scores, lists, None), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_occupied_boxes_alone_give_the_same_as_all_boxes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, lists = batch(RAGGED, 50.0)[0], Lists(LIMITS)
+    weights = torch.rand(len(scores), dtype=torch.float64, generator=generator(2))
+
+    def sums() -> Tensor:
+        return kernel_sums(scores, lists, KERNELS[name][0], (weights,), method="interpolated")
+
+    dense = sums()
+    monkeypatch.setattr("rankbound.interpolation.DENSE_ROWS", 0)
+    monkeypatch.setattr("rankbound.interpolation.DENSE_ROWS_PER_ITEM", 0)
+    torch.testing.assert_close(sums(), dense, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_sums_of_a_list_alone_are_those_in_any_batch(name: str) -> None:
+    scores, lists = batch(RAGGED, 5.0)[0], Lists(LIMITS)
+    scores[2] = 1e7  # an outlier in one list must not reach another
+    together = kernel_sums(scores, lists, KERNELS[name][0], (None,), method="interpolated")
+    for part, size in zip(lists.each(), RAGGED, strict=True):
+        alone = kernel_sums(
+            scores[part], Lists(torch.tensor([0, size])), KERNELS[name][0], (None,), method="interpolated"
+        )
+        torch.testing.assert_close(alone, together[part], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", [*METHODS, "auto"])
+def test_targets_and_columns_are_parts_of_the_whole(method: str) -> None:
+    scores, lists = batch(RAGGED, 3.0)[0], Lists(LIMITS)
+    weights = tuple(torch.rand(len(scores), generator=generator(seed)) for seed in (0, 1))
+    targets = torch.tensor([0, 1, 2, 7, 300, 420, len(scores) - 1])
+    some = kernel_sums(scores, lists, SOFTPLUS, (*weights, None), targets=targets, method=method)
+    assert some.shape == (7, 3)
+    for column, weight in enumerate((*weights, None)):
+        whole = kernel_sums(scores, lists, SOFTPLUS, (weight,), method=method).squeeze(1)
+        torch.testing.assert_close(some[:, column], whole[targets], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_far_away_a_kernel_is_what_it_states(name: str) -> None:
+    kernel, exact = KERNELS[name]
+    gaps = torch.tensor([18.0, 25.0, 300.0], dtype=torch.float64)
+    above = gaps if kernel.linear else torch.full_like(gaps, kernel.above)
+    torch.testing.assert_close(exact(gaps), above, rtol=0, atol=5e-8)
+    torch.testing.assert_close(exact(-gaps), torch.full_like(gaps, kernel.below), rtol=0, atol=5e-8)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "derivative"),
+    [
+        (SIGMOID, SIGMOID_SLOPE),
+        (SIGMOID_SLOPE, SIGMOID_CURVATURE),
+        (SOFTPLUS, SIGMOID),
+        (TANH_LINK, TANH_LINK_SLOPE),
+        (TANH_LINK_SLOPE, TANH_LINK_CURVATURE),
+    ],
+)
+def test_derivatives(kernel: Kernel, derivative: Kernel) -> None:
+    gaps, step = torch.linspace(-30, 30, 601, dtype=torch.float64), 1e-5
+    differences = (kernel.at(gaps + step) - kernel.at(gaps - step)) / (2 * step)
+    torch.testing.assert_close(derivative.at(gaps), differences, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_are_finite_at_any_gap(name: str, dtype: torch.dtype) -> None:
+    gaps = torch.tensor([-1e30, -1e4, -90.0, 0.0, 90.0, 1e4, 1e30], dtype=dtype)
+    assert torch.isfinite(KERNELS[name][0].at(gaps)).all()
+
+
+def test_a_growing_kernel_has_no_mirror_image() -> None:
+    with pytest.raises(ValueError, match=r"^kernel: found a linear one"):
+        _ = SOFTPLUS.mirrored
