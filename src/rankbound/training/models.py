@@ -1,10 +1,10 @@
-"""The models that rankers train: linear models and networks of scaled features, and matrix factorisation.
+"""The models that rankers train: networks of scaled features, and matrix factorisation.
 
 A factorisation scores an item for a topic by the product of their factors (thesis sec. 2.2). Features are scaled to a
 common range before a model reads them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -30,23 +30,6 @@ PAIRS_AT_ONCE = 2**18
 
 ROWS_AT_ONCE = 2**16
 """The number of rows of features that are copied at once."""
-
-
-class Linear(nn.Module):
-    """Scores $w \\cdot x + b$; `weight` `(n_features,)` and `bias` `()` are initialised with 0.
-
-    With more features than examples, the data do not determine all directions of the weights; those keep their initial
-    value. From 0, an image of the weights shows only what was learnt.
-    """
-
-    def __init__(self, n_features: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(n_features, dtype=torch.float32))
-        self.bias = nn.Parameter(torch.zeros((), dtype=torch.float32))
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Return the scores `(n,)` of items with `features` `(n, n_features)`."""
-        return features @ self.weight + self.bias
 
 
 class MLP(nn.Module):
@@ -213,19 +196,6 @@ class Scaling:
         deviation = (squares / len(chosen)).sqrt()
         factor = torch.where(constant | (deviation == 0), 0.0, 1 / deviation)
         return cls(kind, mean.to(features.dtype), factor.to(features.dtype))
-
-    @classmethod
-    def from_tensors(cls, kind: str, tensors: Mapping[str, Tensor]) -> "Scaling":
-        """Restore a scaling from the tensors that `tensors` returned."""
-        return cls(kind, tensors["scaling.shift"], tensors["scaling.factor"])
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the scaling as named tensors, to be saved."""
-        return {"scaling.shift": self.shift.cpu(), "scaling.factor": self.factor.cpu()}
-
-    def __call__(self, features: Tensor, lists: Lists | None) -> Tensor:
-        """Return scaled features `(n_items, d)`; ValueError for `query` scaling without lists."""
-        return ScaledFeatures(self, features, lists).of_rows(slice(None))
 
 
 class ScaledFeatures:
