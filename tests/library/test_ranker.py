@@ -26,7 +26,7 @@ from rankbound import cli
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.lists import Lists
-from rankbound.training.models import Scaling
+from rankbound.training.models import ScaledFeatures, Scaling
 from rankbound.training.recipe import Recipe
 
 N_TOPICS, N_ITEMS = 40, 12
@@ -236,15 +236,20 @@ def test_features_that_do_not_fit_are_refused(features: Any, message: str) -> No
         rb.train_ranker(planted(), epochs=1).score(features)
 
 
-def test_scaling() -> None:
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("standard", [[-(1.5**0.5), 0, -(1.5**0.5)], [0, 0, 0], [1.5**0.5, 0, 1.5**0.5]]),
+        ("query", [[0, 0, 0], [1, 0, 1], [0, 0, 0]]),
+        ("none", [[1, 7, 1e8], [3, 7, 1e8 + 8], [5, 7, 1e8 + 16]]),
+    ],
+)
+def test_scaling(kind: str, expected: list[list[float]]) -> None:
+    """A constant feature becomes 0; a large mean does not hide a small spread."""
     features = torch.tensor([[1.0, 7.0, 1e8], [3.0, 7.0, 1e8 + 8], [5.0, 7.0, 1e8 + 16]])
-    scaled = Scaling.fitted("standard", features)(features, None)
-    assert scaled[:, 1].tolist() == [0, 0, 0]
-    torch.testing.assert_close(scaled[:, 0], torch.tensor([-2.0, 0.0, 2.0]) / (8 / 3) ** 0.5)
-    torch.testing.assert_close(scaled[:, 2], scaled[:, 0])
     lists = Lists(torch.tensor([0, 2, 2, 3]))
-    assert Scaling.fitted("query", features)(features, lists).tolist() == [[0, 0, 0], [1, 0, 1], [0, 0, 0]]
-    assert torch.equal(Scaling.fitted("none", features)(features, None), features)
+    scaled = ScaledFeatures(Scaling.fitted(kind, features), features, lists).of_rows(slice(None))
+    torch.testing.assert_close(scaled, torch.tensor(expected, dtype=torch.float32))
 
 
 # What cannot be

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from rankbound.training.models import INITIAL_RANGE, MLP, Factorization, Linear
+from rankbound.training.models import INITIAL_RANGE, MLP, Factorization
 from rankbound_study.models.controls import oracle_scores, popularity_scores, random_scores
+from rankbound_study.models.linear import Linear
 from rankbound_study.models.standard_scale import StandardScale
 
 

@@ -1,10 +1,10 @@
-"""The models that rankers train: linear models and networks of scaled features, and matrix factorisation.
+"""The models that rankers train: networks of scaled features, and matrix factorisation.
 
 A factorisation scores an item for a topic by the product of their factors (thesis sec. 2.2). Features are scaled to a
 common range before a model reads them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,23 +32,6 @@ ROWS_AT_ONCE = 2**16
 """The number of rows of features that are copied at once."""
 
 
-class Linear(nn.Module):
-    """Scores $w \\cdot x + b$; `weight` `(n_features,)` and `bias` `()` are initialised with 0.
-
-    With more features than examples, the data do not determine all directions of the weights; those keep their initial
-    value. From 0, an image of the weights shows only what was learnt.
-    """
-
-    def __init__(self, n_features: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(n_features, dtype=torch.float32))
-        self.bias = nn.Parameter(torch.zeros((), dtype=torch.float32))
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Return the scores `(n,)` of items with `features` `(n, n_features)`."""
-        return features @ self.weight + self.bias
-
-
 class MLP(nn.Module):
     """Fully connected layers `n_features - hidden - 1` with biases; 46-46-1 has 2,209 parameters (thesis sec. 4.1.1).
 
@@ -74,23 +57,19 @@ class MLP(nn.Module):
             raise ValueError(f"activation: found {activation!r}, expected one of {', '.join(ACTIVATIONS)}")
         layers: list[nn.Module] = []
         for width_in, width_out in pairwise((n_features, *hidden, 1)):
-            layers += [_linear(width_in, width_out, generator), ACTIVATIONS[activation]()]
+            # Without PyTorch's own initial weights, whose draws would change its global generator.
+            layer = nn.Linear(width_in, width_out, device="meta", dtype=torch.float32)
+            layer = layer.to_empty(device=torch.get_default_device())
+            with torch.no_grad():
+                for parameter in layer.parameters():
+                    parameter.uniform_(-(width_in**-0.5), width_in**-0.5, generator=generator)
+            layers += [layer, ACTIVATIONS[activation]()]
         self.layers = nn.Sequential(*layers[:-1])
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the scores `(n,)` of items with `features` `(n, n_features)`."""
         scores: Tensor = self.layers(features)
         return scores.squeeze(1)
-
-
-def _linear(width_in: int, width_out: int, generator: torch.Generator | None) -> nn.Linear:
-    # Without PyTorch's own initial weights, whose draws would change its global generator.
-    layer = nn.Linear(width_in, width_out, device="meta", dtype=torch.float32)
-    layer = layer.to_empty(device=torch.get_default_device())
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.uniform_(-(width_in**-0.5), width_in**-0.5, generator=generator)
-    return layer
 
 
 class Factorization(nn.Module):
@@ -127,23 +106,11 @@ class Factorization(nn.Module):
 
     def forward(self, topics: Tensor, items: Tensor) -> Tensor:
         """Return the scores of pairs of `topics` and `items`, both `(n,)` indices: `(n,)`."""
-        products = self._products(topics, items)
-        return products if self.item_bias is None else products + self.item_bias.index_select(0, items)
-
-    def with_means(self) -> "Factorization":
-        """Return the model with one more topic and item, whose factors and bias are the means of the others."""
-        more = copy(self)
-        more._parameters = {
-            name: None if values is None else nn.Parameter(torch.cat([values, values.mean(0, keepdim=True)]))
-            for name, values in self._parameters.items()
-        }
-        return more
-
-    def _products(self, topics: Tensor, items: Tensor) -> Tensor:
         if self._by_kernel and self.items.is_cpu:
             products: Tensor = _Products.apply(self.topics, self.items, topics, items)  # type: ignore[no-untyped-call]
-            return products
-        return (self.topics.index_select(0, topics) * self.items.index_select(0, items)).sum(1)
+        else:
+            products = (self.topics.index_select(0, topics) * self.items.index_select(0, items)).sum(1)
+        return products if self.item_bias is None else products + self.item_bias.index_select(0, items)
 
 
 def score_pairs(model: Factorization, topics: Tensor, items: Tensor) -> Tensor:
@@ -152,7 +119,12 @@ def score_pairs(model: Factorization, topics: Tensor, items: Tensor) -> Tensor:
         topics, items = (
             torch.where(index < 0, len(known), index) for index, known in ((topics, model.topics), (items, model.items))
         )
-        model = model.with_means()
+        # One more topic and item, whose factors and bias are the means of the others.
+        model, known = copy(model), model._parameters
+        model._parameters = {
+            name: None if values is None else nn.Parameter(torch.cat([values, values.mean(0, keepdim=True)]))
+            for name, values in known.items()
+        }
     blocks = zip(torch.split(topics, PAIRS_AT_ONCE), torch.split(items, PAIRS_AT_ONCE), strict=True)
     with torch.no_grad():
         return torch.cat([model(*block) for block in blocks])
@@ -202,39 +174,28 @@ class Scaling:
     factor: Tensor
 
     @classmethod
-    def fitted(cls, kind: str, features: Tensor, rows: Tensor | None = None) -> "Scaling":
-        """Fit a scaling of `kind`, one of `SCALES`, to features `(n_items, d)`, or to some of their rows.
+    def fitted(cls, kind: str, features: Tensor, chosen: Tensor | None = None) -> "Scaling":
+        """Fit a scaling of `kind`, one of `SCALES`, to features `(n_items, d)`, or to their `chosen` rows.
 
         The features are read in blocks of rows, twice: they may be larger than memory.
         """
         if kind != "standard":
             return cls(kind, features.new_zeros(0), features.new_zeros(0))
-        chosen = torch.arange(len(features), device=features.device) if rows is None else rows
+        if chosen is None:
+            chosen = torch.arange(len(features), device=features.device)
         # In double precision, since a large mean cancels a small spread.
         total = features.new_zeros(features.shape[1], dtype=torch.float64)
-        for block in _blocks(features, chosen):
-            total += block.sum(0, dtype=torch.float64)
+        for rows in torch.split(chosen, ROWS_AT_ONCE):
+            total += features.index_select(0, rows).sum(0, dtype=torch.float64)
         mean, squares = total / len(chosen), torch.zeros_like(total)
         first, constant = features[chosen[:1]], torch.ones_like(total, dtype=torch.bool)
-        for block in _blocks(features, chosen):
+        for rows in torch.split(chosen, ROWS_AT_ONCE):
+            block = features.index_select(0, rows)
             squares += (block.to(torch.float64) - mean).square().sum(0)
             constant &= (block == first).all(0)
         deviation = (squares / len(chosen)).sqrt()
         factor = torch.where(constant | (deviation == 0), 0.0, 1 / deviation)
         return cls(kind, mean.to(features.dtype), factor.to(features.dtype))
-
-    @classmethod
-    def from_tensors(cls, kind: str, tensors: Mapping[str, Tensor]) -> "Scaling":
-        """Restore a scaling from the tensors that `tensors` returned."""
-        return cls(kind, tensors["scaling.shift"], tensors["scaling.factor"])
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the scaling as named tensors, to be saved."""
-        return {"scaling.shift": self.shift.cpu(), "scaling.factor": self.factor.cpu()}
-
-    def __call__(self, features: Tensor, lists: Lists | None) -> Tensor:
-        """Return scaled features `(n_items, d)`; ValueError for `query` scaling without lists."""
-        return ScaledFeatures(self, features, lists).of_rows(slice(None))
 
 
 class ScaledFeatures:
@@ -253,9 +214,6 @@ class ScaledFeatures:
             self._shift, self._factor = low, torch.where(high > low, 1 / (high - low), 0.0)
             self._list = lists.segment
 
-    def __len__(self) -> int:
-        return len(self._features)
-
     def of_rows(self, rows: Tensor | slice) -> Tensor:
         """Return the scaled features of some rows, as indices or a slice."""
         features = self._features[rows] if isinstance(rows, slice) else self._features.index_select(0, rows)
@@ -265,9 +223,3 @@ class ScaledFeatures:
             return (features - self._shift) * self._factor
         own = self._list[rows]
         return (features - self._shift.index_select(0, own)) * self._factor.index_select(0, own)
-
-
-def _blocks(features: Tensor, rows: Tensor) -> Iterator[Tensor]:
-    """Yield the features of `rows`, a block at a time."""
-    for chosen in torch.split(rows, ROWS_AT_ONCE):
-        yield features.index_select(0, chosen)

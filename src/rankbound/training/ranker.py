@@ -146,7 +146,7 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         names = header["feature_names"]
         if not isinstance(names, list) or {*map(type, names)} - {str} or len({*names}) < len(names):
             raise ValueError("feature_names should be a list of distinct names")
-        scaling = Scaling.from_tensors(recipe.scale, tensors)
+        scaling = Scaling(recipe.scale, tensors["scaling.shift"], tensors["scaling.factor"])
         n_scaled = len(names) if recipe.scale == "standard" else 0
         if not scaling.shift.shape == scaling.factor.shape == (n_scaled,):
             raise ValueError(f"the scaling is of {tuple(scaling.shift.shape)} features, not of {n_scaled}")
@@ -266,9 +266,10 @@ class Ranker:
             "record": dict(self.record),
             "seal": UNSEALED,
         }
-        weights = {f"{WEIGHTS}{name}": tensor.cpu() for name, tensor in self.model.state_dict().items()}
-        known = {} if self.vocabulary is None else self.vocabulary.tensors()
-        tensors = weights | self.scaling.tensors() | known
+        tensors = {f"{WEIGHTS}{name}": tensor.cpu() for name, tensor in self.model.state_dict().items()}
+        tensors |= {"scaling.shift": self.scaling.shift.cpu(), "scaling.factor": self.scaling.factor.cpu()}
+        if self.vocabulary is not None:
+            tensors |= self.vocabulary.tensors()
         write_sealed(tensors, path, {HEADER: json.dumps(header, sort_keys=True)})
 
     def _features_of(self, lists: JudgedLists) -> Any:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
-from rankbound.io.ragged import Indices, rows_of_lists
+from rankbound.io.ragged import Indices
 from rankbound.texts import derive_seed, quoted
 
 Mask = npt.NDArray[np.bool_]
@@ -59,15 +59,16 @@ def require_apart(parts: Mapping[str, JudgedLists | None], *, by_item: bool) -> 
 
 def split_by_topic(lists: JudgedLists, tested: Sequence[Indices]) -> Iterator[Split]:
     """Yield a split for each set of topics to test, which trains on all others."""
+    owner = np.repeat(np.arange(len(lists)), np.diff(lists.offsets))
     for part in tested:
-        others = np.setdiff1d(np.arange(len(lists)), part)
-        yield Split(training=_topics(lists, others), test=_topics(lists, part))
+        own = np.isin(np.arange(len(lists)), part)
+        yield Split(training=_picked(lists, ~own[owner], ~own), test=_picked(lists, own[owner], own))
 
 
 def split_by_item(lists: JudgedLists, fold: Indices) -> Iterator[Split]:
     """Yield a split for each fold of items `(n_items,)`, from 0, which trains on all others."""
     for number in range(int(fold.max(initial=-1)) + 1):
-        yield Split(training=_rows(lists, fold != number), test=_rows(lists, fold == number))
+        yield Split(training=_picked(lists, fold != number), test=_picked(lists, fold == number))
 
 
 @dataclass(frozen=True)
@@ -126,27 +127,17 @@ def _shared_item(a: JudgedLists, b: JudgedLists) -> str:
     return f"item {quoted(item)} of topic {quoted(topic)}"
 
 
-def _topics(lists: JudgedLists, topics: Indices) -> JudgedLists:
-    rows, limits = rows_of_lists(lists.offsets, topics)
-    return _picked(lists, topics, rows, limits)
-
-
-def _rows(lists: JudgedLists, mask: Mask) -> JudgedLists:
-    """Return the lists of some rows; topics without any are left out."""
-    limits = np.append(0, np.cumsum(mask))[lists.offsets]
-    sizes = np.diff(limits)
-    topics = np.flatnonzero(sizes)
-    return _picked(lists, topics, np.flatnonzero(mask), np.append(0, np.cumsum(sizes[topics])))
-
-
-def _picked(lists: JudgedLists, topics: Indices, rows: Indices, limits: Indices) -> JudgedLists:
+def _picked(lists: JudgedLists, rows: Mask, topics: Mask | None = None) -> JudgedLists:
+    """Return the lists of some rows: these topics', by default those that have any of the rows."""
     from rankbound.io.table_columns import name_column
 
+    sizes = np.diff(np.append(0, np.cumsum(rows))[lists.offsets])
+    kept = np.flatnonzero(sizes if topics is None else topics)
     return JudgedLists(
-        topics=[lists.topics[topic] for topic in topics.tolist()],
-        items=name_column(lists.items)[rows],
+        topics=[lists.topics[topic] for topic in kept.tolist()],
+        items=name_column(lists.items).filter(rows),
         relevance=lists.relevance[rows],
-        offsets=limits,
+        offsets=np.append(0, np.cumsum(sizes[kept])),
         features=lists.features[rows],
         feature_names=lists.feature_names,
     )

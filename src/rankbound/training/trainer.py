@@ -249,19 +249,14 @@ def joined(parts: Sequence[Part]) -> Part:
     """Concatenate the lists of all `parts`; parts without weights have ones beside others that have some."""
     if len(parts) == 1:
         return parts[0]
-    topics, items, relevance = (
-        torch.cat(values) for values in zip(*((part.topics, part.items, part.relevance) for part in parts), strict=True)
-    )
-    known, weights = [part.list_weights for part in parts if part.list_weights is not None], None
-    if known:
-        ones = [known[0].new_ones(len(part.lists)) for part in parts]
-        weights = torch.cat(
-            [one if part.list_weights is None else part.list_weights for one, part in zip(ones, parts, strict=True)]
-        )
+    columns = ((part.topics, part.items, part.relevance, part.lists.sizes) for part in parts)
+    topics, items, relevance, sizes = map(torch.cat, zip(*columns, strict=True))
+    weights = [part.list_weights for part in parts]
+    if (known := next((own for own in weights if own is not None), None)) is not None:
+        ones = torch.split(known.new_ones(len(sizes)), [len(part.lists) for part in parts])
+        known = torch.cat([one if own is None else own for one, own in zip(ones, weights, strict=True)])
     names = [name for part in parts for name in part.names]
-    return Part(
-        names, topics, items, relevance, Lists.of_sizes(torch.cat([part.lists.sizes for part in parts])), weights
-    )
+    return Part(names, topics, items, relevance, Lists.of_sizes(sizes), known)
 
 
 @dataclass(frozen=True)

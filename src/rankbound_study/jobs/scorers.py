@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.errors import ConfigError
-from rankbound.training.models import MLP, Factorization, Linear
+from rankbound.training.models import MLP, Factorization
 from rankbound.training.trainer import Part, Scorer
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.jobs.training import FoldTraining
+from rankbound_study.models.linear import Linear
 from rankbound_study.models.pixels import PixelScale
 from rankbound_study.models.standard_scale import StandardScale
 
