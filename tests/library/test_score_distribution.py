@@ -17,7 +17,7 @@ from scipy import stats
 import rankbound as rb
 from rankbound.bounds.sampled import sums_of_orders
 from rankbound.bounds.score_distribution import SAMPLES, ScoreDistribution, score_distribution, score_distributions
-from rankbound.fused import usable
+from rankbound.kernels import usable
 
 THESIS = ("nDCG", "AP", "nRBP")
 SIZES = [(n, p) for n in range(1, 9) for p in range(n + 1)]
