@@ -36,6 +36,9 @@ HESSIANS = ("auto", "exact", "constant")
 STEP = 3.0
 # Minimum Hessian as a share of the mean gradient, so that leaves of rows without a gradient have a positive sum.
 LEAST_HESSIAN = 1e-3
+# Gradients of losses without closed curvature, whose values are of the order of 1, have rounding errors of this size:
+# where all are smaller, they do not become steps.
+ROUNDING = 1e-15
 
 Floats = npt.NDArray[np.floating[Any]]
 Values = dict[str, npt.NDArray[np.float64]]
@@ -143,7 +146,7 @@ class RankingObjective:
         tiny = torch.finfo(scores.dtype).tiny
         mean_size = size[rows].mean().clamp(min=tiny)
         if curvature is None:
-            hessian = torch.full_like(gradient, float(mean_size) / self.step)
+            hessian = torch.full_like(gradient, max(float(mean_size), ROUNDING) / self.step)
         else:
             hessian = torch.maximum(curvature, size.clamp(min=LEAST_HESSIAN * mean_size) / self.step)
         hessian = torch.where(rows, hessian, 0.0)

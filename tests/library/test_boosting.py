@@ -79,6 +79,15 @@ def test_a_constant_hessian_is_the_mean_gradient_over_the_step() -> None:
     assert np.abs(gradient[rows]).mean() == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("fast", ["0", "1"])
+def test_rounding_errors_alone_are_no_steps(fast: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items this far apart cannot change places: the gradients, below 1e-16, are what rounding leaves."""
+    monkeypatch.setenv("RANKBOUND_FAST", fast)
+    gradient, hessian = rb.boosting_objective("nDCG@10", "min-max")([2, 1, 2], np.array([55.2, -38.4, 4.9]), None, [3])
+    np.testing.assert_allclose(hessian, 1)
+    assert np.abs(gradient).max() < 0.1
+
+
 def test_topics_without_information_have_no_say() -> None:
     objective = rb.boosting_objective("AP", "min-max")
     grades, sizes = np.array([0, 0, 1, 1, 0, 1, 0]), np.array([2, 2, 3])

@@ -14,7 +14,7 @@ import torch
 from drawn_arguments import ROUNDS, Array, Drawn, drawn, outcome, require_same
 
 import rankbound as rb
-from rankbound.boosting import Judgements, RankingObjective
+from rankbound.boosting import ROUNDING, Judgements, RankingObjective
 from rankbound.losses import KINDS
 
 OBJECTIVES = [
@@ -23,7 +23,6 @@ OBJECTIVES = [
     *((name, "none") for name in sorted(KINDS)),
 ]
 METRICS = ("nDCG", "nDCG@3", "AP", "RR", "nRBP", "P@5", "DCG", "Kendall", "PairAccuracy", "RBP(p=0.8)")
-ROUNDING = 1e-15
 WEIGHTS = ("none", "none", "of rows", "of topics", "zero for some", "too few", "negative", "NaN")
 
 
