@@ -24,7 +24,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.bounds.base import Bound, Facts
+from rankbound.bounds.base import Bound
+from rankbound.bounds.extremes import Facts
 from rankbound.io.ragged import Indices, dealt_lists, rows_of_lists
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_finite, require_grades, weights_of
 from rankbound.losses import RankingLoss, loss

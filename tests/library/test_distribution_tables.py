@@ -1,9 +1,14 @@
 """Tables of distributions: look-up of a batch of lists, and what has no table."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
+import rankbound as rb
+from rankbound.bounds.extremes import Facts
 from rankbound.bounds.score_distribution import score_distribution, score_distributions
 from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import ConfigError
@@ -31,10 +36,14 @@ def batch(tables: DistributionTables, seed: int = 0) -> tuple[torch.Tensor, torc
     return torch.tensor(values), *(torch.tensor(column) for column in zip(*pairs, strict=True))  # type: ignore
 
 
+def smooth(tables: DistributionTables, values: Tensor, n: Tensor, p: Tensor, gain: Any = "distinct") -> Tensor:
+    return tables.smooth(values, Facts.of_counts(rb.metric(tables.metric), n, p), gain)
+
+
 @pytest.mark.parametrize("gain", GAINS)
 def test_a_batch_equals_the_lists_one_by_one(tables: DistributionTables, gain: str) -> None:
     values, n, p = batch(tables)
-    found = tables.smooth_cdf(values.double(), n, p, gain)  # type: ignore[arg-type]
+    found = smooth(tables, values.double(), n, p, gain)  # type: ignore[arg-type]
     expected = [
         float(tables.of(int(items), int(relevant)).smooth_cdf(float(value), gain))  # type: ignore[arg-type]
         for value, items, relevant in zip(values, n, p, strict=True)
@@ -47,10 +56,10 @@ def test_the_gradient_is_the_slope(tables: DistributionTables, gain: str) -> Non
     values, n, p = batch(tables, seed=1)
     values = values.double().requires_grad_()
     gains = torch.tensor([tables.of(int(a), int(b)).gain(gain) for a, b in zip(n, p, strict=True)])  # type: ignore
-    tables.smooth_cdf(values, n, p, gain).sum().backward()  # type: ignore[no-untyped-call, arg-type]
+    smooth(tables, values, n, p, gain).sum().backward()  # type: ignore[no-untyped-call, arg-type]
     step = 1e-3 / gains
     with torch.no_grad():
-        above, below = (tables.smooth_cdf(values + sign * step, n, p, gain) for sign in (1, -1))  # type: ignore
+        above, below = (smooth(tables, values + sign * step, n, p, gain) for sign in (1, -1))  # type: ignore
     assert values.grad is not None
     np.testing.assert_allclose((values.grad / gains).numpy(), ((above - below) / (2 * step * gains)).numpy(), atol=1e-6)
 
@@ -60,13 +69,13 @@ def test_gradcheck(tables: DistributionTables) -> None:
     values, n, p = batch(tables, seed=2)
     scale = torch.tensor([1 / tables.of(int(a), int(b)).gain() for a, b in zip(n, p, strict=True)]).double()
     units = (values.double() / scale).requires_grad_()
-    assert torch.autograd.gradcheck(lambda u: tables.smooth_cdf(u * scale, n, p), (units,), eps=1e-4, atol=1e-5)
+    assert torch.autograd.gradcheck(lambda u: smooth(tables, u * scale, n, p), (units,), eps=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_values_outside_the_scores_are_finite(tables: DistributionTables, dtype: torch.dtype) -> None:
     values = torch.tensor([-1e30, -5.0, 2.0, 1e30], dtype=dtype, requires_grad=True)
-    result = tables.smooth_cdf(values, torch.full((4,), 100), torch.full((4,), 50))
+    result = smooth(tables, values, torch.full((4,), 100), torch.full((4,), 50))
     result.sum().backward()  # type: ignore[no-untyped-call]
     result = result.detach()
     assert result.dtype == dtype
@@ -77,35 +86,35 @@ def test_values_outside_the_scores_are_finite(tables: DistributionTables, dtype:
 
 
 def test_nan_stays_nan_and_an_empty_batch_empty(tables: DistributionTables) -> None:
-    one = tables.smooth_cdf(torch.tensor([float("nan"), 0.5]), torch.tensor([8, 8]), torch.tensor([4, 4]))
+    one = smooth(tables, torch.tensor([float("nan"), 0.5]), torch.tensor([8, 8]), torch.tensor([4, 4]))
     assert one.isnan().tolist() == [True, False]
     none = torch.empty(0, dtype=torch.int64)
-    assert tables.smooth_cdf(torch.empty(0), none, none).shape == (0,)
+    assert smooth(tables, torch.empty(0), none, none).shape == (0,)
 
 
 def test_lists_do_not_depend_on_their_batch(tables: DistributionTables) -> None:
     values, n, p = batch(tables)
-    whole = tables.smooth_cdf(values, n, p)
+    whole = smooth(tables, values, n, p)
     for index in (0, 7, 20):
         part = slice(index, index + 1)
-        torch.testing.assert_close(tables.smooth_cdf(values[part], n[part], p[part]), whole[part])
+        torch.testing.assert_close(smooth(tables, values[part], n[part], p[part]), whole[part])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_cuda_agrees(tables: DistributionTables) -> None:
     values, n, p = batch(tables)
-    found = tables.smooth_cdf(values.cuda(), n.cuda(), p.cuda())
-    torch.testing.assert_close(found.cpu(), tables.smooth_cdf(values, n, p))
+    found = smooth(tables, values.cuda(), n.cuda(), p.cuda())
+    torch.testing.assert_close(found.cpu(), smooth(tables, values, n, p))
 
 
 def test_missing_and_undefined_lists_are_named(tables: DistributionTables) -> None:
     two = torch.tensor([0.5, 0.5])
     with pytest.raises(ConfigError, match=r"7 items with 3 relevant .* tabulate it as well"):
-        tables.smooth_cdf(two, torch.tensor([8, 7]), torch.tensor([4, 3]))
+        smooth(tables, two, torch.tensor([8, 7]), torch.tensor([4, 3]))
     with pytest.raises(ValueError, match="6 items with 6 relevant"):
-        tables.smooth_cdf(two, torch.tensor([8, 6]), torch.tensor([4, 6]))
+        smooth(tables, two, torch.tensor([8, 6]), torch.tensor([4, 6]))
     with pytest.raises(ConfigError, match="gain 'wide'"):
-        tables.smooth_cdf(two, torch.tensor([8, 8]), torch.tensor([4, 4]), "wide")  # type: ignore[arg-type]
+        smooth(tables, two, torch.tensor([8, 8]), torch.tensor([4, 4]), "wide")  # type: ignore[arg-type]
 
 
 def test_a_table_equals_the_distribution_it_was_made_of() -> None:

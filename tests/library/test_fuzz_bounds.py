@@ -14,7 +14,7 @@ import torch
 from drawn_arguments import PER_ROUND, ROUNDS, Drawn, Outcome, drawn, outcome, require_same
 
 import rankbound as rb
-from rankbound.bounds.affine import bound_weights, list_ranges
+from rankbound.bounds.base import bound_weights, list_ranges
 from rankbound.metrics.base import values_of
 from rankbound.ranks import n_orders, orders_at
 

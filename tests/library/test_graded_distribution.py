@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankbound as rb
-from rankbound.bounds.profiles import Profile, Profiles
+from rankbound.bounds.extremes import Facts
+from rankbound.bounds.profiles import Profile
 from rankbound.bounds.score_distribution import ScoreDistribution
 from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
 from rankbound.errors import ConfigError
@@ -116,14 +117,15 @@ LISTS = st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0]), max_size=6
 def test_lists_share_a_key_exactly_if_they_share_their_grades(lists: list[list[float]]) -> None:
     metric = rb.metric("nDCG")
     relevance = torch.tensor([y for grades in lists for y in grades], dtype=torch.float64)
-    profiles = Profiles.of_lists(metric, relevance, Lists(torch.tensor([0, *map(len, lists)]).cumsum(0)))
+    profiles = Facts(metric, relevance, Lists(torch.tensor([0, *map(len, lists)]).cumsum(0)))
     keys = profiles.keys.tolist()
     for (one, key), (other, other_key) in product(zip(lists, keys, strict=True), repeat=2):
         assert (key == other_key) == (sorted(one) == sorted(other))
     distinct, which = profiles.distinct()
     assert [distinct[index].key for index in which] == keys
     for grades, key in zip(lists, keys, strict=True):
-        assert Profile.of_relevance(metric, torch.tensor(grades, dtype=torch.float64)).key == key
+        alone = Facts(metric, torch.tensor(grades, dtype=torch.float64), Lists.of_sizes([len(grades)]))
+        assert alone.profile(0).key == key
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=3))
@@ -140,7 +142,7 @@ def smooth(
 ) -> object:
     relevance = torch.tensor([y for grades in lists for y in grades])
     offsets = torch.tensor([0, *map(len, lists)]).cumsum(0)
-    profiles = Profiles.of_lists(rb.metric(name), relevance, Lists(offsets))
+    profiles = Facts(rb.metric(name), relevance, Lists(offsets))
     return tables.smooth(torch.tensor(values, dtype=torch.float64), profiles, gain).numpy()  # type: ignore[arg-type]
 
 

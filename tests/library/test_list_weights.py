@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 import rankbound as rb
-from rankbound.bounds.affine import bound_weights, list_ranges
+from rankbound.bounds.base import bound_weights, list_ranges
 from rankbound.lists import Lists
 from rankbound.losses import SmoothLoss
 from rankbound.training.trainer import LAST, Learner, Part, Settings, Trained, joined, train

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankbound as rb
-from rankbound.bounds.base import bound
-from rankbound.bounds.distribution import Distribution
+from rankbound.bounds.base import Distribution, bound
 from rankbound.bounds.sampled import OF_THESIS, RandomOrders
 from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
 from rankbound.bounds.tilted import binned_tilted

@@ -1,13 +1,17 @@
-"""The base of bounds: maps of a metric's value that depend on the list's size (thesis chapter 3).
+"""The bounds: maps of a metric's value that depend on the list's size (thesis chapter 3).
 
 A bound is applied to the metric itself; a loss is negated afterwards where higher is better. To add a bound, define a
 class with a `name` in a module of this package.
+
+An affine bound maps a metric's value $M_t$ of list $t$ to $(M_t - o_t) / u_t$ (sections 3.1 and 3.2). The origin $o_t$
+has no gradient, so it trains like the unbounded loss with the list weights $1 / u_t$ and does nothing else. The
+*influence* of a list with the weight $w_t$ is the range of its loss over all orders, $w_t (M_{max,t} - M_{min,t})$.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
+from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,120 +19,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.bounds.extremes import (
-    Counts,
-    binary_expectation,
-    binary_extremes,
-    checked_counts,
-    differ,
-    list_expectation,
-    list_extremes,
-)
-from rankbound.bounds.profiles import Profiles
+from rankbound.bounds.extremes import Counts, Facts, checked_counts, checked_lists, differ
 from rankbound.bounds.sampled import UNIFORM
-from rankbound.bounds.score_distribution import Gain
+from rankbound.bounds.score_distribution import GAINS, Gain
 from rankbound.bounds.tables import DistributionsOnDemand
 from rankbound.gradients import through_transforms
-from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.formulas import Floats
 from rankbound.lists import ArrayLike, Lists, as_tensor, is_transformed
 from rankbound.metrics import Metric, metric
 from rankbound.texts import build, named_kinds, split_text, text_of, unknown_name
-
-CumulativeDistribution = Callable[[Tensor, Profiles, Gain], Tensor]
-"""The step or smooth CDF of a metric: maps each list's value to the share of random orders with at most that score,
-`(n_lists,)`. The gain applies to the smooth CDF only."""
-
-
-class Facts:
-    """The facts about each list that bounds use: extremes, mean and distribution of the metric, each `(n_lists,)`.
-
-    `distribution` is used by the distribution bound only, for lists whose orders differ in score.
-    """
-
-    def __init__(
-        self,
-        metric: Metric,
-        profiles: Callable[[], Profiles],
-        informative: Tensor,
-        distribution: CumulativeDistribution,
-    ) -> None:
-        self.metric, self._profiles_when_asked = metric, profiles
-        self.informative, self.distribution = informative, distribution
-
-    @classmethod
-    def of_lists(cls, metric: Metric, relevance: Tensor, lists: Lists, distribution: CumulativeDistribution) -> "Facts":
-        informative = metric.informative(relevance, lists)
-        return cls(metric, lambda: Profiles.of_lists(metric, relevance, lists), informative, distribution)
-
-    @classmethod
-    def of_counts(cls, metric: Metric, n: Tensor, p: Tensor, distribution: CumulativeDistribution) -> "Facts":
-        return cls(metric, lambda: Profiles(n, p), p > 0, distribution)
-
-    def select(self, index: Tensor) -> "Facts":
-        """Return the facts about some of the lists, taken from these, which are computed once."""
-        return _SelectedFacts(self, index)
-
-    @cached_property
-    def profiles(self) -> Profiles:
-        """The profiles of the lists; the unbounded loss never computes them."""
-        return self._profiles_when_asked()
-
-    @cached_property
-    def _extremes(self) -> tuple[Tensor, Tensor]:
-        if self.profiles.graded is not None:
-            return list_extremes(self.metric, *self.profiles.graded)
-        low, high = binary_extremes(self.metric, *self._counts(), device=self.profiles.n.device)
-        return self._on_device(low), self._on_device(high)
-
-    @property
-    def minimum(self) -> Tensor:
-        return self._extremes[0]
-
-    @property
-    def maximum(self) -> Tensor:
-        return self._extremes[1]
-
-    @cached_property
-    def expectation(self) -> Tensor:
-        if self.profiles.graded is not None:
-            return list_expectation(self.metric, *self.profiles.graded, self._extremes)
-        n, p = self._counts()
-        low, high = (end.cpu().numpy() for end in self._extremes)
-        device = self.profiles.n.device
-        return self._on_device(binary_expectation(self.metric, n.clip(min=1), p, (low, high), device))
-
-    @cached_property
-    def orders_differ(self) -> Tensor:
-        """A mask of the lists whose score depends on the order; P@10 of five items, for example, doesn't."""
-        differs: Tensor = differ(self.minimum, self.maximum)
-        return differs
-
-    def _counts(self) -> tuple[Integers, Integers]:
-        return self.profiles.n.cpu().numpy(), self.profiles.p.cpu().numpy()
-
-    def _on_device(self, values: Floats) -> Tensor:
-        return torch.from_numpy(values).to(self.profiles.n.device)
-
-
-class _SelectedFacts(Facts):
-    """The facts about some lists of a batch, whose facts are known."""
-
-    def __init__(self, whole: Facts, index: Tensor) -> None:
-        informative = whole.informative.index_select(0, index)
-        super().__init__(whole.metric, lambda: whole.profiles.select(index), informative, whole.distribution)
-        self._whole, self._index = whole, index
-
-    @cached_property
-    def _extremes(self) -> tuple[Tensor, Tensor]:
-        return self._whole.minimum.index_select(0, self._index), self._whole.maximum.index_select(0, self._index)
-
-    @cached_property
-    def expectation(self) -> Tensor:
-        return self._whole.expectation.index_select(0, self._index)
-
-    @cached_property
-    def orders_differ(self) -> Tensor:
-        return self._whole.orders_differ.index_select(0, self._index)
 
 
 class Bound(ABC):
@@ -155,6 +54,143 @@ class Bound(ABC):
 
     def __str__(self) -> str:
         return text_of(self)
+
+
+@dataclass(frozen=True)
+class Unbounded(Bound):
+    """The identity: the metric without a bound.
+
+    $$B(M) = M$$
+
+    >>> rb.bounded("RR", "none")([0.9, 0.5, 0.1], [0, 1, 0], [0, 3])
+    array([0.5])
+    """
+
+    name: ClassVar[str] = "none"
+
+    def __call__(self, value: Tensor, facts: Facts) -> Tensor:
+        return value
+
+    def informative(self, facts: Facts) -> Tensor:
+        return facts.informative
+
+
+class Affine(Bound):
+    """A bound of the form (M - origin) / unit, which in training weights lists by 1 / unit; NaN where unit is 0."""
+
+    @abstractmethod
+    def origin_and_unit(self, facts: Facts) -> tuple[Tensor, Tensor]:
+        """Return the value that is mapped to 0, and the difference that is mapped to 1."""
+
+    def is_usable(self, origin: Tensor, unit: Tensor) -> Tensor:
+        """Return a mask of the lists whose unit is more than rounding."""
+        usable: Tensor = differ(origin, origin + unit.abs())
+        return usable
+
+    def __call__(self, value: Tensor, facts: Facts) -> Tensor:
+        origin, unit = self.origin_and_unit(facts)
+        usable = self.is_usable(origin, unit)
+        # A division by 0 or NaN would cause NaN gradients even in lists that are masked afterwards.
+        divisor = torch.where(usable, unit, 1.0).to(value)
+        return torch.where(usable, (value - origin.to(value)) / divisor, torch.nan)
+
+
+@dataclass(frozen=True)
+class MinMax(Affine):
+    r"""The min-max bound (thesis eq. 3.1): 0 for the lowest value of any order, 1 for the highest.
+
+    $$B(M) = \frac{M - M_{min}}{M_{max} - M_{min}}$$
+
+    NaN if all orders have the same value.
+
+    >>> rb.bounded("RR", "min-max")([0.9, 0.5, 0.1], [0, 1, 0], [0, 3])
+    array([0.25])
+    """
+
+    name: ClassVar[str] = "min-max"
+
+    def origin_and_unit(self, facts: Facts) -> tuple[Tensor, Tensor]:
+        return facts.minimum, facts.maximum - facts.minimum
+
+
+@dataclass(frozen=True)
+class Expectation(Affine):
+    r"""The expectation bound (thesis eq. 3.6): 1 for the mean of random orders.
+
+    $$B(M) = \frac{M}{E[M]}$$
+
+    >>> rb.bounded("P@1", "expectation")([0.9, 0.5, 0.1], [1, 0, 0], [0, 3])
+    array([3.])
+    """
+
+    name: ClassVar[str] = "expectation"
+
+    def origin_and_unit(self, facts: Facts) -> tuple[Tensor, Tensor]:
+        return torch.zeros_like(facts.expectation), facts.expectation
+
+
+@dataclass(frozen=True)
+class ExpectationMax(Affine):
+    r"""The expectation-max bound (thesis eq. 3.11): 0 for the mean of random orders, 1 for the largest value.
+
+    $$B(M) = \frac{M - E[M]}{M_{max} - E[M]}$$
+
+    NaN if all orders have the same value. For the nRBP loss, $M_{max}$ is the worst order's value, so that the ideal
+    order has the value -1 and the worst order 1.
+
+    >>> rb.bounded("nRBP", "expectation-max")([0.9, 0.5, 0.1], [1, 0, 0], [0, 3])
+    array([-1.])
+    """
+
+    name: ClassVar[str] = "expectation-max"
+
+    def origin_and_unit(self, facts: Facts) -> tuple[Tensor, Tensor]:
+        return facts.expectation, facts.maximum - facts.expectation
+
+
+@dataclass(frozen=True)
+class Distribution(Bound):
+    r"""The distribution bound (thesis eq. 3.12): the share of random orders with the same or a lower score.
+
+    $$B(M) = F(M) = P(M(\pi) \le M)$$
+
+    A list whose orders all have the same score is bounded by 1, the CDF of that score at itself: no random order is
+    better. A bound is NaN where its formula is, as min-max and expectation-max are here, 0 over 0; this one and
+    expectation, M / E[M] = 1, are not. Such a list says nothing of a ranker: losses leave it out under every bound.
+
+    Training uses the smooth $\tilde F$ of algorithm 2, whose steps are sigmoids of gain $a$.
+
+    Args:
+        gain: $a$. `distinct` is eq. 3.13 with the number of distinct scores among the random orders (300,000; for
+            graded lists 20,000, actually drawn), `drawn` is eq. 3.13 with the number of orders, and `sd` is one over
+            the standard deviation of the scores.
+        tilt: other than 1, as the thesis's conclusion suggests, F is the distribution over orders biased towards
+            ranking relevant items first (`score_distribution`; binary relevance only).
+
+    Raises:
+        ValueError: for an unknown gain or a tilt that isn't above 0.
+
+    >>> rb.bounded("RR", "distribution")([0.9, 0.5, 0.1], [0, 1, 0], [0, 3])
+    array([0.66666667])
+    """
+
+    name: ClassVar[str] = "distribution"
+
+    gain: Gain = "distinct"
+    tilt: float = UNIFORM
+
+    def __post_init__(self) -> None:
+        if self.gain not in GAINS:
+            raise ValueError(f"bound distribution: found gain={self.gain}, expected one of {', '.join(GAINS)}")
+        if not 0 < self.tilt < inf:
+            raise ValueError(f"bound distribution: found tilt={self.tilt:g}, expected a number above 0")
+
+    def __call__(self, value: Tensor, facts: Facts) -> Tensor:
+        known = facts.orders_differ
+        bounded = facts.select(torch.nonzero(known).squeeze(1)).distribution(value[known], self.gain)
+        of_one_score = torch.where(value >= facts.minimum, 1.0, 0.0).to(value)
+        undefined = value.isnan() | facts.minimum.isnan()
+        return torch.where(undefined, torch.nan, of_one_score).masked_scatter(known, bounded)
 
 
 def bound(text: str | Bound) -> Bound:
@@ -230,7 +266,7 @@ class BoundedMetric:
     def _value(self, scores: ArrayLike, offsets: ArrayLike, relevance: ArrayLike) -> Tensor:
         value = self.metric._value(scores, offsets, relevance)
         grades = as_tensor(relevance, "relevance").detach().contiguous()
-        facts = Facts.of_lists(self.metric, grades, Lists.checked(offsets, len(grades)), self._cdf)
+        facts = Facts(self.metric, grades, Lists.checked(offsets, len(grades)), self._cdf)
         return self._bound(value, facts)
 
     def from_value(self, value: ArrayLike | float, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
@@ -255,16 +291,16 @@ class BoundedMetric:
 
     def _bound(self, value: Tensor, facts: Facts) -> Tensor:
         """Bound the value, which rounding must not carry beyond the extremes: min-max is from 0 to 1."""
-        if self.bound.name == "none":
+        if isinstance(self.bound, Unbounded):
             return value
         low, high = facts.minimum, facts.maximum
         value = torch.where((value < low) & ~differ(value, low), low, value)
         value = torch.where((value > high) & ~differ(high, value), high, value)
         return self.bound(value, facts)
 
-    def _cdf(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
+    def _cdf(self, values: Tensor, facts: Facts, gain: Gain) -> Tensor:
         """Return the step CDF (thesis algorithm 1), which has no gain."""
-        known, which = DistributionsOnDemand(self.metric, tilt=self.bound.tilt).of(profiles)
+        known, which = DistributionsOnDemand(self.metric, tilt=self.bound.tilt).of(facts)
         result = torch.empty_like(values)
         for index, distribution in enumerate(known):
             own = which == index
@@ -292,3 +328,56 @@ def bounded(of: str | Metric, by: str | Bound) -> BoundedMetric:
     array([0.25])
     """
     return BoundedMetric(metric(of), bound(by))
+
+
+def list_ranges(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
+    """Return the largest minus the smallest value of each list over all its orders, `(n_lists,)`.
+
+    Args:
+        of: the metric or its text; `nRBP` is the loss of eq. 2.12, whose range is P(N - P).
+        relevance: `(n_items,)`, grades from 0.
+        offsets: `(n_lists + 1,)`, the lists' limits.
+
+    Returns:
+        Float64; 0 where the metric is undefined or no order differs from another one in it.
+
+    Raises:
+        ValueError: for a text that names no metric, or invalid offsets.
+
+    >>> list_ranges("nRBP", [0, 1, 0, 1], [0, 3, 4])
+    array([2., 0.])
+    """
+    facts = Facts(metric(of), *checked_lists(relevance, offsets))
+    ranges: Floats = torch.nan_to_num(facts.maximum - facts.minimum).to(torch.float64).numpy()
+    return ranges
+
+
+def bound_weights(of: str | Metric, by: str | Bound, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
+    r"""Return the list weights $1 / u_t$ of an affine bound, `(n_lists,)`.
+
+    Args:
+        of: the metric or its text.
+        by: `none`, whose weights are ones, `min-max`, `expectation` or `expectation-max`.
+        relevance: `(n_items,)`, grades from 0.
+        offsets: `(n_lists + 1,)`, the lists' limits.
+
+    Returns:
+        Float64; 0 for lists whose orders do not differ in the metric, which a bound leaves out.
+
+    Raises:
+        ValueError: for a text that names no metric or bound, a bound that is not affine, or invalid offsets.
+
+    >>> bound_weights("nRBP", "expectation", [0, 1, 0, 1], [0, 3, 4])
+    array([1., 0.])
+    """
+    kind, facts = bound(by), Facts(metric(of), *checked_lists(relevance, offsets))
+    informative = (facts.informative & facts.orders_differ).numpy()
+    if isinstance(kind, Unbounded):
+        return informative.astype(np.float64)
+    if not isinstance(kind, Affine):
+        raise ValueError(f"bound {kind}: found no list weights; expected an affine bound, such as min-max")
+    origin, size = kind.origin_and_unit(facts)
+    unit = size.abs().to(torch.float64).numpy()
+    usable = informative & kind.is_usable(origin, size).numpy()
+    weights: Floats = np.divide(1.0, unit, out=np.zeros_like(unit), where=usable)
+    return weights

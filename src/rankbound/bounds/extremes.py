@@ -1,4 +1,4 @@
-"""The smallest, largest and mean value of a metric over all orders of a list.
+"""The smallest, largest and mean value of a metric over all orders of a list, and all facts about lists for bounds.
 
 For binary lists, given by the numbers of items and of relevant items, the metric's closed forms are used. For lists of
 grades, the extremes are the values of the orders by descending and by ascending grade, and the mean over all orders is
@@ -9,6 +9,8 @@ this library satisfy this. For others, such as metrics of diversity, the extreme
 invalid.
 """
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +22,13 @@ from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.precision import RBP
 
 if TYPE_CHECKING:
-    from rankbound.bounds.profiles import Profiles
+    from rankbound.bounds.profiles import Profile
 
 Counts = int | ArrayLike
+
+CumulativeDistribution = Callable[[Tensor, "Facts", Any], Tensor]
+"""The step or smooth CDF of a metric: maps each list's value to the share of random orders with at most that score,
+`(n_lists,)`. The last argument, the gain, applies to the smooth CDF only."""
 
 NO_RANGE = 1e-12
 """Values whose difference is at most this share of the larger one are equal but for rounding."""
@@ -137,6 +143,149 @@ def extremes(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> tupl
     return low.numpy(), high.numpy()
 
 
+def _per_list(compute: Callable[["Facts"], Tensor]) -> "cached_property[Tensor]":
+    """Make a fact `(n_lists,)`, computed when it is first asked for; some lists' facts are taken from those of all."""
+
+    def fact(facts: "Facts") -> Tensor:
+        if facts._whole is None:
+            return compute(facts)
+        whole, index = facts._whole
+        known: Tensor = getattr(whole, compute.__name__)
+        return known.index_select(0, index)
+
+    fact.__doc__ = compute.__doc__
+    return cached_property(fact)
+
+
+class Facts:
+    """The facts about each list that bounds use, each `(n_lists,)` and computed when it is asked for.
+
+    A list's profile is its number of items of each grade: (n, p) if its relevance is binary, otherwise its sorted
+    grades. Args: the metric, the lists' relevance, and the CDF of the metric, for lists whose orders differ in score
+    (only the distribution bound uses it).
+    """
+
+    def __init__(
+        self, metric: Metric, relevance: Tensor, lists: Lists, distribution: CumulativeDistribution | None = None
+    ) -> None:
+        self.metric, self._relevance, self._lists, self._distribution = metric, relevance, lists, distribution
+        self._whole: tuple[Facts, Tensor] | None = None
+
+    @classmethod
+    def of_counts(
+        cls, metric: Metric, n: Tensor, p: Tensor, distribution: CumulativeDistribution | None = None
+    ) -> "Facts":
+        """Return the facts about lists of `n` items, `p` of them relevant and of one grade."""
+        facts = cls(metric, n, None, distribution)
+        facts.n, facts.p, facts.informative, facts.graded = n, p, p > 0, None
+        return facts
+
+    def select(self, index: Tensor) -> "Facts":
+        """Return the facts about some of the lists, taken from these, which are computed once."""
+        some = Facts(self.metric, self._relevance, self._lists, self._distribution)
+        some._whole = self, index
+        return some
+
+    def distribution(self, values: Tensor, gain: Any) -> Tensor:
+        """Return the CDF of the metric at each list's value."""
+        assert self._distribution is not None
+        return self._distribution(values, self, gain)
+
+    @_per_list
+    def informative(self) -> Tensor:
+        """The metric's mask of the informative lists."""
+        return self.metric.informative(self._relevance, self._lists)
+
+    @_per_list
+    def n(self) -> Tensor:
+        """The number of items."""
+        return self._lists.sizes
+
+    @_per_list
+    def p(self) -> Tensor:
+        """The number of relevant items."""
+        return self._lists.sum(self.metric.relevant(self._relevance)).to(torch.int64)
+
+    @cached_property
+    def graded(self) -> tuple[Tensor, Lists] | None:
+        """The relevance and the lists if the metric uses other grades than 0 and 1, and some list has them."""
+        grades = self._relevance
+        binary = not self.metric.uses_grades or bool(((grades == 0) | (grades == 1)).all())
+        return None if binary else (grades, self._lists)
+
+    @_per_list
+    def minimum(self) -> Tensor:
+        """The smallest value of any order."""
+        return self._extremes[0]
+
+    @_per_list
+    def maximum(self) -> Tensor:
+        """The largest value of any order."""
+        return self._extremes[1]
+
+    @cached_property
+    def _extremes(self) -> tuple[Tensor, Tensor]:
+        if self.graded is not None:
+            return list_extremes(self.metric, *self.graded)
+        low, high = binary_extremes(self.metric, *self._counts, self.n.device)
+        return self._on_device(low), self._on_device(high)
+
+    @_per_list
+    def expectation(self) -> Tensor:
+        """The mean over all orders."""
+        if self.graded is not None:
+            return list_expectation(self.metric, *self.graded, self._extremes)
+        low, high = (end.cpu().numpy() for end in self._extremes)
+        n, p = self._counts
+        return self._on_device(binary_expectation(self.metric, n.clip(min=1), p, (low, high), self.n.device))
+
+    @_per_list
+    def orders_differ(self) -> Tensor:
+        """A mask of the lists whose score depends on the order; P@10 of five items, for example, doesn't."""
+        differs: Tensor = differ(self.minimum, self.maximum)
+        return differs
+
+    @_per_list
+    def keys(self) -> Tensor:
+        """`Profile.key` of every list, int64: at least 0, and ascending with (n, p), for a binary one."""
+        keys = self.n.to(torch.int64) << 32 | self.p
+        if self.graded is None:
+            return keys
+        from rankbound.bounds.profiles import graded_keys
+
+        relevance, lists = self.graded
+        is_graded = lists.sum((relevance != 0) & (relevance != 1)) > 0
+        return torch.where(is_graded, graded_keys(relevance, lists), keys)
+
+    def distinct(self) -> tuple[list["Profile"], Tensor]:
+        """Return the distinct profiles, and the index of each list's profile among them `(n_lists,)`."""
+        keys, which = torch.unique(self.keys, return_inverse=True)
+        example = torch.empty_like(keys).scatter_(0, which, torch.arange(len(which), device=which.device))
+        return [self.profile(index) for index in example.tolist()], which
+
+    def profile(self, index: int) -> "Profile":
+        """Return the profile of one list."""
+        from rankbound.bounds.profiles import Profile
+        from rankbound.lists import as_floating
+
+        if self._whole is not None:
+            whole, places = self._whole
+            return whole.profile(int(places[index]))
+        n, p = int(self.n[index]), int(self.p[index])
+        if self.graded is None or int(self.keys[index]) >= 0:
+            return Profile(n, p)
+        relevance, lists = self.graded
+        start, stop = lists.offsets[index : index + 2].tolist()
+        return Profile(n, p, tuple(sorted(as_floating(relevance[start:stop]).tolist(), reverse=True)))
+
+    @property
+    def _counts(self) -> tuple[Integers, Integers]:
+        return self.n.cpu().numpy(), self.p.cpu().numpy()
+
+    def _on_device(self, values: Floats) -> Tensor:
+        return torch.from_numpy(values).to(self.n.device)
+
+
 def _extremes_of_counts(of: str | Metric, n: Counts, p: Counts) -> tuple[Floats, Floats]:
     sizes, counts = checked_counts(metric(of), n, p)
     low, high = binary_extremes(metric(of), sizes.ravel(), counts.ravel())
@@ -189,9 +338,7 @@ def binary_expectation(
     if mean is None and of.has_formula_for_ties:
         mean = _tied(of, *_binary_lists(of, n, p, device)).cpu().numpy()
     elif mean is None:
-        from rankbound.bounds.profiles import Profiles
-
-        mean = _means(of, Profiles(torch.from_numpy(n), torch.from_numpy(p))).numpy()
+        mean = _means(Facts.of_counts(of, torch.from_numpy(n), torch.from_numpy(p))).numpy()
     # Adding 0 turns -0.0 into 0.0.
     return np.asarray(mean.clip(low, high) + 0.0)
 
@@ -214,13 +361,8 @@ def list_expectation(
     of: Metric, relevance: Tensor, lists: Lists, within: tuple[Tensor, Tensor] | None = None
 ) -> Tensor:
     """Return the mean over all orders; `within` as for `binary_expectation`."""
-    from rankbound.bounds.profiles import Profiles
-
     low, high = list_extremes(of, relevance, lists) if within is None else within
-    if of.has_formula_for_ties:
-        mean = _tied(of, relevance, lists)
-    else:
-        mean = _means(of, Profiles.of_lists(of, relevance, lists))
+    mean = _tied(of, relevance, lists) if of.has_formula_for_ties else _means(Facts(of, relevance, lists))
     return mean.to(low).clamp(low, high) + 0.0
 
 
@@ -231,12 +373,12 @@ def _tied(of: Metric, relevance: Tensor, lists: Lists) -> Tensor:
     return of.of_blocks(tie_blocks(torch.zeros_like(relevance, dtype=torch.float64), lists), relevance, lists)
 
 
-def _means(of: Metric, profiles: "Profiles") -> Tensor:
+def _means(facts: Facts) -> Tensor:
     """Return the mean over all orders of each list, computed once per distinct profile."""
     from rankbound.bounds.profiles import mean_over_orders
 
-    distinct, which = profiles.distinct()
-    means = [mean_over_orders(of, profile) for profile in distinct]
+    distinct, which = facts.distinct()
+    means = [mean_over_orders(facts.metric, profile) for profile in distinct]
     return torch.tensor(means, dtype=torch.float64, device=which.device).index_select(0, which)
 
 

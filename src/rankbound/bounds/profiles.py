@@ -28,7 +28,7 @@ from rankbound.bounds.sampled import (
     ulps_of_sum,
 )
 from rankbound.bounds.tilted import closed_form
-from rankbound.lists import Lists, as_floating, on_cpu
+from rankbound.lists import Lists, on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.average_precision import AveragePrecision, BinaryPreference, InferredAveragePrecision
 from rankbound.metrics.cumulative_gain import AdditiveMetric
@@ -60,12 +60,6 @@ class Profile:
     p: int
     grades: tuple[float, ...] | None = None
 
-    @classmethod
-    def of_relevance(cls, metric: Metric, relevance: Tensor) -> "Profile":
-        """Return the profile of one list's relevance."""
-        lists = Lists(torch.tensor([0, len(relevance)], device=relevance.device))
-        return Profiles.of_lists(metric, relevance, lists).distinct()[0][0]
-
     def relevance(self, metric: Metric) -> Tensor:
         """Return the list's grades, descending; a binary list has the lowest grade that the metric counts, and 0."""
         if self.grades is None:
@@ -87,66 +81,6 @@ class Profile:
         )
 
 
-class Profiles:
-    """The profiles of a batch of lists; `n` and `p` have shape `(n_lists,)`.
-
-    `graded` is the batch's relevance and lists if some list is graded; `selected`, of some of its lists, their keys and
-    indices there.
-    """
-
-    def __init__(
-        self,
-        n: Tensor,
-        p: Tensor,
-        graded: tuple[Tensor, Lists] | None = None,
-        selected: tuple[Tensor, Tensor] | None = None,
-    ) -> None:
-        self.n, self.p, self.graded, self._selected = n, p, graded, selected
-
-    @classmethod
-    def of_lists(cls, metric: Metric, relevance: Tensor, lists: Lists) -> "Profiles":
-        p = lists.sum(metric.relevant(relevance)).to(torch.int64)
-        binary = not metric.uses_grades or bool(((relevance == 0) | (relevance == 1)).all())
-        return cls(lists.sizes, p, None if binary else (relevance, lists))
-
-    def __len__(self) -> int:
-        return len(self.n)
-
-    def select(self, index: Tensor) -> "Profiles":
-        """Return the profiles of some of the lists."""
-        n, p, keys = (known.index_select(0, index) for known in (self.n, self.p, self.keys))
-        places = index if self._selected is None else self._selected[1].index_select(0, index)
-        return Profiles(n, p, self.graded, (keys, places))
-
-    @cached_property
-    def keys(self) -> Tensor:
-        """`Profile.key` of every list, int64 `(n_lists,)`."""
-        if self._selected is not None:
-            return self._selected[0]
-        # At least 0, and ascending with (n, p).
-        keys = self.n.to(torch.int64) << 32 | self.p
-        if self.graded is None:
-            return keys
-        relevance, lists = self.graded
-        is_graded = lists.sum((relevance != 0) & (relevance != 1)) > 0
-        return torch.where(is_graded, _graded_keys(relevance, lists), keys)
-
-    def distinct(self) -> tuple[list[Profile], Tensor]:
-        """Return the distinct profiles, and the index of each list's profile among them `(n_lists,)`."""
-        keys, which = torch.unique(self.keys, return_inverse=True)
-        example = torch.empty_like(keys).scatter_(0, which, torch.arange(len(which), device=which.device))
-        return [self._of(index) for index in example.tolist()], which
-
-    def _of(self, index: int) -> Profile:
-        n, p = int(self.n[index]), int(self.p[index])
-        if self.graded is None or int(self.keys[index]) >= 0:
-            return Profile(n, p)
-        relevance, lists = self.graded
-        own = index if self._selected is None else int(self._selected[1][index])
-        start, stop = lists.offsets[own : own + 2].tolist()
-        return Profile(n, p, tuple(sorted(as_floating(relevance[start:stop]).tolist(), reverse=True)))
-
-
 @lru_cache(maxsize=256)
 @on_cpu
 def counted_grade(metric: Metric) -> int:
@@ -159,10 +93,10 @@ def counted_grade(metric: Metric) -> int:
 @on_cpu
 def _graded_key(grades: tuple[float, ...]) -> int:
     lists = Lists(torch.tensor([0, len(grades)]))
-    return int(_graded_keys(torch.tensor(grades, dtype=torch.float64), lists)[0])
+    return int(graded_keys(torch.tensor(grades, dtype=torch.float64), lists)[0])
 
 
-def _graded_keys(relevance: Tensor, lists: Lists) -> Tensor:
+def graded_keys(relevance: Tensor, lists: Lists) -> Tensor:
     """Return a negative hash of each list's grades, independent of their order: the hashed sum of hashed grades.
 
     The probability of a collision among a million different lists is 1e-7.

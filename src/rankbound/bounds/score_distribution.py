@@ -36,6 +36,7 @@ from rankbound.bounds.exact import (
 )
 from rankbound.bounds.extremes import (
     LONGEST,
+    Facts,
     binary_expectation,
     binary_extremes,
     differ,
@@ -320,7 +321,7 @@ def score_distribution(
     else:
         grades = as_tensor(relevance if hasattr(relevance, "dtype") else np.asarray(relevance), "relevance")
         require_grades(grades)
-        profile = Profile.of_relevance(of, grades)
+        profile = Facts(of, grades, Lists.of_sizes([len(grades)])).profile(0)
     return next(score_distributions(of, [profile], method=method, samples=samples, seed=seed, tilt=tilt))
 
 

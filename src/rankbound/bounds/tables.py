@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankbound.bounds.exact import FINE_GAIN
-from rankbound.bounds.profiles import Profile, Profiles
+from rankbound.bounds.extremes import Facts
+from rankbound.bounds.profiles import Profile
 from rankbound.bounds.sampled import UNIFORM, Floats
 from rankbound.bounds.score_distribution import (
     SAMPLES,
@@ -143,25 +144,20 @@ class DistributionTables:
         count, span = kinds[kind]
         return np.where(span > 0, count / np.where(span > 0, span, 1.0), np.nan)
 
-    def smooth_cdf(self, values: Tensor, n: Tensor, p: Tensor, gain: Gain = "distinct") -> Tensor:
-        """Return the smooth CDF (thesis algorithm 2) of `values[t]` under the distribution of (n[t], p[t]).
+    def smooth(self, values: Tensor, facts: Facts, gain: Gain = "distinct") -> Tensor:
+        """Return the smooth CDF (thesis algorithm 2) of each list's value under the distribution of its profile.
 
-        All arguments have shape `(n_lists,)` and are on one device; `n` and `p` are int64. The result is differentiable
-        in `values`, is computed in float64, and has the dtype of `values`. Values outside the scores' range have finite
-        results and gradients.
+        The result is differentiable in `values`, `(n_lists,)`, is computed in float64, and has their dtype. Values
+        outside the scores' range have finite results and gradients.
 
         Raises:
-            ConfigError: for the first (N, P) without a table.
-            ValueError: where P = 0 or P = N, for which the gain is undefined.
+            ConfigError: for the first profile without a table.
+            ValueError: for a list whose orders all have the same score, for which the gain is undefined.
         """
-        return self.smooth(values, Profiles(n, p), gain)
-
-    def smooth(self, values: Tensor, profiles: Profiles, gain: Gain = "distinct") -> Tensor:
-        """Return `smooth_cdf` for lists given by their profiles, which may be graded."""
         lookup = self._lookups.get((gain, values.device))
         if lookup is None:
             lookup = self._lookups[gain, values.device] = SmoothLookup(self, gain, values.device)
-        return lookup(values, profiles.keys)
+        return lookup(values, facts.keys)
 
     def _missing(self, key: int) -> ConfigError:
         """Return the error for a profile without a table."""
@@ -221,31 +217,31 @@ class DistributionsOnDemand:
     def metric(self) -> str:
         return str(self._metric)
 
-    def of(self, profiles: Profiles) -> tuple[list[ScoreDistribution], Tensor]:
+    def of(self, facts: Facts) -> tuple[list[ScoreDistribution], Tensor]:
         """Return the distributions of the distinct profiles, and the index of each list's among them `(n_lists,)`."""
-        distinct, which = profiles.distinct()
+        distinct, which = facts.distinct()
         return [*self._of(distinct)], which
 
-    def smooth(self, values: Tensor, profiles: Profiles, gain: Gain = "distinct") -> Tensor:
+    def smooth(self, values: Tensor, facts: Facts, gain: Gain = "distinct") -> Tensor:
         """Return the smooth CDF of each list's value, as `DistributionTables.smooth`.
 
         The scores of each list must differ between orders. New distributions are computed first, with progress on a
         terminal if that takes seconds.
         """
-        if len(profiles) == 0:
+        if len(values) == 0:
             return values
-        tables, needed = self._tables, set(profiles.keys.tolist())
+        tables, needed = self._tables, set(facts.keys.tolist())
         if tables is None or not tables.has(needed):
-            tables = self._extended(profiles, needed)
-        return tables.smooth(values, profiles, gain)
+            tables = self._extended(facts, needed)
+        return tables.smooth(values, facts, gain)
 
-    def _extended(self, profiles: Profiles, needed: set[int]) -> DistributionTables:
+    def _extended(self, facts: Facts, needed: set[int]) -> DistributionTables:
         """Return tables with all profiles, whose keys are `needed`, and keep them.
 
         What is known changes at the end, as a whole: other threads may use it, and the computation may be interrupted.
         """
         known = dict(self._known)
-        missing = [one for one in profiles.distinct()[0] if one.key not in known]
+        missing = [one for one in facts.distinct()[0] if one.key not in known]
         with _progress(len(missing)) as done:
             known.update((one.profile.key, one.binned()) for one in self._of(missing, done))
         # The first distributions beyond the number that is kept are dropped, but none of the needed ones.

@@ -1,7 +1,6 @@
 """Ranking losses over ragged lists: `loss("nDCG@10", bound="min-max")`, `loss("ListNet")`, ..."""
 
-from rankbound.bounds.affine import Unbounded
-from rankbound.bounds.base import Bound
+from rankbound.bounds.base import Bound, Unbounded
 from rankbound.bounds.base import bound as parse_bound
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.smooth import SmoothLoss

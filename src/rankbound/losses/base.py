@@ -30,7 +30,7 @@ from rankbound.losses.compiled import Reduction, by_kernel, with_curvature
 from rankbound.texts import require_one_of, text_of
 
 if TYPE_CHECKING:
-    from rankbound.bounds.base import Facts
+    from rankbound.bounds.extremes import Facts
 
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 

@@ -7,11 +7,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from rankbound.bounds.affine import Unbounded
-from rankbound.bounds.base import Bound, Facts
+from rankbound.bounds.base import Bound, Distribution, Unbounded
 from rankbound.bounds.base import bound as parse_bound
-from rankbound.bounds.distribution import Distribution
-from rankbound.bounds.profiles import Profiles
+from rankbound.bounds.extremes import Facts
 from rankbound.bounds.score_distribution import Gain
 from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, kernel_matrix
 from rankbound.kernels import Kernel, usable, with_numbers
@@ -36,7 +34,7 @@ class SmoothTables(Protocol):
     @property
     def tilt(self) -> float: ...
 
-    def smooth(self, values: Tensor, profiles: Profiles, gain: Gain = "distinct") -> Tensor: ...
+    def smooth(self, values: Tensor, facts: Facts, gain: Gain = "distinct") -> Tensor: ...
 
 
 class SmoothLoss(RankingLoss):
@@ -92,7 +90,7 @@ class SmoothLoss(RankingLoss):
         return self._loss(self.smooth_value(scores, relevance, lists), self.facts(relevance, lists)).to(scores.dtype)
 
     def facts(self, relevance: Tensor, lists: Lists) -> Facts:
-        return Facts.of_lists(self.metric, relevance, lists, self._smooth_distribution)
+        return Facts(self.metric, relevance, lists, self._smooth_distribution)
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         """Return the kernel of the unbounded loss, or of the metric's value, which the bound maps."""
@@ -169,12 +167,12 @@ class SmoothLoss(RankingLoss):
     def _sign(self) -> float:
         return -1.0 if self.metric.higher_is_better else 1.0
 
-    def _smooth_distribution(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
+    def _smooth_distribution(self, values: Tensor, facts: Facts, gain: Gain) -> Tensor:
         if self._tables is None:
             from rankbound.bounds.tables import DistributionsOnDemand
 
             self._tables = DistributionsOnDemand(self.metric, tilt=self.bound.tilt)
-        return self._tables.smooth(values, profiles, gain)
+        return self._tables.smooth(values, facts, gain)
 
     def extra_repr(self) -> str:
         return f"{self.metric}, bound={self.bound}, temperature={self.temperature:g}"

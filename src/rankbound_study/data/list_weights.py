@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rankbound.bounds.affine import Floats, bound_weights
+from rankbound.bounds.base import Floats, bound_weights
 from rankbound.errors import ConfigError
 from rankbound.lists import ArrayLike, Lists, as_tensor
 from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights

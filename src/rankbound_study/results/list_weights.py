@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rankbound.bounds.affine import Floats, list_ranges
+from rankbound.bounds.base import Floats, list_ranges
 from rankbound.metrics import metric
 from rankbound.texts import derive_seed
 from rankbound_study.config.list_weights import ListWeights
