@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import rankbound as rb
 from rankbound.bounds.base import Distribution, bound
-from rankbound.bounds.sampled import OF_THESIS, RandomOrders
+from rankbound.bounds.sampled import RandomOrders, Score
 from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
 from rankbound.bounds.tilted import binned_tilted
 from rankbound.losses.smooth import SmoothLoss
@@ -135,7 +135,7 @@ def test_long_lists_agree_with_drawn_orders(name: str, n: int, p: int, tilt: flo
 def test_bins_of_rugged_lists_keep_to_the_error_that_they_state(name: str, n: int, p: int) -> None:
     singles = rb.score_distribution(name, n=n, p=p, tilt=4.0)
     assert singles.width == 0
-    binned = binned_tilted(OF_THESIS[name], RandomOrders(n, p, 4.0), tolerance=1.0)
+    binned = binned_tilted(Score(rb.metric(name)), RandomOrders(n, p, 4.0), tolerance=1.0)
     assert binned is not None
     linear = np.interp(singles.support, binned.edges, np.concatenate([[0.0], binned.probability.cumsum()]))
     assert np.abs(linear - singles.probability.cumsum()).max() < binned.error

@@ -166,9 +166,14 @@ class Facts:
     """
 
     def __init__(
-        self, metric: Metric, relevance: Tensor, lists: Lists, distribution: CumulativeDistribution | None = None
+        self,
+        metric: Metric,
+        relevance: Tensor,
+        lists: Lists | None,
+        distribution: CumulativeDistribution | None = None,
     ) -> None:
-        self.metric, self._relevance, self._lists, self._distribution = metric, relevance, lists, distribution
+        self.metric, self._relevance, self._distribution = metric, relevance, distribution
+        self._lists: Any = lists
         self._whole: tuple[Facts, Tensor] | None = None
 
     @classmethod

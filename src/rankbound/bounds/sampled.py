@@ -7,8 +7,7 @@ items up to it, itself included. One recursion over (r, c) serves all of them:
     AP          c / r                scale = P
     nRBP loss   r - c                scale = 1     (thesis eq. 2.12: integers 0 .. P(N - P), lower is better)
 
-Any other sum of gain times discount without a cut-off is defined by the metric's discount and normaliser. The moments
-are over uniformly random orders of N items, P of them relevant.
+Any other sum of gain times discount without a cut-off is like nDCG, by the metric's discount and normaliser.
 
 Scores are float64 numbers, and those of two orders may differ by rounding alone. Scores within a few units in the last
 place are therefore one atom (`merge`). Where different scores lie that near to each other, as those of RBP(p=0.5) do,
@@ -18,7 +17,7 @@ prime; other sums by the multiset of their terms. Scores of other metrics count 
 float64.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
@@ -30,10 +29,11 @@ import torch
 from numpy.typing import NDArray
 
 from rankbound.kernels import usable
+from rankbound.kernels.formulas import table_size
 from rankbound.lists import on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.average_precision import AveragePrecision
-from rankbound.metrics.cumulative_gain import NDCG, AdditiveMetric
+from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.pairs import RankSum
 
 Floats = NDArray[np.float64]
@@ -179,31 +179,106 @@ def _chances(log_ratios: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Score:
-    """An additive score: its increments and, in closed form, its scale, extremes, mean and variance."""
+    """A metric of binary lists, one of the sums above, without a cut-off.
 
-    name: str
-    increment: Callable[[Floats, Floats], Floats]
-    """Maps ranks and numbers of relevant items so far to a relevant item's increments; arrays that broadcast."""
-    counted: bool
-    """True if the increment depends on the number of relevant items so far."""
-    scale: Callable[[int], float]
-    minimum: Callable[[int, int], float]
-    maximum: Callable[[int, int], float]
-    mean: Callable[[int, int], float]
-    variance: Callable[[int, int], float]
+    The increments are in units of the first discount, so that they are at most 1 unless they count ranks. `minimum`,
+    `maximum`, `mean` and `variance` are of the score of random orders of `n` items, `p` of them relevant.
+    """
+
+    metric: Metric
+
+    @property
+    def counts_pairs(self) -> bool:
+        """True for the nRBP loss, whose scores are integers."""
+        return isinstance(self.metric, RankSum)
+
+    @property
+    def sums_fractions(self) -> bool:
+        """True for AP."""
+        return isinstance(self.metric, AveragePrecision)
+
+    @property
+    def counted(self) -> bool:
+        """True if the increment depends on the number of relevant items so far."""
+        return self.counts_pairs or self.sums_fractions
+
+    def increment(self, rank: Floats, so_far: Floats) -> Floats:
+        """Return the increments at ranks, given the numbers of relevant items up to them; arrays that broadcast."""
+        if self.counts_pairs:
+            return rank - so_far
+        if self.sums_fractions:
+            return so_far / rank
+        discounts = _table(self.metric, int(np.max(rank)))
+        return np.asarray(discounts[np.asarray(rank).astype(np.int64) - 1] / discounts[0])
+
+    def scale(self, p: int) -> float:
+        if self.counted:
+            return 1.0 if self.counts_pairs else float(p)
+        assert isinstance(self.metric, AdditiveMetric)
+        return float(self.metric.binary_normaliser(np.array([p]))[0] / _table(self.metric, 1)[0])
+
+    def minimum(self, n: int, p: int) -> float:
+        if self.counted:
+            return float(_extremes(self.metric, n, p)[0][0])
+        # A difference of running totals, as of the extremes of many lists, has fewer digits for few relevant items.
+        discounts = _table(self.metric, n)
+        return float(discounts[n - p : n].sum() / discounts[0]) / self.scale(p)
+
+    def maximum(self, n: int, p: int) -> float:
+        return float(_extremes(self.metric, n, p)[1][0])
+
+    def mean(self, n: int, p: int) -> float:
+        mean = self.metric.binary_expectation(np.array([n]), np.array([p]))
+        assert mean is not None
+        return float(mean[0])
+
+    def variance(self, n: int, p: int) -> float:
+        if self.counts_pairs:
+            return p * (n - p) * (n + 1) / 12
+        if self.sums_fractions:
+            return _ap_variance(n, p, self.mean(n, p))
+        # Of a sum of P of N numbers drawn without replacement: P (N - P) / (N - 1) times their variance.
+        discounts = _table(self.metric, n)[:n]
+        spread = float((discounts / discounts[0]).var())
+        return p * (n - p) / max(n - 1, 1) * spread / self.scale(p) ** 2
 
 
+@lru_cache(maxsize=64)
+@on_cpu
 def score_of(metric: Metric) -> Score | None:
     """Return the metric as a score of binary lists; `None` if it isn't such a sum."""
-    if type(metric) is RankSum:
-        return OF_THESIS["nRBP"]
     if getattr(metric, "cutoff", None) is not None:
         return None
-    if type(metric) is AveragePrecision:
-        return OF_THESIS["AP"]
-    if type(metric) is NDCG and metric.discount == NDCG.discount:
-        return OF_THESIS["nDCG"]
-    return _additive(metric) if isinstance(metric, AdditiveMetric) else None
+    if type(metric) in (RankSum, AveragePrecision):
+        return Score(metric)
+    if not isinstance(metric, AdditiveMetric):
+        return None
+    discounts = _table(metric, DECREASING_UNTIL)
+    return Score(metric) if discounts[0] > 0 and (np.diff(discounts) <= 0).all() else None
+
+
+def _extremes(metric: Metric, n: int, p: int) -> tuple[Floats, Floats]:
+    ends = metric.binary_extremes(np.array([n]), np.array([p]))
+    assert ends is not None
+    return ends
+
+
+def _ap_variance(n: int, p: int, mean: float) -> float:
+    """Return the variance of AP in O(N).
+
+    P * AP = sum_r y_r (1 + c_{r-1}) / r, and products of k different y have the mean e_k = (P)_k / (N)_k. The mean of
+    the square is sum_r E[y_r (1 + c_{r-1})^2] / r^2 plus twice the sum over q < r of
+    E[y_q (1 + c_{q-1}) y_r (1 + c_{r-1})] / (q r). Each term expands into e_1 .. e_4, the inner sum over q into
+    harmonic numbers.
+    """
+    e1, e2, e3, e4 = np.cumprod([max(p - k, 0) / max(n - k, 1) for k in range(4)])
+    rank = np.arange(1.0, n + 1.0)
+    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / rank)[:-1]])
+    squares = (e1 + 3 * (rank - 1) * e2 + (rank - 1) * (rank - 2) * e3) / rank**2
+    products = (
+        2 * e2 * harmonic + e3 * (3 * (rank - 1) + (rank - 5) * harmonic) + e4 * (rank - 3) * (rank - 1 - harmonic)
+    ) / rank
+    return max(float((squares + 2 * products).sum()) / p**2 - mean**2, 0.0)
 
 
 def sample_orders(score: Score, orders: RandomOrders, samples: int, seed: int) -> Atoms:
@@ -300,7 +375,7 @@ def repeat_probability(score: Score, orders: RandomOrders) -> float:
     seeded sample.
     """
     single = orders.repeated()
-    if score.name != "AP" or single < 1 / UNREPEATED_ORDERS:
+    if not score.sums_fractions or single < 1 / UNREPEATED_ORDERS:
         return single
     counts = np.rint(sample_orders(score, orders, REPEAT_SAMPLES, seed=0).probability * REPEAT_SAMPLES)
     return max(single, float((counts * (counts - 1)).sum()) / (REPEAT_SAMPLES * (REPEAT_SAMPLES - 1)))
@@ -380,117 +455,17 @@ def residues(terms: Floats, counted: bool = False) -> Integers:
 
 def discounts_of(metric: AdditiveMetric, n: int) -> Floats:
     """Return the metric's discounts of the ranks 1 .. n, 0 beyond the cut-off."""
-    at = _discounts_at(metric, np.arange(1.0, n + 1.0))
+    at = _table(metric, n)[:n].copy()
     at[getattr(metric, "cutoff", None) or n :] = 0.0
     return at
 
 
-def _discounts_at(metric: AdditiveMetric, ranks: Floats) -> Floats:
-    return np.array(metric.discount_at(torch.from_numpy(np.asarray(ranks, dtype=np.float64))).numpy())
+def _table(metric: Metric, n: int) -> Floats:
+    """Return the discounts of at least n ranks."""
+    return _discounts(metric, table_size(n))
 
 
 @lru_cache(maxsize=64)
 @on_cpu
-def _additive(metric: AdditiveMetric) -> Score | None:
-    """Return the metric's score in units of the first discount, so that increments are at most 1; `None` otherwise."""
-    seen = _discounts_at(metric, np.arange(1.0, DECREASING_UNTIL))
-    first = float(seen[0])
-    if not (first > 0 and (np.diff(seen) <= 0).all()):
-        return None
-
-    def scale(p: int) -> float:
-        return float(metric.binary_normaliser(np.array([p]))[0]) / first
-
-    def closed(form: Callable[[Integers, Integers], Floats]) -> Callable[[int, int], float]:
-        return lambda n, p: float(form(np.array([n]), np.array([p]))[0])
-
-    return Score(
-        name=str(metric),
-        increment=lambda rank, so_far: _discounts_at(metric, np.asarray(rank)) / first,
-        counted=False,
-        scale=scale,
-        minimum=closed(lambda n, p: metric.binary_extremes(n, p)[0]),
-        maximum=closed(lambda n, p: metric.binary_extremes(n, p)[1]),
-        mean=closed(metric.binary_expectation),
-        variance=lambda n, p: (
-            p * (n - p) / max(n - 1, 1) * float(discounts_of(metric, n).var()) / (first * scale(p)) ** 2
-        ),
-    )
-
-
-def _log2_discounts(n: int) -> Floats:
-    """Return 1 / log2(r + 1) for the ranks r = 1 .. n."""
-    return np.asarray(1.0 / np.log2(np.arange(2.0, n + 2.0)))
-
-
-def _idcg(p: int) -> float:
-    return float(_log2_discounts(p).sum())
-
-
-def _ap_minimum(n: int, p: int) -> float:
-    """Return thesis eq. 3.4."""
-    so_far = np.arange(1.0, p + 1.0)
-    return float((so_far / (n - p + so_far)).sum()) / p
-
-
-def _ap_mean(n: int, p: int) -> float:
-    harmonic = float((1.0 / np.arange(1.0, n + 1.0)).sum())
-    return ((p - 1) / max(n - 1, 1) * (n - harmonic) + harmonic) / n
-
-
-def _ap_variance(n: int, p: int) -> float:
-    """Return the variance of AP in O(N).
-
-    P * AP = sum_r y_r (1 + c_{r-1}) / r, and products of k different y have the mean e_k = (P)_k / (N)_k. The mean of
-    the square is sum_r E[y_r (1 + c_{r-1})^2] / r^2 plus twice the sum over q < r of
-    E[y_q (1 + c_{q-1}) y_r (1 + c_{r-1})] / (q r). Each term expands into e_1 .. e_4, the inner sum over q into
-    harmonic numbers.
-    """
-    e1, e2, e3, e4 = np.cumprod([max(p - k, 0) / max(n - k, 1) for k in range(4)])
-    rank = np.arange(1.0, n + 1.0)
-    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / rank)[:-1]])
-    squares = (e1 + 3 * (rank - 1) * e2 + (rank - 1) * (rank - 2) * e3) / rank**2
-    products = (
-        2 * e2 * harmonic + e3 * (3 * (rank - 1) + (rank - 5) * harmonic) + e4 * (rank - 3) * (rank - 1 - harmonic)
-    ) / rank
-    return max(float((squares + 2 * products).sum()) / p**2 - _ap_mean(n, p) ** 2, 0.0)
-
-
-OF_THESIS = {
-    entry.name: entry
-    for entry in (
-        Score(
-            name="nDCG",
-            increment=lambda rank, so_far: 1.0 / np.log2(rank + 1.0),
-            counted=False,
-            scale=_idcg,
-            # Thesis eq. 3.2 divided by IDCG, which the thesis omits.
-            minimum=lambda n, p: float(_log2_discounts(n)[n - p :].sum()) / _idcg(p),
-            maximum=lambda n, p: 1.0,
-            mean=lambda n, p: p / n * float(_log2_discounts(n).sum()) / _idcg(p),
-            # Of a sum of P of N numbers drawn without replacement: P (N - P) / (N - 1) times their variance.
-            variance=lambda n, p: p * (n - p) / max(n - 1, 1) * float(_log2_discounts(n).var()) / _idcg(p) ** 2,
-        ),
-        Score(
-            name="AP",
-            increment=lambda rank, so_far: so_far / rank,
-            counted=True,
-            scale=float,
-            minimum=_ap_minimum,
-            maximum=lambda n, p: 1.0,
-            mean=_ap_mean,
-            variance=_ap_variance,
-        ),
-        Score(
-            name="nRBP",
-            increment=lambda rank, so_far: rank - so_far,
-            counted=True,
-            scale=lambda p: 1.0,
-            minimum=lambda n, p: 0.0,
-            maximum=lambda n, p: float(p * (n - p)),
-            mean=lambda n, p: p * (n - p) / 2,
-            variance=lambda n, p: p * (n - p) * (n + 1) / 12,
-        ),
-    )
-}
-"""nDCG, AP and the nRBP loss (eq. 2.12)."""
+def _discounts(metric: AdditiveMetric, size: int) -> Floats:
+    return np.array(metric.discount_at(torch.arange(1.0, size + 1.0, dtype=torch.float64)).numpy())

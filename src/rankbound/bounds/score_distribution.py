@@ -45,7 +45,6 @@ from rankbound.bounds.extremes import (
 )
 from rankbound.bounds.profiles import FEW_ORDERS, Orders, Profile
 from rankbound.bounds.sampled import (
-    OF_THESIS,
     SAME_SCORE,
     UNIFORM,
     Atoms,
@@ -60,6 +59,8 @@ from rankbound.bounds.tilted import EXACT_INTEGERS, WALK_ERROR, TiltedScore, bin
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu, require_grades
 from rankbound.metrics import Metric
 from rankbound.metrics import metric as parse_metric
+from rankbound.metrics.average_precision import AveragePrecision
+from rankbound.metrics.cumulative_gain import NDCG
 
 Gain = Literal["distinct", "drawn", "sd"]
 GAINS: tuple[Gain, ...] = ("distinct", "drawn", "sd")
@@ -376,7 +377,7 @@ def _distributions(
 ) -> Iterator[ScoreDistribution]:
     """Yield the distributions; long lists that share a pass are computed together, before the first one."""
     score = score_of(metric)
-    work = inf if method == "exact" or score in OF_THESIS.values() else WORK_OF_SECONDS
+    work = inf if method == "exact" or type(metric) in (AveragePrecision, NDCG) else WORK_OF_SECONDS
     binary = [(profile.n, profile.p) for profile in profiles if profile.grades is None]
     binned: dict[tuple[int, int], Binned] = {}
     if score is not None and method != "sampled" and tilt == UNIFORM:
@@ -398,7 +399,7 @@ def _distributions(
 
 def _is_long(score: Score, n: int, p: int) -> bool:
     """Return true for a list of too many orders to enumerate, which differ in the score."""
-    if score.name == "nRBP" or comb(n, p) <= ENUMERATED_ORDERS:
+    if score.counts_pairs or comb(n, p) <= ENUMERATED_ORDERS:
         return False
     return bool(differ(score.minimum(n, p), score.maximum(n, p)))
 
@@ -444,7 +445,7 @@ def _exact_sums(
 ) -> ScoreDistribution | str:
     """Return the distribution of all possible scores, or why there is none."""
     n, p = orders.n, orders.p
-    if score is OF_THESIS["nRBP"]:
+    if score.counts_pairs:
         if p * (n - p) > EXACT_INTEGERS:
             return f"it has {p * (n - p) + 1:,} scores, more than {EXACT_INTEGERS:,}"
         atoms = Atoms(np.arange(p * (n - p) + 1.0), rank_sums(orders))

@@ -23,7 +23,6 @@ from rankbound.bounds.exact import (
     rank_sum_distribution,
 )
 from rankbound.bounds.sampled import (
-    OF_THESIS,
     Atoms,
     Floats,
     RandomOrders,
@@ -33,7 +32,7 @@ from rankbound.bounds.sampled import (
 from rankbound.metrics import Metric
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.first_relevant import Hit, ReciprocalRank
-from rankbound.metrics.pairs import RankedPairs
+from rankbound.metrics.pairs import RankedPairs, RankSum
 from rankbound.metrics.precision import Precision, RPrecision
 
 UNSEEN = 1e-14
@@ -162,7 +161,7 @@ def rank_sums(orders: RandomOrders) -> Floats:
     """
     if orders.is_uniform:
         return rank_sum_distribution(orders.n, orders.p)
-    of = TiltedScore(OF_THESIS["nRBP"], orders)
+    of = TiltedScore(Score(RankSum()), orders)
     largest = orders.p * (orders.n - orders.p)
     low, high = max(0, floor(of.window[0])), min(largest, ceil(of.window[1]))
     period = high - low + 1
