@@ -19,6 +19,7 @@ MIXED = [(n, p) for n, p in SIZES if 0 < p < n]
 N, P = np.array(SIZES).T
 BOUNDS = tuple(kinds())
 ORIGIN_AND_UNIT: dict[str, Callable[[float, float, float], tuple[float, float]]] = {
+    "none": lambda low, expected, high: (0.0, 1.0),
     "min-max": lambda low, expected, high: (low, high - low),
     "expectation": lambda low, expected, high: (0.0, expected),
     "expectation-max": lambda low, expected, high: (expected, high - expected),
@@ -55,11 +56,13 @@ def largest(known: tuple[Value, ...], sign: int = 1) -> float:
 
 @pytest.mark.parametrize("name", METRICS)
 def test_extremes_and_expectation_of_every_short_list(name: str) -> None:
-    known = [values(name, n, p) for n, p in SIZES]
-    exact = {"rtol": 1e-12, "atol": 1e-14}
-    np.testing.assert_allclose(rb.minimum(name, N, P), [largest(each, -1) for each in known], **exact)
-    np.testing.assert_allclose(rb.maximum(name, N, P), [largest(each) for each in known], **exact)
-    np.testing.assert_allclose(rb.expectation(name, N, P), [mean(each) for each in known], **exact)
+    relevance, offsets = flat(GRADED)
+    of_grades = *rb.extremes(name, relevance, offsets), rb.expectation(name, relevance=relevance, offsets=offsets)
+    of_counts = rb.minimum(name, N, P), rb.maximum(name, N, P), rb.expectation(name, N, P)
+    graded = [tuple(METRICS[name](order) for order in graded_orders(grades)) for grades in GRADED]
+    for found, known in ((of_grades, graded), (of_counts, [values(name, n, p) for n, p in SIZES])):
+        expected = [(largest(each, -1), largest(each), mean(each)) for each in known]
+        np.testing.assert_allclose(np.array(found).T, expected, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize(("n", "p"), [(20_000, 10_001), (1_000_000, 7)])
@@ -79,18 +82,6 @@ def test_long_lists_keep_their_digits(n: int, p: int) -> None:
 
 def flat(lists: Sequence[Order]) -> tuple[Any, Any]:
     return np.array([grade for grades in lists for grade in grades]), np.cumsum([0, *map(len, lists)])
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_extremes_and_expectation_of_graded_lists(name: str) -> None:
-    relevance, offsets = flat(GRADED)
-    known = [tuple(METRICS[name](order) for order in graded_orders(grades)) for grades in GRADED]
-    exact = {"rtol": 1e-12, "atol": 1e-14}
-    low, high = rb.extremes(name, relevance, offsets)
-    np.testing.assert_allclose(low, [largest(each, -1) for each in known], **exact)
-    np.testing.assert_allclose(high, [largest(each) for each in known], **exact)
-    expected = [mean(each) for each in known]
-    np.testing.assert_allclose(rb.expectation(name, relevance=relevance, offsets=offsets), expected, **exact)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.float64, np.bool_])
@@ -120,7 +111,10 @@ def test_counts_broadcast_and_keep_their_shape() -> None:
 @pytest.mark.parametrize(
     ("n", "p"), [(3, 4), (3, -1), (0, 0), (np.array([3, 2]), np.array([1, 3])), (3.0, 1.0), (True, 2)]
 )
-@pytest.mark.parametrize("function", [rb.minimum, rb.maximum, rb.expectation])
+@pytest.mark.parametrize(
+    "function",
+    [rb.minimum, rb.maximum, rb.expectation, lambda _, n, p: rb.bounded("nDCG", "min-max").from_value(0.5, n, p)],
+)
 def test_impossible_counts_are_refused_by_name(function: Any, n: Any, p: Any) -> None:
     with pytest.raises(ValueError, match=r"^n, p: "):
         function("nDCG", n, p)
@@ -142,38 +136,27 @@ def written_out(bound: str, value: Value, known: tuple[Value, ...]) -> float:
     return (float(value) - origin) / unit if abs(unit) > 1e-9 else math.nan
 
 
-@pytest.mark.parametrize("bound", WRITTEN_OUT)
-@pytest.mark.parametrize("name", ["nDCG", "AP", "nRBP", "RR", "nDCG@3", "P@3", "P@10", "nRBP(p=0.8)", "RBP(p=0.8)"])
-def test_bounded_values_of_all_orders(name: str, bound: str) -> None:
-    """One batch of all orders of N <= 8 items with every P, as ranked lists and as values with their sizes."""
-    orders = [order for n, p in SIZES for order in binary_orders(n, p)]
-    known = [values(name, n, p) for n, p in SIZES]
-    expected = [written_out(bound, value, each) for each in known for value in each]
-    bounded = rb.bounded(rb.metric(name), bound)
-    exact = {"rtol": 1e-9, "atol": 1e-12}
-    np.testing.assert_allclose(bounded(*ranked(orders, name)), expected, **exact)
-    numbers = [math.nan if value is None else float(value) for each in known for value in each]
-    n, p = [list(map(size, orders)) for size in (len, sum)]
-    np.testing.assert_allclose(bounded.from_value(np.array(numbers), n, p), expected, **exact)
-
-
-def ranked(orders: list[Order], name: str) -> tuple[Any, Any, Any]:
-    """Scores that rank the items as they stand, relevance and offsets; grade 1 becomes what the metric counts."""
-    grades, offsets = flat(orders)
-    scores = np.concatenate([np.arange(len(order), 0.0, -1) for order in orders])
-    return scores, grades * getattr(rb.metric(name), "rel", 1), offsets
+BINARY_NAMES = ("nDCG", "AP", "nRBP", "RR", "nDCG@3", "P@3", "P@10", "nRBP(p=0.8)", "RBP(p=0.8)")
+GRADED_NAMES = ("nDCG", "nDCG@3", "AP(rel=2)", "DCG(gain=linear)@2", "nRBP", "PairError")
 
 
 @pytest.mark.parametrize("bound", WRITTEN_OUT)
-@pytest.mark.parametrize("name", ["nDCG", "nDCG@3", "AP(rel=2)", "DCG(gain=linear)@2", "nRBP", "PairError"])
-def test_bounded_values_of_graded_lists(name: str, bound: str) -> None:
-    orders = [graded_orders(grades) for grades in GRADED]
-    known = [tuple(map(METRICS[name], each)) for each in orders]
+@pytest.mark.parametrize(
+    ("name", "graded"), [*((name, False) for name in BINARY_NAMES), *((name, True) for name in GRADED_NAMES)]
+)
+def test_bounded_values_of_all_orders(name: str, graded: bool, bound: str) -> None:
+    """One batch of all orders, as ranked lists and, of N <= 8 binary items with every P, as values with their sizes."""
+    lists = [graded_orders(grades) for grades in GRADED] if graded else [binary_orders(n, p) for n, p in SIZES]
+    known = [tuple(map(METRICS[name], orders)) for orders in lists]
     expected = [written_out(bound, value, each) for each in known for value in each]
-    batch = [order for each in orders for order in each]
+    batch = [order for orders in lists for order in orders]
     scores = np.concatenate([np.arange(len(order), 0.0, -1) for order in batch])
-    found = rb.bounded(name, bound)(scores, *flat(batch))
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    bounded = rb.bounded(rb.metric(name), bound)
+    np.testing.assert_allclose(bounded(scores, *flat(batch)), expected, rtol=1e-9, atol=1e-12)
+    if not graded:
+        numbers = [math.nan if value is None else float(value) for each in known for value in each]
+        n, p = [list(map(size, batch)) for size in (len, sum)]
+        np.testing.assert_allclose(bounded.from_value(np.array(numbers), n, p), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_grades_between_0_and_1_are_not_taken_for_1() -> None:
@@ -206,16 +189,15 @@ def test_every_bound_is_a_rising_map_of_each_lists_value(name: str, bound: str) 
         assert np.isnan(found).all() or (np.diff(found) > 0).all()
 
 
-@pytest.mark.parametrize("text", [*BOUNDS, "distribution(gain=sd)", "distribution(gain=drawn)"])
+@pytest.mark.parametrize(
+    "text", [*BOUNDS, *(f"distribution({of})" for of in ("gain=sd", "gain=drawn", "tilt=4", "gain=sd,tilt=0.5"))]
+)
 def test_a_bounds_text_is_its_name(text: str) -> None:
     bound = rb.bound(text)
     assert str(bound) == text
     assert rb.bound(str(bound)) == bound
     assert hash(rb.bound(text)) == hash(bound)
     assert rb.bound(bound) is bound
-
-
-def test_the_default_gain_is_not_another_bound() -> None:
     assert rb.bound("distribution(gain=distinct)") == rb.bound("distribution")
 
 
@@ -230,20 +212,9 @@ def test_the_default_gain_is_not_another_bound() -> None:
         ("distribution(gain=max)", "gain=max, expected one of distinct, drawn, sd"),
         ("distribution(slope=sd)", "unknown parameter 'slope'; distribution takes: gain"),
         ("distribution(gain=sd)@3", "distribution takes no cut-off"),
+        *((f"distribution(tilt={tilt})", "tilt=.*, expected a number above 0") for tilt in ("0", "-1", "inf", "nan")),
     ],
 )
 def test_wrong_bounds_are_refused_with_what_was_expected(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rb.bound(text)
-
-
-@pytest.mark.parametrize("counts", [(3, 5), (3.7, 1.2), (3, -1), (0, 0)])
-def test_values_with_impossible_sizes_are_refused(counts: tuple[Any, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^n, p: .*expected"):
-        rb.bounded("nDCG", "min-max").from_value(0.5, *counts)
-
-
-def test_none_is_the_metric_itself() -> None:
-    bounded = rb.bounded("nDCG", "none")
-    numbers = np.array([0.3, math.nan])
-    np.testing.assert_array_equal(bounded.from_value(numbers, 5, 2), numbers)

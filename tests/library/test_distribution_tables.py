@@ -1,31 +1,40 @@
-"""Tables of distributions: look-up of a batch of lists, and what has no table."""
+"""Tables of distributions: look-up of a batch of lists, what is computed on demand and kept, and what has no table."""
 
+import math
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from threading import Barrier
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from brute_force import METRICS, Order, distribution, graded_orders, mean
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 import rankbound as rb
 from rankbound.bounds.extremes import Facts
-from rankbound.bounds.score_distribution import score_distribution, score_distributions
-from rankbound.bounds.tables import DistributionTables
+from rankbound.bounds.profiles import Profile
+from rankbound.bounds.score_distribution import ScoreDistribution, score_distribution, score_distributions
+from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
 from rankbound.errors import ConfigError
+from rankbound.lists import Lists
 
-METRICS = ("nDCG", "AP", "nRBP")
 GAINS = ("distinct", "drawn", "sd")
 PAIRS = [(2, 1), (8, 4), (20, 10), (40, 3), (100, 50), (300, 100), (6, 6), (400, 200)]
 
 
-@pytest.fixture(scope="module", params=METRICS)
+@pytest.fixture(scope="module", params=("nDCG", "AP", "nRBP"))
 def tables(request: pytest.FixtureRequest) -> DistributionTables:
     return DistributionTables.collect(one.binned() for one in score_distributions(request.param, PAIRS))
 
 
-def batch(tables: DistributionTables, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def batch(tables: DistributionTables) -> tuple[Tensor, Tensor, Tensor]:
     """Values over the whole range and beyond, in an order unlike the tables'."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     pairs = [pair for pair in PAIRS if pair[0] != pair[1]] * 8
     generator.shuffle(pairs)
     known = [tables.of(n, p) for n, p in pairs]
@@ -33,97 +42,216 @@ def batch(tables: DistributionTables, seed: int = 0) -> tuple[torch.Tensor, torc
         one.expectation + one.sd * generator.normal() * 3 if index % 3 else generator.uniform(one.minimum, one.maximum)
         for index, one in enumerate(known)
     ]
-    return torch.tensor(values), *(torch.tensor(column) for column in zip(*pairs, strict=True))  # type: ignore
+    return torch.tensor(values).double(), *(torch.tensor(column) for column in zip(*pairs, strict=True))  # type: ignore
 
 
-def smooth(tables: DistributionTables, values: Tensor, n: Tensor, p: Tensor, gain: Any = "distinct") -> Tensor:
-    return tables.smooth(values, Facts.of_counts(rb.metric(tables.metric), n, p), gain)
+def of_pairs(tables: DistributionTables, values: Tensor, n: Any, p: Any, gain: Any = "distinct") -> Tensor:
+    return tables.smooth(
+        values, Facts.of_counts(rb.metric(tables.metric), torch.as_tensor(n), torch.as_tensor(p)), gain
+    )
 
 
 @pytest.mark.parametrize("gain", GAINS)
-def test_a_batch_equals_the_lists_one_by_one(tables: DistributionTables, gain: str) -> None:
+def test_a_batch_equals_the_lists_one_by_one_and_its_gradient_is_the_slope(
+    tables: DistributionTables, gain: Any
+) -> None:
     values, n, p = batch(tables)
-    found = smooth(tables, values.double(), n, p, gain)  # type: ignore[arg-type]
-    expected = [
-        float(tables.of(int(items), int(relevant)).smooth_cdf(float(value), gain))  # type: ignore[arg-type]
-        for value, items, relevant in zip(values, n, p, strict=True)
-    ]
+    known = [tables.of(int(items), int(relevant)) for items, relevant in zip(n, p, strict=True)]
+    found = of_pairs(tables, values, n, p, gain)
+    expected = [float(one.smooth_cdf(float(value), gain)) for one, value in zip(known, values, strict=True)]
     np.testing.assert_allclose(found.numpy(), expected, atol=2e-6)
-
-
-@pytest.mark.parametrize("gain", GAINS)
-def test_the_gradient_is_the_slope(tables: DistributionTables, gain: str) -> None:
-    values, n, p = batch(tables, seed=1)
-    values = values.double().requires_grad_()
-    gains = torch.tensor([tables.of(int(a), int(b)).gain(gain) for a, b in zip(n, p, strict=True)])  # type: ignore
-    smooth(tables, values, n, p, gain).sum().backward()  # type: ignore[no-untyped-call, arg-type]
-    step = 1e-3 / gains
-    with torch.no_grad():
-        above, below = (smooth(tables, values + sign * step, n, p, gain) for sign in (1, -1))  # type: ignore
-    assert values.grad is not None
-    np.testing.assert_allclose((values.grad / gains).numpy(), ((above - below) / (2 * step * gains)).numpy(), atol=1e-6)
-
-
-def test_gradcheck(tables: DistributionTables) -> None:
-    # A unit of distance for every list, so that gradcheck's step suits all: 1 / gain.
-    values, n, p = batch(tables, seed=2)
-    scale = torch.tensor([1 / tables.of(int(a), int(b)).gain() for a, b in zip(n, p, strict=True)]).double()
-    units = (values.double() / scale).requires_grad_()
-    assert torch.autograd.gradcheck(lambda u: smooth(tables, u * scale, n, p), (units,), eps=1e-4, atol=1e-5)
+    for index in (0, 7, 20):
+        part = slice(index, index + 1)
+        torch.testing.assert_close(of_pairs(tables, values[part], n[part], p[part], gain), found[part])
+    # A unit of distance for every list, so that the step of the differences suits all: 1 / gain.
+    scale = torch.tensor([1 / one.gain(gain) for one in known])
+    units = (values / scale).requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda u: of_pairs(tables, u * scale, n, p, gain), (units,), eps=1e-4, atol=1e-5, fast_mode=gain != "distinct"
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_values_outside_the_scores_are_finite(tables: DistributionTables, dtype: torch.dtype) -> None:
-    values = torch.tensor([-1e30, -5.0, 2.0, 1e30], dtype=dtype, requires_grad=True)
-    result = smooth(tables, values, torch.full((4,), 100), torch.full((4,), 50))
-    result.sum().backward()  # type: ignore[no-untyped-call]
-    result = result.detach()
+def test_values_outside_the_scores_are_finite_and_nan_stays_nan(tables: DistributionTables, dtype: torch.dtype) -> None:
+    values = torch.tensor([-1e30, -5.0, 2.0, 1e30, math.nan], dtype=dtype, requires_grad=True)
+    result = of_pairs(tables, values, [100] * 5, [50] * 5)
+    result[:4].sum().backward()  # type: ignore[no-untyped-call]
     assert result.dtype == dtype
+    assert result.isnan().tolist() == [False, False, False, False, True]
     assert values.grad is not None
-    assert values.grad.isfinite().all()
-    assert float(result[0]) == pytest.approx(0, abs=1e-6)
-    assert float(result[3]) == pytest.approx(1, abs=1e-6)
-
-
-def test_nan_stays_nan_and_an_empty_batch_empty(tables: DistributionTables) -> None:
-    one = smooth(tables, torch.tensor([float("nan"), 0.5]), torch.tensor([8, 8]), torch.tensor([4, 4]))
-    assert one.isnan().tolist() == [True, False]
+    assert values.grad[:4].isfinite().all()
+    assert result[[0, 3]].tolist() == pytest.approx([0, 1], abs=1e-6)
     none = torch.empty(0, dtype=torch.int64)
-    assert smooth(tables, torch.empty(0), none, none).shape == (0,)
-
-
-def test_lists_do_not_depend_on_their_batch(tables: DistributionTables) -> None:
-    values, n, p = batch(tables)
-    whole = smooth(tables, values, n, p)
-    for index in (0, 7, 20):
-        part = slice(index, index + 1)
-        torch.testing.assert_close(smooth(tables, values[part], n[part], p[part]), whole[part])
+    assert of_pairs(tables, torch.empty(0), none, none).shape == (0,)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_cuda_agrees(tables: DistributionTables) -> None:
     values, n, p = batch(tables)
-    found = smooth(tables, values.cuda(), n.cuda(), p.cuda())
-    torch.testing.assert_close(found.cpu(), smooth(tables, values, n, p))
+    found = of_pairs(tables, values.cuda(), n.cuda(), p.cuda())
+    torch.testing.assert_close(found.cpu(), of_pairs(tables, values, n, p))
 
 
-def test_missing_and_undefined_lists_are_named(tables: DistributionTables) -> None:
-    two = torch.tensor([0.5, 0.5])
-    with pytest.raises(ConfigError, match=r"7 items with 3 relevant .* tabulate it as well"):
-        smooth(tables, two, torch.tensor([8, 7]), torch.tensor([4, 3]))
-    with pytest.raises(ValueError, match="6 items with 6 relevant"):
-        smooth(tables, two, torch.tensor([8, 6]), torch.tensor([4, 6]))
-    with pytest.raises(ConfigError, match="gain 'wide'"):
-        smooth(tables, two, torch.tensor([8, 8]), torch.tensor([4, 4]), "wide")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("n", "p", "gain", "message"),
+    [
+        ([8, 7], [4, 3], "sd", "7 items with 3 relevant .* tabulate it as well"),
+        ([8, 6], [4, 6], "sd", "6 items with 6 relevant"),
+        ([8, 8], [4, 4], "wide", "gain 'wide'"),
+    ],
+)
+def test_missing_and_undefined_lists_are_named(
+    tables: DistributionTables, n: list[int], p: list[int], gain: str, message: str
+) -> None:
+    with pytest.raises((ConfigError, ValueError), match=message):
+        of_pairs(tables, torch.tensor([0.5, 0.5]), n, p, gain)
 
 
 def test_a_table_equals_the_distribution_it_was_made_of() -> None:
-    ones = [score_distribution("AP", 9, 4), score_distribution("AP", 7, 2)]
+    ones = [score_distribution("AP", 9, 4, tilt=2.5), score_distribution("AP", 7, 2, tilt=2.5)]
     tables = DistributionTables.collect(ones)
     assert list(zip(tables.n, tables.p, strict=True)) == [(7, 2), (9, 4)]
-    assert tables.of(9, 4).gain() == ones[0].gain()
+    assert tables.tilt == tables.of(9, 4).tilt == 2.5
     for gain in GAINS:
-        assert tables.gains(gain)[1] == ones[0].gain(gain)  # type: ignore[arg-type]
-    for wrong in ([ones[0], ones[0]], [ones[0], score_distribution("nDCG", 9, 3)], []):
-        with pytest.raises(ValueError, match="expected one metric and each list once"):
+        assert tables.gains(gain)[1] == tables.of(9, 4).gain(gain) == ones[0].gain(gain)  # type: ignore[arg-type]
+    for wrong, message in (
+        ([ones[0], ones[0]], "expected one metric and each list once"),
+        ([ones[0], score_distribution("nDCG", 9, 3, tilt=2.5)], "expected one metric and each list once"),
+        ([], "expected one metric and each list once"),
+        ([ones[0], score_distribution("AP", 9, 3)], "expected one tilt"),
+    ):
+        with pytest.raises(ValueError, match=message):
             DistributionTables.collect(wrong)
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0]), max_size=6), min_size=1, max_size=8))
+def test_lists_share_a_key_exactly_if_they_share_their_grades(lists: list[list[float]]) -> None:
+    metric = rb.metric("nDCG")
+    relevance = torch.tensor([y for grades in lists for y in grades], dtype=torch.float64)
+    facts = Facts(metric, relevance, Lists.of_sizes(list(map(len, lists))))
+    keys = facts.keys.tolist()
+    for (one, key), (other, other_key) in product(zip(lists, keys, strict=True), repeat=2):
+        assert (key == other_key) == (sorted(one) == sorted(other))
+    distinct, which = facts.distinct()
+    assert [distinct[index].key for index in which] == keys
+    backwards = facts.select(torch.arange(len(keys)).flip(0))
+    assert [backwards.profile(index).key for index in range(len(keys))] == backwards.keys.tolist() == keys[::-1]
+    for grades, key in zip(lists, keys, strict=True):
+        alone = Facts(metric, torch.tensor(grades, dtype=torch.float64), Lists.of_sizes([len(grades)]))
+        assert alone.profile(0).key == key
+
+
+def smooth(
+    lists: Sequence[Order], tables: DistributionsOnDemand, gain: Any = "sd", values: Sequence[float] | None = None
+) -> np.ndarray:
+    relevance = torch.tensor([y for grades in lists for y in grades])
+    facts = Facts(rb.metric(tables.metric), relevance, Lists.of_sizes(list(map(len, lists))))
+    at = [0.6] * len(lists) if values is None else values
+    found: np.ndarray = tables.smooth(torch.tensor(at, dtype=torch.float64), facts, gain).numpy()
+    return found
+
+
+@pytest.mark.parametrize("gain", GAINS)
+@pytest.mark.parametrize("name", ["nDCG", "nDCG@3", "ERR(max=4)", "Kendall"])
+def test_a_batch_of_binary_and_graded_lists_is_the_written_out_sum(name: str, gain: str) -> None:
+    """Sum of sigmoids over all scores (algorithm 2), its gain by eq. 3.13 from brute force."""
+    lists = [(0, 1, 2), (1, 0, 0, 1), (3, 1, 0, 2, 1), (2, 1, 0), (0, 1), (0, 0, 1, 3, 2, 2)]
+    values, expected = [], []
+    for grades, place in zip(lists, [0.1, 0.5, 0.7, 0.9, 0.3, 1.1], strict=True):
+        known = [METRICS[name](order) for order in graded_orders(grades)]
+        support, chance = np.array([[value, float(share)] for value, share in distribution(known)]).T
+        span, sd = support[-1] - support[0], math.sqrt((support - mean(known)) ** 2 @ chance)
+        drawn = 300_000 if max(grades) == 1 else 20_000
+        a = {"distinct": len(support) / span, "drawn": drawn / span, "sd": 1 / sd}[gain]
+        # Beside a score, where a steep step is either 0 or 1.
+        values.append(support[0] + place * span + 1e-5 * span)
+        expected.append(chance @ (1 / (1 + np.exp(np.clip(-a * (values[-1] - support), -700, 700)))))
+    found = smooth(lists, DistributionsOnDemand(name), gain, values)
+    np.testing.assert_allclose(found, expected, atol=1e-3 if gain == "drawn" else 1e-6)
+
+
+def test_distributions_are_found_once_and_as_asked() -> None:
+    tables = DistributionsOnDemand("nDCG", method="sampled", samples=400, graded_samples=300, seed=5)
+    smooth([(0, 1, 2, 0, 0, 1)], tables)
+    smooth([(2, 1, 1, 0, 0, 0), (1, 0, 0, 1, 0), (0, 0, 0, 1, 1)], tables)
+    assert tables._tables is not None
+    assert tables._tables.samples.tolist() == [300, 400]
+    graded = tables._tables.of_key(Profile(6, 3, (2.0, 1.0, 1.0, 0.0, 0.0, 0.0)).key)
+    expected = rb.score_distribution("nDCG", relevance=[2, 1, 1, 0, 0, 0], method="sampled", samples=300, seed=5)
+    np.testing.assert_array_equal(graded.support, expected.support)
+    assert graded.grades == expected.grades == (2, 1, 1, 0, 0, 0)
+    binary = rb.score_distribution("nDCG", 5, 2, method="sampled", samples=400, seed=5)
+    np.testing.assert_array_equal(tables._tables.of(5, 2).probability, binary.probability)
+
+
+def test_what_is_kept_has_a_limit_and_what_is_dropped_comes_back_the_same() -> None:
+    lists: list[Order] = [(0, 1, 2, 0), (0, 2, 2, 1), (1, 0, 0, 2, 1), (2, 0, 0), (1, 1, 2)]
+    unlimited, limited = DistributionsOnDemand("nDCG"), DistributionsOnDemand("nDCG", kept=2)
+    for part in (lists[:2], lists[2:], lists[1:3], lists[:2]):
+        np.testing.assert_array_equal(smooth(part, limited), smooth(part, unlimited))
+        assert len(limited._known) == max(2, len(part))
+    assert len(unlimited._known) == len(lists)
+
+
+def test_an_interrupted_computation_leaves_what_was_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables, short, others = DistributionsOnDemand("nDCG"), [(1, 0, 0)], [(1, 1, 0, 0), (1, 0, 0, 0, 0)]
+    before, binned, calls = smooth(short, tables), ScoreDistribution.binned, []
+
+    def interrupted(distribution: ScoreDistribution) -> ScoreDistribution:
+        calls.append(distribution)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return binned(distribution)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ScoreDistribution, "binned", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            smooth(others, tables)
+    np.testing.assert_array_equal(smooth(short, tables), before)
+    for part in (others[:1], others[1:], others):
+        np.testing.assert_array_equal(smooth(part, tables), smooth(part, DistributionsOnDemand("nDCG")))
+
+
+def test_threads_may_share_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two meet while they collect the distributions of their lists, of which fewer are kept than both need."""
+    tables, batches = DistributionsOnDemand("nDCG", kept=1), [[(1, 0, 0)], [(1, 1, 0, 0)]]
+    expected = [smooth(part, DistributionsOnDemand("nDCG")) for part in batches]
+    collect, both = DistributionTables.collect, Barrier(2, timeout=60)
+
+    def meeting(known: Iterable[ScoreDistribution]) -> DistributionTables:
+        both.wait()
+        return collect(known)
+
+    monkeypatch.setattr(DistributionTables, "collect", meeting)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda part: smooth(part, tables), batches))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_score_that_is_too_rare_to_be_drawn_still_has_a_gain() -> None:
+    """P@1 of 3,000 items with one relevant: 20 draws see only 0."""
+    drawn = rb.score_distribution("P@1", 3000, 1, method="sampled", samples=20)
+    assert (drawn.support.tolist(), drawn.gain()) == ([0], 1)
+    tables = DistributionsOnDemand("P@1", method="sampled", samples=20)
+    assert np.isfinite(smooth([(1,) + (0,) * 2999], tables, "distinct", [0.2])).all()
+
+
+def test_bounds_and_losses_read_the_tables_of_their_lists_and_tilt() -> None:
+    scores, relevance, offsets = torch.tensor([0.1, 0.5, 0.3, 0.2, 0.0]), torch.tensor([1, 0, 1, 0, 0]), [0, 5]
+    bounded = rb.bounded("AP", "distribution(tilt=4)")(scores, relevance, offsets)
+    known = rb.score_distribution("AP", n=5, p=2, tilt=4.0)
+    assert bounded[0] == pytest.approx(float(known.cdf(rb.metric("AP")(scores, relevance, offsets))[0]))
+    plain, tilted = (DistributionTables.collect([rb.score_distribution("AP", n=5, p=2, tilt=t)]) for t in (1.0, 4.0))
+
+    def loss(bound: str, tables: Any = None, relevance: Tensor = relevance) -> Tensor:
+        return rb.SmoothLoss("AP", bound, tables=tables)(scores, relevance, offsets)
+
+    own = loss("distribution(tilt=4)")
+    assert own == loss("distribution(tilt=4)", tilted)
+    assert own == loss("distribution(tilt=4)", DistributionsOnDemand("AP", tilt=4.0))
+    assert own != loss("distribution", plain)
+    with pytest.raises(ValueError, match="tilted by 1"):
+        loss("distribution(tilt=4)", plain)
+    ndcg = DistributionTables.collect([rb.score_distribution("nDCG", 3, 1)])
+    with pytest.raises(ConfigError, match="no nDCG distribution of this graded list among the 1 tables"):
+        rb.SmoothLoss("nDCG", "distribution", tables=ndcg)(torch.zeros(3), torch.tensor([0, 1, 2]), [0, 3])

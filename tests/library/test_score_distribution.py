@@ -1,112 +1,130 @@
 """Score distributions: brute force over all orders, closed forms, long lists, draws, bins, and what is refused."""
 
 import math
-from fractions import Fraction
-from functools import cache
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import comb
 from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import METRICS, binary_orders, distribution
+from brute_force import METRICS, Order, binary_orders, graded_orders
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 import rankbound as rb
-from rankbound.bounds.sampled import sums_of_orders
+from rankbound.bounds.sampled import RandomOrders, Score, sums_of_orders
 from rankbound.bounds.score_distribution import SAMPLES, ScoreDistribution, score_distribution, score_distributions
-from rankbound.kernels import usable
+from rankbound.bounds.tilted import binned_tilted
+from rankbound.ranks import n_orders
 
 THESIS = ("nDCG", "AP", "nRBP")
+SUMS = (*THESIS, "DCG", "RBP(p=0.8)")
 SIZES = [(n, p) for n in range(1, 9) for p in range(n + 1)]
-MIXED = [(n, p) for n, p in SIZES if 0 < p < n]
 DRAWN_SIZES = st.integers(2, 70).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n - 1)))
-WITH_EXACT = st.sampled_from(["nDCG", "AP", "nRBP", "DCG", "RR", "P@1", "nDCG@2", "Kendall", "LinearNDCG"])
-SOME = settings(max_examples=settings.default.max_examples // 2)
+GRADED: list[Order] = [(0,), (2,), (0, 2), (0, 1, 2), (1, 3, 0, 0), (2, 2, 2), (3, 1, 0, 2, 1), (0, 0, 1, 3, 2, 2)]
 
 
-@cache
-def values(name: str, n: int, p: int) -> tuple[Fraction | float | None, ...]:
-    """The metric of all orders; the relevant items have the lowest grade that the metric counts."""
-    grade = getattr(rb.metric(name), "rel", 1)
-    return tuple(METRICS[name](tuple(grade * relevant for relevant in order)) for order in binary_orders(n, p))
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_score_distribution_of_every_short_list(name: str) -> None:
-    """Its scores and their chances are the shares of all orders, whatever the way to them."""
-    for n, p in SIZES if name in THESIS else [(n, p) for n, p in SIZES if n <= 6]:
-        known = values(name, n, p)
-        if None in known:
-            assert np.isnan(rb.score_distribution(name, n, p).support).all()
-            continue
-        expected = distribution(known)
-        found = rb.score_distribution(name, n=n, p=p)
-        support, chances = np.array([[value, float(chance)] for value, chance in expected]).T
-        where = f"{name} X({n},{p})"
-        carried = found.probability > 1e-15
-        np.testing.assert_allclose(found.support[carried], support, rtol=1e-11, err_msg=where)
-        np.testing.assert_allclose(found.probability[carried], chances, rtol=1e-11, err_msg=where)
-        assert (np.diff(found.support) > 0).all(), where
-        np.testing.assert_allclose(found.cdf(support), np.cumsum(chances), rtol=1e-11, err_msg=where)
-        between = (support[1:] + support[:-1]) / 2
-        np.testing.assert_allclose(found.cdf(between), np.cumsum(chances)[:-1], rtol=1e-11, err_msg=where)
-        assert found.cdf(support[0] - 1e-6) == 0, where
-        assert found.cdf(support[-1] + 1e-6) == pytest.approx(1, abs=1e-12), where
-        numbers = [float(value) for value in known]  # type: ignore[arg-type]
-        ours = [found.minimum, found.maximum, found.expectation, found.sd]
-        theirs = [min(numbers), max(numbers), np.mean(numbers), np.std(numbers)]
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-8, err_msg=where)
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_gain_and_smooth_cdf_of_every_short_list(name: str) -> None:
-    for n, p in MIXED if name in THESIS else [(5, 1), (6, 3), (6, 4)]:
-        expected = distribution(values(name, n, p))
-        support, chances = np.array([[value, float(chance)] for value, chance in expected]).T
-        if len(support) == 1:
-            continue
+def require_all_orders(found: ScoreDistribution, name: str, orders: Sequence[Order], chances: Sequence[float]) -> None:
+    """Fail unless scores, chances, moments, gains and both CDFs are those of these orders."""
+    known, where = [METRICS[name](order) for order in orders], f"{name} of {found.profile}, tilt {found.tilt}"
+    if None in known:
+        assert np.isnan([found.minimum, found.maximum, found.expectation, *found.support, found.cdf(0.5)]).all(), where
+        return
+    # Floats are one score where they agree to 12 digits; fractions are exact.
+    numbers = np.array([round(value, 12) if isinstance(value, float) else float(value) for value in known])  # type: ignore[arg-type]
+    share = np.array(chances)
+    support, which = np.unique(numbers, return_inverse=True)
+    mass, close = np.bincount(which, share), {"rtol": 1e-10, "atol": 1e-11, "err_msg": where}
+    assert (np.diff(found.support) > 0).all(), where
+    carried = found.probability > 1e-15
+    np.testing.assert_allclose(found.support[carried], support, **close)
+    np.testing.assert_allclose(found.probability[carried], mass, **close)
+    np.testing.assert_allclose(found.cdf(support), np.cumsum(mass), **close)
+    np.testing.assert_allclose(found.cdf((support[1:] + support[:-1]) / 2), np.cumsum(mass)[:-1], **close)
+    assert (found.cdf(support[0] - 1e-6), found.cdf(support[-1] + 1e-6)) == (0, pytest.approx(1, abs=1e-12)), where
+    mean = share @ numbers
+    sd = math.sqrt(share @ (numbers - mean) ** 2)
+    theirs = [numbers.min(), numbers.max(), mean, sd]
+    ours = [found.minimum, found.maximum, found.expectation, found.sd]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-7, err_msg=where)
+    if len(support) == 1:
+        with pytest.raises(ValueError, match="all its orders have the same score"):
+            found.gain()
+    elif found.tilt == 1:
         span = support[-1] - support[0]
-        sd = math.sqrt(((support - (support * chances).sum()) ** 2 * chances).sum())
-        found = rb.score_distribution(name, n=n, p=p)
-        gains = {"distinct": len(support) / span, "drawn": 300_000 / span, "sd": 1 / sd}
-        for gain, expected_gain in gains.items():
-            assert found.gain(gain) == pytest.approx(expected_gain, rel=1e-9), (n, p, gain)
+        for gain, a in (("distinct", len(support) / span), ("drawn", SAMPLES / span), ("sd", 1 / sd)):
+            assert found.gain(gain) == pytest.approx(a, rel=1e-9), where  # type: ignore[arg-type]
             x = np.linspace(support[0] - 0.1 * span, support[-1] + 0.1 * span, 23)
-            written_out = (chances / (1 + np.exp(-np.clip(expected_gain * (x[:, None] - support), -700, 700)))).sum(1)
+            written_out = (mass / (1 + np.exp(-np.clip(a * (x[:, None] - support), -700, 700)))).sum(1)
             # The scores of brute force are rounded to 12 digits.
-            np.testing.assert_allclose(
-                found.smooth_cdf(x, gain=gain), written_out, rtol=1e-8, atol=1e-12 * expected_gain
-            )
+            smooth = found.smooth_cdf(x, gain=gain)  # type: ignore[arg-type]
+            np.testing.assert_allclose(smooth, written_out, rtol=1e-8, atol=1e-12 * a)
 
 
-@cache
-def rank_sums(n: int, p: int) -> dict[int, int]:
-    """Count the orders of (n, p) with each nRBP loss in integers: the item at the bottom is relevant or not."""
-    if p in (0, n):
-        return {0: 1}
-    counts = dict(rank_sums(n - 1, p))
-    for loss, ways in rank_sums(n - 1, p - 1).items():
-        counts[loss + n - p] = counts.get(loss + n - p, 0) + ways
-    return counts
+def chance(order: Order, tilt: float) -> float:
+    """Return the probability of these relevant ranks: one weighted draw after the other, from the top."""
+    product, relevant, others = 1.0, sum(map(bool, order)), len(order) - sum(map(bool, order))
+    for flag in map(bool, order):
+        weights = tilt * relevant, others
+        product *= weights[not flag] / sum(weights)
+        relevant, others = relevant - flag, others - (1 - flag)
+    return product
 
 
-@pytest.mark.parametrize(("n", "p"), [(12, 5), (30, 12), (40, 1), (61, 60), (60, 30)])
-def test_rank_sums_of_longer_lists_by_counting_orders(n: int, p: int) -> None:
-    exact = rank_sums(n, p)
-    expected = [float(Fraction(exact.get(loss, 0), math.comb(n, p))) for loss in range(p * (n - p) + 1)]
-    found = rb.score_distribution("nRBP", n=n, p=p)
-    np.testing.assert_array_equal(found.support, np.arange(p * (n - p) + 1))
-    np.testing.assert_allclose(found.probability, expected, rtol=1e-8, atol=1e-14)
+@pytest.mark.parametrize("tilt", [1.0, 0.3, 4.0])
+@pytest.mark.parametrize("name", METRICS)
+def test_score_distribution_of_every_short_list(name: str, tilt: float) -> None:
+    """Its scores and their chances are the shares of all orders, whatever the way to them."""
+    grade = getattr(rb.metric(name), "rel", 1)
+    longest = (8 if name in THESIS else 6) - (tilt != 1)
+    for n, p in [(n, p) for n, p in SIZES if n <= longest]:
+        orders = [tuple(grade * relevant for relevant in order) for order in binary_orders(n, p)]
+        found = rb.score_distribution(name, n=n, p=p, tilt=tilt)
+        require_all_orders(found, name, orders, [chance(order, tilt) for order in orders])
 
 
-@pytest.mark.parametrize(("n", "p"), [(100, 50), (60, 3), (130, 65), (200, 7), (90, 80)])
+@pytest.mark.parametrize("name", METRICS)
+def test_score_distribution_of_graded_lists(name: str) -> None:
+    for grades in GRADED:
+        orders = graded_orders(grades)
+        found = rb.score_distribution(name, relevance=list(grades), samples=SAMPLES)
+        require_all_orders(found, name, orders, [1 / len(orders)] * len(orders))
+
+
+def test_binary_grades_are_the_pair_of_n_and_p() -> None:
+    for name, grade in (("nDCG", 1), ("AP(rel=2)", 2), ("P(rel=2)@2", 3)):
+        found = rb.score_distribution(name, relevance=np.array([0, grade, 0, grade, 0]))
+        expected = rb.score_distribution(name, 5, 2)
+        assert (found.n, found.p, found.grades) == (5, 2, None)
+        np.testing.assert_array_equal(found.support, expected.support)
+
+
+@pytest.mark.parametrize(("n", "p"), [(100, 50), (60, 3), (130, 65), (40, 1), (90, 80)])
 def test_nrbp_is_mann_whitneys_statistic(n: int, p: int) -> None:
     one = score_distribution("nRBP", n, p)
     table = stats._mannwhitneyu._MWU(min(p, n - p), max(p, n - p))
+    np.testing.assert_array_equal(one.support, np.arange(p * (n - p) + 1))
     np.testing.assert_allclose(one.probability, table.pmf(np.arange(p * (n - p) + 1)), atol=1e-14, rtol=1e-7)
+
+
+@pytest.mark.parametrize(("n", "p", "tilt"), [(12, 5, 4.0), (60, 20, 4.0), (60, 20, 0.25), (40, 2, 4.0), (90, 60, 9.0)])
+def test_the_nrbp_loss_has_the_probabilities_of_a_walk_over_integers(n: int, p: int, tilt: float) -> None:
+    """Whichever comes first of what is left: another item stands before all relevant ones that are left."""
+    known: dict[tuple[int, int], np.ndarray] = {(0, b): np.ones(1) for b in range(n - p + 1)}
+    for a in range(1, p + 1):
+        known[a, 0] = np.ones(1)
+        for b in range(1, n - p + 1):
+            first = tilt * a / (tilt * a + b)
+            masses = np.zeros(a * b + 1)
+            masses[: (a - 1) * b + 1] += first * known[a - 1, b]
+            masses[a:] += (1 - first) * known[a, b - 1]
+            known[a, b] = masses
+    found = rb.score_distribution("nRBP", n, p, tilt=tilt).probability
+    np.testing.assert_allclose(found.cumsum(), known[p, n - p].cumsum(), atol=1e-9)
+    # Every pair of a relevant and another item is in the wrong order with probability 1 / (1 + t).
+    assert found @ np.arange(len(found)) == pytest.approx(p * (n - p) / (1 + tilt), rel=1e-8)
 
 
 @pytest.mark.parametrize("name", THESIS)
@@ -122,8 +140,8 @@ def test_long_lists_have_the_moments_and_the_range_of_the_closed_forms(name: str
     else:
         assert one.width > 0
         assert len(one.support) <= 65536
-    assert [one.minimum, one.maximum] == pytest.approx([float(rb.minimum(name, n, p)), float(rb.maximum(name, n, p))])
-    assert one.expectation == pytest.approx(float(rb.expectation(name, n, p)))
+    closed = [float(function(name, n, p)) for function in (rb.minimum, rb.maximum, rb.expectation)]
+    assert [one.minimum, one.maximum, one.expectation] == pytest.approx(closed)
     edges = one.support[[0, -1]] + 0.5 * one.width * np.array([-1, 1])
     np.testing.assert_allclose(edges, [one.minimum, one.maximum], atol=1e-12)
     assert one.probability.min() >= 0
@@ -145,50 +163,39 @@ def test_a_batch_of_pairs_equals_one_by_one(metric: str) -> None:
         np.testing.assert_allclose(one.cdf(x), alone.cdf(x), atol=2e-6)
 
 
-@st.composite
-def distributions(draw: st.DrawFn) -> ScoreDistribution:
-    n, p = draw(DRAWN_SIZES)
+@settings(max_examples=settings.default.max_examples // 2)
+@given(st.sampled_from([*SUMS[:4], "RR", "P@1", "nDCG@2", "Kendall", "LinearNDCG"]), DRAWN_SIZES)
+def test_gains_and_smooth_cdfs_of_drawn_sizes_are_in_range(name: str, sizes: tuple[int, int]) -> None:
+    n, p = sizes
     if 200_000 < comb(n, p) <= 5_000_000:  # enumeration is tested elsewhere, and takes a second
-        n = 12
-        p = min(p, 11)
-    return score_distribution(draw(WITH_EXACT), n, p)
-
-
-@SOME
-@given(distributions(), st.lists(st.floats(-0.5, 1.5), min_size=2, max_size=20))
-def test_is_a_distribution_over_the_true_range(one: ScoreDistribution, places: list[float]) -> None:
-    assert one.probability.min() >= 0
-    assert one.probability.sum() == pytest.approx(1, abs=1e-12)
-    assert np.all(np.diff(one.support) > 0)
-    half = one.width / 2
-    assert one.support[0] - half == pytest.approx(one.minimum, abs=1e-9)
-    assert one.support[-1] + half == pytest.approx(one.maximum, abs=1e-9)
+        n, p = 12, min(p, 11)
+    one = score_distribution(name, n, p)
     assert one.minimum <= one.low <= one.high <= one.maximum
     assert 0 < one.count <= min(one.samples, comb(one.n, one.p)) * (1 + 1e-9)
     assert 0 <= one.error <= 1e-4
-    mean = (one.probability * one.support).sum()
-    variance = (one.probability * (one.support - mean) ** 2).sum() - one.width**2 / 12
-    assert mean == pytest.approx(one.expectation, abs=1e-4 * one.sd)
-    assert max(variance, 0) ** 0.5 == pytest.approx(one.sd, rel=1e-3)
-    x = one.minimum + np.sort(places) * (one.maximum - one.minimum)
-    for values in (one.cdf(x), one.smooth_cdf(x), one.smooth_cdf(x, "sd")):
+    x = one.minimum + np.linspace(-0.5, 1.5, 21) * (one.maximum - one.minimum)
+    for values in (one.smooth_cdf(x), one.smooth_cdf(x, "sd")):
         assert np.all(np.diff(values) >= -1e-12)
-        assert values.min() >= 0
-        assert values.max() <= 1 + 1e-12
-    assert np.all(one.cdf(x[x < one.minimum - 1e-9]) == 0)
-    assert np.all(one.cdf(x[x >= one.maximum]) == 1)
-    assert np.isnan(one.cdf(np.nan))
-
-
-@SOME
-@given(distributions())
-def test_a_huge_gain_gives_the_discrete_cdf_between_the_scores(one: ScoreDistribution) -> None:
+        assert 0 <= values.min() <= values.max() <= 1 + 1e-12
+    # A huge gain gives the discrete CDF between the scores: some of them, as each is compared with the whole support.
     between = (one.support[1:] + one.support[:-1]) / 2 if one.width == 0 else one.support[:-1] + one.width / 2
-    # Some of them: each is compared with the whole support, which may have thousands of scores.
     between = between[np.unique(np.linspace(0, len(between) - 1, 100).astype(int))] if len(between) else between
-    spacing = np.diff(one.support).min()
+    steep = one.smooth_cdf(between, gain=1e4 / np.diff(one.support).min(initial=1.0))
     tolerance = 1e-9 if one.width == 0 else 1e-3 * one.probability.max()
-    np.testing.assert_allclose(one.smooth_cdf(between, gain=1e4 / spacing), one.cdf(between), atol=tolerance)
+    np.testing.assert_allclose(steep, one.cdf(between), atol=tolerance)
+
+
+def require_drawn(exact: ScoreDistribution, drawn: ScoreDistribution) -> None:
+    """Fail unless draws agree with the exact distribution by a distance that is exceeded once in 1e9 runs."""
+    bound = (np.log(2e9) / (2 * drawn.samples)) ** 0.5 + exact.error
+    # Between the scores, where a step and its neighbour can't be confused by rounding.
+    middles = (drawn.support[1:] + drawn.support[:-1]) / 2
+    assert np.abs(drawn.cdf(middles) - exact.cdf(middles)).max(initial=0.0) <= bound
+    mean = drawn.probability @ drawn.support
+    assert mean == pytest.approx(exact.expectation, abs=7 * exact.sd / drawn.samples**0.5)
+    assert drawn.count == len(drawn.support)
+    assert [drawn.minimum, drawn.maximum] == pytest.approx([exact.minimum, exact.maximum], abs=1e-12)
+    assert exact.minimum - 1e-12 <= drawn.low <= drawn.high <= exact.maximum + 1e-12
 
 
 DRAWN = st.sampled_from([*THESIS, "nDCG@3", "AP@2", "RR", "P@3", "Hit@3", "RBP(p=0.8)", "Kendall", "DCG"])
@@ -197,27 +204,47 @@ DRAWN = st.sampled_from([*THESIS, "nDCG@3", "AP@2", "RR", "P@3", "Hit@3", "RBP(p
 @given(DRAWN, DRAWN_SIZES, st.integers(0, 2**32))
 @settings(max_examples=settings.default.max_examples // 4)
 def test_samples_agree_within_dvoretzky_kiefer_wolfowitz(name: str, sizes: tuple[int, int], seed: int) -> None:
-    samples, (n, p) = 20_000, sizes
+    n, p = sizes
     if 200_000 < comb(n, p) <= 5_000_000 or name in ("nDCG@3", "AP@2"):
         n, p = min(n, 12), min(p, 11, n - 1)
-    exact = score_distribution(name, n, p)
-    drawn = score_distribution(name, n, p, method="sampled", samples=samples, seed=seed)
-    # Exceeded once in 1e9 runs.
-    bound = (np.log(2e9) / (2 * samples)) ** 0.5 + exact.error
-    # Between the scores, where a step and its neighbour can't be confused by rounding.
-    middles = (drawn.support[1:] + drawn.support[:-1]) / 2
-    assert np.abs(drawn.cdf(middles) - exact.cdf(middles)).max(initial=0.0) <= bound
-    assert drawn.probability @ drawn.support == pytest.approx(exact.expectation, abs=7 * exact.sd / samples**0.5)
-    assert drawn.count == len(drawn.support)
-    again = score_distribution(name, n, p, method="sampled", samples=samples, seed=seed)
-    np.testing.assert_array_equal(drawn.support, again.support)
-    np.testing.assert_array_equal(drawn.probability, again.probability)
-    if usable():
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("RANKBOUND_FAST", "0")
-            plain = score_distribution(name, n, p, method="sampled", samples=samples, seed=seed)
-        np.testing.assert_allclose(plain.support, drawn.support, rtol=1e-12, atol=1e-12)
-        np.testing.assert_array_equal(plain.probability, drawn.probability)
+    options: dict[str, Any] = {"method": "sampled", "samples": 20_000, "seed": seed}
+    drawn, again = (score_distribution(name, n, p, **options) for _ in range(2))
+    require_drawn(score_distribution(name, n, p), drawn)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RANKBOUND_FAST", "0")
+        plain = score_distribution(name, n, p, **options)
+    for other in (again, plain):
+        np.testing.assert_allclose(other.support, drawn.support, rtol=1e-12, atol=1e-12)
+        np.testing.assert_array_equal(other.probability, drawn.probability)
+
+
+LONG_GRADED = (4, 3, 2, 2, 2, 1, 1, 1, 1) + (0,) * 31
+
+
+@pytest.mark.parametrize(
+    ("name", "lists"),
+    [
+        *((name, {"relevance": (3, 2, 2, 1, 0, 0, 0, 0, 0)}) for name in ("nDCG", "ERR(max=4)", "AP(rel=2)")),
+        *((name, {"relevance": (1, 1, 2, 4, 0, 0)}) for name in ("nDCG(gain=linear)", "Kendall", "PairError")),
+        # Lists with too many orders, of which few patterns of the first ranks count.
+        *((name, {"relevance": LONG_GRADED}) for name in ("nDCG@3", "ERR(max=4)@3", "AP(rel=2)@3", "RR@2", "CG@3")),
+        *((name, {"n": 60, "p": 20, "tilt": 4.0}) for name in ("nDCG", "AP")),
+        ("nDCG", {"n": 150, "p": 100, "tilt": 0.3}),
+        ("AP", {"n": 150, "p": 100, "tilt": 0.3}),
+    ],
+)
+def test_drawn_orders_of_graded_and_tilted_lists_agree(name: str, lists: dict[str, Any]) -> None:
+    exact = rb.score_distribution(name, **lists)
+    require_drawn(exact, rb.score_distribution(name, **lists, method="sampled", samples=20_000))
+    assert exact.error < 1e-4
+    assert exact.probability.sum() == pytest.approx(1, abs=1e-12)
+    assert exact.probability @ exact.support == pytest.approx(exact.expectation, abs=1e-5)
+    if "relevance" in lists:
+        grades = np.array(lists["relevance"])
+        expected = rb.expectation(name, relevance=grades, offsets=np.array([0, len(grades)]))[0]
+        assert exact.expectation == pytest.approx(expected, rel=1e-9)
+        ones = [rb.score_distribution(name, relevance=y, method="sampled", samples=99) for y in (grades, grades[::-1])]
+        np.testing.assert_array_equal(ones[0].support, ones[1].support)
 
 
 @pytest.mark.parametrize(("n", "p"), [(5, 2), (7, 4), (6, 6), (9, 1)])
@@ -249,14 +276,20 @@ def test_a_score_equal_to_an_atom_counts_despite_rounding() -> None:
     assert one.cdf(one.support[3] - 1e-6) == pytest.approx(one.probability[:3].sum())
 
 
-@pytest.mark.parametrize("metric", ["nDCG", "AP"])
-def test_the_expected_distinct_scores_are_those_of_a_sample(metric: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "n", "p", "tilt", "samples"),
+    [("nDCG", 60, 6, 1.0, 300_000), ("AP", 30, 8, 1.0, 300_000), ("nDCG", 27, 13, 4.0, 20_000)],
+)
+def test_the_expected_distinct_scores_are_those_of_a_sample(
+    name: str, n: int, p: int, tilt: float, samples: int
+) -> None:
     """AP is a sum of fractions: one draw in ten repeats an earlier score here."""
-    for n, p in ((30, 8), (60, 6)):
-        drawn = score_distribution(metric, n, p, method="sampled", samples=100_000, seed=3)
-        exact = score_distribution(metric, n, p)
-        assert (drawn.count, exact.samples) != (100_000, 100_000)
-        assert exact.count == pytest.approx(score_distribution(metric, n, p, method="sampled").count, rel=0.02)
+    exact, drawn = (
+        score_distribution(name, n, p, tilt=tilt, samples=samples, method=method)  # type: ignore[arg-type]
+        for method in ("exact", "sampled")
+    )
+    assert exact.count != samples
+    assert exact.count == pytest.approx(drawn.count, rel=0.05)
 
 
 def test_extremes_of_the_draws() -> None:
@@ -268,50 +301,46 @@ def test_extremes_of_the_draws() -> None:
     assert long.high + long.low == pytest.approx(2 * long.expectation, abs=1.5)
 
 
-@pytest.mark.parametrize("metric", THESIS)
-def test_certain_scores(metric: str) -> None:
-    whole = score_distribution(metric, 5, 5)
-    assert whole.support.tolist() == [0.0 if metric == "nRBP" else 1.0]
-    assert whole.cdf(whole.support[0]) == 1.0
-    with pytest.raises(ValueError, match="all its orders have the same score"):
-        whole.gain()
-    none = score_distribution(metric, 5, 0)
-    assert np.isnan(none.support).tolist() == [True]
-    assert np.isnan(none.cdf(0.5))
-    with pytest.raises(ValueError, match="5 items with 0 relevant"):
-        none.smooth_cdf(0.5)
-
-
 @pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64])
 def test_integers_of_numpy_do_not_overflow(dtype: type) -> None:
     for metric in ("nRBP", "AP", "P@10"):
         found, expected = score_distribution(metric, dtype(300), dtype(150)), score_distribution(metric, 300, 150)
         assert (found.expectation, found.sd, found.gain()) == (expected.expectation, expected.sd, expected.gain())
         assert found.profile.key == expected.profile.key
-    (found,) = score_distributions("nRBP", [(dtype(300), dtype(150))])
-    assert found.sd == score_distribution("nRBP", 300, 150).sd
 
 
-def test_a_loss_with_more_scores_than_memory_holds_is_sampled_or_refused() -> None:
+def test_lists_of_more_scores_or_orders_than_memory_holds_are_sampled_or_refused() -> None:
     """A list of 100,000 items, half of them relevant, would take several arrays of 20 GB."""
     found = score_distribution("nRBP", 100_000, 50_000, method="auto", samples=20)
     assert 0 < len(found.support) <= 20
     assert abs(found.support.mean() - found.expectation) < 6 * found.sd / 20**0.5
-    with pytest.raises(ValueError, match="it has 2,500,000,001 scores, more than 50,000,000"):
-        score_distribution("nRBP", 100_000, 50_000)
+    assert n_orders([500_000, 500_000]) == math.inf
+    drawn = rb.score_distribution("nDCG@100", 20_000, 5_000, method="auto", samples=20)
+    assert drawn.low < drawn.expectation < drawn.high
+    assert len(rb.score_distribution("nDCG", relevance=MANY, method="auto", samples=100).support) == 100
 
 
-def test_binning_keeps_small_tables_and_bounds_the_error_of_large_ones() -> None:
-    small = score_distribution("nDCG", 12, 6)
+@pytest.mark.parametrize(("metric", "n", "p"), [("nDCG", 22, 8), ("nRBP", 260, 130), ("nRBP", 2000, 1000)])
+def test_binning_bounds_the_error_of_large_tables(metric: str, n: int, p: int) -> None:
+    atoms = score_distribution(metric, n, p)
+    bins = atoms.binned()
+    assert bins.width > 0
+    assert len(bins.support) < len(atoms.support) / 4
+    assert bins.error <= 1e-4 + atoms.error
+    assert np.abs(bins.cdf(atoms.support) - atoms.cdf(atoms.support)).max() <= bins.error
+    assert bins.probability.sum() == pytest.approx(1, abs=1e-12)
+    small = score_distribution(metric, 12, 6)
     assert small.binned() is small
-    for metric, n, p in (("nDCG", 22, 8), ("nRBP", 260, 130), ("nRBP", 2000, 1000)):
-        atoms = score_distribution(metric, n, p)
-        bins = atoms.binned()
-        assert bins.width > 0
-        assert len(bins.support) < len(atoms.support) / 4
-        assert bins.error <= 1e-4 + atoms.error
-        assert np.abs(bins.cdf(atoms.support) - atoms.cdf(atoms.support)).max() <= bins.error
-        assert bins.probability.sum() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize(("name", "n", "p"), [("nDCG", 22, 8), ("AP", 24, 16)])
+def test_bins_of_rugged_lists_keep_to_the_error_that_they_state(name: str, n: int, p: int) -> None:
+    singles = rb.score_distribution(name, n=n, p=p, tilt=4.0)
+    assert singles.width == 0
+    binned = binned_tilted(Score(rb.metric(name)), RandomOrders(n, p, 4.0), tolerance=1.0)
+    assert binned is not None
+    linear = np.interp(singles.support, binned.edges, np.concatenate([[0.0], binned.probability.cumsum()]))
+    assert np.abs(linear - singles.probability.cumsum()).max() < binned.error
 
 
 def test_nrbp_bins_still_step_at_the_integers() -> None:
@@ -321,6 +350,15 @@ def test_nrbp_bins_still_step_at_the_integers() -> None:
     np.testing.assert_allclose(bins.cdf(x), atoms.cdf(x), atol=2e-5)
     assert bins.cdf(x)[0] == bins.cdf(x)[2] < bins.cdf(x)[3]
     np.testing.assert_allclose(bins.smooth_cdf(x, gain=60.0), atoms.smooth_cdf(x, gain=60.0), atol=2e-5)
+
+
+@pytest.mark.parametrize("name", THESIS)
+def test_the_walks_of_a_tilt_near_one_agree_with_the_formulas(name: str) -> None:
+    walked, known = (rb.score_distribution(name, 40, 15, tilt=tilt, samples=1000) for tilt in (1 + 1e-12, 1.0))
+    assert walked.expectation == pytest.approx(known.expectation, rel=1e-11)
+    assert walked.sd == pytest.approx(known.sd, rel=1e-10)
+    x = np.linspace(known.minimum, known.maximum, 301)
+    np.testing.assert_allclose(walked.cdf(x), known.cdf(x), atol=walked.error + known.error)
 
 
 @pytest.mark.parametrize(
@@ -334,17 +372,18 @@ def test_texts_that_mean_the_same_of_binary_lists_have_the_same_distribution(tex
     np.testing.assert_array_equal(found.smooth_cdf([1, 400.5]), expected.smooth_cdf([1, 400.5]))
 
 
-def test_auto_is_exact_where_that_can_be_had_and_else_draws() -> None:
-    auto = {"method": "auto", "samples": 500}
-    for name in ("nDCG", "RR", "P@10", "nDCG@5", "DCG"):
-        exact = rb.score_distribution(name, 60, 20, samples=500)
-        np.testing.assert_array_equal(rb.score_distribution(name, 60, 20, **auto).support, exact.support)
-    for name in ("nDCG@20", "RBP(p=0.3)"):
-        drawn = rb.score_distribution(name, 60, 20, method="sampled", samples=500)
-        np.testing.assert_array_equal(rb.score_distribution(name, 60, 20, **auto).support, drawn.support)
+@pytest.mark.parametrize(
+    ("method", "names"), [("exact", ("nDCG", "RR", "P@10", "nDCG@5", "DCG")), ("sampled", ("nDCG@20", "RBP(p=0.3)"))]
+)
+def test_auto_is_exact_where_that_can_be_had_and_else_draws(method: Any, names: Sequence[str]) -> None:
+    for name in names:
+        expected = rb.score_distribution(name, 60, 20, method=method, samples=500)
+        found = rb.score_distribution(name, 60, 20, method="auto", samples=500)
+        np.testing.assert_array_equal(found.support, expected.support)
 
 
 EITHER = r"^score_distribution: expected either n and p, or relevance="
+MANY = [0] * 30 + [1] * 10 + [2] * 5
 
 
 @pytest.mark.parametrize(
@@ -352,6 +391,8 @@ EITHER = r"^score_distribution: expected either n and p, or relevance="
     [
         ({"metric": "nDCG@20", "n": 60, "p": 20}, "^method: found exact for the distribution of nDCG@20 over 60 items"),
         ({"metric": "RBP(p=0.3)", "n": 60, "p": 20}, "too rugged for Fourier coefficients; expected sampled, or auto"),
+        ({"metric": "nRBP", "n": 100_000, "p": 50_000}, "it has 2,500,000,001 scores, more than 50,000,000"),
+        ({"relevance": MANY}, "over 45 items with 5 of grade 2, 10 of grade 1, 30 of grade 0, but it has no"),
         ({"metric": "nDGC", "n": 5, "p": 2}, "Did you mean nDCG"),
         ({"n": 5, "p": 2, "method": "walk"}, "method 'walk' is not one of exact, sampled, auto"),
         ({"n": 5, "p": 2, "method": "sampled", "samples": 0}, "found samples=0, expected 1 to 100,000,000"),
@@ -364,6 +405,8 @@ EITHER = r"^score_distribution: expected either n and p, or relevance="
         ({"p": 2, "relevance": [1, 0]}, EITHER),
         ({"relevance": [1, -1]}, r"^relevance: found -1.0, expected grades from 0"),
         ({"relevance": []}, "found 0 items"),
+        ({"relevance": [2, 1, 0, 0], "tilt": 4.0}, "expected binary relevance"),
+        *(({"n": 5, "p": 2, "tilt": tilt}, "^tilt: found .*, expected") for tilt in (0.0, -1.0, math.inf, math.nan)),
     ],
 )
 def test_distributions_that_cannot_be_are_refused(keywords: dict[str, Any], message: str) -> None:
@@ -371,9 +414,18 @@ def test_distributions_that_cannot_be_are_refused(keywords: dict[str, Any], mess
         rb.score_distribution(**({"metric": "nDCG"} | keywords))
 
 
-def test_a_gain_is_known_by_name() -> None:
-    with pytest.raises(ValueError, match="gain 'wide' is not one of distinct, drawn, sd"):
-        score_distribution("AP", 5, 2).gain("wide")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: score_distribution("AP", 5, 2).gain("wide"), "gain 'wide' is not one of distinct, drawn, sd"),  # type: ignore[arg-type]
+        (lambda: score_distribution("AP", 5, 5).gain(), "all its orders have the same score"),
+        (lambda: score_distribution("nRBP", 5, 0).smooth_cdf(0.5), "5 items with 0 relevant"),
+        (lambda: score_distribution("P@5", 3, 1).gain(), "is undefined: all its orders have the same score"),
+    ],
+)
+def test_gains_that_cannot_be_are_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 def test_the_constants_agree_with_the_thesis() -> None:
