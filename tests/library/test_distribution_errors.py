@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from brute_force import average_precision, binary_orders, graded_orders
 
 import rankbound as rb
 from rankbound.bounds.exact import binned_distributions, enumerate_orders
@@ -41,14 +42,6 @@ def ndcg(gain: str = "exp2", base: str = "log2(r+1)", k: int | None = None) -> C
     return lambda order: total(order) / total(sorted(order, reverse=True))
 
 
-def average_precision(k: int | None = None) -> Callable[[Order], Fraction]:
-    def value(order: Order) -> Fraction:
-        ranks = [rank for rank, y in enumerate(order, 1) if y]
-        return sum((Fraction(i, r) for i, r in enumerate(ranks, 1) if r <= (k or r)), Fraction()) / len(ranks)
-
-    return value
-
-
 def rbp(p: float) -> Callable[[Order], Fraction]:
     powers = [(1 - Fraction(p)) * Fraction(p) ** rank for rank in range(220)]
     return lambda order: sum((powers[rank] for rank, y in enumerate(order) if y), Fraction())
@@ -74,7 +67,7 @@ with localcontext() as context:
     context.prec = DIGITS
     DISCOUNTS = {base: [discount(rank, base) for rank in range(1, 221)] for base in ("log2(r+1)", "log2(r)")}
 
-METRICS: dict[str, Callable[[Order], Exact]] = {
+METRICS: dict[str, Callable[[Any], Any]] = {
     "nDCG": ndcg(),
     "nDCG@3": ndcg(k=3),
     "nDCG(gain=linear)": ndcg("linear"),
@@ -84,7 +77,7 @@ METRICS: dict[str, Callable[[Order], Exact]] = {
     "DCG(discount=log2(r))": dcg(base="log2(r)"),
     "CG@3": lambda order: sum((Decimal(y) for y in order[:3]), Decimal()),
     "AP": average_precision(),
-    "AP@3": average_precision(3),
+    "AP@3": average_precision(k=3),
     "RBP(p=0.5)": rbp(0.5),
     "RBP(p=0.8)": rbp(0.8),
     "RBP(p=0.01)": rbp(0.01),
@@ -108,20 +101,6 @@ GRADES: list[tuple[float, ...]] = [
     (0.5, 0.25, 0, 0, 1),
     (4, 2, 1, 0, 0, 0, 0),
 ]
-
-
-def orders(n: int, p: int) -> Iterator[tuple[int, ...]]:
-    return (tuple(int(rank in chosen) for rank in range(n)) for chosen in map(set, combinations(range(n), p)))
-
-
-def arrangements(grades: Sequence[float]) -> Iterator[tuple[float, ...]]:
-    """Yield the distinct orders of a list of grades."""
-    if not grades:
-        yield ()
-    for grade in sorted(set(grades)):
-        rest = list(grades)
-        rest.remove(grade)
-        yield from ((grade, *order) for order in arrangements(rest))
 
 
 def exact_steps(values: Iterator[Exact]) -> tuple[list[Exact], list[Fraction]]:
@@ -173,7 +152,7 @@ def require_true(name: str, found: rb.ScoreDistribution, values: Iterator[Exact]
 @pytest.mark.parametrize("name", METRICS)
 def test_the_error_covers_all_orders_of_binary_lists(name: str) -> None:
     for n, p in BINARY:
-        require_true(name, rb.score_distribution(name, n, p), map(METRICS[name], orders(n, p)))
+        require_true(name, rb.score_distribution(name, n, p), map(METRICS[name], binary_orders(n, p)))
 
 
 @pytest.mark.parametrize("name", [name for name in METRICS if name in GRADED or name.startswith(("RBP", "ERR"))])
@@ -186,7 +165,7 @@ def test_the_error_covers_all_orders_of_graded_lists(name: str) -> None:
         if name == "PairError" and min(grades, key=lambda y: y or 1) < 1e-12:
             # A difference of ranks times grades has the rounding error of the largest grade.
             continue
-        require_true(name, rb.score_distribution(name, relevance=grades), map(METRICS[name], arrangements(grades)))
+        require_true(name, rb.score_distribution(name, relevance=grades), map(METRICS[name], graded_orders(grades)))
 
 
 @pytest.mark.parametrize("name", ["nDCG", "AP", "DCG(discount=log2(r))", "RBP(p=0.9)", "RBP(p=0.99)"])
