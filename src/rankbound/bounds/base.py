@@ -19,12 +19,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.bounds.extremes import Counts, Facts, checked_counts, checked_lists, differ
+from rankbound.bounds.extremes import Counts, Facts, checked_counts, differ
 from rankbound.bounds.sampled import UNIFORM
 from rankbound.bounds.score_distribution import GAINS, Gain
 from rankbound.bounds.tables import DistributionsOnDemand
 from rankbound.gradients import through_transforms
-from rankbound.kernels.formulas import Floats
 from rankbound.lists import ArrayLike, Lists, as_tensor, is_transformed
 from rankbound.metrics import Metric, metric
 from rankbound.texts import build, named_kinds, split_text, text_of, unknown_name
@@ -328,56 +327,3 @@ def bounded(of: str | Metric, by: str | Bound) -> BoundedMetric:
     array([0.25])
     """
     return BoundedMetric(metric(of), bound(by))
-
-
-def list_ranges(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
-    """Return the largest minus the smallest value of each list over all its orders, `(n_lists,)`.
-
-    Args:
-        of: the metric or its text; `nRBP` is the loss of eq. 2.12, whose range is P(N - P).
-        relevance: `(n_items,)`, grades from 0.
-        offsets: `(n_lists + 1,)`, the lists' limits.
-
-    Returns:
-        Float64; 0 where the metric is undefined or no order differs from another one in it.
-
-    Raises:
-        ValueError: for a text that names no metric, or invalid offsets.
-
-    >>> list_ranges("nRBP", [0, 1, 0, 1], [0, 3, 4])
-    array([2., 0.])
-    """
-    facts = Facts(metric(of), *checked_lists(relevance, offsets))
-    ranges: Floats = torch.nan_to_num(facts.maximum - facts.minimum).to(torch.float64).numpy()
-    return ranges
-
-
-def bound_weights(of: str | Metric, by: str | Bound, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
-    r"""Return the list weights $1 / u_t$ of an affine bound, `(n_lists,)`.
-
-    Args:
-        of: the metric or its text.
-        by: `none`, whose weights are ones, `min-max`, `expectation` or `expectation-max`.
-        relevance: `(n_items,)`, grades from 0.
-        offsets: `(n_lists + 1,)`, the lists' limits.
-
-    Returns:
-        Float64; 0 for lists whose orders do not differ in the metric, which a bound leaves out.
-
-    Raises:
-        ValueError: for a text that names no metric or bound, a bound that is not affine, or invalid offsets.
-
-    >>> bound_weights("nRBP", "expectation", [0, 1, 0, 1], [0, 3, 4])
-    array([1., 0.])
-    """
-    kind, facts = bound(by), Facts(metric(of), *checked_lists(relevance, offsets))
-    informative = (facts.informative & facts.orders_differ).numpy()
-    if isinstance(kind, Unbounded):
-        return informative.astype(np.float64)
-    if not isinstance(kind, Affine):
-        raise ValueError(f"bound {kind}: found no list weights; expected an affine bound, such as min-max")
-    origin, size = kind.origin_and_unit(facts)
-    unit = size.abs().to(torch.float64).numpy()
-    usable = informative & kind.is_usable(origin, size).numpy()
-    weights: Floats = np.divide(1.0, unit, out=np.zeros_like(unit), where=usable)
-    return weights

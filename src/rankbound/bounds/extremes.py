@@ -204,12 +204,14 @@ class Facts:
     @_per_list
     def n(self) -> Tensor:
         """The number of items."""
-        return self._lists.sizes
+        sizes: Tensor = self._lists.sizes
+        return sizes
 
     @_per_list
     def p(self) -> Tensor:
         """The number of relevant items."""
-        return self._lists.sum(self.metric.relevant(self._relevance)).to(torch.int64)
+        relevant: Tensor = self._lists.sum(self.metric.relevant(self._relevance))
+        return relevant.to(torch.int64)
 
     @cached_property
     def graded(self) -> tuple[Tensor, Lists] | None:

@@ -34,15 +34,7 @@ from rankbound.bounds.exact import (
     integers_of_bins,
     smooth_cdf,
 )
-from rankbound.bounds.extremes import (
-    LONGEST,
-    Facts,
-    binary_expectation,
-    binary_extremes,
-    differ,
-    list_expectation,
-    list_extremes,
-)
+from rankbound.bounds.extremes import LONGEST, Facts, differ
 from rankbound.bounds.profiles import FEW_ORDERS, Orders, Profile
 from rankbound.bounds.sampled import (
     SAME_SCORE,
@@ -380,8 +372,10 @@ def _distributions(
     work = inf if method == "exact" or type(metric) in (AveragePrecision, NDCG) else WORK_OF_SECONDS
     binary = [(profile.n, profile.p) for profile in profiles if profile.grades is None]
     binned: dict[tuple[int, int], Binned] = {}
-    if score is not None and method != "sampled" and tilt == UNIFORM:
-        binned = binned_distributions(score, [pair for pair in binary if _is_long(score, *pair)], done, work)
+    if score is not None and not score.counts_pairs and method != "sampled" and tilt == UNIFORM:
+        many = [pair for pair in binary if comb(*pair) > ENUMERATED_ORDERS]
+        long = [pair for pair in many if differ(score.minimum(*pair), score.maximum(*pair))]
+        binned = binned_distributions(score, long, done, work)
     for profile in profiles:
         n, p, is_binary = profile.n, profile.p, profile.grades is None
         orders = RandomOrders(n, p, tilt)
@@ -397,13 +391,7 @@ def _distributions(
             done(1)
 
 
-def _is_long(score: Score, n: int, p: int) -> bool:
-    """Return true for a list of too many orders to enumerate, which differ in the score."""
-    if score.counts_pairs or comb(n, p) <= ENUMERATED_ORDERS:
-        return False
-    return bool(differ(score.minimum(n, p), score.maximum(n, p)))
-
-
+@on_cpu
 def _of_sums(
     metric: Metric,
     score: Score,
@@ -417,7 +405,8 @@ def _of_sums(
     """Return the distribution of a sum over the relevant items; `binned` are those of long lists, uniform orders."""
     n, p = orders.n, orders.p
     if p == 0:
-        low, high = (float(value[0]) for value in binary_extremes(metric, np.array([n]), np.array([p])))
+        facts = _facts(metric, Profile(n, p))
+        low, high = float(facts.minimum), float(facts.maximum)
         mean, variance = high, 0.0 if high == low else nan
     else:
         low, high = score.maximum(n, p) if p == n else score.minimum(n, p), score.maximum(n, p)
@@ -486,7 +475,8 @@ def _of_any_metric(
             return _with_draws(_in_atoms(empty, atoms, ROUNDING))
         if method == "exact":
             raise _no_exact(metric, profile, "it has no formula and too many orders")
-    low, high, mean = _extremes_and_mean(metric, profile)
+    facts = _facts(metric, profile)
+    low, high, mean = (float(fact) for fact in (facts.minimum, facts.maximum, facts.expectation))
     atoms = orders.atoms_of_random(samples, seed)
     drawn, sd = _moments(atoms)
     ends = min(low, atoms.support[0]), max(high, atoms.support[-1])
@@ -547,14 +537,10 @@ def _empty(
     )
 
 
-def _extremes_and_mean(metric: Metric, profile: Profile) -> tuple[float, float, float]:
+def _facts(metric: Metric, profile: Profile) -> Facts:
     if profile.grades is None:
-        counts = np.array([profile.n]), np.array([profile.p])
-        low, high = binary_extremes(metric, *counts)
-        return float(low[0]), float(high[0]), float(binary_expectation(metric, *counts)[0])
-    relevance, lists = profile.relevance(metric), Lists(torch.tensor([0, profile.n]))
-    best, worst = list_extremes(metric, relevance, lists)
-    return float(best), float(worst), float(list_expectation(metric, relevance, lists))
+        return Facts.of_counts(metric, torch.tensor([profile.n]), torch.tensor([profile.p]))
+    return Facts(metric, profile.relevance(metric), Lists.of_sizes([profile.n]))
 
 
 def _with_draws(exact: ScoreDistribution, same: float = 0.0) -> ScoreDistribution:

@@ -1,10 +1,14 @@
 """Weights of training lists, computed from their relevance labels."""
 
 import numpy as np
+import torch
 
-from rankbound.bounds.base import Floats, bound_weights
+from rankbound.bounds.base import Affine, Bound, Unbounded, bound
+from rankbound.bounds.extremes import Facts, checked_lists
 from rankbound.errors import ConfigError
+from rankbound.kernels.formulas import Floats
 from rankbound.lists import ArrayLike, Lists, as_tensor
+from rankbound.metrics import Metric, metric
 from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
 
 
@@ -53,3 +57,56 @@ def _power(weights: ListWeights, relevance: ArrayLike, offsets: ArrayLike) -> Fl
 def coefficient_of_variation(values: Floats) -> float:
     """Return the standard deviation of positive values divided by their mean."""
     return float(values.std() / values.mean())
+
+
+def list_ranges(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
+    """Return the largest minus the smallest value of each list over all its orders, `(n_lists,)`.
+
+    Args:
+        of: the metric or its text; `nRBP` is the loss of eq. 2.12, whose range is P(N - P).
+        relevance: `(n_items,)`, grades from 0.
+        offsets: `(n_lists + 1,)`, the lists' limits.
+
+    Returns:
+        Float64; 0 where the metric is undefined or no order differs from another one in it.
+
+    Raises:
+        ValueError: for a text that names no metric, or invalid offsets.
+
+    >>> list_ranges("nRBP", [0, 1, 0, 1], [0, 3, 4])
+    array([2., 0.])
+    """
+    facts = Facts(metric(of), *checked_lists(relevance, offsets))
+    ranges: Floats = torch.nan_to_num(facts.maximum - facts.minimum).to(torch.float64).numpy()
+    return ranges
+
+
+def bound_weights(of: str | Metric, by: str | Bound, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
+    r"""Return the list weights $1 / u_t$ of an affine bound, `(n_lists,)`.
+
+    Args:
+        of: the metric or its text.
+        by: `none`, whose weights are ones, `min-max`, `expectation` or `expectation-max`.
+        relevance: `(n_items,)`, grades from 0.
+        offsets: `(n_lists + 1,)`, the lists' limits.
+
+    Returns:
+        Float64; 0 for lists whose orders do not differ in the metric, which a bound leaves out.
+
+    Raises:
+        ValueError: for a text that names no metric or bound, a bound that is not affine, or invalid offsets.
+
+    >>> bound_weights("nRBP", "expectation", [0, 1, 0, 1], [0, 3, 4])
+    array([1., 0.])
+    """
+    kind, facts = bound(by), Facts(metric(of), *checked_lists(relevance, offsets))
+    informative = (facts.informative & facts.orders_differ).numpy()
+    if isinstance(kind, Unbounded):
+        return informative.astype(np.float64)
+    if not isinstance(kind, Affine):
+        raise ValueError(f"bound {kind}: found no list weights; expected an affine bound, such as min-max")
+    origin, size = kind.origin_and_unit(facts)
+    unit = size.abs().to(torch.float64).numpy()
+    usable = informative & kind.is_usable(origin, size).numpy()
+    weights: Floats = np.divide(1.0, unit, out=np.zeros_like(unit), where=usable)
+    return weights

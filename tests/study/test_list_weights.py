@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 import rankbound as rb
-from rankbound.bounds.base import bound_weights, list_ranges
 from rankbound.lists import Lists
 from rankbound.losses import SmoothLoss
 from rankbound.training.trainer import LAST, Learner, Part, Settings, Trained, joined, train
+from rankbound_study.data.list_weights import bound_weights, list_ranges
 
 RELEVANCE = [[0, 1, 0, 0, 1], [0, 0, 1], [0, 0, 0], [1, 1], [1, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0], [0, 1]]
 FLAT = torch.tensor([grade for grades in RELEVANCE for grade in grades])
