@@ -48,10 +48,12 @@ class _WithGradient(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> Any:
         refuse_batched(upstream)
         scores, slopes = ctx.saved_tensors
-        return _Gradient.apply(scores, upstream, slopes, ctx.lists, ctx.product), None, None, None, None  # type: ignore[no-untyped-call]
+        return Gradient.apply(scores, upstream, slopes, ctx.lists, ctx.product), None, None, None, None  # type: ignore[no-untyped-call]
 
 
-class _Gradient(torch.autograd.Function):
+class Gradient(torch.autograd.Function):
+    """The gradient by the scores, from upstream gradients `(n_lists,)` and slopes `(n_items,)`."""
+
     @staticmethod
     def forward(
         ctx: Any, scores: Tensor, upstream: Tensor, slopes: Tensor, lists: Lists, product: HessianProduct

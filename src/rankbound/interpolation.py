@@ -17,7 +17,6 @@ Boxes are rows, list after list, with `BAND` empty rows between lists, so that a
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -234,10 +233,19 @@ def running_sums(values: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
 
     Unlike differences of the batch's running totals, they keep their digits beside lists of much larger numbers.
     """
-    if values.requires_grad and torch.is_grad_enabled():
-        sums: tuple[Tensor, Tensor] = _RunningSums.apply(values, starts)  # type: ignore[no-untyped-call]
-        return sums
-    return _summed(values.detach(), starts)
+    if values.is_cpu and usable():
+        from rankbound.kernels.gradients import running_sums as run
+
+        before, behind = torch.empty_like(values), torch.empty_like(values)
+        run(values.contiguous().numpy(), starts.numpy(), before.numpy(), behind.numpy())
+        return before, behind
+    kept = (~starts).to(torch.float64)
+    next_kept = kept.roll(-1)
+    enters = kept * values.roll(1, 1), next_kept * values.roll(-1, 1)
+    # Both directions are one scan, whose steps cost the same.
+    both = torch.stack([kept, next_kept.flip(0)])[:, None]
+    scanned = _recurrence(both, torch.stack([enters[0], enters[1].flip(1)]))
+    return scanned[0], scanned[1].flip(1)
 
 
 def _rows_of_occupied_boxes(box: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
@@ -273,35 +281,6 @@ def _chebyshev(local: Tensor, order: int) -> Tensor:
     for degree in range(2, order):
         torch.mul(double, basis[degree - 1], out=basis[degree]).sub_(basis[degree - 2])
     return basis.T.contiguous()
-
-
-class _RunningSums(torch.autograd.Function):
-    """Running sums that can be differentiated repeatedly: those before and behind are each other's transpose."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.starts = starts
-        return _summed(values, starts)
-
-    @staticmethod
-    def backward(ctx: Any, by_before: Tensor, by_behind: Tensor) -> tuple[Tensor, None]:
-        return running_sums(by_before, ctx.starts)[1] + running_sums(by_behind, ctx.starts)[0], None
-
-
-def _summed(values: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-    if values.device.type == "cpu" and usable():
-        from rankbound.kernels.gradients import running_sums as run
-
-        before, behind = torch.empty_like(values), torch.empty_like(values)
-        run(values.contiguous().numpy(), starts.numpy(), before.numpy(), behind.numpy())
-        return before, behind
-    kept = (~starts).to(torch.float64)
-    next_kept = kept.roll(-1)
-    enters = kept * values.roll(1, 1), next_kept * values.roll(-1, 1)
-    # Both directions are one scan, whose steps cost the same.
-    both = torch.stack([kept, next_kept.flip(0)])[:, None]
-    scanned = _recurrence(both, torch.stack([enters[0], enters[1].flip(1)]))
-    return scanned[0], scanned[1].flip(1)
 
 
 def _recurrence(decay: Tensor, values: Tensor) -> Tensor:

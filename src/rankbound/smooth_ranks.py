@@ -6,8 +6,7 @@ $x = s/\tau$ and upstream gradients $g$ of $R_i = 1 + \sum_{j \ne i} w_j \sigma(
 $$\partial L/\partial x_i = w_i \sum_j g_j\, \sigma'(x_i - x_j) - g_i \sum_j w_j\, \sigma'(x_i - x_j).$$
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any
 
@@ -90,14 +89,10 @@ def smooth_ranks_of(
     Shapes: scores and each vector of weights `(n_items,)`, result `(n_targets, c)`, float64: gradients are differences
     of sums over all ranks, of which single precision would leave few digits.
     """
-    if targets is None:
-        targets = torch.arange(len(scores), device=scores.device)
-    shares = _shares_of(scores.detach(), lists, targets, len(weights), temperature, method)
     # Autocast would halve the precision of the scores' differences, too little for small ranks.
     with torch.autocast(scores.device.type, enabled=False):
-        weights = tuple(None if weight is None else weight.to(torch.float64) for weight in weights)
-        problem = _Problem(lists, weights, targets, temperature, method, shares)
-        ranks: Tensor = _SmoothRanks.apply(scores, problem)  # type: ignore[no-untyped-call]
+        sums = _Sums(scores.detach(), lists, weights, targets, temperature, method)
+        ranks: Tensor = _SmoothRanks.apply(scores, sums)  # type: ignore[no-untyped-call]
     return ranks
 
 
@@ -113,27 +108,11 @@ def kernel_sums(
 ) -> Tensor:
     r"""Return $\sum_j w_j\, k((s_j - s_i)/\tau)$ over all items `j` of the list of `i`, including `i` itself.
 
-    Args:
-        scores: `(n_items,)`, floating point and finite.
-        lists: the lists of the batch.
-        kernel: $k$, one of `rankbound.interpolation` or your own.
-        weights: $w$, one or more vectors `(n_items,)`; `None` stands for ones.
-        targets: indices of the items `i`; all if `None`.
-        temperature: $\tau > 0$, in units of the scores.
-        method: as in `rankbound.smooth_rank`. Interpolated sums have errors below 1e-7 of the list's $\sum_j |w_j|$.
-
-    Returns:
-        `(n_targets, len(weights))` in the scores' dtype, without a gradient.
-
-    Raises:
-        ValueError: for an unknown method, or a temperature that isn't above 0.
+    The arguments and shapes are those of `smooth_ranks_of`. Interpolated sums have errors below 1e-7 of the list's
+    $\sum_j |w_j|$. The result is in the scores' dtype, without a gradient.
     """
-    if targets is None:
-        targets = torch.arange(len(scores), device=scores.device)
-    # Autocast would halve the precision of the scores' differences.
     with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
-        shares = _shares_of(scores, lists, targets, len(weights), temperature, method)
-        return _Sums(scores, shares, temperature, PRECISE_ORDER).of(kernel, weights).to(scores.dtype)
+        return _Sums(scores, lists, weights, targets, temperature, method, PRECISE_ORDER).of(kernel).to(scores.dtype)
 
 
 def require_method(method: str, temperature: float) -> None:
@@ -172,208 +151,90 @@ def interpolation_pays(
     return n_targets * lists.sizes * pair > n_fields * (lists.sizes * item + rows * row)
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Some targets paired with all items of their lists: pair `k` compares `target[k]` with `item[k]`."""
+def shares_of(methods: Tensor, lists: Lists) -> list[tuple[int, Tensor | slice, Lists]]:
+    """Return the lists of each method of `methods` `(n_lists,)`: the method, the lists' items, and their limits."""
+    kinds = torch.unique(methods).tolist() or [0]
+    if len(kinds) == 1:
+        return [(kinds[0], slice(None), lists)]
+    chosen = [(int(kind), methods == kind) for kind in kinds]
+    return [
+        (kind, torch.nonzero(lists.spread(own)).squeeze(1), Lists.of_sizes(lists.sizes[own])) for kind, own in chosen
+    ]
 
-    targets: slice
-    target: Tensor
-    item: Tensor
-    per_target: Lists
+
+def joined(parts: Sequence[Tensor], places: Sequence[Tensor | slice]) -> Tensor:
+    """Return the parts `(..., n)` as one tensor, in whose last dimension they stand at `places`."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = parts[0].new_empty(*parts[0].shape[:-1], sum(part.shape[-1] for part in parts))
+    for part, place in zip(parts, places, strict=True):
+        whole[..., place] = part
+    return whole
 
 
-def pair_chunks(lists: Lists, targets: Tensor) -> list[Chunk]:
-    """Return all pairs of the items `targets` with the items of their lists, in chunks that fit in memory."""
-    segment = lists.segment.index_select(0, targets)
-    ends = lists.sizes.index_select(0, segment).cumsum(0)
-    n_pairs = int(ends[-1]) if len(ends) else 0
-    chunks: list[Chunk] = []
-    start = 0
-    while start < len(targets) or not chunks:
-        budget = (int(ends[start - 1]) if start else 0) + PAIRS_PER_CHUNK
-        stop = len(targets) if n_pairs <= budget else max(start + 1, int(torch.searchsorted(ends, budget)))
-        owner = segment[start:stop]
-        per_target = Lists.of_sizes(lists.sizes.index_select(0, owner))
-        item = per_target.position + per_target.spread(lists.offsets.index_select(0, owner))
-        chunks.append(Chunk(slice(start, stop), per_target.segment + start, item, per_target))
+def pair_chunks(begin: Tensor, end: Tensor, most: int) -> Iterator[tuple[slice, Lists, Tensor]]:
+    """Yield chunks of about `most` pairs of each target `k` with the places `begin[k]` to `end[k] - 1`; at least one.
+
+    A chunk has some targets, its pairs as a list for each of them, and the pairs' places.
+    """
+    totals = (end - begin).cumsum(0)
+    start, stop = 0, -1
+    while stop < len(begin):
+        done = int(totals[start - 1]) if start else 0
+        stop = max(start + 1, int(torch.searchsorted(totals, done + most, right=True)))
+        runs = Lists.of_sizes((end - begin)[start:stop])
+        yield slice(start, stop), runs, runs.position + runs.spread(begin[start:stop])
         start = stop
-    return chunks
 
 
-def pair_gaps(scores: Tensor, targets: Tensor, chunk: Chunk, temperature: float) -> Tensor:
-    """Return the score of each pair's item minus that of its target, in units of the temperature, `(n_pairs,)`."""
-    # Division after subtraction preserves the gaps of large scores in single precision.
-    own = scores.index_select(0, targets[chunk.targets])
-    gaps = scores.index_select(0, chunk.item) - chunk.per_target.spread(own)
-    return gaps if temperature == 1 else gaps / temperature
+class PairSums:
+    """Sums over the pairs of each item of `targets` with all items of its list, in chunks of bounded memory."""
 
+    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
+        self._scores, self._targets, self._temperature = scores, targets, temperature
+        segment = lists.segment.index_select(0, targets)
+        self._limits = lists.offsets.index_select(0, segment), lists.offsets.index_select(0, segment + 1)
+        self._only: list[tuple[slice, Lists, Tensor, Tensor]] = []
 
-@dataclass(frozen=True)
-class _Share:
-    """The lists of a batch whose sums are computed by one method.
+    def chunks(self) -> Iterator[tuple[slice, Lists, Tensor, Tensor]]:
+        """Yield some targets, their pairs as a list each, the pairs' items, and the gaps in units of the temperature.
 
-    Attributes:
-        method: `direct` or `interpolated`.
-        items: the indices of the lists' items among all, or all.
-        lists: the lists' limits among their items.
-        targets: the places of the lists' targets among all targets, or all.
-        own_targets: the indices of the lists' targets among their items.
-    """
-
-    method: str
-    items: Tensor | slice
-    lists: Lists
-    targets: Tensor | slice
-    own_targets: Tensor
-
-    def of_items(self, values: Tensor | None) -> Any:
-        """Return the entries of these items of `values` `(n_items,)`; None of None."""
-        return values if values is None or isinstance(self.items, slice) else values.index_select(0, self.items)
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The ranks of the items `targets` as a function of the scores."""
-
-    lists: Lists
-    weights: Weights
-    targets: Tensor
-    temperature: float
-    method: str
-    shares: Sequence[_Share]
-
-    def by_scores_and_upstream(self, scores: Tensor, upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Return the derivatives of $v^T \partial L/\partial s$ by the scores and by the upstream gradients $g$.
-
-        With $x = s/\tau$ and the slope along the direction, $\sum_i g_i \sum_j w_j \sigma'(x_j - x_i)(v_j - v_i)$:
-
-        $$\partial/\partial x_k = w_k \sum_i g_i\, \sigma''(x_k - x_i)(v_k - v_i)
-          - g_k \sum_j w_j\, \sigma''(x_j - x_k)(v_j - v_k).$$
+        The gap is the item's score less the target's. A chunk of all pairs is kept.
         """
-        # In double precision: the terms of near-ties almost cancel.
-        x, v = scores.to(torch.float64), direction.to(torch.float64)
-        w = [torch.ones_like(x) if weight is None else weight.to(x) for weight in self.weights]
-        g = [x.new_zeros(len(x)).index_copy(0, self.targets, column.to(x)) for column in upstream.unbind(1)]
-        wv, gv = [weight * v for weight in w], [push * v for push in g]
+        if self._only:
+            yield from self._only
+            return
+        for targets, runs, item in pair_chunks(*self._limits, PAIRS_PER_CHUNK):
+            # Division after subtraction preserves the gaps of large scores in single precision.
+            own = self._scores.index_select(0, self._targets[targets])
+            gaps = self._scores.index_select(0, item) - runs.spread(own)
+            chunk = targets, runs, item, gaps if self._temperature == 1 else gaps / self._temperature
+            if targets.start == 0 and targets.stop >= len(self._targets):
+                self._only = [chunk]
+            yield chunk
 
-        slopes = self._sums(x, SIGMOID_SLOPE, (*w, *wv), self.targets)
-        by_upstream = slopes[:, len(w) :] - v.index_select(0, self.targets)[:, None] * slopes[:, : len(w)]
-        bends = self._sums(x, SIGMOID_CURVATURE, (*w, *wv, *g, *gv), None).unbind(1)
-        by_scores = torch.zeros_like(x)
-        parts = (bends[start : start + len(w)] for start in range(0, len(bends), len(w)))
-        for one, push, of_w, of_wv, of_g, of_gv in zip(w, g, *parts, strict=True):
-            # The curvature of the step is odd.
-            by_scores += one * (of_gv - v * of_g) - push * (of_wv - v * of_w)
-        by_scores.masked_fill_(self.lists.spread(self.lists.sizes == 1), 0.0)
-        by_scores, by_upstream = by_scores / self.temperature**2, by_upstream / self.temperature
-        return by_scores.to(scores.dtype), by_upstream.to(upstream.dtype)
-
-    def _sums(self, scores: Tensor, kernel: Kernel, weights: tuple[Tensor, ...], targets: Tensor | None) -> Tensor:
-        return kernel_sums(
-            scores, self.lists, kernel, weights, targets=targets, temperature=self.temperature, method=self.method
-        )
-
-
-class _SmoothRanks(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, problem: _Problem) -> Tensor:
-        sums = _Sums(scores.to(torch.float64), problem.shares, problem.temperature)
-        ranks = sums.of(SIGMOID, problem.weights)
-        # The sums include the item itself, which adds half its weight.
-        for column, weight in zip(ranks.unbind(1), problem.weights, strict=True):
-            column += 0.5 if weight is None else 1 - weight.index_select(0, problem.targets) / 2
-        ctx.save_for_backward(scores)
-        ctx.sums, ctx.problem = sums, problem
-        return ranks
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Any:
-        refuse_batched(upstream)
-        (scores,) = ctx.saved_tensors
-        return _RankGradient.apply(scores, upstream, ctx.sums, ctx.problem), None  # type: ignore[no-untyped-call]
-
-
-class _RankGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, upstream: Tensor, sums: "_Sums", problem: _Problem) -> Tensor:
-        gradient = sums.gradient(problem.weights, upstream)
-        alone = problem.lists.sizes == 1
-        if bool(alone.any()):
-            # The rank of a lone item is 1 whatever its score; its two terms cancel only up to rounding.
-            gradient = gradient.masked_fill(problem.lists.spread(alone), 0.0)
-        if problem.temperature != 1:
-            gradient = gradient / problem.temperature
-        ctx.save_for_backward(scores, upstream)
-        ctx.problem = problem
-        return gradient.to(scores.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, direction: Tensor) -> Any:
-        scores, upstream = ctx.saved_tensors
-        with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
-            seconds = ctx.problem.by_scores_and_upstream(scores, upstream, direction)
-        return *last_derivative(seconds, scores, upstream, direction), None, None
-
-
-def _shares_of(
-    scores: Tensor, lists: Lists, targets: Tensor, n_fields: int, temperature: float, method: str
-) -> list[_Share]:
-    """Return the lists that are summed by each method; `auto` selects the faster one for each list, by it alone.
-
-    A list's sums therefore don't depend on the others of its batch. Raises as `require_method`.
-    """
-    require_method(method, temperature)
-    if method == "auto":
-        # In double precision, it is the choice of the compiled kernels (`rankbound.kernels.smooth.pays`), with whose
-        # values those of the reference then agree to rounding. In single precision, the error of interpolation is below
-        # rounding, and the reference chooses by its own costs.
-        costs = COSTS if scores.dtype == torch.float64 else COSTS_OF_REFERENCE
-        interpolated = interpolation_pays(scores, lists, targets, n_fields, temperature, costs)
-        if not bool(interpolated.any()):
-            method = "direct"
-        elif bool(interpolated.all()):
-            method = "interpolated"
-    if method != "auto":
-        return [_Share(method, slice(None), lists, slice(None), targets)]
-    shares = []
-    for method, chosen in (("direct", ~interpolated), ("interpolated", interpolated)):
-        of_items = lists.spread(chosen)
-        items = torch.nonzero(of_items).squeeze(1)
-        own = torch.nonzero(of_items.index_select(0, targets)).squeeze(1)
-        places = (of_items.cumsum(0) - 1).index_select(0, targets.index_select(0, own))
-        shares.append(_Share(method, items, Lists.of_sizes(lists.sizes[chosen]), own, places))
-    return shares
-
-
-class _Sums:
-    """Sums of kernels over all lists, each by the method of its share, which keeps what the gradient needs again."""
-
-    def __init__(self, scores: Tensor, shares: Sequence[_Share], temperature: float, order: int = ORDER) -> None:
-        self._shares = shares
-        self._parts: list[_OneListSums | _PairSums | InterpolatedSums] = []
-        for share in shares:
-            own, lists, targets = share.of_items(scores), share.lists, share.own_targets
-            if share.method == "interpolated":
-                self._parts.append(InterpolatedSums(own, lists, targets, temperature, order))
-            else:
-                as_matrix = len(lists) == 1 and len(own) * len(targets) <= PAIRS_PER_CHUNK
-                self._parts.append((_OneListSums if as_matrix else _PairSums)(own, lists, targets, temperature))
-
-    def of(self, kernel: Kernel, weights: Weights) -> Tensor:
-        """Return the sums of `weights[j] * k(x[j] - x[i])` over `j`, a column per vector of weights `(n_items,)`."""
-        parts = [
-            part.sums(kernel, tuple(map(share.of_items, weights)))
-            for share, part in zip(self._shares, self._parts, strict=True)
-        ]
-        return _joined(parts, [share.targets for share in self._shares])
+    def sums(self, kernel: Kernel, weights: Weights) -> Tensor:
+        """Return the sums of kernel times weight, `(n_targets, n_weights)`."""
+        return torch.cat([_weighted(kernel.at(gaps), weights, runs, item) for _, runs, item, gaps in self.chunks()])
 
     def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
-        """Return the gradient of sigmoids, whose sums came last, by `x`, `(n_items,)`; `upstream` `(n_targets, c)`."""
-        parts = [
-            part.gradient(tuple(map(share.of_items, weights)), upstream[share.targets])
-            for share, part in zip(self._shares, self._parts, strict=True)
-        ]
-        return _joined(parts, [share.items for share in self._shares])
+        """Return the gradient of `sums` of sigmoids by the scores over the temperature, `(n_items,)`."""
+        gradient = torch.zeros_like(self._scores)
+        for targets, runs, item, gaps in self.chunks():
+            slope = SIGMOID_SLOPE.at(gaps)
+            own = (upstream[targets] * _weighted(slope, weights, runs, item)).sum(1)
+            gradient.index_add_(0, self._targets[targets], own, alpha=-1)
+            for weight, pushed in zip(weights, upstream[targets].unbind(1), strict=True):
+                push = slope * runs.spread(pushed)
+                if weight is not None:
+                    push *= weight.index_select(0, item)
+                gradient.index_add_(0, item, push)
+        return gradient
+
+
+def _weighted(values: Tensor, weights: Weights, runs: Lists, item: Tensor) -> Tensor:
+    terms = (values if weight is None else values * weight.index_select(0, item) for weight in weights)
+    return torch.stack([runs.sum(term) for term in terms], 1)
 
 
 class _OneListSums:
@@ -381,7 +242,6 @@ class _OneListSums:
 
     def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
         self._targets = targets
-        # Division after subtraction preserves the gaps of large scores in single precision.
         gaps = scores - scores.index_select(0, targets).unsqueeze(1)
         self._gaps = gaps if temperature == 1 else gaps / temperature
 
@@ -400,51 +260,129 @@ class _OneListSums:
         return torch.stack(columns, 1)
 
 
-class _PairSums:
-    """Pair sums of any lists, in chunks of bounded memory."""
+class _Sums:
+    """Weighted sums of kernels for some or all items, each list by one method; keeps what the gradient needs again.
 
-    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
-        self._scores, self._targets, self._temperature = scores, targets, temperature
-        self._chunks = list(pair_chunks(lists, targets))
-        self._gaps: list[Tensor] = []
+    `auto` selects the faster method for each list, by it alone: its sums don't depend on the others of its batch.
+    """
 
-    def sums(self, kernel: Kernel, weights: Weights) -> Tensor:
-        sums = []
-        for chunk in self._chunks:
-            gaps = self._gaps_of(chunk)
-            sums.append(_weighted(kernel.at(gaps), weights, chunk))
-            if len(self._chunks) == 1:
-                self._gaps = [gaps]
-        return torch.cat(sums)
+    def __init__(
+        self,
+        scores: Tensor,
+        lists: Lists,
+        weights: Weights,
+        targets: Tensor | None,
+        temperature: float,
+        method: str,
+        order: int = ORDER,
+    ) -> None:
+        require_method(method, temperature)
+        if targets is None:
+            targets = torch.arange(len(scores), device=scores.device)
+        x, self.weights = scores.to(torch.float64), tuple(None if w is None else w.to(torch.float64) for w in weights)
+        self.lists, self.targets, self.temperature, self._method = lists, targets, temperature, method
+        if method == "auto":
+            # In double precision, it is the choice of the compiled kernels (`rankbound.kernels.smooth.pays`), with
+            # whose values those of the reference then agree to rounding. In single precision, the error of
+            # interpolation is below rounding, and the reference chooses by its own costs.
+            costs = COSTS if scores.dtype == torch.float64 else COSTS_OF_REFERENCE
+            interpolated = interpolation_pays(scores, lists, targets, len(weights), temperature, costs)
+        else:
+            interpolated = torch.full_like(lists.sizes, method == "interpolated", dtype=torch.bool)
+        self._parts: list[tuple[Tensor | slice, Tensor | slice, _OneListSums | PairSums | InterpolatedSums]] = []
+        for by_boxes, items, own_lists in shares_of(interpolated, lists):
+            places: Tensor | slice = slice(None)
+            own_targets = targets
+            if not isinstance(items, slice):
+                kind = interpolated.index_select(0, lists.segment.index_select(0, targets))
+                places = torch.nonzero(kind == by_boxes).squeeze(1)
+                own_targets = torch.searchsorted(items, targets[places])
+            own = x[items], own_lists, own_targets, temperature
+            if by_boxes:
+                sums: _OneListSums | PairSums | InterpolatedSums = InterpolatedSums(*own, order)
+            else:
+                as_matrix = len(own_lists) == 1 and len(own[0]) * len(own_targets) <= PAIRS_PER_CHUNK
+                sums = (_OneListSums if as_matrix else PairSums)(*own)
+            self._parts.append((items, places, sums))
 
-    def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
-        gradient = torch.zeros_like(self._scores)
-        for index, chunk in enumerate(self._chunks):
-            slope = SIGMOID_SLOPE.at(self._gaps[index] if self._gaps else self._gaps_of(chunk))
-            own = (upstream[chunk.targets] * _weighted(slope, weights, chunk)).sum(1)
-            gradient.index_add_(0, self._targets[chunk.targets], own, alpha=-1)
-            for weight, pushed in zip(weights, upstream.unbind(1), strict=True):
-                push = slope * pushed.index_select(0, chunk.target)
-                if weight is not None:
-                    push *= weight.index_select(0, chunk.item)
-                gradient.index_add_(0, chunk.item, push)
-        return gradient
+    def of(self, kernel: Kernel) -> Tensor:
+        """Return the sums of `weights[j] * k(x[j] - x[i])` over `j`, a column per vector of weights."""
+        parts = [sums.sums(kernel, self._weights_of(items)).T for items, _, sums in self._parts]
+        return joined(parts, [places for _, places, _ in self._parts]).T
 
-    def _gaps_of(self, chunk: Chunk) -> Tensor:
-        return pair_gaps(self._scores, self._targets, chunk, self._temperature)
+    def gradient(self, upstream: Tensor) -> Tensor:
+        """Return the gradient of sigmoids, whose sums came last, by `x`, `(n_items,)`; `upstream` `(n_targets, c)`."""
+        parts = [sums.gradient(self._weights_of(items), upstream[places]) for items, places, sums in self._parts]
+        return joined(parts, [items for items, _, _ in self._parts])
+
+    def _weights_of(self, items: Tensor | slice) -> Weights:
+        return tuple(weight if weight is None else weight[items] for weight in self.weights)
+
+    def by_scores_and_upstream(self, scores: Tensor, upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Return the derivatives of $v^T \partial L/\partial s$ by the scores and by the upstream gradients $g$.
+
+        With $x = s/\tau$ and the slope along the direction, $\sum_i g_i \sum_j w_j \sigma'(x_j - x_i)(v_j - v_i)$:
+
+        $$\partial/\partial x_k = w_k \sum_i g_i\, \sigma''(x_k - x_i)(v_k - v_i)
+          - g_k \sum_j w_j\, \sigma''(x_j - x_k)(v_j - v_k).$$
+        """
+        # In double precision: the terms of near-ties almost cancel.
+        x, v = scores.to(torch.float64), direction.to(torch.float64)
+        w = [torch.ones_like(x) if weight is None else weight for weight in self.weights]
+        g = [x.new_zeros(len(x)).index_copy(0, self.targets, column.to(x)) for column in upstream.unbind(1)]
+        wv, gv = [weight * v for weight in w], [push * v for push in g]
+
+        def sums(kernel: Kernel, weights: Weights, targets: Tensor | None = None) -> Tensor:
+            options = {"temperature": self.temperature, "method": self._method}
+            return kernel_sums(x, self.lists, kernel, weights, targets=targets, **options)  # type: ignore[arg-type]
+
+        slopes = sums(SIGMOID_SLOPE, (*w, *wv), self.targets)
+        by_upstream = slopes[:, len(w) :] - v.index_select(0, self.targets)[:, None] * slopes[:, : len(w)]
+        bends = sums(SIGMOID_CURVATURE, (*w, *wv, *g, *gv)).unbind(1)
+        by_scores = torch.zeros_like(x)
+        parts = (bends[start : start + len(w)] for start in range(0, len(bends), len(w)))
+        for one, push, of_w, of_wv, of_g, of_gv in zip(w, g, *parts, strict=True):
+            # The curvature of the step is odd.
+            by_scores += one * (of_gv - v * of_g) - push * (of_wv - v * of_w)
+        by_scores.masked_fill_(self.lists.spread(self.lists.sizes == 1), 0.0)
+        by_scores, by_upstream = by_scores / self.temperature**2, by_upstream / self.temperature
+        return by_scores.to(scores.dtype), by_upstream.to(upstream.dtype)
 
 
-def _weighted(values: Tensor, weights: Weights, chunk: Chunk) -> Tensor:
-    """Return the sums of `values * weights` over the items of each target's list, `(n_targets, c)`."""
-    terms = (values if weight is None else values * weight.index_select(0, chunk.item) for weight in weights)
-    return torch.stack([chunk.per_target.sum(term) for term in terms], 1)
+class _SmoothRanks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, sums: _Sums) -> Tensor:
+        ranks = sums.of(SIGMOID)
+        # The sums include the item itself, which adds half its weight.
+        for column, weight in zip(ranks.unbind(1), sums.weights, strict=True):
+            column += 0.5 if weight is None else 1 - weight.index_select(0, sums.targets) / 2
+        ctx.save_for_backward(scores)
+        ctx.sums = sums
+        return ranks
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        refuse_batched(upstream)
+        (scores,) = ctx.saved_tensors
+        return _RankGradient.apply(scores, upstream, ctx.sums), None  # type: ignore[no-untyped-call]
 
 
-def _joined(parts: Sequence[Tensor], places: Sequence[Tensor | slice]) -> Tensor:
-    """Return the parts as one tensor, in whose rows `places` they stand."""
-    if len(parts) == 1:
-        return parts[0]
-    joined = parts[0].new_empty(sum(map(len, parts)), *parts[0].shape[1:])
-    for part, place in zip(parts, places, strict=True):
-        joined[place] = part
-    return joined
+class _RankGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, upstream: Tensor, sums: _Sums) -> Tensor:
+        gradient, alone = sums.gradient(upstream), sums.lists.sizes == 1
+        if bool(alone.any()):
+            # The rank of a lone item is 1 whatever its score; its two terms cancel only up to rounding.
+            gradient = gradient.masked_fill(sums.lists.spread(alone), 0.0)
+        if sums.temperature != 1:
+            gradient = gradient / sums.temperature
+        ctx.save_for_backward(scores, upstream)
+        ctx.sums = sums
+        return gradient.to(scores.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, direction: Tensor) -> Any:
+        scores, upstream = ctx.saved_tensors
+        with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
+            seconds = ctx.sums.by_scores_and_upstream(scores, upstream, direction)
+        return *last_derivative(seconds, scores, upstream, direction), None

@@ -35,6 +35,7 @@ LOSSES: dict[str, Arithmetic] = {
     "RankNet(reduction=sum,weight=difference)": by_hand.pair_loss(by_hand.ranknet(), "sum", "difference"),
     "RankNet(weight=difference,temperature=0.5)": by_hand.pair_loss(by_hand.ranknet(0.5), weight="difference"),
     "RankNet(method=interpolated)": by_hand.pair_loss(by_hand.ranknet()),
+    "RankNet(temperature=0.25,method=interpolated)": by_hand.pair_loss(by_hand.ranknet(0.25)),
     "DirectRanker": by_hand.pair_loss(by_hand.direct_ranker()),
     "DirectRanker(temperature=2,method=interpolated)": by_hand.pair_loss(by_hand.direct_ranker(2)),
     "DirectRanker(method=interpolated)": by_hand.pair_loss(by_hand.direct_ranker()),
@@ -44,6 +45,7 @@ LOSSES: dict[str, Arithmetic] = {
     "WARP": by_hand.warp(),
     "WARP(alpha=constant)@1": by_hand.warp(lambda j: 1, 1),
     "WARP@2": by_hand.warp(k=2),
+    "WARP(margin=0.5)": by_hand.warp(margin=0.5),
     "WARP(margin=0.5,rel=2)@2": by_hand.warp(k=2, margin=0.5, rel=2),
     "ListNet@1": by_hand.list_net(),
     "ListNet@2": by_hand.list_net(2),
@@ -146,9 +148,7 @@ def slack(text: str) -> float:
 
 
 every_loss = pytest.mark.parametrize("text", LOSSES)
-one_of_each_kind = pytest.mark.parametrize(
-    "text", [next(text for text in LOSSES if split_text(text, "loss")[0] == name) for name in KINDS]
-)
+one_of_each_kind = pytest.mark.parametrize("text", [*KINDS, "nDCG"])
 
 
 def test_every_kind_of_loss_is_listed() -> None:
@@ -194,16 +194,6 @@ def test_always_finite(text: str, dtype: torch.dtype) -> None:
     assert (curvature is None) == (text in WITHOUT_CURVATURE)
     for found in (values, gradient, curvature):
         assert found is None or torch.isfinite(found).all(), found
-
-
-@every_loss
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_half_precision_scores_train(text: str, dtype: torch.dtype) -> None:
-    """Scores as a layer under autocast returns them."""
-    values, gradient = loss_and_gradient(rb.loss(text), fitting(text, DEGENERATE), dtype)
-    assert gradient.dtype == dtype
-    assert torch.isfinite(values).all(), values
-    assert torch.isfinite(gradient).all(), gradient
 
 
 @every_loss
@@ -291,16 +281,6 @@ def test_a_batch_is_its_lists_one_by_one(text: str) -> None:
 
 
 @every_loss
-def test_upstream_gradients_weigh_the_lists(text: str) -> None:
-    scores, relevance, offsets = flat(fitting(text, [*GENERIC, *TIED]))
-    weights = torch.arange(1.0, len(offsets), dtype=torch.float64)
-    loss = rb.loss(text)
-    (plain,) = torch.autograd.grad(loss(scores, relevance, offsets).sum(), scores)
-    (weighted,) = torch.autograd.grad((weights * loss(scores, relevance, offsets)).sum(), scores)
-    torch.testing.assert_close(weighted, plain * Lists(offsets).spread(weights), rtol=1e-12, atol=1e-12)
-
-
-@every_loss
 def test_autocast_does_not_change_the_loss(text: str) -> None:
     loss, rows = rb.loss(text), fitting(text, [*GENERIC, *DEGENERATE])
     values, gradient = loss_and_gradient(loss, rows, torch.float32)
@@ -380,6 +360,8 @@ def test_the_text_builds_the_loss_again(text: str) -> None:
         ({"relevance": torch.tensor([1, 0])}, "^relevance: found 2 values, expected 3"),
         ({"relevance": torch.tensor([1, 0, -1])}, "^relevance: found -1.0, expected grades from 0"),
         ({"relevance": torch.tensor([1, 0, math.nan])}, "^relevance: found nan, expected grades from 0"),
+        ({"relevance": torch.tensor([1, 0, math.inf])}, "^relevance: found inf, expected finite grades from 0"),
+        ({"relevance": torch.tensor([1, 2**63 + 5, 0], dtype=torch.uint64)}, "expected integers below 2\\^63"),
         ({"offsets": torch.tensor([0, 2])}, "^offsets: found 0 .. 2, expected 0 .. 3"),
         ({"offsets": torch.tensor([0, 2, 1, 3])}, "^offsets: entry 2"),
         ({"offsets": torch.tensor([0.0, 3.0])}, "^offsets: found dtype"),

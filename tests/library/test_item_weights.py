@@ -92,21 +92,6 @@ def test_derivatives_of_weighted_sums(name: str) -> None:
     assert torch.autograd.gradgradcheck(weighted, (leaf,))
 
 
-def test_interpolated_sums_of_a_long_list_agree_with_direct_ones() -> None:
-    draws = torch.Generator().manual_seed(5)
-    scores = torch.randn(3000, generator=draws, dtype=torch.float64)
-    grades = torch.randint(0, 4, (3000,), generator=draws)
-    weights = 5 * torch.rand(3000, generator=draws, dtype=torch.float64)
-    results = []
-    for method in ("direct", "interpolated"):
-        leaf = scores.clone().requires_grad_()
-        value = rb.loss(f"RankNet(method={method})")(leaf, grades, torch.tensor([0, 3000]), weights=weights)
-        (slope,) = torch.autograd.grad(value.sum(), leaf, create_graph=True)
-        (bend,) = torch.autograd.grad((slope * weights).sum(), leaf)
-        results.append((value.detach(), slope.detach(), bend))
-    torch.testing.assert_close(*results, rtol=1e-6, atol=1e-9)
-
-
 def test_a_pair_has_the_weight_of_its_better_item() -> None:
     """Rax's `pairwise_logistic_loss` with `weights`."""
     expected = torch.zeros(4, dtype=torch.float64)

@@ -3,7 +3,6 @@
 import shutil
 import threading
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -155,44 +154,6 @@ def test_a_kernel_computes_the_loss(text: str) -> None:
     value = loss._fused(*batch)
     assert value is not None
     torch.testing.assert_close(value, loss(*batch), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("text", ["nDCG", "AP", "softmax", "RankNet", "ListMLE", "LambdaRank"])
-def test_lower_precision(text: str, dtype: torch.dtype, by_reference: Callable[..., tuple[Tensor, Tensor]]) -> None:
-    batch = ragged([5, 20, 3], 1.0, 2, dtype=dtype)
-    value, gradient = results(rb.loss(text), batch)
-    expected, slopes = by_reference(rb.loss(text), batch)
-    assert (value.dtype, gradient.dtype) == (torch.float32, dtype)
-    torch.testing.assert_close(value, expected, rtol=1e-6, atol=0)
-    torch.testing.assert_close(gradient, slopes)
-
-
-@pytest.mark.parametrize("text", ["nDCG", "nDCG@2", "AP", "nRBP", "softmax", "ListNet", "RankNet", "ListMLE"])
-@pytest.mark.parametrize("reduction", ["none", "mean"])
-def test_first_and_second_derivatives_are_those_of_the_values(text: str, reduction: str) -> None:
-    scores, relevance, offsets = ragged([3, 5], 1.0, 2, seed=6)
-    relevance[0] = 1
-    loss = rb.loss(text)
-
-    def of(x: Tensor) -> Tensor:
-        return loss(x, relevance, offsets, reduction=reduction)  # type: ignore[arg-type]
-
-    x = (scores + torch.arange(8) * 0.37).requires_grad_()
-    assert torch.autograd.gradcheck(of, x)
-    assert torch.autograd.gradgradcheck(of, x)
-
-
-@pytest.mark.parametrize("text", ["nDCG", "AP", "nRBP@1", "softmax", "RankNet", "ListMLE", "LambdaRank"])
-def test_a_list_does_not_depend_on_the_others(text: str) -> None:
-    text = text.replace("@1", "")
-    scores, relevance, offsets = ragged([40, 7, 300, 2], 4.0, 2, seed=7)
-    together, gradient = results(rb.loss(text), (scores, relevance, offsets))
-    for place, (start, stop) in enumerate(pairwise(offsets)):
-        alone = scores[start:stop], relevance[start:stop], torch.tensor([0, int(stop - start)])
-        value, slopes = results(rb.loss(text), alone)
-        assert value == together[place]
-        torch.testing.assert_close(slopes * (place + 1), gradient[start:stop], rtol=1e-15, atol=0)
 
 
 @pytest.mark.parametrize("text", ["nDCG", "AP", "nRBP", "softmax", "ListNet", "RankNet", "ListMLE", "LambdaRank"])

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 import torch
 from brute_force import METRICS, Order, distribution, graded_orders, mean
-from torch import Tensor
+from test_every_loss import Row, flat, loss_and_gradient
 
 import rankbound as rb
 
@@ -43,9 +43,6 @@ GRADED = [
 METHODS = ("direct", "interpolated")
 
 Floats = npt.NDArray[np.float64]
-Row = tuple[list[float], list[int]]
-"""Scores and grades of one list."""
-
 GENERIC: list[Row] = [
     ([0.3, -1.2, 2.0, 0.9], [1, 0, 0, 1]),
     ([1.5, 0.1], [0, 1]),
@@ -68,19 +65,6 @@ GRADED_ROWS: list[Row] = [
     ([0.0, 2.0, 1.0], [1, 0, 2]),
 ]
 DEGENERATE = [*WITHOUT_INFORMATION, *GENERIC[:1], *WITHOUT_ANOTHER_ORDER, *EXTREME, *WITHOUT_INFORMATION]
-
-
-def flat(rows: Sequence[Row], dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
-    scores = torch.tensor([score for row, _ in rows for score in row], dtype=dtype, requires_grad=True)
-    relevance = torch.tensor([grade for _, row in rows for grade in row], dtype=torch.int64)
-    return scores, relevance, torch.tensor([0, *(len(row) for row, _ in rows)]).cumsum(0)
-
-
-def loss_and_gradient(loss: rb.SmoothLoss, rows: Sequence[Row], dtype: torch.dtype = torch.float64) -> Any:
-    scores, relevance, offsets = flat(rows, dtype)
-    values = loss(scores, relevance, offsets)
-    (gradient,) = torch.autograd.grad(values.sum(), scores)
-    return values.detach(), gradient
 
 
 def written_out(name: str, bound: str, scores: Floats, grades: Sequence[int]) -> float:
@@ -222,52 +206,6 @@ def test_a_list_without_information_is_0_with_no_gradient(name: str, bound: str,
     assert gradient.tolist() == [0] * len(gradient)
 
 
-@every_loss
-@every_method
-def test_the_order_of_items_does_not_count(name: str, bound: str, method: str) -> None:
-    loss = rb.SmoothLoss(name, bound, method=method)
-    order = torch.tensor([3, 0, 5, 2, 4, 1])
-    scores, grades = GENERIC[2]
-    shuffled = ([scores[i] for i in order], [grades[i] for i in order])
-    (value, gradient), (other, moved) = loss_and_gradient(loss, [GENERIC[2]]), loss_and_gradient(loss, [shuffled])
-    torch.testing.assert_close(other, value, rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(moved, gradient[order], rtol=1e-6, atol=1e-9)
-
-
-@every_loss
-@every_method
-def test_a_shift_of_all_scores_does_not_count(name: str, bound: str, method: str) -> None:
-    # A gain of 300,000 shows the interpolation's own 1e-8.
-    tolerance = 1e-2 if "drawn" in bound and method == "interpolated" else 1e-6
-    loss = rb.SmoothLoss(name, bound, method=method)
-    shifted = [([score + 7.3 for score in scores], grades) for scores, grades in GENERIC]
-    (values, gradient), (others, moved) = loss_and_gradient(loss, GENERIC), loss_and_gradient(loss, shifted)
-    torch.testing.assert_close(others, values, rtol=tolerance, atol=tolerance)
-    torch.testing.assert_close(moved, gradient, rtol=tolerance, atol=tolerance * float(gradient.abs().max()))
-
-
-@every_loss
-@every_method
-def test_a_batch_is_its_lists_one_by_one(name: str, bound: str, method: str) -> None:
-    loss = rb.SmoothLoss(name, bound, method=method)
-    rows = [*GENERIC, *DEGENERATE]
-    values, gradient = loss_and_gradient(loss, rows)
-    alone = [loss_and_gradient(loss, [row]) for row in rows]
-    torch.testing.assert_close(values, torch.cat([value for value, _ in alone]), rtol=1e-6, atol=1e-9)
-    torch.testing.assert_close(gradient, torch.cat([own for _, own in alone]), rtol=1e-6, atol=1e-9)
-
-
-@every_loss
-def test_pulling_relevant_items_up_lowers_the_loss(name: str, bound: str) -> None:
-    """With nothing saturated, a small step against the gradient helps, and the ideal order is better than the worst."""
-    loss = rb.SmoothLoss(name, bound, temperature=0.5)
-    grades = [1, 0, 0, 1, 0]
-    worst, ideal = ([0.0, 2.0, 3.0, 1.0, 4.0], grades), ([4.0, 2.0, 1.0, 3.0, 0.0], grades)
-    if informative(name, bound, [worst]):
-        values, _ = loss_and_gradient(loss, [ideal, worst])
-        assert values[0] < values[1]
-
-
 @pytest.mark.parametrize(("name", "bound"), [pair for pair in LOSSES if pair[1] in ("none", *AFFINE)])
 @every_method
 def test_a_low_temperature_gives_the_hard_bounded_metric(name: str, bound: str, method: str) -> None:
@@ -276,33 +214,6 @@ def test_a_low_temperature_gives_the_hard_bounded_metric(name: str, bound: str, 
     hard = rb.bounded(name, bound)(scores.detach(), relevance, offsets)
     sign = -1 if loss.metric.higher_is_better else 1
     torch.testing.assert_close(loss(scores, relevance, offsets).detach(), sign * hard, rtol=1e-6, atol=1e-6)
-
-
-@every_loss
-def test_autocast_does_not_change_the_loss(name: str, bound: str) -> None:
-    loss = rb.SmoothLoss(name, bound, method="interpolated")
-    values, gradient = loss_and_gradient(loss, [*GENERIC, *DEGENERATE], torch.float32)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        others, moved = loss_and_gradient(loss, [*GENERIC, *DEGENERATE], torch.float32)
-    torch.testing.assert_close(others, values, rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(moved, gradient, rtol=1e-5, atol=1e-5 * float(gradient.abs().max()))
-
-
-@pytest.mark.parametrize(("name", "bound"), [pair for pair in LOSSES if "drawn" not in pair[1]])
-def test_half_precision_scores_train(name: str, bound: str) -> None:
-    """Scores as a layer under autocast returns them."""
-    values, gradient = loss_and_gradient(rb.SmoothLoss(name, bound), DEGENERATE, torch.bfloat16)
-    assert torch.isfinite(values).all(), values
-    assert torch.isfinite(gradient).all(), gradient
-
-
-@every_method
-def test_nrbp_bounds_weigh_lists_by_1_2_and_2_over_the_number_of_pairs(method: str) -> None:
-    unbounded = loss_and_gradient(rb.SmoothLoss("nRBP", method=method), GENERIC)[1]
-    pairs = torch.tensor([sum(g) * (len(g) - sum(g)) for _, g in GENERIC for _ in g], dtype=torch.float64)
-    for bound, factor in zip(AFFINE, (1, 2, 2), strict=True):
-        gradient = loss_and_gradient(rb.SmoothLoss("nRBP", bound, method=method), GENERIC)[1]
-        torch.testing.assert_close(gradient, factor * unbounded / pairs, rtol=1e-12, atol=1e-15)
 
 
 @every_method
@@ -329,50 +240,6 @@ def test_smooth_ndcg_may_leave_the_hard_range_and_ap_and_nrbp_do_not() -> None:
     assert losses["nDCG"] == pytest.approx(0.0486804834, abs=1e-8)
     assert -1 <= losses["AP"] <= 0
     assert 0 <= losses["nRBP"] <= 1
-
-
-@pytest.mark.parametrize("bound", ["none", *AFFINE, "distribution"])
-def test_relevance_may_be_any_number(bound: str) -> None:
-    scores, relevance, offsets = flat(GENERIC)
-    loss = rb.SmoothLoss("nDCG", bound)
-    expected = loss(scores, relevance, offsets)
-    for dtype in (torch.int8, torch.uint8, torch.bool, torch.float32):
-        torch.testing.assert_close(loss(scores, relevance.to(dtype), offsets), expected, rtol=1e-6, atol=1e-6)
-
-
-def test_a_persistence_of_0_trains() -> None:
-    values, gradient = loss_and_gradient(rb.SmoothLoss("RBP(p=0)"), [*GENERIC, *DEGENERATE])
-    assert torch.isfinite(values).all()
-    assert torch.isfinite(gradient).all()
-
-
-@every_loss
-def test_a_batch_without_items_has_a_loss(name: str, bound: str) -> None:
-    for sizes in ([], [0], [0, 0]):
-        scores = torch.zeros(0, requires_grad=True)
-        values = rb.SmoothLoss(name, bound)(scores, torch.zeros(0), torch.tensor([0, *sizes]))
-        assert values.tolist() == [0] * len(sizes)
-        values.sum().backward()
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"scores": torch.tensor([0.0, math.nan, 1.0])}, "^scores: found nan at item 1"),
-        ({"scores": torch.tensor([0.0, 1.0, math.inf])}, "^scores: found inf at item 2"),
-        ({"scores": torch.tensor([0, 1, 2])}, "^scores: "),
-        ({"scores": torch.zeros(3, 1)}, "^scores: found shape"),
-        ({"relevance": torch.tensor([1, 0])}, "^relevance: found 2 values, expected 3"),
-        ({"relevance": torch.tensor([1, 0, -1])}, "^relevance: found -1.0, expected grades from 0"),
-        ({"relevance": torch.tensor([1, 0, math.nan])}, "^relevance: found nan, expected grades from 0"),
-        ({"offsets": torch.tensor([0, 2])}, "^offsets: found 0 .. 2, expected 0 .. 3"),
-    ],
-)
-@pytest.mark.parametrize("bound", ["none", "min-max"])
-def test_bad_arguments_are_named(changed: dict[str, Tensor], message: str, bound: str) -> None:
-    arguments = {"scores": torch.zeros(3), "relevance": torch.tensor([1, 0, 0]), "offsets": torch.tensor([0, 3])}
-    with pytest.raises(ValueError, match=message):
-        rb.SmoothLoss("nDCG", bound)(**(arguments | changed))
 
 
 @pytest.mark.parametrize("bound", ["none", "min-max", "distribution"])

@@ -1,10 +1,7 @@
 """Sums and multiples of losses are losses: values, gradients, Hessians, and what boosting and training make of them."""
 
-import lightgbm
-import numpy as np
 import pytest
 import torch
-from torch import Tensor
 from torch.autograd.functional import hessian
 
 import rankbound as rb
@@ -72,29 +69,3 @@ def test_other_things_are_not_added() -> None:
     for other in ("RankNet", None, torch.ones(1)):
         with pytest.raises(TypeError):
             rb.loss("nDCG") + other  # type: ignore[operator]
-
-
-class Composed(RankingLoss):
-    """A user's loss that calls two of ours."""
-
-    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        parts = rb.loss("nDCG"), rb.loss("RankNet")
-        return parts[0].of_lists(scores, relevance, lists) + 0.5 * parts[1].of_lists(scores, relevance, lists)
-
-
-def test_boosting_with_a_sum_and_with_a_composed_loss_agree() -> None:
-    generator = np.random.default_rng(0)
-    sizes = generator.integers(3, 12, 30)
-    features = generator.normal(size=(sizes.sum(), 3))
-    relevance = (features[:, 0] + generator.normal(size=len(features)) > 1).astype(int)
-    data = lightgbm.Dataset(features, relevance, group=sizes)
-    settings = {"verbosity": -1, "num_threads": 1, "num_leaves": 4, "min_data_in_leaf": 5}
-    losses = (rb.loss("nDCG") + 0.5 * rb.loss("RankNet"), Composed())
-    predicted = []
-    for loss in losses:
-        model = lightgbm.train(settings | {"objective": rb.boosting_objective(loss)}, data, num_boost_round=5)
-        predicted.append(np.asarray(model.predict(features)))
-    np.testing.assert_allclose(*predicted, rtol=1e-4, atol=1e-5)
-    offsets = np.concatenate([[0], sizes.cumsum()])
-    means = [np.nanmean(rb.metric("nDCG")(scores, relevance, offsets)) for scores in (predicted[0], predicted[0] * 0)]
-    assert means[0] > means[1] + 0.1

@@ -8,7 +8,7 @@ from rankbound.io.files import needs_extra
 from rankbound.lists import Lists
 from rankbound.losses import RankingLoss
 from rankbound.losses import loss as parse_loss
-from rankbound.losses.compiled import Reduction
+from rankbound.losses.base import Reduction
 from rankbound.metrics import Metric
 from rankbound.texts import require_one_of
 

@@ -24,8 +24,7 @@ from rankbound.io.files import needs_extra
 from rankbound.lists import Lists
 from rankbound.losses import RankingLoss
 from rankbound.losses import loss as parse_loss
-from rankbound.losses.base import at_least_single
-from rankbound.losses.compiled import Reduction
+from rankbound.losses.base import Reduction, at_least_single
 from rankbound.metrics import Metric, metrics_of
 from rankbound.texts import quoted, require_one_of
 

@@ -5,41 +5,27 @@ of items, and where Numba is missing, its cache can't be written, or the environ
 """
 
 import os
-from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from rankbound.kernels.compiler import cache_folder
 
 Array = npt.NDArray[Any]
 
-Kernel = Callable[[Array, Array, Array, Array, Array], int]
-"""A kernel `(scores, relevance, offsets, losses, slopes)`, all float64 but for the offsets, which are int64.
+Kernel = tuple[Any, ...]
+"""A kernel and its parameters, called as `kernel(scores, relevance, offsets, *parameters, losses, slopes)`.
 
-It writes the loss of each list and its derivative by each score, 0 in uninformative lists, and returns the number of
-informative lists. Invalid input, whose error the reference reports, is -1. Single lists can be left to the reference,
-by the list alone: their losses are `LEFT`, and the number n of informative lists is returned as -2 - n.
+All arrays are float64 but for the offsets, which are int64. It writes the loss of each list and its derivative by each
+score, 0 in uninformative lists, and returns the number of informative lists. Invalid input, whose error the reference
+reports, is -1. Single lists can be left to the reference, by the list alone: their losses are `LEFT`, and the number n
+of informative lists is returned as -2 - n.
 """
 
 LEFT = float("inf")
 """The loss of a list that a kernel leaves to the reference."""
-
-
-NO_CURVATURE: Array = np.empty(0)
-"""What a kernel takes that could also write the curvature, and isn't asked to."""
-
-
-def with_numbers(run: Callable[..., int], *numbers: Any) -> Kernel:
-    """Return the kernel `run` for these parameters, which it takes between its inputs and its outputs."""
-
-    def call(scores: Array, relevance: Array, offsets: Array, losses: Array, slopes: Array) -> int:
-        return run(scores, relevance, offsets, *numbers, losses, slopes)
-
-    return call
 
 
 def usable() -> bool:

@@ -28,7 +28,7 @@ def logistic(scores, relevance, offsets, temperature, mean, by_difference, alway
     """RankNet: the cross-entropy of all pairs of items with different grades, weighted by their difference or alike.
 
     See `rankbound.kernels.Kernel`; the loss is the `mean` over pairs, or their sum. The second derivatives are written
-    to `curvature` unless it is `NO_CURVATURE`. Unless `always`, lists are left to the reference for which its
+    to `curvature` unless it is empty. Unless `always`, lists are left to the reference for which its
     interpolation is faster.
     """
     if not is_valid(scores, relevance, offsets, np.inf):
@@ -77,7 +77,7 @@ def lambdarank(scores, relevance, offsets, formula, largest, temperature, curvat
     """LambdaRank: the cross-entropy of pairs, weighted by the change in DCG when the two items swap ranks.
 
     See `rankbound.kernels.Kernel`; `formula` are the numbers of the DCG's `Formula`. The second derivatives are written
-    to `curvature` unless it is `NO_CURVATURE`.
+    to `curvature` unless it is empty.
     """
     if not is_valid(scores, relevance, offsets, largest):
         return -1

@@ -1,20 +1,26 @@
 """What all ranking losses share: `RankingLoss`, whose call returns one loss per list, and weighted sums of losses.
 
 A loss is a class with a `name` whose `of_lists` is its formula in PyTorch, the reference. It may have a compiled
-kernel, `_kernel`, which is used instead where it can be (`_fused` decides), and then has its values and derivatives.
+kernel, `_kernel`, which is used instead where it can be (`_run_kernel` decides). Second derivatives are by the
+reference.
+
+A step on a batch of short lists takes some fifty microseconds, and each operation of PyTorch one to four. What a kernel
+needs and is neither kept nor returned is therefore computed by NumPy, and tensors are made of its arrays.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rankbound.gradients import through_transforms, with_gradient, without_curvature
-from rankbound.kernels import Array, Kernel
+from rankbound.gradients import Gradient, refuse_batched, through_transforms, with_gradient, without_curvature
+from rankbound.kernels import LEFT, Array, Kernel, usable
 from rankbound.lists import (
+    STORED_ONLY,
     ArrayLike,
     Lists,
     are_fractions,
@@ -26,13 +32,19 @@ from rankbound.lists import (
     warn_of_fractions,
     weights_of,
 )
-from rankbound.losses.compiled import Reduction, by_kernel, with_curvature
 from rankbound.texts import require_one_of, text_of
 
 if TYPE_CHECKING:
     from rankbound.bounds.extremes import Facts
 
+Reduction = Literal["none", "mean", "sum"]
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
+
+Reference = Callable[[Tensor, Tensor, Lists], Tensor]
+"""The function of scores, relevance and lists that a kernel computes, differentiable twice."""
+
+_NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
+_NO_CURVATURE: Array = np.empty(0)
 
 
 class RankingLoss(nn.Module, ABC):
@@ -258,12 +270,11 @@ class RankingLoss(nn.Module, ABC):
             (gradient,) = torch.autograd.grad(self.of_batch(leaf, relevance, lists, facts).sum(), leaf)
         return gradient, self.curvature(scores, relevance, lists) if second else None
 
-    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        """Return the compiled kernel for scores of a dtype; none by default."""
-        return None
+    _kernel_has_curvature: ClassVar[bool] = False
+    """True if the kernel takes an array for second derivatives, too, after its other parameters; empty for none."""
 
-    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
-        """Return the compiled kernel that also writes the second derivatives to `curvature`; none by default."""
+    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        """Return the compiled kernel for scores of a dtype, where kernels are usable; none by default."""
         return None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -273,7 +284,7 @@ class RankingLoss(nn.Module, ABC):
                 return
             if any(callable(value) and not name.startswith("__") for name, value in vars(kind).items()):
                 # Methods of a class below the one that defines the kernel may change the loss.
-                cls._kernel, cls._curved_kernel = RankingLoss._kernel, RankingLoss._curved_kernel  # type: ignore[method-assign]
+                cls._kernel = RankingLoss._kernel  # type: ignore[method-assign]
                 return
 
     def _fused(
@@ -284,18 +295,78 @@ class RankingLoss(nn.Module, ABC):
         reduction: Reduction = "none",
         facts: "Facts | None" = None,
     ) -> Tensor | None:
-        """Return the losses, reduced, by the compiled kernel.
+        """Return the losses, reduced, by the compiled kernel; None where there is none, or for what it refuses."""
+        return self._by_kernel(scores, relevance, offsets, self.of_lists, reduction)
 
-        None without a kernel, on other devices than a CPU, or for invalid input.
+    def _by_kernel(
+        self,
+        scores: Tensor,
+        relevance: ArrayLike,
+        offsets: ArrayLike,
+        reference: Reference,
+        reduction: Reduction = "none",
+        *,
+        exact: bool = False,
+    ) -> Tensor | None:
+        """Return what `_fused` does; None also without any informative list.
+
+        The losses are in the scores' precision, at least single, or, if `exact`, in double precision.
         """
-        return by_kernel(self._kernel_for(scores), scores, relevance, offsets, self.of_lists, reduction)
-
-    def _kernel_for(self, scores: Tensor) -> Kernel | None:
-        return self._kernel(scores.dtype) if scores.is_cpu and scores.is_floating_point() else None
+        computed = self._run_kernel(scores, relevance, offsets, reference)
+        # Without any informative list, the reference sees whether a warning is due.
+        if computed is None or computed[0] == 0:
+            return None
+        count, of_lists, *known = computed
+        share = None if reduction == "none" else 1.0 / count if reduction == "mean" else 1.0
+        values = of_lists if share is None else np.add.reduce(of_lists) * share
+        values = np.asarray(values, np.float64 if exact else _NUMPY.get(scores.dtype, np.float32))
+        if scores.requires_grad and torch.is_grad_enabled():
+            losses: Tensor = _ByKernel.apply(scores, values, share, *known, reference)  # type: ignore[no-untyped-call]
+            return losses
+        return torch.from_numpy(values)
 
     def _fused_derivatives(self, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor] | None:
         """Return the gradient and the curvature by a compiled kernel; None without one, or for what it refuses."""
-        return with_curvature(self._curved_kernel, scores, relevance, lists) if scores.is_cpu else None
+        if not self._kernel_has_curvature:
+            return None
+        curvature = np.empty(len(scores))
+        computed = self._run_kernel(scores, relevance, lists.offsets, curvature=curvature)
+        if computed is None:
+            return None
+        return torch.from_numpy(computed[2]).to(scores.dtype), torch.from_numpy(curvature).to(scores.dtype)
+
+    def _run_kernel(
+        self,
+        scores: Tensor,
+        relevance: ArrayLike,
+        offsets: ArrayLike,
+        reference: Reference | None = None,
+        curvature: Array = _NO_CURVATURE,
+    ) -> tuple[int, Array, Array, Array, Array] | None:
+        """Return what the kernel returns and writes, and copies of relevance and offsets; None for what it refuses.
+
+        Lists that it leaves to the reference are computed by it, or refused without one.
+        """
+        kernel = self._kernel(scores.dtype) if scores.is_cpu and scores.is_floating_point() and usable() else None
+        if kernel is None:
+            return None
+        x, y, limits = _flat(scores), _flat(relevance), _flat(offsets)
+        if x is None or y is None or limits is None or limits.dtype.kind not in "iu":
+            return None
+        # Copies, since a caller may write to the arguments before the backward pass.
+        y, limits = y.astype(np.float64), limits.astype(np.int64)
+        of_lists, slopes = np.empty(max(len(limits) - 1, 0)), np.empty(len(x))
+        run, *numbers = (*kernel, curvature) if self._kernel_has_curvature else kernel
+        count = run(np.ascontiguousarray(x, np.float64), y, limits, *numbers, of_lists, slopes)
+        if count < -1 and reference is not None:
+            count, left, sizes = -2 - count, of_lists == LEFT, np.diff(limits)
+            items = np.repeat(left, sizes)
+            with torch.enable_grad(), torch.autocast("cpu", enabled=False):
+                leaf = at_least_single(torch.from_numpy(x[items]).to(scores.dtype)).requires_grad_()
+                values = reference(leaf, torch.from_numpy(y[items]), Lists.of_sizes(torch.from_numpy(sizes[left])))
+                (gradient,) = torch.autograd.grad(values.nansum(), leaf)
+            of_lists[left], slopes[items] = values.detach().numpy(), gradient.numpy()
+        return None if count < 0 else (count, of_lists, slopes, y, limits)
 
     def count_informative(self, relevance: ArrayLike, offsets: ArrayLike) -> Tensor:
         r"""Return the number of informative lists, by which the reduction `mean` divides; int64, without dimensions.
@@ -458,6 +529,72 @@ def precise_sum(values: Tensor, lists: Lists) -> Tensor:
     of such sums loses more.
     """
     return lists.sum(values.to(torch.float64)).to(values)
+
+
+class _ByKernel(torch.autograd.Function):
+    """Losses whose slopes are known; `share` is that of each list in their sum, None for the losses themselves."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        scores: Tensor,
+        values: Array,
+        share: float | None,
+        slopes: Array,
+        relevance: Array,
+        offsets: Array,
+        reference: Reference,
+    ) -> Tensor:
+        ctx.save_for_backward(scores)
+        ctx.known = share, slopes, relevance, offsets, reference
+        # Made here: a tensor that came in would leave as a view of itself.
+        return torch.from_numpy(values)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        refuse_batched(upstream)
+        (scores,), (share, slopes, relevance, offsets, reference) = ctx.saved_tensors, ctx.known
+        if torch.is_grad_enabled():
+            lists = Lists(torch.from_numpy(offsets))
+            of_lists = upstream if share is None else (upstream * share).expand(len(lists))
+            product = partial(_hessian_product, reference, scores, torch.from_numpy(relevance), lists)
+            return Gradient.apply(scores, of_lists, torch.from_numpy(slopes), lists, product), *[None] * 6  # type: ignore[no-untyped-call]
+        gradient = np.empty(len(slopes), _NUMPY.get(scores.dtype, np.float64))
+        if share is None:
+            from rankbound.kernels.gradients import times_upstream
+
+            product = np.empty_like(slopes)
+            times_upstream(upstream.detach().to(torch.float64).contiguous().numpy(), slopes, offsets, product)
+            gradient[:] = product
+        else:
+            # Rounded once, while it is written.
+            np.multiply(slopes, float(upstream) * share, out=gradient, casting="same_kind")
+        return torch.from_numpy(gradient).to(scores.dtype), *[None] * 6
+
+
+def _hessian_product(
+    reference: Reference, scores: Tensor, relevance: Tensor, lists: Lists, direction: Tensor
+) -> Tensor:
+    with torch.enable_grad():
+        leaf = scores.detach().to(torch.float64).requires_grad_()
+        (gradient,) = torch.autograd.grad(reference(leaf, relevance, lists).nansum(), leaf, create_graph=True)
+        if not gradient.requires_grad:
+            return torch.zeros_like(leaf)
+        (product,) = torch.autograd.grad((gradient * direction.to(torch.float64)).sum(), leaf)
+    return product
+
+
+def _flat(values: ArrayLike) -> Array | None:
+    """Return flat real numbers on the CPU as an array that shares their memory; None for anything else."""
+    if not isinstance(values, Tensor) or values.dtype in STORED_ONLY:
+        try:
+            values = as_tensor(values, "values")
+        except ValueError:
+            return None
+    if values.dim() != 1 or not values.is_cpu or values.is_complex():
+        return None
+    detached = values.detach() if values.requires_grad else values
+    return (detached.to(torch.float64) if values.dtype == torch.bfloat16 else detached).numpy()
 
 
 def _attached(losses: Tensor, scores: Tensor, lists: Lists) -> Tensor:

@@ -2,8 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from rankbound.gradients import with_gradient
 from rankbound.interpolation import sigmoid_slope, softplus
-from rankbound.kernels import NO_CURVATURE, Array, Kernel, usable, with_numbers
+from rankbound.kernels import Kernel
 from rankbound.kernels.formulas import DCG
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
@@ -19,7 +18,7 @@ from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
 from rankbound.ranks import Ranks, tie_blocks
-from rankbound.smooth_ranks import require_temperature
+from rankbound.smooth_ranks import pair_chunks, require_temperature
 from rankbound.texts import require_one_of
 
 SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")
@@ -31,16 +30,8 @@ PAIRS_TO_WARN_OF = 100_000_000
 """Pairs that take some 10 seconds."""
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Pairs of items: pair `k` compares the item `winner[k]` with the item `loser[k]` of the same list."""
-
-    winner: Tensor
-    loser: Tensor
-
-
-Weighted = Iterable[tuple[Pairs, Tensor]]
-"""Pairs in chunks, each with its weights."""
+Pairs = tuple[Tensor, Tensor]
+"""Pairs of items of one list: the indices of winners, and those of the losers."""
 
 
 class SwapLoss(RankingLoss):
@@ -62,22 +53,22 @@ class SwapLoss(RankingLoss):
         self._of, self.metric = parsed, str(parsed)
 
     @abstractmethod
-    def weighted_pairs(self, weights: "SwapWeights", relevance: Tensor, lists: Lists) -> Weighted:
-        """Return the pairs of the loss with their weights, in chunks."""
+    def weighted_pairs(self, weights: "SwapWeights", lists: Lists) -> Iterator[tuple[Pairs, Tensor]]:
+        """Yield the pairs of the loss in chunks, each with its weights."""
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         losses, slopes = torch.zeros(2, lists.n_items, dtype=torch.float64, device=scores.device)
         with torch.no_grad():
-            for pairs, weight, gap in self._pairs(scores, relevance, lists):
-                losses.index_add_(0, pairs.winner, (weight * softplus(gap)).to(losses))
+            for (winner, loser), weight, gap in self._pairs(scores, relevance, lists):
+                losses.index_add_(0, winner, (weight * softplus(gap)).to(losses))
                 slope = (weight * torch.sigmoid(gap) / self.temperature).to(slopes)
-                slopes.index_add_(0, pairs.loser, slope).index_add_(0, pairs.winner, slope, alpha=-1)
+                slopes.index_add_(0, loser, slope).index_add_(0, winner, slope, alpha=-1)
 
         def hessian_product(direction: Tensor) -> Tensor:
             product = torch.zeros_like(slopes)
-            for pairs, weight, gap in self._pairs(scores.detach(), relevance, lists):
-                pull = self._bend(weight, gap) * -_difference(direction, pairs)
-                product.index_add_(0, pairs.loser, pull).index_add_(0, pairs.winner, pull, alpha=-1)
+            for (winner, loser), weight, gap in self._pairs(scores.detach(), relevance, lists):
+                pull = self._bend(weight, gap) * -_difference(direction, (winner, loser))
+                product.index_add_(0, loser, pull).index_add_(0, winner, pull, alpha=-1)
             return product
 
         return with_gradient(scores, lists.sum(losses).to(scores), slopes.to(scores), lists, hessian_product)
@@ -91,9 +82,9 @@ class SwapLoss(RankingLoss):
         if fused is not None:
             return fused[1]
         curvature = torch.zeros_like(scores, dtype=torch.float64)
-        for pairs, weight, gap in self._pairs(scores, relevance, lists):
+        for (winner, loser), weight, gap in self._pairs(scores, relevance, lists):
             bend = self._bend(weight, gap)
-            curvature.index_add_(0, pairs.loser, bend).index_add_(0, pairs.winner, bend)
+            curvature.index_add_(0, loser, bend).index_add_(0, winner, bend)
         return curvature.to(scores)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
@@ -107,8 +98,8 @@ class SwapLoss(RankingLoss):
     def _pairs(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Iterator[tuple[Pairs, Tensor, Tensor]]:
         """Yield pairs, their weights, and the loser's score minus the winner's in units of the temperature."""
         weights = SwapWeights(self._of, scores, relevance, lists)
-        for pairs, weight in self.weighted_pairs(weights, relevance, lists):
-            gap = scores.index_select(0, pairs.loser) - scores.index_select(0, pairs.winner)
+        for pairs, weight in self.weighted_pairs(weights, lists):
+            gap = _difference(scores, pairs[::-1])
             yield pairs, weight, gap if self.temperature == 1 else gap / self.temperature
 
     def _bend(self, weight: Tensor, gap: Tensor) -> Tensor:
@@ -141,21 +132,20 @@ class LambdaRankLoss(SwapLoss):
     def __init__(self, *, metric: str | Metric = "nDCG", temperature: float = 1.0) -> None:
         super().__init__(metric, temperature)
 
-    def weighted_pairs(self, weights: "SwapWeights", relevance: Tensor, lists: Lists) -> Weighted:
+    def weighted_pairs(self, weights: "SwapWeights", lists: Lists) -> Iterator[tuple[Pairs, Tensor]]:
         for pairs in _pairs_with_a_discount(weights, lists):
             yield pairs, weights.lambdarank(pairs)
 
-    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        return self._curved_kernel(dtype, NO_CURVATURE)
+    _kernel_has_curvature = True
 
-    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
+    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         formula = formula_of(self._of)
-        if formula is None or formula.kind != DCG or not usable():
+        if formula is None or formula.kind != DCG:
             return None
         from rankbound.kernels.pairwise import lambdarank
 
         largest = largest_grade(torch.promote_types(dtype, torch.float32))
-        return with_numbers(lambdarank, formula.numbers, float(largest), float(self.temperature), curvature)
+        return lambdarank, formula.numbers, float(largest), float(self.temperature)
 
 
 class LambdaLoss(SwapLoss):
@@ -201,10 +191,9 @@ class LambdaLoss(SwapLoss):
             raise ValueError(f"mu: found {mu}, expected a number from 0")
         self.scheme, self.mu = scheme, mu
 
-    def weighted_pairs(self, weights: "SwapWeights", relevance: Tensor, lists: Lists) -> Weighted:
+    def weighted_pairs(self, weights: "SwapWeights", lists: Lists) -> Iterator[tuple[Pairs, Tensor]]:
         if self.scheme == "lambdarank":
-            for pairs in _pairs_with_a_discount(weights, lists):
-                yield pairs, weights.lambdarank(pairs)
+            yield from LambdaRankLoss.weighted_pairs(self, weights, lists)  # type: ignore[arg-type]
         elif self.scheme == "ndcg-loss1":
             for pairs in pairs_with_all(lists, winners=weights.gains * weights.discount > 0):
                 yield pairs, weights.loss1(pairs)
@@ -271,7 +260,7 @@ class SwapWeights:
 
     def loss1(self, pairs: Pairs) -> Tensor:
         r"""Return $g_i\, d(R_i) / Z$."""
-        return (self.gains * self.discount).index_select(0, pairs.winner)
+        return (self.gains * self.discount).index_select(0, pairs[0])
 
     def loss2(self, pairs: Pairs) -> Tensor:
         r"""Return $(g_i - g_j)\,\delta_{|R_i - R_j|} / Z$ with $\delta_q = |d(q) - d(q + 1)|$."""
@@ -299,7 +288,8 @@ class SwapWeights:
         return torch.where(same, inside, between).abs()
 
     def _blocks_of(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
-        return self._block.index_select(0, pairs.winner), self._block.index_select(0, pairs.loser)
+        winner, loser = (self._block.index_select(0, items) for items in pairs)
+        return winner, loser
 
     @cached_property
     def _block(self) -> Tensor:
@@ -330,7 +320,7 @@ class SwapWeights:
 
 
 def _difference(values: Tensor, pairs: Pairs) -> Tensor:
-    return values.index_select(0, pairs.winner) - values.index_select(0, pairs.loser)
+    return values.index_select(0, pairs[0]) - values.index_select(0, pairs[1])
 
 
 def pairs_by_gain(
@@ -361,26 +351,18 @@ def pairs_with_all(lists: Lists, *, winners: Tensor) -> Iterator[Pairs]:
     items = torch.arange(lists.n_items, device=lists.device)
     winner = torch.nonzero(winners).squeeze(1)
     begin, end = (lists.spread(limit).index_select(0, winner) for limit in (lists.offsets[:-1], lists.offsets[1:]))
-    for pairs in _pair_chunks(items, items, winner, begin, end):
-        others = pairs.winner != pairs.loser
-        yield Pairs(pairs.winner[others], pairs.loser[others])
+    for winners_of_pairs, losers in _pair_chunks(items, items, winner, begin, end):
+        others = winners_of_pairs != losers
+        yield winners_of_pairs[others], losers[others]
 
 
 def _pair_chunks(items: Tensor, losers: Tensor, winners: Tensor, begin: Tensor, end: Tensor) -> Iterator[Pairs]:
     """Yield the pairs of each `items[winners[k]]` with `losers[begin[k]:end[k]]`, in chunks."""
-    totals = (end - begin).cumsum(0)
-    if len(totals) and totals[-1] > PAIRS_TO_WARN_OF:
+    if (total := int((end - begin).sum())) > PAIRS_TO_WARN_OF:
         warnings.warn(
-            f"LambdaRank or LambdaLoss: all of {int(totals[-1]):,} pairs of items are visited. With a cut-off k, as in "
+            f"LambdaRank or LambdaLoss: all of {total:,} pairs of items are visited. With a cut-off k, as in "
             "LambdaRank(metric=nDCG@10), there are about k pairs for each item; RankNet takes near-linear time.",
             stacklevel=2,
         )
-    start = 0
-    while start < len(winners):
-        done = int(totals[start - 1]) if start else 0
-        stop = max(start + 1, int(torch.searchsorted(totals, done + PAIRS_PER_CHUNK, right=True)))
-        runs = Lists.of_sizes((end - begin)[start:stop])
-        place = runs.position + runs.spread(begin[start:stop])
-        winner = items.index_select(0, runs.spread(winners[start:stop]))
-        yield Pairs(winner, losers.index_select(0, place))
-        start = stop
+    for chosen, runs, place in pair_chunks(begin, end, PAIRS_PER_CHUNK):
+        yield items.index_select(0, runs.spread(winners[chosen])), losers.index_select(0, place)

@@ -6,7 +6,7 @@ hinge.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -25,14 +25,13 @@ from rankbound.interpolation import (
     Boxes,
     Kernel,
 )
-from rankbound.kernels import NO_CURVATURE, Array, usable, with_numbers
 from rankbound.kernels import Kernel as Compiled
 from rankbound.kernels.formulas import COSTS_OF_REFERENCE, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
 from rankbound.lists import Lists
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pointwise import REDUCTIONS
 from rankbound.ranks import tie_blocks
-from rankbound.smooth_ranks import PRECISE_ORDER, Chunk, interpolation_pays, pair_chunks, pair_gaps, require_method
+from rankbound.smooth_ranks import PRECISE_ORDER, PairSums, interpolation_pays, joined, require_method, shares_of
 from rankbound.texts import require_one_of
 
 PAIR_WEIGHTS = ("uniform", "difference")
@@ -52,15 +51,6 @@ MOST_GRADES_IN_ORDER = 64
 
 # Methods of a list; the last two interpolate, grade by grade or by halves of the grades.
 _DIRECT, _BY_GRADES, _BY_HALVES = range(3)
-
-
-@dataclass(frozen=True)
-class Link:
-    """A kernel of a pair's gap, with its first and second derivatives."""
-
-    kernel: Kernel
-    slope: Kernel
-    curvature: Kernel
 
 
 class PairLoss(ItemSum):
@@ -122,7 +112,8 @@ class PairLoss(ItemSum):
 class LinkLoss(PairLoss):
     """A pair loss with a smooth link of `(s_i - s_j) / temperature`; `method` as in `rankbound.smooth_rank`."""
 
-    link: ClassVar[Link]
+    link: ClassVar[tuple[Kernel, Kernel, Kernel]]
+    """The kernel of a pair's gap, with its first and second derivatives."""
     unit: ClassVar[float] = 1.0
     """The unit of the kernels' gaps, in temperatures."""
 
@@ -134,20 +125,42 @@ class LinkLoss(PairLoss):
         self.temperature, self.method = temperature, method
 
     def _totals(self, scores: Tensor, pairs: "Preferences") -> Tensor:
-        unit, lists = self.unit * self.temperature, pairs.lists
-        sums = _link_sums(scores.detach(), pairs, self.link, unit, self.method)
+        (parts, places), unit, lists = self._parts(scores.detach(), pairs), self.unit * self.temperature, pairs.lists
         if not (scores.requires_grad and torch.is_grad_enabled()):
-            return lists.sum(_joined(sums, _LinkSums.losses)).to(scores.dtype)
-        losses, gradient = _joined(sums, _LinkSums.losses_and_gradient)
+            return lists.sum(joined([part.losses() for part in parts], places)).to(scores.dtype)
+        losses, gradient = joined([part.losses_and_gradient() for part in parts], places)
 
         def hessian_product(direction: Tensor) -> Tensor:
-            return _joined(sums, lambda part: part.hessian_product(direction[part.items])) / unit**2
+            bent = [part.hessian_product(direction[items]) for part, items in zip(parts, places, strict=True)]
+            return joined(bent, places) / unit**2
 
         return with_gradient(scores, lists.sum(losses).to(scores.dtype), gradient / unit, lists, hessian_product)
 
     def _curvature(self, scores: Tensor, pairs: "Preferences") -> Tensor:
-        unit = self.unit * self.temperature
-        return _joined(_link_sums(scores, pairs, self.link, unit, self.method), _LinkSums.curvature) / unit**2
+        parts, places = self._parts(scores, pairs)
+        return joined([part.curvature() for part in parts], places) / (self.unit * self.temperature) ** 2
+
+    def _parts(self, scores: Tensor, pairs: "Preferences") -> tuple[list["_LinkSums"], list[Tensor | slice]]:
+        """Return the sums of the lists of each method, which depends on a list alone, and the places of their items."""
+        lists, unit, exact = pairs.lists, self.unit * self.temperature, scores.to(torch.float64)
+        if self.method == "auto" and self.link[0] is SOFTPLUS and scores.dtype == torch.float64:
+            # The choice of the compiled kernel, with which lists in double precision agree to rounding.
+            interpolated = pairs.count > PAIRS_OF_ITEM * lists.sizes + PAIRS_WORTH_INTERPOLATION
+        elif self.method == "auto":
+            interpolated = interpolation_pays(scores, lists, pairs.better, 2, unit, COSTS_OF_REFERENCE)
+        else:
+            interpolated = torch.full_like(lists.sizes, self.method == "interpolated", dtype=torch.bool)
+        methods = torch.full_like(lists.sizes, _DIRECT)
+        if bool(interpolated.any()):
+            few = lists.max(pairs.grades) < MOST_GRADES_IN_ORDER
+            whole = lists.sum((pairs.grades != pairs.grades.floor()).to(torch.float64)) == 0
+            methods = torch.where(interpolated, torch.where(few & whole, _BY_GRADES, _BY_HALVES), _DIRECT)
+        shares = shares_of(methods, lists)
+        parts = [
+            _LinkSums(exact[items], pairs if len(shares) == 1 else pairs.of_some(items, own), self.link, unit, kind)
+            for kind, items, own in shares
+        ]
+        return parts, [items for _, items, _ in shares]
 
 
 class PairwiseLogisticLoss(LinkLoss):
@@ -171,18 +184,17 @@ class PairwiseLogisticLoss(LinkLoss):
     """
 
     name = "RankNet"
-    link = Link(SOFTPLUS, SIGMOID, SIGMOID_SLOPE)
+    link = SOFTPLUS, SIGMOID, SIGMOID_SLOPE
+
+    _kernel_has_curvature = True
 
     def _kernel(self, dtype: torch.dtype) -> Compiled | None:
-        return self._curved_kernel(dtype, NO_CURVATURE)
-
-    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Compiled | None:
-        if not usable() or self.method == "interpolated":
+        if self.method == "interpolated":
             return None
         from rankbound.kernels.pairwise import logistic
 
         mean, by_difference, always = self.reduction == "mean", self.weight == "difference", self.method == "direct"
-        return with_numbers(logistic, float(self.temperature), mean, by_difference, always, curvature)
+        return logistic, float(self.temperature), mean, by_difference, always
 
 
 class DirectRankerLoss(LinkLoss):
@@ -207,7 +219,7 @@ class DirectRankerLoss(LinkLoss):
     """
 
     name = "DirectRanker"
-    link = Link(TANH_LINK, TANH_LINK_SLOPE, TANH_LINK_CURVATURE)
+    link = TANH_LINK, TANH_LINK_SLOPE, TANH_LINK_CURVATURE
     unit = 0.5
 
 
@@ -223,10 +235,10 @@ class Preferences:
     weight: str = "uniform"
     of_better: Tensor | None = None
 
-    def of_some(self, lists: Tensor, items: Tensor) -> "Preferences":
-        """Return the pairs of the lists of a mask `(n_lists,)`, whose items are those of the mask `items`."""
+    def of_some(self, items: Tensor | slice, lists: Lists) -> "Preferences":
+        """Return the pairs of some lists, given their items among all and their limits."""
         better = None if self.of_better is None else self.of_better[items]
-        return Preferences(self.relevance[items], Lists.of_sizes(self.lists.sizes[lists]), self.weight, better)
+        return Preferences(self.relevance[items], lists, self.weight, better)
 
     @cached_property
     def grades(self) -> Tensor:
@@ -277,9 +289,8 @@ class Preferences:
         return step.clamp(min=0) if self.weight == "difference" else (step > 0).to(step)
 
 
-@dataclass(frozen=True)
 class _LinkSums:
-    r"""Sums of a link over the pairs of each item of lists with one method, `(n_items,)`; `items` are theirs of all.
+    r"""Sums of a link over the pairs of each item of lists with one method, `(n_items,)`.
 
     A pair $(i, j)$ with $y_i > y_j$ is in the correct order if $s_i > s_j$; the link's kernel takes the gap
     $x = (s_j - s_i)/\tau$. Direct sums visit every pair. Interpolated sums of few grades visit them in order and
@@ -288,73 +299,76 @@ class _LinkSums:
     Derivatives are by scores over the temperature.
     """
 
-    items: Tensor | slice
-    scores: Tensor
-    pairs: Preferences
-    link: Link
-    temperature: float
-    method: int
+    def __init__(
+        self,
+        scores: Tensor,
+        pairs: Preferences,
+        link: tuple[Kernel, Kernel, Kernel],
+        temperature: float,
+        method: int,
+    ) -> None:
+        self._scores, self._pairs, self._temperature, self._method = scores, pairs, temperature, method
+        self._kernel, self._slope, self._bend = link
 
     def losses(self) -> Tensor:
         """Return the sums of the kernel; each pair counts at its better item."""
-        if self.method == _DIRECT:
-            return self._direct((self.link.kernel,))[0]
-        return self._over_grades(self._boxes(), (self.link.kernel,))[0]
+        if self._method == _DIRECT:
+            return self._direct((self._kernel,))[0]
+        return self._over_grades(self._boxes(), (self._kernel,))[0]
 
     def losses_and_gradient(self) -> Tensor:
         """Return `losses` and the gradient of their total, `(2, n_items)`."""
-        kernels = self.link.kernel, self.link.slope
-        if self.method == _DIRECT:
-            losses, lower, higher = self._direct(kernels, pushed=self.link.slope)
+        kernels = self._kernel, self._slope
+        if self._method == _DIRECT:
+            losses, lower, higher = self._direct(kernels, pushed=self._slope)
         else:
             boxes = self._boxes()
             losses, lower = self._over_grades(boxes, kernels)
             higher = self._over_grades(boxes, kernels[1:], higher=True)[0]
         return torch.stack([losses, higher - lower])
 
-    def curvature(self) -> Tensor:
-        """Return the second derivative of the total with respect to each item's score."""
-        bend = (self.link.curvature,)
-        if self.method == _DIRECT:
-            return self._direct(bend, pushed=self.link.curvature).sum(0)
-        boxes = self._boxes(PRECISE_ORDER)
-        return self._over_grades(boxes, bend)[0] + self._over_grades(boxes, bend, higher=True)[0]
+    def curvature(self, factor: Tensor | None = None) -> Tensor:
+        """Return the second derivative of the total with respect to each item's score.
+
+        With a `factor` `(n_items,)`, pairs are multiplied by that of the other item; interpolated sums only.
+        """
+        if self._method == _DIRECT:
+            return self._direct((self._bend,), pushed=self._bend).sum(0)
+        boxes, bend = self._boxes(PRECISE_ORDER), (self._bend,)
+        return self._over_grades(boxes, bend, factor)[0] + self._over_grades(boxes, bend, factor, higher=True)[0]
 
     def hessian_product(self, direction: Tensor) -> Tensor:
         """Return the Hessian of the total times `direction` `(n_items,)`."""
-        bend, own = self.link.curvature, direction.to(torch.float64)
-        if self.method == _DIRECT:
-            product = torch.zeros_like(own)
-            for targets, chunk, gaps, weights in self._pair_chunks():
-                winner = chunk.per_target.spread(targets)
-                pull = bend.at(gaps) * weights * (own.index_select(0, winner) - own.index_select(0, chunk.item))
-                product.index_add_(0, winner, pull).index_add_(0, chunk.item, pull, alpha=-1)
-            return product
-        boxes = self._boxes(PRECISE_ORDER)
-        pulled = self._over_grades(boxes, (bend,), own)[0] + self._over_grades(boxes, (bend,), own, higher=True)[0]
-        return self.curvature() * own - pulled
+        own = direction.to(torch.float64)
+        if self._method != _DIRECT:
+            return self.curvature() * own - self.curvature(own)
+        product = torch.zeros_like(own)
+        for better, runs, item, gaps, weights in self._chunks():
+            winner = runs.spread(better)
+            pull = self._bend.at(gaps) * weights * (own.index_select(0, winner) - own.index_select(0, item))
+            product.index_add_(0, winner, pull).index_add_(0, item, pull, alpha=-1)
+        return product
 
     def _direct(self, kernels: tuple[Kernel, ...], pushed: Kernel | None = None) -> Tensor:
         """Return one row per kernel, summed at the better items, and one of `pushed`, summed at the worse ones."""
-        sums = self.scores.new_zeros(len(kernels) + (pushed is not None), len(self.scores))
-        for targets, chunk, gaps, weights in self._pair_chunks():
+        sums = self._scores.new_zeros(len(kernels) + (pushed is not None), len(self._scores))
+        for better, runs, item, gaps, weights in self._chunks():
             for kernel, own in zip(kernels, sums, strict=False):
                 values = kernel.at(gaps) * weights
-                own[targets] = chunk.per_target.sum(values)
+                own[better] = runs.sum(values)
                 if kernel is pushed:
-                    sums[-1].index_add_(0, chunk.item, values)
+                    sums[-1].index_add_(0, item, values)
         return sums
 
-    def _pair_chunks(self) -> Iterator[tuple[Tensor, Chunk, Tensor, Tensor]]:
-        """Yield chunks of the pairs: their better items, the chunk, the gaps and the weights."""
-        better = self.pairs.better
-        for chunk in pair_chunks(self.pairs.lists, better):
-            targets = better[chunk.targets]
-            gaps = pair_gaps(self.scores, better, chunk, self.temperature)
-            yield targets, chunk, gaps, self.pairs.between(chunk.per_target.spread(targets), chunk.item).to(gaps)
+    def _chunks(self) -> Iterator[tuple[Tensor, Lists, Tensor, Tensor, Tensor]]:
+        """Yield some better items, their pairs as a list each, the pairs' items, gaps and weights."""
+        better = self._pairs.better
+        for chunk, runs, item, gaps in PairSums(self._scores, self._pairs.lists, better, self._temperature).chunks():
+            own = better[chunk]
+            yield own, runs, item, gaps, self._pairs.between(runs.spread(own), item).to(gaps)
 
     def _boxes(self, order: int = ORDER) -> Boxes:
-        return Boxes(self.scores, self.pairs.lists, self.temperature, order)
+        return Boxes(self._scores, self._pairs.lists, self._temperature, order)
 
     def _over_grades(
         self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None = None, *, higher: bool = False
@@ -363,7 +377,7 @@ class _LinkSums:
 
         Terms are multiplied by the other item's `factor` `(n_items,)`.
         """
-        over, weights = self._in_order if self.method == _BY_GRADES else self._in_halves, self.pairs.of_better
+        over, weights = self._in_order if self._method == _BY_GRADES else self._in_halves, self._pairs.of_better
         if not higher:
             return times(over(boxes, kernels, factor, False), weights)
         factor = weights if factor is None else times(factor, weights)
@@ -371,16 +385,16 @@ class _LinkSums:
 
     def _in_order(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None, descending: bool) -> Tensor:
         """Return each item's sums over all grades before its own, one grade after the other."""
-        grades = sorted(self.pairs.distinct.tolist(), reverse=descending)
-        sums = torch.zeros(len(kernels), len(self.scores), dtype=torch.float64, device=self.scores.device)
+        grades = sorted(self._pairs.distinct.tolist(), reverse=descending)
+        sums = torch.zeros(len(kernels), len(self._scores), dtype=torch.float64, device=self._scores.device)
         moments = weighted = sums.new_zeros(())
         for place, grade in enumerate(grades):
-            items = torch.nonzero(self.pairs.grades == grade).squeeze(1)
+            items = torch.nonzero(self._pairs.grades == grade).squeeze(1)
             points = boxes.points(items)
             if place:
                 # From one grade to the next, the weights of all earlier items grow by the same step.
                 step = abs(grade - grades[place - 1])
-                weighted = weighted + step * moments if self.pairs.weight == "difference" else moments
+                weighted = weighted + step * moments if self._pairs.weight == "difference" else moments
                 for kernel, row in zip(kernels, sums, strict=True):
                     row[items] = boxes.at(points, kernel, weighted).squeeze(1)
             if place + 1 < len(grades):
@@ -389,80 +403,25 @@ class _LinkSums:
 
     def _in_halves(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None, descending: bool) -> Tensor:
         """Return what `_in_order` returns; each step sums over the earlier items of groups of items."""
-        order, halves = grade_halves(self.pairs.grades, self.pairs.lists, descending=descending)
-        scores, grades = self.scores[order], self.pairs.grades[order]
+        order, halves = grade_halves(self._pairs.grades, self._pairs.lists, descending=descending)
+        scores, grades = self._scores[order], self._pairs.grades[order]
         weight = torch.ones_like(grades) if factor is None else factor[order].to(grades)
-        weights = torch.stack([weight, weight * grades])[: 1 + (self.pairs.weight == "difference")]
+        weights = torch.stack([weight, weight * grades])[: 1 + (self._pairs.weight == "difference")]
         sums = torch.zeros(len(kernels), len(grades), dtype=torch.float64, device=grades.device)
         for groups, late in halves:
             targets, earlier = torch.nonzero(late).squeeze(1), weights * ~late
             many = groups.spread(groups.sum(late.to(torch.float64)) > PAIRS_PER_ITEM).index_select(0, targets)
             parts = grades.new_empty(len(kernels), len(weights), len(targets))
             few = targets[~many]
-            parts[:, :, ~many] = _direct_sums(scores, groups, few, kernels, earlier, self.temperature)
+            direct = PairSums(scores, groups, few, self._temperature)
+            parts[:, :, ~many] = torch.stack([direct.sums(kernel, tuple(earlier)).T for kernel in kernels])
             if len(few) < len(targets):
-                of_groups = Boxes(scores, groups, self.temperature, boxes.order)
+                of_groups = Boxes(scores, groups, self._temperature, boxes.order)
                 moments, at = of_groups.moments(tuple(earlier), of_groups.points()), of_groups.points(targets[many])
                 parts[:, :, many] = torch.stack([of_groups.at(at, kernel, moments).T for kernel in kernels])
             over = parts[:, 0] if len(weights) == 1 else grades[late] * parts[:, 0] - parts[:, 1]
             sums[:, late] += -over if descending and len(weights) > 1 else over
         return torch.empty_like(sums).index_copy_(1, order, sums)
-
-
-def _link_sums(scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: str) -> list[_LinkSums]:
-    """Return the sums of the lists of each method, which depends on a list alone."""
-    methods, exact = _methods(scores, pairs, link, temperature, method), scores.to(torch.float64)
-    kinds = [kind for kind in (_DIRECT, _BY_GRADES, _BY_HALVES) if bool((methods == kind).any())] or [_DIRECT]
-    if len(kinds) == 1:
-        return [_LinkSums(slice(None), exact, pairs, link, temperature, kinds[0])]
-    parts = []
-    for kind in kinds:
-        mask = pairs.lists.spread(methods == kind)
-        items = torch.nonzero(mask).squeeze(1)
-        parts.append(_LinkSums(items, exact[mask], pairs.of_some(methods == kind, mask), link, temperature, kind))
-    return parts
-
-
-def _joined(parts: list[_LinkSums], of: Callable[[_LinkSums], Tensor]) -> Tensor:
-    """Return the values `(..., n_items)` of all parts, at their items."""
-    values = [of(part) for part in parts]
-    if len(parts) == 1:
-        return values[0]
-    joined = values[0].new_empty(*values[0].shape[:-1], sum(part.shape[-1] for part in values))
-    for part, value in zip(parts, values, strict=True):
-        joined[..., part.items] = value
-    return joined
-
-
-def _methods(scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: str) -> Tensor:
-    """Return the method of each list, `(n_lists,)`."""
-    lists = pairs.lists
-    if method == "auto" and link.kernel is SOFTPLUS and scores.dtype == torch.float64:
-        # The choice of the compiled kernel, with which lists in double precision agree to rounding.
-        interpolated = pairs.count > PAIRS_OF_ITEM * lists.sizes + PAIRS_WORTH_INTERPOLATION
-    elif method == "auto":
-        interpolated = interpolation_pays(scores, lists, pairs.better, 2, temperature, COSTS_OF_REFERENCE)
-    else:
-        interpolated = torch.full_like(lists.sizes, method == "interpolated", dtype=torch.bool)
-    if not bool(interpolated.any()):
-        return torch.full_like(lists.sizes, _DIRECT)
-    few = lists.max(pairs.grades) < MOST_GRADES_IN_ORDER
-    whole = lists.sum((pairs.grades != pairs.grades.floor()).to(torch.float64)) == 0
-    return torch.where(interpolated, torch.where(few & whole, _BY_GRADES, _BY_HALVES), _DIRECT)
-
-
-def _direct_sums(
-    scores: Tensor, lists: Lists, targets: Tensor, kernels: tuple[Kernel, ...], weights: Tensor, temperature: float
-) -> Tensor:
-    """Return the sums of kernel times weight over each target's list, `(n_kernels, n_weights, n_targets)`."""
-    sums = weights.new_zeros(len(kernels), len(weights), len(targets))
-    for chunk in pair_chunks(lists, targets):
-        gaps = pair_gaps(scores, targets, chunk, temperature)
-        for kernel, rows in zip(kernels, sums, strict=True):
-            values = kernel.at(gaps)
-            for weight, row in zip(weights, rows, strict=True):
-                row[chunk.targets] = chunk.per_target.sum(values * weight.index_select(0, chunk.item))
-    return sums
 
 
 def grade_halves(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rankbound.gradients import refuse_batched, with_gradient, without_curvature
+from rankbound.gradients import with_gradient, without_curvature
 from rankbound.interpolation import running_sums
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, is_transformed
 from rankbound.losses.base import ItemSum, times
@@ -85,11 +85,23 @@ class WARPLoss(ItemSum):
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
         relevant = relevance >= self.rel
-        arguments = scores, relevant, lists
-        terms = self._sampled(*arguments) if self.samples else _WARP.apply(*arguments, self)  # type: ignore[no-untyped-call]
-        kept = lists.keep(relevant)
-        mean = kept.sum(times(terms, None if weights is None else weights[relevant])) / kept.sizes.clamp(min=1)
-        return torch.where(self.informative(relevance, lists), mean, 0.0)
+        kept, own = lists.keep(relevant), None if weights is None else weights[relevant]
+
+        def mean(terms: Tensor) -> Tensor:
+            of_lists = kept.sum(times(terms, own)) / kept.sizes.clamp(min=1)
+            return torch.where(self.informative(relevance, lists), of_lists, 0.0)
+
+        if self.samples:
+            return mean(self._sampled(scores, relevant, lists))
+        items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
+        violations = Violations(scores.detach(), lists, self.margin)
+        hinges, rank = violations.hinges_of(items, (~relevant).to(torch.float64))
+        share = warp_penalty(rank.to(torch.int64), self.alpha, self.cutoff) / rank.clamp(min=1)
+        pushed = times(share * kept.spread(scores.new_ones(len(lists)) / kept.sizes.clamp(min=1)), own)
+        # An item's gradient is distributed over its violators with the opposite sign.
+        slopes = torch.zeros(len(scores), dtype=torch.float64, device=scores.device).index_copy_(0, items, pushed)
+        slopes.index_copy_(0, others, violations.by(others, slopes)).index_copy_(0, items, -rank * pushed)
+        return with_gradient(scores, mean((share * hinges).to(scores.dtype)), slopes, lists, without_curvature)
 
     def forward(self, *arguments: Any, **keywords: Any) -> Tensor:
         if self.samples and is_transformed():
@@ -182,32 +194,6 @@ def _alphas(alpha: ArrayLike | str, length: int, device: torch.device) -> Tensor
     require_one_of("alpha", alpha, ALPHAS)
     weights = torch.ones(length, dtype=torch.float64, device=device)
     return weights / torch.arange(1, length + 1, device=device) if alpha == "harmonic" else weights
-
-
-class _WARP(torch.autograd.Function):
-    """The loss of each relevant item, whose gradient is distributed over its violators with the opposite sign."""
-
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, relevant: Tensor, lists: Lists, loss: WARPLoss) -> Tensor:
-        items = torch.nonzero(relevant).squeeze(1)
-        violations = Violations(scores, lists, loss.margin)
-        hinges, rank = violations.hinges_of(items, (~relevant).to(torch.float64))
-        share = warp_penalty(rank.to(torch.int64), loss.alpha, loss.cutoff) / rank.clamp(min=1)
-        ctx.violations, ctx.relevant, ctx.items = violations, relevant, items
-        ctx.save_for_backward(scores, rank, share)
-        return (share * hinges).to(scores.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_batched(upstream)
-        scores, rank, share = ctx.saved_tensors
-        pushed = share * upstream
-        others = torch.nonzero(~ctx.relevant).squeeze(1)
-        gradient = torch.zeros(len(ctx.relevant), dtype=torch.float64, device=upstream.device)
-        gradient = gradient.index_copy(0, others, ctx.violations.by(others, gradient.index_copy(0, ctx.items, pushed)))
-        gradient = gradient.index_copy(0, ctx.items, -rank * pushed).to(upstream.dtype)
-        # The loss is piecewise linear: the gradient's own derivative by the scores is 0.
-        return gradient + 0 * scores.sum() if torch.is_grad_enabled() else gradient, None, None, None
 
 
 class HingeLoss(PairLoss):

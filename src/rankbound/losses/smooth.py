@@ -12,11 +12,10 @@ from rankbound.bounds.base import bound as parse_bound
 from rankbound.bounds.extremes import Facts
 from rankbound.bounds.score_distribution import Gain
 from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, kernel_matrix
-from rankbound.kernels import Kernel, usable, with_numbers
+from rankbound.kernels import Kernel
 from rankbound.kernels.formulas import METHODS, RANK_SUM, Formula
 from rankbound.lists import ArrayLike, Lists, as_tensor
-from rankbound.losses.base import ItemSum, RankingLoss, reduced, times
-from rankbound.losses.compiled import Reduction, by_kernel
+from rankbound.losses.base import ItemSum, RankingLoss, Reduction, reduced, times
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
@@ -95,7 +94,7 @@ class SmoothLoss(RankingLoss):
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         """Return the kernel of the unbounded loss, or of the metric's value, which the bound maps."""
         formula = formula_of(self.metric)
-        if formula is None or formula.kind > RANK_SUM or not usable():
+        if formula is None or formula.kind > RANK_SUM:
             return None
         sign, undefined = (self._sign, 0.0) if isinstance(self.bound, Unbounded) else (1.0, math.nan)
         return _smooth_kernel(formula, self.temperature, self.method, dtype, sign, undefined)
@@ -110,7 +109,7 @@ class SmoothLoss(RankingLoss):
     ) -> Tensor | None:
         if isinstance(self.bound, Unbounded):
             return super()._fused(scores, relevance, offsets, reduction)
-        values = by_kernel(self._kernel_for(scores), scores, relevance, offsets, self.smooth_value, exact=True)
+        values = self._by_kernel(scores, relevance, offsets, self.smooth_value, exact=True)
         if values is None:
             return None
         if facts is None:
@@ -238,5 +237,4 @@ def _smooth_kernel(
     if formula.gain == "exp2":
         largest = float(largest_grade(torch.promote_types(dtype, torch.float32)))
     matrices = tuple(kernel_matrix(one, torch.device("cpu")).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
-    numbers = formula.numbers, largest, float(temperature), METHODS.index(method), matrices, sign, undefined
-    return with_numbers(smooth_metric, *numbers)
+    return smooth_metric, formula.numbers, largest, float(temperature), METHODS.index(method), matrices, sign, undefined

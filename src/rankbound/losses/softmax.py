@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rankbound.gradients import with_gradient
-from rankbound.kernels import Kernel, usable, with_numbers
+from rankbound.kernels import Kernel
 from rankbound.kernels.formulas import TARGETS
 from rankbound.lists import Lists
 from rankbound.losses.base import ItemSum, RankingLoss, precise_sum
@@ -219,14 +219,12 @@ def _with_one_more(rows: Tensor, owner: Tensor, lists: Lists) -> tuple[Tensor, T
     return longer[unused], every.segment[unused], every.keep(unused)
 
 
-def _cross_entropy_kernel(target: str, rel: float = 0.0) -> Kernel | None:
+def _cross_entropy_kernel(target: str, rel: float = 0.0) -> Kernel:
     """Return the compiled kernel for a target of `rankbound.kernels.formulas.TARGETS`."""
-    if not usable():
-        return None
     from rankbound.kernels.softmax import cross_entropy
 
     largest = float(largest_grade(torch.float64)) if target == "exp2" else math.inf
-    return with_numbers(cross_entropy, TARGETS.index(target), float(rel), largest)
+    return cross_entropy, TARGETS.index(target), float(rel), largest
 
 
 class ListMLELoss(ItemSum):
@@ -267,11 +265,9 @@ class ListMLELoss(ItemSum):
         return with_gradient(scores, losses, slopes, lists, draws.hessian_product)
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        if not usable():
-            return None
         from rankbound.kernels.softmax import list_mle
 
-        return with_numbers(list_mle, self.cutoff or 0)
+        return list_mle, self.cutoff or 0
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
