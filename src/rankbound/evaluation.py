@@ -15,26 +15,31 @@ A metric without a closed form is averaged over orders with the missing items at
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from rankbound.errors import DataError
 from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Intents, Qrels, Run
-from rankbound.kernels.formulas import RankedItems
+from rankbound.kernels.formulas import Floats, RankedItems
 from rankbound.kernels.formulas import values_of as values_of_formulas
-from rankbound.lists import Lists, on_cpu, require_grades
+from rankbound.lazy import Ranks, Tensor, torch
 from rankbound.metrics import Metric, metrics_of
-from rankbound.metrics.base import NOT_POOLED, POOLED, TIE_BREAKS, Unjudged, formula_of, values_of_blocks
+from rankbound.metrics.base import (
+    HIGHEST_GRADE,
+    NOT_POOLED,
+    POOLED,
+    TIE_BREAKS,
+    Unjudged,
+    formula_of,
+    values_in_order,
+)
 from rankbound.metrics.intents import IntentMetric
 from rankbound.metrics.sets import JudgedIntents, JudgedRun, RunMetric
-from rankbound.ranks import TieBlocks, hard_ranks, orders_of_ties, ranks_in_order, tie_blocks
 from rankbound.texts import quantity, require_one_of
 
 if TYPE_CHECKING:
@@ -95,34 +100,6 @@ class Evaluation:
             f"topics of the run that the qrels lack: {len(self.unjudged)}" if self.unjudged else "",
         ]
         return "\n".join([aligned([("metric", "mean", "topics", "undefined"), *rows]), *filter(None, notes)])
-
-
-@dataclass(frozen=True)
-class Joined:
-    """A run joined with its qrels in one batch of lists: retrieved items, then judged ones that it lacks (score 0).
-
-    The relevance of unjudged items is `POOLED` or `NOT_POOLED`, both negative. `intents` are the qrels', if any.
-    """
-
-    topics: list[str]
-    scores: npt.NDArray[np.float64]
-    relevance: npt.NDArray[np.float64]
-    retrieved: npt.NDArray[np.bool_]
-    offsets: npt.NDArray[np.int64]
-    intents: JudgedIntents | None = None
-
-    def treated(self, unjudged: Unjudged) -> "Joined":
-        """Return the lists with their unjudged items as a metric of this `Metric.unjudged` takes them.
-
-        Missing items that are not relevant remain for `left out`, which counts the judged items.
-        """
-        relevance = self.relevance if unjudged == "marked" else self.relevance.clip(min=0)
-        kept = self.relevance >= 0 if unjudged == "left out" else self.retrieved | (self.relevance > 0)
-        if kept.all():
-            return replace(self, relevance=relevance)
-        before = np.concatenate(([0], kept.cumsum()))
-        lists = (self.topics, self.scores[kept], relevance[kept], self.retrieved[kept], before[self.offsets])
-        return Joined(*lists, None if self.intents is None else self.intents.of(torch.from_numpy(kept)))
 
 
 def needs_intents(metrics: Sequence[Metric]) -> bool:
@@ -206,14 +183,14 @@ def shown(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.4f}"
 
 
-def aligned(rows: Sequence[Sequence[object]]) -> str:
-    """Return rows of cells as a table, the first column aligned to the left and the others to the right."""
+def aligned(rows: Sequence[Sequence[object]], words: Collection[str] | None = None) -> str:
+    """Return rows of cells, the header first, as a table; columns of `words`, by default the first, align left."""
     texts = [[str(cell) for cell in row] for row in rows]
+    lefts = texts[0][:1] if words is None else words
+    sides = [str.ljust if name in lefts else str.rjust for name in texts[0]]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    return "\n".join(
-        "  ".join([first.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(rest, widths[1:], strict=True))])
-        for first, *rest in texts
-    )
+    rows_of_cells = ([side(*cell) for side, *cell in zip(sides, row, widths, strict=True)] for row in texts)
+    return "\n".join("  ".join(cells).rstrip() for cells in rows_of_cells)
 
 
 def _some(topics: Sequence[str]) -> str:
@@ -221,7 +198,7 @@ def _some(topics: Sequence[str]) -> str:
     return ", ".join(repr(topic) for topic in topics[:3]) + (", ..." if len(topics) > 3 else "") or "none"
 
 
-def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> Joined:
+def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> JudgedRun:
     """Join the retrieved items of `topics` with the relevant ones that the run lacks; `complete`: all judged ones."""
     with needs_extra("data"):
         import polars as pl
@@ -244,7 +221,10 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> Jo
         require_distinct_items(picked, column, topics)
         return picked
 
-    require_grades(torch.from_numpy(qrels.relevance))
+    if not (qrels.relevance.min(initial=0) >= 0 and qrels.relevance.max(initial=0) <= HIGHEST_GRADE):
+        from rankbound.lists import require_grades
+
+        require_grades(torch.from_numpy(qrels.relevance))
     relevance = qrels.relevance if qrels.unjudged is None else np.where(qrels.unjudged, POOLED, qrels.relevance)
     scored = frame(run, "scores", run.scores)
     judged = frame(qrels, "relevance", relevance, row=np.arange(len(relevance)))
@@ -258,11 +238,11 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> Jo
     every = pl.concat([both, lost.sort("relevance", maintain_order=True)])
     every = every.sort("topic", maintain_order=True)
     sizes = np.bincount(every["topic"].to_numpy(), minlength=len(topics))
-    return Joined(
+    return JudgedRun(
         list(topics),
         every["scores"].to_numpy(),
-        every["relevance"].to_numpy(),
-        every["retrieved"].to_numpy(),
+        every["relevance"].to_numpy(writable=True),
+        every["retrieved"].to_numpy(writable=True),
         np.concatenate(([0], sizes.cumsum())).astype(np.int64),
         None if qrels.intents is None else _joined_intents(qrels, qrels.intents, every["row"], every["item"]),
     )
@@ -282,52 +262,83 @@ def _joined_intents(qrels: Qrels, intents: Intents, row: "pl.Series", names: "pl
     return of_all.rows(of_all.item >= 0)
 
 
-@on_cpu
-def values_of(metrics: Sequence[Metric], joined: Joined, undefined: str = "skip") -> dict[str, npt.NDArray[np.float64]]:
+def values_of(metrics: Sequence[Metric], run: JudgedRun, undefined: str = "skip") -> dict[str, Floats]:
     """Return the values of each metric, `(n_lists,)`, by its text; NaN where undefined, or 0 by the policy `zero`."""
-    if not np.isfinite(joined.scores).all():
-        item = int((~np.isfinite(joined.scores)).argmax())
-        topic = joined.topics[int(np.searchsorted(joined.offsets, item, side="right")) - 1]
-        raise ValueError(f"scores: found {joined.scores[item]} in topic {topic}, expected finite numbers")
-    values: dict[str, Tensor] = {}
+    if not np.isfinite(run.scores).all():
+        item = int((~np.isfinite(run.scores)).argmax())
+        topic = run.topics[int(np.searchsorted(run.offsets, item, side="right")) - 1]
+        raise ValueError(f"scores: found {run.scores[item]} in topic {topic}, expected finite numbers")
+    values: dict[str, Floats] = {}
     for unjudged in get_args(Unjudged):
         if chosen := [one for one in metrics if one.unjudged == unjudged]:
-            values |= _values_of_treated(chosen, joined.treated(unjudged))
+            values |= _values_of_treated(chosen, _treated(run, unjudged))
     if undefined == "zero":
-        values = {name: torch.nan_to_num(value, nan=0.0) for name, value in values.items()}
-    return {str(one): values[str(one)].numpy() for one in metrics}
+        values = {name: np.where(np.isnan(value), 0.0, value) for name, value in values.items()}
+    return {str(one): values[str(one)] for one in metrics}
 
 
-def _values_of_treated(metrics: Sequence[Metric], joined: Joined) -> dict[str, Tensor]:
-    """Return the values of metrics that take unjudged items alike."""
-    lists = Lists(torch.from_numpy(joined.offsets))
-    relevance, retrieved = torch.from_numpy(joined.relevance.copy()), torch.from_numpy(joined.retrieved.copy())
-    blocks = tie_blocks(_with_missing_below(joined.scores, retrieved), lists)
-    run = JudgedRun(blocks, relevance, retrieved, lists, joined.intents)
+def _treated(run: JudgedRun, unjudged: Unjudged) -> JudgedRun:
+    """Return the run with its unjudged items as a metric of this `Metric.unjudged` takes them.
+
+    Missing items that are not relevant remain for `left out`, which counts the judged items.
+    """
+    kept = run.relevance >= 0 if unjudged == "left out" else run.retrieved | (run.relevance > 0)
+    return run.keep(kept) if unjudged == "marked" else replace(run, relevance=run.relevance.clip(min=0)).keep(kept)
+
+
+def _values_of_treated(metrics: Sequence[Metric], run: JudgedRun) -> dict[str, Floats]:
+    """Return the values of metrics that take unjudged items alike: by their formulas, unless relevant items tie."""
     values = {str(one): one.of_run(run) for one in metrics if isinstance(one, RunMetric)}
     others = [one for one in metrics if not isinstance(one, RunMetric)]
-    if others:
-        values |= values_of_blocks(others, blocks, relevance, lists)
-    if not joined.retrieved.all():
-        values |= {str(one): _without_missing(one, values[str(one)], run) for one in others}
+    if run.relevance.max(initial=0.0) > HIGHEST_GRADE:
+        for one in others:
+            one.require_gains_that_fit(torch.from_numpy(run.relevance), torch.float64)
+    # A sum of ranks is undefined where a relevant item has none.
+    known = {one: formula for one in others if one.higher_is_better and (formula := formula_of(one))}
+    if unknown := [one for one in others if one not in known]:
+        values |= _of_orders(unknown, run)
+    if known:
+        items = RankedItems.of(run.relevance[run.order], run.offsets, ~run.retrieved[run.order])
+        of_formulas = zip(known, values_of_formulas(list(known.values()), items), strict=True)
+        values |= {str(one): one.in_range(value) for one, value in of_formulas}
+        # The lists in which an item of a grade other than 0 is tied.
+        shared = ~run.starts
+        shared[:-1] |= ~run.starts[1:]
+        tied = run.count(shared & (run.relevance[run.order] != 0)) > 0
+        if tied.any():
+            of_tied = _of_orders(list(known), run.keep(np.repeat(tied, np.diff(run.offsets))))
+            values |= {name: np.where(tied, value, values[name]) for name, value in of_tied.items()}
     return values
 
 
-def _with_missing_below(scores: npt.NDArray[np.float64], retrieved: Tensor) -> Tensor:
-    """Return numbers that order retrieved items as their scores do, and missing items below in their given order."""
-    _, place = np.unique(scores, return_inverse=True)
-    below = -1.0 - torch.arange(len(scores), dtype=torch.float64)
-    return torch.where(retrieved, torch.from_numpy(place.astype(np.float64)), below)
+def _of_orders(metrics: Sequence[Metric], run: JudgedRun) -> dict[str, Floats]:
+    """Return the values of metrics by their functions of ranks and of tied blocks."""
+    from rankbound.lists import on_cpu
+
+    @on_cpu
+    def values() -> dict[str, Floats]:
+        relevance = torch.from_numpy(run.relevance)
+        order, starts = torch.from_numpy(run.order), torch.from_numpy(run.starts)
+        found = values_in_order(metrics, order, starts, relevance, run.lists)
+        ranged = {one: one.in_range(found[str(one)]) for one in metrics}
+        if not run.retrieved.all():
+            ranged = {one: _without_missing(one, value, run) for one, value in ranged.items()}
+        return {str(one): value.numpy() for one, value in ranged.items()}
+
+    return values()
 
 
 def _without_missing(metric: Metric, at_bottom: Tensor, run: JudgedRun) -> Tensor:
     """Return the value with the missing items at rank infinity, given that with them at the bottom."""
-    blocks, relevance, retrieved, lists = run.blocks, run.relevance, run.retrieved, run.lists
+    from rankbound.ranks import hard_ranks
+
+    relevance, retrieved, lists = torch.from_numpy(run.relevance), torch.from_numpy(run.retrieved), run.lists
     if metric.has_formula_for_ties:
-        bottom, without = _in_one_order(metric, run)
-        value = at_bottom - metric.in_range(bottom) + without
+        ranks = hard_ranks(torch.from_numpy(run.order), lists, metric.rank_weights(relevance))
+        without = metric.of_ranks(_at_infinity(ranks, ~retrieved), relevance, lists)
+        value = at_bottom - metric.in_range(metric.of_ranks(ranks, relevance, lists)) + without
     else:
-        value = without = _mean_at_infinity(metric, blocks, relevance, retrieved, lists)
+        value = without = _mean_at_infinity(metric, relevance, retrieved, run)
     # Metrics of the best relevant rank are NaN where no relevant item was retrieved; their value is 0.
     none_retrieved = lists.sum(metric.relevant(relevance) & retrieved) == 0
     value = torch.where(none_retrieved & torch.isnan(without) & ~torch.isnan(at_bottom), 0.0, value)
@@ -338,36 +349,29 @@ def _without_missing(metric: Metric, at_bottom: Tensor, run: JudgedRun) -> Tenso
     return metric.in_range(value)
 
 
-def _in_one_order(metric: Metric, run: JudgedRun) -> tuple[Tensor, Tensor]:
-    """Return the values of one order of the tied items, with the missing items at the bottom and at infinity."""
-    order = run.blocks.order
-    if (formula := formula_of(metric)) is not None:
-        # Without ties, the first is the value that `values_of_blocks` returns, to the last digit.
-        ranked, offsets = run.relevance[order].numpy(), run.lists.offsets.numpy()
-        bottom = RankedItems.of(ranked, offsets)
-        infinity = RankedItems.of(ranked, offsets, missing=~run.retrieved[order].numpy())
-        (first,), (second,) = values_of_formulas([formula], bottom), values_of_formulas([formula], infinity)
-        return torch.from_numpy(first), torch.from_numpy(second)
-    ranks = hard_ranks(order, run.lists, metric.rank_weights(run.relevance))
-    at_infinity = replace(ranks, position=torch.where(run.retrieved, ranks.position, torch.inf))
-    return metric.of_ranks(ranks, run.relevance, run.lists), metric.of_ranks(at_infinity, run.relevance, run.lists)
+def _at_infinity(ranks: Ranks, missing: Tensor) -> Ranks:
+    return replace(ranks, position=torch.where(missing, torch.inf, ranks.position))
 
 
-def _mean_at_infinity(metric: Metric, blocks: TieBlocks, relevance: Tensor, retrieved: Tensor, lists: Lists) -> Tensor:
+def _mean_at_infinity(metric: Metric, relevance: Tensor, retrieved: Tensor, run: JudgedRun) -> Tensor:
     """Return the mean over the orders of `Metric.of_blocks`, with the missing items, which are last, at infinity."""
-    retrieved_count = lists.spread(lists.sum(retrieved))
+    from rankbound.ranks import orders_of_ties, ranks_in_order
+
+    lists = run.lists
+    missing = lists.position >= lists.spread(lists.sum(retrieved))
     mean = torch.zeros(len(lists), dtype=torch.float64)
-    for ranked, weight in orders_of_ties(blocks, relevance, lists, TIE_BREAKS):
-        ranks = ranks_in_order(lists, metric.rank_weights(ranked))
-        position = torch.where(ranks.position <= retrieved_count, ranks.position, torch.inf)
-        values = metric.of_ranks(replace(ranks, position=position), ranked, lists)
-        mean = mean + torch.where(weight > 0, weight * values, 0.0)
+    for ranked, weight in orders_of_ties(run.blocks, relevance, lists, TIE_BREAKS):
+        ranks = _at_infinity(ranks_in_order(lists, metric.rank_weights(ranked)), missing)
+        mean = mean + torch.where(weight > 0, weight * metric.of_ranks(ranks, ranked, lists), 0.0)
     return mean
 
 
 def _is_worth_nothing_at_infinity(metric: Metric, grade: Tensor) -> bool:
     """Return true if the value of a list with one relevant item at rank infinity is 0 or NaN."""
+    from rankbound.lists import Lists
+    from rankbound.ranks import hard_ranks
+
     lists, relevance = Lists(torch.tensor([0, 1])), grade.reshape(1)
     alone = hard_ranks(torch.tensor([0]), lists, metric.rank_weights(relevance))
-    value = metric.of_ranks(replace(alone, position=torch.tensor([torch.inf], dtype=torch.float64)), relevance, lists)
+    value = metric.of_ranks(_at_infinity(alone, torch.tensor([True])), relevance, lists)
     return not bool(torch.nan_to_num(value, nan=0.0).any())

@@ -89,6 +89,15 @@ class TieBlocks:
         """Return the sum of `totals` (n_blocks,) over the blocks above each block of its list."""
         return self.lists.running_sum(totals) - totals
 
+    def mean_ranks(self, lists: Lists, weights: tuple[Tensor, ...] = ()) -> Ranks:
+        """Return the mean rank of each item over the orders of its block, and the mean of the weights above it."""
+        block = torch.empty_like(self.block).index_copy_(0, self.order, self.block)
+        position = (self.first + (self.size.to(torch.float64) - 1) / 2).index_select(0, block)
+        exact = [weight.to(torch.float64) for weight in weights]
+        means = [self.before(total) + total / 2 for total in map(self.sum, exact)]
+        above = (mean.index_select(0, block) - own / 2 for mean, own in zip(means, exact, strict=True))
+        return Ranks(position, lists.sizes, tuple(above))
+
     @cached_property
     def has_ties(self) -> bool:
         return len(self.first) < len(self.order)

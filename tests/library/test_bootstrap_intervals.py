@@ -1,21 +1,18 @@
 """Draws of units and the intervals from them: scipy's to the last digit, and defined where scipy's are not."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from rankbound.compare import statistics
-from rankbound.compare.statistics import bootstrap, drawn_means, draws, interval_of_mean, percentiles, r_squared
+from rankbound.compare.statistics import bootstrap, drawn_means, draws, interval_of_mean, percentiles
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
 RANDOM = np.random.default_rng(31)
 D = RANDOM.gamma(1.0, 0.2, 50) - 0.15
-TRUE = RANDOM.normal(40, 10, 60)
-PREDICTED = TRUE + RANDOM.normal(0, 8, 60)
 
 
 def mean(values: Any, axis: int = -1) -> Any:
@@ -110,34 +107,3 @@ class TestDegenerate:
         assert interval_of_mean(D[:6], confidence=0.99, resamples=199) == interval_of_mean(
             D[:6], confidence=0.99, method="t"
         )
-
-
-class TestExplainedVariance:
-    def test_the_truth_its_mean_and_worse(self) -> None:
-        assert r_squared(TRUE, TRUE, resamples=99) == (1, pytest.approx(1), pytest.approx(1))
-        value, low, high = r_squared(np.full(60, TRUE.mean()), TRUE, resamples=999)
-        assert value == pytest.approx(0, abs=1e-12)
-        # In a resample the mean of all is no longer the best constant.
-        assert low < high < 1e-9
-        assert r_squared(2 * TRUE.mean() - TRUE, TRUE, resamples=99)[0] == pytest.approx(-3)
-
-    @pytest.mark.parametrize("method", ["BCa", "percentile"])
-    def test_its_interval_is_scipys(self, method: str) -> None:
-        def by_hand(predicted: Any, true: Any, axis: int = -1) -> Any:
-            return 1 - ((true - predicted) ** 2).sum(axis) / (true.var(axis) * true.shape[axis])
-
-        value, low, high = r_squared(PREDICTED, TRUE, resamples=499, method=method, seed=7)
-        assert value == pytest.approx(1 - ((TRUE - PREDICTED) ** 2).sum() / ((TRUE - TRUE.mean()) ** 2).sum())
-        theirs = bootstrap(by_hand, np.stack([PREDICTED, TRUE]), resamples=499, method=method, seed=7)
-        assert (low, high) == pytest.approx(theirs, abs=1e-10)
-
-    @pytest.mark.parametrize("shifted", [lambda values: values, lambda values: values + 1e6])
-    def test_resamples_of_one_value_are_left_out(self, shifted: Callable[[Any], Any]) -> None:
-        true = shifted(np.array([10.0, 30.0]))
-        value, low, high = r_squared(true + np.array([1.0, -2.0]), true, resamples=199)
-        assert value == pytest.approx(1 - 5 / 200)
-        assert (low, high) == pytest.approx((value, value))
-
-    @pytest.mark.parametrize("true", [[], [3.0], [3.0, 3.0]])
-    def test_nothing_is_explained_where_nothing_varies(self, true: list[float]) -> None:
-        assert all(map(math.isnan, r_squared(np.array(true), np.array(true))))

@@ -15,7 +15,6 @@ from rankbound.cli import main
 from tests.comparing import Compare, assert_as_scipy_says
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
-pytest.importorskip("rich", reason="the tables need rich")
 
 METRICS = ["-m", "nDCG(gain=linear)@10", "-m", "AP", "-m", "P@5"]
 

@@ -79,7 +79,7 @@ def empty_caches() -> None:
 
     cached = (
         *(profiles.mean_over_orders, sampled._additive, profiles._graded_key, profiles.counted_grade),
-        *(kernel_matrix, cumulative_gain._totals_of, cumulative_gain._totals_on, first_relevant._log_factorials),
+        *(kernel_matrix, cumulative_gain._totals_of, first_relevant._log_factorials),
     )
     for function in cached:
         function.cache_clear()

@@ -5,12 +5,10 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 
 from rankbound.compare import Comparison, Pair, PairedScores, Settings, adjust, compare
 from rankbound.compare.margins import REPEATABILITY, Effect, against_margin, detectable, noise_margin
-from rankbound.compare.scores import names_pairs, scores_of_frame, scores_of_runs
 from rankbound.compare.statistics import (
     Estimate,
     bootstrap,
@@ -19,11 +17,9 @@ from rankbound.compare.statistics import (
     over_members,
     over_trainings,
     over_units,
-    partial_conjunction,
     seed_deviation,
     sign_flip,
 )
-from rankbound.errors import DataError
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
@@ -208,12 +204,6 @@ class TestDesigns:
         pair = pair_of(a, b)
         assert pair.differences == pytest.approx((a - b).mean((1, 2)))
         assert compare(pair, QUICK).n_units == 12
-
-    def test_which_design_it_is(self) -> None:
-        crossed, nested = np.zeros((1, 2, 2, 1)), np.zeros((1, 2, 2, 1))
-        nested[0, 0, 1] = nested[0, 1, 0] = math.nan
-        assert PairedScores(["x"], ["u", "v"], crossed, "12", "0").is_crossed
-        assert not PairedScores(["x"], ["u", "v"], nested, "12", "0").is_crossed
 
     def test_what_only_one_has_is_left_out_and_named(self) -> None:
         a, b = RANDOM.normal(size=(2, 10, 2, 2))
@@ -457,62 +447,3 @@ class TestWhatIsNotTested:
     def test_settings_that_make_no_sense(self, wrong: dict[str, object]) -> None:
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Settings(**wrong)  # type: ignore[arg-type]
-
-
-class TestFrames:
-    ROWS = pl.DataFrame(
-        {
-            "model": ["mf", "mf", "mf", "popularity"],
-            "loss": ["AP", "AP", "AP", "none"],
-            "bounding": "none",
-            "epoch": [3, 3, 4, 0],
-            "fold": [1, 1, 1, 1],
-            "seed": [0, 0, 1, 0],
-            "topic": ["b", "a", "a", "a"],
-            "n": 10,
-            "AP": [0.1, None, 0.3, 0.7],
-        }
-    )
-
-    def test_rows_become_scores(self) -> None:
-        scores = scores_of_runs(self.ROWS, "AP")
-        assert list(scores.systems) == ["mf / AP / none", "popularity / none / none"]
-        assert scores.units == ["a", "b"]
-        expected = [[[[math.nan, 0.3]], [[0.1, math.nan]]], [[[0.7, 0.7]], [[math.nan, math.nan]]]]
-        np.testing.assert_array_equal(scores.values, expected)
-
-    def test_controls_stand_beside_every_seed(self) -> None:
-        pair = scores_of_runs(self.ROWS, "AP").pair("mf / AP / none", "popularity / none / none")
-        assert list(pair.units) == ["a"]
-        assert pair.gaps.trainings == []
-        assert list(pair.gaps.units[1]) == ["b"]
-
-    def test_two_scores_of_one_list_are_refused_with_what_differs(self) -> None:
-        twice = pl.concat([self.ROWS, self.ROWS.with_columns(n=pl.lit(11))])
-        with pytest.raises(DataError, match=r"system mf.*topic a.*2 scores.*n: 10, 11: choose one"):
-            scores_of_runs(twice.sort("topic", "n"), "AP")
-
-    def test_topics_that_name_pairs(self) -> None:
-        pairs = pl.DataFrame({"system": "A", "topic": ["x y", "y z"], "n": 2, "PairAccuracy": [1.0, 0.0]})
-        assert names_pairs(pairs)
-        assert not names_pairs(self.ROWS)
-        members = scores_of_frame(pairs, "PairAccuracy", members=True).members
-        assert members is not None
-        assert members.tolist() == [[0, 1], [1, 2]]
-
-
-class TestPartialConjunction:
-    p_values = (0.04, 0.001, 0.5, 0.01)
-
-    def test_one_is_bonferroni_and_all_is_the_largest(self) -> None:
-        assert partial_conjunction(self.p_values, 1) == pytest.approx(0.004)
-        assert partial_conjunction(self.p_values, 4) == 0.5
-        assert partial_conjunction(self.p_values, 2) == pytest.approx(0.03)
-
-    def test_with_all_tests_the_same_it_errs_as_one_of_them(self) -> None:
-        """The worst dependence: equal p-values, which a binomial test of their count would take for many."""
-        assert partial_conjunction([0.03] * 10, 6) == pytest.approx(0.15)
-
-    def test_a_count_that_cannot_be_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="count: found 5, expected a number from 1 to 4"):
-            partial_conjunction(self.p_values, 5)

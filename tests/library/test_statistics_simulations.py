@@ -19,7 +19,6 @@ from rankbound.compare.statistics import (
     over_members,
     over_trainings,
     over_units,
-    r_squared,
     sign_flip,
 )
 
@@ -151,17 +150,6 @@ def test_intervals_of_pairs_that_share_faces() -> None:
         found.append((estimate.interval(0.95), over_units(differences).interval(0.95)))
     assert covered(one for one, _ in found) == pytest.approx(0.95, abs=band(0.95) + 0.01)
     assert covered(other for _, other in found) < 0.9
-
-
-@pytest.mark.parametrize("method", ["BCa", "percentile"])
-def test_intervals_hold_the_explained_variance(method: str) -> None:
-    """Predictions that miss as much as there is to predict: 1 - 1/2."""
-    random, found = np.random.default_rng(12), []
-    for study in range(STUDIES):
-        predicted, missed = random.normal(40, 10, (2, 120))
-        _, low, high = r_squared(predicted, predicted + missed - 40, resamples=499, method=method, seed=study)
-        found.append((low - 0.5, high - 0.5))
-    assert covered(found) == pytest.approx(0.95, abs=band(0.95) + 0.01)
 
 
 @pytest.mark.parametrize("differences", [normal, of_shared_difficulty])

@@ -11,7 +11,6 @@ from rankbound import cli
 from rankbound_study import cli as study
 
 pytest.importorskip("scipy.stats", reason="the statistics need scipy")
-pytest.importorskip("rich", reason="the tables need rich")
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "statistics.md").read_text("utf-8")
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)

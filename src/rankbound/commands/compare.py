@@ -83,10 +83,7 @@ def print_report(arguments: argparse.Namespace, report_of: Callable[["Settings"]
     from rankbound.io.files import needs_extra
 
     with needs_extra("statistics"):
-        import rich
         import scipy  # noqa: F401
-
-        del rich
     with plain_errors():
         report = report_of(_settings_of(arguments))
     form = next((name for name in FORMATS if getattr(arguments, name)), None)

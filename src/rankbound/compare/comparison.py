@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -141,48 +141,36 @@ def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
     if not n:
         return Comparison(0, pair.gaps.n_undefined, notes=(*_on_gaps(pair.gaps), _NO_UNITS))
     seeds = _seeds_per_fold(pair)
-    trainings = Trainings(len(seeds), int(seeds.max(initial=0)))
-    found = Comparison(
-        n_units=n,
-        n_undefined=pair.gaps.n_undefined,
-        mean_a=math.fsum(a.tolist()) / n,
-        mean_b=math.fsum(b.tolist()) / n,
-        difference=math.fsum(differences.tolist()) / n,
-        effect=Effect.of(differences, settings.higher_is_better),
-        trainings=trainings,
-        notes=(
-            *_on_gaps(pair.gaps),
-            *_on_scores(a, b, members, settings.confidence),
-            *(_on_seeds(pair, settings.margin == NOISE) if members is None else ()),
-        ),
-    )
-    if n == 1:
-        return found
-    estimate = over_units(differences) if members is None else over_members(differences, members)
-    decidable = members is not None or _decidable(differences)
-    wider = over_trainings(pair.a - pair.b) if members is None and decidable else None
-    testable = not any(map(_is_constant, (a, b, differences)))
-    if testable:
-        found = replace(found, p_value=p_value_of_mean(differences, members, settings.flips, settings.seed))
-    if estimate is not None and (members is not None or _decidable(differences, 1 - settings.confidence)):
-        how = (settings.confidence, settings.resamples, settings.interval, settings.seed)
-        low, high = interval_of_mean(differences, members, *how)
-        found = replace(found, low=low, high=high)
-    if estimate is not None and decidable and testable:
-        margin = _margin_test(pair, estimate, wider, settings)
-        notes = (_NO_NOISE,) if margin is None and wider is not None and settings.margin == NOISE else ()
-        found = replace(found, detectable=detectable(estimate), margin=margin, notes=(*found.notes, *notes))
-    low, high = (math.nan, math.nan) if wider is None else wider.interval(settings.confidence)
-    trainings = replace(
-        trainings,
-        deviation_a=seed_deviation(pair.a),
-        deviation_b=seed_deviation(pair.b),
-        deviation=seed_deviation(pair.a - pair.b),
-        low=low,
-        high=high,
-        p_value=wider.p_value() if wider is not None and testable else math.nan,
-    )
-    return replace(found, trainings=trainings)
+    found: dict[str, Any] = {
+        "mean_a": math.fsum(a.tolist()) / n,
+        "mean_b": math.fsum(b.tolist()) / n,
+        "difference": math.fsum(differences.tolist()) / n,
+        "effect": Effect.of(differences, settings.higher_is_better),
+    }
+    trainings: dict[str, float] = {}
+    notes = [*_on_gaps(pair.gaps), *_on_scores(a, b, members, settings.confidence)]
+    notes += _on_seeds(pair, settings.margin == NOISE) if members is None else []
+    if n > 1:
+        estimate = over_units(differences) if members is None else over_members(differences, members)
+        decidable = members is not None or _decidable(differences)
+        wider = over_trainings(pair.a - pair.b) if members is None and decidable else None
+        testable = not any(map(_is_constant, (a, b, differences)))
+        if testable:
+            found["p_value"] = p_value_of_mean(differences, members, settings.flips, settings.seed)
+        if estimate is not None and (members is not None or _decidable(differences, 1 - settings.confidence)):
+            how = (settings.confidence, settings.resamples, settings.interval, settings.seed)
+            found["low"], found["high"] = interval_of_mean(differences, members, *how)
+        if estimate is not None and decidable and testable:
+            found["detectable"] = detectable(estimate)
+            found["margin"] = margin = _margin_test(pair, estimate, wider, settings)
+            notes += [_NO_NOISE] if margin is None and wider is not None and settings.margin == NOISE else []
+        sides = {"deviation_a": pair.a, "deviation_b": pair.b, "deviation": pair.a - pair.b}
+        trainings = {name: seed_deviation(cells) for name, cells in sides.items()}
+        if wider is not None:
+            trainings["low"], trainings["high"] = wider.interval(settings.confidence)
+            trainings["p_value"] = wider.p_value() if testable else math.nan
+    found["trainings"] = Trainings(len(seeds), int(seeds.max(initial=0)), **trainings)
+    return Comparison(n, pair.gaps.n_undefined, notes=tuple(notes), **found)
 
 
 def adjust(comparisons: Sequence[Comparison], families: Sequence[str] | None = None) -> list[Comparison]:

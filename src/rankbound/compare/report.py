@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rankbound.compare.comparison import Comparison, Settings
+from rankbound.evaluation import aligned
 from rankbound.texts import printable, quantity
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
 _TEXT_COLUMNS = ("", "metric", "over", "A is")
 """Columns of words; all others hold numbers."""
-
-_WIDTH = 200
-"""Width of tables of text in characters, enough for all columns."""
 
 _LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -53,7 +51,11 @@ class Report:
 
     def __str__(self) -> str:
         """Return tables of differences, of seeds and of margin tests as text, then notes."""
-        tables = [f"{title}\n{_text_table(cells)}".lstrip("\n") for title, cells in self._tables()]
+        tables = []
+        for title, cells in self._tables():
+            header, *rows = aligned(cells, _TEXT_COLUMNS).split("\n")
+            lines = [*([title] if title else []), header, "─" * max(map(len, [header, *rows])), *rows]
+            tables.append("\n".join(lines))
         notes = [*(f"* {printable(note)}" for note in self._all_notes()), *self._explanations()]
         return "\n\n".join([f"A: {printable(self.a)}\nB: {printable(self.b)}", *tables, "\n".join(notes)])
 
@@ -201,23 +203,6 @@ def _interval(low: float, high: float) -> str:
 
 def _p(value: float) -> str:
     return "< 0.0001" if value < 0.0001 else _number(value)
-
-
-def _text_table(cells: Sequence[Sequence[str]]) -> str:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for name in cells[0]:
-        of_text = name in _TEXT_COLUMNS
-        table.add_column(name, justify="left" if of_text else "right", no_wrap=not of_text)
-    for row in cells[1:]:
-        # Escape the brackets of intervals, which rich reads as markup.
-        table.add_row(*(cell.replace("[", r"\[") for cell in row))
-    text = io.StringIO()
-    Console(file=text, width=_WIDTH, color_system=None).print(table)
-    return "\n".join(line.rstrip() for line in text.getvalue().rstrip("\n").split("\n"))
 
 
 def _markdown(text: str) -> str:

@@ -88,11 +88,6 @@ class PairedScores:
         """Scores `(n_units, n_systems)` averaged over seeds and folds; NaN if undefined."""
         return per_unit(self.values).T
 
-    @property
-    def is_crossed(self) -> bool:
-        """True if any unit has test lists in several folds."""
-        return bool((any_over(np.isfinite(self.values), (0, 3)).sum(1) > 1).any())
-
     def pair(self, system: str, other: str) -> "Pair":
         """Return two systems' scores on the units and trainings that both have; ValueError for an unknown system."""
         for name in (system, other):
@@ -177,28 +172,14 @@ class Gaps:
     n_undefined: int = 0
 
 
-def scores_of_runs(
-    runs: "pl.DataFrame", metric: str, by: Sequence[str] = ("model", "loss", "bounding"), *, members: bool = False
-) -> PairedScores:
-    """Return the scores of systems in the runs table on one metric; the columns `by`, joined by " / ", name a system.
-
-    The rows should have one data set and protocol, one selection of epochs and one set of options per system. Controls
-    (loss `none`) are not trained: their single run is paired with every seed of the others. With `members`, topics name
-    the two members of a pair (`face1 face2`).
-
-    Raises:
-        DataError: a system has a topic twice in one training; the message names the columns in which the rows differ.
-    """
-    import polars as pl
-
-    names = pl.concat_str([pl.col(name).cast(pl.String) for name in by], separator=" / ")
-    return scores_of_frame(runs.with_columns(names.alias(SYSTEM)), metric, members=members)
-
-
 def scores_of_frame(frame: "pl.DataFrame", metric: str, *, members: bool = False) -> PairedScores:
     """Return the scores of rows with the columns `system`, `topic`, the metric and, if known, `fold` and `seed`.
 
-    Null and NaN are undefined scores. Errors are those of `scores_of_runs`.
+    Null and NaN are undefined scores. Controls (loss `none`) are not trained: their single run is paired with every
+    seed of the others. With `members`, topics name the two members of a pair (`face1 face2`).
+
+    Raises:
+        DataError: a system has a topic twice in one training; the message names the columns in which the rows differ.
     """
     key = [SYSTEM, "topic", *(name for name in TRAINING if name in frame.columns)]
     _refuse_doubles(frame, key)
@@ -217,13 +198,6 @@ def scores_of_frame(frame: "pl.DataFrame", metric: str, *, members: bool = False
                 scores[:] = scores[:, :, scored]
     pairs = np.unique([unit.split(" ") for unit in units], return_inverse=True)[1].reshape(-1, 2) if members else None
     return PairedScores(systems, units, values, folds, seeds, None if pairs is None else pairs.astype(np.int64))
-
-
-def names_pairs(frame: "pl.DataFrame") -> bool:
-    """Return True if every row of the runs table is a pair whose topic names both members."""
-    if "n" not in frame.columns or frame.is_empty():
-        return False
-    return bool((frame["n"] == 2).all()) and bool((frame["topic"].str.count_matches(" ") == 1).all())
 
 
 def per_unit(values: Floats) -> Floats:

@@ -62,9 +62,6 @@ _EXACT_UNITS = 13
 _ROUNDING = 1e-9
 """Differences of this size, in the case of sums as a share of the sum of absolute terms, are due to rounding."""
 
-_CONSTANT = 1e-12
-"""A variance below this share of the mean square is that of a constant."""
-
 _NUMBERS_AT_ONCE = 2**22
 _DRAWS_AT_ONCE = 2**18
 _KEPT_DRAWS = 2**26
@@ -338,29 +335,6 @@ def holm(p_values: Sequence[float], families: Sequence[str] | None = None) -> li
     return [float(value) for value in adjusted]
 
 
-def partial_conjunction(p_values: Sequence[float], count: int) -> float:
-    r"""Return the p-value of "fewer than `count` of these null hypotheses are false".
-
-    A small value shows that at least `count` of the $n$ effects exist. With the p-values in ascending order,
-
-    $$p = \min(1, (n - r + 1) p_{(r)}), \qquad r = \text{count}$$
-
-    which is valid whatever the dependence between the tests: the cells of one table share topics, models and baselines.
-    For r = 1 it is Bonferroni's test that any effect exists, for r = n the intersection-union test that all do.
-
-    Source: Benjamini and Heller 2008, "Screening for partial conjunction hypotheses".
-
-    Raises:
-        ValueError: `count` is not between 1 and the number of p-values.
-
-    >>> partial_conjunction([0.001, 0.002, 0.9], 2)
-    0.004
-    """
-    if not 1 <= count <= len(p_values):
-        raise ValueError(f"count: found {count}, expected a number from 1 to {len(p_values)}, that of the p-values")
-    return min(1.0, (len(p_values) - count + 1) * sorted(p_values)[count - 1])
-
-
 def bootstrap(
     statistic: Callable[..., Any],
     values: Floats,
@@ -409,40 +383,6 @@ def bootstrap(
     low, high = map(float, result.confidence_interval)
     defined = math.isfinite(low) and math.isfinite(high)
     return (low, high) if defined else percentiles(result.bootstrap_distribution, confidence)
-
-
-def r_squared(
-    predicted: Floats,
-    true: Floats,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-    method: str = METHODS[0],
-    seed: int = 0,
-) -> tuple[float, float, float]:
-    r"""Return the coefficient of determination of predictions, and the limits of its bootstrap interval over units.
-
-    $$R^2 = 1 - \frac{\sum_u (t_u - p_u)^2}{\sum_u (t_u - \bar t)^2}$$
-
-    is 1 for perfect predictions, 0 for the mean $\bar t$ (recomputed in each resample), and negative for worse ones.
-    Both arrays are `(n_units,)`. NaN if the true values are constant.
-    """
-    if not len(true) or np.ptp(true) == 0:
-        return math.nan, math.nan, math.nan
-
-    def explained(missed: Any, centred: Any, squares: Any) -> Any:
-        """Return R^2 from means over units; NaN for constant true values."""
-        variance = squares - centred**2
-        varies = variance > _CONSTANT * squares
-        return 1 - np.divide(missed, variance, out=np.full(np.shape(variance), np.nan), where=varies)
-
-    def of_units(*sample: Any, axis: int = -1) -> Any:
-        return explained(*(column.mean(axis) for column in sample))
-
-    centred = true - true.mean()
-    columns = np.stack([(true - predicted) ** 2, centred, centred**2])
-    resampled = explained(*drawn_means(columns, resamples, seed))
-    interval = bootstrap(of_units, columns, confidence, method=method, resampled=resampled)
-    return float(explained(*columns.mean(1))), *interval
 
 
 def percentiles(resampled: Floats, confidence: float = CONFIDENCE) -> tuple[float, float]:

@@ -19,13 +19,14 @@ from torch.utils.checkpoint import checkpoint
 
 from rankbound._version import __version__
 from rankbound.bounds.base import Bound
-from rankbound.evaluation import POLICIES, Evaluation, Joined, aligned, shown, values_of
+from rankbound.evaluation import POLICIES, Evaluation, aligned, shown, values_of
 from rankbound.io.files import needs_extra
 from rankbound.lists import Lists
 from rankbound.losses import RankingLoss
 from rankbound.losses import loss as parse_loss
 from rankbound.losses.base import Reduction, at_least_single
 from rankbound.metrics import Metric, metrics_of
+from rankbound.metrics.sets import JudgedRun
 from rankbound.texts import quoted, require_one_of
 
 with needs_extra("rerankers"):
@@ -271,7 +272,7 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
             "always_rerank_positives": self.always_rerank_positives,
         }
 
-    def _evaluation(self, joined: Joined) -> Evaluation:
+    def _evaluation(self, joined: JudgedRun) -> Evaluation:
         return Evaluation(joined.topics, values_of(self.metrics, joined, self.undefined), missing=[], unjudged=[])
 
     def _append(self, folder: Path, row: Sequence[float]) -> None:
@@ -397,14 +398,14 @@ class _Sample:
         return cls(query, ranked, first, first)
 
 
-def _joined(scores: npt.NDArray[np.float64], lists: Sequence[_Judged]) -> Joined:
+def _joined(scores: npt.NDArray[np.float64], lists: Sequence[_Judged]) -> JudgedRun:
     """Return lists of ranked documents with these scores, each followed by its missing ones."""
     retrieved = np.concatenate([np.arange(len(judged)) < len(judged.ranked) for judged in lists])
     every = np.zeros(len(retrieved))
     every[retrieved] = scores
     relevance = np.array([grade for judged in lists for grade in judged.ranked + judged.missing], dtype=np.float64)
     offsets = np.cumsum([0, *map(len, lists)], dtype=np.int64)
-    return Joined([str(place) for place in range(len(lists))], every, relevance, retrieved, offsets)
+    return JudgedRun([str(place) for place in range(len(lists))], every, relevance, retrieved, offsets)
 
 
 def _grades(labels: list[Any], documents: list[Any], place: int) -> list[float]:

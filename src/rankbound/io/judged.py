@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from rankbound.columns import column_tensor
 from rankbound.errors import ColumnWarning, DataError
-from rankbound.lists import Lists, Topic, as_tensor
 from rankbound.texts import LARGEST_EXACT, LONGEST, printable, quoted, shortened
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from rankbound.lists import Topic
 
     Names = Sequence[str] | pl.Series
 else:
     Names = Sequence
 
 Array = npt.NDArray[Any]
+
+_USUAL_TYPES = ("b1", "i1", "u1", "i2", "i4", "i8", "f4", "f8")
 
 # At most as many digits as a double has, and Python reads.
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,400}\s*")
@@ -111,8 +112,8 @@ class Qrels:
     def __post_init__(self) -> None:
         _settle(self, "relevance")
         if self.unjudged is not None:
-            mask = as_tensor(self.unjudged, "unjudged", len(self.items)).detach().cpu()
-            object.__setattr__(self, "unjudged", mask.to(torch.bool).numpy())
+            mask = _array_of(self.unjudged, "unjudged", len(self.items))
+            object.__setattr__(self, "unjudged", mask.astype(np.bool_))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,11 +154,14 @@ class JudgedLists(Qrels):
     def __len__(self) -> int:
         return len(self.topics)
 
-    def __getitem__(self, index: int) -> Topic:
+    def __getitem__(self, index: int) -> "Topic":
         """Return one topic, so that the lists are a dataset for `torch.utils.data.DataLoader` (`rankbound.collate`).
 
         Read-only features are copied, since a tensor that shares their memory could be written to.
         """
+        from rankbound.columns import column_tensor
+        from rankbound.lists import Topic
+
         start, stop = self.offsets[range(len(self))[index] :][:2]
         columns = np.require(self.features[start:stop], requirements="W"), self.relevance[start:stop]
         features, relevance = (column_tensor(column, "lists") for column in columns)
@@ -308,14 +312,29 @@ def _settle(lists: Any, column: str) -> None:
     """Check the columns' lengths and convert them to NumPy arrays; numeric topics become text, as in files."""
     n_items = len(lists.items)
     object.__setattr__(lists, "topics", [str(topic) for topic in lists.topics])
-    values = as_tensor(getattr(lists, column), column, n_items).detach().cpu()
-    if values.dtype == torch.bfloat16:
-        # NumPy has no such type.
-        values = values.to(torch.float32)
-    offsets = Lists.checked(lists.offsets, n_items).offsets.cpu()
+    values, offsets = _array_of(getattr(lists, column), column, n_items), lists.offsets
+    is_plain = type(offsets) is np.ndarray and offsets.dtype == np.int64 and offsets.ndim == 1 and len(offsets) > 0
+    if not is_plain or offsets[0] != 0 or offsets[-1] != n_items or (offsets[1:] < offsets[:-1]).any():
+        from rankbound.lists import Lists
+
+        offsets = Lists.checked(offsets, n_items).offsets.cpu().numpy()
     if len(lists.topics) != len(offsets) - 1:
         raise ValueError(f"topics: found {len(lists.topics)} names, expected {len(offsets) - 1}, one per list")
     if (twice := repeated(lists.topics)) is not None:
         raise ValueError(f"topics: found {twice!r} twice, expected one list per topic")
-    object.__setattr__(lists, column, values.numpy())
-    object.__setattr__(lists, "offsets", offsets.numpy())
+    object.__setattr__(lists, column, values)
+    object.__setattr__(lists, "offsets", offsets)
+
+
+def _array_of(values: Any, name: str, n_items: int) -> Array:
+    """Return a column as an array of one number per item; arrays of usual types, as readers make them, as they are."""
+    usual = type(values) is np.ndarray and values.dtype.isnative and values.dtype.str[1:] in _USUAL_TYPES
+    if usual and values.shape == (n_items,):
+        return values
+    import torch
+
+    from rankbound.lists import as_tensor
+
+    tensor = as_tensor(values, name, n_items).detach().cpu()
+    # NumPy has no such type.
+    return (tensor.to(torch.float32) if tensor.dtype == torch.bfloat16 else tensor).numpy()

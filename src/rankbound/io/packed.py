@@ -27,7 +27,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rankbound.columns import from_list_column
 from rankbound.errors import DataError
 from rankbound.io.atomic import File, atomic_path, temporary_beside
 from rankbound.io.judged import JudgedLists, chosen_features
@@ -94,6 +93,8 @@ def read_packed(path: File, features: Sequence[str] | None = None) -> JudgedList
 
 def joined(tables: Sequence[pa.Table], feature_names: list[str]) -> JudgedLists:
     """Join packed tables into one batch of lists."""
+    from rankbound.columns import from_list_column
+
     chunks = [batch for table in tables for batch in table.to_batches()]
     items, features, relevance, sizes = [], [np.empty((0, len(feature_names)), np.float32)], [], []
     for chunk in chunks:
@@ -288,6 +289,8 @@ def _gathered(
     tables: Iterable[pa.Table], path: Path, on_topics: Callable[[int], None]
 ) -> tuple[pa.Array, npt.NDArray[np.int64], dict[str, pa.Array]]:
     """Return the topics, the lists' limits, and the other columns by item; write the features to `path`."""
+    from rankbound.columns import from_list_column
+
     topics: list[pa.Array] = []
     sizes = [np.zeros(1, np.int64)]
     columns: dict[str, list[pa.Array]] = {"items": [], "relevance": []}

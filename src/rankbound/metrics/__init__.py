@@ -57,19 +57,17 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
         raise ValueError(f"names: found {names!r}, expected one of {', '.join(NAMES)}")
     if isinstance(text, Metric):
         return text
-    name, parameters, cutoff = split_text(text) if names == "rankbound" else _in_our_words(text, names)
+    if names == "rankbound":
+        name, parameters, cutoff = split_text(text)
+    else:
+        from rankbound.names import of_ir_measures, of_trec_eval
+
+        name, parameters, cutoff = of_ir_measures(text) if names == "ir_measures" else of_trec_eval(text)
     if name == NormalizedRBP.name:
         return build(NormalizedRBP if "p" in parameters else RankSum, text, parameters, cutoff)
     if name not in KINDS:
         raise unknown_name("metric", text, name, [*KINDS, NormalizedRBP.name], HINTS | _hint_of_trec_eval(text, name))
     return build(KINDS[name], text, parameters, cutoff)
-
-
-def _in_our_words(text: str, tool: str) -> tuple[str, dict[str, str], int | None]:
-    """Return the name, parameters and cut-off of the metric that another tool calls `text`."""
-    from rankbound.names import of_ir_measures, of_trec_eval
-
-    return of_ir_measures(text) if tool == "ir_measures" else of_trec_eval(text)
 
 
 def _hint_of_trec_eval(text: str, name: str) -> dict[str, str]:

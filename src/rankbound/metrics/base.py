@@ -48,6 +48,10 @@ class Metric(ABC):
     Subclasses are frozen dataclasses whose fields are the metric's parameters. `of_ranks` suffices for a metric, a
     bounded metric and a loss; the closed forms (`of_blocks`, `binary_extremes`, `binary_expectation`) are optional.
 
+    In all methods, `relevance` `(n_items,)` are grades from 0 and `lists` the limits of the lists that have these
+    items; `n` and `p` `(n_lists,)` are the numbers of items and of relevant items of lists with binary relevance. The
+    results are tensors, or arrays for `n` and `p`: floating-point numbers or a mask, one per list or item.
+
     Attributes:
         name: the name that begins the metric's text.
         higher_is_better: false for errors, which a loss does not negate.
@@ -72,68 +76,40 @@ class Metric(ABC):
 
     @abstractmethod
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the value of each list `(n_lists,)`, NaN where undefined; differentiable where the ranks are smooth.
+        """Return the value of each list, NaN where undefined; differentiable where the ranks are smooth.
 
         The arguments describe the same items: all relevant ones of every list, and possibly others.
 
         Args:
             ranks: the items' ranks; `ranks.sizes` counts all items of each list.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A floating-point tensor `(n_lists,)`.
         """
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
-        """Return the weights of items whose sums over the items above each item `ranks.above` holds; none by default.
+        """Return weights of the items, whose sums over the items above each item `ranks.above` holds; none by default.
 
-        Args:
-            relevance: `(n_items,)`, grades from 0.
-
-        Returns:
-            Any number of tensors `(n_items,)`.
+        Each is a tensor `(n_items,)`.
         """
         return ()
 
     def relevant(self, relevance: Tensor) -> Tensor:
-        """Return a mask of the items that the metric counts as relevant.
-
-        Args:
-            relevance: `(n_items,)`, grades from 0.
-
-        Returns:
-            A boolean tensor `(n_items,)`.
-        """
+        """Return a mask of the items that the metric counts as relevant."""
         return relevance > 0
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the informative lists, whose value depends on the order; a loss uses only them.
 
-        By default they are the lists with a relevant item.
-
-        Args:
-            relevance: `(n_items,)`, grades of all items.
-            lists: the limits of the lists of all items.
-
-        Returns:
-            A boolean tensor `(n_lists,)`.
+        By default they are the lists with a relevant item. All items of the lists are given.
         """
         return lists.sum(self.relevant(relevance)) > 0
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the mean over all orders of the tied items.
+        """Return the mean over all orders of the tied items, float64, NaN where undefined.
 
         By default it is exact for a list whose ties admit at most `TIE_BREAKS` distinct orders of grades; otherwise it
         is the mean over that many random orders, which depend on the list's scores and grades alone.
 
         Args:
             blocks: the blocks of items with equal scores.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A float64 tensor `(n_lists,)`, NaN where undefined.
         """
         from rankbound.ranks import orders_of_ties
 
@@ -147,21 +123,14 @@ class Metric(ABC):
 
         Args:
             value: `(n_lists,)`, a tensor or an array, NaN where undefined.
-
-        Returns:
-            A tensor or an array `(n_lists,)`.
         """
         return value.clip(*self.span) + 0.0
 
     def require_gains_that_fit(self, relevance: Tensor, dtype: "torch.dtype") -> None:
-        """Refuse grades whose gains, or sums of them, exceed the range of `dtype`; by default none.
+        """Raise `ValueError` for grades whose gains, or sums of them, exceed a floating type; by default for none.
 
         Args:
-            relevance: `(n_items,)`, grades from 0.
-            dtype: the floating type of the scores.
-
-        Raises:
-            ValueError: for such a grade.
+            dtype: the type of the scores.
         """
         return
 
@@ -171,41 +140,21 @@ class Metric(ABC):
         return type(self).of_blocks is not Metric.of_blocks
 
     def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats] | None:
-        """Return the extremes over all orders of a list with binary relevance; `None` without a closed form.
-
-        Args:
-            n: `(n_lists,)`, the number of items.
-            p: `(n_lists,)`, the number of relevant items.
-
-        Returns:
-            The minimum and the maximum, each a float64 array `(n_lists,)`; NaN where undefined.
-        """
+        """Return the minimum and the maximum over all orders, NaN where undefined; `None` without a closed form."""
         return None
 
     def binary_expectation(self, n: Integers, p: Integers) -> Floats | None:
-        """Return the mean over all orders of a list with binary relevance; `None` without a closed form.
-
-        Args:
-            n: `(n_lists,)`, the number of items.
-            p: `(n_lists,)`, the number of relevant items.
-
-        Returns:
-            A float64 array `(n_lists,)`, NaN where undefined.
-        """
+        """Return the mean over all orders, NaN where undefined; `None` without a closed form."""
         return None
 
     def weighted(self, relevance: Tensor, weights: Tensor) -> Tensor:
-        """Return grades whose gains are those of `relevance` times the items' weights; refused without gains.
+        """Return grades whose gains are those of `relevance` times the items' weights, float64.
 
         Args:
-            relevance: `(n_items,)`, grades from 0.
             weights: `(n_items,)`, from 0.
 
-        Returns:
-            A float64 tensor `(n_items,)`.
-
         Raises:
-            ValueError: for a metric other than nDCG, DCG and CG.
+            ValueError: for a metric without gains, other than nDCG, DCG and CG.
         """
         raise ValueError(
             f"weights: found weights of items for {self}, which has no gains that they could multiply; expected nDCG, "
@@ -233,10 +182,8 @@ class Metric(ABC):
         value = values_of([self], scores, relevance, offsets, weights=weights)[str(self)]
         return value if isinstance(scores, torch.Tensor) else value.numpy()
 
-    def _value(
-        self, scores: ArrayLike, offsets: ArrayLike, relevance: ArrayLike, weights: ArrayLike | None = None
-    ) -> Tensor:
-        return _values_of([self], scores, offsets, relevance, weights)[str(self)]
+    def _value(self, scores: ArrayLike, offsets: ArrayLike, *others: ArrayLike | None) -> Tensor:
+        return _values_of([self], scores, offsets, *others)[str(self)]
 
     def __str__(self) -> str:
         return text_of(self)
@@ -269,7 +216,7 @@ def _values_of(
     chosen: Sequence[Metric],
     scores: ArrayLike,
     offsets: ArrayLike,
-    relevance: ArrayLike,
+    relevance: Any,
     weights: ArrayLike | None = None,
     by_kernel: bool | None = None,
 ) -> dict[str, Tensor]:
@@ -309,24 +256,13 @@ def _values_of(
         by_kernel = len(flat) >= WORTH_A_KERNEL or _KERNEL in sys.modules
     values: dict[str, Tensor] = {}
     if by_kernel and flat.is_cpu and usable() and _are_doubles(flat):
-        values = _by_kernel([metric for metric in chosen if formula_of(metric)], flat, grades, lists)
+        known = {metric: formula for metric in chosen if (formula := formula_of(metric))}
+        values = _by_kernel(known, flat, grades, lists) if known else {}
     if others := [metric for metric in chosen if str(metric) not in values]:
         order = descending_order(flat, lists)
         starts = block_starts(flat.index_select(0, order), lists)
-        values |= zip(map(str, others), _of_order(others, order, starts, grades, lists), strict=True)
+        values |= values_in_order(others, order, starts, grades, lists)
     return {str(metric): metric.in_range(values[str(metric)]) for metric in chosen}
-
-
-def values_of_blocks(
-    metrics: Sequence[Metric], blocks: TieBlocks, relevance: Tensor, lists: Lists
-) -> dict[str, Tensor]:
-    """Return what `values_of` does, of lists that are sorted already."""
-    for metric in metrics:
-        metric.require_gains_that_fit(relevance, torch.float64)
-    starts = torch.ones(len(blocks.block), dtype=torch.bool, device=lists.device)
-    starts[1:] = blocks.block[1:] != blocks.block[:-1]
-    values = _of_order(metrics, blocks.order, starts, relevance, lists)
-    return {str(metric): metric.in_range(value) for metric, value in zip(metrics, values, strict=True)}
 
 
 def formula_of(metric: Metric) -> Formula | None:
@@ -345,17 +281,15 @@ def _are_doubles(scores: Tensor) -> bool:
     return int(scores.min()) >= -LARGEST_EXACT and int(scores.max()) <= LARGEST_EXACT
 
 
-def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists: Lists) -> dict[str, Tensor]:
+def _by_kernel(known: dict[Metric, Formula], scores: Tensor, grades: Tensor, lists: Lists) -> dict[str, Tensor]:
     """Return the values of metrics with formulas, those of tied lists by their blocks; none for other grades."""
     from rankbound.ranks import tie_blocks
 
-    if not (known := [formula for metric in metrics if (formula := formula_of(metric))]):
-        return {}
-    tables = list(dict.fromkeys(formula.table for formula in known))
+    tables = list(dict.fromkeys(formula.table for formula in known.values()))
     numbers = np.array(
         [
             (one.kind, one.rel, GAINS.index(one.gain), tables.index(one.table), one.cutoff or math.inf, one.normalised)
-            for one in known
+            for one in known.values()
         ],
         dtype=np.float64,
     )
@@ -371,8 +305,8 @@ def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists:
     if n_tied:
         items, rest = _items_of(tied, lists)
         blocks, own = tie_blocks(scores.index_select(0, items), rest), grades.index_select(0, items)
-        values[:, tied] = torch.stack([metric.of_blocks(blocks, own, rest) for metric in metrics])
-    return {str(metric): row for metric, row in zip(metrics, values, strict=True)}
+        values[:, tied] = torch.stack([metric.of_blocks(blocks, own, rest) for metric in known])
+    return dict(zip(map(str, known), values, strict=True))
 
 
 @cache
@@ -380,33 +314,32 @@ def _gains_of_grades() -> npt.NDArray[np.float64]:
     return np.stack([gains_of(np.arange(HIGHEST_GRADE + 1.0), gain) for gain in GAINS])
 
 
-def _of_order(
+def values_in_order(
     metrics: Sequence[Metric], order: Tensor, starts: Tensor, grades: Tensor, lists: Lists
-) -> Sequence[Tensor]:
+) -> dict[str, Tensor]:
     """Return the values of lists that `order` sorts into blocks of equal scores, which begin where `starts` is true.
 
-    Each list is evaluated as if it were alone: as one order, unless a tie leaves open where an item counts.
+    Each list is evaluated as if it were alone: as one order, unless a tie leaves open where an item of a grade other
+    than 0 counts.
     """
     from rankbound.ranks import blocks_of
 
     ranked = grades.index_select(0, order)
-    tied = _tied_lists(starts, ranked, lists)
-    if tied is None:
-        return _of_ranked(metrics, ranked, lists)
-    if bool(tied.all()):
-        blocks = blocks_of(order, starts, lists)
-        return [metric.of_blocks(blocks, grades, lists) for metric in metrics]
+    shared = ~starts
+    shared[:-1] |= ~starts[1:]
+    tied = lists.sum(shared & (ranked != 0)) > 0
+    if not bool(tied.any()):
+        return dict(zip(map(str, metrics), _of_ranked(metrics, ranked, lists), strict=True))
+    values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
+    items, rest = _items_of(~tied, lists)
+    values[:, ~tied] = torch.stack(_of_ranked(metrics, ranked.index_select(0, items), rest))
     items, rest = _items_of(tied, lists)
     # The places of the tied lists' items among all items, and among theirs.
     moved = rest.spread(lists.offsets[:-1][tied] - rest.offsets[:-1])
     blocks = blocks_of(order.index_select(0, items) - moved, starts.index_select(0, items), rest)
     own = grades.index_select(0, items)
-    values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
     values[:, tied] = torch.stack([metric.of_blocks(blocks, own, rest).to(values) for metric in metrics])
-    items, rest = _items_of(~tied, lists)
-    untied = _of_ranked(metrics, ranked.index_select(0, items), rest)
-    values[:, ~tied] = torch.stack([value.to(values) for value in untied])
-    return values.unbind()
+    return dict(zip(map(str, metrics), values.unbind(), strict=True))
 
 
 def _items_of(chosen: Tensor, lists: Lists) -> tuple[Tensor, Lists]:
@@ -414,27 +347,16 @@ def _items_of(chosen: Tensor, lists: Lists) -> tuple[Tensor, Lists]:
     return torch.nonzero(lists.spread(chosen)).squeeze(1), lists.of_sizes(lists.sizes[chosen])
 
 
-def _tied_lists(starts: Tensor, ranked: Tensor, lists: Lists) -> Tensor | None:
-    """Return a mask of the lists in which an item of a grade other than 0 is tied; None if there are none."""
-    if bool(starts.all()):
-        return None
-    shared = ~starts
-    shared[:-1] |= ~starts[1:]
-    places = torch.nonzero(shared & (ranked != 0)).squeeze(1)
-    if len(places) == 0:
-        return None
-    tied = torch.zeros(len(lists), dtype=torch.bool, device=lists.device)
-    return tied.index_fill_(0, lists.segment.index_select(0, places), True)
-
-
-def _of_ranked(metrics: Sequence[Metric], ranked: Tensor, lists: Lists) -> Sequence[Tensor]:
+def _of_ranked(metrics: Sequence[Metric], ranked: Tensor, lists: Lists) -> list[Tensor]:
     """Return the values of lists, given the relevance of their items from rank 1 down."""
-    formulas = [formula_of(metric) if ranked.is_cpu else None for metric in metrics]
-    if known := [formula for formula in formulas if formula is not None]:
-        known_values = iter(values_of_formulas(known, RankedItems.of(ranked.numpy(), lists.offsets.numpy())))
+    formulas = {str(metric): formula for metric in metrics if ranked.is_cpu and (formula := formula_of(metric))}
+    values = {}
+    if formulas:
+        items = RankedItems.of(ranked.numpy(), lists.offsets.numpy())
+        values = dict(zip(formulas, values_of_formulas(list(formulas.values()), items), strict=True))
     return [
-        _of_ranking(metric, ranked, lists) if formula is None else torch.from_numpy(next(known_values))
-        for metric, formula in zip(metrics, formulas, strict=True)
+        torch.from_numpy(values[str(one)]) if str(one) in values else _of_ranking(one, ranked, lists).to(torch.float64)
+        for one in metrics
     ]
 
 

@@ -62,7 +62,7 @@ class AdditiveMetric(Metric):
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         self.require_gains_that_fit(relevance, torch.float64)
-        totals = self._totals(int(lists.sizes.max()) if len(lists) else 0, lists.device)
+        totals = self._totals(lists)
         ends = blocks.first - 1 + blocks.size
         mean_discount = (totals.index_select(0, ends) - totals.index_select(0, blocks.first - 1)) / blocks.size
         gains = blocks.sum(self.gains(relevance).to(torch.float64))
@@ -76,20 +76,20 @@ class AdditiveMetric(Metric):
         return ratio(blocks.lists.sum(gains * mean_discount), divisor)
 
     def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
-        totals = _discount_totals(self, int(n.max(initial=0)))
+        totals = _totals_of(self, table_size(int(n.max(initial=0))))
         values = [ratio(total, self.binary_normaliser(p)) for total in (totals[n] - totals[n - p], totals[p])]
         return np.minimum(*values), np.maximum(*values)
 
     def binary_expectation(self, n: Integers, p: Integers) -> Floats:
-        return ratio(_discount_totals(self, int(n.max(initial=0)))[n] * p / n, self.binary_normaliser(p))
+        return ratio(_totals_of(self, table_size(int(n.max(initial=0))))[n] * p / n, self.binary_normaliser(p))
 
     @property
     def _cutoff(self) -> int | None:
         return getattr(self, "cutoff", None)
 
-    def _totals(self, size: int, device: "torch.device") -> Tensor:
-        """Return D(0) .. D(size), possibly further; discounts beyond the cut-off are 0."""
-        return _totals_on(self, table_size(size), device)
+    def _totals(self, lists: Lists) -> Tensor:
+        longest = int(lists.sizes.max()) if len(lists) else 0
+        return torch.from_numpy(_totals_of(self, table_size(longest))).to(lists.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,9 +228,7 @@ class NDCG(DCG):
         if len(relevance) == 0:
             return torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
         highest = math.inf if relevance.is_floating_point() else int(relevance.max())
-        totals = self._totals(int(lists.sizes.max()), lists.device)
-        if highest <= 1:
-            return totals.index_select(0, lists.sum(relevance).to(torch.int64))
+        totals = self._totals(lists)
         if highest <= MOST_COUNTED_GRADES:
             width = int(highest) + 1
             counts = torch.bincount(lists.segment * width + relevance, minlength=len(lists) * width).view(-1, width)
@@ -243,21 +241,12 @@ class NDCG(DCG):
         return lists.sum(gains[descending_order(gains, lists)] * totals.diff()[lists.position])
 
     def binary_normaliser(self, p: Array) -> Array:
-        return _discount_totals(self, int(p.max(initial=0)))[p]
-
-
-@lru_cache(maxsize=64)
-def _totals_on(metric: AdditiveMetric, size: int, device: "torch.device") -> Tensor:
-    return torch.tensor(_discount_totals(metric, size), device=device)
-
-
-def _discount_totals(metric: AdditiveMetric, size: int) -> Floats:
-    """Return D(0) .. D(size), possibly further; discounts beyond the cut-off are 0."""
-    return _totals_of(metric, table_size(size))
+        return _totals_of(self, table_size(int(p.max(initial=0))))[p]
 
 
 @lru_cache(maxsize=64)
 def _totals_of(metric: AdditiveMetric, size: int) -> Floats:
+    """Return D(0) .. D(size); discounts beyond the cut-off are 0."""
     formula, ranks = formula_of(metric), np.arange(1.0, size + 1)
     discounts = metric.discount_at(torch.from_numpy(ranks)).numpy() if formula is None else formula.discounts(size)
     within = ranks <= (size if metric._cutoff is None else metric._cutoff)

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from rankbound.kernels.formulas import Floats
 from rankbound.lazy import Lists, Tensor, torch
 from rankbound.metrics.base import Thresholded, ratio
 from rankbound.metrics.first_relevant import mean_discount
@@ -44,7 +45,9 @@ class IntentMetric(Thresholded, RunMetric):
     def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
         """Return the value of each list, given the rows of `intents` that are relevant."""
 
-    def of_run(self, run: JudgedRun) -> Tensor:
+    def of_run(self, run: JudgedRun) -> Floats:
+        from rankbound.lists import on_cpu
+
         if run.intents is None:
             raise ValueError(
                 f"metric {self}: found judgements without intents, expected relevance by intent: read the qrels with "
@@ -55,7 +58,7 @@ class IntentMetric(Thresholded, RunMetric):
                 f"metric {self}: found one intent in every topic; in TREC qrels, the second field names the intent",
                 stacklevel=2,
             )
-        return self.of_intents(run, run.intents.rows(run.intents.relevance >= self.rel))
+        return on_cpu(self.of_intents)(run, run.intents.rows(run.intents.relevance >= self.rel)).numpy()
 
     def refusal(self) -> ValueError:
         return ValueError(
@@ -69,7 +72,7 @@ class IntentMetric(Thresholded, RunMetric):
 
         blocks = run.blocks
         block_of = torch.empty_like(blocks.block).index_copy_(0, blocks.order, blocks.block)
-        found = run.retrieved.index_select(0, intents.item)
+        found = torch.from_numpy(run.retrieved).index_select(0, intents.item)
         item, intent = intents.item[found], intents.intent[found]
         n_blocks = max(len(blocks.first), 1)
         # A pair of an intent and a block; pairs ascend by intent, then from the top of its list.

@@ -1,8 +1,7 @@
-r"""Metrics of pairs of items: those that are linear in the ranks, and those that count correctly ordered pairs.
+r"""Metrics of pairs of items: sums of ranks, and counts of correctly ordered pairs.
 
-The mean over ties of a linear metric only needs the mean rank of each block. With smooth ranks, linear metrics are sums
-of sigmoids over pairs: $\sum_i y_i \tilde R_i$ is, up to a constant per list,
-$\sum_{y_i > y_j} (y_i - y_j)\,\sigma(s_j - s_i)$. The others count wrong pairs by one pass per bit of the grades.
+Their mean over ties only needs the mean rank of each block. With smooth ranks, they are sums of sigmoids over pairs:
+$\sum_i y_i \tilde R_i$ is, up to a constant per list, $\sum_{y_i > y_j} (y_i - y_j)\,\sigma(s_j - s_i)$.
 """
 
 import math
@@ -24,11 +23,17 @@ WEIGHTS = ("uniform", "difference")
 
 @dataclass(frozen=True, kw_only=True)
 class RankedPairs(Metric):
-    """A metric that depends on the number of wrongly ordered pairs alone (Mann-Whitney U) if relevance is binary."""
+    """A metric that is linear in the ranks and in sums over the items above: its mean over ties is its value at theirs.
+
+    If relevance is binary, it depends on the number of wrongly ordered pairs alone (Mann-Whitney U).
+    """
 
     @abstractmethod
     def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
         """Return the value of lists of `n` items, `p` of them of grade 1, with `wrong` pairs in the wrong order."""
+
+    def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+        return self.of_ranks(blocks.mean_ranks(lists, self.rank_weights(relevance)), relevance, lists)
 
     def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
         ends = [self.of_wrong_pairs(wrong, n, p) for wrong in (0.0 * n, 1.0 * p * (n - p))]
@@ -39,20 +44,7 @@ class RankedPairs(Metric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearMetric(RankedPairs):
-    """A metric that is linear in the ranks; its mean over ties is its value at the mean ranks."""
-
-    def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-        from rankbound.ranks import Ranks
-
-        mean_rank = blocks.first + (blocks.size.to(torch.float64) - 1) / 2
-        position = torch.empty(len(blocks.order), dtype=torch.float64, device=lists.device)
-        position[blocks.order] = mean_rank.index_select(0, blocks.block)
-        return self.of_ranks(Ranks(position, lists.sizes), relevance, lists)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankSum(Thresholded, LinearMetric):
+class RankSum(Thresholded, RankedPairs):
     r"""The nRBP loss (thesis eq. 2.12), a sum of ranks.
 
     $$\mathrm{nRBP} = \sum_i y_i (R_i - 1) - \frac{P(P-1)}{2}$$
@@ -87,7 +79,7 @@ class RankSum(Thresholded, LinearMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearDCG(LinearMetric):
+class LinearDCG(RankedPairs):
     r"""DCG with a linear discount (Jin and Geng, arXiv 2013, eq. 1).
 
     $$\mathrm{DCG}^\beta = \sum_i y_i (N - R_i)$$
@@ -134,7 +126,7 @@ class LinearNDCG(LinearDCG):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairError(LinearMetric):
+class PairError(RankedPairs):
     r"""Multipartite error (Jin and Geng, arXiv 2013, eqs. 3, 4): wrongly ordered pairs, by their difference of grades.
 
     $$R = \sum_{y_i > y_j} (y_i - y_j) \left(1[R_i > R_j] + \tfrac12\, 1[R_i = R_j]\right)
@@ -192,7 +184,7 @@ class PairError(LinearMetric):
 class PairMetric(RankedPairs):
     """A function of the number of pairs of different grade, and of those in the wrong order (ties count half).
 
-    With smooth ranks, it takes one sum over the items per positive grade that occurs.
+    It takes one sum over the items per positive grade that occurs.
     """
 
     span: ClassVar[tuple[float, float]] = (0.0, 1.0)
@@ -221,10 +213,6 @@ class PairMetric(RankedPairs):
         top = lists.sum((relevance == grades[-1]).to(ranks.position))
         wrong = lists.sum(torch.where(relevance > 0, own, 0.0)) - top * (top - 1) / 2
         return self.of_pairs(wrong, unequal, sizes)
-
-    def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-        unequal, sizes = unequal_pairs(relevance, lists, lists.sizes), lists.sizes.to(torch.float64)
-        return self.of_pairs(wrong_pairs(blocks, relevance, lists), unequal, sizes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,11 +272,6 @@ class Kendall(PairMetric):
             return 1 - PairError(norm="max").of_ranks(ranks, relevance, lists)
         return super().of_ranks(ranks, relevance, lists)
 
-    def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-        if self.weight == "difference":
-            return 1 - PairError(norm="max").of_blocks(blocks, relevance, lists)
-        return super().of_blocks(blocks, relevance, lists)
-
     def of_pairs(self, wrong: Values, unequal: Values, sizes: Values) -> Values:
         if self.weight == "difference":  # binary relevance: every difference is 1
             return 1 - ratio(wrong, unequal)
@@ -329,37 +312,3 @@ def unequal_pairs(relevance: Tensor, lists: Lists, sizes: Tensor) -> Tensor:
         blocks = tie_blocks(relevance.to(torch.float64), lists)
         alike = blocks.lists.sum(blocks.sum((relevance > 0).to(torch.float64)).square())
     return (sizes.to(torch.float64).square() - alike - (sizes - relevant).square()) / 2
-
-
-def wrong_pairs(blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-    """Count the pairs of each list whose item of lower grade ranks higher; a tie counts half.
-
-    Number the grades from 0. At the first bit in which two numbers differ, the item with the 1 should rank above the
-    item with the 0. One pass per bit, over the items that agree in the higher bits, counts every pair once.
-    """
-    levels, number = torch.unique(relevance, return_inverse=True)
-    ranked = number[blocks.order]
-    total = torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
-    for bit in reversed(range((len(levels) - 1).bit_length())):
-        group = lists.segment * len(levels) + (ranked >> (bit + 1))
-        order = torch.argsort(group, stable=True)  # still list by list, and from the top down inside a group
-        high = (ranked[order] >> bit) & 1
-        total += lists.sum(high * _zeros_above(high, group[order], blocks.block[order]))
-    return total
-
-
-def _zeros_above(high: Tensor, group: Tensor, block: Tensor) -> Tensor:
-    """Count the items with `high` = 0 above each item in its group, ties half; groups and blocks are runs."""
-    zeros = torch.cat([high.new_zeros(1), (1 - high).cumsum(0)])
-    group_start, _ = _runs(group, group)
-    start, end = _runs(group, block)
-    return (zeros[start] + zeros[end]).to(torch.float64) / 2 - zeros[group_start]
-
-
-def _runs(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the start and end of each item's run of equal pairs (first, second)."""
-    starts = torch.ones(len(first), dtype=torch.bool, device=first.device)
-    starts[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
-    limits = torch.cat([torch.nonzero(starts).squeeze(1), first.new_tensor([len(first)])])
-    run = starts.cumsum(0) - 1
-    return limits[run], limits[run + 1]

@@ -1,11 +1,19 @@
 """Metrics of a run and its qrels, which scores and grades alone do not determine: retrieved sets and judged shares."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
+from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import Metric, Thresholded, Unjudged, ratio, require_cutoff
+
+Mask = npt.NDArray[np.bool_]
 
 # The squares of smaller numbers are finite.
 LARGEST_BETA = 1e150
@@ -38,17 +46,58 @@ class JudgedIntents:
 
 @dataclass(frozen=True)
 class JudgedRun:
-    """A run with its judgements: the retrieved items, and below them those of the relevant ones that it lacks.
+    """A run with its judgements in one batch of lists: retrieved items, and judged ones that the run lacks below them.
 
-    `relevance` and the mask `retrieved` `(n_items,)` are those of the items of `lists`, which `blocks` orders. Unjudged
-    items have negative relevance. `intents` are there if the judgements have them.
+    The relevance of unjudged items is `POOLED` or `NOT_POOLED`, both negative. `intents` are there if the judgements
+    have them.
     """
 
-    blocks: TieBlocks
-    relevance: Tensor
-    retrieved: Tensor
-    lists: Lists
+    topics: Sequence[str]
+    scores: Floats
+    relevance: Floats
+    retrieved: Mask
+    offsets: Integers
     intents: JudgedIntents | None = None
+
+    def keep(self, items: Mask) -> "JudgedRun":
+        """Return the lists, as many as before, of the items where the mask is true."""
+        if items.all():
+            return self
+        columns = (column[items] for column in (self.scores, self.relevance, self.retrieved))
+        intents = None if self.intents is None else self.intents.of(torch.from_numpy(items))
+        return JudgedRun(self.topics, *columns, np.concatenate(([0], items.cumsum()))[self.offsets], intents)
+
+    def count(self, items: Mask) -> Integers:
+        """Return the number of items of each list where the mask is true."""
+        return np.diff(np.concatenate(([0], items.cumsum()))[self.offsets])
+
+    @cached_property
+    def order(self) -> Integers:
+        """The permutation that sorts each list by descending score; missing items are last, in their given order."""
+        lists = np.repeat(np.arange(len(self.topics)), np.diff(self.offsets))
+        return np.lexsort((np.where(self.retrieved, -self.scores, np.inf), lists))
+
+    @cached_property
+    def starts(self) -> Mask:
+        """A mask of the items in this order whose score differs from the one above; that of a missing item does."""
+        scores, starts = self.scores[self.order], ~self.retrieved[self.order]
+        starts[1:] |= scores[1:] != scores[:-1]
+        starts[self.offsets[:-1][np.diff(self.offsets) > 0]] = True
+        return starts
+
+    @cached_property
+    def lists(self) -> Lists:
+        """The limits of the lists."""
+        from rankbound.lists import Lists
+
+        return Lists(torch.from_numpy(self.offsets))
+
+    @cached_property
+    def blocks(self) -> TieBlocks:
+        """The blocks of tied items."""
+        from rankbound.ranks import blocks_of
+
+        return blocks_of(torch.from_numpy(self.order), torch.from_numpy(self.starts), self.lists)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +111,8 @@ class RunMetric(Metric):
     unjudged: ClassVar[Unjudged] = "marked"
 
     @abstractmethod
-    def of_run(self, run: JudgedRun) -> Tensor:
-        """Return the mean over all orders of the tied items of each list, float64 `(n_lists,)`."""
+    def of_run(self, run: JudgedRun) -> Floats:
+        """Return the mean over all orders of the tied items of each list, `(n_lists,)`."""
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         raise self.refusal()
@@ -80,13 +129,14 @@ class RunMetric(Metric):
 class SetMetric(Thresholded, RunMetric):
     """A metric of the numbers of retrieved items, relevant items and those that are both."""
 
-    def of_run(self, run: JudgedRun) -> Tensor:
-        relevant, count = self.relevant(run.relevance), run.lists.sum
-        return self.of_counts(count(relevant & run.retrieved), count(run.retrieved), count(relevant))
+    def of_run(self, run: JudgedRun) -> Floats:
+        relevant = run.relevance >= self.rel
+        found = relevant & run.retrieved
+        return self.of_counts(*(run.count(mask).astype(np.float64) for mask in (found, run.retrieved, relevant)))
 
     @abstractmethod
-    def of_counts(self, found: Tensor, retrieved: Tensor, relevant: Tensor) -> Tensor:
-        """Return the value of runs with `found` of `relevant` items among `retrieved`; float64 `(n_lists,)`."""
+    def of_counts(self, found: Floats, retrieved: Floats, relevant: Floats) -> Floats:
+        """Return the value of runs with `found` of `relevant` items among `retrieved`, `(n_lists,)`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +157,8 @@ class SetPrecision(SetMetric):
 
     name: ClassVar[str] = "SetP"
 
-    def of_counts(self, found: Tensor, retrieved: Tensor, relevant: Tensor) -> Tensor:
-        return found / retrieved.clamp(min=1)
+    def of_counts(self, found: Floats, retrieved: Floats, relevant: Floats) -> Floats:
+        return found / retrieved.clip(1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +179,7 @@ class SetRecall(SetMetric):
 
     name: ClassVar[str] = "SetR"
 
-    def of_counts(self, found: Tensor, retrieved: Tensor, relevant: Tensor) -> Tensor:
+    def of_counts(self, found: Floats, retrieved: Floats, relevant: Floats) -> Floats:
         return ratio(found, relevant)
 
 
@@ -163,9 +213,9 @@ class SetF(SetMetric):
                 f"metric {self.name}: found beta={self.beta}, expected a finite number above 0, below {LARGEST_BETA:g}"
             )
 
-    def of_counts(self, found: Tensor, retrieved: Tensor, relevant: Tensor) -> Tensor:
+    def of_counts(self, found: Floats, retrieved: Floats, relevant: Floats) -> Floats:
         weight = self.beta**2
-        return torch.where(relevant == 0, torch.nan, (1 + weight) * found / (weight * relevant + retrieved))
+        return np.where(relevant == 0, np.nan, ratio((1 + weight) * found, weight * relevant + retrieved))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,10 +245,11 @@ class Judged(RunMetric):
     def __post_init__(self) -> None:
         require_cutoff(self.name, self.cutoff)
 
-    def of_run(self, run: JudgedRun) -> Tensor:
-        blocks, depth = run.blocks, run.lists.sum(run.retrieved)
+    def of_run(self, run: JudgedRun) -> Floats:
+        blocks, retrieved = run.blocks, torch.from_numpy(run.retrieved)
+        depth = run.lists.sum(retrieved)
         if self.cutoff is not None:
             depth = depth.clamp(max=self.cutoff)
         places = torch.minimum(blocks.size, (blocks.lists.spread(depth) - blocks.first + 1).clamp(min=0))
-        judged = blocks.sum((run.relevance >= 0) & run.retrieved)
-        return ratio(blocks.lists.sum(judged * places / blocks.size), depth)
+        judged = blocks.sum(torch.from_numpy((run.relevance >= 0) & run.retrieved))
+        return ratio(blocks.lists.sum(judged * places / blocks.size), depth).numpy()

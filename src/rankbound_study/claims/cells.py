@@ -16,13 +16,14 @@ import polars as pl
 
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.margins import LEVEL, MARGIN, TIE, noise_margin
-from rankbound.compare.scores import Floats, Mask, any_over, per_unit, scores_of_runs
+from rankbound.compare.scores import Floats, Mask, any_over, per_unit
 from rankbound.compare.statistics import CONFIDENCE, Estimate, over_trainings, over_units, seed_deviation
 from rankbound.texts import quantity
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
+from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.vocabulary import AFFINE, BOUNDED, JUDGED_BY, LOSSES, UNBOUNDED
 
 CUT_OFFS = tuple(f"nDCG@{k}" for k in range(1, 11))

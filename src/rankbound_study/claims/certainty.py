@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare.margins import LEVEL
-from rankbound.compare.scores import PairedScores, any_over, scores_of_runs
+from rankbound.compare.scores import PairedScores, any_over
 from rankbound.compare.statistics import CONFIDENCE, holm
 from rankbound_study.claims.cells import contrast, estimate, is_distinct
+from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.vocabulary import AFFINE, UNBOUNDED
 
 CELL = ("dataset", "nsr", "model", "loss", "bounding", "metric")

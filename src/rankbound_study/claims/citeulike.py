@@ -16,12 +16,13 @@ from importlib.resources import files
 
 import polars as pl
 
-from rankbound.compare.scores import mean_of_known, per_unit, scores_of_runs
+from rankbound.compare.scores import mean_of_known, per_unit
 from rankbound_study.claims.cells import contrast
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.varied import Training, picked_by_validation, picked_rows, trainings
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.experiments import VARIANT
+from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.results.runs_file import scan_runs
 from rankbound_study.vocabulary import JUDGED_BY, UNBOUNDED
 

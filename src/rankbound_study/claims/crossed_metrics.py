@@ -10,11 +10,12 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare import PairedScores
-from rankbound.compare.scores import mean_of_known, per_unit, scores_of_runs
+from rankbound.compare.scores import mean_of_known, per_unit
 from rankbound_study.claims.cells import contrast, judge
 from rankbound_study.claims.certainty import adjusted_p_values
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.results.validation import best_of, validation_scores
 from rankbound_study.vocabulary import JUDGED_BY, LOSSES, UNBOUNDED
 

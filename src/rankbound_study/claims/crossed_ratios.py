@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from rankbound.compare.scores import scores_of_runs
 from rankbound_study.claims.cells import judge
 from rankbound_study.claims.certainty import adjusted_p_values
 from rankbound_study.claims.crossed_metrics import DIFFERENCE, compared
@@ -16,6 +15,7 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.varied import Training, on_the_same_lists, trainings
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.vocabulary import BOUNDINGS, JUDGED_BY, LOSSES, UNBOUNDED
 
 EXPERIMENT = "ratios"

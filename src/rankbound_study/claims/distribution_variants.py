@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from rankbound.compare.scores import scores_of_runs
 from rankbound_study.claims.cells import judge
 from rankbound_study.claims.certainty import adjusted_p_values
 from rankbound_study.claims.crossed_metrics import DIFFERENCE, compared
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.results.validation import best_of, validation_scores
 from rankbound_study.vocabulary import AFFINE, JUDGED_BY, LOSSES, UNBOUNDED
 

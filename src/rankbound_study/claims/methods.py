@@ -13,7 +13,6 @@ import polars as pl
 
 from rankbound.compare import Comparison, PairedScores, Settings, adjust, compare
 from rankbound.compare.margins import LEVEL, MARGIN
-from rankbound.compare.scores import names_pairs, scores_of_runs
 from rankbound.compare.statistics import holm
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.sample_sizes import Sample
@@ -22,6 +21,7 @@ from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title
 from rankbound_study.results.neural_runs import FAMILY_NAMES, NETWORKS
 from rankbound_study.results.number_texts import signed
+from rankbound_study.results.paired_scores import names_pairs, scores_of_runs
 from rankbound_study.results.validation import best_of, scores_of_methods
 
 QUERIES, PIXELS, FEATURES = "mq2008-label1", "aaf", "aaf-vgg16"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import polars as pl
 
 from rankbound.compare.margins import LEVEL, MARGIN, against_margin
-from rankbound.compare.scores import scores_of_runs
 from rankbound_study.claims.cells import MQ2008, Contrast, contrast, is_distinct
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.orders import OrderKept, order_kept
@@ -27,6 +26,7 @@ from rankbound_study.claims.varied import (
 )
 from rankbound_study.claims.verdict import INCONCLUSIVE, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.results.paired_scores import scores_of_runs
 
 SIZES = ("f16", USUAL, "f64")
 """16, 32 and 64 factors: the variants of the experiment `factors`, with the study's own size between them."""

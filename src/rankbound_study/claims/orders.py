@@ -20,12 +20,12 @@ import polars as pl
 
 from rankbound.compare import PairedScores
 from rankbound.compare.margins import MARGIN
-from rankbound.compare.scores import scores_of_runs
 from rankbound_study.claims.agreement import least_tau
 from rankbound_study.claims.cells import Contrast, contrast, enough, is_distinct
 from rankbound_study.claims.rules import adjusted, by_p
 from rankbound_study.claims.varied import Training, trainings
 from rankbound_study.claims.verdict import INCONCLUSIVE, MissingEvidence
+from rankbound_study.results.paired_scores import scores_of_runs
 
 EXCHANGED = MARGIN / 2
 """Smallest advantage on each side that counts as an exchange: a swing of the margin, 0.01."""

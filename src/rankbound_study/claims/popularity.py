@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from rankbound.compare import PairedScores
-from rankbound.compare.scores import scores_of_runs
 from rankbound_study.claims.cells import judge
 from rankbound_study.claims.certainty import adjusted_p_values
 from rankbound_study.claims.crossed_metrics import DIFFERENCE, compared
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.results.validation import best_of, validation_scores
 from rankbound_study.vocabulary import BOUNDINGS, JUDGED_BY, LOSSES, POPULARITY
 

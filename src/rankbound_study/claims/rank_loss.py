@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from rankbound.compare.scores import scores_of_runs
 from rankbound_study.claims.cells import Contrast, contrast
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.vocabulary import UNBOUNDED
 
 RANKS = "nRBP"

@@ -16,7 +16,7 @@ import polars as pl
 
 import rankbound as rb
 from rankbound.compare import Pair
-from rankbound.compare.scores import Floats, mean_of_known, per_unit, scores_of_runs
+from rankbound.compare.scores import Floats, mean_of_known, per_unit
 from rankbound.compare.statistics import percentiles
 from rankbound_study.claims.cells import Cell, judge
 from rankbound_study.claims.evidence import KEY
@@ -24,6 +24,7 @@ from rankbound_study.claims.resampled import resampled_means
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.experiments import VARIANT
 from rankbound_study.config.samplings import SampledName
+from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.results.runs_file import scan_runs
 from rankbound_study.results.specs import StudyFiles
 from rankbound_study.results.trained import read_trainings, untrained_counts

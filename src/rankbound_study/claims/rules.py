@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from rankbound.compare.margins import LEVEL, MARGIN
-from rankbound.compare.statistics import holm, partial_conjunction
+from rankbound.compare.statistics import holm
 from rankbound_study.claims.cells import COLLAPSE, Contrast
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 
@@ -164,6 +164,29 @@ def share_of(p_for: Sequence[float], p_against: Sequence[float], count: int) -> 
         count: the number of cases.
     """
     return by_p(partial_conjunction(p_for, count), partial_conjunction(p_against, len(p_for) - count + 1))
+
+
+def partial_conjunction(p_values: Sequence[float], count: int) -> float:
+    r"""Return the p-value of "fewer than `count` of these null hypotheses are false".
+
+    A small value shows that at least `count` of the $n$ effects exist. With the p-values in ascending order,
+
+    $$p = \min(1, (n - r + 1) p_{(r)}), \qquad r = \text{count}$$
+
+    which is valid whatever the dependence between the tests: the cells of one table share topics, models and baselines.
+    For r = 1 it is Bonferroni's test that any effect exists, for r = n the intersection-union test that all do.
+
+    Source: Benjamini and Heller 2008, "Screening for partial conjunction hypotheses".
+
+    Raises:
+        ValueError: `count` is not between 1 and the number of p-values.
+
+    >>> partial_conjunction([0.001, 0.002, 0.9], 2)
+    0.004
+    """
+    if not 1 <= count <= len(p_values):
+        raise ValueError(f"count: found {count}, expected a number from 1 to {len(p_values)}, that of the p-values")
+    return min(1.0, (len(p_values) - count + 1) * sorted(p_values)[count - 1])
 
 
 def collapsed(contrasts: Mapping[Key, Contrast]) -> list[Key]:

@@ -15,13 +15,14 @@ import polars as pl
 import rankbound as rb
 from rankbound.compare import PairedScores
 from rankbound.compare.margins import LEVEL
-from rankbound.compare.scores import Floats, scores_of_runs
+from rankbound.compare.scores import Floats
 from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import estimate, is_distinct
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import GRADED, DataSet
+from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.vocabulary import AFFINE, LOSSES
 
 METRICS = ("nDCG", "AP")

@@ -6,11 +6,12 @@ from functools import lru_cache
 import polars as pl
 
 from rankbound.compare import Pair, PairedScores
-from rankbound.compare.scores import SYSTEM, scores_of_frame, scores_of_runs
+from rankbound.compare.scores import SYSTEM, scores_of_frame
 from rankbound_study.claims.cells import METRICS, MOVIELENS, Contrast, columns, contrast, enough, judge
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.results.validation import best_of, validation_scores
 
 USUAL = "usual"

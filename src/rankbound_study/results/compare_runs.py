@@ -9,10 +9,10 @@ import polars as pl
 from rankbound.compare.comparison import Settings
 from rankbound.compare.report import Report, Row
 from rankbound.compare.runs import report_of, rows_of
-from rankbound.compare.scores import names_pairs
 from rankbound.errors import DataError
 from rankbound.metrics import metric
 from rankbound_study.results import selection
+from rankbound_study.results.paired_scores import names_pairs
 
 RUN_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
 """Default metrics of a runs table: those that judge the losses."""

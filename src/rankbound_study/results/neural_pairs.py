@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare.scores import Floats, Integers
-from rankbound.compare.statistics import r_squared
+from rankbound.compare.statistics import CONFIDENCE, METHODS, RESAMPLES, bootstrap, drawn_means
 from rankbound.errors import DataError
 from rankbound_study.config.comparisons import STUDY
 from rankbound_study.data.contracts import read_table
@@ -25,6 +25,9 @@ GAP_COLUMNS: Mapping[str, Any] = {
     **dict.fromkeys(("from_years", "to_years", "n"), pl.Int64),
     **dict.fromkeys(("accuracy", "low", "high"), pl.Float64),
 }
+
+_CONSTANT = 1e-12
+"""A variance below this share of the mean square is that of a constant."""
 
 READINGS = ("BothRight", "SameLabel", "BothWrong", "Ties")
 """Shares of pairs. A classifier labels a face "older" if that is more likely than not: both labels are right, equal or
@@ -126,6 +129,40 @@ def explained(pairs: pl.DataFrame) -> dict[str, tuple[float, float, float, int]]
         true: Floats = own["age"].to_numpy().astype(np.float64)
         found[str(method)] = (*r_squared(own["score"].to_numpy(), true), len(true))
     return found
+
+
+def r_squared(
+    predicted: Floats,
+    true: Floats,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    method: str = METHODS[0],
+    seed: int = 0,
+) -> tuple[float, float, float]:
+    r"""Return the coefficient of determination of predictions, and the limits of its bootstrap interval over units.
+
+    $$R^2 = 1 - \frac{\sum_u (t_u - p_u)^2}{\sum_u (t_u - \bar t)^2}$$
+
+    is 1 for perfect predictions, 0 for the mean $\bar t$ (recomputed in each resample), and negative for worse ones.
+    Both arrays are `(n_units,)`. NaN if the true values are constant.
+    """
+    if not len(true) or np.ptp(true) == 0:
+        return math.nan, math.nan, math.nan
+
+    def explained(missed: Any, centred: Any, squares: Any) -> Any:
+        """Return R^2 from means over units; NaN for constant true values."""
+        variance = squares - centred**2
+        varies = variance > _CONSTANT * squares
+        return 1 - np.divide(missed, variance, out=np.full(np.shape(variance), np.nan), where=varies)
+
+    def of_units(*sample: Any, axis: int = -1) -> Any:
+        return explained(*(column.mean(axis) for column in sample))
+
+    centred = true - true.mean()
+    columns = np.stack([(true - predicted) ** 2, centred, centred**2])
+    resampled = explained(*drawn_means(columns, resamples, seed))
+    interval = bootstrap(of_units, columns, confidence, method=method, resampled=resampled)
+    return float(explained(*columns.mean(1))), *interval
 
 
 def by_gap(pairs: pl.DataFrame) -> pl.DataFrame:

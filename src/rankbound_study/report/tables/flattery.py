@@ -10,13 +10,13 @@ from pathlib import Path
 import polars as pl
 
 from rankbound.compare import Settings, compare
-from rankbound.compare.scores import scores_of_runs
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, TableBlock, changes, plain_rows
 from rankbound_study.report.table_files import TableFiles, TableTexts, plain_texts, read_table
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, signed
+from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.results.runs_file import scan_runs
 from rankbound_study.results.specs import StudyFiles
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
