@@ -125,7 +125,8 @@ CASES: list[tuple[str, Any, str]] = [
         ("lists.csv", content, "not a readable CSV file" if content == b"" else "cannot be read")
         for content in (b"", None)
     ],
-    *[("lists.parquet", content, "readable parquet") for content in (b"", None)],
+    ("lists.parquet", b"", "not a readable parquet file"),
+    ("lists.parquet", None, "there is no such file"),
     ("lists.txt", None, "cannot be read"),
     ("run.txt", None, r"cannot be read \(No such file"),
     ("run.gz", gzip.compress(RUN.encode() * 100, mtime=0)[:30], "cannot be read"),

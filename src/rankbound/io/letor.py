@@ -25,7 +25,7 @@ from rankbound import kernels
 from rankbound.errors import DataError
 from rankbound.io.atomic import File
 from rankbound.io.judged import JudgedLists, chosen_features
-from rankbound.io.packed import joined, packed_table, vectors
+from rankbound.io.packed import joined, packed_table, vectors, whole_topics
 from rankbound.io.text_files import BlockStream, open_unpacked
 from rankbound.texts import LARGEST_EXACT, quoted, shortened
 
@@ -195,27 +195,23 @@ def read_lists(
     Raises:
         DataError: a line is malformed; the message has `where`, the line number and the token.
     """
-    seen = set() if seen is None else seen
-    rest: pa.Table | None = None
-    bytes_read, first = 0, 1
-    for text in _chunks(stream, chunk_bytes):
-        bytes_read += len(text)
-        rows = parse_by_kernel(text, first, width, largest_label) if worth_a_kernel(bytes_read) else None
-        rows = parse_lines(text, first, width, where, largest_label) if rows is None else rows
-        first += text.count(b"\n")
-        if not len(rows):
-            continue
-        rows = rows if rest is None else pa.concat_tables([rest, rows])
-        query = rows.column("query").to_numpy()
-        # The last query may continue in the next chunk.
-        others = np.flatnonzero(query != query[-1])
-        cut = int(others[-1]) + 1 if len(others) else 0
-        if cut:
-            yield _lists(rows.slice(0, cut), where, seen)
-        rest = rows.slice(cut)
-    if rest is None:
+    seen, is_empty = set[str]() if seen is None else seen, True
+
+    def batches() -> Iterator[pa.Table]:
+        bytes_read, first = 0, 1
+        for text in _chunks(stream, chunk_bytes):
+            bytes_read += len(text)
+            rows = parse_by_kernel(text, first, width, largest_label) if worth_a_kernel(bytes_read) else None
+            rows = parse_lines(text, first, width, where, largest_label) if rows is None else rows
+            first += text.count(b"\n")
+            if len(rows):
+                yield rows
+
+    for rows in whole_topics(batches()):
+        is_empty = False
+        yield _lists(rows, where, seen)
+    if is_empty:
         raise DataError(f"{where}: there are no lines in it; expected lines of `label qid:ID index:value ...`")
-    yield _lists(rest, where, seen)
 
 
 def _chunks(stream: BinaryIO, chunk_bytes: int) -> Iterator[bytes]:
@@ -232,7 +228,7 @@ def _chunks(stream: BinaryIO, chunk_bytes: int) -> Iterator[bytes]:
 
 def _lists(rows: pa.Table, where: str, seen: set[str]) -> pa.Table:
     """Return rows of complete queries as a table with one row per query."""
-    query = rows.column("query").to_numpy()
+    query = rows.column("topic").to_numpy()
     starts = np.flatnonzero(np.diff(query, prepend=-1))
     topics = [str(number) for number in query[starts].tolist()]
     for topic, start in zip(topics, starts.tolist(), strict=True):
@@ -250,7 +246,7 @@ def _rows(
     label: npt.NDArray[np.int8], query: Any, number: Any, features: npt.NDArray[np.float32], names: pa.StringArray
 ) -> pa.Table:
     """Return parsed lines, with the numbers of their queries and their own ones in the file."""
-    columns = {"query": pa.array(query, pa.int64()), "number": pa.array(number, pa.int64()), "items": names}
+    columns = {"topic": pa.array(query, pa.int64()), "number": pa.array(number, pa.int64()), "items": names}
     return pa.table(
         {**columns, "relevance": pa.array(label, pa.int8()), "features": vectors(features, features.shape[1])}
     )

@@ -4,12 +4,10 @@ Regular files are parsed at once by polars. All others are parsed line by line, 
 names line and token.
 """
 
-import gzip
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -25,7 +23,7 @@ from rankbound.io.table_columns import (
     rows_of_intents,
     topic_column,
 )
-from rankbound.io.text_files import read_unpacked
+from rankbound.io.text_files import read_unpacked, write_text
 from rankbound.texts import LARGEST_EXACT, quoted
 
 
@@ -197,6 +195,4 @@ def _names(names: Names, what: str, path: File) -> pl.Series:
 
 def _write(path: File, columns: Mapping[str, pl.Series]) -> None:
     with atomic_path(path) as temporary:
-        text = pl.DataFrame(columns).write_csv(separator=" ", include_header=False, quote_style="never")
-        data = text.encode()
-        temporary.write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
+        write_text(temporary, pl.DataFrame(columns).write_csv(separator=" ", include_header=False, quote_style="never"))
