@@ -20,31 +20,21 @@ FRAME = pl.DataFrame({"topic": [1, 1, 2, 2], "relevance": [0, 1, 1, 0], "f": [0.
 CASES: list[tuple[Callable[[], Any], str]] = [
     (lambda: rb.loss("nDCG")(np.zeros(3), RELEVANCE, OFFSETS), "scores: found ndarray, expected a torch.Tensor"),
     (lambda: rb.loss("RankNet")([0.1, 0.2, 0.3], [1, 0, 0], [0, 3]), "scores: found list, expected a torch.Tensor"),
-    (
-        lambda: rb.loss("nDCG")(torch.tensor([1, 2, 3]), RELEVANCE, OFFSETS),
-        "scores: found dtype torch.int64, expected floating point",
-    ),
-    (
-        lambda: rb.loss("nDCG")(SCORES[None], RELEVANCE[None], OFFSETS),
-        r"scores: found shape \(1, 3\), expected a flat \(n_items,\) array",
-    ),
-    (
-        lambda: rb.loss("nDCG")(SCORES, RELEVANCE, torch.tensor([3])),
-        r"offsets: found 3 .. 3, expected 0 .. 3 \(the number of items\)",
-    ),
+    (lambda: rb.loss("nDCG")(torch.tensor([1, 2, 3]), RELEVANCE, OFFSETS),
+     "scores: found dtype torch.int64, expected floating point"),
+    (lambda: rb.loss("nDCG")(SCORES[None], RELEVANCE[None], OFFSETS),
+     r"scores: found shape \(1, 3\), expected a flat \(n_items,\) array"),
+    (lambda: rb.loss("nDCG")(SCORES, RELEVANCE, torch.tensor([3])),
+     r"offsets: found 3 .. 3, expected 0 .. 3 \(the number of items\)"),
     (lambda: rb.metric("nDCG")(SCORES, -RELEVANCE, OFFSETS), "relevance: found -1.0, expected"),
     (lambda: rb.SmoothLoss("nDCG", temperature=-1), "temperature: found -1, expected a number above 0"),
     (lambda: rb.loss("nDCG", temperature=torch.nn.Parameter(torch.tensor(0.5))), "temperature: found Parameter"),
     (lambda: rb.SmoothLoss("nDCG", temperature="0.5"), "temperature: found 0.5, expected a number above 0"),
-    (
-        lambda: rb.metric("ndcg_cut_10"),
-        r"unknown name 'ndcg_cut_10'\. Did you mean nDCG\(gain=linear\)@10, which is trec_eval's ndcg_cut_10\?",
-    ),
+    (lambda: rb.metric("ndcg_cut_10"),
+     r"unknown name 'ndcg_cut_10'\. Did you mean nDCG\(gain=linear\)@10, which is trec_eval's ndcg_cut_10\?"),
     (lambda: rb.metric("num_ret"), "unknown name 'num_ret'; known are AP, infAP, Bpref"),
-    (
-        lambda: rb.loss("nDCG")(torch.zeros(2, 3), torch.zeros(2, 3), [0, 3, 6]),
-        r"scores: found shape \(2, 3\), expected a flat \(n_items,\) array; rankbound\.from_padded returns one",
-    ),
+    (lambda: rb.loss("nDCG")(torch.zeros(2, 3), torch.zeros(2, 3), [0, 3, 6]),
+     r"scores: found shape \(2, 3\), expected a flat \(n_items,\) array; rankbound\.from_padded returns one"),
     (lambda: NDCG(cutoff=2.5), "metric nDCG: found cut-off 2.5, expected a whole number"),
     (lambda: rb.loss("nDCG", temperature=0), "temperature: found 0, expected"),
     (lambda: rb.SmoothLoss("nDCG", method="fast"), "method: found 'fast', expected one of"),
@@ -62,32 +52,22 @@ CASES: list[tuple[Callable[[], Any], str]] = [
     (lambda: rb.loss("LambdaMART"), "LambdaRank, which boosts trees"),
     (lambda: rb.loss("nDCG", "minmax"), "Did you mean min-max?"),
     (lambda: rb.loss("RankNet", "min-max"), "bounds are for losses of metrics"),
-    (
-        lambda: rb.train_ranker("lists.csv"),
-        "lists: found str, expected judged lists, which rankbound.read_lists returns",
-    ),
+    (lambda: rb.train_ranker("lists.csv"),
+     "lists: found str, expected judged lists, which rankbound.read_lists returns"),
     (lambda: rb.train_ranker(FRAME), "lists: found DataFrame, expected judged lists"),
     (lambda: rb.train_ranker(rb.read_lists(FRAME), FRAME), "lists: found DataFrame, expected judged lists"),
-    (
-        lambda: rb.train_ranker(rb.read_lists(FRAME), loss=rb.loss("nDCG")),
-        r"loss: found SmoothLoss\(nDCG.*\), expected a text",
-    ),
+    (lambda: rb.train_ranker(rb.read_lists(FRAME), loss=rb.loss("nDCG")),
+     r"loss: found SmoothLoss\(nDCG.*\), expected a text"),
     (lambda: rb.metric("map", names="trec"), "names: found 'trec', expected one of"),
-    (
-        lambda: rb.loss("nDCG")(SCORES, RELEVANCE, OFFSETS, weights=-torch.ones(3)),
-        "weights: found -1.0 at 0, expected finite numbers from 0",
-    ),
+    (lambda: rb.loss("nDCG")(SCORES, RELEVANCE, OFFSETS, weights=-torch.ones(3)),
+     "weights: found -1.0 at 0, expected finite numbers from 0"),
     (lambda: rb.loss("nDCG")(SCORES, RELEVANCE, OFFSETS, weights=torch.ones(1)), "weights: found 1 values, expected 3"),
-    (
-        lambda: rb.evaluate_run({"q1": {"d": 1.0}}, {"q2": {"d": 1}}, "nDCG"),
-        "no topic in common: the run has 'q1', the qrels have 'q2'",
-    ),
-    (
-        lambda: rb.evaluate_run({"q": {"d": "high"}}, {"q": {"d": 1}}, "nDCG"),
-        "topic 'q', item 'd': found 'high', expected a number",
-    ),
+    (lambda: rb.evaluate_run({"q1": {"d": 1.0}}, {"q2": {"d": 1}}, "nDCG"),
+     "no topic in common: the run has 'q1', the qrels have 'q2'"),
+    (lambda: rb.evaluate_run({"q": {"d": "high"}}, {"q": {"d": 1}}, "nDCG"),
+     "topic 'q', item 'd': found 'high', expected a number"),
     (lambda: rb.evaluate_run("no/run.txt", {"q": {"d": 1}}, "nDCG"), "no/run.txt: cannot be read"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("attempt", "message"), CASES)

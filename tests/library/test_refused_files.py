@@ -191,54 +191,33 @@ def replaced(*pairs: tuple[str, str]) -> Callable[[str], str]:
 
 
 LAYOUTS: list[tuple[str, Callable[[str], str | bytes], str]] = [
-    (
-        "csv",
-        replaced((",", ";")),
-        r", line 1: found semicolons between the columns \('topic;item;.*'\), expected commas: w",
-    ),
+    ("csv", replaced((",", ";")),
+     r", line 1: found semicolons between the columns \('topic;item;.*'\), expected commas: w"),
     ("csv", replaced((",", ";"), (".", ",")), ", line 1: found semicolons .*: write .* with commas and decimal points"),
-    (
-        "csv",
-        replaced((",", "\t")),
-        r", line 1: found tabs between the columns .*, expected commas: .*, or name it \.tsv",
-    ),
+    ("csv", replaced((",", "\t")),
+     r", line 1: found tabs between the columns .*, expected commas: .*, or name it \.tsv"),
     ("tsv", str, r", line 1: found commas between the columns .*, expected tabs: .*, or name it \.csv"),
     ("csv", replaced((",", "::")), r", line 1: found double colons .* \('topic::item::.*'\), expected commas: write"),
     ("csv", replaced((",", " ")), r", line 1: found spaces .* \('topic item .*'\), expected commas: write the file"),
-    (
-        "csv",
-        replaced((".", ",")),
-        r", line 2: found \d fields, expected \d as in the first line: write numbers with a dec",
-    ),
+    ("csv", replaced((".", ",")),
+     r", line 2: found \d fields, expected \d as in the first line: write numbers with a dec"),
     ("csv", replaced(("0.5", '"0,5"'), ("1.5", '"1,5"')), f", line 2: column '(f|score)' holds '0,5', {COMMA}"),
     ("csv", replaced(("1.5", '"1,5"')), f", line 3: column '(f|score)' holds '1,5', {COMMA}"),
     ("csv", lambda text: text.encode("utf-16"), ": found text in UTF-16, expected UTF-8: save the file"),
     ("csv", lambda text: text.encode("utf-16-le"), ": found text in UTF-16, expected UTF-8: .* iconv"),
     ("csv.gz", lambda text: gzip.compress(text.encode("utf-16")), ": found text in UTF-16, expected UTF-8"),
     ("txt", lambda text: text.encode("utf-16"), ": found text in UTF-16, expected UTF-8"),
-    (
-        "csv",
-        lambda text: text.replace(",b,", ",\xe9,").encode("latin-1"),
-        ", line 3: found the byte 0xe9, expected text in",
-    ),
+    ("csv", lambda text: text.replace(",b,", ",\xe9,").encode("latin-1"),
+     ", line 3: found the byte 0xe9, expected text in"),
     ("csv", replaced((",", ", ")), r", line 1: found spaces after the commas \(' item'\), expected none: remove them"),
-    (
-        "csv",
-        replaced(("1,a,", "1, a, "), ("1,b,", "1, b, ")),
-        ", line 2: column 'item' holds ' a', and begins with a space",
-    ),
-    (
-        "csv",
-        lambda text: text.split("\n")[0],
-        ": there are no rows in it below the names of the columns; expected a row",
-    ),
-    (
-        "csv",
-        "{}2,c,1,1,1,1\n".format,
-        r", line 4: found 6 fields, expected \d as .*put names with commas in double quotes",
-    ),
+    ("csv", replaced(("1,a,", "1, a, "), ("1,b,", "1, b, ")),
+     ", line 2: column 'item' holds ' a', and begins with a space"),
+    ("csv", lambda text: text.split("\n")[0],
+     ": there are no rows in it below the names of the columns; expected a row"),
+    ("csv", "{}2,c,1,1,1,1\n".format,
+     r", line 4: found 6 fields, expected \d as .*put names with commas in double quotes"),
     ("csv", '{}2,"c,1,1\n2,d,1,1\n'.format, ", line 4: found a double quote that nothing closes"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", READERS)

@@ -262,48 +262,34 @@ TWICE: dict[str, Any] = {"topics": ["p", "q"], "items": ["a", "b", "b"], "offset
 JUDGED: dict[str, Any] = {"topics": ["q"], "items": ["a", "b"], "offsets": [0, 2]}
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda path: write_run(path, Run(**PAIR | {"items": ["a b", "c"]})),
-            "items holds 'a b'; a name in a TREC file",
-        ),
-        (lambda path: write_run(path, Run(**PAIR | {"topics": ["", "b"]})), "topics holds ''"),
-        (lambda path: write_run(path, Run(**PAIR | {"scores": [1, np.inf]})), "found the score inf, expected finite"),
-        (
-            lambda path: write_run(path / "r.parquet.gz", Run(**PAIR)),
-            r"r\.parquet\.gz: parquet is already compressed; exp",
-        ),
-        (
-            lambda path: write_qrels(path, Qrels(**JUDGED, relevance=[1, 0.5])),
-            r"relevance 0\.5, expected whole numbers",
-        ),
-        (lambda _: Run(**PAIR | {"scores": [1.0]}), "^scores: found 1 values, expected 2"),
-        (lambda _: Run(**PAIR | {"offsets": [0, 1]}), r"^offsets: found 0 \.\. 1, expected 0 \.\. 2"),
-        (lambda _: Run(**PAIR | {"topics": ["a"]}), "^topics: found 1 names, expected 2"),
-        (lambda _: Run(**PAIR | {"topics": ["a", "a"]}), "^topics: found 'a' twice"),
-        (
-            lambda _: evaluate_run(Run(**TWICE, scores=[1, 2, 3]), {"q": {"b": 1}}, "AP"),
-            "^scores: item 'b' occurs more ",
-        ),
-        (
-            lambda _: evaluate_run({"q": {"b": 1}}, Qrels(**TWICE, relevance=[1, 1, 1]), "AP"),
-            "^relevance: item 'b' occurs",
-        ),
-        (
-            lambda _: evaluate_run({"p": {}, "q": {"a": float("nan")}}, {"q": {"a": 1}}, "AP"),
-            "^scores: found nan in topic q",
-        ),
-        (
-            lambda _: evaluate_run({"q": {"a": "high"}}, {"q": {"a": 1}}, "AP"),
-            "topic 'q', item 'a': found 'high', expected a",
-        ),
-        (lambda _: evaluate_run({"q": {"a": None}}, {"q": {"a": 1}}, "AP"), "item 'a': found None, expected a number"),
-        (lambda _: read_qrels({"q": {"a": -1}}), "topic 'q', item 'a': found relevance -1, expected grades from 0"),
-        (lambda _: read_qrels({"q": {"a": float("nan")}}), "item 'a': found relevance nan, expected grades from 0"),
-    ],
-)
+REFUSED: list[tuple[Callable[[Path], Any], str]] = [
+    (lambda path: write_run(path, Run(**PAIR | {"items": ["a b", "c"]})),
+     "items holds 'a b'; a name in a TREC file"),
+    (lambda path: write_run(path, Run(**PAIR | {"topics": ["", "b"]})), "topics holds ''"),
+    (lambda path: write_run(path, Run(**PAIR | {"scores": [1, np.inf]})), "found the score inf, expected finite"),
+    (lambda path: write_run(path / "r.parquet.gz", Run(**PAIR)),
+     r"r\.parquet\.gz: parquet is already compressed; exp"),
+    (lambda path: write_qrels(path, Qrels(**JUDGED, relevance=[1, 0.5])),
+     r"relevance 0\.5, expected whole numbers"),
+    (lambda _: Run(**PAIR | {"scores": [1.0]}), "^scores: found 1 values, expected 2"),
+    (lambda _: Run(**PAIR | {"offsets": [0, 1]}), r"^offsets: found 0 \.\. 1, expected 0 \.\. 2"),
+    (lambda _: Run(**PAIR | {"topics": ["a"]}), "^topics: found 1 names, expected 2"),
+    (lambda _: Run(**PAIR | {"topics": ["a", "a"]}), "^topics: found 'a' twice"),
+    (lambda _: evaluate_run(Run(**TWICE, scores=[1, 2, 3]), {"q": {"b": 1}}, "AP"),
+     "^scores: item 'b' occurs more "),
+    (lambda _: evaluate_run({"q": {"b": 1}}, Qrels(**TWICE, relevance=[1, 1, 1]), "AP"),
+     "^relevance: item 'b' occurs"),
+    (lambda _: evaluate_run({"p": {}, "q": {"a": float("nan")}}, {"q": {"a": 1}}, "AP"),
+     "^scores: found nan in topic q"),
+    (lambda _: evaluate_run({"q": {"a": "high"}}, {"q": {"a": 1}}, "AP"),
+     "topic 'q', item 'a': found 'high', expected a"),
+    (lambda _: evaluate_run({"q": {"a": None}}, {"q": {"a": 1}}, "AP"), "item 'a': found None, expected a number"),
+    (lambda _: read_qrels({"q": {"a": -1}}), "topic 'q', item 'a': found relevance -1, expected grades from 0"),
+    (lambda _: read_qrels({"q": {"a": float("nan")}}), "item 'a': found relevance nan, expected grades from 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED)
 def test_what_no_run_and_no_qrels_can_hold(call: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
     with pytest.raises((ValueError, DataError), match=message):
         call(tmp_path / "file")
@@ -425,7 +411,7 @@ SKIPPED, ZERO = (
     ["topic,AP,missing", "a,1.0,false", "b,,true", "c,,true"],
     ["topic,AP,missing", "a,1.0,false", "b,0.0,true", "c,,true"],
 )
-REFUSED = "the run lacks 2 of 3 topics of the qrels ('b', 'c'), expected all of them"
+LACKS = "the run lacks 2 of 3 topics of the qrels ('b', 'c'), expected all of them"
 
 
 @pytest.mark.parametrize(
@@ -434,7 +420,7 @@ REFUSED = "the run lacks 2 of 3 topics of the qrels ('b', 'c'), expected all of 
         (None, 1.0, SKIPPED, "warning: the run lacks 2 topics of the qrels"),
         ("skip", 1.0, SKIPPED, ""),
         ("zero", 0.5, ZERO, ""),
-        ("error", None, None, REFUSED),
+        ("error", None, None, LACKS),
     ],
 )
 def test_topics_that_the_run_lacks_are_counted_and_warned_of_unless_named(

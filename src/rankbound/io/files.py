@@ -118,7 +118,8 @@ def pack_lists(
         raise DataError(f"{path}: expected a name that ends in {packed.ARROW}, by which the file is read")
     kind = kind_of(source)
     if kind == "text" and features is None:
-        names = letor.feature_indices(source) or ["1"]
+        with letor.open_judged(source) as text:
+            names = letor.feature_names(max(letor.largest_index(text, str(source)), 1))
         with letor.open_judged(source, groups) as text:
             return packed.pack(letor.read_lists(text, len(names), str(source)), names, path, on_topics)
     if kind == "rows" and groups is None:

@@ -66,8 +66,9 @@ def read_letor(path: File, features: Sequence[str] | None = None, groups: File |
         DataError: the file cannot be read, or a line is malformed; the message names line and token.
     """
     try:
-        found = feature_indices(path)
-        names = found if features is None else list(features)
+        with open_unpacked(path) as stream:
+            largest = largest_index(stream, str(path))
+        names = feature_names(largest) if features is None else list(features)
         for name in names:
             if not (
                 name.isascii() and name.isdigit() and len(name) <= _LONGEST_INDEX and 1 <= int(name) <= LARGEST_INDEX
@@ -76,9 +77,9 @@ def read_letor(path: File, features: Sequence[str] | None = None, groups: File |
                 raise DataError(
                     f"{path}: there is no feature {shown}; those of a LETOR file are numbers from 1 to {LARGEST_INDEX}"
                 )
-        width = max([len(found), 1, *map(int, names)])
+        width = max([largest, 1, *map(int, names)])
         with open_judged(path, groups) as stream:
-            lists = joined(list(read_lists(stream, width, str(path))), [str(index + 1) for index in range(width)])
+            lists = joined(list(read_lists(stream, width, str(path))), feature_names(width))
         return chosen_features(lists, names, str(path))
     except DataError as error:
         if not Path(path).exists() or is_letor(path):
@@ -101,10 +102,9 @@ def open_judged(path: File, groups: File | None = None) -> Iterator[BinaryIO]:
         yield with_query_ids(stream, sizes, str(path))
 
 
-def feature_indices(path: File) -> list[str]:
-    """Return the names of a LETOR file's features: 1, 2, ... up to the largest index; DataError beyond 65,536."""
-    with open_unpacked(path) as stream:
-        return [str(index + 1) for index in range(largest_index(stream, str(path)))]
+def feature_names(width: int) -> list[str]:
+    """Return the names of features that are numbered from 1."""
+    return [str(index + 1) for index in range(width)]
 
 
 def largest_index(lines: Iterable[bytes], where: str) -> int:
@@ -292,7 +292,7 @@ def parse_lines(text: bytes, first: int, width: int, where: str, largest_label: 
             label.append(_whole(_WHOLE_LABEL.sub(rb"\1", tokens[0]), "a label", 0, largest_label))
             query.append(_query(tokens))
             _fill(features[len(numbers)], tokens[2:], width)
-        except _Malformed as error:
+        except DataError as error:
             raise DataError(f"{where}, line {number}: {error}") from error
         name = _DOCUMENT_NAME.search(comment)
         names.append(name[1].decode("utf-8", "replace") if name else f"{query[-1]}-{number}")
@@ -300,9 +300,8 @@ def parse_lines(text: bytes, first: int, width: int, where: str, largest_label: 
     return _rows(np.array(label, np.int8), query, numbers, features[: len(numbers)], pa.array(names, pa.string()))
 
 
-class _Malformed(Exception):
-    def __init__(self, token: bytes, expected: str) -> None:
-        super().__init__(f"found {_shown(token)}, expected {expected}")
+def _malformed(token: bytes, expected: str) -> DataError:
+    return DataError(f"found {_shown(token)}, expected {expected}")
 
 
 def _shown(token: bytes) -> str:
@@ -311,19 +310,17 @@ def _shown(token: bytes) -> str:
 
 def _query(tokens: list[bytes]) -> int:
     if len(tokens) < 2:
-        raise _Malformed(tokens[0], "`label qid:ID index:value ...`, but the line ends there")
+        raise _malformed(tokens[0], "`label qid:ID index:value ...`, but the line ends there")
     key, colon, value = tokens[1].partition(b":")
     if key != b"qid" or not colon:
-        expected = (
-            "`qid:` and the query's number as the second token, or a file with the sizes of the queries beside it"
-        )
-        raise _Malformed(tokens[1], f"{expected} (groups)")
+        beside = "a file with the sizes of the queries beside it (groups)"
+        raise _malformed(tokens[1], f"`qid:` and the query's number as the second token, or {beside}")
     return _whole(value, "the query's number after `qid:`", 0, LARGEST_EXACT)
 
 
 def _whole(token: bytes, what: str, smallest: int, largest: int) -> int:
     if not token.isdigit() or len(token) > _LONGEST_NUMBER or not smallest <= int(token) <= largest:
-        raise _Malformed(token, f"{what}: a whole number {smallest} .. {largest}")
+        raise _malformed(token, f"{what}: a whole number {smallest} .. {largest}")
     return int(token)
 
 
@@ -345,10 +342,10 @@ def _fill(features: npt.NDArray[np.float32], pairs: list[bytes], width: int) -> 
     features[list(row)] = list(row.values())
 
 
-def _malformed_pair(pair: bytes, previous: int, width: int) -> _Malformed:
+def _malformed_pair(pair: bytes, previous: int, width: int) -> DataError:
     key, colon, _ = pair.partition(b":")
     if not colon:
-        return _Malformed(pair, "a pair `index:value`")
+        return _malformed(pair, "a pair `index:value`")
     if _whole(key, f"a feature index before the colon of {_shown(pair)}", 1, width) <= previous:
-        return _Malformed(pair, f"a feature index above {previous}, the one before it")
-    return _Malformed(pair, f"a finite number after the colon, at most {_LARGEST_FLOAT:.4g} in magnitude")
+        return _malformed(pair, f"a feature index above {previous}, the one before it")
+    return _malformed(pair, f"a finite number after the colon, at most {_LARGEST_FLOAT:.4g} in magnitude")

@@ -313,20 +313,15 @@ class _Order:
 
     def numbers_all(self) -> bool:
         """Return whether the values number the rows, after all of them."""
-        low, high = self._lowest, self._highest
-        is_range = high - low == self.n_rows - 1
-        # The sums from 0 on; those of int64 are exact but for multiples of 2^64.
-        for power, total in ((_sum, self._sum), (_sum_of_squares, self._squares)):
-            is_range = is_range and (power(high) - power(low - 1) - total) % 2**64 == 0
-        return is_range or self._signs in _MONOTONE
+        sums = zip(_sums(self._highest), _sums(self._lowest - 1), (self._sum, self._squares), strict=True)
+        # Those of int64 are exact but for multiples of 2^64.
+        is_range = all((upper - lower - total) % 2**64 == 0 for upper, lower, total in sums)
+        return (is_range and self._highest - self._lowest == self.n_rows - 1) or self._signs in _MONOTONE
 
 
-def _sum(number: int) -> int:
-    return number * (number + 1) // 2
-
-
-def _sum_of_squares(number: int) -> int:
-    return number * (number + 1) * (2 * number + 1) // 6
+def _sums(number: int) -> tuple[int, int]:
+    """Return the sums of all whole numbers up to this one, and of their squares."""
+    return number * (number + 1) // 2, number * (number + 1) * (2 * number + 1) // 6
 
 
 def _number_lists(values: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> bool:

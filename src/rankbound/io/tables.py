@@ -167,7 +167,7 @@ def _write(path: File, frame: pl.DataFrame) -> None:
         if temporary.suffix == ".parquet":
             frame.write_parquet(temporary, compression="zstd")
         else:
-            text_files.write_text(temporary, frame.write_csv(separator=text_files.separator_of(path)))
+            text_files.write_rows(temporary, frame, separator=text_files.separator_of(path))
 
 
 @contextmanager

@@ -127,9 +127,12 @@ class BlockStream(io.RawIOBase):
         return count
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write text, packed if the name of the file ends in `.gz`."""
-    path.write_bytes(gzip.compress(text.encode(), mtime=0) if path.suffix == ".gz" else text.encode())
+def write_rows(path: Path, frame: "pl.DataFrame", **options: Any) -> None:
+    """Write text with the options of polars, packed if the name of the file ends in `.gz`."""
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(frame.write_csv(**options).encode(), mtime=0))
+    else:
+        frame.write_csv(path, **options)
 
 
 def separator_of(path: File) -> str:
