@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rankbound as rb
 from rankbound.cli import main
 from rankbound.errors import DataError
 from rankbound.io import letor
@@ -63,19 +62,16 @@ def test_lines_become_lists() -> None:
         lambda text: text.replace(b"1:0.5", b"1:+0.5"),
         lambda text: text.replace(b"qid:10", b"qid:010"),
         lambda text: text.replace(b" 3:1e-3", b" 03:1e-3"),
+        lambda text: text.replace(b"0 qid", b"0.00 qid").replace(b"1 qid", b"1. qid").replace(b"2 qid", b"2.0 qid"),
     ],
 )
 def test_harmless_differences_change_nothing(change: Callable[[bytes], bytes]) -> None:
     assert read(change(REGULAR)).equals(read(REGULAR))
 
 
-def test_features_not_named_are_zero() -> None:
-    table = read(b"1 qid:1 2:5\n0 qid:1\n0 qid:1 1:1 3:2 #docid = a\n2 qid:2 3:9 \n")
+def test_missing_features_are_zero_and_items_without_docid_are_named_by_query_and_line() -> None:
+    table = read(b"# head\n1 qid:5 2:5\n0 qid:5 # nothing here\n0 qid:5 1:1 3:2 #docid = D\n\n2 qid:6 3:9 \n")
     np.testing.assert_array_equal(features(table), [[0, 5, 0], [0, 0, 0], [1, 0, 2], [0, 0, 9]])
-
-
-def test_lines_without_docid_are_named_by_query_and_line() -> None:
-    table = read(b"# head\n1 qid:5 1:1\n0 qid:5 1:1 # nothing here\n0 qid:5 1:2 #docid = D\n\n0 qid:6 1:2\n")
     assert table.column("items").to_pylist() == [["5-2", "5-3", "D"], ["6-6"]]
 
 
@@ -85,11 +81,6 @@ def test_values_are_exactly_the_nearest_floats() -> None:
     text = b"".join(b"0 qid:1 1:%s 2:%.6f\n" % (repr(float(value)).encode(), value % 1) for value in values)
     expected = [[float(repr(float(value))), float(f"{value % 1:.6f}")] for value in values]
     np.testing.assert_array_equal(features(read(text, 2)), np.array(expected).astype(np.float32))
-
-
-def test_whole_labels_may_have_a_decimal_point() -> None:
-    text = REGULAR.replace(b"0 qid", b"0.00 qid").replace(b"1 qid", b"1. qid").replace(b"2 qid", b"2.0 qid")
-    assert read(text).equals(read(REGULAR))
 
 
 @pytest.mark.parametrize(
@@ -147,18 +138,15 @@ def test_labels_go_up_to_the_data_sets_largest(odd: bytes) -> None:
         read_up_to(1)
 
 
-def test_rows_of_a_query_must_stand_together() -> None:
+@pytest.mark.parametrize("chunk_bytes", [CHUNK_BYTES, 30])
+def test_rows_of_a_query_must_stand_together(chunk_bytes: int) -> None:
+    """In all files that share what was seen."""
     with pytest.raises(DataError, match=r"toy\.txt, line 4: query 10 occurs again after other queries.*sort"):
-        read(REGULAR + b"0 qid:10 1:0\n")
-    with pytest.raises(DataError, match=r"line 4: query 10 occurs again"):
-        read(REGULAR + b"0 qid:10 1:0\n", chunk_bytes=30)
-
-
-def test_a_query_in_two_files_is_found_where_they_share_what_was_seen() -> None:
+        read(REGULAR + b"0 qid:10 1:0\n", chunk_bytes=chunk_bytes)
     seen: set[str] = set()
-    list(read_lists(io.BytesIO(REGULAR), 3, "one.txt", seen=seen))
+    list(read_lists(io.BytesIO(REGULAR), 3, "one.txt", chunk_bytes, seen))
     with pytest.raises(DataError, match=r"two\.txt, line 1: query 10 occurs again"):
-        list(read_lists(io.BytesIO(REGULAR), 3, "two.txt", seen=seen))
+        list(read_lists(io.BytesIO(REGULAR), 3, "two.txt", chunk_bytes, seen))
 
 
 @pytest.mark.parametrize("text", [b"", b"\n\n", b"# only this\n"])
@@ -251,23 +239,18 @@ decimals = st.from_regex(r"[-+]?[0-9]{0,8}\.?[0-9]{0,12}([eE][-+]?[0-9]{1,2})?",
 bodies_of_lines = st.lists(bits | decimals.map("3:{}".format), max_size=12).map("".join)
 
 
+pairs_of_lines = st.lists(decimals, min_size=1, max_size=WIDTH).map(
+    lambda texts: "1 qid:7 " + " ".join(f"{place}:{text}" for place, text in enumerate(texts, start=1))
+)
+
+
 @needs_kernel
-@given(bodies_of_lines, st.integers(1, 10**12))
+@given(bodies_of_lines | pairs_of_lines, st.integers(1, 10**12))
 def test_the_kernel_gives_what_the_careful_parser_gives_or_leaves_it_to_it(text: str, first: int) -> None:
+    """To the last bit, as Python rounds decimal numbers."""
     lines = text.encode() + b"\n"
     rows = letor.parse_by_kernel(lines, first, WIDTH)
     assert rows is None or rows.equals(letor.parse_lines(lines, first, WIDTH, "toy.txt"))
-
-
-@needs_kernel
-@given(st.lists(decimals, min_size=1, max_size=WIDTH))
-def test_the_kernel_rounds_decimal_numbers_as_python_does(texts: list[str]) -> None:
-    pairs = " ".join(f"{place}:{text}" for place, text in enumerate(texts, start=1))
-    rows = letor.parse_by_kernel(f"1 qid:7 {pairs}\n".encode(), 1, WIDTH)
-    if rows is not None:
-        expected = np.zeros(WIDTH, np.float32)
-        expected[: len(texts)] = [float(text) for text in texts]
-        assert rows.column("features").combine_chunks().flatten().to_numpy().tobytes() == expected.tobytes()
 
 
 @needs_kernel
@@ -308,37 +291,6 @@ def test_lists_have_the_sizes_of_their_queries(sizes: list[int]) -> None:
     assert group_sizes(io.BytesIO("".join(f"{size}\n" for size in sizes).encode()), "x") == sizes
     ids = [line.split()[1] for line in numbered(text.encode(), sizes).splitlines()]
     assert ids == [b"qid:%d" % query for query, size in enumerate(sizes, start=1) for _ in range(size)]
-
-
-@pytest.mark.parametrize(
-    ("text", "sizes", "message"),
-    [
-        (b"1 1:2\n0 1:1\n", "3\n", r"rank\.train: the group sizes add up to 3 lines, but 1 of them are missing"),
-        (b"1 1:2\n0 1:1\n", "1\n", r"rank\.train, line 2: expected no more lines, by the sizes of its groups"),
-        (b"1 qid:7 1:2\n", "1\n", r"rank\.train, line 1: it names its query, but sizes of groups are given"),
-        (b"1 1:2\n", "1.5\n", r"query, line 1: found '1.5', expected the number of lines of one query"),
-        (b"1 1:2\n", "1\n0\n", r"query, line 2: found '0', expected the number"),
-        (b"1 1:2\n", "\n", r"query: there are no numbers in it"),
-        (b"1 0:2\n", "1\n", r"rank\.train, line 1: found '0', expected a feature index before the colon"),
-    ],
-)
-def test_texts_and_sizes_that_contradict_each_other(tmp_path: Path, text: bytes, sizes: str, message: str) -> None:
-    (tmp_path / "rank.train").write_bytes(text)
-    (tmp_path / "rank.train.query").write_text(sizes)
-    with pytest.raises(DataError, match=message):
-        rb.read_lists(tmp_path / "rank.train", groups=tmp_path / "rank.train.query")
-
-
-def test_without_the_sizes_the_message_names_them(tmp_path: Path) -> None:
-    (tmp_path / "rank.train").write_bytes(TEXT)
-    with pytest.raises(DataError, match=r"line 1: found '1:0.5', expected `qid:`.*sizes of the queries .*groups"):
-        rb.read_lists(tmp_path / "rank.train")
-
-
-def test_a_table_has_no_group_sizes(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("topic,relevance\na,1\n")
-    with pytest.raises(DataError, match=r"groups: found .*only LETOR text"):
-        rb.read_lists(tmp_path / "x.csv", groups=tmp_path / "x.query")
 
 
 def test_the_short_way_from_lightgbms_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

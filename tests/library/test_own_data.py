@@ -1,6 +1,7 @@
-"""One's own files as judged lists: LETOR, CSV, parquet and data frames, and what is said of wrong ones."""
+"""One's own files as judged lists: LETOR, CSV, parquet and data frames, in the layouts that people have."""
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,152 +14,88 @@ import pytest
 
 from rankbound.errors import ColumnWarning, DataError
 from rankbound.io import letor
-from rankbound.io.files import pack_lists, read_lists, read_qrels
+from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run
 from rankbound.io.judged import JudgedLists
-
-# Topic b's rows do not stand together.
-ROWS: dict[str, list[Any]] = {
-    "topic": ["b", "a", "b", "b"],
-    "item": ["x", "x", "y", "z"],
-    "relevance": [2, 0, 1, 0],
-    "price": [0.5, 1.5, -2.0, 1e-3],
-    "sold": [3, 0, 4, 5],
-}
-LETOR = "2 qid:7 1:0.5 3:2 #docid = x\n0 qid:7 2:-1e-1 #docid = y\n1 qid:8 1:4\n"
-
-
-def frame(**changes: Any) -> pl.DataFrame:
-    return pl.DataFrame({name: changes.get(name, values) for name, values in (ROWS | changes).items()}, strict=False)
+from tests.library.test_refused_files import LETOR, ROWS, rows, write
 
 
 def content(lists: JudgedLists) -> tuple[Any, ...]:
-    return (
-        list(lists.topics),
-        list(lists.items),
-        lists.relevance.tolist(),
-        lists.offsets.tolist(),
-        lists.features.tolist(),
-        list(lists.feature_names),
-    )
+    names = list(lists.topics), list(lists.items), list(lists.feature_names)
+    return (*names, lists.relevance.tolist(), lists.offsets.tolist(), lists.features.tolist())
 
 
-EXPECTED = (
-    ["b", "a"],
-    ["x", "y", "z", "x"],
-    [2, 1, 0, 0],
-    [0, 3, 4],
-    np.array([[0.5, 3], [-2, 4], [1e-3, 5], [1.5, 0]], np.float32).tolist(),
-    ["price", "sold"],
+# Topic b's rows do not stand together.
+FEATURES = np.array([[0.5, 3], [-2, 4], [1e-3, 5], [1.5, 0]], np.float32)
+EXPECTED = (["b", "a"], ["x", "y", "z", "x"], ["price", "sold"], [2, 1, 0, 0], [0, 3, 4], FEATURES.tolist())
+OF_LETOR = np.array([[0.5, 0, 2], [0, -0.1, 0], [4, 0, 0]], np.float32)
+LETOR_LISTS = (["7", "8"], ["x", "y", "8-3"], ["1", "2", "3"], [2, 0, 1], [0, 2, 3], OF_LETOR.tolist())
+TEXT = rows().write_csv().encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        *[("lists.csv", TEXT), ("lists.csv.gz", gzip.compress(TEXT)), ("lists.tsv", TEXT.replace(b",", b"\t"))],
+        ("lists.parquet", rows()),
+        *[("", make(ROWS)) for make in (pl.DataFrame, pd.DataFrame, pa.table)],
+        *[("lists.txt", LETOR), ("lists.letor", LETOR), ("lists.txt.gz", gzip.compress(LETOR.encode()))],
+    ],
 )
-
-
-@pytest.mark.parametrize("name", ["lists.csv", "lists.csv.gz", "lists.tsv", "lists.parquet"])
-def test_a_row_per_item_in_any_order(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    if name.endswith("parquet"):
-        frame().write_parquet(path)
-    else:
-        text = frame().write_csv(separator="\t" if "tsv" in name else ",").encode()
-        path.write_bytes(gzip.compress(text) if name.endswith("gz") else text)
-    assert content(read_lists(path)) == EXPECTED
-
-
-@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, pa.table], ids=["polars", "pandas", "arrow"])
-def test_data_frames_are_taken_as_they_are(make: Any) -> None:
-    assert content(read_lists(make(ROWS))) == EXPECTED
+def test_lists_are_the_same_from_every_kind_of_file_and_frame(tmp_path: Path, name: str, written: Any) -> None:
+    if name:
+        write(tmp_path / name, written)
+    is_letor = ".letor" in name or ".txt" in name
+    assert content(read_lists(tmp_path / name if name else written)) == (LETOR_LISTS if is_letor else EXPECTED)
 
 
 def test_columns_may_have_other_names_and_features_may_be_chosen(tmp_path: Path) -> None:
-    frame().rename({"topic": "query", "item": "url", "relevance": "clicked"}).write_csv(tmp_path / "x.csv")
+    rows().rename({"topic": "query", "item": "url", "relevance": "clicked"}).write_csv(tmp_path / "x.csv")
     lists = read_lists(tmp_path / "x.csv", topic="query", item="url", relevance="clicked", features=["sold"])
-    assert content(lists)[:4] == EXPECTED[:4]
-    assert (lists.features.tolist(), list(lists.feature_names)) == ([[3], [4], [5], [0]], ["sold"])
+    assert content(lists) == (*EXPECTED[:2], ["sold"], *EXPECTED[3:5], FEATURES[:, 1:].tolist())
 
 
-def test_names_stay_as_they_are_written(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("topic,item,relevance,f\n007,1e5,1,2\n7,0x1,0,3\n")
-    lists = read_lists(tmp_path / "x.csv")
-    assert (list(lists.topics), list(lists.items)) == (["007", "7"], ["1e5", "0x1"])
-
-
-def test_items_without_names_are_called_by_topic_and_line(tmp_path: Path) -> None:
-    frame().drop("item").write_csv(tmp_path / "x.csv")
-    assert list(read_lists(tmp_path / "x.csv").items) == ["b-2", "b-4", "b-5", "a-3"]
+@pytest.mark.parametrize(
+    ("text", "attribute", "expected"),
+    [
+        ("topic,item,relevance,f\n007,1e5,1,2\n7,0x1,0,3\n", "topics", ["007", "7"]),
+        ("topic,item,relevance,f\n007,1e5,1,2\n7,0x1,0,3\n", "items", ["1e5", "0x1"]),
+        (rows().drop("item"), "items", ["b-2", "b-4", "b-5", "a-3"]),
+        (rows(sold=[True, False, False, True]), "features", np.c_[FEATURES[:, 0], [1, 0, 1, 0]].tolist()),
+        (rows(relevance=[0.5, 0, 1, 2]), "relevance", [0.5, 1, 2, 0]),
+    ],
+    ids=["names of topics stay as written", "of items", "items without names", "yes and no", "fractions"],
+)
+def test_what_values_mean(text: Any, attribute: str, expected: Any, tmp_path: Path) -> None:
+    write(tmp_path / "x.csv", text)
+    found = getattr(read_lists(tmp_path / "x.csv"), attribute)
+    assert (found.tolist() if hasattr(found, "tolist") else list(found)) == expected
 
 
 def test_text_is_left_out_and_named(tmp_path: Path) -> None:
-    frame(title=["one", "two", "three", None]).write_csv(tmp_path / "x.csv")
-    with pytest.warns(ColumnWarning, match=r"x\.csv: columns that are no features unless .*: title \(text\)"):
+    """Text with commas, too."""
+    rows(title=["one", "two", "three", None], tags=["1,2", "new,3", "", ""]).write_csv(tmp_path / "x.csv")
+    with pytest.warns(ColumnWarning, match=r"x\.csv: columns that are no features unless .*: title \(text\), tags \(t"):
         lists = read_lists(tmp_path / "x.csv")
-    assert (lists.feature_names, lists.left_out) == (["price", "sold"], {"title": "text"})
-
-
-def test_yes_and_no_are_one_and_zero(tmp_path: Path) -> None:
-    frame(sold=[True, False, False, True]).write_csv(tmp_path / "x.csv")
-    assert read_lists(tmp_path / "x.csv").features[:, 1].tolist() == [1, 0, 1, 0]
+    assert (lists.feature_names, lists.left_out) == (["price", "sold"], {"title": "text", "tags": "text"})
 
 
 def test_relevance_need_not_be_there_for_scoring(tmp_path: Path) -> None:
-    frame().drop("relevance").write_csv(tmp_path / "x.csv")
+    rows().drop("relevance").write_csv(tmp_path / "x.csv")
     assert read_lists(tmp_path / "x.csv", labelled=False).relevance.tolist() == [0, 0, 0, 0]
     with pytest.raises(DataError, match=r"x\.csv: there is no column 'relevance'; it has topic, item, price, sold"):
         read_lists(tmp_path / "x.csv")
 
 
-def test_fractions_of_relevance_are_kept(tmp_path: Path) -> None:
-    frame(relevance=[0.5, 0, 1, 2]).write_csv(tmp_path / "x.csv")
-    assert read_lists(tmp_path / "x.csv").relevance.tolist() == [0.5, 1, 2, 0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"features": ["weight"]}, r"there is no column 'weight'; it has topic, item, relevance, price, sold"),
-        ({"item": "url"}, r"there is no column 'url'"),
-        ({"topic": "price"}, r"column 'price' is Float64, expected names \(text or whole numbers\)"),
-    ],
-)
-def test_columns_that_are_not_there_or_are_something_else(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        read_lists(frame(), **arguments)
-
-
 def test_a_table_without_numbers_has_no_features(tmp_path: Path) -> None:
-    frame().select("topic", "item", "relevance").write_csv(tmp_path / "x.csv")
-    lists = read_lists(tmp_path / "x.csv")
-    assert content(lists)[:4] == EXPECTED[:4]
-    assert lists.features.shape == (4, 0)
-    assert lists.feature_names == []
+    rows().select("topic", "item", "relevance").write_csv(tmp_path / "x.csv")
+    assert content(read_lists(tmp_path / "x.csv")) == (*EXPECTED[:2], [], *EXPECTED[3:5], [[]] * 4)
     with pytest.raises(DataError, match=r"x\.csv: there are no features in it"):
         pack_lists(tmp_path / "x.csv", tmp_path / "x.arrow")
 
 
-def test_what_is_neither_path_nor_frame() -> None:
-    with pytest.raises(DataError, match=r"^source: found int, expected a path or a data frame"):
-        read_lists(3)
-
-
-# LETOR and the workflow's own files
-
-
-@pytest.mark.parametrize("name", ["lists.txt", "lists.letor", "lists.txt.gz"])
-def test_letor_files(tmp_path: Path, name: str) -> None:
-    text = LETOR.encode()
-    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
-    assert content(read_lists(tmp_path / name)) == (
-        ["7", "8"],
-        ["x", "y", "8-3"],
-        [2, 0, 1],
-        [0, 2, 3],
-        np.array([[0.5, 0, 2], [0, -0.1, 0], [4, 0, 0]], np.float32).tolist(),
-        ["1", "2", "3"],
-    )
-
-
 def test_letor_files_in_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letor.read_lists, "__defaults__", (64, *letor.read_lists.__defaults__[1:]))
-    lines = [f"{row % 3} qid:{row // 5} 1:{row} 2:{row / 8}\n" for row in range(200)]
-    (tmp_path / "x.txt").write_text("".join(lines))
+    write(tmp_path / "x.txt", "".join(f"{row % 3} qid:{row // 5} 1:{row} 2:{row / 8}\n" for row in range(200)))
     lists = read_lists(tmp_path / "x.txt")
     assert lists.offsets.tolist() == list(range(0, 201, 5))
     assert lists.features[:, 0].tolist() == list(range(200))
@@ -166,57 +103,53 @@ def test_letor_files_in_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_letor_features_by_name(tmp_path: Path) -> None:
-    (tmp_path / "x.txt").write_text(LETOR)
-    lists = read_lists(tmp_path / "x.txt", features=["3", "1"])
-    assert lists.features.tolist() == [[2, 0.5], [0, 0], [0, 4]]
-    # A ranker that was trained with more features than some file happens to name.
+    """A ranker may be trained with more features than some file happens to name."""
+    write(tmp_path / "x.txt", LETOR)
+    assert read_lists(tmp_path / "x.txt", features=["3", "1"]).features.tolist() == OF_LETOR[:, [2, 0]].tolist()
     assert read_lists(tmp_path / "x.txt", features=["1", "2", "3", "4"]).features[:, 3].tolist() == [0, 0, 0]
-    with pytest.raises(DataError, match="there is no feature 'price'; those of a LETOR file are numbers from 1"):
-        read_lists(tmp_path / "x.txt", features=["price"])
 
 
 def test_packed_files_hold_the_same_lists(tmp_path: Path) -> None:
-    (tmp_path / "x.txt").write_text(LETOR)
+    write(tmp_path / "x.txt", LETOR)
     with (tmp_path / "x.txt").open("rb") as stream:
-        tables = list(letor.read_lists(stream, 3, "x"))
-    pq.write_table(pa.concat_tables(tables), tmp_path / "x.parquet")
-    assert content(read_lists(tmp_path / "x.parquet")) == content(read_lists(tmp_path / "x.txt"))
-    assert read_lists(tmp_path / "x.parquet", features=["2"]).features.tolist() == [[0], [np.float32(-0.1)], [0]]
+        pq.write_table(pa.concat_tables(letor.read_lists(stream, 3, "x")), tmp_path / "x.parquet")
+    assert content(read_lists(tmp_path / "x.parquet")) == LETOR_LISTS
+    assert read_lists(tmp_path / "x.parquet", features=["2"]).features.tolist() == OF_LETOR[:, 1:2].tolist()
 
 
-# Judgements alone
+JUDGED = pl.DataFrame({"topic": ["7", "7", "8"], "item": ["x", "y", "8-3"], "relevance": [2, 0, 1]})
 
 
-@pytest.mark.parametrize("name", ["qrels.txt", "x.txt", "x.csv", "x.parquet"])
-def test_qrels_are_read_from_any_file_that_has_judgements(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    table = pl.DataFrame({"topic": ["7", "7", "8"], "item": ["x", "y", "8-3"], "relevance": [2, 0, 1]})
-    if name == "qrels.txt":
-        path.write_text("7 0 x 2\n7 0 y 0\n8 0 8-3 1\n")
-    elif name == "x.txt":
-        path.write_text(LETOR)
-    elif name == "x.csv":
-        table.write_csv(path)
-    else:
-        table.write_parquet(path)
-    qrels = read_qrels(path)
+@pytest.mark.parametrize("packed", [bytes, b"\xef\xbb\xbf".__add__, gzip.compress], ids=["plain", "BOM", "gzip"])
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("qrels.txt", b"7 0 x 2\n7 0 y 0\n8 0 8-3 1\n"),
+        ("qrels.txt", b"7 0 x 2\n7\t0 y  +0\n8 0 8-3 1\n"),
+        ("x.txt", LETOR.encode()),
+        ("x.csv", JUDGED.write_csv().encode()),
+        ("x.parquet", None),
+    ],
+    ids=["qrels", "untidy qrels", "letor", "csv", "parquet"],
+)
+def test_qrels_are_read_from_any_file_that_has_judgements(
+    name: str, written: bytes | None, packed: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    """With a byte order mark, as Windows' programs write it, and packed whatever the name says."""
+    write(tmp_path / name, JUDGED if written is None else packed(written))
+    qrels = read_qrels(tmp_path / name)
     assert (list(qrels.topics), list(qrels.items)) == (["7", "8"], ["x", "y", "8-3"])
     assert (qrels.relevance.tolist(), qrels.offsets.tolist()) == ([2, 0, 1], [0, 2, 3])
 
 
+@pytest.mark.parametrize("number", ["1", "-1.5", "+2", ".5", "3.", "1e-3", "-2E+4"])
+def test_usual_numbers_are_read_line_by_line_as_well(number: str, tmp_path: Path) -> None:
+    # The tab between the lines' fields makes them irregular.
+    write(tmp_path / "run.txt", f"a Q0 d1 1 {number} x\na\tQ0  d2 2 0.0 x\n")
+    assert read_run(tmp_path / "run.txt").scores[0] == float(number)
+
+
 def test_features_must_fit_the_items() -> None:
+    columns: dict[str, Any] = {"topics": ["a"], "items": ["x", "y"], "relevance": [0, 1], "offsets": [0, 2]}
     with pytest.raises(ValueError, match=r"^features: found shape \(1, 2\), expected \(2, 2\)"):
-        JudgedLists(
-            topics=["a"],
-            items=["x", "y"],
-            relevance=[0, 1],
-            offsets=[0, 2],
-            features=np.zeros((1, 2), np.float32),
-            feature_names=["f", "g"],
-        )
-
-
-def test_two_columns_of_one_name_in_a_data_frame_are_refused() -> None:
-    frame = pd.DataFrame([["q", 1, 0.5, 0.7]], columns=["topic", "relevance", "f1", "f1"])
-    with pytest.raises(DataError, match="unique"):
-        read_lists(frame)
+        JudgedLists(**columns, features=np.zeros((1, 2), np.float32), feature_names=["f", "g"])

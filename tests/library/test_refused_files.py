@@ -2,19 +2,24 @@
 
 import gzip
 import re
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import rankbound as rb
+from rankbound.cli import main
 from rankbound.errors import DataError
+from rankbound.io import text_files
+from rankbound.io.judged import repeated
 
 ROWS: dict[str, list[Any]] = {
     "topic": ["b", "a", "b", "b"],
@@ -79,6 +84,10 @@ NUMBERS = ("1_0", "\u0661", "0x1p3", "nan", "inf", "1e400", "1e", "--1")
 """Nobody else reads them as finite numbers."""
 
 TWICE = "topic,relevance,f1,f1\nq,1,0.5,0.7\n"
+REPEATED = "topic,item,relevance\n2,a,1\n1,a,1\n2,b,0\n1,b,0\n2,c,0\n1,a,0\n"
+DAT, ROLES = "1::31::2::1260759144\n", "{}\n1,a,0\n1,b,1\n"
+LARGE = "\x1b[2J" + "z" * 3_000_000
+DIRECTORY = "cannot be read: found a directory, expected a file: name a file in it"
 
 CASES: list[tuple[str, Any, str]] = [
     # Tables with a row per item.
@@ -91,15 +100,34 @@ CASES: list[tuple[str, Any, str]] = [
     ("lists.csv", rows(relevance=["good", "bad", "bad", "good"]), ", line 2: column 'relevance' holds 'good'"),
     ("lists.csv", rows(topic=["a", None, "a", "a"]), ", line 3: column 'topic' is empty, expected a name"),
     ("lists.csv", rows(item=["x", "x", "x", "z"]), ": item 'x' occurs more than once in topic 'b'"),
+    ("lists.csv", REPEATED, r": item 'a' occurs more than once in topic '1' \(lines 3 and 7\); expected each"),
     ("lists.parquet", rows(price=[0.5, None, 1, 1]), ", row 2: column 'price' is empty"),
     ("lists.csv", TWICE, "the column 'f1' occurs twice in the first line"),
     ("lists.tsv", TWICE.replace(",", "\t"), "the column 'f1' occurs twice in the first line"),
     ("lists.csv.gz", gzip.compress(TWICE.encode()), "the column 'f1' occurs twice in the first line"),
+    ("run.csv", "1,a,0.5\n1,b,1.5\n", "no column 'topic'; it has 1, a, 0.5; the first line must name the columns"),
+    *[
+        (f"{kind}.csv", ROLES.format(names), f"no column '{role}'; it has .*; name .* \\(.*: --{role} NAME\\){more}")
+        for kind in ("lists", "qrels")
+        for names, role, more in [
+            ("user,item,relevance", "topic", ""),
+            ("topic,item,rate", "relevance", ", or add one"),
+        ]
+    ],
+    # Large cells and tokens make no large message.
+    ("lists.csv", rows(price=["1", LARGE, "2", "3"]), f", line 3: column 'price' holds .*, {FINITE}"),
+    ("lists.csv", rows(relevance=["1", LARGE, LARGE, "3"]), ", line 3: column 'relevance' holds "),
+    ("lists.csv", rows(topic=[LARGE] * 4), r"item 'x' occurs more than once in topic '.* more characters"),
+    ("run.txt", f"a Q0 d 1 {'9' * 3_000_000}_ x\n", ", line 1: found score"),
+    ("lists.txt", f"1 qid:{'9' * 3_000_000}_ 1:1\n", ", line 1: "),
+    ("lists.txt", f"1 qid:1 {'9' * 3_000_000}_:1\n", ", line 1: "),
     # LETOR text.
-    ("lists.txt", LETOR + "1 qid:9 2:x\n", ", line 4: found '2:x', expected a finite number after the colon"),
+    ("lists.txt", LETOR + "1 qid:9 2:x\n", ", line 4: found '2:x', .* after the colon, at most \\S+ in magnitude$"),
     ("lists.txt", LETOR + "1 qid:9 1:1 99999999999:1\n", ", line 4: found feature index 99999999999, expected at most"),
     ("lists.txt", LETOR + "1 qid:7 1:1\n", ", line 4: query 7 occurs again .* sort the file by query first"),
-    ("lists.txt", "topic,relevance\n1,2\n", ", line 1: "),
+    ("lists.txt", "topic,relevance\n1,2\n", ", line 1: found .*; if this is a table, not LETOR text, name it .csv"),
+    ("lists.dat", DAT, ", line 1: found .*; if this is a table, not LETOR text, name it .csv"),
+    ("lists.data", DAT.replace("::", "\t"), ", line 1: found .*; if this is a table, not LETOR text, name it .csv"),
     *[
         ("lists.txt", line.format("9" * 5000), "expected|at most")
         for line in ("1 qid:{} 1:1", "1 qid:1 {}:1", "{} qid:1 1:1")
@@ -121,15 +149,12 @@ CASES: list[tuple[str, Any, str]] = [
     ("lists.arrow", packed(metadata={"rankbound.features": '["a"]'}), "don't name its 2 features; pack the lists ag"),
     ("lists.arrow", packed(metadata={"rankbound.features": "["}), "don't name its 2 features"),
     # Damaged, missing, and of another kind.
-    *[
-        ("lists.csv", content, "not a readable CSV file" if content == b"" else "cannot be read")
-        for content in (b"", None)
-    ],
-    *[("lists.parquet", content, "readable parquet") for content in (b"", None)],
-    ("lists.txt", None, "cannot be read"),
-    ("run.txt", None, r"cannot be read \(No such file"),
+    ("lists.csv", b"", r"not a readable CSV file \(empty CSV\)"),
+    *[(f"lists.{kind}", None, "there is no such file") for kind in ("parquet", "arrow")],
+    *[(name, None, r"cannot be read \(No such file") for name in ("lists.csv", "lists.txt", "run.txt")],
+    *[(f"{kind}{end}", Path.mkdir, DIRECTORY) for kind in READERS for end in ("", ".csv", ".parquet")],
     ("run.gz", gzip.compress(RUN.encode() * 100, mtime=0)[:30], "cannot be read"),
-    ("lists.arrow", None, "there is no such file"),
+    ("lists.parquet", b"", "not a readable parquet file"),
     *[("lists.arrow", content, "not a readable Arrow file") for content in (b"", b"topic,item\n")],
     *[
         (f"{name}.gz", content, "found packed content, expected text or gzip of text")
@@ -142,11 +167,124 @@ CASES: list[tuple[str, Any, str]] = [
 
 @pytest.mark.parametrize(("name", "content", "message"), CASES)
 def test_a_file_is_refused_by_name_place_and_expectation(name: str, content: Any, message: str, tmp_path: Path) -> None:
-    write(tmp_path / name, content)
+    content(tmp_path / name) if callable(content) else write(tmp_path / name, content)
     with pytest.raises(DataError, match=message) as caught:
         READERS[name.partition(".")[0]](tmp_path / name)
     assert re.search(re.escape(name), str(caught.value))
     assert len(str(caught.value)) < 1000
+
+
+# Layouts of tables that others write: of lists, judgements and runs
+
+CSV = {"lists": "topic,item,relevance,f\n1,a,0,0.5\n1,b,1,1.5\n", "run": "topic,item,score\n1,a,0.5\n1,b,1.5\n"}
+CSV["qrels"] = CSV["lists"]
+COMMA = "expected a finite number with a decimal point"
+
+
+def replaced(*pairs: tuple[str, str]) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        for old, new in pairs:
+            text = text.replace(old, new)
+        return text
+
+    return change
+
+
+LAYOUTS: list[tuple[str, Callable[[str], str | bytes], str]] = [
+    ("csv", replaced((",", ";")),
+     r", line 1: found semicolons between the columns \('topic;item;.*'\), expected commas: w"),
+    ("csv", replaced((",", ";"), (".", ",")), ", line 1: found semicolons .*: write .* with commas and decimal points"),
+    ("csv", replaced((",", "\t")),
+     r", line 1: found tabs between the columns .*, expected commas: .*, or name it \.tsv"),
+    ("tsv", str, r", line 1: found commas between the columns .*, expected tabs: .*, or name it \.csv"),
+    ("csv", replaced((",", "::")), r", line 1: found double colons .* \('topic::item::.*'\), expected commas: write"),
+    ("csv", replaced((",", " ")), r", line 1: found spaces .* \('topic item .*'\), expected commas: write the file"),
+    ("csv", replaced((".", ",")),
+     r", line 2: found \d fields, expected \d as in the first line: write numbers with a dec"),
+    ("csv", replaced(("0.5", '"0,5"'), ("1.5", '"1,5"')), f", line 2: column '(f|score)' holds '0,5', {COMMA}"),
+    ("csv", replaced(("1.5", '"1,5"')), f", line 3: column '(f|score)' holds '1,5', {COMMA}"),
+    ("csv", lambda text: text.encode("utf-16"), ": found text in UTF-16, expected UTF-8: save the file"),
+    ("csv", lambda text: text.encode("utf-16-le"), ": found text in UTF-16, expected UTF-8: .* iconv"),
+    ("csv.gz", lambda text: gzip.compress(text.encode("utf-16")), ": found text in UTF-16, expected UTF-8"),
+    ("txt", lambda text: text.encode("utf-16"), ": found text in UTF-16, expected UTF-8"),
+    ("csv", lambda text: text.replace(",b,", ",\xe9,").encode("latin-1"),
+     ", line 3: found the byte 0xe9, expected text in"),
+    ("csv", replaced((",", ", ")), r", line 1: found spaces after the commas \(' item'\), expected none: remove them"),
+    ("csv", replaced(("1,a,", "1, a, "), ("1,b,", "1, b, ")),
+     ", line 2: column 'item' holds ' a', and begins with a space"),
+    ("csv", lambda text: text.split("\n")[0],
+     ": there are no rows in it below the names of the columns; expected a row"),
+    ("csv", "{}2,c,1,1,1,1\n".format,
+     r", line 4: found 6 fields, expected \d as .*put names with commas in double quotes"),
+    ("csv", '{}2,"c,1,1\n2,d,1,1\n'.format, ", line 4: found a double quote that nothing closes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("case", range(len(LAYOUTS)))
+def test_other_layouts_of_tables_are_named(case: int, kind: str, tmp_path: Path) -> None:
+    end, change, message = LAYOUTS[case]
+    write(path := tmp_path / f"x.{end}", change(CSV[kind]))
+    if kind == "qrels" and COMMA in message:
+        assert READERS[kind](path).relevance.tolist() == [0, 1], "judgements are read without the features"
+        return
+    with pytest.raises(DataError, match=f"x.{end}{message}"):
+        READERS[kind](path)
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_the_command_line_names_the_layout(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(file := tmp_path / "x.csv", CSV["run" if command == "evaluate" else "lists"].replace(",", ";"))
+    rest = ["--out", str(tmp_path / "m")] if command == "train" else [str(file), "-m", "AP"]
+    assert main([command, str(file), *rest]) != 0
+    assert "x.csv, line 1: found semicolons between the columns" in capsys.readouterr().err
+
+
+# What is asked of a file
+
+LIGHTGBM = "1 1:2\n0 1:1\n"
+LONG = "9" * 5000
+ASKED: list[tuple[Any, dict[str, Any], str]] = [
+    (rows(), {"features": ["weight"]}, "no column 'weight'; it has topic, item, relevance, price, sold"),
+    (rows(), {"features": ["price", "price"]}, "features: found 'price' twice, expected each once"),
+    (rows(), {"item": "url"}, "there is no column 'url'"),
+    (rows(), {"topic": "price"}, r"column 'price' is Float64, expected names \(text or whole numbers\)"),
+    (rows(), {"groups": "x.query"}, "groups: found x.query, but only LETOR text"),
+    *[(rows(), {"features": ["sold", name]}, f"feature '{name}' is the column of the {name}, which a ranker must not")
+      for name in ("topic", "item", "relevance")],
+    (rows(), {"relevance": "sold", "features": ["sold"]}, "the feature 'sold' is the column of the relevance"),
+    (3, {}, "^source: found int, expected a path or a data frame"),
+    (pd.DataFrame([["q", 1, 0.5, 0.7]], columns=["topic", "relevance", "f1", "f1"]), {}, "unique"),
+    (LETOR, {"features": ["1", "1"]}, "features: found '1' twice, expected each once"),
+    *[(LETOR, {"features": ["1", name]}, "there is no feature .*; those of a LETOR file are numbers from 1 to 65536")
+      for name in (LONG, "60000000", "\u00b2", "0", "-1", "price")],
+    (LIGHTGBM, {}, "line 1: found '1:2', expected `qid:`.*sizes of the queries .*groups"),
+    (LIGHTGBM, {"groups": "3\n"}, "lists.txt: the group sizes add up to 3 lines, but 1 of them are missing"),
+    (LIGHTGBM, {"groups": "1\n"}, r"lists\.txt, line 2: expected no more lines, by the sizes of its groups"),
+    (LIGHTGBM, {"groups": "1.5\n"}, r"groups, line 1: found '1\.5', expected the number of lines of one query"),
+    (LIGHTGBM, {"groups": "1\n0\n"}, "groups, line 2: found '0', expected the number"),
+    (LIGHTGBM, {"groups": "\n"}, "groups: there are no numbers in it"),
+    (LETOR, {"groups": "3\n"}, r"lists\.txt, line 1: it names its query, but sizes of groups are given"),
+    ("1 0:2\n", {"groups": "1\n"}, r"lists\.txt, line 1: found '0', expected a feature index before the colon"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "options", "message"), ASKED)
+def test_what_a_source_does_not_have_is_named(
+    source: Any, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    if isinstance(source, str):
+        write(tmp_path / "lists.txt", source)
+        source = tmp_path / "lists.txt"
+        if "groups" in options:
+            write(tmp_path / "groups", options["groups"])
+            options = {"groups": tmp_path / "groups"}
+    with pytest.raises(DataError, match=message) as caught:
+        rb.read_lists(source, **options)
+    assert len(str(caught.value)) < 1000
+
+
+# Harm: more memory or time than the file is worth
 
 
 def test_an_arrow_file_that_is_cut_off_is_refused(tmp_path: Path) -> None:
@@ -155,3 +293,60 @@ def test_an_arrow_file_that_is_cut_off_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(DataError, match=r"lists\.arrow: not a readable Arrow file"):
         rb.read_lists(path)
+
+
+@pytest.mark.parametrize("name", ["run.txt", "lists.txt", "lists.csv"])
+def test_a_bomb_is_refused_before_it_fills_the_memory(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_files, "ALWAYS_ALLOWED", 2**20)
+    text = {"run.txt": RUN, "lists.txt": LETOR, "lists.csv": CSV["lists"]}[name].encode()
+    write(path := tmp_path / f"{name}.gz", gzip.compress(text + b" " * 2**26))
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"unpacks to more than .* MiB, 100 times its size or more.*gunzip"):
+        READERS[name.partition(".")[0]](path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**25
+
+
+def test_a_parquet_file_larger_than_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(
+        path := tmp_path / "wide.parquet", pa.table({name: pa.array([1] * 100_000) for name in ("topic", "relevance")})
+    )
+    monkeypatch.setattr("os.sysconf", lambda name: 1024 if name == "SC_PAGE_SIZE" else 100)
+    with pytest.raises(DataError, match=r"rows take .* GiB at least"):
+        rb.read_lists(path)
+
+
+def test_finding_a_repeated_name_reads_each_once() -> None:
+    """A list of names was searched for each of them, which took minutes."""
+
+    class Names(list[str]):
+        reads = 0
+
+        def __iter__(self) -> Any:
+            Names.reads += 1
+            return super().__iter__()
+
+        def __getitem__(self, place: Any) -> Any:
+            raise AssertionError("a part of the names was copied")
+
+    assert (repeated(Names(["a", "b", "b", "a"])), repeated(Names(["a", "b", ""])), Names.reads) == ("b", None, 2)
+
+
+def test_a_wide_table_asks_for_its_names_a_fixed_number_of_times(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Polars makes a new list of all names each time."""
+    asked: list[int] = []
+    names = pl.DataFrame.columns.fget
+    assert names is not None
+    monkeypatch.setattr(pl.DataFrame, "columns", property(lambda frame: asked.append(1) or names(frame)))
+    counts = []
+    for width in (10, 1000):
+        rows(**{f"f{place}": [0.5, 1.5, 2.5, 3.5] for place in range(width)}).write_csv(tmp_path / "wide.csv")
+        asked.clear()
+        assert rb.read_lists(tmp_path / "wide.csv").features.shape == (4, width + 2)
+        counts.append(len(asked))
+    assert counts[0] == counts[1]

@@ -44,19 +44,19 @@ def test_a_signal_in_a_destructor_is_sent_again(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == ""
 
 
-def test_other_errors_of_destructors_are_told_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing:
         def __del__(self) -> None:
             raise AttributeError("no signal came")
 
     told: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda ignored: told.append(ignored.exc_type))
-    with cli._ended_by_signals():
+
+    def work() -> None:
         failing = Failing()
         del failing
+        raise KeyError("no signal came")
+
+    with pytest.raises(KeyError), cli._ended_by_signals():
+        work()
     assert told == [AttributeError]
-
-
-def test_other_errors_stay_what_they_are() -> None:
-    with pytest.raises(AttributeError), cli._ended_by_signals():
-        raise AttributeError("no signal came")

@@ -4,7 +4,7 @@ import gzip
 import itertools
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,61 +27,44 @@ from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import values_of
 from rankbound.ranks import Ranks
 
-Table = Mapping[str, Mapping[str, float]]
-
-# Ours, and what pytrec_eval calls it.
-SHARED = {
-    "AP": "map",
-    "nDCG(gain=linear)": "ndcg",
-    "nDCG(gain=linear)@10": "ndcg_cut_10",
-    "P@10": "P_10",
-    "RR": "recip_rank",
-    "AP@10": "map_cut_10",
-    "Recall@10": "recall_10",
-    "Hit@10": "success_10",
-    "Rprec": "Rprec",
-    "Bpref": "bpref",
-    "infAP": "infAP",
-    "SetP": "set_P",
-    "SetR": "set_recall",
-    "SetF": "set_F",
-    # At 0.7, trec_eval's rounding takes 2 of 3 relevant items for enough.
-    **{f"IPrec(recall={level / 10:g})": f"iprec_at_recall_{level / 10:.2f}" for level in range(11) if level != 7},
-}
+# Ours, and what pytrec_eval calls it. At 0.7, trec_eval's rounding takes 2 of 3 relevant items for enough.
+NAMES = """\
+AP:map nDCG(gain=linear):ndcg nDCG(gain=linear)@10:ndcg_cut_10 P@10:P_10 RR:recip_rank AP@10:map_cut_10 Bpref:bpref
+Recall@10:recall_10 Hit@10:success_10 Rprec:Rprec infAP:infAP SetP:set_P SetR:set_recall SetF:set_F"""
+SHARED = dict(pair.split(":") for pair in NAMES.split())
+SHARED |= {f"IPrec(recall={level / 10:g})": f"iprec_at_recall_{level / 10:.2f}" for level in range(11) if level != 7}
 
 MEASURES = {
     *("map", "map_cut", "ndcg", "ndcg_cut", "P", "recall", "recip_rank", "success", "Rprec", "iprec_at_recall"),
     *("bpref", "infAP", "set_P", "set_recall", "set_F"),
 }
 
-
-def run_of(table: Table) -> Run:
-    scores = [score for items in table.values() for score in items.values()]
-    return Run(topics=list(table), items=_items(table), scores=np.array(scores, float), offsets=_offsets(table))
+Table = dict[str, dict[str, Any]]
 
 
-def qrels_of(table: Table) -> Qrels:
-    grades = [int(grade) for items in table.values() for grade in items.values()]
-    return Qrels(topics=list(table), items=_items(table), relevance=np.array(grades, int), offsets=_offsets(table))
-
-
-def _items(table: Table) -> list[str]:
-    return [item for items in table.values() for item in items]
-
-
-def _offsets(table: Table) -> np.ndarray[Any, Any]:
-    return np.cumsum([0, *(len(items) for items in table.values())])
-
-
-def table_of(run: Run) -> dict[str, dict[str, float]]:
-    scores = run.scores.tolist()
+def table_of(lists: Any) -> Table:
+    values = (lists.scores if isinstance(lists, Run) else lists.relevance).tolist()
     return {
-        topic: dict(zip(list(run.items)[start:stop], scores[start:stop], strict=True))
-        for topic, (start, stop) in zip(run.topics, itertools.pairwise(run.offsets.tolist()), strict=True)
+        topic: dict(zip(list(lists.items)[start:stop], values[start:stop], strict=True))
+        for topic, (start, stop) in zip(lists.topics, itertools.pairwise(lists.offsets.tolist()), strict=True)
     }
 
 
-def random_tables(seed: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int]]]:
+def rows_of(table: Table) -> list[tuple[str, str, Any]]:
+    return [(str(topic), item, value) for topic, items in table.items() for item, value in items.items()]
+
+
+def frame_of(table: Table, column: str, dtype: Any = None) -> pl.DataFrame:
+    topics, items, values = zip(*rows_of(table), strict=True)
+    return pl.DataFrame({"topic": topics, "item": items, column: pl.Series(values, dtype=dtype)})
+
+
+def file_of(path: Path, table: Table, line: str, end: str = "") -> Path:
+    path.write_text("".join(line.format(*row) for row in rows_of(table)) + end)
+    return path
+
+
+def random_tables(seed: int) -> tuple[Table, Table]:
     """Topics with retrieved and unretrieved, judged and unjudged items; some in the run alone, some in the qrels."""
     generator = np.random.default_rng(seed)
     run, qrels = {}, {}
@@ -100,8 +83,8 @@ def random_tables(seed: int) -> tuple[dict[str, dict[str, float]], dict[str, dic
 @pytest.mark.parametrize("seed", range(3))
 def test_trec_evals_numbers(tmp_path: Path, seed: int) -> None:
     run, qrels = random_tables(seed)
-    write_run(tmp_path / "run.txt", run_of(run))
-    write_qrels(tmp_path / "qrels.txt", qrels_of(qrels))
+    write_run(tmp_path / "run.txt", read_run(run))
+    file_of(tmp_path / "qrels.txt", qrels, "{} 0 {} {}\n")
     found = evaluate_run(tmp_path / "run.txt", tmp_path / "qrels.txt", list(SHARED), missing="skip")
     expected = pytrec_eval.RelevanceEvaluator(qrels, MEASURES).evaluate(run)
     assert set(found.topics) == set(expected)
@@ -123,55 +106,30 @@ OF_TIES = (
 
 def test_ties_count_by_the_mean_over_their_orders() -> None:
     """Beside items that were not retrieved, which are below all of them in every order, and unjudged ones."""
-    scores, grades, lost = [2.0, 1.0, 1.0, 1.0, 0.5, 0.5], [0, 2, 0, 1, 1, 0], {"x": 2, "y": 1, "z": 0}
-    scores += [1.0, 0.5]
+    scores, grades, lost = [2.0, 1.0, 1.0, 1.0, 0.5, 0.5, 1.0, 0.5], [0, 2, 0, 1, 1, 0], {"x": 2, "y": 1, "z": 0}
     items = [f"d{index}" for index in range(len(scores))]
-    qrels = qrels_of({"q": dict(zip(items, grades, strict=False)) | lost})
-    values: dict[str, list[float]] = {name: [] for name in OF_TIES}
-    for first, second in itertools.product(itertools.permutations((1, 2, 3, 6)), itertools.permutations((4, 5, 7))):
-        order = [0, *first, *second]
-        strict = {"q": {items[item]: -float(rank) for rank, item in enumerate(order)}}
-        for name, (value,) in evaluate_run(run_of(strict), qrels, list(OF_TIES)).values.items():
-            values[name].append(value)
-    tied = evaluate_run(run_of({"q": dict(zip(items, scores, strict=True))}), qrels, list(OF_TIES))
-    assert {name: value for name, (value,) in tied.values.items()} == pytest.approx(
-        {name: np.mean(values[name]) for name in OF_TIES}, abs=1e-12
-    )
+    judged = dict(zip(items, grades, strict=False)) | lost
+    orders = [
+        [0, *first, *second]
+        for first, second in itertools.product(itertools.permutations((1, 2, 3, 6)), itertools.permutations((4, 5, 7)))
+    ]
+    run = {f"q{place}": {items[item]: -rank for rank, item in enumerate(order)} for place, order in enumerate(orders)}
+    strict = evaluate_run(run, dict.fromkeys(run, judged), list(OF_TIES)).means()
+    tied = evaluate_run({"q": dict(zip(items, scores, strict=True))}, {"q": judged}, list(OF_TIES)).means()
+    assert tied == pytest.approx(strict, abs=1e-12)
 
 
-def test_an_item_that_is_missing_adds_nothing_and_counts_in_what_was_possible() -> None:
-    run = run_of({"q": {"a": 3.0, "b": 2.0, "c": 1.0}})
-    qrels = qrels_of({"q": {"a": 1, "c": 1, "x": 1, "y": 0}})
-    found = evaluate_run(run, qrels, ["AP", "nDCG", "RR", "P@2"]).values
-    assert found["AP"][0] == pytest.approx((1 + 2 / 3) / 3, abs=1e-15)
-    assert found["nDCG"][0] == pytest.approx((1 + 1 / 2) / (1 + 1 / np.log2(3) + 1 / 2), abs=1e-15)
-    assert found["RR"][0] == 1
-    assert found["P@2"][0] == 0.5
-
-
-def test_nothing_relevant_retrieved_is_zero_and_nothing_relevant_at_all_is_undefined() -> None:
-    run = run_of({"none": {"a": 1.0}, "empty": {"a": 1.0}, "clean": {"a": 1.0}})
-    qrels = qrels_of({"none": {"b": 2}, "empty": {"a": 0}, "clean": {"a": 3}})
-    found = evaluate_run(run, qrels, ["AP", "nDCG", "RR", "P@5"])
-    for name in ("AP", "nDCG", "RR"):
-        np.testing.assert_array_equal(found.values[name], [0, np.nan, 1])
-    np.testing.assert_array_equal(found.values["P@5"], [0, 0, 0.2])
-    assert found.undefined() == {"AP": 1, "nDCG": 1, "RR": 1, "P@5": 0}
-    assert found.means()["AP"] == 0.5
-
-
-def test_topics_that_are_missing_are_skipped_or_count_zero() -> None:
-    run = run_of({"b": {"x": 1.0}, "only-run": {"x": 1.0}})
-    qrels = qrels_of({"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 0}})
-    skipped = evaluate_run(run, qrels, ["AP", "P@2"], missing="skip")
-    assert (skipped.topics, skipped.missing, skipped.unjudged) == (["b"], ["a", "c"], ["only-run"])
-    assert skipped.means() == {"AP": 1.0, "P@2": 0.5}
-    zero = evaluate_run(run, qrels, ["AP", "P@2"], missing="zero")
-    assert list(zero.topics) == ["a", "b", "c"]
-    np.testing.assert_array_equal(zero.values["AP"], [0, 1, np.nan])
-    np.testing.assert_array_equal(zero.values["P@2"], [0, 0.5, 0])
-    with pytest.raises(ValueError, match=r"^missing: found drop, expected one of skip, zero"):
-        evaluate_run(run, qrels, ["AP"], missing="drop")
+def test_missing_items_and_topics_without_relevant_ones() -> None:
+    """An item that is missing adds nothing, and counts in what was possible."""
+    run = {"q": {"a": 3, "b": 2, "c": 1}, "none": {"a": 1}, "empty": {"a": 1}, "clean": {"a": 1}}
+    qrels = {"q": {"a": 1, "c": 1, "x": 1, "y": 0}, "none": {"b": 2}, "empty": {"a": 0}, "clean": {"a": 3}}
+    found = evaluate_run(run, qrels, ["AP", "nDCG", "RR", "P@2"])
+    ndcg = (1 + 1 / 2) / (1 + 1 / np.log2(3) + 1 / 2)
+    expected = {"AP": [(1 + 2 / 3) / 3, 0, np.nan, 1], "nDCG": [ndcg, 0, np.nan, 1], "RR": [1, 0, np.nan, 1]}
+    for name, values in (expected | {"P@2": [0.5, 0, 0, 0.5]}).items():
+        np.testing.assert_allclose(found.values[name], values, atol=1e-15)
+    assert found.undefined() == {"AP": 1, "nDCG": 1, "RR": 1, "P@2": 0}
+    assert found.means()["RR"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("missing", ["skip", "zero"])
@@ -184,38 +142,17 @@ def test_a_run_without_common_topics_is_refused(missing: str) -> None:
 
 
 def test_dictionaries_and_data_frames_are_runs_and_qrels() -> None:
-    run, qrels = (
-        {"q": {"a": 2.0, "b": 1.0, "c": 3}, "r": {}, 7: {"a": 1}},
-        {"q": {"b": 1, "c": 2}, "7": {"a": 0}, "r": {"a": 1}},
-    )
-    expected = evaluate_run(run_of(run), qrels_of(qrels), ["AP", "nDCG", "P@2"])  # type: ignore[arg-type]
-    rows = [(str(topic), item, score) for topic, items in run.items() for item, score in items.items()]
-    run_frame = pl.DataFrame(rows, schema=["topic", "item", "score"], orient="row")
-    labels = [(topic, item, grade) for topic, items in qrels.items() for item, grade in items.items()]
-    qrels_frame = pl.DataFrame(labels, schema=["topic", "item", "relevance"], orient="row")
-    found = evaluate_run(run, qrels, ["AP", "nDCG", "P@2"])
-    assert list(found.topics) == ["q", "7", "r"]
-    for name, values in expected.values.items():
-        np.testing.assert_array_equal(found.values[name], values)
-    for frames in ((run_frame, qrels_frame), (run_frame.to_pandas(), qrels_frame.to_arrow())):
-        framed = evaluate_run(*frames, ["AP", "nDCG", "P@2"], missing="skip")
-        assert list(framed.topics) == ["q", "7"]
+    run: Any = {"q": {"a": 2.0, "b": 1.0, "c": 3}, "r": {}, 7: {"a": 1}}
+    qrels: Any = {"q": {"b": 1, "c": 2}, "7": {"a": 0}, "r": {"a": 1}}
+    columns = {"topics": ["q", "r", "7"], "items": list("abca"), "offsets": [0, 3, 3, 4]}
+    expected = evaluate_run(Run(**columns, scores=[2, 1, 3, 1]), read_qrels(qrels), ["AP", "nDCG", "P@2"])
+    assert list(expected.topics) == ["q", "7", "r"]
+    run_frame, qrels_frame = frame_of(run, "score"), frame_of(qrels, "relevance")
+    for sources in ((run, qrels), (run_frame, qrels_frame), (run_frame.to_pandas(), qrels_frame.to_arrow())):
+        found = evaluate_run(*sources, ["AP", "nDCG", "P@2"], missing="skip")
+        assert list(found.topics) == ["q", "7", "r"][: 3 if sources[0] is run else 2]
         for name, values in expected.values.items():
-            np.testing.assert_array_equal(framed.values[name], values[:2])
-
-
-@pytest.mark.parametrize(
-    ("run", "qrels", "message"),
-    [
-        ({"q": {"a": "high"}}, {"q": {"a": 1}}, "topic 'q', item 'a': found 'high', expected a number"),
-        ({"q": {"a": None}}, {"q": {"a": 1}}, "topic 'q', item 'a': found None, expected a number"),
-        ({"q": {"a": 1}}, {"q": {"a": -1}}, "topic 'q', item 'a': found relevance -1, expected grades from 0"),
-        ({"q": {"a": 1}}, {"q": {"a": float("nan")}}, "item 'a': found relevance nan, expected grades from 0"),
-    ],
-)
-def test_dictionaries_with_other_values_are_refused(run: Any, qrels: Any, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        evaluate_run(run, qrels, "AP")
+            np.testing.assert_array_equal(found.values[name], values[: len(found.topics)])
 
 
 def test_undefined_values_are_skipped_or_zero_and_the_evaluation_is_a_table() -> None:
@@ -224,6 +161,7 @@ def test_undefined_values_are_skipped_or_zero_and_the_evaluation_is_a_table() ->
         evaluate_run(run, qrels, ["AP", rb.metric("P@1")], undefined=how, missing="skip") for how in ("skip", "zero")
     )
     assert (skipped.means()["AP"], zero.means()["AP"], zero.undefined()["AP"]) == (1.0, 0.5, 0)
+    assert (skipped.topics, skipped.missing, skipped.unjudged) == (["a", "b"], ["d"], ["e"])
     assert str(skipped).splitlines() == [
         "metric    mean  topics  undefined",
         "AP      1.0000       1          1",
@@ -233,49 +171,36 @@ def test_undefined_values_are_skipped_or_zero_and_the_evaluation_is_a_table() ->
     ]
     assert skipped.to_polars().rows() == [("a", 1.0, 1.0), ("b", pytest.approx(np.nan, nan_ok=True), 0.0)]
     assert zero.to_pandas().to_dict("list") == {"topic": ["a", "b"], "AP": [1.0, 0.0], "P@1": [1.0, 0.0]}
-    with pytest.raises(ValueError, match=r"^undefined: found 'none', expected|^undefined: found none, expected"):
-        evaluate_run(run, qrels, "AP", undefined="none")
+    for wrong in ({"undefined": "none"}, {"missing": "drop"}):
+        with pytest.raises(ValueError, match=rf"^{next(iter(wrong))}: found (none|drop), expected one of skip, zero"):
+            evaluate_run(run, qrels, "AP", **wrong)
 
 
 def test_complete_lists_are_plain_metrics() -> None:
     generator = np.random.default_rng(0)
     scores, grades = generator.integers(0, 5, 30).astype(float), generator.integers(0, 3, 30)
-    items = [f"d{index}" for index in range(10)] * 3
-    offsets = np.array([0, 10, 20, 30])
-    run = Run(topics=list("abc"), items=items, scores=scores, offsets=offsets)
-    qrels = Qrels(topics=list("abc"), items=items, relevance=grades, offsets=offsets)
-    found = evaluate_run(run, qrels, ["nDCG@3", "AP", "nRBP"])
+    columns = {"topics": list("abc"), "items": [f"d{index}" for index in range(10)] * 3, "offsets": [0, 10, 20, 30]}
+    found = evaluate_run(Run(**columns, scores=scores), Qrels(**columns, relevance=grades), ["nDCG@3", "AP", "nRBP"])
     for name, values in found.values.items():
-        np.testing.assert_array_equal(values, metric(name)(scores, grades, offsets))
+        np.testing.assert_array_equal(values, metric(name)(scores, grades, columns["offsets"]))
 
 
-@pytest.mark.parametrize("name", ["nRBP", "LinearDCG", "LinearNDCG", "PairError"])
-def test_sums_of_ranks_have_no_value_for_a_missing_item(name: str) -> None:
-    qrels = qrels_of({"q": {"a": 1, "b": 1, "c": 0}})
-    with pytest.raises(ValueError, match=rf"^metric {name}: is undefined where a relevant item was not retrieved"):
-        evaluate_run(run_of({"q": {"a": 1.0, "c": 2.0}}), qrels, [name])
+@dataclass(frozen=True, kw_only=True)
+class Found(Metric):
+    """The number of relevant items, whatever their ranks."""
+
+    name: ClassVar[str] = "Found"
+
+    def of_ranks(self, ranks: Ranks, relevance: torch.Tensor, lists: Lists) -> torch.Tensor:
+        return lists.sum(relevance > 0)
 
 
-def test_a_metric_that_does_not_notice_rank_infinity_is_refused() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Found(Metric):
-        """The number of relevant items, whatever their ranks."""
-
-        name: ClassVar[str] = "Found"
-
-        def of_ranks(self, ranks: Ranks, relevance: torch.Tensor, lists: Lists) -> torch.Tensor:
-            return lists.sum(relevance > 0)
-
-    complete = qrels_of({"q": {"a": 1}})
-    assert evaluate_run(run_of({"q": {"a": 1.0}}), complete, [Found()]).values["Found"].tolist() == [1]
-    with pytest.raises(ValueError, match=r"^metric Found: is undefined where a relevant item was not retrieved"):
-        evaluate_run(run_of({"q": {"b": 1.0}}), complete, [Found()])
-
-
-def test_a_score_that_is_not_finite_is_refused_with_its_topic() -> None:
-    run = run_of({"p": {"a": 1.0}, "q": {"a": 1.0, "b": float("nan")}})
-    with pytest.raises(ValueError, match=r"^scores: found nan in topic q, expected finite numbers"):
-        evaluate_run(run, qrels_of({"p": {"a": 1}, "q": {"a": 1}}), ["AP"])
+@pytest.mark.parametrize("judge", ["nRBP", "LinearDCG", "LinearNDCG", "PairError", Found()])
+def test_what_does_not_notice_rank_infinity_has_no_value_for_a_missing_item(judge: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^metric {judge}: is undefined where a relevant item was not retrieved"):
+        evaluate_run({"q": {"a": 1.0, "c": 2.0}}, {"q": {"a": 1, "b": 1, "c": 0}}, [judge])
+    complete = evaluate_run({"q": {"a": 2.0, "c": 1.0}}, {"q": {"a": 1, "c": 0}}, [judge])
+    assert np.isfinite(complete.values[str(judge)]).all()
 
 
 # Files
@@ -289,9 +214,8 @@ def test_a_written_run_is_read_back_with_every_score_and_its_order(tmp_path: Pat
     base = (10.0 ** generator.uniform(-30, 30, 200)).astype(dtype)
     scores = np.concatenate([base, np.nextafter(base, dtype(np.inf)), -base]).astype(dtype)
     generator.shuffle(scores)
-    offsets = np.array([0, 250, 250, 600])
-    items = [f"d{index}" for index in range(600)]
-    run = Run(topics=["q1", "empty", "q2"], items=items, scores=torch.from_numpy(scores), offsets=offsets)
+    columns: dict[str, Any] = {"topics": ["q1", "empty", "q2"], "offsets": np.array([0, 250, 250, 600])}
+    run = Run(**columns, items=[f"d{index}" for index in range(600)], scores=torch.from_numpy(scores))
     write_run(tmp_path / name, run)
     back = read_run(tmp_path / name)
     expected = {topic: found for topic, found in table_of(run).items() if found}
@@ -303,37 +227,17 @@ def test_a_written_run_is_read_back_with_every_score_and_its_order(tmp_path: Pat
         assert all(a >= b for a, b in itertools.pairwise(back.scores[:250]))
 
 
-def test_written_qrels_are_read_back(tmp_path: Path) -> None:
-    qrels = qrels_of({"q1": {"a": 2, "b": 0}, "q2": {"a": 1}})
-    write_qrels(tmp_path / "qrels", qrels)
-    assert (tmp_path / "qrels").read_text() == "q1 0 a 2\nq1 0 b 0\nq2 0 a 1\n"
-    back = read_qrels(tmp_path / "qrels")
-    assert (list(back.topics), list(back.items), back.relevance.tolist(), back.offsets.tolist()) == (
-        ["q1", "q2"],
-        ["a", "b", "a"],
-        [2, 0, 1],
-        [0, 2, 3],
-    )
-
-
-@pytest.mark.parametrize("name", ["q.csv", "q.csv.gz", "q.tsv", "q.tsv.gz", "q.parquet", "q.txt", "q.txt.gz"])
+@pytest.mark.parametrize("name", ["q", "q.csv", "q.csv.gz", "q.tsv", "q.tsv.gz", "q.parquet", "q.txt", "q.txt.gz"])
 def test_written_qrels_are_read_back_whatever_their_name(tmp_path: Path, name: str) -> None:
-    _, table = random_tables(0)
-    qrels = qrels_of({topic: {item: max(grade, 0) for item, grade in items.items()} for topic, items in table.items()})
-    write_qrels(tmp_path / name, qrels)
+    table = {
+        topic: {item: max(grade, 0) for item, grade in items.items()} for topic, items in random_tables(0)[1].items()
+    }
+    write_qrels(tmp_path / name, read_qrels(table))
     assert (tmp_path / name).read_bytes().startswith(b"\x1f\x8b") == name.endswith(".gz")
-    back = read_qrels(tmp_path / name)
-    assert (list(back.topics), list(back.items)) == (list(qrels.topics), list(qrels.items))
-    np.testing.assert_array_equal(back.relevance, qrels.relevance)
-    np.testing.assert_array_equal(back.offsets, qrels.offsets)
-
-
-def test_packed_parquet_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"run\.parquet\.gz: parquet is already compressed; expected a name that ends in"
-    ):
-        write_run(tmp_path / "run.parquet.gz", run_of({"q": {"a": 1.0}}))
-    assert list(tmp_path.iterdir()) == []
+    assert table_of(read_qrels(tmp_path / name)) == table
+    assert list(read_qrels(tmp_path / name).topics) == list(table)
+    if name == "q":
+        assert (tmp_path / name).read_text() == file_of(tmp_path / "x", table, "{} 0 {} {}\n").read_text()
 
 
 @pytest.mark.parametrize(
@@ -349,134 +253,99 @@ def test_packed_parquet_is_refused(tmp_path: Path) -> None:
 def test_white_space_and_order_of_qrels_are_free(tmp_path: Path, text: str) -> None:
     """Rows of a topic come together, in the order of their first; negative relevance is 0."""
     (tmp_path / "qrels").write_bytes(text.encode())
-    qrels = read_qrels(tmp_path / "qrels")
-    assert (list(qrels.topics), list(qrels.items)) == (["q1", "q2"], ["a", "c", "b"])
-    assert qrels.relevance.tolist() == [1, 3, 0]
+    assert table_of(read_qrels(tmp_path / "qrels")) == {"q1": {"a": 1, "c": 3}, "q2": {"b": 0}}
+    assert list(read_qrels(tmp_path / "qrels").topics) == ["q1", "q2"]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"items": ["a b"]}, "items holds 'a b'; a name in a TREC file has no white space"),
-        ({"topics": [""]}, "topics holds ''"),
-        ({"scores": np.array([np.inf])}, "found the score inf, expected finite numbers"),
-    ],
-)
-def test_what_a_run_cannot_hold_is_not_written(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    run = Run(**{"topics": ["q"], "items": ["a"], "scores": np.array([1.0]), "offsets": [0, 1], **change})
-    with pytest.raises(DataError, match=message):
-        write_run(tmp_path / "run.txt", run)
+PAIR: dict[str, Any] = {"topics": ["a", "b"], "items": ["x", "y"], "scores": [1.0, 2.0], "offsets": [0, 1, 2]}
+TWICE: dict[str, Any] = {"topics": ["p", "q"], "items": ["a", "b", "b"], "offsets": [0, 1, 3]}
+JUDGED: dict[str, Any] = {"topics": ["q"], "items": ["a", "b"], "offsets": [0, 2]}
+
+
+REFUSED: list[tuple[Callable[[Path], Any], str]] = [
+    (lambda path: write_run(path, Run(**PAIR | {"items": ["a b", "c"]})),
+     "items holds 'a b'; a name in a TREC file"),
+    (lambda path: write_run(path, Run(**PAIR | {"topics": ["", "b"]})), "topics holds ''"),
+    (lambda path: write_run(path, Run(**PAIR | {"scores": [1, np.inf]})), "found the score inf, expected finite"),
+    (lambda path: write_run(path / "r.parquet.gz", Run(**PAIR)),
+     r"r\.parquet\.gz: parquet is already compressed; exp"),
+    (lambda path: write_qrels(path, Qrels(**JUDGED, relevance=[1, 0.5])),
+     r"relevance 0\.5, expected whole numbers"),
+    (lambda _: Run(**PAIR | {"scores": [1.0]}), "^scores: found 1 values, expected 2"),
+    (lambda _: Run(**PAIR | {"offsets": [0, 1]}), r"^offsets: found 0 \.\. 1, expected 0 \.\. 2"),
+    (lambda _: Run(**PAIR | {"topics": ["a"]}), "^topics: found 1 names, expected 2"),
+    (lambda _: Run(**PAIR | {"topics": ["a", "a"]}), "^topics: found 'a' twice"),
+    (lambda _: evaluate_run(Run(**TWICE, scores=[1, 2, 3]), {"q": {"b": 1}}, "AP"),
+     "^scores: item 'b' occurs more "),
+    (lambda _: evaluate_run({"q": {"b": 1}}, Qrels(**TWICE, relevance=[1, 1, 1]), "AP"),
+     "^relevance: item 'b' occurs"),
+    (lambda _: evaluate_run({"p": {}, "q": {"a": float("nan")}}, {"q": {"a": 1}}, "AP"),
+     "^scores: found nan in topic q"),
+    (lambda _: evaluate_run({"q": {"a": "high"}}, {"q": {"a": 1}}, "AP"),
+     "topic 'q', item 'a': found 'high', expected a"),
+    (lambda _: evaluate_run({"q": {"a": None}}, {"q": {"a": 1}}, "AP"), "item 'a': found None, expected a number"),
+    (lambda _: read_qrels({"q": {"a": -1}}), "topic 'q', item 'a': found relevance -1, expected grades from 0"),
+    (lambda _: read_qrels({"q": {"a": float("nan")}}), "item 'a': found relevance nan, expected grades from 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_what_no_run_and_no_qrels_can_hold(call: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises((ValueError, DataError), match=message):
+        call(tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_qrels_hold_whole_numbers(tmp_path: Path) -> None:
-    qrels = Qrels(topics=["q"], items=["a", "b"], relevance=np.array([1.0, 0.5]), offsets=[0, 2])
-    with pytest.raises(DataError, match=r"found relevance 0\.5, expected whole numbers"):
-        write_qrels(tmp_path / "qrels", qrels)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"scores": [1.0]}, r"^scores: found 1 values, expected 2"),
-        ({"offsets": [0, 1]}, r"^offsets: found 0 .. 1, expected 0 .. 2"),
-        ({"topics": ["a"]}, r"^topics: found 1 names, expected 2"),
-        ({"topics": ["a", "a"]}, r"^topics: found 'a' twice"),
-    ],
-)
-def test_a_run_whose_columns_do_not_fit_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Run(**{"topics": ["a", "b"], "items": ["x", "y"], "scores": [1.0, 2.0], "offsets": [0, 1, 2], **change})
-
-
 def test_objects_with_arrays_are_compared_by_identity() -> None:
-    columns = {"topics": ["a"], "items": ["x", "y"], "offsets": [0, 2]}
-    of_topic = {"a": {"x": 1.0, "y": 2.0}}
     pairs: list[list[object]] = [
-        [Run(**columns, scores=[1.0, 2.0]) for _ in range(2)],
-        [Qrels(**columns, relevance=[1, 0]) for _ in range(2)],
+        [Run(**PAIR) for _ in range(2)],
+        [Qrels(**JUDGED, relevance=[1, 0]) for _ in range(2)],
         [Lists.of_sizes([1, 2]) for _ in range(2)],
-        [evaluate_run(of_topic, of_topic, "AP") for _ in range(2)],
+        [evaluate_run({"a": {"x": 1.0}}, {"a": {"x": 1}}, "AP") for _ in range(2)],
     ]
-    for one, other in pairs:
-        assert one == one
-        assert one != other
-        assert len({one, other}) == 2
+    assert all(one == one and one != other and len({one, other}) == 2 for one, other in pairs)
 
 
-def test_columns_of_other_libraries_make_a_run() -> None:
-    run = Run(topics=["a"], items=pl.Series(["x", "y"]), scores=pl.Series([1.0, 2.0]), offsets=pl.Series([0, 2]))
-    assert table_of(run) == {"a": {"x": 1.0, "y": 2.0}}
+def test_columns_of_other_libraries_and_precisions_make_a_run() -> None:
+    """Numbers are names, too."""
+    halves = torch.tensor([1.5, 2.25], requires_grad=True)
+    for scores in (
+        pl.Series([1.5, 2.25]),
+        *(halves.to(getattr(torch, f"{kind}16")) for kind in ("float", "bfloat")),
+        halves,
+    ):
+        run = Run(topics=[7], items=pl.Series(["x", "y"]), scores=scores, offsets=pl.Series([0, 2]))
+        assert table_of(run) == {"7": {"x": 1.5, "y": 2.25}}
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_scores_of_any_precision_make_a_run(dtype: torch.dtype) -> None:
-    scores = torch.tensor([1.5, 2.25], dtype=dtype, requires_grad=True)
-    run = Run(topics=["a"], items=["x", "y"], scores=scores, offsets=[0, 2])
-    assert table_of(run) == {"a": {"x": 1.5, "y": 2.25}}
-
-
-def test_numbers_are_names_too(tmp_path: Path) -> None:
+def test_numbers_are_names_in_files_too(tmp_path: Path) -> None:
     run = Run(topics=[7, 8], items=np.array([3, 4, 3]), scores=[1.0, 2.0, 3.0], offsets=[0, 2, 3])
     write_run(tmp_path / "run.txt", run)
     assert table_of(read_run(tmp_path / "run.txt")) == {"7": {"4": 2.0, "3": 1.0}, "8": {"3": 3.0}}
-    found = evaluate_run(run, qrels_of({"7": {"3": 1}, "8": {"3": 1}}), ["RR"])
-    assert found.values["RR"].tolist() == [0.5, 1]
-
-
-def test_an_item_that_a_topic_has_twice_is_refused() -> None:
-    twice: dict[str, Any] = {"topics": ["p", "q"], "items": ["a", "b", "b"], "offsets": [0, 1, 3]}
-    run, qrels = run_of({"q": {"b": 1.0}}), qrels_of({"q": {"b": 1}})
-    with pytest.raises(DataError, match=r"^scores: item 'b' occurs more than once in topic 'q'"):
-        evaluate_run(Run(**twice, scores=[1.0, 2.0, 3.0]), qrels, ["AP"])
-    with pytest.raises(DataError, match=r"^relevance: item 'b' occurs more than once in topic 'q'"):
-        evaluate_run(run, Qrels(**twice, relevance=[1, 1, 1]), ["AP"])
+    assert evaluate_run(run, {"7": {"3": 1}, "8": {"3": 1}}, ["RR"]).values["RR"].tolist() == [0.5, 1]
 
 
 LARGE = 2**53
 # As doubles, the first two of a topic are equal; the third is far away.
 TIED_BY_ROUNDING = {"q": {"a": LARGE + 1, "b": LARGE, "c": 1}}
 EQUAL = rf"topic 'q', items 'a' and 'b': found the scores {LARGE + 1} and {LARGE}, which are equal in double precision"
-
-
-def _text_of_run(scores: dict[str, dict[str, Any]], line: str) -> str:
-    return "".join(
-        line.format(topic=topic, item=item, score=score)
-        for topic, items in scores.items()
-        for item, score in items.items()
-    )
-
-
-def _frame_of_run(scores: dict[str, dict[str, Any]], dtype: Any = None) -> pl.DataFrame:
-    rows = [(topic, item, score) for topic, items in scores.items() for item, score in items.items()]
-    topics, items_, values = zip(*rows, strict=True)
-    return pl.DataFrame({"topic": topics, "item": items_, "score": pl.Series(values, dtype=dtype)})
-
-
-def _file(tmp_path: Path, name: str, text: str) -> Path:
-    (tmp_path / name).write_text(text)
-    return tmp_path / name
-
+HEAD = "topic,item,score\n"
 
 # Each way in which a run comes, for the same scores.
-RUNS_OF: dict[str, Callable[[dict[str, dict[str, Any]], Path], Any]] = {
-    "dictionaries": lambda scores, _: scores,
-    "int64 of NumPy": lambda scores, _: {t: {i: np.int64(s) for i, s in of.items()} for t, of in scores.items()},
-    "polars": lambda scores, _: _frame_of_run(scores),
-    "uint64": lambda scores, _: _frame_of_run(scores, pl.UInt64),
-    "decimals without digits": lambda scores, _: _frame_of_run(scores, pl.Decimal(38, 0)),
-    "pandas": lambda scores, _: _frame_of_run(scores).to_pandas(),
-    "Arrow": lambda scores, _: _frame_of_run(scores).to_arrow(),
-    "CSV": lambda scores, path: _file(
-        path, "r.csv", "topic,item,score\n" + _text_of_run(scores, "{topic},{item},{score}\n")
+RUNS_OF: dict[str, Callable[[Table, Path], Any]] = {
+    "dictionaries": lambda table, _: table,
+    "int64 of NumPy": lambda table, _: {t: {i: np.int64(s) for i, s in of.items()} for t, of in table.items()},
+    "polars": lambda table, _: frame_of(table, "score"),
+    "uint64": lambda table, _: frame_of(table, "score", pl.UInt64),
+    "decimals without digits": lambda table, _: frame_of(table, "score", pl.Decimal(38, 0)),
+    "pandas": lambda table, _: frame_of(table, "score").to_pandas(),
+    "Arrow": lambda table, _: frame_of(table, "score").to_arrow(),
+    "CSV": lambda table, path: file_of(path / "r.csv", {HEAD + "q": {"z": 0}} | table, "{},{},{}\n"),
+    "CSV beside a fraction": lambda table, path: file_of(
+        path / "r.csv", {HEAD + "q": {"z": 0}} | table, "{},{},{}\n", "q,d,0.5\n"
     ),
-    "CSV beside a fraction": lambda scores, path: _file(
-        path, "r.csv", "topic,item,score\n" + _text_of_run(scores, "{topic},{item},{score}\n") + "q,d,0.5\n"
-    ),
-    "TREC": lambda scores, path: _file(path, "r.txt", _text_of_run(scores, "{topic} Q0 {item} 1 {score} t\n")),
-    "TREC with other spaces": lambda scores, path: _file(
-        path, "r.txt", _text_of_run(scores, "{topic}\t Q0  {item} 1 {score} t \n\n")
-    ),
+    "TREC": lambda table, path: file_of(path / "r.txt", table, "{} Q0 {} 1 {} t\n"),
+    "TREC with other spaces": lambda table, path: file_of(path / "r.txt", table, "{}\t Q0  {} 1 {} t \n\n"),
 }
 
 
@@ -501,8 +370,7 @@ def test_columns_of_each_numeric_type_keep_their_fractions(dtype: Any, scores: l
     numbers = pl.Series(scores).cast(dtype)
     assert read_run(pl.DataFrame({**columns, "score": numbers})).scores.tolist() == scores
     assert read_qrels(pl.DataFrame({**columns, "relevance": numbers})).relevance.tolist() == scores
-    halves = pa.table({**columns, "score": np.array(scores, np.float16)})
-    assert read_run(halves).scores.tolist() == scores
+    assert read_run(pa.table({**columns, "score": np.array(scores, np.float16)})).scores.tolist() == scores
 
 
 @pytest.mark.parametrize(
@@ -538,56 +406,51 @@ def test_whole_scores_are_compared_exactly_by_every_way_of_flat_arguments() -> N
     assert np.isnan(rb.metric(f"AP(rel={LARGE})")(np.array([1.0]), np.array([1], np.uint8), [0, 1]))
 
 
-LACKING = {"a": {"x": 1.0}}, {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1}}
-
-
-@pytest.mark.parametrize(
-    ("missing", "topics", "mean", "warns"),
-    [(None, ["a"], 1.0, True), ("skip", ["a"], 1.0, False), ("zero", ["a", "b", "c"], 1 / 3, False)],
+LACKING: Any = ({"a": {"x": 1.0}}, {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 0}})
+SKIPPED, ZERO = (
+    ["topic,AP,missing", "a,1.0,false", "b,,true", "c,,true"],
+    ["topic,AP,missing", "a,1.0,false", "b,0.0,true", "c,,true"],
 )
-def test_topics_that_the_run_lacks_are_warned_of_unless_named(
-    missing: str | None, topics: list[str], mean: float, warns: bool
-) -> None:
-    options = {} if missing is None else {"missing": missing}
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        evaluation = evaluate_run(*LACKING, "AP", **options)
-    assert (evaluation.topics, evaluation.missing) == (topics, ["b", "c"])
-    assert evaluation.means() == {"AP": pytest.approx(mean)}
-    assert [str(one.message).startswith("the run lacks 2 of 3 topics of the qrels ('b', 'c')") for one in found] == (
-        [True] if warns else []
-    )
-    assert "topics of the qrels that the run lacks: 2" in str(evaluation)
-
-
-def test_topics_that_the_run_lacks_are_refused_by_choice() -> None:
-    with pytest.raises(DataError, match=r"the run lacks 2 of 3 topics of the qrels \('b', 'c'\), expected all"):
-        evaluate_run(*LACKING, "AP", missing="error")
-    assert evaluate_run({"a": {"x": 1.0}}, {"a": {"x": 1}}, "AP", missing="error").means() == {"AP": 1.0}
+LACKS = "the run lacks 2 of 3 topics of the qrels ('b', 'c'), expected all of them"
 
 
 @pytest.mark.parametrize(
-    ("flags", "rows", "error"),
+    ("missing", "mean", "rows", "error"),
     [
-        ([], ["topic,AP,missing", "a,1.0,false", "b,,true", "c,,true"], "warning: the run lacks 2 topics of the qrels"),
-        (["--missing", "skip"], ["topic,AP,missing", "a,1.0,false", "b,,true", "c,,true"], ""),
-        (["--missing", "zero"], ["topic,AP,missing", "a,1.0,false", "b,0.0,true", "c,0.0,true"], ""),
-        (["--missing", "error"], None, "the run lacks 2 of 3 topics of the qrels ('b', 'c'), expected all of them"),
+        (None, 1.0, SKIPPED, "warning: the run lacks 2 topics of the qrels"),
+        ("skip", 1.0, SKIPPED, ""),
+        ("zero", 0.5, ZERO, ""),
+        ("error", None, None, LACKS),
     ],
 )
-def test_outputs_of_the_command_count_topics_that_the_run_lacks(
-    flags: list[str], rows: list[str] | None, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_topics_that_the_run_lacks_are_counted_and_warned_of_unless_named(
+    missing: str | None, mean: Any, rows: Any, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, qrels = LACKING
-    write_run(tmp_path / "run.txt", run_of(run))
-    write_qrels(tmp_path / "qrels.txt", qrels_of(qrels))
+    """In Python, and in all outputs of the command."""
+    write_run(tmp_path / "run.txt", read_run(LACKING[0]))
+    write_qrels(tmp_path / "qrels.txt", read_qrels(LACKING[1]))
     files = [str(tmp_path / name) for name in ("run.txt", "qrels.txt")]
+    flags = ["--missing", missing] if missing else []
     status = main(["evaluate", *files, "-m", "AP", "--json", "--csv", str(tmp_path / "topics.csv"), *flags])
     out, err = capsys.readouterr()
     assert error in err if error else err == ""
+    options = {"missing": missing} if missing else {}
     if rows is None:
         assert status == 2
+        with pytest.raises(DataError, match=r"the run lacks 2 of 3 topics of the qrels \('b', 'c'\), expected all"):
+            evaluate_run(*LACKING, "AP", **options)
         return
     assert (tmp_path / "topics.csv").read_text().splitlines() == rows
     content = json.loads(out)
-    assert (content["topics"]["missing_in_run"], content["missing"]) == (2, flags[1] if flags else "skip")
+    assert (content["topics"]["missing_in_run"], content["missing"]) == (2, missing or "skip")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        evaluation = evaluate_run(*LACKING, "AP", **options)
+    assert (list(evaluation.topics), evaluation.missing) == (
+        ["a", "b", "c"] if missing == "zero" else ["a"],
+        ["b", "c"],
+    )
+    assert (evaluation.means()["AP"], content["means"]["AP"]) == (mean, mean)
+    starts = [str(one.message).startswith("the run lacks 2 of 3 topics of the qrels ('b', 'c')") for one in found]
+    assert starts == ([] if missing else [True])
+    assert "topics of the qrels that the run lacks: 2" in str(evaluation)

@@ -23,11 +23,7 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "scale": (str, None, "scaling of features: standard (default), query (within each list) or none"),
     "features": (names, "NAMES", "feature columns, as in a,b (default: those of numbers)"),
     "bias": (str, None, "bias of a matrix factorisation: item (default) or none"),
-    "unknown": (
-        str,
-        None,
-        "topics and items that a matrix factorisation was not trained on: refuse (default), or mean",
-    ),
+    "unknown": (str, None, f"{UNKNOWN}: refuse (default), or mean"),
     "validation_share": (
         float,
         "SHARE",
@@ -61,35 +57,20 @@ def add_recipe_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_metric_flags(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Declare the flags for the metrics of an evaluation."""
+def add_metric_flags(parser: argparse.ArgumentParser, **options: Any) -> None:
+    """Declare the flags for the metrics of an evaluation; `options` are of the first."""
     parser.add_argument(
-        "-m",
-        "--metric",
-        dest="metrics",
-        action="append",
-        default=None if required else [],
-        required=required,
-        metavar="METRIC",
-        help="may be repeated",
+        "-m", "--metric", dest="metrics", action="append", metavar="METRIC", help="may be repeated", **options
     )
-    parser.add_argument(
-        "--names",
-        default="rankbound",
-        metavar="LIBRARY",
-        help="whose names of metrics are used: rankbound (default), ir_measures, trec_eval",
-    )
+    meaning = "whose names of metrics are used: rankbound (default), ir_measures, trec_eval"
+    parser.add_argument("--names", default="rankbound", metavar="LIBRARY", help=meaning)
 
 
-def add_group_flag(parser: argparse.ArgumentParser) -> None:
-    """Declare the flag for the sizes of queries beside LETOR text without query ids."""
-    parser.add_argument(
-        "--groups", type=Path, metavar="FILE", help="the lines of each query, for LETOR text without qid (LightGBM's)"
-    )
-
-
-def add_column_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags for the columns of a CSV or parquet file with a row per item."""
+def add_file_flags(parser: argparse.ArgumentParser, groups: bool = True) -> None:
+    """Declare the flags for the sizes of queries beside LETOR text, and for the columns of a table."""
+    if groups:
+        meaning = "the lines of each query, for LETOR text without qid (LightGBM's)"
+        parser.add_argument("--groups", type=Path, metavar="FILE", help=meaning)
     group = parser.add_argument_group("columns of a CSV or parquet file with a row per item")
     group.add_argument("--topic", default="topic", metavar="NAME", help="column of topics (default: topic)")
     group.add_argument("--item", metavar="NAME", help="column of item names (default: item, if it exists)")

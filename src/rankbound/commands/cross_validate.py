@@ -4,12 +4,12 @@ import argparse
 import glob
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankbound.commands import (
-    add_column_flags,
-    add_group_flag,
+    add_file_flags,
     add_recipe_flags,
     features_of,
     read_named,
@@ -76,8 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "tested in several folds, as topic/fold",
     )
     add_recipe_flags(parser)
-    add_group_flag(parser)
-    add_column_flags(parser)
+    add_file_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -90,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
         metrics = [metric(text) for text in dict.fromkeys(arguments.metrics)]
         recipes = {loss: {**recipe_of(arguments), "loss": loss} for loss in losses}
         epochs = max(Recipe(**recipe).epochs for recipe in recipes.values())
-    folds, test = _of_splits(arguments) if arguments.splits else _of_folds(arguments)
+    folds, test = _test_of(arguments)
     if arguments.runs is not None:
         require_writable(arguments.runs / JUDGEMENTS)
     tested = {loss: _tested(test, recipe, epochs * folds, arguments) for loss, recipe in recipes.items()}
@@ -101,25 +100,17 @@ def run(arguments: argparse.Namespace) -> None:
         _compare(tested, metrics)
 
 
-def _of_folds(arguments: argparse.Namespace) -> tuple[int, _Test]:
-    from rankbound.training.cross_validation import cross_validate
+def _test_of(arguments: argparse.Namespace) -> tuple[int, _Test]:
+    """Return the number of folds that are dealt, or of given splits, and the test of a recipe on them."""
+    from rankbound.training.cross_validation import cross_validate, cross_validate_splits
 
-    if arguments.lists is None:
-        raise ConfigError("found no file: expected one to deal into folds, or the files of given splits by --split")
-    lists = read_named(arguments.lists, arguments, features_of(arguments), groups=arguments.groups)
-    report_columns(arguments.lists, lists.feature_names, lists.left_out, lists.doubtful)
-    folds = FOLDS if arguments.folds is None else arguments.folds
-
-    def test(**options: Any) -> "CrossValidated":
-        with naming(arguments.lists):
-            return cross_validate(lists, folds, **options)
-
-    return folds, test
-
-
-def _of_splits(arguments: argparse.Namespace) -> tuple[int, _Test]:
-    from rankbound.training.cross_validation import cross_validate_splits
-
+    if not arguments.splits:
+        if arguments.lists is None:
+            raise ConfigError("found no file: expected one to deal into folds, or the files of given splits by --split")
+        lists = read_named(arguments.lists, arguments, features_of(arguments), groups=arguments.groups)
+        report_columns(arguments.lists, lists.feature_names, lists.left_out, lists.doubtful)
+        folds = FOLDS if arguments.folds is None else arguments.folds
+        return folds, naming(arguments.lists)(partial(cross_validate, lists, folds))
     for flag, found in (("FILE", arguments.lists), ("--folds", arguments.folds), ("--groups", arguments.groups)):
         if found is not None:
             raise ConfigError(f"{flag}: found {found} beside --split, which names all files; expected one or the other")

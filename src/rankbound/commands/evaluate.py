@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands import add_column_flags, add_group_flag, add_metric_flags, columns_of
+from rankbound.commands import add_file_flags, add_metric_flags, columns_of
 from rankbound.errors import DataError, plain_errors
 from rankbound.texts import quantity
 
@@ -55,8 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--csv", type=Path, metavar="FILE", help="also write the values of every topic to a file (.csv, or .tsv)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    add_group_flag(parser)
-    add_column_flags(parser)
+    add_file_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from rankbound.commands import add_column_flags, add_group_flag, columns_of, report_columns, without_warnings
+from rankbound.commands import add_file_flags, columns_of, report_columns, without_warnings
 from rankbound.errors import plain_errors
 from rankbound.texts import names
 
@@ -24,8 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--features", type=names, metavar="NAMES", help="feature columns, as in a,b (default: those of numbers)"
     )
-    add_group_flag(parser)
-    add_column_flags(parser)
+    add_file_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

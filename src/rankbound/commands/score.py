@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from rankbound.commands import UNKNOWN, add_column_flags, add_group_flag, read_named
+from rankbound.commands import UNKNOWN, add_file_flags, read_named
 from rankbound.errors import naming, plain_errors
 
 SUMMARY = "Score your own lists with a trained ranker, as a TREC run or a table"
@@ -26,8 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--tag", default="rankbound", metavar="NAME", help="the run's name in a TREC run (default: rankbound)"
     )
     parser.add_argument("--unknown", help=f"{UNKNOWN}: as in training (default), refuse, or mean")
-    add_group_flag(parser)
-    add_column_flags(parser)
+    add_file_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

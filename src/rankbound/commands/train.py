@@ -6,8 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from rankbound.commands import (
-    add_column_flags,
-    add_group_flag,
+    add_file_flags,
     add_recipe_flags,
     features_of,
     read_named,
@@ -42,12 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folds", metavar="N", help="not here: see `rankbound cross-validate`")
     parser.add_argument("--loss", metavar="LOSS", help="a metric or a loss: nDCG (default), AP, nDCG@10, RankNet, ...")
     add_recipe_flags(parser)
-    add_group_flag(parser)
     parser.add_argument("--validation", type=Path, metavar="FILE", help="judged lists to select the epoch on")
-    parser.add_argument(
-        "--validation-groups", type=Path, metavar="FILE", help="the same for the judged lists of --validation"
-    )
-    add_column_flags(parser)
+    parser.add_argument("--validation-groups", type=Path, metavar="FILE", help="--groups of the file of --validation")
+    add_file_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

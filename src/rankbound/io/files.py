@@ -67,14 +67,13 @@ def read_lists(
     with needs_extra("data"):
         from rankbound.io import letor, packed, table_columns, tables
     _require_distinct(features)
-    if isinstance(source, str | os.PathLike):
-        _refuse_directory(source)
-        if groups is None and Path(source).suffix in PACKABLE and packed.is_packed(source):
-            return packed.read_packed(source, features)
-        if not _is_table(source):
-            return letor.read_letor(source, features, groups)
+    kind = kind_of(source)
+    if kind == "text":
+        return letor.read_letor(source, features, groups)
     if groups is not None:
         raise DataError(f"groups: found {groups}, but only LETOR text has lines without the names of their topics")
+    if kind == "packed":
+        return packed.read_packed(source, features)
     lists = tables.read_judged(source, table_columns.Columns(topic, item, relevance), features, labelled)
     warn_of_columns(source, lists.left_out, lists.doubtful)
     return lists
@@ -117,14 +116,13 @@ def pack_lists(
         from rankbound.io import letor, packed, table_columns, tables
     if Path(path).suffix != packed.ARROW:
         raise DataError(f"{path}: expected a name that ends in {packed.ARROW}, by which the file is read")
-    is_file = isinstance(source, str | os.PathLike)
-    is_letor = is_file and not _is_table(source) and Path(source).suffix not in PACKABLE
-    if is_letor and features is None:
-        _refuse_directory(source)
-        names = letor.feature_indices(source) or ["1"]
+    kind = kind_of(source)
+    if kind == "text" and features is None:
+        with letor.open_judged(source) as text:
+            names = letor.feature_names(max(letor.largest_index(text, str(source)), 1))
         with letor.open_judged(source, groups) as text:
             return packed.pack(letor.read_lists(text, len(names), str(source)), names, path, on_topics)
-    if groups is None and is_file and has_rows(source):
+    if kind == "rows" and groups is None:
         _require_distinct(features)
         stream = tables.TableStream(source, table_columns.Columns(topic, item, relevance), features)
         parts = (packed.packed_lists(part, path) for part in stream)
@@ -157,10 +155,7 @@ def read_run(source: Any) -> Run:
         from rankbound.io import tables, trec
     if is_nested(source):
         return Run(**flattened(source, "scores"))
-    if not isinstance(source, str | os.PathLike):
-        return tables.read_scores(source)
-    _refuse_directory(source)
-    return tables.read_scores(source) if _is_table(source) else trec.read_run(source)
+    return trec.read_run(source) if _is_text(source) else tables.read_scores(source)
 
 
 def read_qrels(
@@ -195,32 +190,21 @@ def read_qrels(
     """
     with needs_extra("data"):
         from rankbound.io import letor, packed, table_columns, tables, trec
+    columns = table_columns.Columns(topic, item, relevance)
     if intents:
-        return _read_intents(path, topic, item, relevance)
+        if is_nested(path):
+            return table_columns.intents_of(path)
+        return trec.read_intents(path) if _is_text(path) else tables.read_intents(path, columns)
     if groups is not None:
         return read_lists(path, groups=groups)
     if is_nested(path):
         return Qrels(**flattened(path, "relevance"))
-    if not isinstance(path, str | os.PathLike):
-        return tables.read_judged(path, table_columns.Columns(topic, item, relevance), features=())
-    _refuse_directory(path)
-    if Path(path).suffix in PACKABLE and packed.is_packed(path):
+    kind = kind_of(path)
+    if kind == "packed":
         return packed.read_packed(path)
-    if _is_table(path):
-        return tables.read_judged(path, table_columns.Columns(topic, item, relevance), features=())
-    return letor.read_letor(path) if letor.is_letor(path) else trec.read_qrels(path)
-
-
-def _read_intents(path: Any, topic: str, item: str | None, relevance: str) -> Qrels:
-    from rankbound.io import table_columns, tables, trec
-
-    if is_nested(path):
-        return table_columns.intents_of(path)
-    if isinstance(path, str | os.PathLike):
-        _refuse_directory(path)
-        if not _is_table(path):
-            return trec.read_intents(path)
-    return tables.read_intents(path, table_columns.Columns(topic, item, relevance))
+    if kind == "text":
+        return letor.read_letor(path) if letor.is_letor(path) else trec.read_qrels(path)
+    return tables.read_judged(path, columns, features=())
 
 
 def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
@@ -241,7 +225,7 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
     """
     with needs_extra("data"):
         from rankbound.io import tables, trec
-    if _is_table(path):
+    if _is_named_table(path):
         tables.write_scores(path, run)
     else:
         trec.write_run(path, run, tag)
@@ -263,7 +247,7 @@ def write_qrels(path: File, qrels: Qrels) -> None:
     """
     with needs_extra("data"):
         from rankbound.io import tables, trec
-    if _is_table(path):
+    if _is_named_table(path):
         tables.write_judged(path, qrels)
     else:
         trec.write_qrels(path, qrels)
@@ -278,12 +262,19 @@ def needs_extra(name: str) -> Iterator[None]:
         raise RankboundError(f"{error.name} is not installed: run pip install 'rankbound[{name}]'") from error
 
 
-def has_rows(path: File) -> bool:
-    """Return whether a file is a table with a row per item by its name, and by its columns if they could be packed."""
+def kind_of(source: Any) -> str:
+    """Return `frame`, or of a file by its name and columns, `text`, `packed` or `rows`, a table with a row per item.
+
+    Raises:
+        DataError: a directory, or a file that cannot be read.
+    """
     from rankbound.io import packed
 
-    _refuse_directory(path)
-    return _is_table(path) and not (Path(path).suffix in PACKABLE and packed.is_packed(path))
+    if not isinstance(source, str | os.PathLike):
+        return "frame"
+    if Path(source).suffix in PACKABLE and not Path(source).is_dir():
+        return "packed" if packed.is_packed(source) else "rows"
+    return "text" if _is_text(source) else "rows"
 
 
 def _require_distinct(features: Sequence[str] | None) -> None:
@@ -291,10 +282,14 @@ def _require_distinct(features: Sequence[str] | None) -> None:
         raise DataError(f"features: found {twice!r} twice, expected each once")
 
 
-def _refuse_directory(path: File) -> None:
-    if Path(path).is_dir():
-        raise DataError(f"{path}: cannot be read: found a directory, expected a file: name a file in it")
+def _is_text(source: Any) -> bool:
+    """Return whether a source is a file that is no table by its name; DataError for a directory."""
+    if not isinstance(source, str | os.PathLike):
+        return False
+    if Path(source).is_dir():
+        raise DataError(f"{source}: cannot be read: found a directory, expected a file: name a file in it")
+    return not _is_named_table(source)
 
 
-def _is_table(path: File) -> bool:
+def _is_named_table(path: File) -> bool:
     return Path(path).name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet"))

@@ -25,7 +25,7 @@ from rankbound import kernels
 from rankbound.errors import DataError
 from rankbound.io.atomic import File
 from rankbound.io.judged import JudgedLists, chosen_features
-from rankbound.io.packed import joined, packed_table, vectors
+from rankbound.io.packed import joined, packed_table, vectors, whole_topics
 from rankbound.io.text_files import BlockStream, open_unpacked
 from rankbound.texts import LARGEST_EXACT, quoted, shortened
 
@@ -66,8 +66,9 @@ def read_letor(path: File, features: Sequence[str] | None = None, groups: File |
         DataError: the file cannot be read, or a line is malformed; the message names line and token.
     """
     try:
-        found = feature_indices(path)
-        names = found if features is None else list(features)
+        with open_unpacked(path) as stream:
+            largest = largest_index(stream, str(path))
+        names = feature_names(largest) if features is None else list(features)
         for name in names:
             if not (
                 name.isascii() and name.isdigit() and len(name) <= _LONGEST_INDEX and 1 <= int(name) <= LARGEST_INDEX
@@ -76,9 +77,9 @@ def read_letor(path: File, features: Sequence[str] | None = None, groups: File |
                 raise DataError(
                     f"{path}: there is no feature {shown}; those of a LETOR file are numbers from 1 to {LARGEST_INDEX}"
                 )
-        width = max([len(found), 1, *map(int, names)])
+        width = max([largest, 1, *map(int, names)])
         with open_judged(path, groups) as stream:
-            lists = joined(list(read_lists(stream, width, str(path))), [str(index + 1) for index in range(width)])
+            lists = joined(list(read_lists(stream, width, str(path))), feature_names(width))
         return chosen_features(lists, names, str(path))
     except DataError as error:
         if not Path(path).exists() or is_letor(path):
@@ -101,10 +102,9 @@ def open_judged(path: File, groups: File | None = None) -> Iterator[BinaryIO]:
         yield with_query_ids(stream, sizes, str(path))
 
 
-def feature_indices(path: File) -> list[str]:
-    """Return the names of a LETOR file's features: 1, 2, ... up to the largest index; DataError beyond 65,536."""
-    with open_unpacked(path) as stream:
-        return [str(index + 1) for index in range(largest_index(stream, str(path)))]
+def feature_names(width: int) -> list[str]:
+    """Return the names of features that are numbered from 1."""
+    return [str(index + 1) for index in range(width)]
 
 
 def largest_index(lines: Iterable[bytes], where: str) -> int:
@@ -195,27 +195,23 @@ def read_lists(
     Raises:
         DataError: a line is malformed; the message has `where`, the line number and the token.
     """
-    seen = set() if seen is None else seen
-    rest: pa.Table | None = None
-    bytes_read, first = 0, 1
-    for text in _chunks(stream, chunk_bytes):
-        bytes_read += len(text)
-        rows = parse_by_kernel(text, first, width, largest_label) if worth_a_kernel(bytes_read) else None
-        rows = parse_lines(text, first, width, where, largest_label) if rows is None else rows
-        first += text.count(b"\n")
-        if not len(rows):
-            continue
-        rows = rows if rest is None else pa.concat_tables([rest, rows])
-        query = rows.column("query").to_numpy()
-        # The last query may continue in the next chunk.
-        others = np.flatnonzero(query != query[-1])
-        cut = int(others[-1]) + 1 if len(others) else 0
-        if cut:
-            yield _lists(rows.slice(0, cut), where, seen)
-        rest = rows.slice(cut)
-    if rest is None:
+    seen, is_empty = set[str]() if seen is None else seen, True
+
+    def batches() -> Iterator[pa.Table]:
+        bytes_read, first = 0, 1
+        for text in _chunks(stream, chunk_bytes):
+            bytes_read += len(text)
+            rows = parse_by_kernel(text, first, width, largest_label) if worth_a_kernel(bytes_read) else None
+            rows = parse_lines(text, first, width, where, largest_label) if rows is None else rows
+            first += text.count(b"\n")
+            if len(rows):
+                yield rows
+
+    for rows in whole_topics(batches()):
+        is_empty = False
+        yield _lists(rows, where, seen)
+    if is_empty:
         raise DataError(f"{where}: there are no lines in it; expected lines of `label qid:ID index:value ...`")
-    yield _lists(rest, where, seen)
 
 
 def _chunks(stream: BinaryIO, chunk_bytes: int) -> Iterator[bytes]:
@@ -232,7 +228,7 @@ def _chunks(stream: BinaryIO, chunk_bytes: int) -> Iterator[bytes]:
 
 def _lists(rows: pa.Table, where: str, seen: set[str]) -> pa.Table:
     """Return rows of complete queries as a table with one row per query."""
-    query = rows.column("query").to_numpy()
+    query = rows.column("topic").to_numpy()
     starts = np.flatnonzero(np.diff(query, prepend=-1))
     topics = [str(number) for number in query[starts].tolist()]
     for topic, start in zip(topics, starts.tolist(), strict=True):
@@ -250,7 +246,7 @@ def _rows(
     label: npt.NDArray[np.int8], query: Any, number: Any, features: npt.NDArray[np.float32], names: pa.StringArray
 ) -> pa.Table:
     """Return parsed lines, with the numbers of their queries and their own ones in the file."""
-    columns = {"query": pa.array(query, pa.int64()), "number": pa.array(number, pa.int64()), "items": names}
+    columns = {"topic": pa.array(query, pa.int64()), "number": pa.array(number, pa.int64()), "items": names}
     return pa.table(
         {**columns, "relevance": pa.array(label, pa.int8()), "features": vectors(features, features.shape[1])}
     )
@@ -296,7 +292,7 @@ def parse_lines(text: bytes, first: int, width: int, where: str, largest_label: 
             label.append(_whole(_WHOLE_LABEL.sub(rb"\1", tokens[0]), "a label", 0, largest_label))
             query.append(_query(tokens))
             _fill(features[len(numbers)], tokens[2:], width)
-        except _Malformed as error:
+        except DataError as error:
             raise DataError(f"{where}, line {number}: {error}") from error
         name = _DOCUMENT_NAME.search(comment)
         names.append(name[1].decode("utf-8", "replace") if name else f"{query[-1]}-{number}")
@@ -304,9 +300,8 @@ def parse_lines(text: bytes, first: int, width: int, where: str, largest_label: 
     return _rows(np.array(label, np.int8), query, numbers, features[: len(numbers)], pa.array(names, pa.string()))
 
 
-class _Malformed(Exception):
-    def __init__(self, token: bytes, expected: str) -> None:
-        super().__init__(f"found {_shown(token)}, expected {expected}")
+def _malformed(token: bytes, expected: str) -> DataError:
+    return DataError(f"found {_shown(token)}, expected {expected}")
 
 
 def _shown(token: bytes) -> str:
@@ -315,19 +310,17 @@ def _shown(token: bytes) -> str:
 
 def _query(tokens: list[bytes]) -> int:
     if len(tokens) < 2:
-        raise _Malformed(tokens[0], "`label qid:ID index:value ...`, but the line ends there")
+        raise _malformed(tokens[0], "`label qid:ID index:value ...`, but the line ends there")
     key, colon, value = tokens[1].partition(b":")
     if key != b"qid" or not colon:
-        expected = (
-            "`qid:` and the query's number as the second token, or a file with the sizes of the queries beside it"
-        )
-        raise _Malformed(tokens[1], f"{expected} (groups)")
+        beside = "a file with the sizes of the queries beside it (groups)"
+        raise _malformed(tokens[1], f"`qid:` and the query's number as the second token, or {beside}")
     return _whole(value, "the query's number after `qid:`", 0, LARGEST_EXACT)
 
 
 def _whole(token: bytes, what: str, smallest: int, largest: int) -> int:
     if not token.isdigit() or len(token) > _LONGEST_NUMBER or not smallest <= int(token) <= largest:
-        raise _Malformed(token, f"{what}: a whole number {smallest} .. {largest}")
+        raise _malformed(token, f"{what}: a whole number {smallest} .. {largest}")
     return int(token)
 
 
@@ -349,10 +342,10 @@ def _fill(features: npt.NDArray[np.float32], pairs: list[bytes], width: int) -> 
     features[list(row)] = list(row.values())
 
 
-def _malformed_pair(pair: bytes, previous: int, width: int) -> _Malformed:
+def _malformed_pair(pair: bytes, previous: int, width: int) -> DataError:
     key, colon, _ = pair.partition(b":")
     if not colon:
-        return _Malformed(pair, "a pair `index:value`")
+        return _malformed(pair, "a pair `index:value`")
     if _whole(key, f"a feature index before the colon of {_shown(pair)}", 1, width) <= previous:
-        return _Malformed(pair, f"a feature index above {previous}, the one before it")
-    return _Malformed(pair, f"a finite number after the colon, at most {_LARGEST_FLOAT:.4g} in magnitude")
+        return _malformed(pair, f"a feature index above {previous}, the one before it")
+    return _malformed(pair, f"a finite number after the colon, at most {_LARGEST_FLOAT:.4g} in magnitude")

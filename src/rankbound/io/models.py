@@ -7,7 +7,8 @@ lengths leave out. Files without a seal, written by other programs, are not chec
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,13 +108,20 @@ def open_parquet(path: File) -> pq.ParquetFile:
     Raises:
         DataError: the file is missing, does not match its seal, or is not a parquet file.
     """
-    try:
+    with readable(path):
         check_seal(path)
         return pq.ParquetFile(path, memory_map=False)
+
+
+@contextmanager
+def readable(path: File, kind: str = "parquet") -> Iterator[None]:
+    """Turn what libraries raise for a file that is missing or damaged into a DataError with the remedy."""
+    try:
+        yield
     except FileNotFoundError as error:
         raise DataError(f"{path}: there is no such file; run the step that makes it first") from error
     except DAMAGE as error:
-        raise unreadable(path, error) from error
+        raise unreadable(path, error, kind) from error
 
 
 def check_memory(file: pq.ParquetFile, path: File) -> None:
@@ -189,12 +197,8 @@ def read_tensors(path: Path) -> dict[str, "Tensor"]:
     from safetensors.torch import load_file
 
     check_seal(path)
-    try:
-        return load_file(path)
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: there is no such file; run the step that makes it first") from error
-    except (SafetensorError, OSError, ValueError) as error:
-        raise DataError(
-            f"{path}: not a readable safetensors file ({error}); it may be cut off or damaged: delete it and run the "
-            "step that makes it again"
-        ) from error
+    with readable(path, "safetensors"):
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise ValueError(str(error)) from error

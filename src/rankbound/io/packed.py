@@ -15,7 +15,6 @@ larger than memory. If a parquet file carries a seal (`rankbound.io.models`), it
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ import pyarrow.parquet as pq
 from rankbound.errors import DataError
 from rankbound.io.atomic import File, atomic_path, temporary_beside
 from rankbound.io.judged import JudgedLists, chosen_features
-from rankbound.io.models import DAMAGE, check_memory, count_nulls, open_parquet, unreadable
+from rankbound.io.models import check_memory, count_nulls, open_parquet, readable
 
 ARROW = ".arrow"
 """The ending of the names of Arrow files."""
@@ -65,7 +64,7 @@ def is_packed(path: File) -> bool:
     """
     if Path(path).suffix == ARROW:
         return True
-    with _explained(path):
+    with readable(path):
         schema = pq.read_schema(path)
     kinds = [_small(schema.field(name).type) for name in ("items", "features") if name in schema.names]
     return len(kinds) == 2 and all(pa.types.is_list(kind) for kind in kinds)
@@ -93,49 +92,68 @@ def read_packed(path: File, features: Sequence[str] | None = None) -> JudgedList
 
 def joined(tables: Sequence[pa.Table], feature_names: list[str]) -> JudgedLists:
     """Join packed tables into one batch of lists."""
-    from rankbound.columns import from_list_column
-
     chunks = [batch for table in tables for batch in table.to_batches()]
-    items, features, relevance, sizes = [], [np.empty((0, len(feature_names)), np.float32)], [], []
-    for chunk in chunks:
-        flat, offsets = from_list_column(chunk.column("features"))
-        labels, _ = from_list_column(chunk.column("relevance"))
-        items.append(chunk.column("items").flatten())
-        features.append(flat.numpy())
-        relevance.append(labels.numpy())
-        sizes.append(offsets.diff().numpy())
+    items = [chunk.column("items").flatten() for chunk in chunks]
+    features = [_features(chunk) for chunk in chunks]
     return JudgedLists(
         topics=[name for chunk in chunks for name in chunk.column("topic").to_pylist()],
         items=pl.Series(pl.from_arrow(pa.chunked_array(items, pa.string()))),
-        relevance=np.concatenate([np.empty(0, np.int8), *relevance]),
-        offsets=np.concatenate([np.zeros(1, np.int64), *sizes]).cumsum(),
-        features=features[1] if len(features) == 2 else np.concatenate(features),
+        relevance=np.concatenate(
+            [np.empty(0, np.int8), *(_numbers(chunk.column("relevance").flatten()) for chunk in chunks)]
+        ),
+        offsets=_limits(chunks),
+        features=features[0]
+        if len(features) == 1
+        else np.concatenate([np.empty((0, len(feature_names)), np.float32), *features]),
         feature_names=feature_names,
     )
 
 
+def whole_topics(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the rows of whole topics, of batches whose last topic may continue in the next one."""
+    held: list[pa.Table] = []
+    for rows in batches:
+        topic = rows.column("topic").to_numpy()
+        others = np.flatnonzero(topic != topic[-1])
+        start = int(others[-1]) + 1 if len(others) else 0
+        if start or (held and held[-1].column("topic")[-1].as_py() != topic[-1]):
+            yield pa.concat_tables([*held, rows.slice(0, start)])
+            held = []
+        held.append(rows.slice(start))
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _features(chunk: pa.RecordBatch) -> npt.NDArray[np.float32]:
+    vectors = chunk.column("features").flatten()
+    return _numbers(vectors.flatten()).reshape(len(vectors), vectors.type.list_size)
+
+
+def _limits(chunks: Sequence[pa.RecordBatch]) -> npt.NDArray[np.int64]:
+    sizes = [_numbers(chunk.column("items").value_lengths()) for chunk in chunks]
+    return np.concatenate([np.zeros(1, np.int64), *sizes]).cumsum()
+
+
+def _numbers(array: pa.Array) -> npt.NDArray[Any]:
+    """Return numbers that share the memory of an array; Arrow's own conversion would protect it from writing."""
+    dtype = np.dtype(array.type.to_pandas_dtype())
+    if not len(array):
+        return np.empty(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+
+
 def _mapped(path: File) -> pa.Table:
     """Return the columns of an Arrow file, whose buffers stay in the file."""
-    if not Path(path).exists():
-        raise DataError(f"{path}: there is no such file")
-    with _explained(path, "Arrow"), pa.memory_map(os.fspath(path)) as source, pa.ipc.open_file(source) as file:
+    with readable(path, "Arrow"), pa.memory_map(os.fspath(path)) as source, pa.ipc.open_file(source) as file:
         _check_columns(file.schema, path)
         return _validated(file.read_all())
 
 
 def _read(path: File) -> pa.Table:
-    with open_parquet(path) as file, _explained(path):
+    with open_parquet(path) as file, readable(path):
         _check_columns(file.schema_arrow, path)
         check_memory(file, path)
         return _validated(file.read(columns=list(_COLUMNS)))
-
-
-@contextmanager
-def _explained(path: File, kind: str = "parquet") -> Iterator[None]:
-    try:
-        yield
-    except DAMAGE as error:
-        raise unreadable(path, error, kind) from error
 
 
 def _validated(table: pa.Table) -> pa.Table:
@@ -289,20 +307,13 @@ def _gathered(
     tables: Iterable[pa.Table], path: Path, on_topics: Callable[[int], None]
 ) -> tuple[pa.Array, npt.NDArray[np.int64], dict[str, pa.Array]]:
     """Return the topics, the lists' limits, and the other columns by item; write the features to `path`."""
-    from rankbound.columns import from_list_column
-
-    topics: list[pa.Array] = []
-    sizes = [np.zeros(1, np.int64)]
-    columns: dict[str, list[pa.Array]] = {"items": [], "relevance": []}
+    chunks: list[pa.RecordBatch] = []
     with path.open("wb") as features:
         for table in tables:
             for batch in table.to_batches():
-                flat, offsets = from_list_column(batch.column("features"))
-                features.write(flat.numpy().data)
-                sizes.append(offsets.diff().numpy())
-                topics.append(batch.column("topic"))
-                for name, parts in columns.items():
-                    parts.append(batch.column(name).flatten())
+                features.write(_features(batch).data)
+                chunks.append(batch.select(["topic", "items", "relevance"]))
             on_topics(len(table))
-    flattened = {name: pa.concat_arrays(parts) for name, parts in columns.items()}
-    return pa.concat_arrays(topics), np.concatenate(sizes).cumsum(), flattened
+    flat = {name: [chunk.column(name).flatten() for chunk in chunks] for name in ("items", "relevance")}
+    topics = pa.concat_arrays([chunk.column("topic") for chunk in chunks])
+    return topics, _limits(chunks), {name: pa.concat_arrays(parts) for name, parts in flat.items()}

@@ -6,7 +6,7 @@ Unless features are chosen, they are the columns of numbers, but for those whose
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -87,19 +87,17 @@ class Table:
         """Return the name of the row at that place in the frame."""
         return f"{self.where}, {self.row_name} {index + self.first_row}"
 
-    def rows(self, indices: npt.NDArray[np.int64]) -> str:
-        """Return the numbers of two rows."""
-        return two_rows(self.row_name, indices + self.first_row)
+    def row_numbers(self) -> npt.NDArray[np.int64]:
+        return np.arange(self.first_row, self.first_row + len(self.frame))
 
 
-def two_rows(row_name: str, numbers: npt.NDArray[np.int64]) -> str:
-    """Return the first two numbers of rows in words."""
-    first, second = sorted(numbers[:2].tolist())
-    return f"{row_name}s {first} and {second}"
+def require_columns(
+    table: Table, columns: Columns, features: Sequence[str] | None = None, labelled: bool = True
+) -> None:
+    """Raise DataError for a column with a role, or a chosen feature, that is not there, and for a feature with a role.
 
-
-def require_roles(table: Table, columns: Columns, labelled: bool = True) -> None:
-    """Raise DataError for a column with a role that is not there, and say how to name another one."""
+    The message says how to name another column.
+    """
     roles = {"topic": columns.topic, "item": columns.item, "relevance": columns.relevance if labelled else None}
     known = set(table.frame.columns)
     for role, name in roles.items():
@@ -107,6 +105,17 @@ def require_roles(table: Table, columns: Columns, labelled: bool = True) -> None
             advice = f"name the column of the {role} by `{role}` (on the command line: --{role} NAME)"
             ones = ", or add one of ones if every row is of a relevant item" if role == "relevance" else ""
             raise DataError(f"{_no_column(table, name)}; {advice}{ones}")
+    role_of = dict(zip(columns.roles, ("topic", "item", "relevance"), strict=True))
+    for name in features or ():
+        if name not in known:
+            chosen = shortened(", ".join(features or ()), LONGEST_VALUE)
+            raise DataError(f"{_no_column(table, name)}; the features to read, such as a ranker's, are {chosen}")
+        if name in role_of:
+            raise DataError(
+                f"{table.where}: the feature {name!r} is the column of the {role_of[name]}, which a ranker must not "
+                f"see: choose other features, or name another column by `{role_of[name]}` (on the command line: "
+                f"--{role_of[name]} NAME)"
+            )
 
 
 def text(table: Table, name: str) -> pl.Series:
@@ -124,8 +133,7 @@ def item_names(table: Table, columns: Columns) -> pl.Series:
     """Return the names of the items; without a column of them, topic and row number."""
     if columns.item is not None or columns.items in table.frame.columns:
         return text(table, columns.items)
-    numbers = pl.Series(np.arange(table.first_row, table.first_row + len(table.frame))).cast(pl.String)
-    return text(table, columns.topic) + "-" + numbers
+    return text(table, columns.topic) + "-" + pl.Series(table.row_numbers()).cast(pl.String)
 
 
 def relevance_of(table: Table, columns: Columns, labelled: bool = True) -> npt.NDArray[Any]:
@@ -147,7 +155,7 @@ def numbers(table: Table, name: str) -> npt.NDArray[Any]:
     is_whole = column.dtype.is_integer() or (isinstance(column.dtype, pl.Decimal) and column.dtype.scale == 0)
     target = pl.Int64 if is_whole else pl.Float32 if column.dtype == pl.Float32 else pl.Float64
     if column.null_count() or not column.cast(pl.Float64).is_finite().all():
-        refuse(table, name)
+        refuse([table], name)
     values = column.cast(target, strict=False)
     if values.null_count():
         row = _first(values.is_null())
@@ -164,56 +172,26 @@ def matrix(table: Table, names: Sequence[str]) -> npt.NDArray[np.float32]:
     # Nulls become NaN.
     values: npt.NDArray[np.float32] = pl.DataFrame(columns).to_numpy(order="c")
     if not np.isfinite(values).all():
-        refuse(table, names[int(np.argwhere(~np.isfinite(values))[0, 1])])
+        refuse([table], names[int(np.argwhere(~np.isfinite(values))[0, 1])])
     return values
 
 
-def chosen_names(table: Table, columns: Columns, features: Sequence[str]) -> list[str]:
-    """Return the names of chosen features; DataError for one that is missing, the label, the topic or the item."""
-    roles = {columns.relevance: "relevance", columns.topic: "topic", columns.items: "item"}
-    known = set(table.frame.columns)
-    for name in features:
-        if name not in known:
-            chosen = shortened(", ".join(features), LONGEST_VALUE)
-            raise DataError(f"{_no_column(table, name)}; the features to read, such as a ranker's, are {chosen}")
-        if name in roles:
-            raise DataError(
-                f"{table.where}: the feature {name!r} is the column of the {roles[name]}, which a ranker must not see: "
-                f"choose other features, or name another column by `{roles[name]}` (on the command line: "
-                f"--{roles[name]} NAME)"
-            )
-    return list(features)
+def notations(column: pl.Series) -> set[str]:
+    """Return how the values of a batch of a column are written: as `numbers`, as `words`, or as `texts` of any kind.
 
-
-@dataclass
-class Notation:
-    """The notation of the values of a column, over all of its batches.
-
-    A column that holds no number is text; one with words and numbers is numeric, with a mistake in it. So is one of
-    numbers in another notation, with spaces around them or decimal commas.
+    Over all batches, a column without numbers is text; one with words and numbers is numeric, with a mistake in it. So
+    is one of texts without words: numbers in another notation, with spaces around them or decimal commas.
     """
-
-    _is_known: bool = False
-    _has_number: bool = False
-    _is_plain: bool = True
-
-    def read(self, column: pl.Series) -> "Notation":
-        """Take the values of a batch into account."""
-        if column.dtype.is_numeric():
-            self._has_number |= column.null_count() < len(column)
-        elif column.dtype != pl.String:
-            self._is_plain = False
-        elif len(known := column.drop_nulls()):
-            plain = known.str.strip_chars().str.replace(r"^([+-]?\d*),(\d+)$", "${1}.${2}")
-            self._has_number |= not known.cast(pl.Float64, strict=False).is_null().all()
-            self._is_plain &= not plain.cast(pl.Float64, strict=False).null_count()
-            self._is_known = True
-        return self
-
-    @property
-    def is_text(self) -> bool:
-        """No value is a number."""
-        return not self._has_number and not (self._is_known and self._is_plain)
+    if column.dtype.is_numeric():
+        return {"numbers"} if column.null_count() < len(column) else set()
+    if column.dtype != pl.String:
+        return {"words"}
+    if not len(known := column.drop_nulls()):
+        return set()
+    plain = known.str.strip_chars().str.replace(r"^([+-]?\d*),(\d+)$", "${1}.${2}")
+    has_number = not known.cast(pl.Float64, strict=False).is_null().all()
+    has_word = plain.cast(pl.Float64, strict=False).null_count()
+    return {"texts"} | ({"numbers"} if has_number else set()) | ({"words"} if has_word else set())
 
 
 def has_no_name(name: str) -> bool:
@@ -221,19 +199,25 @@ def has_no_name(name: str) -> bool:
     return _NO_NAME.fullmatch(name) is not None
 
 
-def left_out_as(name: str, dtype: pl.DataType, notation: Notation) -> str | None:
-    """Return as what a column is left out unless it is chosen; None for a feature: numbers, mistakes among them."""
+def told_apart(
+    types: Mapping[str, pl.DataType], written: Mapping[str, set[str]], roles: Container[str]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the features, numbers with mistakes among them, and what the columns are that are left out by default.
+
+    `written` has the `notations` of the columns, of which those with `roles` are neither.
+    """
+    others = {name: _left_out_as(name, types[name], written[name]) for name in types if name not in roles}
+    left_out = {name: what for name, what in others.items() if what is not None}
+    return [name for name in others if name not in left_out], left_out
+
+
+def _left_out_as(name: str, dtype: pl.DataType, written: set[str]) -> str | None:
     if has_no_name(name):
         return "without a name"
-    if not (dtype.is_numeric() or dtype == pl.Boolean or (dtype == pl.String and not notation.is_text)):
+    is_number = "numbers" in written or written == {"texts"}
+    if not (dtype.is_numeric() or dtype == pl.Boolean or (dtype == pl.String and is_number)):
         return "text" if dtype == pl.String else "no numbers"
     return _RESERVED_AS.get(_letters(name))
-
-
-def told_apart(columns: Mapping[str, str | None]) -> tuple[list[str], dict[str, str]]:
-    """Return the features, and the columns that are left out, of columns with the results of `left_out_as`."""
-    left_out = {name: what for name, what in columns.items() if what is not None}
-    return [name for name in columns if name not in left_out], left_out
 
 
 def _letters(name: str) -> str:
@@ -329,20 +313,15 @@ class _Order:
 
     def numbers_all(self) -> bool:
         """Return whether the values number the rows, after all of them."""
-        low, high = self._lowest, self._highest
-        is_range = high - low == self.n_rows - 1
-        # The sums from 0 on; those of int64 are exact but for multiples of 2^64.
-        for power, total in ((_sum, self._sum), (_sum_of_squares, self._squares)):
-            is_range = is_range and (power(high) - power(low - 1) - total) % 2**64 == 0
-        return is_range or self._signs in _MONOTONE
+        sums = zip(_sums(self._highest), _sums(self._lowest - 1), (self._sum, self._squares), strict=True)
+        # Those of int64 are exact but for multiples of 2^64.
+        is_range = all((upper - lower - total) % 2**64 == 0 for upper, lower, total in sums)
+        return (is_range and self._highest - self._lowest == self.n_rows - 1) or self._signs in _MONOTONE
 
 
-def _sum(number: int) -> int:
-    return number * (number + 1) // 2
-
-
-def _sum_of_squares(number: int) -> int:
-    return number * (number + 1) * (2 * number + 1) // 6
+def _sums(number: int) -> tuple[int, int]:
+    """Return the sums of all whole numbers up to this one, and of their squares."""
+    return number * (number + 1) // 2, number * (number + 1) * (2 * number + 1) // 6
 
 
 def _number_lists(values: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> bool:
@@ -354,32 +333,24 @@ def _number_lists(values: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64
     return bool((steps[np.diff(list_of_row) == 0] == 1).all())
 
 
-def refuse(table: Table, name: str) -> None:
-    """Raise DataError for the first value of a column that is not a finite number."""
-    column = table.frame[name]
-    if not len(column):
-        raise DataError(f"{table.where}: there are no rows in it")
-    row = _first(_mistakes(column))
-    found = "is empty" if column[row] is None else f"holds {quoted(column[row])}"
-    hint = " with a decimal point" if re.fullmatch(r"\s*[+-]?\d*,\d+\s*", str(column[row])) else ""
-    raise DataError(f"{table.row(row)}: column {name!r} {found}, expected a finite number{hint}")
+def refuse(tables: Iterable[Table], name: str) -> None:
+    """Raise DataError for the first value of a column, over all batches, that is not a finite number.
 
-
-def refuse_text(tables: Iterator[Table], name: str) -> None:
-    """Raise DataError for the first batch with a value that is not a finite number, in a column read as text."""
-    first = next(tables)
-    wrong = first
-    while not _mistakes(wrong.frame[name]).any():
-        if (following := next(tables, None)) is None:
-            refuse(first, name)
-        else:
-            wrong = following
-    refuse(wrong, name)
-
-
-def _mistakes(column: pl.Series) -> pl.Series:
-    values = column.cast(pl.Float32, strict=False)
-    return values.is_null() | ~values.is_finite()
+    If polars reads all of them as numbers, but takes the column for text, it is the very first one.
+    """
+    for number, table in enumerate(tables):
+        values = table.frame[name].cast(pl.Float32, strict=False)
+        mistakes = values.is_null() | ~values.is_finite()
+        if number == 0 or mistakes.any():
+            wrong, row = table, _first(mistakes)
+        if mistakes.any():
+            break
+    if not len(wrong.frame):
+        raise DataError(f"{wrong.where}: there are no rows in it")
+    value = wrong.frame[name][row]
+    found = "is empty" if value is None else f"holds {quoted(value)}"
+    hint = " with a decimal point" if re.fullmatch(r"\s*[+-]?\d*,\d+\s*", str(value)) else ""
+    raise DataError(f"{wrong.row(row)}: column {name!r} {found}, expected a finite number{hint}")
 
 
 def _column(table: Table, name: str) -> pl.Series:
@@ -405,7 +376,7 @@ def _numeric(table: Table, name: str) -> pl.Series:
         return column.cast(pl.Int8)
     if not column.dtype.is_numeric():
         if column.dtype == pl.String:
-            refuse(table, name)
+            refuse([table], name)
         raise DataError(f"{table.where}: column {name!r} is {column.dtype}, expected numbers")
     return column
 
@@ -442,11 +413,12 @@ def require_distinct_items(
     frame: pl.DataFrame,
     where: str,
     topics: Sequence[str] | None = None,
-    rows: Callable[[npt.NDArray[np.int64]], str] | None = None,
+    row_name: str = "",
+    row_numbers: npt.NDArray[np.int64] | None = None,
 ) -> None:
     """Raise DataError if a topic has an item twice; `frame` has the columns item and topic (its index in `topics`).
 
-    `rows` names rows of the frame as they stand in its file, for the message.
+    The message has the numbers of the two rows in their file, if they are given.
     """
     # Hashing is much faster than comparing the pairs, and collisions are rare.
     if frame.select(pl.struct("topic", "item").hash().n_unique()).item() == len(frame):
@@ -454,7 +426,10 @@ def require_distinct_items(
     if len(twice := frame.filter(pl.struct("topic", "item").is_duplicated())):
         topic, item = twice.select("topic", "item").row(0)
         places = np.flatnonzero(((frame["topic"] == topic) & (frame["item"] == item)).to_numpy())
-        which = "" if rows is None else f" ({rows(places)})"
+        which = ""
+        if row_numbers is not None:
+            first, second = sorted(row_numbers[places[:2]].tolist())
+            which = f" ({row_name}s {first} and {second})"
         topic = topic if topics is None else topics[topic]
         raise DataError(
             f"{where}: item {quoted(item)} occurs more than once in topic {quoted(topic)}{which}; expected each item "

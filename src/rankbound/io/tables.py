@@ -6,13 +6,12 @@ memory: every batch is sorted and kept in a temporary Arrow file, from which the
 Beyond batches, memory grows with the names of the topics, the largest list and the longest row.
 """
 
-import gzip
 import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -28,29 +27,26 @@ from rankbound.io import text_files
 from rankbound.io.atomic import File, atomic_path
 from rankbound.io.judged import JudgedLists, Qrels, Run, no_features, refuse_rounded_text
 from rankbound.io.models import check_memory, memory_bytes
-from rankbound.io.packed import vectors
+from rankbound.io.packed import vectors, whole_topics
 from rankbound.io.table_columns import (
     Columns,
-    Notation,
     Shadows,
     Table,
     by_topic,
-    chosen_names,
     item_names,
-    left_out_as,
     matrix,
     name_column,
+    notations,
     numbers,
     qrels_by_intent,
-    refuse_text,
+    refuse,
     relevance_of,
+    require_columns,
     require_distinct_items,
-    require_roles,
     rows_of_intents,
     text,
     told_apart,
     topic_column,
-    two_rows,
 )
 from rankbound.texts import shortened
 
@@ -88,26 +84,21 @@ def read_judged(
     Unless `labelled`, a table may lack relevance labels, which are then 0. DataError names line and column.
     """
     table = _read(source, columns)
-    require_roles(table, columns, labelled)
+    require_columns(table, columns, features, labelled)
     topics, offsets, order = by_topic(text(table, columns.topic))
+    names, left_out = list(features or ()), dict[str, str]()
     if features is None:
-        others = [column for column in table.frame.get_columns() if column.name not in columns.roles]
-        names, left_out = told_apart(
-            {column.name: left_out_as(column.name, column.dtype, Notation().read(column)) for column in others}
-        )
-    else:
-        names, left_out = chosen_names(table, columns, features), {}
+        written = {column.name: notations(column) for column in table.frame.get_columns()}
+        names, left_out = told_apart(table.frame.schema, written, columns.roles)
     items, relevance = item_names(table, columns), relevance_of(table, columns, labelled)
-    values = matrix(table, names)
+    values, row_numbers = matrix(table, names), table.row_numbers()
     # Chosen features are taken as they are.
     shadows = Shadows(names if features is None else (), len(values))
     shadows.read_rows(table, relevance)
     if order is not None:
-        items, relevance, values = items[order], relevance[order], values[order]
+        items, relevance, values, row_numbers = items[order], relevance[order], values[order], row_numbers[order]
     pairs = pl.DataFrame({"topic": topic_column(topics, offsets), "item": items})
-    require_distinct_items(
-        pairs, table.where, rows=lambda places: table.rows(places if order is None else order[places])
-    )
+    require_distinct_items(pairs, table.where, None, table.row_name, row_numbers)
     shadows.read_topics(values, offsets)
     return JudgedLists(
         topics=topics,
@@ -170,18 +161,13 @@ def _item_rows(lists: Run | Qrels, **values: npt.NDArray[Any]) -> pl.DataFrame:
 
 
 def _write(path: File, frame: pl.DataFrame) -> None:
-    suffix = Path(path).suffix
     if Path(path).name.endswith(".parquet.gz"):
         raise DataError(f"{path}: parquet is already compressed; expected a name that ends in .parquet")
     with atomic_path(path) as temporary:
-        if suffix == ".parquet":
+        if temporary.suffix == ".parquet":
             frame.write_parquet(temporary, compression="zstd")
-        elif suffix == ".gz":
-            temporary.write_bytes(
-                gzip.compress(frame.write_csv(separator=text_files.separator_of(path)).encode(), mtime=0)
-            )
         else:
-            frame.write_csv(temporary, separator=text_files.separator_of(path))
+            text_files.write_rows(temporary, frame, separator=text_files.separator_of(path))
 
 
 @contextmanager
@@ -207,7 +193,10 @@ def _read(source: Any, columns: Columns, *texts: str) -> Table:
             table.validate(full=True)
             return Table(_polars_of(table), str(source), "row", 1)
     with _explained(source, "CSV"):
-        frame = text_files.read_csv(source, (columns.topic, columns.items, *texts))
+        inferred = text_files.inferred((columns.topic, columns.items, *texts))
+        frame = text_files.parse_rows(text_files.read_unpacked(source), source, inferred)
+        text_files.require_rows(frame, source)
+        text_files.refuse_spaces(text_files.spaced_columns(frame), frame, source)
         return Table(frame, str(source), "line", _FIRST_LINE)
 
 
@@ -251,17 +240,13 @@ class TableStream:
         self._file = (_Parquet if Path(path).suffix == ".parquet" else _Csv)(path, columns)
         for table in self._file.look():
             if not self._topics.sizes:
-                self._require_columns(features)
+                require_columns(replace(table, frame=pl.DataFrame(schema=self._file.types)), columns, features)
             self._topics.count(text(table, columns.topic))
         if not self._topics.sizes:
-            self._require_columns(features)
             raise DataError(f"{path}: there are no rows in it; expected a row for each item")
-        others = {name: dtype for name, dtype in self._file.types.items() if name not in columns.roles}
         self.feature_names, self.left_out = list(features or ()), dict[str, str]()
         if features is None:
-            self.feature_names, self.left_out = told_apart(
-                {name: left_out_as(name, dtype, self._file.notations[name]) for name, dtype in others.items()}
-            )
+            self.feature_names, self.left_out = told_apart(self._file.types, self._file.written, columns.roles)
         if not self.feature_names:
             raise DataError(f"{path}: {no_features(self.left_out)}")
         # Chosen features are taken as they are.
@@ -270,9 +255,16 @@ class TableStream:
         # A column that is read as text has mistakes.
         for name in (columns.relevance, *self.feature_names):
             if self._file.types[name] == pl.String:
-                refuse_text(self._file.batches([name]), name)
+                refuse(self._file.batches([name]), name)
         self._row_bytes = 4 * len(self.feature_names) + 32
-        self._require_memory()
+        topic = int(np.argmax(self._topics.sizes))
+        size, memory = self._topics.sizes[topic], memory_bytes()
+        if size * self._row_bytes > memory:
+            raise DataError(
+                f"{path}: topic {list(self._topics.numbers)[topic]!r} has {size} rows, which need "
+                f"{size * self._row_bytes / 2**30:.0f} GiB at least, and this machine has {memory / 2**30:.0f}: look "
+                "for a column of topics with more names"
+            )
 
     @property
     def doubtful(self) -> dict[str, str]:
@@ -284,26 +276,9 @@ class TableStream:
         names = list(self._topics.numbers)
         self._shadows = Shadows(self._suspects, sum(self._topics.sizes))
         # Closed at once after an error, too: a temporary file may be open.
-        with closing(self._adjacent() if self._topics.adjacent else self._gathered()) as parts:
+        with closing(whole_topics(self._batches()) if self._topics.adjacent else self._gathered()) as parts:
             for rows in parts:
                 yield self._judged(rows.combine_chunks(), names)
-
-    def _require_columns(self, features: Sequence[str] | None) -> None:
-        empty = pl.DataFrame({name: [] for name in self._file.types})
-        table = Table(empty, self._file.where, self._file.row_name, 0)
-        require_roles(table, self._columns)
-        if features is not None:
-            chosen_names(table, self._columns, features)
-
-    def _require_memory(self) -> None:
-        topic = int(np.argmax(self._topics.sizes))
-        size = self._topics.sizes[topic]
-        if size * self._row_bytes > memory_bytes():
-            raise DataError(
-                f"{self._file.where}: topic {list(self._topics.numbers)[topic]!r} has {size} rows, which need "
-                f"{size * self._row_bytes / 2**30:.0f} GiB at least, and this machine has "
-                f"{memory_bytes() / 2**30:.0f}: look for a column of topics with more names"
-            )
 
     def _batches(self) -> Iterator[pa.Table]:
         """Yield the rows with the numbers of their topics, and their numbers in the file."""
@@ -316,24 +291,10 @@ class TableStream:
                 "item": item_names(table, columns).to_arrow().cast(pa.large_string()),
                 "relevance": relevance_of(table, columns),
                 "features": vectors(matrix(table, self.feature_names), len(self.feature_names)),
-                "row": np.arange(table.first_row, table.first_row + len(table.frame)),
+                "row": table.row_numbers(),
             }
             self._shadows.read_rows(table, rows["relevance"])
             yield pa.table(rows)
-
-    def _adjacent(self) -> Generator[pa.Table, None, None]:
-        """Yield the rows of whole topics; the last topic of a batch may continue in the next one."""
-        held: list[pa.Table] = []
-        for rows in self._batches():
-            topic = rows.column("topic").to_numpy()
-            start = int(np.searchsorted(topic, topic[-1]))
-            if held and (start or held[-1].column("topic")[-1].as_py() != topic[-1]):
-                yield pa.concat_tables([*held, rows.slice(0, start)])
-                held = []
-            elif start:
-                yield rows.slice(0, start)
-            held.append(rows.slice(start))
-        yield pa.concat_tables(held)
 
     def _gathered(self) -> Generator[pa.Table, None, None]:
         """Yield the rows of some topics at a time, from a temporary file of sorted batches."""
@@ -369,13 +330,8 @@ class TableStream:
         topic = rows.column("topic").to_numpy()
         starts = np.flatnonzero(np.diff(topic, prepend=-1))
         items = pl.Series(pl.from_arrow(rows.column("item")))
-        row_numbers = rows.column("row").to_numpy()
-        require_distinct_items(
-            pl.DataFrame({"topic": topic, "item": items}),
-            self._file.where,
-            names,
-            rows=lambda places: two_rows(self._file.row_name, row_numbers[places]),
-        )
+        pairs = pl.DataFrame({"topic": topic, "item": items})
+        require_distinct_items(pairs, self._file.where, names, self._file.row_name, rows.column("row").to_numpy())
         flat = rows.column("features").combine_chunks().flatten().to_numpy()
         features, offsets = flat.reshape(len(rows), len(self.feature_names)), np.append(starts, len(rows))
         self._shadows.read_topics(features, offsets)
@@ -433,7 +389,7 @@ class _Csv:
     def __init__(self, path: File, columns: Columns) -> None:
         self.where = str(path)
         self.types: dict[str, pl.DataType] = {}
-        self.notations: defaultdict[str, Notation] = defaultdict(Notation)
+        self.written: defaultdict[str, set[str]] = defaultdict(set)
         self._inferred = text_files.inferred((columns.topic, columns.items))
         # The columns that have had a value; until then, they are text.
         self._seen: set[str] = set()
@@ -449,7 +405,7 @@ class _Csv:
             spaced = [name for name in spaced if name in also]
             for column in table.frame.get_columns():
                 self.types[column.name] = self._wider(column)
-                self.notations[column.name].read(column)
+                self.written[column.name] |= notations(column)
             yield table
         text_files.refuse_spaces(spaced, beginning, self.where)
 
@@ -509,7 +465,7 @@ class _Parquet:
 
     def __init__(self, path: File, columns: Columns) -> None:
         self.where, self._topic = str(path), columns.topic
-        self.notations: defaultdict[str, Notation] = defaultdict(Notation)
+        self.written: defaultdict[str, set[str]] = defaultdict(set)
         with _explained(path, "parquet"), pq.ParquetFile(path) as file:
             # Without rows, types that are unknown to polars would not fail until they are read.
             self.types: Mapping[str, pl.DataType] = _polars_of(file.schema_arrow.empty_table()).schema
@@ -519,7 +475,7 @@ class _Parquet:
         texts = [name for name, dtype in self.types.items() if dtype == pl.String or name == self._topic]
         for table in self.batches(texts):
             for column in table.frame.get_columns():
-                self.notations[column.name].read(column)
+                self.written[column.name] |= notations(column)
             yield table
 
     def batches(self, names: Sequence[str]) -> Iterator[Table]:

@@ -127,23 +127,17 @@ class BlockStream(io.RawIOBase):
         return count
 
 
+def write_rows(path: Path, frame: "pl.DataFrame", **options: Any) -> None:
+    """Write text with the options of polars, packed if the name of the file ends in `.gz`."""
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(frame.write_csv(**options).encode(), mtime=0))
+    else:
+        frame.write_csv(path, **options)
+
+
 def separator_of(path: File) -> str:
     """Return the separator of columns by the name of a file: tabs in `.tsv`, otherwise commas; `.gz` may follow."""
     return "\t" if Path(path).name.removesuffix(".gz").endswith(".tsv") else ","
-
-
-def read_csv(path: File, names: Sequence[str]) -> "pl.DataFrame":
-    """Read a file whose first line names the columns; those of `names` are text.
-
-    Raises:
-        DataError: other separators, spaces after them, another encoding, a row with too many fields, or no rows; the
-            message names line and remedy.
-        ValueError, polars.exceptions.PolarsError: other damage.
-    """
-    frame = parse_rows(read_unpacked(path), path, inferred(names))
-    require_rows(frame, path)
-    refuse_spaces(spaced_columns(frame), frame, path)
-    return frame
 
 
 def inferred(names: Sequence[str]) -> Mapping[str, Any]:
@@ -207,7 +201,12 @@ def _end_of_rows(text: bytes) -> int:
 def parse_rows(content: bytes, path: File, types: Mapping[str, Any], lines_before: int = 0) -> "pl.DataFrame":
     """Return the rows of text whose first line names the columns, with the options of polars in `types`.
 
-    `lines_before` is the number of lines of the file that are left out of `content`. Raises as `read_csv`.
+    `lines_before` is the number of lines of the file that are left out of `content`.
+
+    Raises:
+        DataError: other separators, spaces after them, another encoding, or a row with too many fields; the message
+            names line and remedy.
+        ValueError, polars.exceptions.PolarsError: other damage.
     """
     import polars as pl
 

@@ -4,12 +4,10 @@ Regular files are parsed at once by polars. All others are parsed line by line, 
 names line and token.
 """
 
-import gzip
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -25,7 +23,7 @@ from rankbound.io.table_columns import (
     rows_of_intents,
     topic_column,
 )
-from rankbound.io.text_files import read_unpacked
+from rankbound.io.text_files import read_unpacked, write_rows
 from rankbound.texts import LARGEST_EXACT, quoted
 
 
@@ -114,24 +112,19 @@ def write_run(path: File, run: Run, tag: str = "rankbound") -> None:
 
 def write_qrels(path: File, qrels: Qrels) -> None:
     """Write qrels; relevance labels must be whole numbers, as in trec_eval. Unjudged items have relevance -1."""
-    rows = _judged_rows(qrels) if qrels.intents is None else rows_of_intents(qrels, qrels.intents)
+    if qrels.intents is None:
+        relevance = qrels.relevance if qrels.unjudged is None else np.where(qrels.unjudged, -1, qrels.relevance)
+        topic = topic_column(qrels.topics, qrels.offsets)
+        columns = {"topic": topic, "intent": "0", "item": name_column(qrels.items), "relevance": relevance}
+        rows = pl.DataFrame(columns)
+    else:
+        rows = rows_of_intents(qrels, qrels.intents)
     relevance = rows["relevance"].to_numpy()
     whole = relevance.astype(np.int64)
     if (whole != relevance).any():
         raise DataError(f"{path}: found relevance {relevance[(whole != relevance).argmax()]}, expected whole numbers")
-    columns = {
-        "topic": _names(rows["topic"], "topics", path),
-        "iteration": _names(rows["intent"], "intents", path),
-        "item": _names(rows["item"], "items", path),
-        "relevance": pl.Series(whole),
-    }
-    _write(path, columns)
-
-
-def _judged_rows(qrels: Qrels) -> pl.DataFrame:
-    relevance = qrels.relevance if qrels.unjudged is None else np.where(qrels.unjudged, -1, qrels.relevance)
-    topic = topic_column(qrels.topics, qrels.offsets)
-    return pl.DataFrame({"topic": topic, "intent": "0", "item": name_column(qrels.items), "relevance": relevance})
+    fields = {name: _names(rows[name], f"{name}s", path) for name in ("topic", "intent", "item")}
+    _write(path, {**fields, "relevance": pl.Series(whole)})
 
 
 def _rows(path: File, layout: _Layout) -> pl.DataFrame:
@@ -197,6 +190,4 @@ def _names(names: Names, what: str, path: File) -> pl.Series:
 
 def _write(path: File, columns: Mapping[str, pl.Series]) -> None:
     with atomic_path(path) as temporary:
-        text = pl.DataFrame(columns).write_csv(separator=" ", include_header=False, quote_style="never")
-        data = text.encode()
-        temporary.write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
+        write_rows(temporary, pl.DataFrame(columns), separator=" ", include_header=False, quote_style="never")

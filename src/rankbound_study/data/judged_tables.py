@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from rankbound.errors import DataError
-from rankbound.io.files import has_rows, read_lists
+from rankbound.io.files import kind_of, read_lists
 from rankbound.io.judged import JudgedLists, doubt, listed
 from rankbound.io.letor import LARGEST_LABEL
 from rankbound.io.table_columns import Columns
@@ -47,7 +47,8 @@ class TableReader:
         named = self.described.columns or ColumnKeys.model_validate({"topic": "topic"})
         columns = Columns(named.topic, named.item, named.relevance or "relevance")
         features = named.features if self._features is None else self._features
-        return TableStream(path, columns, features) if has_rows(path) else [read_lists(path, features=features)]
+        is_rows = kind_of(path) == "rows"
+        return TableStream(path, columns, features) if is_rows else [read_lists(path, features=features)]
 
 
 def _note(stream: TableStream, where: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.judged import listed
-from rankbound.io.table_columns import Notation, has_no_name, left_out_as, told_apart
+from rankbound.io.table_columns import has_no_name, notations, told_apart
 from rankbound.io.text_files import open_unpacked
 from rankbound.texts import LONGEST_VALUE, is_number, printable, shortened
 from rankbound_study.config.sections.description import TEXTS
@@ -164,10 +164,8 @@ def _taken(columns: Mapping[str, str]) -> list[str]:
 
 
 def _told_apart(frame: Any, columns: Mapping[str, str]) -> list[str]:
-    others = [frame[name] for name in frame.columns if name not in columns.values()]
-    features, left_out = told_apart(
-        {column.name: left_out_as(column.name, column.dtype, Notation().read(column)) for column in others}
-    )
+    written = {name: notations(frame[name]) for name in frame.columns}
+    features, left_out = told_apart(frame.schema, written, columns.values())
     notes = [f"the features are {printable(shortened(', '.join(features), LONGEST_VALUE)) or 'missing'}"]
     return notes + ([f"left out, unless `features` names them, are {listed(left_out)}"] if left_out else [])
 
