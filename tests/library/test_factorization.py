@@ -17,10 +17,8 @@ import rankbound as rb
 from rankbound import cli
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
-from rankbound.training.factorisation import with_negatives
-from rankbound.training.inputs import Vocabulary
+from rankbound.training.factorisation import Vocabulary, folds_within, held_out_within, with_negatives
 from rankbound.training.models import Factorization, score_pairs
-from rankbound.training.splits import Pairs, folds_within, held_out_within
 from tests.library.planted_ratings import ratings
 
 QUICK: dict[str, Any] = {"model": "matrix-factorization", "factors": 4, "epochs": 3, "device": "cpu"}
@@ -170,40 +168,40 @@ def test_scores_are_found_by_name() -> None:
 # Held-out items, folds and negatives
 
 
-def pairs_of(sizes: list[int], seed: int = 0) -> Pairs:
+def pairs_of(sizes: list[int], seed: int = 0) -> tuple[Any, Any, Any]:
     random = np.random.default_rng(seed)
     topics = np.repeat(np.arange(len(sizes)), sizes)
     items = np.concatenate([random.permutation(40)[:size] for size in sizes])
-    return Pairs(topics, items, random.integers(0, 3, len(topics)))
+    return topics, items, random.integers(0, 3, len(topics))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.9])
 def test_every_topic_and_label_gives_its_share_and_everything_stays_known(share: float) -> None:
-    pairs = pairs_of([1, 2, 5, 20, 39, 40])
-    held = held_out_within(pairs, share, seed=0)
-    for index in (pairs.topics, pairs.items):
+    topics, items, relevance = pairs_of([1, 2, 5, 20, 39, 40])
+    held = held_out_within(topics, items, relevance, share, seed=0)
+    for index in (topics, items):
         assert set(index[~held]) == set(index)
     for topic in range(6):
-        own = pairs.topics == topic
+        own = topics == topic
         assert (held & own).sum() <= np.ceil(share * own.sum())
         for label in range(3):
-            of_label = own & (pairs.relevance == label)
+            of_label = own & (relevance == label)
             assert (held & of_label).sum() <= np.ceil(share * of_label.sum() + 1e-9) + (share > 0)
     if share == 0.2:
-        assert held[pairs.topics >= 3].mean() > 0.12
+        assert held[topics >= 3].mean() > 0.12
 
 
 @pytest.mark.parametrize("folds", [2, 5])
 def test_folds_share_every_topic_and_label(folds: int) -> None:
-    pairs = pairs_of([1, 3, 20, 39, 40])
-    fold = folds_within(pairs, folds, seed=0)
+    topics, _, relevance = pairs_of([1, 3, 20, 39, 40])
+    fold = folds_within(topics, relevance, folds, seed=0)
     assert set(fold) == set(range(folds))
     for topic in range(5):
         for label in (None, 0, 1, 2):
-            own = (pairs.topics == topic) & (True if label is None else pairs.relevance == label)
+            own = (topics == topic) & (True if label is None else relevance == label)
             counts = np.bincount(fold[own], minlength=folds)
             assert counts.max() - counts.min() <= 1
-    assert not np.array_equal(fold, folds_within(pairs, folds, seed=1))
+    assert not np.array_equal(fold, folds_within(topics, relevance, folds, seed=1))
 
 
 @pytest.mark.parametrize("per_relevant", [1, 3, 50])
