@@ -447,8 +447,9 @@ def test_samples_are_checked(sample: dict[str, Any], message: str) -> None:
 def test_documents_that_occur_twice(sample: dict[str, Any], n_relevant: int, n_documents: int) -> None:
     """Each that the model scores counts; a relevant one that the first stage lacks counts once."""
     (checked,) = RerankingEvaluator([{"query": "apple", **sample}], "nDCG").samples
-    assert len(checked.documents) == len(checked.judged) == n_documents
-    assert sum(checked.judged.ranked) == n_relevant
+    grades, missing = checked.judged
+    assert len(checked.documents) == len(grades) == n_documents
+    assert (sum(grades), missing) == (n_relevant, [])
 
 
 @pytest.mark.parametrize(
