@@ -137,6 +137,13 @@ def test_objectives_with_kernels_are_those_without_in_every_interface(
             )
 
 
+def per_row(weight: Array | None, offsets: Array) -> Array:
+    """Return the weight of each row, for those that have one each or one per topic."""
+    if weight is None:
+        return np.ones(offsets[-1])
+    return (weight if len(weight) == offsets[-1] else np.repeat(weight, np.diff(offsets))).astype(np.float64)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("round_", ROUNDS)
 def test_gradients_are_those_of_the_loss(round_: int) -> None:
@@ -151,7 +158,7 @@ def test_gradients_are_those_of_the_loss(round_: int) -> None:
         labels, offsets = torch.from_numpy(draw.relevance.astype(np.float64)), draw.offsets.astype(np.int64)
         objective.loss(scores, labels, torch.from_numpy(offsets), reduction="sum").backward()
         assert scores.grad is not None
-        expected = scores.grad.numpy() * (1.0 if weight is None else per_row(weight, offsets))
+        expected = scores.grad.numpy() * per_row(weight, offsets)
         gradient, hessian = found.values["gradient"], found.values["hessian"]
         context = f"{objective}, weights {weight}; {draw}"
         if objective.hessian == "exact":
@@ -162,10 +169,6 @@ def test_gradients_are_those_of_the_loss(round_: int) -> None:
             np.testing.assert_allclose(
                 gradient, unit * expected, rtol=1e-7, atol=1e-7 * np.abs(gradient).max(), err_msg=context
             )
-
-
-def per_row(weight: Array, offsets: Array) -> Array:
-    return weight if len(weight) == offsets[-1] else np.repeat(weight, np.diff(offsets))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -196,7 +199,7 @@ def direct_means(texts: list[str], draw: Drawn, weight: Array | None) -> dict[st
     values = {text: rb.metric(text)(scores, labels, offsets) for text in texts}
     if len(offsets) < 2:
         raise ValueError("no topic")
-    rows = np.ones(offsets[-1]) if weight is None else per_row(weight, offsets).astype(np.float64)
+    rows = per_row(weight, offsets)
     if not (np.isfinite(rows).all() and (rows >= 0).all() and len(rows) == offsets[-1]):
         raise ValueError("weights")
     parts = np.split(rows, offsets[1:-1])
