@@ -17,7 +17,6 @@ from planted_topics import FOREST, QUIET, lightgbm_data, offsets_of, planted, xg
 import rankbound as rb
 from rankbound.boosting import HESSIANS, LEAST_HESSIAN, STEP, Judgements, RankingObjective
 from rankbound.kernels import usable
-from rankbound.losses import RankingLoss
 
 CURVED = ["RankNet", "ListNet", "LambdaRank", "hinge", "squared", "RankNet(reduction=sum)"]
 SMOOTH = [("nDCG@10", "min-max"), ("AP", "none"), ("nRBP", "distribution(gain=sd)"), ("ADR-MSE", "none")]
@@ -95,32 +94,11 @@ def test_long_tied_lists_beyond_a_smooth_cutoff_stay_finite() -> None:
         assert np.all(hessian > 0)
 
 
-class Times(RankingLoss):
-    """Another loss in another unit."""
-
-    def __init__(self, loss: RankingLoss, factor: float) -> None:
-        super().__init__()
-        self.loss, self.factor = loss, factor
-
-    def of_lists(self, *arguments: Any) -> torch.Tensor:
-        return self.factor * self.loss.of_lists(*arguments)
-
-    def curvature(self, *arguments: Any) -> torch.Tensor:
-        return self.factor * self.loss.curvature(*arguments)
-
-    def informative(self, *arguments: Any) -> torch.Tensor:
-        return self.loss.informative(*arguments)
-
-    @property
-    def text(self) -> str:
-        return f"{self.factor} {self.loss.text}"
-
-
 @pytest.mark.parametrize("hessian", HESSIANS)
 def test_the_unit_of_the_loss_does_not_count(hessian: str) -> None:
     features, grades, sizes = planted()
     data, loss = lightgbm_data(features, grades, sizes), rb.loss("RankNet")
-    large = RankingObjective(Times(loss, 1e4), hessian)(features[:, 2], data)
+    large = RankingObjective(1e4 * loss, hessian)(features[:, 2], data)
     np.testing.assert_allclose(large, RankingObjective(loss, hessian)(features[:, 2], data), rtol=1e-9)
 
 
@@ -323,34 +301,23 @@ def own_mean(library: str, name: str, topics: Any, weight: Any, scores: Any) -> 
     return float(found["training"][f"{name}@100"][0])
 
 
-@pytest.mark.parametrize("undefined", [0, 3])
 @pytest.mark.parametrize(
-    ("library", "theirs", "ours", "largest", "of_undefined"),
+    ("library", "theirs", "ours", "largest"),
     [
-        ("xgboost", "ndcg", "nDCG", 3, "1"),
-        ("xgboost", "ndcg-", "nDCG", 3, "0"),
-        ("xgboost", "map", "AP", 1, "weight"),
-        ("xgboost", "map-", "AP", 1, "0"),
-        ("lightgbm", "ndcg", "nDCG", 3, "1"),
-        ("lightgbm", "map", "AP", 1, "weight"),
+        ("xgboost", "ndcg", "nDCG", 3),
+        ("xgboost", "map", "AP", 1),
+        ("lightgbm", "ndcg", "nDCG", 3),
+        ("lightgbm", "map", "AP", 1),
     ],
 )
-def test_weighted_means_are_those_of_the_libraries(
-    library: str, theirs: str, ours: str, largest: int, of_undefined: str, undefined: int
-) -> None:
-    """Over topics with a relevant row; what the libraries add for the others (`of_undefined`) is subtracted."""
+def test_weighted_means_are_those_of_the_libraries(library: str, theirs: str, ours: str, largest: int) -> None:
+    """Over topics with a relevant row: for the others, the libraries add 0, 1 or the weight."""
     features, grades, sizes = planted(50, seed=4, largest=largest)
-    scores = features[:, 0] + 0.5
-    starts = np.cumsum(sizes) - sizes
+    scores, starts = features[:, 0] + 0.5, np.cumsum(sizes) - sizes
     grades[starts] = np.maximum(grades[starts], 1)
-    grades[: sizes[:undefined].sum()] = 0
     random = np.random.default_rng(0)
     weight = random.random(len(sizes) if library == "xgboost" else len(grades)).astype(np.float32) + 0.1
-    of_topics = weight if library == "xgboost" else np.array([part.mean() for part in np.split(weight, starts[1:])])
-    added = {"0": 0.0, "1": float(undefined), "weight": float(of_topics[:undefined].sum())}[of_undefined]
-    mean = own_mean(library, theirs, (features, grades, sizes), weight, scores)
-    expected = (mean * of_topics.sum() - added) / of_topics[undefined:].sum()
-
+    expected = own_mean(library, theirs, (features, grades, sizes), weight, scores)
     if library == "xgboost":
         data: Any = xgboost_data(features, grades, sizes)
         data.set_weight(weight)
@@ -425,21 +392,6 @@ def test_folds_are_those_of_cross_validation() -> None:
         rows = [row for topic in map(int, topics) for row in range(limits[topic], limits[topic + 1])]
         assert test.tolist() == rows
         assert sorted([*train, *test]) == list(range(len(grades)))
-
-
-def test_folds_of_xgboost_are_whole_topics_without_weights() -> None:
-    topics, seen = planted(45), []
-    data, metric = xgboost_data(*topics), rb.boosting_metric("nDCG@10")
-    data.set_weight(np.arange(45) + 1)
-
-    def recording(predictions: Any, part: Any) -> Any:
-        seen.extend(np.diff(part.get_uint_info("group_ptr")))
-        assert len(part.get_weight()) == 0
-        return metric(predictions, part)
-
-    objective = rb.boosting_objective("nDCG", "min-max")
-    xgb.cv(FOREST, data, 1, nfold=3, obj=objective, custom_metric=recording, as_pandas=False)
-    assert sorted(seen) == sorted([*topics[2]] * 3)  # each topic is in two training parts and one test part
 
 
 def in_cross_validation() -> Any:

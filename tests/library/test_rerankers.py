@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 import rankbound as rb
-from rankbound.losses import KINDS
 
 # Read when the library is imported: a model card would otherwise look up its data sets.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -91,20 +90,10 @@ def test_the_value_is_that_of_the_library(model: CrossEncoder, kind: str, activa
     assert (found.get_config_dict()["loss"], found.get_config_dict()["reduction"]) == (loss.full_text, reduction)
 
 
-def test_listnet_is_theirs(model: CrossEncoder) -> None:
-    """Equal for queries with a relevant document; sentence-transformers also trains on the others."""
-    inputs, labels = batch([4, 9, 6])
-    for grades in labels:
-        grades[0] = 2
-    ours = gradients(ListwiseLoss(model, "ListNet"), model, inputs, labels)
-    expected = gradients(theirs.ListNetLoss(model), model, inputs, labels)
-    assert ours[0] == pytest.approx(expected[0], rel=1e-5)
-    torch.testing.assert_close(ours[1], expected[1], rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize(
-    ("loss", "scheme"),
+    ("loss", "peer"),
     [
+        ("ListNet", theirs.ListNetLoss),
         ("LambdaRank", theirs.LambdaRankScheme()),
         ("LambdaLoss(scheme=ndcg-loss2)", theirs.NDCGLoss2Scheme()),
         ("LambdaLoss", theirs.NDCGLoss2PPScheme()),
@@ -112,17 +101,22 @@ def test_listnet_is_theirs(model: CrossEncoder) -> None:
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
-def test_lambda_loss_is_theirs_times_the_pairs(model: CrossEncoder, loss: str, scheme: nn.Module) -> None:
-    """Theirs is a mean over the pairs of a batch, ours a sum over those of a query."""
-    inputs, labels = batch([9])
-    n_pairs = int((labels[0][:, None] > labels[0][None, :]).sum())
+def test_losses_are_theirs(model: CrossEncoder, loss: str, peer: Any) -> None:
+    """LambdaLoss of theirs is a mean over the pairs of a batch, ours a sum over those of a query.
+
+    ListNet is equal for queries with a relevant document; sentence-transformers also trains on the others.
+    """
+    of_pairs = isinstance(peer, nn.Module)
+    inputs, labels = batch([9] if of_pairs else [4, 9, 6])
+    for grades in () if of_pairs else labels:
+        grades[0] = 2
+    factor = int((labels[0][:, None] > labels[0][None, :]).sum()) if of_pairs else 1
+    assert factor > 3 or not of_pairs
+    their_loss = theirs.LambdaLoss(model, weighting_scheme=peer, reduction_log="natural") if of_pairs else peer(model)
     ours = gradients(ListwiseLoss(model, loss), model, inputs, labels)
-    expected = gradients(
-        theirs.LambdaLoss(model, weighting_scheme=scheme, reduction_log="natural"), model, inputs, labels
-    )
-    assert n_pairs > 3
-    assert ours[0] == pytest.approx(n_pairs * expected[0], rel=1e-5)
-    torch.testing.assert_close(ours[1], n_pairs * expected[1], rtol=1e-4, atol=1e-5)
+    expected = gradients(their_loss, model, inputs, labels)
+    assert ours[0] == pytest.approx(factor * expected[0], rel=1e-5)
+    torch.testing.assert_close(ours[1], factor * expected[1], rtol=1e-4, atol=1e-5)
 
 
 VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -168,17 +162,11 @@ def test_autocast_leaves_the_loss_in_single_precision(model: CrossEncoder, recom
     assert value.item() == pytest.approx(ListwiseLoss(model, "nDCG")(inputs, labels).item(), abs=0.01)
 
 
-@pytest.mark.parametrize("name", [*sorted(KINDS), "nDCG", "AP@3"])
-@pytest.mark.parametrize("labels", [[1, 1, 1], [0, 0, 0], [1], [0]], ids=str)
-def test_ties_and_single_documents_are_finite(model: CrossEncoder, name: str, labels: list[int]) -> None:
-    if name == "multinomial" and sum(labels) > 1:
-        pytest.skip("multinomial takes one relevant document")
-    texts = ["red apple", "green apple", "ripe apple"][: len(labels)]
-    value, gradient = gradients(
-        ListwiseLoss(model, name), model, [["cider"], [texts]], [torch.tensor(labels, dtype=torch.float32)]
-    )
-    assert np.isfinite(value)
-    assert gradient.isfinite().all()
+def test_prompt_and_task_reach_the_preprocessing(model: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, preprocess = [], model.preprocess
+    monkeypatch.setattr(model, "preprocess", lambda pairs, **given: seen.append(given) or preprocess(pairs, **given))
+    ListwiseLoss(model, mini_batch_size=0)(*batch([2]), prompt="ripe: ", task="rerank")
+    assert seen == [{"prompt": "ripe: ", "task": "rerank"}]
 
 
 @pytest.mark.parametrize(

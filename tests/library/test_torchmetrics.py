@@ -79,6 +79,15 @@ def merged(metric: Any, batch: Batch) -> Any:
     return metric
 
 
+def whole_and_merged(metric: Any, batch: Batch) -> Any:
+    """Lists of two processes stay apart, although both number theirs from 0."""
+    other = metric.clone()
+    for one, own in ((metric, batch[2] >= 4), (other, batch[2] < 4)):
+        whole_lists(one, tuple(part[own] for part in batch), 5 if one is metric else 2)
+    metric.merge_state(other)
+    return metric
+
+
 def updated_by(metric: Any, *batch: Tensor) -> Any:
     metric.update(*batch)
     return metric
@@ -91,6 +100,7 @@ ARRIVALS: dict[str, Any] = {
     "in two processes": merged,
     "with gradients": lambda metric, batch: updated_by(metric, batch[0].clone().requires_grad_(), *batch[1:]),
     "as whole lists": lambda metric, batch: whole_lists(metric, batch, 2),
+    "as whole lists in two processes": whole_and_merged,
     "in a collection": lambda metric, batch: whole_lists(MetricCollection({"a": metric}), batch, 3)["a"],
 }
 
@@ -109,21 +119,6 @@ def test_lists_have_their_values_however_they_arrive(arrival: str, policy: str) 
     assert numbers.tolist() == [0, 1, 2, 3, 4, 5]
     assert float(metric.compute()) == pytest.approx(float(values[:5].sum()) / (5 if policy == "skip" else 6))
     assert not any(part.requires_grad for part in metric.preds)
-
-
-def test_whole_lists_of_several_processes_stay_apart() -> None:
-    """As no numbers are given, lists of two processes can't be taken for one."""
-    one, other = whole_lists(RankingMetric("AP"), items(), 3), whole_lists(RankingMetric("AP"), items(seed=1), 3)
-    expected = torch.cat([one.per_list()[0], other.per_list()[0]]).nanmean()
-    there = torch.cat(other.values)
-    gathered = RankingMetric(
-        "AP",
-        dist_sync_fn=lambda here, group: [here, there if here.is_floating_point() and len(here) else here],
-        distributed_available_fn=lambda: True,
-    )
-    assert float(whole_lists(gathered, items(), 3).compute()) == pytest.approx(float(expected))
-    one.merge_state(other)
-    assert float(one.compute()) == pytest.approx(float(expected))
 
 
 WAYS = ("indexes", "offsets")
