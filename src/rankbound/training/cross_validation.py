@@ -158,9 +158,7 @@ def cross_validate_splits(
     Args:
         splits: the splits, one at a time in memory if this is a generator. Test lists of different splits may have
             topics in common (repeated random splits).
-        device: `auto` (a GPU if there is one), `cpu` or `cuda`.
-        on_epoch: called after every epoch of each split, to show progress.
-        recipe: the fields of `rankbound.Recipe`.
+        device, on_epoch, recipe: as in `cross_validate`.
 
     Returns:
         The run of all test lists, the rankers, and judgements to evaluate the run by.
@@ -189,6 +187,10 @@ def _tested(
     topics: Sequence[str] = (),
 ) -> CrossValidated:
     """Train and score in each split; the lists of the result are in the order of `topics`, others of appearance."""
+    import polars as pl
+
+    from rankbound.io.table_columns import name_column
+
     rankers, runs, judged, seconds, unknown = [], [], [], [], []
     for number, split in enumerate(splits, start=1):
         started = perf_counter()
@@ -214,28 +216,17 @@ def _tested(
     in_order = [tests[at] for at in order.tolist()]
     distinct = len({topic for topic, _ in tests}) == len(tests)
     names = [topic if distinct else f"{topic}/{number}" for topic, number in in_order]
-    return CrossValidated(
-        Run(**_joined(runs, "scores", names, order)),
-        rankers,
-        [list(run.topics) for run in runs],
-        Qrels(**_joined(judged, "relevance", names, order)),
-        in_order,
-        seconds,
-        unknown,
-    )
-
-
-def _joined(parts: Sequence[Run] | Sequence[Qrels], column: str, names: list[str], order: Indices) -> dict[str, Any]:
-    """Return the lists of all parts, with these names in this order, as the arguments of `Run` or `Qrels`."""
-    import polars as pl
-
-    from rankbound.io.table_columns import name_column
-
-    sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+    sizes = np.concatenate([np.diff(run.offsets) for run in runs])
     rows, limits = rows_of_lists(np.append(0, np.cumsum(sizes)), order)
-    values = np.concatenate([getattr(part, column) for part in parts])
-    items = pl.concat([name_column(part.items) for part in parts])
-    return {"topics": names, "items": items[rows], column: values[rows], "offsets": limits}
+    items = pl.concat([name_column(run.items) for run in runs])[rows]
+    columns: dict[str, Any] = {"topics": names, "items": items, "offsets": limits}
+    scores = np.concatenate([run.scores for run in runs])[rows]
+    relevance = np.concatenate([part.relevance for part in judged])[rows]
+    topics_of_folds = [list(run.topics) for run in runs]
+    judgements = Qrels(**columns, relevance=relevance)
+    return CrossValidated(
+        Run(**columns, scores=scores), rankers, topics_of_folds, judgements, in_order, seconds, unknown
+    )
 
 
 def _means(values: Any, group: Indices, count: int) -> Any:
