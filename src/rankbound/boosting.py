@@ -86,10 +86,7 @@ def boosting_objective(
 
     >>> parameters = {"objective": rb.boosting_objective("nDCG@10", "min-max")}  # of lightgbm.train
     """
-    of = loss(of, bound, temperature)
-    if step is None:
-        step = STEP * float(getattr(of, "temperature", 1.0))
-    return RankingObjective(of, hessian, step)
+    return RankingObjective(loss(of, bound, temperature), hessian, step)
 
 
 class RankingObjective:
@@ -101,7 +98,8 @@ class RankingObjective:
     equal within a topic weight the topic.
     """
 
-    def __init__(self, loss: RankingLoss, hessian: str = "auto", step: float = STEP) -> None:
+    def __init__(self, loss: RankingLoss, hessian: str = "auto", step: float | None = None) -> None:
+        step = STEP * float(getattr(loss, "temperature", 1.0)) if step is None else step
         if hessian not in HESSIANS:
             raise ValueError(f"hessian: found {hessian!r}, expected one of {', '.join(HESSIANS)}")
         if not step > 0:
@@ -159,9 +157,13 @@ class RankingObjective:
 
     def _with_facts(self, judged: "Judgements") -> tuple["Judgements", Facts | None]:
         """Return the judgements with the loss's facts about them, those of the tree before if they are the same."""
-        known, own, offsets = self._known, judged.relevance, judged.lists.offsets
-        alike = known is not None and own.dtype == known[0].relevance.dtype and torch.equal(own, known[0].relevance)
-        if known is not None and alike and torch.equal(offsets, known[0].lists.offsets):
+        known, own = self._known, judged.relevance
+        if (
+            known is not None
+            and own.dtype == known[0].relevance.dtype
+            and torch.equal(own, known[0].relevance)
+            and torch.equal(judged.lists.offsets, known[0].lists.offsets)
+        ):
             return known
         # The caller may write to the labels later, and another thread may keep other judgements meanwhile.
         kept = replace(judged, relevance=own.clone())
@@ -223,11 +225,21 @@ class TopicMetrics:
         The arguments are `(preds, data)` or, for scikit-learn's interface, `(label, preds, weight, group)`.
         """
         predictions, judged = Judgements.passed(first, second, weight, group)
-        weights = judged.topic_weights
-        means = [(name, _mean(values, weights)) for name, values in self.per_topic(predictions, judged).items()]
-        if hasattr(second, "get_uint_info"):
-            return list(means)
-        return [(*mean, one.higher_is_better) for mean, one in zip(means, self.metrics, strict=True)]
+        means: list[tuple[Any, ...]] = []
+        found = self.per_topic(predictions, judged)
+        for one in self.metrics:
+            name, values = str(one), found[str(one)]
+            defined, mean = ~np.isnan(values), float("nan")
+            if judged.weight is None and defined.any():
+                mean = float(values[defined].mean())
+            elif judged.weight is not None:
+                # The mean weight of each topic's rows, 0 for topics without rows.
+                total = judged.lists.sum(judged.weight.to(torch.float64))
+                weights = (total / judged.lists.sizes.clamp(min=1)).numpy()[defined]
+                if weights.sum() > 0:
+                    mean = float(np.dot(values[defined], weights) / weights.sum())
+            means.append((name, mean) if hasattr(second, "get_uint_info") else (name, mean, one.higher_is_better))
+        return means
 
     def per_topic(self, predictions: ArrayLike, judged: "Judgements") -> Values:
         """Return the values of each metric by topic, `(n_topics,)`, NaN where undefined, by the metric's text."""
@@ -266,7 +278,7 @@ def lightgbm_folds(data: Any, folds: int = 5, *, seed: int = 0) -> list[tuple[In
     return [(np.setdiff1d(rows, test, assume_unique=True), test) for test in tests]
 
 
-def lightgbm_topics(record: Record, *metrics: str | Metric) -> "LightGBMTopics":
+def lightgbm_topics(record: Record, *metrics: str | Metric) -> Callable[[Any], None]:
     """Return a callback of `lightgbm.train` or `LGBMRanker.fit` that records every topic's values in every round.
 
     `record["valid_0"]["nDCG@10"][-1]` then holds the last round's values on the first validation set, under LightGBM's
@@ -285,17 +297,22 @@ def lightgbm_topics(record: Record, *metrics: str | Metric) -> "LightGBMTopics":
     >>> record = {}
     >>> callbacks = [rb.lightgbm_topics(record, "nDCG@10")]  # of lightgbm.train
     """
-    return LightGBMTopics(record, TopicMetrics(*metrics))
+    topics = TopicMetrics(*metrics)
 
+    def listen(evaluate_all: Callable[..., list[Any]]) -> list[str]:
+        """Record the metrics of the data sets that the booster evaluates, and return the data sets' names."""
+        recorded: list[Values] = []
 
-class LightGBMTopics:
-    """A callback that has the booster evaluate its validation sets with a function that records the predictions."""
+        def record_topics(predictions: ArrayLike, data: Any) -> tuple[str, float, bool]:
+            recorded.append(topics.per_topic(predictions, Judgements.of_data(data)))
+            return LISTENER, 0.0, True
 
-    def __init__(self, record: Record, metrics: TopicMetrics) -> None:
-        self.record, self.metrics = record, metrics
-        self.order, self.before_iteration = CALLBACK_ORDER, False
+        names = [result[0] for result in evaluate_all(feval=record_topics) if result[1] == LISTENER]
+        for name, values in zip(names, recorded, strict=True):
+            _keep(record, name, values)
+        return names
 
-    def __call__(self, env: Any) -> None:
+    def callback(env: Any) -> None:
         if hasattr(env.model, "boosters"):
             raise ValueError(
                 "lightgbm_topics: found lightgbm.cv, whose folds have other topics each, expected lightgbm.train; with "
@@ -303,23 +320,13 @@ class LightGBMTopics:
                 "of its booster"
             )
         if env.iteration == env.begin_iteration:
-            self.record.clear()
-        names = self._listen(env.model.eval_valid)
+            record.clear()
+        names = listen(env.model.eval_valid)
         if {result[0] for result in env.evaluation_result_list or ()} - set(names):
-            self._listen(env.model.eval_train)  # the training data are among the validation sets
+            listen(env.model.eval_train)  # the training data are among the validation sets
 
-    def _listen(self, evaluate_all: Callable[..., list[Any]]) -> list[str]:
-        """Record the metrics of the data sets that the booster evaluates, and return the data sets' names."""
-        recorded: list[Values] = []
-
-        def listen(predictions: ArrayLike, data: Any) -> tuple[str, float, bool]:
-            recorded.append(self.metrics.per_topic(predictions, Judgements.of_data(data)))
-            return LISTENER, 0.0, True
-
-        names = [result[0] for result in evaluate_all(feval=listen) if result[1] == LISTENER]
-        for name, values in zip(names, recorded, strict=True):
-            _keep(self.record, name, values)
-        return names
+    callback.order = CALLBACK_ORDER  # type: ignore[attr-defined]
+    return callback
 
 
 def xgboost_topics(record: Record, evals: Sequence[tuple[Any, str]], *metrics: str | Metric) -> Any:
@@ -355,15 +362,6 @@ def xgboost_topics(record: Record, evals: Sequence[tuple[Any, str]], *metrics: s
             return False
 
     return XGBoostTopics()
-
-
-def _mean(values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None) -> float:
-    """Return the weighted mean over the topics where the metric is defined; NaN if there are none of a weight."""
-    defined = ~np.isnan(values)
-    if weights is None:
-        return float(values[defined].mean()) if defined.any() else float("nan")
-    total = weights[defined].sum()
-    return float(np.dot(values[defined], weights[defined]) / total) if total > 0 else float("nan")
 
 
 def _keep(record: Record, name: str, values: Values) -> None:
@@ -434,15 +432,6 @@ class Judgements:
         if hasattr(second, "get_label"):
             return first, cls.of_data(second)
         return second, cls.of(first, group, weight)
-
-    @property
-    def topic_weights(self) -> npt.NDArray[np.float64] | None:
-        """The mean weight of each topic's rows, `(n_lists,)`, 0 for topics without rows; `None` without weights."""
-        if self.weight is None:
-            return None
-        total = self.lists.sum(self.weight.to(torch.float64))
-        weights: npt.NDArray[np.float64] = (total / self.lists.sizes.clamp(min=1)).numpy()
-        return weights
 
     def scores(self, predictions: ArrayLike) -> Tensor:
         """Return the model's raw scores as a tensor; raise `ValueError` unless they are finite and one per row."""

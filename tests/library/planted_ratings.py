@@ -1,11 +1,22 @@
-"""Ratings with a planted structure: users and items of few factors, and items that are better for all."""
+"""Ratings with a planted structure: users and items of few factors, and items that are better for all.
 
+And what the tests of rankers share: tables of lists, the command line, and files whose content is changed.
+"""
+
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
+from rankbound import cli
 from rankbound.io.judged import JudgedLists, Run
 
 FACTORS = 3
@@ -47,3 +58,23 @@ def ratings(seed: int = 0, users: int = 100, items: int = 60) -> Ratings:
     judged = random.random(utility.shape) < 0.6
     tested = judged & (random.random(utility.shape) < 0.25)
     return Ratings(utility, relevant, judged & ~tested, tested)
+
+
+def frame(lists: JudgedLists) -> pl.DataFrame:
+    columns = {name: lists.features[:, at] for at, name in enumerate(lists.feature_names)}
+    topic = np.repeat(np.array(lists.topics), np.diff(lists.offsets))
+    return pl.DataFrame({"topic": topic, "item": list(lists.items), "relevance": lists.relevance, **columns})
+
+
+def run(*arguments: object) -> int:
+    return cli.main([str(argument) for argument in arguments])
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], object]) -> None:
+    """Change the header and the tensors of a ranker's file in place, and leave its seal out."""
+    with safe_open(path, "pt") as file:
+        header = json.loads(file.metadata()["rankbound"])
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    header.pop("seal", None)
+    change(header, tensors)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, {"rankbound": json.dumps(header)})

@@ -1,6 +1,7 @@
 """Rankers across folds: every topic is scored once, by a ranker that never saw it."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import rankbound as rb
 from rankbound.cli import main
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
-from tests.library.planted_ratings import ratings
+from tests.library.planted_ratings import frame, ratings
 
 QUICK = {"epochs": 3, "batch_size": 8, "device": "cpu"}
 
@@ -53,8 +54,7 @@ def test_no_ranker_depends_on_the_topics_that_it_scores() -> None:
     for topic in first:
         place = slice(*lists.offsets[int(topic[1:]) :][:2])
         changed[place] = 1 - changed[place]
-    columns = {name: getattr(lists, name) for name in ("topics", "items", "offsets", "features", "feature_names")}
-    again = rb.cross_validate(JudgedLists(**columns, relevance=changed), 4, **QUICK)
+    again = rb.cross_validate(replace(lists, relevance=changed), 4, **QUICK)
     for topic in first:
         place = slice(*lists.offsets[int(topic[1:]) :][:2])
         np.testing.assert_array_equal(made.run.scores[place], again.run.scores[place])
@@ -77,36 +77,27 @@ def test_folds_may_be_named_and_leave_topics_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("folds", "message"),
+    ("model", "folds", "message"),
     [
-        (1, "folds: found 1, expected 2 to 20, the number of topics"),
-        (21, "folds: found 21, expected 2 to 20"),
-        ([["q1"], ["other"]], "folds: found topic 'other', which the lists do not have"),
-        ([["q1"], ["q2", "q1"]], "a topic is tested in two folds"),
-        ([["q1"], []], "found one without topics"),
-        ([[f"q{topic}" for topic in range(20)]], "or with all of them"),
+        ("linear", 1, "folds: found 1, expected 2 to 20, the number of topics"),
+        ("linear", 21, "folds: found 21, expected 2 to 20"),
+        ("linear", [["q1"], ["other"]], "folds: found topic 'other', which the lists do not have"),
+        ("linear", [["q1"], ["q2", "q1"]], "a topic is tested in two folds"),
+        ("linear", [["q1"], []], "found one without topics"),
+        ("linear", [[f"q{topic}" for topic in range(20)]], "or with all of them"),
+        ("matrix-factorization", 1, "folds: found 1, expected 2 to 5, the number of items of the largest topic"),
+        ("matrix-factorization", 6, "folds: found 6, expected 2 to 5"),
+        ("matrix-factorization", [["q1"]], "names of topics"),
     ],
 )
-def test_folds_that_cannot_be(folds: int | list[list[str]], message: str) -> None:
+def test_folds_that_cannot_be(model: str, folds: int | list[list[str]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        rb.cross_validate(judged(), folds, **QUICK)
-
-
-def test_an_uninformative_fold_is_named() -> None:
-    lists = judged(4)
-    columns = {name: getattr(lists, name) for name in ("topics", "items", "offsets", "features", "feature_names")}
-    with pytest.raises(DataError, match="fold 1: no training topic is informative"):
-        rb.cross_validate(JudgedLists(**columns, relevance=np.zeros(len(lists.items))), 2, **QUICK)
+        rb.cross_validate(judged(), folds, model=model, **QUICK)
 
 
 def test_the_command_compares_losses_and_keeps_their_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    random = np.random.default_rng(0)
-    rows = [
-        {"query": f"shoes {query}", "sku": f"s{item}", "clicked": int(price > 0.5), "price": price}
-        for query in range(12)
-        for item, price in enumerate(random.random(6).tolist())
-    ]
-    pl.DataFrame(rows).write_csv(tmp_path / "lists.csv")
+    table = frame(judged(12)).rename({"topic": "query", "item": "sku", "relevance": "clicked"})
+    table.with_columns(pl.concat_str(pl.lit("shoes "), "query").alias("query")).write_csv(tmp_path / "lists.csv")
     columns = ["--topic", "query", "--item", "sku", "--relevance", "clicked"]
     flags = ["--folds", "3", "--epochs", "2", "-m", "nDCG@5", "-m", "RR", "--runs", str(tmp_path / "runs"), *columns]
     losses = ["--loss", "nDCG", "--loss", "LambdaRank(metric=nDCG@5)"]
@@ -143,25 +134,28 @@ def test_a_mean_over_topics_is_that_of_the_run_and_folds_have_their_own() -> Non
 FACTORS: dict[str, Any] = {**QUICK, "model": "matrix-factorization", "factors": 4}
 
 
+RATED = ratings(users=15, items=12)
+LISTS = RATED.lists(RATED.known)
+
+
 def pairs(lists: rb.Run | rb.Qrels, tests: Any = None) -> list[tuple[str, str]]:
     names = [topic for topic, _ in tests] if tests else list(lists.topics)
     return list(zip(np.repeat(np.array(names), np.diff(lists.offsets)).tolist(), list(lists.items), strict=True))
 
 
 def test_every_item_of_a_topic_is_tested_once_by_a_factorisation_that_never_saw_it() -> None:
-    made_of = ratings(users=15, items=12)
-    lists = made_of.lists(made_of.known)
-    made = rb.cross_validate(lists, 3, **FACTORS)
+    lists, made = LISTS, rb.cross_validate(LISTS, 3, **FACTORS)
     assert sorted(pairs(made.run, made.tests)) == sorted(pairs(lists))
     assert list(made.run.topics) == [f"{topic}/{fold}" for topic, fold in made.tests]
     assert list(made.judged.topics) == list(made.run.topics)
     # Flipping the labels of what one fold tests changes none of its scores, but other folds'.
     tested = {pair for pair, fold in _folds_of(made).items() if fold == 1}
     flipped = np.array([pair in tested for pair in pairs(lists)])
-    changed = JudgedLists(**{**vars(lists), "relevance": np.where(flipped, 1 - lists.relevance, lists.relevance)})
+    changed = replace(lists, relevance=np.where(flipped, 1 - lists.relevance, lists.relevance))
     # The folds depend on labels, so that these are given.
     assert _folds_of(made) == _folds_of(rb.cross_validate(lists, 3, **FACTORS))
-    ranker = rb.train_ranker(_only(changed, ~flipped), **FACTORS, unknown="mean")
+    kept = rb.read_lists(frame(changed).filter(pl.Series(~flipped)))
+    ranker = rb.train_ranker(kept, **FACTORS, unknown="mean")
     again = dict(zip(pairs(lists), ranker.score_lists(lists).scores.tolist(), strict=True))
     for pair, score in zip(pairs(made.run, made.tests), made.run.scores.tolist(), strict=True):
         if pair in tested:
@@ -173,15 +167,8 @@ def _folds_of(made: rb.CrossValidated) -> dict[tuple[str, str], int]:
     return dict(zip(pairs(made.run, made.tests), folds, strict=True))
 
 
-def _only(lists: JudgedLists, mask: Any) -> JudgedLists:
-    table = pl.DataFrame(pairs(lists), schema=["topic", "item"], orient="row")
-    return rb.read_lists(table.with_columns(relevance=pl.Series(lists.relevance)).filter(pl.Series(mask)))
-
-
 def test_the_value_of_a_topic_is_its_mean_over_folds() -> None:
-    made_of = ratings(users=15, items=12)
-    lists = made_of.lists(made_of.known)
-    made = rb.cross_validate(lists, 3, **FACTORS)
+    lists, made = LISTS, rb.cross_validate(LISTS, 3, **FACTORS)
     by_list = rb.evaluate_run(made.run, made.judged, "nDCG").values["nDCG"]
     found = made.evaluate("nDCG")
     assert list(found.topics) == lists.topics
@@ -189,16 +176,12 @@ def test_the_value_of_a_topic_is_its_mean_over_folds() -> None:
         own = np.array([by_list[place] for place, (name, _) in enumerate(made.tests) if name == topic])
         defined = own[~np.isnan(own)]
         assert np.isnan(value) if not len(defined) else value == pytest.approx(defined.mean())
-    shuffled = _only(lists, np.ones(len(lists.items), bool))
-    rows = np.random.default_rng(0).permutation(len(lists.items))
-    table = pl.DataFrame(pairs(shuffled), schema=["topic", "item"], orient="row")
-    table = table.with_columns(relevance=pl.Series(shuffled.relevance))[rows]
-    assert _folds_of(rb.cross_validate(rb.read_lists(table), 3, **FACTORS)) == _folds_of(made)
+    shuffled = rb.read_lists(frame(lists).sample(fraction=1, shuffle=True, seed=0))
+    assert _folds_of(rb.cross_validate(shuffled, 3, **FACTORS)) == _folds_of(made)
 
 
 def test_test_lists_have_negatives_too() -> None:
-    made_of = ratings(users=15, items=12)
-    lists = made_of.lists(made_of.known & (made_of.relevant > 0))
+    lists = RATED.lists(RATED.known & (RATED.relevant > 0))
     made = rb.cross_validate(lists, 3, **FACTORS, negatives=1)
     known = set(pairs(lists))
     drawn = [pair for pair in pairs(made.run, made.tests) if pair not in known]
@@ -220,16 +203,6 @@ def test_what_no_other_fold_has_is_scored_by_means_and_counted() -> None:
     assert sum(made.unknown) >= 3
     with pytest.raises(DataError, match=r"fold 1: found (topic|item) .*, which the ranker was not trained on"):
         rb.cross_validate(rb.read_lists(table), 2, **FACTORS, validation_share=0, unknown="refuse")
-
-
-@pytest.mark.parametrize(
-    ("folds", "message"),
-    [(1, "folds: found 1, expected 2 to"), (99, "number of items of the largest topic"), ([["u1"]], "names of topics")],
-)
-def test_folds_within_topics_that_cannot_be(folds: Any, message: str) -> None:
-    made_of = ratings(users=15, items=12)
-    with pytest.raises(ValueError, match=message):
-        rb.cross_validate(made_of.lists(made_of.known), folds, **FACTORS)
 
 
 # Given splits
@@ -270,7 +243,7 @@ def test_given_splits_may_test_a_topic_twice() -> None:
 @pytest.mark.parametrize("model", ["linear", "matrix-factorization"])
 def test_parts_of_a_split_are_apart(model: str) -> None:
     lists = judged()
-    lists = JudgedLists(**{**vars(lists), "items": [f"d{row % 7}" for row in range(len(lists.items))]})
+    lists = replace(lists, items=[f"d{row % 7}" for row in range(len(lists.items))])
     train, test = some(lists, 0, 10), some(lists, 9, 12)
     split = rb.Split(training=train, test=test, name="a.csv, b.csv")
     what = "topic 'q9'" if model == "linear" else "item 'd1' of topic 'q9'"
@@ -290,23 +263,15 @@ def test_splits_that_cannot_be() -> None:
 # The command line
 
 
-def write(lists: JudgedLists, path: Path) -> None:
-    topics = np.repeat(np.array(lists.topics), np.diff(lists.offsets))
-    columns = {name: lists.features[:, place] for place, name in enumerate(lists.feature_names)}
-    table = {"topic": topics, "item": list(lists.items), "relevance": lists.relevance, **columns}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pl.DataFrame(table).write_csv(path)
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Ten splits, by name."""
     monkeypatch.chdir(tmp_path)
     lists = judged(22)
     for fold in range(1, 11):
-        write(some(lists, 0, 8), tmp_path / f"Fold{fold}" / "train.csv")
-        write(some(lists, 8, 12), tmp_path / f"Fold{fold}" / "vali.csv")
-        write(some(lists, 11 + fold, 12 + fold), tmp_path / f"Fold{fold}" / "test.csv")
+        (tmp_path / f"Fold{fold}").mkdir()
+        for name, topics in {"train": (0, 8), "vali": (8, 12), "test": (11 + fold, 12 + fold)}.items():
+            frame(some(lists, *topics)).write_csv(tmp_path / f"Fold{fold}" / f"{name}.csv")
     return tmp_path
 
 
@@ -368,7 +333,7 @@ def test_a_fold_that_is_missing_is_named(folder: Path, capsys: pytest.CaptureFix
 
 def test_losses_of_a_factorisation_are_compared_over_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made_of = ratings(users=20, items=15)
-    write(made_of.lists(made_of.known), tmp_path / "r.csv")
+    frame(made_of.lists(made_of.known)).write_csv(tmp_path / "r.csv")
     flags = ["--model", "matrix-factorization", "--folds", "3", "--loss", "nDCG", "--loss", "RankNet", *FLAGS]
     assert main(["cross-validate", str(tmp_path / "r.csv"), "--runs", str(tmp_path / "runs"), *flags]) == 0
     shown = capsys.readouterr().out
@@ -380,7 +345,7 @@ def test_losses_of_a_factorisation_are_compared_over_topics(tmp_path: Path, caps
 
 
 def test_training_across_folds_is_another_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(judged(), tmp_path / "my lists.csv")
+    frame(judged()).write_csv(tmp_path / "my lists.csv")
     path = str(tmp_path / "my lists.csv")
     assert main(["train", path, "--folds", "3", "--loss", "hinge(margin=2)"]) == 2
     shown = capsys.readouterr().err

@@ -114,6 +114,7 @@ def tolerance(objective: RankingObjective, draw: Drawn, scale: float) -> float:
 def test_objectives_with_kernels_are_those_without_in_every_interface(
     round_: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And the gradients are those of the loss by autograd, over the mean Hessian, which bounds each row's step."""
     for draw, weight, objective in drawn_objectives(round_):
         found = {}
         for fast in ("1", "0"):
@@ -127,6 +128,7 @@ def test_objectives_with_kernels_are_those_without_in_every_interface(
             # The kernel of exact Hessians sums pairs of items where the formulas may interpolate.
             relative = tolerance(objective, draw, 1e-6 if objective.hessian == "exact" else 1e-12)
             largest = {name: float(np.abs(values).max(initial=0)) for name, values in reference.values.items()}
+            require_gradient(objective, draw, weight, reference.values, context)
         for key, other in found.items():
             require_same(
                 other,
@@ -137,35 +139,29 @@ def test_objectives_with_kernels_are_those_without_in_every_interface(
             )
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("round_", ROUNDS)
-def test_gradients_are_those_of_the_loss(round_: int) -> None:
-    """By autograd, over the mean Hessian, which bounds each row's step."""
-    for draw, weight, objective in drawn_objectives(round_):
-        found = outcome(
-            lambda draw=draw, weight=weight, objective=objective: named(calls(objective, draw, weight)["xgboost"]())
+def require_gradient(
+    objective: RankingObjective, draw: Drawn, weight: Array | None, found: dict[str, Array], context: str
+) -> None:
+    scores = torch.from_numpy(draw.scores.astype(np.float64)).requires_grad_()
+    labels, offsets = torch.from_numpy(draw.relevance.astype(np.float64)), draw.offsets.astype(np.int64)
+    objective.loss(scores, labels, torch.from_numpy(offsets), reduction="sum").backward()
+    assert scores.grad is not None
+    expected, gradient = scores.grad.numpy() * per_row(weight, offsets), found["gradient"]
+    if objective.hessian == "exact":
+        assert np.all(np.abs(gradient) <= found["hessian"] * objective.step * (1 + 1e-9)), context
+    if np.abs(expected).max() > 1e-6:
+        unit = np.dot(expected, gradient) / np.dot(expected, expected)
+        assert unit > 0, context
+        np.testing.assert_allclose(
+            gradient, unit * expected, rtol=1e-7, atol=1e-7 * np.abs(gradient).max(), err_msg=context
         )
-        if found.error is not None:
-            continue
-        scores = torch.from_numpy(draw.scores.astype(np.float64)).requires_grad_()
-        labels, offsets = torch.from_numpy(draw.relevance.astype(np.float64)), draw.offsets.astype(np.int64)
-        objective.loss(scores, labels, torch.from_numpy(offsets), reduction="sum").backward()
-        assert scores.grad is not None
-        expected = scores.grad.numpy() * (1.0 if weight is None else per_row(weight, offsets))
-        gradient, hessian = found.values["gradient"], found.values["hessian"]
-        context = f"{objective}, weights {weight}; {draw}"
-        if objective.hessian == "exact":
-            assert np.all(np.abs(gradient) <= hessian * objective.step * (1 + 1e-9)), context
-        if np.abs(expected).max() > 1e-6:
-            unit = np.dot(expected, gradient) / np.dot(expected, expected)
-            assert unit > 0, context
-            np.testing.assert_allclose(
-                gradient, unit * expected, rtol=1e-7, atol=1e-7 * np.abs(gradient).max(), err_msg=context
-            )
 
 
-def per_row(weight: Array, offsets: Array) -> Array:
-    return weight if len(weight) == offsets[-1] else np.repeat(weight, np.diff(offsets))
+def per_row(weight: Array | None, offsets: Array) -> Array:
+    """Return the weight of each row, for those that have one each or one per topic."""
+    if weight is None:
+        return np.ones(offsets[-1])
+    return (weight if len(weight) == offsets[-1] else np.repeat(weight, np.diff(offsets))).astype(np.float64)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -196,7 +192,7 @@ def direct_means(texts: list[str], draw: Drawn, weight: Array | None) -> dict[st
     values = {text: rb.metric(text)(scores, labels, offsets) for text in texts}
     if len(offsets) < 2:
         raise ValueError("no topic")
-    rows = np.ones(offsets[-1]) if weight is None else per_row(weight, offsets).astype(np.float64)
+    rows = per_row(weight, offsets)
     if not (np.isfinite(rows).all() and (rows >= 0).all() and len(rows) == offsets[-1]):
         raise ValueError("weights")
     parts = np.split(rows, offsets[1:-1])

@@ -18,8 +18,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.numpy import save_file
+from safetensors.torch import save_file
 
 import rankbound as rb
 from rankbound import cli
@@ -28,6 +27,7 @@ from rankbound.io.judged import JudgedLists
 from rankbound.lists import Lists
 from rankbound.training.models import ScaledFeatures, Scaling
 from rankbound.training.recipe import Recipe
+from tests.library.planted_ratings import frame, rewrite, run
 
 N_TOPICS, N_ITEMS = 40, 12
 QUICK: dict[str, Any] = {"epochs": 30, "learning_rate": 0.05}
@@ -47,12 +47,6 @@ def planted(seed: int = 0, n_topics: int = N_TOPICS) -> JudgedLists:
         features=features,
         feature_names=["clicks", "price", "noise"],
     )
-
-
-def frame(lists: JudgedLists) -> pl.DataFrame:
-    columns = {name: lists.features[:, at] for at, name in enumerate(lists.feature_names)}
-    topic = np.repeat(np.array(lists.topics), np.diff(lists.offsets))
-    return pl.DataFrame({"topic": topic, "item": list(lists.items), "relevance": lists.relevance, **columns})
 
 
 def value(ranker: rb.Ranker, lists: JudgedLists) -> float:
@@ -80,33 +74,22 @@ def test_what_is_planted_is_learned(model: str, scale: str, least: float) -> Non
 
 @pytest.mark.parametrize(
     "recipe",
-    [
-        {},
-        {"model": "mlp", "hidden": (5, 3), "activation": "tanh"},
-        {"scale": "query"},
-        {"scale": "none"},
-    ],
+    [{}, {"model": "mlp", "hidden": (5, 3), "activation": "tanh"}, {"scale": "query"}, {"scale": "none"}],
 )
-def test_a_file_gives_the_same_ranker_back(tmp_path: Path, recipe: dict[str, Any]) -> None:
-    lists = planted()
-    ranker = rb.train_ranker(lists, epochs=2, learning_rate=1e-4, **recipe)
-    ranker.save(tmp_path / "model.safetensors")
-    loaded = rb.load(tmp_path / "model.safetensors")
-    assert (loaded.recipe, loaded.feature_names, loaded.record) == (
-        ranker.recipe,
-        ranker.feature_names,
-        ranker.record,
-    )
+def test_a_file_gives_the_same_ranker_back_and_a_seed_repeats_every_byte(
+    tmp_path: Path, recipe: dict[str, Any]
+) -> None:
+    lists, path = planted(), tmp_path / "model.safetensors"
+    content = []
+    for seed in (1, 2, 1):
+        ranker = rb.train_ranker(lists, epochs=2, learning_rate=1e-4, seed=seed, **recipe)
+        ranker.save(path)
+        content.append(path.read_bytes())
+    assert content[0] == content[2] != content[1]
+    loaded = rb.load(path)
+    assert (loaded.recipe, loaded.feature_names, loaded.record) == (ranker.recipe, ranker.feature_names, ranker.record)
     np.testing.assert_array_equal(loaded.score_lists(lists).scores, ranker.score_lists(lists).scores)
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
-
-
-def test_training_repeats_to_the_last_byte_and_seeds_differ(tmp_path: Path) -> None:
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        rb.train_ranker(planted(), epochs=2, seed=seed, model="mlp").save(tmp_path / name)
-    first, again, other = ((tmp_path / name).read_bytes() for name in "abc")
-    assert first == again
-    assert first != other
 
 
 def test_the_best_epoch_counts_and_validation_topics_do_not_train() -> None:
@@ -128,21 +111,20 @@ def test_the_best_epoch_counts_and_validation_topics_do_not_train() -> None:
     assert (ranker.record["training_topics"], ranker.record["validation_topics"]) == (N_TOPICS, N_TOPICS)
     with_share = rb.train_ranker(training, validation_share=0.25, epochs=1)
     assert (with_share.record["training_topics"], with_share.record["validation_topics"]) == (30, 10)
+    last = rb.train_ranker(training, validation_share=0.0, epochs=3).record
+    assert (last["epoch"], last["validation"], last["training_topics"]) == (3, None, N_TOPICS)
 
 
-def test_without_validation_the_last_epoch_counts() -> None:
-    record = rb.train_ranker(planted(), validation_share=0.0, epochs=3).record
-    assert (record["epoch"], record["validation"], record["training_topics"]) == (3, None, N_TOPICS)
-
-
-def test_the_loss_and_the_bound_do_not_change_what_is_drawn() -> None:
+@pytest.mark.parametrize("recipe", [{"scale": "none"}, {"model": "matrix-factorization", "negatives": 1}])
+def test_the_loss_and_the_bound_do_not_change_what_is_drawn(recipe: dict[str, Any]) -> None:
     """Before the first step all models are the same: comparisons between losses are paired."""
+    lists = replace(planted(), items=[f"d{row % 30}" for row in range(N_TOPICS * N_ITEMS)])
     rankers = [
-        rb.train_ranker(planted(), epochs=1, learning_rate=1e-30, scale="none", **recipe)
-        for recipe in ({"loss": "nDCG"}, {"loss": "AP", "bound": "expectation"})
+        rb.train_ranker(lists, epochs=1, learning_rate=1e-30, **recipe, **objective)
+        for objective in ({"loss": "nDCG"}, {"loss": "AP", "bound": "expectation"})
     ]
-    first, second = (list(ranker.model.state_dict().values()) for ranker in rankers)
-    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    first, second = (ranker.model.state_dict() for ranker in rankers)
+    torch.testing.assert_close(first, second, rtol=0, atol=1e-20)
 
 
 @pytest.mark.parametrize(
@@ -162,8 +144,8 @@ def test_settings_of_pytorch_change_no_ranker(
         found = rb.train_ranker(lists, model=model, epochs=2, device="cpu")
         found.save(tmp_path / "model.safetensors")
         runs = [ranker.score_lists(lists) for ranker in (found, rb.load(tmp_path / "model.safetensors"))]
-    for run in runs:
-        np.testing.assert_array_equal(run.scores, expected.score_lists(lists).scores)
+    for found_run in runs:
+        np.testing.assert_array_equal(found_run.scores, expected.score_lists(lists).scores)
 
 
 # Scoring
@@ -194,18 +176,11 @@ def test_standard_scores_do_not_depend_on_the_list_and_query_scores_do() -> None
 def test_features_are_found_by_name() -> None:
     lists = planted()
     ranker = rb.train_ranker(lists, epochs=1)
-    shuffled = JudgedLists(
-        topics=lists.topics,
-        items=lists.items,
-        relevance=lists.relevance,
-        offsets=lists.offsets,
-        features=np.concatenate([lists.features[:, ::-1], lists.features[:, :1]], axis=1),
-        feature_names=["noise", "price", "clicks", "more"],
-    )
+    more = np.concatenate([lists.features[:, ::-1], lists.features[:, :1]], axis=1)
+    shuffled = replace(lists, features=more, feature_names=["noise", "price", "clicks", "more"])
     np.testing.assert_array_equal(ranker.score_lists(shuffled).scores, ranker.score_lists(lists).scores)
-    renamed = JudgedLists(**{**vars(lists), "feature_names": ["clicks", "cost", "noise"]})
     with pytest.raises(DataError, match="there is no feature 'price', which the ranker was trained with"):
-        ranker.score_lists(renamed)
+        ranker.score_lists(replace(lists, feature_names=["clicks", "cost", "noise"]))
 
 
 @pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
@@ -277,7 +252,7 @@ def test_recipes_that_cannot_be(recipe: dict[str, Any], message: str) -> None:
 
 def test_uninformative_lists_are_refused() -> None:
     lists = planted(n_topics=4)
-    empty = JudgedLists(**{**vars(lists), "relevance": np.zeros(len(lists.items), int)})
+    empty = replace(lists, relevance=np.zeros(len(lists.items), int))
     with pytest.raises(DataError, match="no training topic is informative"):
         rb.train_ranker(empty)
     with pytest.raises(DataError, match=r"nDCG@10 is undefined on all validation topics: none has a relevant item"):
@@ -286,23 +261,31 @@ def test_uninformative_lists_are_refused() -> None:
         rb.train_ranker(planted(n_topics=1))
 
 
-def test_files_that_hold_no_ranker_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "there is no such file"),
+        (b"not safetensors at all", "not a safetensors file"),
+        ({}, r"found no header of a ranker, expected a ranker \(ranker/1\)"),
+        ({"format": "ranker/99"}, "found ranker/99, expected a ranker"),
+        (
+            {"format": "ranker/1", "recipe": {}, "feature_names": ["a"], "record": {}},
+            "a ranker whose parts don't fit each other",
+        ),
+    ],
+)
+def test_files_that_hold_no_ranker_are_refused(tmp_path: Path, content: Any, message: str) -> None:
     path = tmp_path / "model.safetensors"
-    with pytest.raises(DataError, match=r"model\.safetensors: there is no such file"):
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        save_file({"weight": torch.zeros(3)}, path, {"rankbound": json.dumps(content)} if content else None)
+    with pytest.raises(DataError, match=rf"model\.safetensors: {message}"):
         rb.load(path)
-    path.write_bytes(b"not safetensors at all")
-    with pytest.raises(DataError, match=r"model\.safetensors: not a safetensors file"):
-        rb.load(path)
-    save_file({"weight": np.zeros(3)}, path)
-    with pytest.raises(DataError, match=r"found no header of a ranker, expected a ranker \(ranker/1\)"):
-        rb.load(path)
-    save_file({"weight": np.zeros(3)}, path, {"rankbound": json.dumps({"format": "ranker/99"})})
-    with pytest.raises(DataError, match=r"found ranker/99, expected a ranker"):
-        rb.load(path)
-    header = {"format": "ranker/1", "recipe": {}, "feature_names": ["a"], "record": {}}
-    save_file({"weight": np.zeros(3)}, path, {"rankbound": json.dumps(header)})
-    with pytest.raises(DataError, match=r"a ranker whose parts don't fit each other"):
-        rb.load(path)
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
     rb.train_ranker(planted(n_topics=4), epochs=1).save(path)
     content = path.read_bytes()
     for damaged in (content[:-10], content[:-10] + bytes(10), content.replace(b"clicks", b"klicks")):
@@ -316,15 +299,9 @@ def test_a_file_of_another_smooth_step_is_refused_by_name(tmp_path: Path) -> Non
     """Earlier versions recorded the step, the sigmoid or the Laplace distribution function."""
     path = tmp_path / "model.safetensors"
     rb.train_ranker(planted(n_topics=4), epochs=1).save(path)
-    with safe_open(path, framework="np") as file:
-        header = json.loads(file.metadata()["rankbound"])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    del header["seal"]
-    header["recipe"]["kernel"] = "sigmoid"
-    save_file(tensors, path, {"rankbound": json.dumps(header)})
+    rewrite(path, lambda header, tensors: header["recipe"].update(kernel="sigmoid"))
     assert rb.load(path).recipe == Recipe(epochs=1)
-    header["recipe"]["kernel"] = "laplace"
-    save_file(tensors, path, {"rankbound": json.dumps(header)})
+    rewrite(path, lambda header, tensors: header["recipe"].update(kernel="laplace"))
     with pytest.raises(DataError, match=r"kernel: found laplace, expected sigmoid, .*; train it again"):
         rb.load(path)
 
@@ -335,10 +312,6 @@ def test_a_recipe_reads_its_own_fields_back() -> None:
 
 
 # The subcommands
-
-
-def run(*arguments: object) -> int:
-    return cli.main([str(argument) for argument in arguments])
 
 
 @pytest.mark.parametrize(("suffix", "out"), [("csv", "run.txt"), ("parquet", "run.parquet")])
@@ -385,11 +358,27 @@ def test_lists_without_relevance_can_be_scored(tmp_path: Path) -> None:
     assert scored["item"][0] == "q0-2"
 
 
-def test_evaluation_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "run.txt").write_text("a Q0 x 1 2 t\na Q0 y 2 1 t\nb Q0 x 1 1 t\nc Q0 x 1 1 t\n")
-    (tmp_path / "qrels.txt").write_text("a 0 y 1\nb 0 x 0\nd 0 x 1\n")
-    assert run("evaluate", tmp_path / "run.txt", tmp_path / "qrels.txt", "-m", "AP", "-m", "P@1", "--per-topic") == 0
-    assert capsys.readouterr().out == (
+RUN = "a Q0 x 1 2 t\na Q0 y 2 1 t\nb Q0 x 1 1 t\nc Q0 x 1 1 t\n"
+DCG = "DCG(gain=linear,discount=log2(r))"
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Return what `rankbound evaluate` prints for a run and judgements, or its message, from the files' folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("run.txt").write_text(RUN)
+    Path("qrels.txt").write_text("a 0 y 1\nb 0 x 0\nd 0 x 1\n")
+    Path("lists.csv").write_text("topic,item,relevance\na,x,1\na,y,3\n")
+
+    def evaluated(*flags: str, qrels: str = "qrels.txt", status: int = 0) -> str:
+        assert run("evaluate", "run.txt", qrels, *flags) == status
+        return capsys.readouterr()[status > 0]
+
+    return evaluated
+
+
+def test_evaluation_for_people_and_as_json(evaluate: Callable[..., str]) -> None:
+    assert evaluate("-m", "AP", "-m", "P@1", "--per-topic") == (
         "topic      AP     P@1\n"
         "a      0.5000  0.0000\n"
         "b           -  0.0000\n"
@@ -400,73 +389,52 @@ def test_evaluation_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "topics of the qrels that the run lacks: 1\n"
         "topics of the run that the qrels lack: 1\n"
     )
-    assert run("evaluate", tmp_path / "run.txt", tmp_path / "qrels.txt", "-m", "AP", "--missing", "zero") == 0
-    assert "AP      0.2500       2          1" in capsys.readouterr().out
-    flags = ("--per-topic", "--json")
-    assert run("evaluate", tmp_path / "run.txt", tmp_path / "qrels.txt", "-m", "AP", *flags) == 0
-    assert json.loads(capsys.readouterr().out)["per_topic"] == {"a": {"AP": 0.5}, "b": {"AP": None}}
+    assert "AP      0.2500       2          1" in evaluate("-m", "AP", "--missing", "zero")
+    found = json.loads(evaluate("-m", "AP", "--per-topic", "--json"))
+    assert (found["per_topic"], found["undefined"]) == ({"a": {"AP": 0.5}, "b": {"AP": None}}, {"AP": 1})
+    flags = ("--names", "ir_measures", "-m", "nDCG@10", "--json")
+    expected = (1 + 3 / np.log2(3)) / (3 + 1 / np.log2(3))
+    means = json.loads(evaluate(*flags, qrels="lists.csv"))["means"]
+    assert means == {"nDCG(gain=linear)@10": pytest.approx(expected, abs=1e-12)}
 
 
-def test_values_of_topics_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "run.txt").write_text("a Q0 x 1 3 t\na Q0 z 2 2 t\na Q0 y 3 1 t\nb Q0 x 1 1 t\n")
-    (tmp_path / "qrels.txt").write_text("a 0 y 1\nb 0 x 0\n")
-    files = (tmp_path / "run.txt", tmp_path / "qrels.txt")
-    metrics = ("-m", "AP", "-m", "DCG(gain=linear,discount=log2(r))")
-    assert run("evaluate", *files, *metrics, "--csv", tmp_path / "topics.csv", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["undefined"] == {"AP": 1, "DCG(gain=linear,discount=log2(r))": 0}
-    values = f"{1 / 3},{1 / np.log2(3)}"
-    assert (tmp_path / "topics.csv").read_text() == (
-        f'topic,AP,"DCG(gain=linear,discount=log2(r))"\na,{values}\nb,,0.0\n'
+def test_values_of_topics_in_a_file(evaluate: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are written whole, or not at all."""
+    metrics = ("-m", "AP", "-m", DCG)
+    assert "AP" in evaluate(*metrics, "--csv", "topics.csv")
+    assert Path("topics.csv").read_text() == f'topic,AP,"{DCG}",missing\na,0.5,1.0,false\nb,,0.0,false\nd,,,true\n'
+    evaluate(*metrics, "--csv", "topics.tsv")
+    assert (
+        Path("topics.tsv").read_text()
+        == f"topic\tAP\t{DCG}\tmissing\na\t0.5\t1.0\tfalse\nb\t\t0.0\tfalse\nd\t\t\ttrue\n"
     )
-    assert run("evaluate", *files, *metrics, "--csv", tmp_path / "topics.tsv") == 0
-    assert (tmp_path / "topics.tsv").read_text().split("\n")[1] == f"a\t{values}".replace(",", "\t")
-    assert "AP" in capsys.readouterr().out
 
-
-def test_values_of_topics_are_written_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     def full_disk(frame: pl.DataFrame, path: Path, **options: str) -> None:
         path.write_text("topic,A")
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    (tmp_path / "run.txt").write_text("a Q0 x 1 3 t\n")
-    (tmp_path / "qrels.txt").write_text("a 0 x 1\n")
-    (tmp_path / "topics.csv").write_text("before")
     monkeypatch.setattr(pl.DataFrame, "write_csv", full_disk)
-    files = (tmp_path / "run.txt", tmp_path / "qrels.txt")
-    assert run("evaluate", *files, "-m", "AP", "--csv", tmp_path / "topics.csv") != 0
-    assert "topics.csv: could not be written: No space left" in capsys.readouterr().err
-    assert (tmp_path / "topics.csv").read_text() == "before"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["qrels.txt", "run.txt", "topics.csv"]
+    message = evaluate("-m", "RR", "--csv", "topics.csv", status=2)
+    assert "topics.csv: could not be written: No space left" in message
+    assert Path("topics.csv").read_text().startswith("topic,AP")
+    assert len([*Path().iterdir()]) == 5
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("flags", "message"),
     [
-        ("topics.parquet", "expected a name that ends in .csv or .tsv"),
-        ("lists.csv", "which is read here: choose another name"),
+        (("-m", "AP", "--csv", "topics.parquet"), "expected a name that ends in .csv or .tsv"),
+        (("-m", "AP", "--csv", "lists.csv"), "which is read here: choose another name"),
+        (("-m", "ndcg", "--names", "trec"), "expected one of rankbound, ir_measures"),
     ],
 )
-def test_files_that_values_of_topics_are_not_written_to(
-    name: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "run.txt").write_text("a Q0 x 1 3 t\n")
-    (tmp_path / "lists.csv").write_text("topic,item,relevance\na,x,1\n")
-    assert run("evaluate", tmp_path / "run.txt", tmp_path / "lists.csv", "-m", "AP", "--csv", tmp_path / name) != 0
-    assert message in capsys.readouterr().err
-    assert (tmp_path / "lists.csv").read_text() == "topic,item,relevance\na,x,1\n"
+def test_evaluations_that_are_refused(evaluate: Callable[..., str], flags: tuple[str, ...], message: str) -> None:
+    before = Path("lists.csv").read_text()
+    assert message in evaluate(*flags, qrels="lists.csv", status=2)
+    assert Path("lists.csv").read_text() == before
 
 
-def test_names_of_another_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "run.txt").write_text("a Q0 x 1 2 t\na Q0 y 2 1 t\n")
-    (tmp_path / "qrels.txt").write_text("a 0 x 1\na 0 y 3\n")
-    files = (tmp_path / "run.txt", tmp_path / "qrels.txt")
-    assert run("evaluate", *files, "--names", "ir_measures", "-m", "nDCG@10", "--json") == 0
-    expected = (1 + 3 / np.log2(3)) / (3 + 1 / np.log2(3))
-    assert json.loads(capsys.readouterr().out)["means"] == {"nDCG(gain=linear)@10": pytest.approx(expected, abs=1e-12)}
-    assert run("evaluate", *files, "--names", "trec", "-m", "ndcg") == 2
-    assert "expected one of rankbound, ir_measures" in capsys.readouterr().err
+FACTORS = ("train", "{}/lists.csv", "--out", "{}/m", "--model", "matrix-factorization")
 
 
 @pytest.mark.parametrize(
@@ -474,6 +442,13 @@ def test_names_of_another_library(tmp_path: Path, capsys: pytest.CaptureFixture[
     [
         (("train", "{}/lists.csv", "--out", "{}/m", "--loss", "nDGC"), "Did you mean nDCG"),
         (("train", "{}/lists.csv", "--out", "{}/m", "--epochs", "0"), "epochs: found 0"),
+        ((*FACTORS, "--features", "f"), "--features: found f beside --model matrix-factorization"),
+        ((*FACTORS, "--factors", "0"), "factors: found 0, expected a number above 0"),
+        ((*FACTORS, "--bias", "user"), "bias: found 'user', expected one of none, item"),
+        ((*FACTORS, "--negatives", "-1"), "negatives: found -1, expected a number from 0"),
+        ((*FACTORS, "--unknown", "zero"), "unknown: found 'zero', expected one of refuse, mean"),
+        ((*FACTORS, "--item", "film"), "there is no column 'film'"),
+        ((*FACTORS, "--relevance", "topic", "--topic", "relevance"), "column 'topic' holds 'q"),
         (
             ("train", "{}/lists.csv", "--out", "{}/m", "--features", "prize"),
             "there is no column 'prize'; it has topic, item, relevance, clicks, price, noise; the features to",

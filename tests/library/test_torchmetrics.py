@@ -51,21 +51,6 @@ def test_means_are_theirs(text: str, theirs: Any, highest: int) -> None:
     assert of(RankingMetric(text, undefined="zero"), batch) == pytest.approx(of(theirs, batch), rel=1e-5)
 
 
-def test_lists_arrive_in_pieces_of_any_shape() -> None:
-    whole = items(2)
-    pieces = [
-        tuple(part.reshape(-1, 5) for part in piece) for piece in zip(*(one.split(20) for one in whole), strict=True)
-    ]
-    assert of(RankingMetric("nDCG"), *pieces) == of(RankingMetric("nDCG"), whole)
-
-
-def test_the_order_of_tied_items_changes_nothing() -> None:
-    scores, target, indexes = items(2)
-    tied = scores.round()
-    flipped = tuple(one.flip(0) for one in (tied, target, indexes))
-    assert of(RankingMetric("nDCG@3"), flipped) == pytest.approx(of(RankingMetric("nDCG@3"), (tied, target, indexes)))
-
-
 def whole_lists(metric: Any, batch: tuple[Tensor, Tensor, Tensor], cut: int) -> Any:
     """Add the lists of items that are numbered, in two batches of whole lists."""
     scores, target, indexes = batch
@@ -77,29 +62,63 @@ def whole_lists(metric: Any, batch: tuple[Tensor, Tensor, Tensor], cut: int) -> 
     return metric
 
 
+Batch = tuple[Tensor, Tensor, Tensor]
+
+
+def in_pieces(metric: Any, batch: Batch) -> Any:
+    for piece in zip(*(one.split(20) for one in batch), strict=True):
+        metric.update(*(part.reshape(-1, 5) for part in piece))
+    return metric
+
+
+def merged(metric: Any, batch: Batch) -> Any:
+    other = metric.clone()
+    for one, place in ((metric, slice(25)), (other, slice(25, None))):
+        one.update(*(part[place] for part in batch))
+    metric.merge_state(other)
+    return metric
+
+
+def whole_and_merged(metric: Any, batch: Batch) -> Any:
+    """Lists of two processes stay apart, although both number theirs from 0."""
+    other = metric.clone()
+    for one, own in ((metric, batch[2] >= 4), (other, batch[2] < 4)):
+        whole_lists(one, tuple(part[own] for part in batch), 5 if one is metric else 2)
+    metric.merge_state(other)
+    return metric
+
+
+def updated_by(metric: Any, *batch: Tensor) -> Any:
+    metric.update(*batch)
+    return metric
+
+
+ARRIVALS: dict[str, Any] = {
+    "at once": lambda metric, batch: updated_by(metric, *batch),
+    "in pieces of any shape": in_pieces,
+    "in another order": lambda metric, batch: updated_by(metric, *(part.flip(0) for part in batch)),
+    "in two processes": merged,
+    "with gradients": lambda metric, batch: updated_by(metric, batch[0].clone().requires_grad_(), *batch[1:]),
+    "as whole lists": lambda metric, batch: whole_lists(metric, batch, 2),
+    "as whole lists in two processes": whole_and_merged,
+    "in a collection": lambda metric, batch: whole_lists(MetricCollection({"a": metric}), batch, 3)["a"],
+}
+
+
 @pytest.mark.parametrize("policy", ["skip", "zero"])
-def test_whole_lists_with_offsets_have_the_values_of_their_items(policy: str) -> None:
-    by_number, whole = RankingMetric("nDCG@3", undefined=policy), RankingMetric("nDCG@3", undefined=policy)
-    by_number.update(*items(2))
-    whole_lists(whole, items(2), 2)
-    torch.testing.assert_close(whole.per_list()[0], by_number.per_list()[0], equal_nan=True)
-    assert whole.per_list()[1].tolist() == [0, 1, 2, 3, 4, 5]
-    assert float(whole.compute()) == pytest.approx(float(by_number.compute()))
-
-
-def test_whole_lists_of_several_processes_stay_apart() -> None:
-    """As no numbers are given, lists of two processes can't be taken for one."""
-    one, other = whole_lists(RankingMetric("AP"), items(), 3), whole_lists(RankingMetric("AP"), items(seed=1), 3)
-    expected = torch.cat([one.per_list()[0], other.per_list()[0]]).nanmean()
-    there = torch.cat(other.values)
-    gathered = RankingMetric(
-        "AP",
-        dist_sync_fn=lambda here, group: [here, there if here.is_floating_point() and len(here) else here],
-        distributed_available_fn=lambda: True,
-    )
-    assert float(whole_lists(gathered, items(), 3).compute()) == pytest.approx(float(expected))
-    one.merge_state(other)
-    assert float(one.compute()) == pytest.approx(float(expected))
+@pytest.mark.parametrize("arrival", ARRIVALS)
+def test_lists_have_their_values_however_they_arrive(arrival: str, policy: str) -> None:
+    scores, target, indexes = items(2)
+    tied = scores.round()
+    metric = ARRIVALS[arrival](RankingMetric("nDCG@3", undefined=policy), (tied, target, indexes))
+    values, numbers = metric.per_list()
+    own = [indexes == number for number in range(6)]
+    alone = [rb.metric("nDCG@3")(tied[each], target[each], torch.tensor([0, int(each.sum())])) for each in own]
+    torch.testing.assert_close(values, torch.cat(alone), equal_nan=True)
+    assert values[5].isnan()
+    assert numbers.tolist() == [0, 1, 2, 3, 4, 5]
+    assert float(metric.compute()) == pytest.approx(float(values[:5].sum()) / (5 if policy == "skip" else 6))
+    assert not any(part.requires_grad for part in metric.preds)
 
 
 WAYS = ("indexes", "offsets")
@@ -158,10 +177,12 @@ def test_metrics_in_a_list_are_named_by_their_texts() -> None:
     metrics = MetricCollection([*map(RankingMetric, texts), RankingMetric("AP", undefined="zero")])
     names = ["nDCG@10", "AP", "RBP(p=0_8)", "nRBP", "AP, undefined=zero"]
     assert sorted(metrics.keys()) == sorted(names)
-    metrics.update(*items())
-    values = metrics.compute()
+    values = metrics(*items())
     for text, name in zip(texts, names, strict=False):
         assert float(values[name]) == of(RankingMetric(text), items())
+        assert metrics[name].higher_is_better == (text != "nRBP")
+    metrics.reset()
+    assert metrics["AP"].indexes == []
     with pytest.raises(ValueError, match="two metrics both named AP"):
         MetricCollection([RankingMetric("AP"), RankingMetric("AP(rel=1)")])
 
@@ -179,7 +200,7 @@ def test_copies_keep_lists_and_type(make: Any, copied: Any) -> None:
     other = copied(metric)
     assert type(other) is type(metric)
     assert isinstance(other, RankingMetric)
-    assert repr(other) == repr(metric)
+    assert repr(other) == repr(metric) == f"RankingMetric({metric.ranking_metric}, undefined={metric.undefined})"
     assert float(other.compute()) == float(metric.compute())
     other.merge_state(metric)
     other.update(*items())
@@ -197,12 +218,9 @@ def test_metrics_of_a_collection_that_agree_on_the_first_lists_differ_on_later_o
         for metric in alone:
             metric.update(*batch, offsets=offsets)
     assert metrics.compute() == {text: metric.compute() for text, metric in zip(texts, alone, strict=True)}
-
-
-def test_items_are_kept_once_for_all_metrics_of_a_collection() -> None:
-    metrics = MetricCollection([RankingMetric("nDCG"), RankingMetric("AP")])
-    metrics.update(*items())
-    assert metrics.compute_groups == {0: ["nDCG", "AP"]}
+    kept_once = MetricCollection([RankingMetric("nDCG"), RankingMetric("AP")])
+    kept_once.update(*items())
+    assert kept_once.compute_groups == {0: ["nDCG", "AP"]}
 
 
 @pytest.mark.parametrize("policy", ["skip", "zero"])
@@ -238,82 +256,18 @@ def test_types_of_a_module_leave_scores_and_numbers_as_they_are(change: Any) -> 
     assert [part.tolist() for part in metric.per_list()] == [[1, 1], [2048, 2049]]
 
 
-def in_forward() -> None:
-    metric, scores, target = RankingMetric("AP"), torch.rand(2), torch.tensor([1, 0])
-    metric(scores, target, torch.tensor([0, 0]))
-    metric(scores, target, offsets=torch.tensor([0, 2]))
-    metric.compute()
-
-
-def in_merged() -> None:
-    one, other = RankingMetric("AP"), whole_lists(RankingMetric("AP"), items(), 3)
-    one.update(*items())
-    one.merge_state(other)
-    one.compute()
-
-
-def of_another_metric() -> None:
-    whole_lists(RankingMetric("AP"), items(), 3).merge_state(whole_lists(RankingMetric("nDCG"), items(), 3))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (in_forward, "found 1 lists with offsets and 2 items with indexes since the last reset"),
-        (in_merged, "found 6 lists with offsets and 60 items with indexes since the last reset"),
-        (of_another_metric, "Expected incoming state to be an instance of AP but got .*nDCG"),
-    ],
-)
-def test_states_that_do_not_fit_are_refused(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-def test_collections_pass_offsets() -> None:
-    metrics = whole_lists(MetricCollection({"nDCG": RankingMetric("nDCG"), "AP": RankingMetric("AP")}), items(), 3)
-    assert float(metrics.compute()["AP"]) == pytest.approx(of(RankingMetric("AP"), items()))
-
-
-def test_values_of_every_list() -> None:
-    scores, target, indexes = items()
-    metric = RankingMetric("AP")
-    metric.update(scores, target, indexes + 10)
-    values, numbers = metric.per_list()
-    assert numbers.tolist() == [10, 11, 12, 13, 14, 15]
-    for number, value in zip(range(5), values, strict=False):
-        own = indexes == number
-        alone = rb.metric("AP")(scores[own], target[own], torch.tensor([0, int(own.sum())]))
-        assert float(value) == pytest.approx(float(alone[0]))
-    assert values[5].isnan()
-    assert float(metric.compute()) == pytest.approx(float(values[:5].mean()))
-
-
-def test_processes_are_merged() -> None:
-    whole = items(2)
-    one, other = RankingMetric("nDCG"), RankingMetric("nDCG")
-    one.update(*(part[:25] for part in whole))
-    other.update(*(part[25:] for part in whole))
-    one.merge_state(other)
-    assert float(one.compute()) == pytest.approx(of(RankingMetric("nDCG"), whole))
-
-
-def test_collections_reset_and_direction() -> None:
-    metrics = MetricCollection({"nDCG": RankingMetric("nDCG"), "AP": RankingMetric("AP")})
-    batch = items()
-    first = metrics(*batch)
-    assert first["AP"] == of(RankingMetric("AP"), batch)
-    metrics.reset()
-    assert metrics["AP"].indexes == []
-    assert metrics["AP"].higher_is_better
-    assert not RankingMetric("nRBP").higher_is_better
-    assert repr(RankingMetric("nDCG@10")) == "RankingMetric(nDCG@10, undefined=skip)"
-
-
-def test_gradients_are_not_kept() -> None:
-    scores, target, indexes = items()
-    metric = RankingMetric("AP")
-    metric.update(scores.requires_grad_(), target, indexes)
-    assert not metric.preds[0].requires_grad
+def test_states_that_do_not_fit_are_refused() -> None:
+    forward, merged_with, batch = RankingMetric("AP"), RankingMetric("AP"), (torch.rand(2), torch.tensor([1, 0]))
+    forward(*batch, torch.tensor([0, 0]))
+    forward(*batch, offsets=torch.tensor([0, 2]))
+    merged_with.update(*items())
+    other = whole_lists(RankingMetric("AP"), items(), 3)
+    merged_with.merge_state(other)
+    for metric, counts in ((forward, (1, 2)), (merged_with, (6, 60))):
+        with pytest.raises(ValueError, match="found {} lists with offsets and {} items with indexes".format(*counts)):
+            metric.compute()
+    with pytest.raises(ValueError, match=r"Expected incoming state to be an instance of AP but got .*nDCG"):
+        other.merge_state(whole_lists(RankingMetric("nDCG"), items(), 3))
 
 
 @pytest.mark.parametrize(
@@ -341,16 +295,15 @@ def test_updates_are_checked(change: dict[str, Tensor], message: str) -> None:
         RankingMetric("AP").update(**batch)
 
 
-def test_offsets_and_indexes_are_not_mixed() -> None:
-    scores, target = torch.rand(2), torch.tensor([1, 0])
-    metric = RankingMetric("AP")
-    metric.update(scores, target, offsets=torch.tensor([0, 2]))
+@pytest.mark.parametrize("first", [0, 1])
+def test_offsets_and_indexes_are_not_mixed(first: int) -> None:
+    ways = {"offsets": torch.tensor([0, 2])}, {"indexes": torch.tensor([0, 0])}
+    metric, batch = RankingMetric("AP"), (torch.rand(2), torch.tensor([1, 0]))
+    metric.update(*batch, **ways[first])
     with pytest.raises(ValueError, match="found both indexes and offsets since the last reset"):
-        metric.update(scores, target, torch.tensor([0, 0]))
+        metric.update(*batch, **ways[1 - first])
     metric.reset()
-    metric.update(scores, target, torch.tensor([0, 0]))
-    with pytest.raises(ValueError, match="found both indexes and offsets"):
-        metric.update(scores, target, offsets=torch.tensor([0, 2]))
+    metric.update(*batch, **ways[1 - first])
 
 
 def test_parameters_are_checked() -> None:

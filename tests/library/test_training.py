@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.losses import SmoothLoss
-from rankbound.training.trainer import LAST, Learner, Part, Settings, Trained, TrainingError, predict, train
+from rankbound.training.trainer import LAST, Learner, Part, Trained, TrainingError, predict, train
 
 
 class Table(nn.Module):
@@ -39,7 +39,9 @@ RELEVANCE = [[0, 1, 0, 0, 1], [0, 0, 1], [0, 0, 0], [1, 0, 0, 0, 0, 1, 0]]
 def run(part: Part, loss: str = "nDCG", epochs: int = 30, seed: int = 0, **keywords: object) -> tuple[Table, Trained]:
     model = Table(keywords.pop("start", torch.zeros(len(part.items))))  # type: ignore[arg-type]
     arguments = {
-        "settings": Settings(learning_rate=0.1, epochs=epochs, batch_size=2),
+        "learning_rate": 0.1,
+        "epochs": epochs,
+        "batch_size": 2,
         "monitored": [rb.metric("nDCG"), rb.metric("AP")],
         "selections": {"test": rb.metric("nDCG")},
         **keywords,
@@ -90,9 +92,9 @@ def test_lists_without_relevant_items_change_nothing() -> None:
     model, trained = run(part, epochs=3)
     assert torch.equal(model.scores.detach(), torch.zeros(5))
     assert math.isnan(trained.epochs[-1].metrics["test"]["nDCG"])
-    whole = Settings(learning_rate=0.1, epochs=1, batch_size=8)
-    _, with_empty = run(part_of(RELEVANCE), settings=whole)
-    _, without = run(part_of([grades for grades in RELEVANCE if any(grades)]), settings=whole)
+    whole = {"epochs": 1, "batch_size": 8}
+    _, with_empty = run(part_of(RELEVANCE), **whole)
+    _, without = run(part_of([grades for grades in RELEVANCE if any(grades)]), **whole)
     assert with_empty.epochs[0].loss == pytest.approx(without.epochs[0].loss)
     assert with_empty.epochs[0].gradient_norm == pytest.approx(without.epochs[0].gradient_norm)
 
@@ -154,7 +156,10 @@ def test_every_epoch_may_draw_its_own_lists() -> None:
     (trained,) = train(
         [Learner(model, score, draw, {"test": parts[0]}, torch.Generator().manual_seed(0))],
         SmoothLoss("nDCG"),
-        settings=Settings(learning_rate=0.1, epochs=3, batch_size=2, optimiser="sgd"),
+        learning_rate=0.1,
+        epochs=3,
+        batch_size=2,
+        optimiser="sgd",
         monitored=[rb.metric("nDCG")],
         selections={"test": rb.metric("nDCG")},
     )
@@ -168,7 +173,7 @@ def test_every_epoch_may_draw_its_own_lists() -> None:
 def test_learners_that_train_together_learn_what_they_would_alone(loss: str, optimiser: str) -> None:
     """Also with other numbers of batches: who has none left stands still while the others go on."""
     parts = [part_of(RELEVANCE), part_of(RELEVANCE[:1]), part_of([*RELEVANCE, [0, 1], [1, 0, 0]])]
-    settings = Settings(learning_rate=0.1, epochs=6, batch_size=2, optimiser=optimiser)
+    settings = {"learning_rate": 0.1, "epochs": 6, "batch_size": 2, "optimiser": optimiser}
 
     def learners() -> list[Learner]:
         starts = [torch.linspace(-1, 1, len(part.items)) for part in parts]
@@ -179,7 +184,7 @@ def test_learners_that_train_together_learn_what_they_would_alone(loss: str, opt
 
     def fit(some: list[Learner]) -> list[Trained]:
         judge = rb.metric("nDCG")
-        return train(some, SmoothLoss(loss), settings=settings, monitored=[judge], selections={"test": judge})
+        return train(some, SmoothLoss(loss), **settings, monitored=[judge], selections={"test": judge})
 
     together, alone = fit(learners()), [fit([one])[0] for one in learners()]
     for one, other in zip(together, alone, strict=True):
@@ -198,4 +203,4 @@ def test_a_bad_score_is_named_by_the_learner_whose_it_is() -> None:
         for start, part in zip(starts, (good, named), strict=True)
     ]
     with pytest.raises(TrainingError, match="the score of topic second is not"):
-        train(learners, SmoothLoss("nDCG"), settings=Settings(0.1, 1, 8), monitored=[], selections={})
+        train(learners, SmoothLoss("nDCG"), learning_rate=0.1, epochs=1, batch_size=8, monitored=[], selections={})

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.losses import SmoothLoss
-from rankbound.training.trainer import LAST, Learner, Part, Settings, Trained, joined, train
+from rankbound.training.trainer import LAST, Learner, Part, Trained, joined, train
 from rankbound_study.data.list_weights import bound_weights, list_ranges
 
 RELEVANCE = [[0, 1, 0, 0, 1], [0, 0, 1], [0, 0, 0], [1, 1], [1, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0], [0, 1]]
@@ -76,9 +76,9 @@ def part_with(weights: object = None, relevance: Tensor = FLAT) -> Part:
 def trained(part: Part, loss: SmoothLoss, optimiser: str = "sgd", rate: float = 0.5) -> tuple[Tensor, Trained]:
     model = Table()
     learner = Learner(model, scores_of, part, {"test": part_with()}, torch.Generator().manual_seed(0))
-    settings = Settings(rate, epochs=5, batch_size=2, optimiser=optimiser)
     judge = rb.metric("nDCG")
-    (record,) = train([learner], loss, settings=settings, monitored=[judge], selections={"test": judge})
+    settings = {"learning_rate": rate, "epochs": 5, "batch_size": 2, "optimiser": optimiser}
+    (record,) = train([learner], loss, **settings, monitored=[judge], selections={"test": judge})
     return record.selected[LAST].weights["scores"], record
 
 

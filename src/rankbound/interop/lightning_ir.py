@@ -70,13 +70,34 @@ class ListwiseLoss(ListwiseLossFunction):  # type: ignore[misc,unused-ignore]
             ValueError: for missing scores, targets or documents, other numbers of them, targets that are negative, NaN
                 or infinite, or scores that are NaN or infinite.
         """
-        sizes = _sizes(batch)
-        scores = _tensor("scores", output.scores, "the output of a model that scores queries with their documents")
-        if scores.numel() != sum(sizes):
+        if getattr(batch, "docs", None) is None:
             raise ValueError(
-                f"scores: found the shape {tuple(scores.shape)} for {_documents(sizes)}, expected one per document"
+                "batch: found no documents, which tell the lists apart, expected docs, a list for each query"
             )
-        relevance = _relevance(batch, sizes).to(scores.device)
+        if any(isinstance(documents, str) for documents in batch.docs):
+            raise ValueError("batch: found texts as docs, expected a list of documents for each query")
+        sizes = [len(documents) for documents in batch.docs]
+        if len(sizes) != len(batch.queries):
+            raise ValueError(
+                f"batch: found {len(sizes)} lists of documents for {len(batch.queries)} queries, expected one for each"
+            )
+        n_items = sum(sizes)
+        if n_items == 0:
+            raise ValueError(f"batch: found no document for any of {len(sizes)} queries, expected at least one")
+        scores = _tensor("scores", output.scores, "the output of a model that scores queries with their documents")
+        targets = _tensor("targets", getattr(batch, "targets", None), "a data set with targets, such as RunDataset's")
+        documents = f"{n_items} documents of {len(sizes)} queries"
+        if scores.numel() != n_items:
+            raise ValueError(
+                f"scores: found the shape {tuple(scores.shape)} for {documents}, expected one per document"
+            )
+        per_document = targets.numel() // n_items
+        if targets.numel() != n_items and targets.shape[-1:].numel() * n_items != targets.numel():
+            raise ValueError(
+                f"targets: found the shape {tuple(targets.shape)} for {documents}, expected one per document, or "
+                "several along the last dimension"
+            )
+        relevance = targets.reshape(n_items, per_document).amax(-1).to(scores.device)
         offsets = Lists.of_sizes(torch.tensor(sizes, device=scores.device)).offsets
         return self.ranking_loss(scores.reshape(-1), relevance, offsets, reduction=self.reduction)
 
@@ -84,42 +105,7 @@ class ListwiseLoss(ListwiseLossFunction):  # type: ignore[misc,unused-ignore]
         return f"ListwiseLoss({self.ranking_loss.full_text}, reduction={self.reduction})"
 
 
-def _sizes(batch: TrainBatch) -> list[int]:
-    """Return the number of documents of each query."""
-    if getattr(batch, "docs", None) is None:
-        raise ValueError("batch: found no documents, which tell the lists apart, expected docs, a list for each query")
-    if any(isinstance(documents, str) for documents in batch.docs):
-        raise ValueError("batch: found texts as docs, expected a list of documents for each query")
-    sizes = [len(documents) for documents in batch.docs]
-    if len(sizes) != len(batch.queries):
-        raise ValueError(
-            f"batch: found {len(sizes)} lists of documents for {len(batch.queries)} queries, expected one for each"
-        )
-    if sum(sizes) == 0:
-        raise ValueError(f"batch: found no document for any of {len(sizes)} queries, expected at least one")
-    return sizes
-
-
-def _relevance(batch: TrainBatch, sizes: list[int]) -> Tensor:
-    """Return the highest target of each document, `(n_items,)`."""
-    targets = _tensor("targets", getattr(batch, "targets", None), "a data set with targets, such as RunDataset's")
-    n_items = sum(sizes)
-    per_document = targets.numel() // n_items
-    if targets.numel() == n_items:
-        return targets.reshape(-1)
-    if targets.numel() != per_document * n_items or targets.ndim == 0 or targets.shape[-1] != per_document:
-        raise ValueError(
-            f"targets: found the shape {tuple(targets.shape)} for {_documents(sizes)}, expected one per document, or "
-            "several along the last dimension"
-        )
-    return targets.reshape(n_items, per_document).amax(-1)
-
-
 def _tensor(name: str, value: Tensor | None, source: str) -> Tensor:
     if not isinstance(value, Tensor):
         raise ValueError(f"{name}: found {'none' if value is None else type(value).__name__}, expected {source}")
     return value
-
-
-def _documents(sizes: list[int]) -> str:
-    return f"{sum(sizes)} documents of {len(sizes)} queries"

@@ -49,6 +49,9 @@ _FORMS = (frozenset({"positive", "negative"}), frozenset({"positive", "documents
 _COLUMNS = "a column of queries and a column of lists of documents"
 _LABELS = "a column label, labels, score or scores of lists of relevance labels"
 
+# The relevance of the documents of a ranking, and of the relevant documents that it lacks.
+_Judged = tuple[list[float], list[float]]
+
 _logger = logging.getLogger(__name__)
 
 
@@ -220,9 +223,8 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
         self.csv_file = f"{type(self).__name__}{'_' + name if name else ''}_results.csv"
         self.csv_headers = ["epoch", "steps", *texts]
         first = [sample.first_stage for sample in self.samples if sample.first_stage is not None]
-        order = [-np.arange(len(judged.ranked), dtype=np.float64) for judged in first]
-        has_first = len(first) == len(self.samples)
-        self.base = self._evaluation(_joined(np.concatenate(order), first)) if has_first else None
+        order = [-np.arange(len(ranked), dtype=np.float64) for ranked, _ in first]
+        self.base = self._evaluation(np.concatenate(order), first) if len(first) == len(self.samples) else None
 
     def __call__(
         self, model: CrossEncoder, output_path: str | None = None, epoch: int = -1, steps: int = -1
@@ -236,7 +238,9 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
         evaluation = self.evaluate(model)
         means, base = evaluation.means(), {} if self.base is None else self.base.means()
         when = "" if epoch == -1 else f", epoch {epoch}, step {steps}"
-        _logger.info("%s %s%s\n%s", type(self).__name__, self.name, when, _table(means, base))
+        table = [("metric", *(("first stage", "reranked") if base else ("mean",)))]
+        table += [(key, *([shown(base[key])] if base else []), shown(mean)) for key, mean in means.items()]
+        _logger.info("%s %s%s\n%s", type(self).__name__, self.name, when, aligned(table))
         of_card = {key: f"{mean:.4f} ({mean - base[key]:+.4f})" if base else mean for key, mean in means.items()}
         self.store_metrics_in_model_card_data(model, self.prefix_name_to_metrics(of_card, self.name), epoch, steps)
         if output_path is not None and self.write_csv:
@@ -261,8 +265,7 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
             convert_to_numpy=True,
             show_progress_bar=self.show_progress_bar,
         )
-        values = np.asarray(scores, dtype=np.float64)
-        return self._evaluation(_joined(values, [sample.judged for sample in self.samples]))
+        return self._evaluation(np.asarray(scores, dtype=np.float64), [sample.judged for sample in self.samples])
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the parameters that change the values, for the model card."""
@@ -272,8 +275,16 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
             "always_rerank_positives": self.always_rerank_positives,
         }
 
-    def _evaluation(self, joined: JudgedRun) -> Evaluation:
-        return Evaluation(joined.topics, values_of(self.metrics, joined, self.undefined), missing=[], unjudged=[])
+    def _evaluation(self, scores: npt.NDArray[np.float64], lists: Sequence[_Judged]) -> Evaluation:
+        """Evaluate lists of ranked documents with these scores, each followed by its missing ones."""
+        retrieved = np.concatenate([np.repeat([True, False], [len(ranked), len(lacking)]) for ranked, lacking in lists])
+        every = np.zeros(len(retrieved))
+        every[retrieved] = scores
+        relevance = np.array([grade for ranked, lacking in lists for grade in ranked + lacking], dtype=np.float64)
+        offsets = np.cumsum([0, *(len(ranked) + len(lacking) for ranked, lacking in lists)], dtype=np.int64)
+        topics = [str(place) for place in range(len(lists))]
+        joined = JudgedRun(topics, every, relevance, retrieved, offsets)
+        return Evaluation(topics, values_of(self.metrics, joined, self.undefined), missing=[], unjudged=[])
 
     def _append(self, folder: Path, row: Sequence[float]) -> None:
         """Append a row to the CSV file, after its header if it is new."""
@@ -289,14 +300,6 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
                 )
             writer = csv.writer(file, lineterminator="\n")
             writer.writerows([self.csv_headers, row] if header is None else [row])
-
-
-def _table(means: Mapping[str, float], base: Mapping[str, float]) -> str:
-    """Return the means as a table, with those of the first stage if there is one."""
-    if not base:
-        return aligned([("metric", "mean"), *((key, shown(mean)) for key, mean in means.items())])
-    rows = [(key, shown(base[key]), shown(mean)) for key, mean in means.items()]
-    return aligned([("metric", "first stage", "reranked"), *rows])
 
 
 def _checked_batch(
@@ -336,17 +339,6 @@ def _checked_batch(
 
 
 @dataclass(frozen=True)
-class _Judged:
-    """The relevance of the documents of a ranking, and of the relevant documents that it lacks."""
-
-    ranked: list[float]
-    missing: list[float]
-
-    def __len__(self) -> int:
-        return len(self.ranked) + len(self.missing)
-
-
-@dataclass(frozen=True)
 class _Sample:
     """A query, the documents that the model scores, and their relevance.
 
@@ -362,11 +354,7 @@ class _Sample:
     def checked(cls, sample: Mapping[str, Any], place: int, rerank_positives: bool) -> "_Sample":
         """Return the sample of a dictionary; raise `ValueError` for other keys or lists, or wrong or contrary labels.
 
-        Args:
-            sample: `query`, and two lists: `positive` and `negative` documents; `positive` and all `documents` in the
-                order of the first stage; or `documents` and their `labels`, in any order.
-            place: its index, for messages.
-            rerank_positives: score positive documents that `documents` lacks, too, instead of counting them as missing.
+        `place` is its index, for messages; `rerank_positives` is `always_rerank_positives`.
         """
         if not isinstance(sample, Mapping):
             raise ValueError(
@@ -378,34 +366,37 @@ class _Sample:
                 f"samples: found the keys {sorted(sample)} in sample {place}, expected query with positive and "
                 "negative, positive and documents, or documents and labels"
             )
-        query, columns = sample["query"], {key: _listed(sample[key], key, place) for key in keys}
+        columns: dict[str, list[Any]] = {}
+        for key in keys:
+            value = sample[key]
+            single = key == "positive" and isinstance(value, str)  # one positive document may come without a list
+            unordered = isinstance(value, Set) and key in ("documents", "labels")
+            no_list = isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__") or unordered
+            if no_list and not single:
+                raise ValueError(f"samples: found {type(value).__name__} as {key} of sample {place}, expected a list")
+            columns[key] = [value] if single else list(value)
+        if keys == {"positive", "documents"}:
+            positive, ranked = columns["positive"], columns["documents"]
+            lacking = [text for at, text in enumerate(positive) if text not in ranked and text not in positive[:at]]
+            first = [float(text in positive) for text in ranked], [1.0] * len(lacking)
+            if rerank_positives:
+                return cls(sample["query"], ranked + lacking, (first[0] + first[1], []), first)
+            return cls(sample["query"], ranked, first, first)
         if "labels" in keys:
-            documents = columns["documents"]
-            grades = _grades(columns["labels"], documents, place)
-            _require_one_judgement(documents, [f"with the label {grade:g}" for grade in grades], place)
-            return cls(query, documents, _Judged(grades, []))
-        positive = columns["positive"]
-        if "negative" in keys:
-            negative = columns["negative"]
-            kinds = ["as positive"] * len(positive) + ["as negative"] * len(negative)
-            _require_one_judgement(positive + negative, kinds, place)
-            return cls(query, positive + negative, _Judged([float(kind == "as positive") for kind in kinds], []))
-        ranked = columns["documents"]
-        lacking = [text for at, text in enumerate(positive) if text not in ranked and text not in positive[:at]]
-        first = _Judged([float(text in positive) for text in ranked], [1.0] * len(lacking))
-        if rerank_positives:
-            return cls(query, ranked + lacking, _Judged(first.ranked + first.missing, []), first)
-        return cls(query, ranked, first, first)
-
-
-def _joined(scores: npt.NDArray[np.float64], lists: Sequence[_Judged]) -> JudgedRun:
-    """Return lists of ranked documents with these scores, each followed by its missing ones."""
-    retrieved = np.concatenate([np.arange(len(judged)) < len(judged.ranked) for judged in lists])
-    every = np.zeros(len(retrieved))
-    every[retrieved] = scores
-    relevance = np.array([grade for judged in lists for grade in judged.ranked + judged.missing], dtype=np.float64)
-    offsets = np.cumsum([0, *map(len, lists)], dtype=np.int64)
-    return JudgedRun([str(place) for place in range(len(lists))], every, relevance, retrieved, offsets)
+            documents, grades = columns["documents"], _grades(columns["labels"], columns["documents"], place)
+            judgements = [f"with the label {grade:g}" for grade in grades]
+        else:
+            documents = columns["positive"] + columns["negative"]
+            grades = [1.0] * len(columns["positive"]) + [0.0] * len(columns["negative"])
+            judgements = ["as positive" if grade else "as negative" for grade in grades]
+        known: dict[str, str] = {}
+        for text, judgement in zip(documents, judgements, strict=True):
+            if isinstance(text, str) and known.setdefault(text, judgement) != judgement:
+                raise ValueError(
+                    f"samples: found the document {quoted(text)} in sample {place} both {known[text]} and {judgement}, "
+                    "expected one judgement of each document: remove the other"
+                )
+        return cls(sample["query"], documents, (grades, []))
 
 
 def _grades(labels: list[Any], documents: list[Any], place: int) -> list[float]:
@@ -421,24 +412,3 @@ def _grades(labels: list[Any], documents: list[Any], place: int) -> list[float]:
     if wrong:
         raise ValueError(f"samples: found the label {wrong[0]} in sample {place}, expected finite grades from 0")
     return grades
-
-
-def _require_one_judgement(documents: Iterable[Any], judgements: Iterable[str], place: int) -> None:
-    """Raise `ValueError` for a text that is judged in two ways."""
-    known: dict[str, str] = {}
-    for text, judgement in zip(documents, judgements, strict=True):
-        if isinstance(text, str) and known.setdefault(text, judgement) != judgement:
-            raise ValueError(
-                f"samples: found the document {quoted(text)} in sample {place} both {known[text]} and {judgement}, "
-                "expected one judgement of each document: remove the other"
-            )
-
-
-def _listed(value: Any, key: str, place: int) -> list[Any]:
-    """Return a list; a single positive document may be given without one."""
-    if key == "positive" and isinstance(value, str):
-        return [value]
-    unordered = isinstance(value, Set) and key in ("documents", "labels")
-    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__") or unordered:
-        raise ValueError(f"samples: found {type(value).__name__} as {key} of sample {place}, expected a list")
-    return list(value)

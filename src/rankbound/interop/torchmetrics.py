@@ -1,7 +1,7 @@
 """Any metric in the form of torchmetrics, for training loops and Lightning; needs the extra `torchmetrics`."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -60,8 +60,7 @@ class RankingMetric(torchmetrics.Metric):  # type: ignore[misc,unused-ignore]
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> "RankingMetric":
         """Return an instance, of `RankingMetric`'s subclass for this metric and policy."""
-        named = _class_of(*arguments, **keywords) if cls is RankingMetric else cls
-        made: RankingMetric = super().__new__(named)
+        made: RankingMetric = super().__new__(_class_of(*arguments, **keywords) if cls is RankingMetric else cls)
         return made
 
     def __init__(self, metric: str | Metric, *, undefined: str = DEFAULT_POLICY, **keywords: Any) -> None:
@@ -172,22 +171,18 @@ class RankingMetric(torchmetrics.Metric):  # type: ignore[misc,unused-ignore]
 
 @cache
 def _class_named(name: str) -> type[RankingMetric]:
-    return type(name, (RankingMetric,), {"__module__": __name__, "__reduce__": _reduced})
+    def reduced(metric: RankingMetric) -> tuple[Any, ...]:
+        """Return the parts of a copy or pickle, which finds no module with the class."""
+        made = partial(RankingMetric.__new__, RankingMetric, metric.ranking_metric, undefined=metric.undefined)
+        return made, (), metric.__getstate__()
+
+    return type(name, (RankingMetric,), {"__module__": __name__, "__reduce__": reduced})
 
 
 def _class_of(metric: str | Metric, *, undefined: str = DEFAULT_POLICY, **_: Any) -> type[RankingMetric]:
     """Return the class of a metric and policy: a `MetricCollection` knows the metrics of a list by their classes."""
     name = str(parse_metric(metric)) + ("" if undefined == DEFAULT_POLICY else f", undefined={undefined}")
     return _class_named(name.replace(".", "_"))
-
-
-def _reduced(metric: RankingMetric) -> tuple[Any, ...]:
-    """Return the parts of a copy or pickle, which finds no module with the class."""
-    return _renewed, (metric.ranking_metric, metric.undefined), metric.__getstate__()
-
-
-def _renewed(metric: Metric, undefined: str) -> RankingMetric:
-    return RankingMetric.__new__(RankingMetric, metric, undefined=undefined)
 
 
 def _doubles(name: str, values: Tensor) -> Tensor:

@@ -6,18 +6,19 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rankbound.errors import DataError
 from rankbound.evaluation import Evaluation, evaluate_run
 from rankbound.io.judged import JudgedLists, Qrels, Run
 from rankbound.io.ragged import FEWEST_FOLDS, Indices, dealt_lists, rows_of_lists
 from rankbound.metrics import Metric
-from rankbound.training.factorisation import sorted_pairs, with_negatives
-from rankbound.training.inputs import Vocabulary
 from rankbound.training.ranker import Ranker, train_ranker
 from rankbound.training.recipe import FACTORIZATION, Recipe
-from rankbound.training.splits import Split, folds_within, require_apart, split_by_item, split_by_topic
+from rankbound.training.splits import Split, require_apart
 from rankbound.training.trainer import Epoch
+
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -117,14 +118,31 @@ def cross_validate(
     chosen = Recipe(**recipe)
     if chosen.model != FACTORIZATION:
         tested = dealt_lists(len(lists), folds, chosen.seed) if isinstance(folds, int) else _named(lists, folds)
-        return _tested(split_by_topic(lists, tested), recipe, device, on_epoch, lists.topics)
+        masks = (np.isin(np.arange(len(lists)), part) for part in tested)
+        own = ((mask, np.repeat(mask, np.diff(lists.offsets))) for mask in masks)
+        splits = (Split(training=_picked(lists, ~rows, ~mask), test=_picked(lists, rows, mask)) for mask, rows in own)
+        return _tested(splits, recipe, device, on_epoch, lists.topics)
     if not isinstance(folds, int):
         raise ValueError(
             "folds: found names of topics, but a factorisation is tested on other items of the topics that it was "
             "trained on; expected a number of folds, or splits for cross_validate_splits"
         )
+    from rankbound.training.factorisation import Vocabulary, folds_within, sorted_pairs, with_negatives
+
     drawn = with_negatives(lists, chosen.negatives, chosen.seed) if chosen.negatives else lists
-    splits = split_by_item(drawn, _folds_of_items(drawn, folds, chosen.seed))
+    largest = int(np.diff(drawn.offsets).max(initial=0))
+    if not FEWEST_FOLDS <= folds <= largest:
+        raise ValueError(
+            f"folds: found {folds}, expected {FEWEST_FOLDS} to {largest}, the number of items of the largest topic"
+        )
+    # Which fold a row is in depends on names, not on the order of rows.
+    topics, _, order = sorted_pairs(drawn, Vocabulary.of_lists(drawn))
+    fold = np.empty(len(order), np.int64)
+    fold[order] = folds_within(topics, drawn.relevance[order], folds, chosen.seed)
+    splits = (
+        Split(training=_picked(drawn, fold != number), test=_picked(drawn, fold == number))
+        for number in range(int(fold.max(initial=-1)) + 1)
+    )
     return _tested(splits, {"unknown": "mean"} | recipe | {"negatives": 0}, device, on_epoch, lists.topics)
 
 
@@ -140,9 +158,7 @@ def cross_validate_splits(
     Args:
         splits: the splits, one at a time in memory if this is a generator. Test lists of different splits may have
             topics in common (repeated random splits).
-        device: `auto` (a GPU if there is one), `cpu` or `cuda`.
-        on_epoch: called after every epoch of each split, to show progress.
-        recipe: the fields of `rankbound.Recipe`.
+        device, on_epoch, recipe: as in `cross_validate`.
 
     Returns:
         The run of all test lists, the rankers, and judgements to evaluate the run by.
@@ -171,6 +187,10 @@ def _tested(
     topics: Sequence[str] = (),
 ) -> CrossValidated:
     """Train and score in each split; the lists of the result are in the order of `topics`, others of appearance."""
+    import polars as pl
+
+    from rankbound.io.table_columns import name_column
+
     rankers, runs, judged, seconds, unknown = [], [], [], [], []
     for number, split in enumerate(splits, start=1):
         started = perf_counter()
@@ -182,7 +202,11 @@ def _tested(
             raise DataError(f"fold {number}{f' ({split.name})' if split.name else ''}: {error}") from error
         rankers.append(ranker)
         judged.append(split.test)
-        unknown.append(0 if ranker.vocabulary is None else ranker.vocabulary.count_unknown(split.test))
+        count = 0
+        if ranker.vocabulary is not None:
+            of_topics, of_items = ranker.vocabulary.indices(split.test)
+            count = int(((np.repeat(of_topics, np.diff(split.test.offsets)) < 0) | (of_items < 0)).sum())
+        unknown.append(count)
         seconds.append(perf_counter() - started)
     if not rankers:
         raise ValueError("splits: found none, expected at least one")
@@ -192,28 +216,17 @@ def _tested(
     in_order = [tests[at] for at in order.tolist()]
     distinct = len({topic for topic, _ in tests}) == len(tests)
     names = [topic if distinct else f"{topic}/{number}" for topic, number in in_order]
-    return CrossValidated(
-        Run(**_joined(runs, "scores", names, order)),
-        rankers,
-        [list(run.topics) for run in runs],
-        Qrels(**_joined(judged, "relevance", names, order)),
-        in_order,
-        seconds,
-        unknown,
-    )
-
-
-def _joined(parts: Sequence[Run] | Sequence[Qrels], column: str, names: list[str], order: Indices) -> dict[str, Any]:
-    """Return the lists of all parts, with these names in this order, as the arguments of `Run` or `Qrels`."""
-    import polars as pl
-
-    from rankbound.io.table_columns import name_column
-
-    sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+    sizes = np.concatenate([np.diff(run.offsets) for run in runs])
     rows, limits = rows_of_lists(np.append(0, np.cumsum(sizes)), order)
-    values = np.concatenate([getattr(part, column) for part in parts])
-    items = pl.concat([name_column(part.items) for part in parts])
-    return {"topics": names, "items": items[rows], column: values[rows], "offsets": limits}
+    items = pl.concat([name_column(run.items) for run in runs])[rows]
+    columns: dict[str, Any] = {"topics": names, "items": items, "offsets": limits}
+    scores = np.concatenate([run.scores for run in runs])[rows]
+    relevance = np.concatenate([part.relevance for part in judged])[rows]
+    topics_of_folds = [list(run.topics) for run in runs]
+    judgements = Qrels(**columns, relevance=relevance)
+    return CrossValidated(
+        Run(**columns, scores=scores), rankers, topics_of_folds, judgements, in_order, seconds, unknown
+    )
 
 
 def _means(values: Any, group: Indices, count: int) -> Any:
@@ -224,17 +237,20 @@ def _means(values: Any, group: Indices, count: int) -> Any:
         return total / np.bincount(group[defined], minlength=count)
 
 
-def _folds_of_items(lists: JudgedLists, folds: int, seed: int) -> Indices:
-    """Return the fold of each row; which one it is depends on names, not on the order of rows."""
-    largest = int(np.diff(lists.offsets).max(initial=0))
-    if not FEWEST_FOLDS <= folds <= largest:
-        raise ValueError(
-            f"folds: found {folds}, expected {FEWEST_FOLDS} to {largest}, the number of items of the largest topic"
-        )
-    pairs, order = sorted_pairs(lists, Vocabulary.of_lists(lists))
-    fold = np.empty(len(order), np.int64)
-    fold[order] = folds_within(pairs, folds, seed)
-    return fold
+def _picked(lists: JudgedLists, rows: Mask, topics: Mask | None = None) -> JudgedLists:
+    """Return the lists of some rows: these topics', by default those that have any of the rows."""
+    from rankbound.io.table_columns import name_column
+
+    sizes = np.diff(np.append(0, np.cumsum(rows))[lists.offsets])
+    kept = np.flatnonzero(sizes if topics is None else topics)
+    return JudgedLists(
+        topics=[lists.topics[topic] for topic in kept.tolist()],
+        items=name_column(lists.items).filter(rows),
+        relevance=lists.relevance[rows],
+        offsets=np.append(0, np.cumsum(sizes[kept])),
+        features=lists.features[rows],
+        feature_names=lists.feature_names,
+    )
 
 
 def _named(lists: JudgedLists, folds: Sequence[Sequence[str]]) -> list[Indices]:

@@ -1,4 +1,11 @@
-"""Inputs of a factorisation: judged pairs of a topic and an item, and the negatives that are drawn beside them."""
+"""What a factorisation reads: pairs of a topic and an item by their places in a vocabulary, and drawn negatives.
+
+The items of a topic are parted for validation and for folds: sorted by relevance, at random within a label, they are
+dealt one after another, so that each part has its share of every label, and of the topic, up to one item.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -6,39 +13,59 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.errors import DataError
-from rankbound.io.judged import JudgedLists
+from rankbound.io.files import needs_extra
+from rankbound.io.judged import JudgedLists, Qrels
 from rankbound.io.ragged import Indices
 from rankbound.lists import Lists, as_tensor
-from rankbound.texts import derive_seed
-from rankbound.training.inputs import Inputs, Vocabulary
-from rankbound.training.models import Factorization, Scaling, score_pairs
+from rankbound.texts import derive_seed, quantity, quoted
+from rankbound.training.models import Factorization, score_pairs
 from rankbound.training.recipe import Recipe
-from rankbound.training.splits import Mask, Pairs, held_out_within, require_apart
+from rankbound.training.splits import require_apart
 from rankbound.training.trainer import Part, worth_a_kernel
+
+with needs_extra("data"):
+    import polars as pl
+    import pyarrow as pa
+
+    from rankbound.io.table_columns import name_column
+
+Mask = npt.NDArray[np.bool_]
 
 DENSE = 0.5
 """Share of all items from which the rest is listed, since few draws would be new."""
 
+UNSEEN = -1
+"""The index of a name that is not known."""
+
 
 def pair_inputs(
-    lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe, generator: torch.Generator, device: torch.device
-) -> Inputs:
-    """Return the inputs of a factorisation; a share of each topic's items is held out without validation lists.
+    lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe, generator: torch.Generator
+) -> tuple[Part, Part | None, Factorization, "Vocabulary"]:
+    """Return the lists to train on and to select the epoch on, a model with initial weights, and its vocabulary.
 
-    Topics and items are sorted by name: the order of rows changes nothing. DataError if a factorisation could not
-    learn from the lists, or if they do not fit each other.
+    A share of each topic's items is held out without validation lists. Topics and items are sorted by name: the order
+    of rows changes nothing. DataError if a factorisation could not learn from the lists, or if they do not fit each
+    other.
     """
     _require_something_to_learn(lists, recipe)
     drawn = with_negatives(lists, recipe.negatives, recipe.seed) if recipe.negatives else lists
     vocabulary = Vocabulary.of_lists(drawn)
-    pairs, _ = sorted_pairs(drawn, vocabulary)
-    held, held_out = np.zeros(len(pairs.topics), bool), None
+    topics, items, order = sorted_pairs(drawn, vocabulary)
+    relevance = drawn.relevance[order]
+
+    def part(mask: Mask) -> Part:
+        counts = np.bincount(topics[mask])
+        own = np.flatnonzero(counts)
+        columns = map(torch.from_numpy, (own, items[mask], relevance[mask]))
+        return Part(vocabulary.topics[own].to_list(), *columns, Lists.of_sizes(torch.from_numpy(counts[own])))
+
+    held, held_out = np.zeros(len(topics), bool), None
     if validation is not None:
         held_out = _validation_part(lists, validation, vocabulary, recipe)
     elif recipe.validation_share:
-        held = held_out_within(pairs, recipe.validation_share, recipe.seed)
-        held_out = _part(pairs, held, vocabulary)
-    training = _part(pairs, ~held, vocabulary)
+        held = held_out_within(topics, items, relevance, recipe.validation_share, recipe.seed)
+        held_out = part(held)
+    training = part(~held)
     model = Factorization(
         len(vocabulary.topics),
         len(vocabulary.items),
@@ -47,22 +74,26 @@ def pair_inputs(
         bias=recipe.bias,
         by_kernel=worth_a_kernel(recipe.epochs, training.lists.n_items),
     )
-    none = torch.zeros(0, dtype=torch.float32)
-    return Inputs(training, held_out, model.to(device), _score, [], Scaling("none", none, none), vocabulary)
+    return training, held_out, model, vocabulary
 
 
-def sorted_pairs(lists: JudgedLists, vocabulary: Vocabulary) -> tuple[Pairs, Indices]:
-    """Return the judged pairs by index, sorted by topic and item, and their rows; all of them are known."""
+def score_part(model: nn.Module, part: Part) -> Tensor:
+    """Return the scores of a part's items under a factorisation."""
+    assert isinstance(model, Factorization)
+    topics = part.topics.index_select(0, part.lists.segment)
+    return model(topics, part.items) if torch.is_grad_enabled() else score_pairs(model, topics, part.items)
+
+
+def sorted_pairs(lists: JudgedLists, vocabulary: "Vocabulary") -> tuple[Indices, Indices, Indices]:
+    """Return the topics and items of all pairs by index, sorted by them, and the pairs' rows; all names are known."""
     topics, items = vocabulary.indices(lists)
     topics = np.repeat(topics, np.diff(lists.offsets))
     order = np.lexsort((items, topics))
-    return Pairs(topics[order], items[order], lists.relevance[order]), order
+    return topics[order], items[order], order
 
 
 def _require_something_to_learn(lists: JudgedLists, recipe: Recipe) -> None:
     """Raise DataError if no item is in two topics, of which one teaches nothing of another, or all labels are one."""
-    from rankbound.io.table_columns import name_column
-
     if not len(lists.items):
         raise DataError("there are no items in the training lists; expected judged items")
     if name_column(lists.items).n_unique() == len(lists.items):
@@ -81,7 +112,7 @@ def _require_something_to_learn(lists: JudgedLists, recipe: Recipe) -> None:
         raise DataError(f"all {len(lists.items)} relevance labels are {label:g}, so that no order is better: {advice}")
 
 
-def _validation_part(lists: JudgedLists, validation: JudgedLists, vocabulary: Vocabulary, recipe: Recipe) -> Part:
+def _validation_part(lists: JudgedLists, validation: JudgedLists, vocabulary: "Vocabulary", recipe: Recipe) -> Part:
     if recipe.negatives:
         raise DataError(
             f"found negatives={recipe.negatives} beside validation lists, whose items might be drawn as negatives: "
@@ -93,22 +124,116 @@ def _validation_part(lists: JudgedLists, validation: JudgedLists, vocabulary: Vo
     return Part(validation.topics, torch.from_numpy(topics), torch.from_numpy(items), relevance, Lists(offsets))
 
 
-def _part(pairs: Pairs, mask: Mask, vocabulary: Vocabulary) -> Part:
-    counts = np.bincount(pairs.topics[mask])
-    topics = np.flatnonzero(counts)
-    return Part(
-        vocabulary.topics[topics].to_list(),
-        torch.from_numpy(topics),
-        torch.from_numpy(pairs.items[mask]),
-        torch.from_numpy(pairs.relevance[mask]),
-        Lists.of_sizes(torch.from_numpy(counts[topics])),
-    )
+@dataclass(frozen=True)
+class Vocabulary:
+    """Names of topics and items, each distinct and sorted: a name's place is the index of its factors."""
+
+    topics: pl.Series
+    items: pl.Series
+
+    @classmethod
+    def of_lists(cls, lists: Qrels) -> "Vocabulary":
+        """Return the vocabulary of all topics and items of some lists."""
+        return cls(name_column(lists.topics).sort(), name_column(lists.items).unique().sort())
+
+    def indices(self, lists: Qrels) -> tuple[Indices, Indices]:
+        """Return the indices of the lists' topics `(n_lists,)` and of their items `(n_items,)`; unknown ones are -1."""
+        topics, items = (
+            name_column(names).replace_strict(known, np.arange(len(known)), default=UNSEEN).to_numpy().astype(np.int64)
+            for known, names in ((self.topics, lists.topics), (self.items, lists.items))
+        )
+        return topics, items
+
+    def known_indices(self, lists: Qrels, unknown: str, where: str = "") -> tuple[Indices, Indices]:
+        """Return `indices`; DataError for unknown names, unless `unknown` is `mean` and at least one item is known.
+
+        `where` precedes the message, which names the first unknown topic, or else item, and the number of others.
+        """
+        topics, items = self.indices(lists)
+        new_topics, new_items = (np.flatnonzero(index == UNSEEN) for index in (topics, items))
+        if unknown == "refuse" and (count := len(new_topics) or len(new_items)):
+            if len(new_topics):
+                found, others = quoted(lists.topics[new_topics[0]]), quantity(count - 1, "other topic")
+            else:
+                topic = lists.topics[int(np.searchsorted(lists.offsets, new_items[0], side="right")) - 1]
+                found = f"{quoted(lists.items[int(new_items[0])])} of topic {quoted(topic)}"
+                others = f"{quantity(count - 1, 'other row')} of unknown items"
+            found = f"{'topic' if len(new_topics) else 'item'} {found}{f' (and {others})' if count > 1 else ''}"
+            raise DataError(
+                f"{where}found {found}, which the ranker was not trained on: train it on a table with all "
+                "topics and items, or score unknown ones by the mean of the others with unknown='mean' (on the command "
+                "line: --unknown mean)"
+            )
+        if len(items) and len(new_items) == len(items):
+            raise DataError(
+                f"{where}none of the {len(items)} items is one that the ranker was trained on: found "
+                f"{quoted(lists.items[0])}, expected names such as {quoted(self.items[0])}"
+            )
+        return topics, items
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the names as tensors, to be saved: their text in UTF-8, and where each name ends in it."""
+        tensors = {}
+        for kind, names in (("topics", self.topics), ("items", self.items)):
+            text = np.frombuffer(bytearray(names.str.join("").item().encode()), np.uint8)
+            tensors[f"known.{kind}.text"] = torch.from_numpy(text)
+            ends = names.str.len_bytes().cast(int).cum_sum().to_numpy()
+            tensors[f"known.{kind}.ends"] = torch.from_numpy(ends.copy())
+        return tensors
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "Vocabulary":
+        """Restore the names that `tensors` returned; ValueError if the file that they come from is damaged."""
+        known = []
+        for kind in ("topics", "items"):
+            text, ends = tensors[f"known.{kind}.text"], tensors[f"known.{kind}.ends"]
+            if text.dtype != torch.uint8 or ends.dtype != torch.int64 or text.dim() != 1 or ends.dim() != 1:
+                raise ValueError(f"the names of its {kind} should be bytes, and whole numbers where they end")
+            buffers = [None, pa.py_buffer(np.append(0, ends.numpy())), pa.py_buffer(text.numpy())]
+            array = pa.Array.from_buffers(pa.large_string(), len(ends), buffers)
+            array.validate(full=True)
+            names = pl.Series(kind, pl.from_arrow(array), dtype=pl.String)
+            if len(text) != (int(ends[-1]) if len(ends) else 0) or not bool((names[1:] > names[:-1]).all()):
+                raise ValueError(f"the names of its {kind} should be distinct and sorted")
+            known.append(names)
+        return cls(*known)
 
 
-def _score(model: nn.Module, part: Part) -> Tensor:
-    assert isinstance(model, Factorization)
-    topics = part.topics.index_select(0, part.lists.segment)
-    return model(topics, part.items) if torch.is_grad_enabled() else score_pairs(model, topics, part.items)
+def folds_within(topics: Indices, relevance: npt.NDArray[np.generic], folds: int, seed: int) -> Indices:
+    """Return the fold of each pair, from 0; every topic begins at a random one. Draws depend on the pairs' order."""
+    generator = np.random.default_rng(derive_seed("folds within topics", seed))
+    order, place = _dealt(topics, relevance, generator)
+    first = generator.integers(folds, size=int(topics.max(initial=-1)) + 1)
+    fold = np.empty(len(order), np.int64)
+    fold[order] = (place + first[topics[order]]) % folds
+    return fold
+
+
+def held_out_within(
+    topics: Indices, items: Indices, relevance: npt.NDArray[np.generic], share: float, seed: int
+) -> Mask:
+    """Return a mask of pairs to hold out, about `share` of each topic's. Draws depend on the pairs' order.
+
+    Pairs whose topic or item would have no other pair left to learn from are not held out.
+    """
+    generator = np.random.default_rng(derive_seed("validation within topics", seed))
+    order, place = _dealt(topics, relevance, generator)
+    start = generator.random(int(topics.max(initial=-1)) + 1)[topics[order]]
+    held = np.empty(len(order), bool)
+    held[order] = np.floor((place + 1) * share + start) > np.floor(place * share + start)
+    for index in (items, topics):
+        left = np.bincount(index[~held], minlength=int(index.max(initial=-1)) + 1)
+        held &= left[index] > 0
+    return held
+
+
+def _dealt(
+    topics: Indices, relevance: npt.NDArray[np.generic], generator: np.random.Generator
+) -> tuple[Indices, Indices]:
+    """Return the order by topic, label and chance, and each pair's place in its topic in that order."""
+    order = np.lexsort((generator.random(len(topics)), relevance, topics))
+    sizes = np.bincount(topics)
+    return order, np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
 def with_negatives(lists: JudgedLists, per_relevant: int, seed: int) -> JudgedLists:
@@ -118,25 +243,20 @@ def with_negatives(lists: JudgedLists, per_relevant: int, seed: int) -> JudgedLi
     if they are fewer. Their relevance is 0. Draws depend on names and `seed` alone, not on the order of rows. Features
     are left out.
     """
-    import polars as pl
-
-    from rankbound.io.table_columns import name_column
-
     vocabulary = Vocabulary.of_lists(lists)
     topic_of_list, items = vocabulary.indices(lists)
     topics = np.repeat(topic_of_list, np.diff(lists.offsets))
-    shape = len(vocabulary.topics), len(vocabulary.items)
-    relevant = np.bincount(topics, lists.relevance > 0, minlength=shape[0]).astype(np.int64)
-    codes = _drawn(np.sort(topics * shape[1] + items), per_relevant * relevant, shape, seed)
-    drawn_topics, drawn_items = np.divmod(codes, shape[1])
+    n_topics, n_items = len(vocabulary.topics), len(vocabulary.items)
+    relevant = np.bincount(topics, lists.relevance > 0, minlength=n_topics).astype(np.int64)
+    codes = _drawn(np.sort(topics * n_items + items), per_relevant * relevant, n_items, seed)
+    drawn_topics, drawn_items = np.divmod(codes, n_items)
     place = np.argsort(topic_of_list)
     owner = np.concatenate([place[topics], place[drawn_topics]])
     order = np.argsort(owner, kind="stable")
-    names = pl.concat([name_column(lists.items), vocabulary.items[drawn_items]])
     relevance = np.concatenate([lists.relevance, np.zeros(len(codes), lists.relevance.dtype)])
     return JudgedLists(
         topics=lists.topics,
-        items=names[order],
+        items=pl.concat([name_column(lists.items), vocabulary.items[drawn_items]])[order],
         relevance=relevance[order],
         offsets=np.append(0, np.cumsum(np.bincount(owner, minlength=len(lists)))),
         features=np.empty((len(order), 0), np.float32),
@@ -144,9 +264,9 @@ def with_negatives(lists: JudgedLists, per_relevant: int, seed: int) -> JudgedLi
     )
 
 
-def _drawn(known: Indices, wanted: Indices, shape: tuple[int, int], seed: int) -> Indices:
+def _drawn(known: Indices, wanted: Indices, n_items: int, seed: int) -> Indices:
     """Return the drawn pairs as sorted codes, topic times number of items plus item; `known` are those of the lists."""
-    n_topics, n_items = shape
+    n_topics = len(wanted)
     generator = np.random.default_rng(derive_seed("negatives", seed))
     sizes = np.bincount(known // n_items, minlength=n_topics)
     wanted = np.minimum(wanted, n_items - sizes)
@@ -160,14 +280,9 @@ def _drawn(known: Indices, wanted: Indices, shape: tuple[int, int], seed: int) -
     drawn = np.empty(0, np.int64)
     while len(lacking := np.repeat(np.arange(n_topics), sparse - np.bincount(drawn // n_items, minlength=n_topics))):
         codes = lacking * n_items + generator.integers(n_items, size=len(lacking))
+        # `known` is sorted.
+        codes = codes[known[np.minimum(np.searchsorted(known, codes), len(known) - 1)] != codes]
         # Distinct by sorting: NumPy's own way by hashes takes minutes for such codes.
-        drawn = np.sort(np.concatenate([drawn, codes[~_are_in(codes, known)]]))
+        drawn = np.sort(np.concatenate([drawn, codes]))
         drawn = drawn[np.diff(drawn, prepend=-1) > 0]
     return np.sort(np.concatenate([drawn, *listed]))
-
-
-def _are_in(codes: Indices, known: Indices) -> npt.NDArray[np.bool_]:
-    """Return a mask of the codes that are among the known ones, which are sorted."""
-    place = np.minimum(np.searchsorted(known, codes), len(known) - 1)
-    found: npt.NDArray[np.bool_] = known[place] == codes
-    return found

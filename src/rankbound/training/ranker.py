@@ -7,8 +7,8 @@ names of topics and items are tensors, everything else is JSON in the header. Lo
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,16 +17,18 @@ from torch import Tensor, nn
 from rankbound import _version
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
-from rankbound.io.judged import JudgedLists, Run
-from rankbound.lists import ArrayLike, Lists, on_cpu
+from rankbound.io.judged import JudgedLists, Run, chosen_features, no_features
+from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu
 from rankbound.losses import loss
 from rankbound.metrics import evaluate, metric
-from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortened
-from rankbound.training.factorisation import pair_inputs
-from rankbound.training.inputs import Vocabulary, feature_inputs
+from rankbound.texts import LONGEST_VALUE, derive_seed, quantity, require_one_of, shortened
 from rankbound.training.models import ROWS_AT_ONCE, Factorization, ScaledFeatures, Scaling, score_pairs
 from rankbound.training.recipe import FACTORIZATION, UNKNOWN, Recipe
-from rankbound.training.trainer import LAST, Epoch, Learner, Part, Settings, train
+from rankbound.training.splits import require_apart
+from rankbound.training.trainer import LAST, Epoch, Learner, Part, Scorer, train
+
+if TYPE_CHECKING:
+    from rankbound.training.factorisation import Vocabulary
 
 HEADER = "rankbound"
 """The key of the header in a file's metadata."""
@@ -86,10 +88,21 @@ def train_ranker(
                 f"lists: found {type(given).__name__}, expected judged lists, which rankbound.read_lists returns for a "
                 "file or a data frame"
             )
-    read = pair_inputs if chosen.model == FACTORIZATION else feature_inputs
     generator = torch.Generator().manual_seed(derive_seed("ranker", chosen.seed))
-    inputs = read(lists, validation, chosen, generator, where)
-    training, held_out, model = inputs.training, inputs.held_out, inputs.model
+    model: nn.Module
+    score: Scorer
+    vocabulary, none = None, torch.zeros(0, dtype=torch.float32)
+    scaling = Scaling("none", none, none)
+    if chosen.model == FACTORIZATION:
+        from rankbound.training.factorisation import pair_inputs, score_part
+
+        score = score_part
+        training, held_out, model, vocabulary = pair_inputs(lists, validation, chosen, generator)
+    else:
+        training, held_out = _parts(lists, validation, chosen)
+        scaling = Scaling.fitted(chosen.scale, column_tensor(lists.features, "features"), training.items)
+        score = _scorer(scaling, lists, validation, where)
+        model = chosen.build(len(lists.feature_names), generator)
     _require_orders(training)
     if not bool(objective.informative(training.relevance, training.lists).any()):
         raise DataError(f"no training topic is informative for the loss {chosen.loss}")
@@ -101,9 +114,11 @@ def train_ranker(
             raise DataError(f"{criterion} is undefined on all validation topics: none has a relevant item")
     name, measured = (LAST, training) if held_out is None else (VALIDATION, held_out)
     (trained,) = train(
-        [Learner(model, inputs.scorer, _moved(training, where), {name: _moved(measured, where)}, generator)],
+        [Learner(model.to(where), score, _moved(training, where), {name: _moved(measured, where)}, generator)],
         objective,
-        settings=Settings(chosen.learning_rate, chosen.epochs, chosen.batch_size),
+        learning_rate=chosen.learning_rate,
+        epochs=chosen.epochs,
+        batch_size=chosen.batch_size,
         monitored=[criterion],
         selections={} if held_out is None else {VALIDATION: criterion},
         on_epoch=on_epoch,
@@ -118,7 +133,8 @@ def train_ranker(
         "training_items": training.lists.n_items,
         "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
     }
-    return Ranker(chosen, inputs.feature_names, inputs.scaling, model.cpu(), record, inputs.vocabulary)
+    names = list(lists.feature_names) if vocabulary is None else []
+    return Ranker(chosen, names, scaling, model.cpu(), record, vocabulary)
 
 
 def load(path: str | os.PathLike[str]) -> "Ranker":
@@ -150,7 +166,11 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         n_scaled = len(names) if recipe.scale == "standard" else 0
         if not scaling.shift.shape == scaling.factor.shape == (n_scaled,):
             raise ValueError(f"the scaling is of {tuple(scaling.shift.shape)} features, not of {n_scaled}")
-        vocabulary = Vocabulary.from_tensors(tensors) if recipe.model == FACTORIZATION else None
+        vocabulary = None
+        if recipe.model == FACTORIZATION:
+            from rankbound.training.factorisation import Vocabulary
+
+            vocabulary = Vocabulary.from_tensors(tensors)
         text = {} if vocabulary is None else vocabulary.tensors()
         for name, tensor in tensors.items():
             if name not in text and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
@@ -188,7 +208,7 @@ class Ranker:
     scaling: Scaling
     model: nn.Module
     record: Mapping[str, Any] = field(default_factory=dict)
-    vocabulary: Vocabulary | None = None
+    vocabulary: "Vocabulary | None" = None
 
     def score(self, features: Any, offsets: ArrayLike | None = None) -> Any:
         """Return the scores of items; higher is better.
@@ -210,7 +230,15 @@ class Ranker:
                 "features: this ranker is a factorisation, which reads topics and items; expected score_lists(lists)"
             )
         if hasattr(features, "columns") and not hasattr(features, "column_names"):
-            rows = self._rows_by_name(features)
+            places = {str(name): name for name in features.columns}
+            missing = next((name for name in self.feature_names if name not in places), None)
+            if missing is not None:
+                known = shortened(", ".join(self.feature_names), LONGEST_VALUE)
+                raise ValueError(
+                    f"features: the data frame has no column {missing!r}; expected columns with the names of the "
+                    f"ranker's features ({known}), or an array with columns in that order"
+                )
+            rows = column_tensor(features[[places[name] for name in self.feature_names]], "features").contiguous()
         else:
             rows = features if isinstance(features, Tensor) else column_tensor(features, "features")
         if rows.dim() != 2 or rows.shape[1] != len(self.feature_names):
@@ -220,8 +248,18 @@ class Ranker:
         lists = None if offsets is None else Lists.checked(offsets, len(rows), rows.device)
         scaled = ScaledFeatures(self.scaling, rows.to(torch.float32), lists)
         self.model.eval().to(rows.device)
-        with torch.no_grad():
-            blocks = [self._score_block(rows, scaled, first) for first in range(0, max(len(rows), 1), ROWS_AT_ONCE)]
+        blocks = []
+        for first in range(0, max(len(rows), 1), ROWS_AT_ONCE):
+            block = slice(first, first + ROWS_AT_ONCE)
+            finite = torch.isfinite(rows[block])
+            if not bool(finite.all()):
+                item, column = torch.nonzero(~finite)[0].tolist()
+                name, found = self.feature_names[column], rows[first + item, column].item()
+                raise ValueError(
+                    f"features: found {found} at item {first + item}, feature {name!r}, expected finite numbers"
+                )
+            with torch.no_grad():
+                blocks.append(self.model(scaled.of_rows(block)))
         scores = _finite(torch.cat(blocks))
         return scores if isinstance(features, Tensor) else scores.numpy()
 
@@ -241,7 +279,14 @@ class Ranker:
             ValueError: as `score`, or another value of `unknown`.
         """
         if self.vocabulary is None:
-            scores = self.score(self._features_of(lists), lists.offsets)
+            missing = next((name for name in self.feature_names if name not in lists.feature_names), None)
+            if missing is not None:
+                raise DataError(
+                    f"lists: there is no feature {missing!r}, which the ranker was trained with: read them by "
+                    "read_lists(source, features=ranker.feature_names)"
+                )
+            # Their row-major order is kept: the memory layout affects the last digits of scores.
+            scores = self.score(chosen_features(lists, self.feature_names, "lists").features, lists.offsets)
         else:
             policy = self.recipe.unknown if unknown is None else unknown
             require_one_of("unknown", policy, UNKNOWN)
@@ -272,42 +317,6 @@ class Ranker:
             tensors |= self.vocabulary.tensors()
         write_sealed(tensors, path, {HEADER: json.dumps(header, sort_keys=True)})
 
-    def _features_of(self, lists: JudgedLists) -> Any:
-        place = {name: index for index, name in enumerate(lists.feature_names)}
-        missing = [name for name in self.feature_names if name not in place]
-        if missing:
-            raise DataError(
-                f"lists: there is no feature {missing[0]!r}, which the ranker was trained with: read them by "
-                "read_lists(source, features=ranker.feature_names)"
-            )
-        if list(lists.feature_names) == list(self.feature_names):
-            return lists.features
-        # Restore row-major order: the memory layout affects the last digits of scores.
-        return np.ascontiguousarray(lists.features[:, [place[name] for name in self.feature_names]])
-
-    def _rows_by_name(self, frame: Any) -> Tensor:
-        names = {str(name): name for name in frame.columns}
-        missing = [name for name in self.feature_names if name not in names]
-        if missing:
-            known = shortened(", ".join(self.feature_names), LONGEST_VALUE)
-            raise ValueError(
-                f"features: the data frame has no column {missing[0]!r}; expected columns with the names of the "
-                f"ranker's features ({known}), or an array with columns in that order"
-            )
-        return column_tensor(frame[[names[name] for name in self.feature_names]], "features").contiguous()
-
-    def _score_block(self, rows: Tensor, scaled: ScaledFeatures, first: int) -> Tensor:
-        block = slice(first, first + ROWS_AT_ONCE)
-        finite = torch.isfinite(rows[block])
-        if not bool(finite.all()):
-            item, column = torch.nonzero(~finite)[0].tolist()
-            name, found = self.feature_names[column], rows[first + item, column].item()
-            raise ValueError(
-                f"features: found {found} at item {first + item}, feature {name!r}, expected finite numbers"
-            )
-        scores: Tensor = self.model(scaled.of_rows(block))
-        return scores
-
 
 def _finite(scores: Tensor) -> Tensor:
     """Return the scores; ValueError for the first that is not finite."""
@@ -326,6 +335,63 @@ def _device(name: str) -> torch.device:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(f"device: found {name}, but PyTorch finds no GPU here; expected auto or cpu")
     return torch.device(name)
+
+
+def _parts(lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe) -> tuple[Part, Part | None]:
+    """Return the lists to train on, and those to select the epoch on, by default a share of the topics.
+
+    The items of both are rows of the features of their own lists. DataError if the lists do not fit each other.
+    """
+    if not lists.feature_names:
+        raise DataError(
+            no_features(lists.left_out, f", which model {recipe.model} reads")
+            + f"; from topics and items alone, train model {FACTORIZATION}"
+        )
+    whole = _part(lists)
+    if validation is not None:
+        if list(validation.feature_names) != list(lists.feature_names):
+            raise DataError("the validation lists have other features than the training lists")
+        require_apart({"training": lists, "validation": validation}, by_item=False)
+        return whole, _part(validation)
+    if recipe.validation_share == 0:
+        return whole, None
+    count = len(whole.lists)
+    if count < 2:
+        raise DataError(
+            f"found {quantity(count, 'topic')}, expected two or more, to train and to validate; or a share of 0"
+        )
+    held = min(max(round(recipe.validation_share * count), 1), count - 1)
+    shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(derive_seed("validation", recipe.seed)))
+    training, held_out = (
+        replace(whole.batch(index), names=[whole.names[at] for at in index.tolist()])
+        for index in (shuffled[held:].sort().values, shuffled[:held].sort().values)
+    )
+    return training, held_out
+
+
+def _part(lists: JudgedLists) -> Part:
+    relevance, topics = as_tensor(lists.relevance, "relevance"), torch.arange(len(lists.topics))
+    limits = Lists(as_tensor(lists.offsets, "offsets"))
+    return Part(list(lists.topics), topics, torch.arange(len(relevance)), relevance, limits)
+
+
+def _scorer(scaling: Scaling, lists: JudgedLists, validation: JudgedLists | None, device: torch.device) -> Scorer:
+    """Return the scorer of the rows of lists by their scaled features, with gradients, and of the validation lists."""
+
+    def scaled(lists: JudgedLists) -> ScaledFeatures:
+        limits = Lists(as_tensor(lists.offsets, "offsets").to(device))
+        return ScaledFeatures(scaling, column_tensor(lists.features, "features").to(device), limits)
+
+    trained_on = scaled(lists)
+    measured_on = trained_on if validation is None else scaled(validation)
+
+    def score(model: nn.Module, part: Part) -> Tensor:
+        if torch.is_grad_enabled():
+            scores: Tensor = model(trained_on.of_rows(part.items))
+            return scores
+        return torch.cat([model(measured_on.of_rows(rows)) for rows in torch.split(part.items, ROWS_AT_ONCE)])
+
+    return score
 
 
 def _require_orders(part: Part) -> None:
@@ -376,7 +442,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tenso
 
 
 def _with_weights(
-    recipe: Recipe, n_features: int, vocabulary: Vocabulary | None, weights: Mapping[str, Tensor]
+    recipe: Recipe, n_features: int, vocabulary: "Vocabulary | None", weights: Mapping[str, Tensor]
 ) -> nn.Module:
     """Return the recipe's model with these weights; it is built without memory, as a header may claim any width."""
     model: nn.Module

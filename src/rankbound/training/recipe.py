@@ -74,7 +74,8 @@ class Recipe:
                 f"loss: found {self.loss}, expected a text, since the ranker's file records it: loss='nDCG', with "
                 "bound= and temperature= beside it; other losses train your own model in a loop of your own"
             )
-        for name, allowed in _CHOICES.items():
+        choices = {"model": MODELS, "scale": SCALES, "activation": ACTIVATIONS, "bias": BIASES, "unknown": UNKNOWN}
+        for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(allowed)}")
         for name in ("temperature", "factors", "epochs", "learning_rate", "batch_size"):
@@ -103,12 +104,3 @@ class Recipe:
             The model, which maps `(n_items, n_features)` to `(n_items,)`.
         """
         return MLP(n_features, self.hidden if self.model == "mlp" else (), self.activation, generator)
-
-
-_CHOICES = {
-    "model": MODELS,
-    "scale": SCALES,
-    "activation": tuple(ACTIVATIONS),
-    "bias": BIASES,
-    "unknown": UNKNOWN,
-}

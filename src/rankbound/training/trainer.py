@@ -5,11 +5,10 @@ be trained in joint steps, which is faster if the overhead of operations exceeds
 """
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise, zip_longest
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +22,8 @@ from rankbound.metrics.base import values_of
 if TYPE_CHECKING:
     from rankbound.losses import RankingLoss
 
+OPTIMISERS = ("adam", "sgd")
+
 WORTH_A_KERNEL = 200_000
 """The number of items, counted again in every epoch, from which kernels save more time than they take to load."""
 
@@ -32,16 +33,6 @@ LAST = "last"
 
 class TrainingError(RankboundError):
     """A training cannot continue: a loss or a score is NaN or infinite."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a training: learning rate, number of epochs, lists per batch, and `adam` or `sgd`."""
-
-    learning_rate: float
-    epochs: int
-    batch_size: int
-    optimiser: str = "adam"
 
 
 @dataclass(frozen=True)
@@ -152,7 +143,10 @@ def train(
     learners: Sequence[Learner],
     loss: "RankingLoss",
     *,
-    settings: Settings,
+    learning_rate: float,
+    epochs: int,
+    batch_size: int,
+    optimiser: str = "adam",
     monitored: Sequence[Metric],
     selections: Mapping[str, Metric],
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
@@ -166,7 +160,9 @@ def train(
         learners: the models to train, with their data.
         loss: the loss to minimise; a step uses the mean of `list_weights` times losses over the batch's informative
             lists. A list of weight 0 is left out like an uninformative one.
-        settings: learning rate, epochs, batch size and optimiser.
+        learning_rate, optimiser: of the steps; `adam`, or `sgd` for plain gradient descent.
+        epochs: passes over the training lists.
+        batch_size: lists of a learner per step.
         monitored: metrics whose means are recorded every epoch.
         selections: the metric by which each named part selects an epoch, the first one on ties. The last epoch is
             always kept too, under `last`.
@@ -178,7 +174,8 @@ def train(
     Raises:
         TrainingError: a loss or a score is NaN or infinite; the message names the epoch and the topic.
     """
-    group = _Group(learners, loss, settings)
+    models = [learner.model.parameters() for learner in learners]
+    group = _Group(learners, loss, Optimiser(optimiser, models, learning_rate), epochs, batch_size)
     measuring = Measuring(
         {(place, name): part for place, learner in enumerate(learners) for name, part in learner.parts.items()},
         monitored,
@@ -186,7 +183,7 @@ def train(
     )
     measured = [joined(list(learner.parts.values())) for learner in learners]
     records = [Trained() for _ in learners]
-    for number in range(1, settings.epochs + 1):
+    for number in range(1, epochs + 1):
         progress = group.train_epoch(number)
         scores = [predict(one.model, one.scorer, part) for one, part in zip(learners, measured, strict=True)]
         means = measuring.means(torch.cat(scores))
@@ -199,7 +196,7 @@ def train(
                     record.selected[name] = Selected(number, score, _weights(learner.model))
             on_epoch(epoch)
     for learner, record in zip(learners, records, strict=True):
-        record.selected[LAST] = Selected(settings.epochs, math.nan, _weights(learner.model))
+        record.selected[LAST] = Selected(epochs, math.nan, _weights(learner.model))
     return records
 
 
@@ -219,26 +216,23 @@ def predict(model: nn.Module, scorer: Scorer, part: Part) -> Tensor:
         return scorer(model, part)
 
 
-Name = TypeVar("Name", bound=Hashable)
-
-
-class Measuring(Generic[Name]):
+class Measuring:
     """Computes the mean metrics of several parts, whose lists are scored and sorted together.
 
     `by_kernel` is as in `rankbound.metrics.base.values_of`: a choice of speed alone. `joined` has the lists of all
     parts, one part after the other.
     """
 
-    def __init__(self, parts: Mapping[Name, Part], metrics: Sequence[Metric], by_kernel: bool | None = None) -> None:
+    def __init__(self, parts: Mapping[Any, Part], metrics: Sequence[Metric], by_kernel: bool | None = None) -> None:
         self._metrics, self._names, self._by_kernel = metrics, list(parts), by_kernel
         self._sizes = [len(part.lists) for part in parts.values()]
         self.joined = joined(list(parts.values()))
 
-    def means(self, scores: Tensor) -> dict[Name, dict[str, float]]:
+    def means(self, scores: Tensor) -> dict[Any, dict[str, float]]:
         """Return the mean metrics of each part, from the scores of `joined`."""
         arguments = scores, self.joined.relevance, self.joined.lists.offsets
         values = values_of(self._metrics, *arguments, by_kernel=self._by_kernel)
-        means: dict[Name, dict[str, float]] = {name: {} for name in self._names}
+        means: dict[Any, dict[str, float]] = {name: {} for name in self._names}
         for metric, all_values in values.items():
             for name, of_part in zip(self._names, torch.split(all_values, self._sizes), strict=True):
                 means[name][metric] = of_part.nanmean().item()
@@ -259,26 +253,20 @@ def joined(parts: Sequence[Part]) -> Part:
     return Part(names, topics, items, relevance, Lists.of_sizes(sizes), known)
 
 
-@dataclass(frozen=True)
-class _Turn:
-    """A learner's share of a step: its place, the indices of its lists, and how many of these are informative."""
-
-    place: int
-    index: Tensor
-    counted: int
+# A learner's share of a step: its place, the indices of its lists, and how many of these are informative.
+_Turn = tuple[int, Tensor, int]
 
 
 class _Group:
     """The learners of a training, which take their steps together: one batch, one loss and one update for all."""
 
-    def __init__(self, learners: Sequence[Learner], loss: "RankingLoss", settings: Settings) -> None:
-        self._learners, self._loss, self._batch_size = learners, loss, settings.batch_size
-        models = [learner.model.parameters() for learner in learners]
-        self._optimiser = OPTIMISERS[settings.optimiser](models, settings.learning_rate)
+    def __init__(
+        self, learners: Sequence[Learner], loss: "RankingLoss", optimiser: "Optimiser", epochs: int, batch_size: int
+    ) -> None:
+        self._learners, self._loss, self._optimiser, self._batch_size = learners, loss, optimiser, batch_size
         self._take_lists()
         # Folds are of one size, so that this doesn't depend on which are trained together.
-        most_items = int(self._part.lists.offsets[self._first].diff().max())
-        self.by_kernel = worth_a_kernel(settings.epochs, most_items)
+        self.by_kernel = worth_a_kernel(epochs, int(self._part.lists.offsets[self._first].diff().max()))
 
     def train_epoch(self, number: int) -> list[tuple[float, float]]:
         """Train every model on its lists once; `number` is the epoch's, from 1.
@@ -293,8 +281,11 @@ class _Group:
         taken: list[list[tuple[Tensor, Tensor]]] = [[] for _ in self._learners]
         for step in zip_longest(*map(self._turns, range(len(self._learners)))):
             turns = [turn for turn in step if turn is not None]
-            for turn, loss, norm in zip(turns, *self._take(turns, number), strict=True):
-                taken[turn.place].append((loss, norm))
+            sums = [own.sum() for own in self._losses(turns, number)]
+            torch.autograd.backward([own / counted for own, (_, _, counted) in zip(sums, turns, strict=True)])
+            norms = self._optimiser.step([place for place, _, _ in turns])
+            for (place, _, _), loss, norm in zip(turns, sums, norms, strict=True):
+                taken[place].append((loss.detach(), norm))
         progress = []
         for steps, informative in zip(taken, self._informative, strict=True):
             # Fetched once an epoch: reading a number from a GPU waits for all its queued work.
@@ -321,22 +312,15 @@ class _Group:
         counts = torch.split(informative.index_select(0, shuffled), self._batch_size)
         for index, own in zip(batches, counts, strict=True):
             if counted := int(own.sum()):
-                yield _Turn(place, index, counted)
+                yield place, index, counted
 
-    def _take(self, turns: Sequence[_Turn], number: int) -> tuple[list[Tensor], Tensor]:
-        """Take one step of some learners, each by the mean loss of its own batch; return summed losses and norms."""
-        self._optimiser.zero_gradients()
-        counts = [len(turn.index) for turn in turns]
-        sums = [own.sum() for own in torch.split(self._losses(turns, counts, number), counts)]
-        torch.autograd.backward([own / turn.counted for own, turn in zip(sums, turns, strict=True)])
-        return [own.detach() for own in sums], self._optimiser.step([turn.place for turn in turns])
-
-    def _losses(self, turns: Sequence[_Turn], counts: Sequence[int], number: int) -> Tensor:
-        """Return the losses of the batches' lists; TrainingError for one that is not finite."""
-        rows = torch.cat([turn.index for turn in turns])
+    def _losses(self, turns: Sequence[_Turn], number: int) -> Sequence[Tensor]:
+        """Return the losses of each turn's lists; TrainingError for one that is not finite."""
+        places, indices, _ = zip(*turns, strict=True)
+        rows, counts = torch.cat(indices), list(map(len, indices))
         index = rows.to(self._part.lists.device)
         batch = self._part.batch(index)
-        learners = [self._learners[turn.place] for turn in turns]
+        learners = [self._learners[place] for place in places]
         own = zip(learners, batch.split(counts), strict=True)
         scores = torch.cat([learner.scorer(learner.model, part) for learner, part in own])
         what, place = "", 0
@@ -359,78 +343,56 @@ class _Group:
                 "nothing of this training was kept. Lower the learning rate, or look for features that are NaN or very "
                 "large."
             )
-        return losses
+        return torch.split(losses, counts)
 
 
-class Optimiser(ABC):
+class Optimiser:
     """Updates the parameters of models by their gradients, with one learning rate; each model takes its own steps.
 
-    Optimisers use torch's functional forms: the classes of `torch.optim` import torch's compiler on their first step,
-    which takes as long as training a small model.
+    `adam` is that of Kingma and Ba (2015) with the usual constants: decay rates 0.9 and 0.999, epsilon 1e-8, no weight
+    decay. `sgd` is plain gradient descent, without momentum. Both are torch's functional forms: the classes of
+    `torch.optim` import torch's compiler on their first step, which takes as long as training a small model.
     """
 
-    def __init__(self, models: Iterable[Iterable[nn.Parameter]], learning_rate: float) -> None:
+    def __init__(self, kind: str, models: Iterable[Iterable[nn.Parameter]], learning_rate: float) -> None:
         self._models = [list(parameters) for parameters in models]
-        self._learning_rate = learning_rate
-
-    def zero_gradients(self) -> None:
-        """Clear the gradients of the last step."""
-        for parameters in self._models:
-            for parameter in parameters:
-                parameter.grad = None
+        self._kind, self._learning_rate = kind, learning_rate
+        moved = self._models if kind == "adam" else []
+        self._means, self._squares = ([[*map(torch.zeros_like, own)] for own in moved] for _ in range(2))
+        self._steps = [[torch.zeros((), device=parameter.device) for parameter in own] for own in moved]
 
     @torch.no_grad()
     def step(self, models: Sequence[int]) -> Tensor:
-        """Update every parameter of some models by its gradient, and return the norm of each model's gradient."""
-        parameters = _of(self._models, models)
+        """Update every parameter of some models by its gradient, clear it, and return the norm of each model's.
+
+        All are updated in one call, whose cost hardly grows with their number.
+        """
+
+        def of(tensors: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+            return [tensor for place in models for tensor in tensors[place]]
+
+        parameters = of(self._models)
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]
-        norms = torch.stack(torch._foreach_norm(gradients))
-        self._update(models, parameters, gradients)
-        of_models = torch.split(norms, [len(self._models[place]) for place in models])
-        return torch.stack([own.norm() for own in of_models])
-
-    @abstractmethod
-    def _update(self, models: Sequence[int], parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Update the parameters of some models, all in one call, whose cost hardly grows with their number."""
-
-
-class Adam(Optimiser):
-    """Adam (Kingma and Ba, 2015) with the usual constants: decay rates 0.9 and 0.999, epsilon 1e-8, no weight decay."""
-
-    def __init__(self, models: Iterable[Iterable[nn.Parameter]], learning_rate: float) -> None:
-        super().__init__(models, learning_rate)
-        self._means, self._squares = ([[*map(torch.zeros_like, own)] for own in self._models] for _ in range(2))
-        self._steps = [[torch.zeros((), device=parameter.device) for parameter in own] for own in self._models]
-
-    def _update(self, models: Sequence[int], parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        adam(
-            parameters,
-            gradients,
-            _of(self._means, models),
-            _of(self._squares, models),
-            max_exp_avg_sqs=[],
-            state_steps=_of(self._steps, models),
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=self._learning_rate,
-            weight_decay=0.0,
-            eps=1e-8,
-            maximize=False,
-        )
-
-
-class SGD(Optimiser):
-    """Plain stochastic gradient descent: no momentum, no weight decay."""
-
-    def _update(self, models: Sequence[int], parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        torch._foreach_add_(parameters, gradients, alpha=-self._learning_rate)
-
-
-OPTIMISERS: Mapping[str, type[Optimiser]] = {"adam": Adam, "sgd": SGD}
-
-
-def _of(tensors: Sequence[Sequence[Tensor]], models: Sequence[int]) -> list[Tensor]:
-    """Return the tensors of some models, one model after the other."""
-    return [tensor for place in models for tensor in tensors[place]]
+        norms = torch.split(torch.stack(torch._foreach_norm(gradients)), [len(self._models[place]) for place in models])
+        if self._kind == "sgd":
+            torch._foreach_add_(parameters, gradients, alpha=-self._learning_rate)
+        else:
+            adam(
+                parameters,
+                gradients,
+                of(self._means),
+                of(self._squares),
+                max_exp_avg_sqs=[],
+                state_steps=of(self._steps),
+                fused=True,
+                amsgrad=False,
+                beta1=0.9,
+                beta2=0.999,
+                lr=self._learning_rate,
+                weight_decay=0.0,
+                eps=1e-8,
+                maximize=False,
+            )
+        for parameter in parameters:
+            parameter.grad = None
+        return torch.stack([own.norm() for own in norms])

@@ -6,7 +6,7 @@ from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import ConfigError
 from rankbound.losses import KINDS, RankingLoss, SmoothLoss, loss
 from rankbound.texts import split_text
-from rankbound.training.trainer import Epoch, Learner, Settings, Trained, predict, train
+from rankbound.training.trainer import Epoch, Learner, Trained, predict, train
 from rankbound_study.jobs.fitted import Chosen, Fitted
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
@@ -64,7 +64,7 @@ def _fit_networks(
     trained = train(
         learners,
         _objective(job, tables),
-        settings=Settings(**{name: job.settings[name] for name in _TRAINER if name in job.settings}),
+        **{name: job.settings[name] for name in _TRAINER if name in job.settings},
         monitored=job.epoch_metrics,
         selections=dict.fromkeys(learners[0].parts, job.judge),
         on_epoch=on_epoch,
