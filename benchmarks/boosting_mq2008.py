@@ -15,17 +15,31 @@ from typing import Any
 
 import lightgbm as lgb
 import numpy as np
+import numpy.typing as npt
 import torch
+from scipy import stats
 from tqdm import tqdm
 
 import rankbound as rb
-from benchmarks import boosting
-from benchmarks.mq2008 import Array, Part, difference, folds_of
+from benchmarks.questions import TREES as TREES_OF_RACES
+from rankbound_study.config.sections.known_sets import known_set
+from rankbound_study.data.contracts import read_table
+from rankbound_study.data.fetch import fetch
+from rankbound_study.data.instances import SPLITS
+from rankbound_study.data.judged_files import convert
+from rankbound_study.data.list_splits import ListSplitting, split_lists
+from rankbound_study.data.publishers import PUBLISHERS
+from rankbound_study.data.reader import read_features
+from rankbound_study.data.sources import SOURCES, RawFile
+
+Array = npt.NDArray[Any]
+Part = tuple[Array, Array, Array]
+"""Features, relevance labels, and the sizes of the lists."""
 
 BASELINE = "lambdarank"
 CHOSEN_BY = "nDCG@10"
 METRICS = ("nDCG@10", "AP")
-TREES = {**boosting.TREES, "learning_rate": 0.05, "min_data_in_leaf": 20}
+TREES = {**TREES_OF_RACES, "learning_rate": 0.05, "min_data_in_leaf": 20}
 ROUNDS, PATIENCE = 300, 50
 METHODS: Mapping[str, Mapping[str, Any]] = {
     BASELINE: {},
@@ -40,29 +54,20 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Fitted:
-    """One fold and seed: the test topics' values by metric, the number of trees, and processor seconds per round."""
+    """One fold and seed, or all: values of the test topics by metric, numbers of trees, processor seconds per round."""
 
     values: Mapping[str, Array]
-    trees: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Result:
-    """Values `(n_seeds, n_topics)` by metric, the median number of trees, and processor seconds by fold and seed."""
-
-    values: Mapping[str, Array]
-    trees: int
+    trees: Array
     seconds: Array
 
     @classmethod
-    def of(cls, runs: list[list[Fitted]]) -> "Result":
-        """Join the folds of every seed."""
+    def joined(cls, runs: list[list["Fitted"]]) -> "Fitted":
+        """Join the folds of every seed: values `(n_seeds, n_topics)`."""
+        flat = [fold for run in runs for fold in run]
         values = {
             name: np.stack([np.concatenate([fold.values[name] for fold in run]) for run in runs]) for name in METRICS
         }
-        flat = [fold for run in runs for fold in run]
-        return cls(values, int(np.median([one.trees for one in flat])), np.array([one.seconds for one in flat]))
+        return cls(values, np.array([one.trees for one in flat]), np.array([one.seconds for one in flat]))
 
     def of_topics(self, metric: str) -> Array:
         """Return each topic's mean over the seeds; NaN if the metric is undefined."""
@@ -80,7 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
         [{method: _run(options, parts, seed) for method, options in METHODS.items()} for parts in folds]
         for seed in tqdm(range(chosen.seeds), "seeds", disable=None)
     ]
-    results = {method: Result.of([[turn[method] for turn in run] for run in turns]) for method in METHODS}
+    results = {method: Fitted.joined([[turn[method] for turn in run] for run in turns]) for method in METHODS}
     rows = [_row(method, results) for method in METHODS]
     table = "\n".join([*_head(results, chosen.seeds), *rows]) + "\n"
     (chosen.out / "boosting_mq2008.md").write_text(table, encoding="utf-8")
@@ -116,10 +121,44 @@ def _run(options: Mapping[str, Any], parts: Mapping[str, Part], seed: int) -> Fi
     scores = np.asarray(model.predict(features))
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     values = rb.evaluate(map(rb.metric, METRICS), scores, grades, offsets)
-    return Fitted({name: value.numpy() for name, value in values.items()}, model.best_iteration, seconds)
+    return Fitted(
+        {name: value.numpy() for name, value in values.items()}, np.array(model.best_iteration), np.array(seconds)
+    )
 
 
-def _head(results: Mapping[str, Result], seeds: int) -> list[str]:
+def folds_of(folder: Path) -> list[dict[str, Part]]:
+    """Return the splits of the five folds, by name; the archive is read from the mirror, or downloaded."""
+    lists, folds = folder / "lists.parquet", folder / "folds.parquet"
+    if not folds.exists():
+        raw = fetch(PUBLISHERS["mq2008"], folder / "MQ2008.zip")
+        convert(RawFile(SOURCES["mq2008"], raw), known_set("mq2008"), lists)
+        split_lists(lists, folds, ListSplitting("mq2008"))
+    features = read_features(lists).astype(np.float64)
+    labels = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()
+    offsets = np.concatenate([[0], np.cumsum([len(list_labels) for list_labels in labels])])
+    splits = read_table(folds, "list-splits")
+    fold, split = splits.column("fold").to_numpy(), np.array(splits.column("split").to_pylist())
+    rows_of_splits = splits.column("list").to_numpy()
+
+    def select(topics: Array) -> Part:
+        rows = np.concatenate([np.arange(offsets[topic], offsets[topic + 1]) for topic in topics])
+        return features[rows], np.concatenate([labels[topic] for topic in topics]), np.diff(offsets)[topics]
+
+    return [
+        {name: select(rows_of_splits[(fold == number) & (split == name)]) for name in SPLITS} for number in range(1, 6)
+    ]
+
+
+def difference(paired: Array) -> list[str]:
+    """Return the mean with its 95 % interval over topics, and the p-value of a sign-flip test."""
+    test = stats.permutation_test(
+        (paired,), np.mean, permutation_type="samples", n_resamples=9_999, vectorized=True, rng=0
+    )
+    interval = stats.bootstrap((paired,), np.mean, n_resamples=9_999, method="percentile", rng=0).confidence_interval
+    return [f"{paired.mean():+.4f} ({interval.low:+.4f} to {interval.high:+.4f})", f"{test.pvalue:.2f}"]
+
+
+def _head(results: Mapping[str, Fitted], seeds: int) -> list[str]:
     undefined = np.isnan(results[BASELINE].of_topics(CHOSEN_BY))
     return [
         f"MQ2008, {len(undefined)} test topics over five folds; {undefined.sum()} have no relevant document and are",
@@ -132,9 +171,9 @@ def _head(results: Mapping[str, Result], seeds: int) -> list[str]:
     ]
 
 
-def _row(method: str, results: Mapping[str, Result]) -> str:
+def _row(method: str, results: Mapping[str, Fitted]) -> str:
     ratio = float(np.median(results[method].seconds / results[BASELINE].seconds))
-    cells = [method, str(results[method].trees), f"{ratio:.1f}"]
+    cells = [method, str(int(np.median(results[method].trees))), f"{ratio:.1f}"]
     for name in METRICS:
         own, other = results[method].of_topics(name), results[BASELINE].of_topics(name)
         means = np.nanmean(results[method].values[name], axis=1)
@@ -143,7 +182,7 @@ def _row(method: str, results: Mapping[str, Result]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _write_topics(path: Path, results: Mapping[str, Result]) -> None:
+def _write_topics(path: Path, results: Mapping[str, Fitted]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["objective", "topic", *METRICS])

@@ -22,7 +22,7 @@ from scipy.optimize import nnls
 
 import rankbound as rb
 from benchmarks.batches import Batch, lists_of
-from benchmarks.machine import describe
+from benchmarks.measure import describe
 from rankbound.losses.pairwise import PairwiseLogisticLoss
 
 LENGTHS = (10, 30, 100, 300, 1_000, 3_000)

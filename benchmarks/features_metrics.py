@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from benchmarks.features_cells import NO, PARTLY, YES, Feature, Seen, allrank, each, from_source, holds
+from benchmarks.features_cells import NO, PARTLY, YES, Feature, Seen, each, from_source, holds
+from benchmarks.losses import allrank
 
 Evaluator = Callable[[Sequence[float], Sequence[int]], list[float]]
 """Returns nDCG, and RR or (the same for a single relevant item) AP, of the scores and the relevance of a list."""
