@@ -22,14 +22,9 @@ from tqdm import tqdm
 
 import rankbound as rb
 from benchmarks.questions import TREES as TREES_OF_RACES
-from rankbound_study.config.sections.known_sets import known_set
-from rankbound_study.data.contracts import read_table
 from rankbound_study.data.fetch import fetch
-from rankbound_study.data.instances import SPLITS
-from rankbound_study.data.judged_files import convert
-from rankbound_study.data.list_splits import ListSplitting, split_lists
+from rankbound_study.data.plain_files import as_file
 from rankbound_study.data.publishers import PUBLISHERS
-from rankbound_study.data.reader import read_features
 from rankbound_study.data.sources import SOURCES, RawFile
 
 Array = npt.NDArray[Any]
@@ -51,27 +46,28 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
     "AP min-max": {"of": "AP", "bound": "min-max"},
 }
 
+Fitted = tuple[Array, int, float]
+"""The values of test topics `(n_metrics, n_topics)`, the number of trees, and processor seconds per round."""
+
 
 @dataclass(frozen=True)
-class Fitted:
-    """One fold and seed, or all: values of the test topics by metric, numbers of trees, processor seconds per round."""
+class Result:
+    """Values `(n_metrics, n_seeds, n_topics)`, and numbers of trees and seconds of all folds and seeds."""
 
-    values: Mapping[str, Array]
+    values: Array
     trees: Array
     seconds: Array
 
     @classmethod
-    def joined(cls, runs: list[list["Fitted"]]) -> "Fitted":
-        """Join the folds of every seed: values `(n_seeds, n_topics)`."""
-        flat = [fold for run in runs for fold in run]
-        values = {
-            name: np.stack([np.concatenate([fold.values[name] for fold in run]) for run in runs]) for name in METRICS
-        }
-        return cls(values, np.array([one.trees for one in flat]), np.array([one.seconds for one in flat]))
+    def of(cls, runs: list[list[Fitted]]) -> "Result":
+        """Join the folds of every seed."""
+        values = np.stack([np.concatenate([values for values, *_ in run], axis=1) for run in runs], axis=1)
+        trees, seconds = np.array([numbers for run in runs for _, *numbers in run]).T
+        return cls(values, trees, seconds)
 
-    def of_topics(self, metric: str) -> Array:
-        """Return each topic's mean over the seeds; NaN if the metric is undefined."""
-        return np.asarray(self.values[metric].mean(axis=0))
+    def of_topics(self) -> Array:
+        """Return each topic's means over the seeds, `(n_metrics, n_topics)`; NaN if the metric is undefined."""
+        return np.asarray(self.values.mean(axis=1))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -85,7 +81,7 @@ def main(arguments: list[str] | None = None) -> None:
         [{method: _run(options, parts, seed) for method, options in METHODS.items()} for parts in folds]
         for seed in tqdm(range(chosen.seeds), "seeds", disable=None)
     ]
-    results = {method: Fitted.joined([[turn[method] for turn in run] for run in turns]) for method in METHODS}
+    results = {method: Result.of([[turn[method] for turn in run] for run in turns]) for method in METHODS}
     rows = [_row(method, results) for method in METHODS]
     table = "\n".join([*_head(results, chosen.seeds), *rows]) + "\n"
     (chosen.out / "boosting_mq2008.md").write_text(table, encoding="utf-8")
@@ -121,32 +117,26 @@ def _run(options: Mapping[str, Any], parts: Mapping[str, Part], seed: int) -> Fi
     scores = np.asarray(model.predict(features))
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     values = rb.evaluate(map(rb.metric, METRICS), scores, grades, offsets)
-    return Fitted(
-        {name: value.numpy() for name, value in values.items()}, np.array(model.best_iteration), np.array(seconds)
-    )
+    return np.stack([value.numpy() for value in values.values()]), model.best_iteration, seconds
 
 
 def folds_of(folder: Path) -> list[dict[str, Part]]:
     """Return the splits of the five folds, by name; the archive is read from the mirror, or downloaded."""
-    lists, folds = folder / "lists.parquet", folder / "folds.parquet"
-    if not folds.exists():
-        raw = fetch(PUBLISHERS["mq2008"], folder / "MQ2008.zip")
-        convert(RawFile(SOURCES["mq2008"], raw), known_set("mq2008"), lists)
-        split_lists(lists, folds, ListSplitting("mq2008"))
-    features = read_features(lists).astype(np.float64)
-    labels = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()
-    offsets = np.concatenate([[0], np.cumsum([len(list_labels) for list_labels in labels])])
-    splits = read_table(folds, "list-splits")
-    fold, split = splits.column("fold").to_numpy(), np.array(splits.column("split").to_pylist())
-    rows_of_splits = splits.column("list").to_numpy()
+    folder.mkdir(parents=True, exist_ok=True)
+    raw = RawFile(SOURCES["mq2008"], fetch(PUBLISHERS["mq2008"], folder / "MQ2008.zip"))
+    lists = []
+    for number in range(1, 6):
+        with as_file(raw, raw.find(f"S{number}.txt")) as path:
+            lists.append(rb.read_lists(path))
 
-    def select(topics: Array) -> Part:
-        rows = np.concatenate([np.arange(offsets[topic], offsets[topic + 1]) for topic in topics])
-        return features[rows], np.concatenate([labels[topic] for topic in topics]), np.diff(offsets)[topics]
+    def joined(*places: int) -> Part:
+        parts = [lists[place] for place in sorted(place % 5 for place in places)]
+        features = np.concatenate([part.features for part in parts]).astype(np.float64)
+        sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+        return features, np.concatenate([part.relevance for part in parts]), sizes
 
-    return [
-        {name: select(rows_of_splits[(fold == number) & (split == name)]) for name in SPLITS} for number in range(1, 6)
-    ]
+    # Fold k trains on parts k .. k + 2, validates on k + 3 and tests on k + 4.
+    return [{"train": joined(k, k + 1, k + 2), "validation": joined(k + 3), "test": joined(k + 4)} for k in range(5)]
 
 
 def difference(paired: Array) -> list[str]:
@@ -158,8 +148,8 @@ def difference(paired: Array) -> list[str]:
     return [f"{paired.mean():+.4f} ({interval.low:+.4f} to {interval.high:+.4f})", f"{test.pvalue:.2f}"]
 
 
-def _head(results: Mapping[str, Fitted], seeds: int) -> list[str]:
-    undefined = np.isnan(results[BASELINE].of_topics(CHOSEN_BY))
+def _head(results: Mapping[str, Result], seeds: int) -> list[str]:
+    undefined = np.isnan(results[BASELINE].of_topics()[METRICS.index(CHOSEN_BY)])
     return [
         f"MQ2008, {len(undefined)} test topics over five folds; {undefined.sum()} have no relevant document and are",
         f"skipped. Mean and standard deviation over {seeds} seeds; difference to {BASELINE}, paired by topic, with its",
@@ -171,23 +161,23 @@ def _head(results: Mapping[str, Fitted], seeds: int) -> list[str]:
     ]
 
 
-def _row(method: str, results: Mapping[str, Fitted]) -> str:
+def _row(method: str, results: Mapping[str, Result]) -> str:
     ratio = float(np.median(results[method].seconds / results[BASELINE].seconds))
     cells = [method, str(int(np.median(results[method].trees))), f"{ratio:.1f}"]
-    for name in METRICS:
-        own, other = results[method].of_topics(name), results[BASELINE].of_topics(name)
-        means = np.nanmean(results[method].values[name], axis=1)
+    tested = results[method].values, results[method].of_topics(), results[BASELINE].of_topics()
+    for values, own, other in zip(*tested, strict=True):
+        means = np.nanmean(values, axis=1)
         cells.append(f"{means.mean():.4f} ± {means.std():.4f}")
         cells += ["", ""] if method == BASELINE else difference((own - other)[~np.isnan(own)])
     return f"| {' | '.join(cells)} |"
 
 
-def _write_topics(path: Path, results: Mapping[str, Fitted]) -> None:
+def _write_topics(path: Path, results: Mapping[str, Result]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["objective", "topic", *METRICS])
         for method, result in results.items():
-            for topic, row in enumerate(zip(*map(result.of_topics, METRICS), strict=True)):
+            for topic, row in enumerate(result.of_topics().T):
                 writer.writerow([method, topic, *("" if np.isnan(value) else f"{value:.6f}" for value in row)])
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from benchmarks.batches import Batch, one_list
 from benchmarks.features_cells import NO, PARTLY, YES, Feature, Seen, each, from_source, holds
@@ -108,24 +107,13 @@ def _without_padding(step: Callable[[Batch], float]) -> Seen:
     return holds(abs(together - apart) < 1e-5, f"both lists {together:.3f}, mean of each alone {apart:.3f}")
 
 
-def _flat_refused(loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Seen:
-    sizes = torch.tensor(INFORMATIVE.sizes)
+def _flat_refused(loss: Loss) -> Seen:
+    call, _ = loss(INFORMATIVE)
+    flat = INFORMATIVE.scores, INFORMATIVE.relevance.to(call.args[1].dtype)
     try:
-        value = loss(INFORMATIVE.scores, INFORMATIVE.relevance, sizes).mean()
-        return Seen(NO, f"takes flat scores for one list ({value:.3f})")
+        return Seen(NO, f"takes flat scores for one list ({call.func(*flat, *call.args[2:]).mean():.3f})")
     except (IndexError, RuntimeError, ValueError) as error:
         return Seen(NO, f"refuses flat scores ({type(error).__name__})")
-
-
-def _flat_of_allrank() -> Seen:
-    loss = allrank("models.losses").approxNDCGLoss
-    return _flat_refused(lambda scores, relevance, sizes: loss(scores, relevance.float()))
-
-
-def _flat_of_pytorchltr() -> Seen:
-    from pytorchltr.loss import LambdaNDCGLoss2
-
-    return _flat_refused(LambdaNDCGLoss2())
 
 
 def _groups(fit: Callable[[Batch], Any], note: str) -> Seen:
@@ -310,8 +298,7 @@ FEATURES = (
         "",
         {
             **{library: partial(_without_padding, STEPS[library]) for library in ("rankbound", "Rax")},
-            "allRank": _flat_of_allrank,
-            "pytorchltr": _flat_of_pytorchltr,
+            **{library: partial(_flat_refused, TORCH[library]) for library in ("allRank", "pytorchltr")},
             "sentence-transformers": partial(_groups, STEPS["sentence-transformers"], "a list of documents per query"),
             **{library: partial(_groups, tree, "sizes of groups") for library, tree in TREES.items()},
         }
@@ -323,9 +310,8 @@ FEATURES = (
         "pairs would take 36 MB.",
         "",
         {
-            **each(_memory, STEPS),
+            **each(_memory, {**STEPS, "XGBoost": _xgboost_tree}),
             "LightGBM": _memory_of_lightgbm,
-            "XGBoost": partial(_memory, _xgboost_tree),
         }
         | from_source(NO, "a tensor of all pairs", "python/losses_impl.py"),
     ),

@@ -133,54 +133,26 @@ def generated_source(name: str, archive: Path) -> RawSource:
 
 @dataclass(frozen=True)
 class Edition:
-    """An edition of MovieLens: its archive and member, numbers of users, movies and ratings, and the layout."""
+    """An edition of MovieLens: its member of the archive, its numbers, and its layout; `shares` are of the stars."""
 
-    archive: str
     member: str
     users: int
     movies: int
     rows: int
     separator: str
-    header: bool
     stars: tuple[float, ...]
     shares: tuple[float, ...]
-    """Shares of the ratings."""
+    header: bool = False
 
 
+_STARS = (1, 2, 3, 4, 5)
+_HALVES = (0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5)
+_OF_100K, _OF_1M = (0.061, 0.114, 0.271, 0.342, 0.212), (0.056, 0.108, 0.261, 0.349, 0.226)
+_OF_25M = (0.016, 0.031, 0.016, 0.066, 0.050, 0.196, 0.127, 0.266, 0.088, 0.144)
 EDITIONS = {
-    "movielens-100k": Edition(
-        "ml-100k.zip",
-        "ml-100k/u.data",
-        943,
-        1_682,
-        100_000,
-        "\t",
-        header=False,
-        stars=(1, 2, 3, 4, 5),
-        shares=(0.061, 0.114, 0.271, 0.342, 0.212),
-    ),
-    "movielens-1m": Edition(
-        "ml-1m.zip",
-        "ml-1m/ratings.dat",
-        6_040,
-        3_706,
-        1_000_209,
-        "::",
-        header=False,
-        stars=(1, 2, 3, 4, 5),
-        shares=(0.056, 0.108, 0.261, 0.349, 0.226),
-    ),
-    "movielens-25m": Edition(
-        "ml-25m.zip",
-        "ml-25m/ratings.csv",
-        162_541,
-        59_047,
-        25_000_095,
-        ",",
-        header=True,
-        stars=(0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5),
-        shares=(0.016, 0.031, 0.016, 0.066, 0.050, 0.196, 0.127, 0.266, 0.088, 0.144),
-    ),
+    "movielens-100k": Edition("ml-100k/u.data", 943, 1_682, 100_000, "\t", _STARS, _OF_100K),
+    "movielens-1m": Edition("ml-1m/ratings.dat", 6_040, 3_706, 1_000_209, "::", _STARS, _OF_1M),
+    "movielens-25m": Edition("ml-25m/ratings.csv", 162_541, 59_047, 25_000_095, ",", _HALVES, _OF_25M, header=True),
 }
 FEWEST = 20
 """Ratings of a user, at least."""

@@ -272,11 +272,12 @@ _Means = Callable[[], dict[str, float]]
 
 def _evaluation(quick: bool) -> Iterator[Cell]:
     lists = 200 if quick else EVALUATED
-    rows = {"ranx": _ranx, "pytrec_eval": _pytrec_eval, "ir_measures": _ir_measures, "sklearn": _scikit_learn}
-    names = {"sklearn": "scikit-learn (nDCG only)"}
-    contenders = [Contender(OURS, _evaluated, own=True)] + [
-        Contender(names.get(package, package), prepare, package=package, note=_made)
-        for package, prepare in rows.items()
+    contenders = [
+        Contender(OURS, evaluated_by_rankbound, own=True),
+        Contender("ranx", evaluated_by_ranx, package="ranx", note=_made),
+        Contender("pytrec_eval", evaluated_by_pytrec_eval, package="pytrec_eval", note=_made),
+        Contender("ir_measures", evaluated_by_ir_measures, package="ir_measures", note=_made),
+        Contender("scikit-learn (nDCG only)", evaluated_by_scikit_learn, package="sklearn", note=_made),
     ]
     yield Cell(f"{lists:,} lists of {ITEMS}", lists, _runs(lists), contenders, few=_runs(10))
 
@@ -310,7 +311,7 @@ def _same_means(results: Mapping[str, Mapping[str, float]]) -> None:
                 raise ArithmeticError(f"{name}: found {mean} as the mean {measure}, expected {expected[measure]}")
 
 
-def _evaluated(runs: _Runs) -> _Means:
+def evaluated_by_rankbound(runs: _Runs) -> _Means:
     import rankbound as rb
 
     texts = ("nDCG(gain=linear)@10", *MEASURES[1:])
@@ -325,7 +326,7 @@ def _evaluated(runs: _Runs) -> _Means:
     return call
 
 
-def _ranx(runs: _Runs) -> _Means:
+def evaluated_by_ranx(runs: _Runs) -> _Means:
     import ranx
 
     names = dict(zip(("ndcg@10", "map", "mrr", "precision@10"), MEASURES, strict=True))
@@ -333,7 +334,7 @@ def _ranx(runs: _Runs) -> _Means:
     return lambda: {names[name]: float(mean) for name, mean in ranx.evaluate(qrels, run, list(names)).items()}
 
 
-def _pytrec_eval(runs: _Runs) -> _Means:
+def evaluated_by_pytrec_eval(runs: _Runs) -> _Means:
     import pytrec_eval
 
     names = dict(zip(("ndcg_cut_10", "map", "recip_rank", "P_10"), MEASURES, strict=True))
@@ -347,7 +348,7 @@ def _pytrec_eval(runs: _Runs) -> _Means:
     return call
 
 
-def _ir_measures(runs: _Runs) -> _Means:
+def evaluated_by_ir_measures(runs: _Runs) -> _Means:
     import ir_measures
 
     measures = [ir_measures.parse_measure(name) for name in MEASURES]
@@ -356,7 +357,7 @@ def _ir_measures(runs: _Runs) -> _Means:
     return lambda: {str(measure): mean for measure, mean in evaluator.calc_aggregate(run).items()}
 
 
-def _scikit_learn(runs: _Runs) -> _Means:
+def evaluated_by_scikit_learn(runs: _Runs) -> _Means:
     from sklearn.metrics import ndcg_score
 
     return lambda: {MEASURES[0]: float(ndcg_score(runs[1], runs[0], k=10, ignore_ties=True))}
@@ -371,21 +372,24 @@ DRAWN_AT_ONCE, DRAWN_SINGLY = 1_500, 200
 
 def _distributions(quick: bool) -> Iterator[Cell]:
     pairs = movielens_sizes(3 if quick else TABULATED)
-    parts = {"sampled": (partial(_tables, "sampled"), DRAWN_AT_ONCE), "order by order": (_order_by_order, DRAWN_SINGLY)}
-    contenders = [Contender(OURS, lambda pairs: partial(_tables, "exact", pairs, SAMPLES), own=True)]
-    for name, (draw, count) in parts.items():
-        note = f"{count:,} orders a list drawn, times {SAMPLES // count:,}"
-        contenders.append(
-            Contender(
-                name,
-                lambda pairs, draw=draw, count=count: partial(draw, pairs, count),
-                own=True,
-                same=False,
-                scale=SAMPLES / count,
-                note=lambda prepared, seconds, note=note: note,
-            )
-        )
+    contenders = [
+        Contender(OURS, lambda pairs: partial(_tables, "exact", pairs, SAMPLES), own=True),
+        _drawn("sampled", partial(_tables, "sampled"), DRAWN_AT_ONCE),
+        _drawn("order by order", _order_by_order, DRAWN_SINGLY),
+    ]
     yield Cell(f"{len(pairs)} sizes x {len(DISTRIBUTED)} metrics", len(pairs), pairs, contenders)
+
+
+def _drawn(name: str, draw: Callable[..., None], count: int) -> Contender:
+    """Return a contender that draws so many orders of each list, of which the time is scaled up."""
+    note = f"{count:,} orders a list drawn, times {SAMPLES // count:,}"
+    return Contender(
+        name,
+        lambda pairs: partial(draw, pairs, count),
+        own=True,
+        scale=SAMPLES / count,
+        note=lambda prepared, seconds: note,
+    )
 
 
 def _tables(method: Any, pairs: list[tuple[int, int]], samples: int) -> None:
@@ -421,16 +425,15 @@ def _letor(quick: bool) -> Iterator[Cell]:
     with tempfile.TemporaryDirectory(prefix="rankbound-letor-") as name:
         parts = _write_letor(Path(name), 50 if quick else 20_000)
         megabytes = sum(part.stat().st_size for part in parts) / 1e6
-        rows = {OURS: _convert, "scikit-learn, reading only": _read_all, "scikit-learn and pyarrow": _read_and_write}
         contenders = [
             Contender(
                 name,
                 lambda parts, work=work: partial(work, parts),
-                own=name == OURS,
-                package=None if name == OURS else "sklearn",
+                own=package is None,
+                package=package,
                 note=lambda prepared, seconds: f"{megabytes / seconds:.0f} MB/s",
             )
-            for name, work in rows.items()
+            for name, package, work in _CONVERTERS
         ]
         yield Cell(f"{megabytes:.0f} MB", round(megabytes), parts, contenders)
 
@@ -494,6 +497,13 @@ def _read_and_write(parts: list[Path]) -> None:
         writer.write_table(table)
     if writer is not None:
         writer.close()
+
+
+_CONVERTERS = (
+    (OURS, None, _convert),
+    ("scikit-learn, reading only", "sklearn", _read_all),
+    ("scikit-learn and pyarrow", "sklearn", _read_and_write),
+)
 
 
 # Trees: lists, rows of a list, and features.

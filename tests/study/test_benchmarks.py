@@ -314,9 +314,9 @@ def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -
 def test_generated_ratings_have_the_edition_s_layout_and_size(tmp_path: Path, name: str) -> None:
     edition, share = generated_sets.EDITIONS[name], 0.002
     users, rows = round(share * edition.users), round(share * edition.rows)
-    generated_sets.write_ratings(tmp_path / edition.archive, edition, share)
+    generated_sets.write_ratings(tmp_path / known_set(name).archives[0], edition, share)
     described = known_set(name).model_copy(update={"sizes": SizeKeys(topics=users, rows=rows)})
-    raw = RawFile(SOURCES[name], tmp_path / edition.archive)
+    raw = RawFile(SOURCES[name], tmp_path / known_set(name).archives[0])
     ratings.convert(raw, described, tmp_path / "ratings.parquet")
     table = read_table(tmp_path / "ratings.parquet", "interactions")
     assert (len(table), len(table.column("topic").unique())) == (rows, users)
