@@ -1,5 +1,5 @@
 """Benchmarks against public libraries: time, memory, and their ratios to ours.
 
-`python -m benchmarks --help` lists the options; docs/benchmarks.md describes the method. Each question is a file;
-`timing` races the contenders, `report` and `plot` render the results.
+`python -m benchmarks --help` lists the options; docs/benchmarks.md describes the method. `questions` has a row for each
+question, `measure` the clock and the probes, `report` the tables and the figure.
 """

@@ -6,14 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
-from benchmarks.machine import BUSY_CORES, cores_in_use, describe, usable_cores
-from benchmarks.plot import draw
-from benchmarks.questions import ALLOCATORS, NAMES, question
-from benchmarks.report import FIGURE, MACHINES, read_results, summary
+from benchmarks.measure import BUSY_CORES, ROOT, cores_in_use, describe, usable_cores, write_rows
+from benchmarks.questions import ALLOCATORS, QUESTIONS, measure
+from benchmarks.report import FIGURE, MACHINES, draw, read_results, summary
 
-ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGE, PAGE_FIGURE = "benchmarks_results.md", "images/benchmarks_loss.svg"
 
@@ -30,6 +29,12 @@ Libraries that are not installed are reported and left out; `make bench` install
 def main(arguments: list[str] | None = None) -> int:
     """Run the questions and print the page; return 1 if a question failed."""
     chosen = _parser().parse_args(arguments)
+    if chosen.measure_to:
+        # In the process of a question: ignore deprecation warnings of the peers.
+        warnings.simplefilter("ignore")
+        (name,), to = chosen.only, chosen.measure_to
+        write_rows(to, measure(name, quick=chosen.quick, peers=not chosen.no_peers, label=to.stem))
+        return 0
     folder = chosen.out / "quick" if chosen.quick else chosen.out
     folder.mkdir(parents=True, exist_ok=True)
     failed = [] if chosen.report else _run_all(chosen, folder)
@@ -56,20 +61,17 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="QUESTION", help=", ".join(NAMES))
+    parser.add_argument(
+        "--only", nargs="+", choices=[*QUESTIONS], default=[*QUESTIONS], metavar="QUESTION", help=", ".join(QUESTIONS)
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, in a separate folder")
     parser.add_argument("--no-peers", action="store_true", help="measure only rankbound")
-    parser.add_argument(
-        "--threads",
-        type=int,
-        metavar="N",
-        default=usable_cores(),
-        help="threads of all contenders (default: all cores)",
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", default=ROOT / "benchmarks" / "results", help="folder of the results"
-    )
+    threads = "threads of all contenders (default: all cores)"
+    parser.add_argument("--threads", type=int, metavar="N", default=usable_cores(), help=threads)
+    out = ROOT / "benchmarks" / "results"
+    parser.add_argument("--out", type=Path, metavar="FOLDER", default=out, help="folder of the results")
     parser.add_argument("--report", action="store_true", help="measure nothing, only write tables and figure")
+    parser.add_argument("--measure-to", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--write-docs", action="store_true", help=f"also write docs/{PAGE} and docs/{PAGE_FIGURE}")
     return parser
 
@@ -80,7 +82,7 @@ def _run_all(chosen: argparse.Namespace, folder: Path) -> list[str]:
     machines = json.loads(machines_path.read_text("utf-8")) if machines_path.exists() else {}
     failed = []
     for name in chosen.only:
-        for setting in question(name).SETTINGS:
+        for setting in QUESTIONS[name].settings:
             key, busy = f"{name}-{setting}", cores_in_use()
             if busy > BUSY_CORES:
                 print(f"benchmarks: {key}: others are using {busy:.1f} cores of this machine", file=sys.stderr)
@@ -95,6 +97,7 @@ def _run_all(chosen: argparse.Namespace, folder: Path) -> list[str]:
 
 
 def _run_one(chosen: argparse.Namespace, name: str, setting: str, out: Path) -> bool:
+    """Run a question in a new process, whose environment sets the allocator and the number of threads."""
     threads = str(chosen.threads)
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")},
@@ -105,8 +108,8 @@ def _run_one(chosen: argparse.Namespace, name: str, setting: str, out: Path) -> 
         "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
     }
     flags = [flag for flag, is_set in (("--quick", chosen.quick), ("--no-peers", chosen.no_peers)) if is_set]
-    command = [sys.executable, "-m", "benchmarks.worker", name, str(out), *flags]
-    return subprocess.run(_on_cores(chosen.threads) + command, env=environment, check=False).returncode == 0
+    command = [*_on_cores(chosen.threads), sys.executable, "-m", "benchmarks", "--measure-to", str(out), *flags]
+    return subprocess.run([*command, "--only", name], env=environment, check=False).returncode == 0
 
 
 def _on_cores(threads: int) -> list[str]:

@@ -10,17 +10,7 @@ from torch import Tensor
 RELEVANT_SHARE = 0.1
 """Share of relevant items in single lists."""
 
-MOVIELENS_RELEVANT = {
-    0.0: 25,
-    0.1: 29,
-    0.25: 39,
-    0.5: 65.5,
-    0.75: 137,
-    0.9: 245,
-    0.95: 304,
-    0.99: 607,
-    1.0: 1227,
-}
+MOVIELENS_RELEVANT = {0.0: 25, 0.1: 29, 0.25: 39, 0.5: 65.5, 0.75: 137, 0.9: 245, 0.95: 304, 0.99: 607, 1.0: 1227}
 """Quantile -> relevant movies per user, counted over the 412 users of MovieLens latest-small with at least 25."""
 
 NEGATIVES_PER_RELEVANT = (1, 2, 3)

@@ -15,17 +15,26 @@ from typing import Any
 
 import lightgbm as lgb
 import numpy as np
+import numpy.typing as npt
 import torch
+from scipy import stats
 from tqdm import tqdm
 
 import rankbound as rb
-from benchmarks import boosting
-from benchmarks.mq2008 import Array, Part, difference, folds_of
+from benchmarks.questions import TREES as TREES_OF_RACES
+from rankbound_study.data.fetch import fetch
+from rankbound_study.data.plain_files import as_file
+from rankbound_study.data.publishers import PUBLISHERS
+from rankbound_study.data.sources import SOURCES, RawFile
+
+Array = npt.NDArray[Any]
+Part = tuple[Array, Array, Array]
+"""Features, relevance labels, and the sizes of the lists."""
 
 BASELINE = "lambdarank"
 CHOSEN_BY = "nDCG@10"
 METRICS = ("nDCG@10", "AP")
-TREES = {**boosting.TREES, "learning_rate": 0.05, "min_data_in_leaf": 20}
+TREES = {**TREES_OF_RACES, "learning_rate": 0.05, "min_data_in_leaf": 20}
 ROUNDS, PATIENCE = 300, 50
 METHODS: Mapping[str, Mapping[str, Any]] = {
     BASELINE: {},
@@ -37,36 +46,28 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
     "AP min-max": {"of": "AP", "bound": "min-max"},
 }
 
-
-@dataclass(frozen=True)
-class Fitted:
-    """One fold and seed: the test topics' values by metric, the number of trees, and processor seconds per round."""
-
-    values: Mapping[str, Array]
-    trees: int
-    seconds: float
+Fitted = tuple[Array, int, float]
+"""The values of test topics `(n_metrics, n_topics)`, the number of trees, and processor seconds per round."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """Values `(n_seeds, n_topics)` by metric, the median number of trees, and processor seconds by fold and seed."""
+    """Values `(n_metrics, n_seeds, n_topics)`, and numbers of trees and seconds of all folds and seeds."""
 
-    values: Mapping[str, Array]
-    trees: int
+    values: Array
+    trees: Array
     seconds: Array
 
     @classmethod
     def of(cls, runs: list[list[Fitted]]) -> "Result":
         """Join the folds of every seed."""
-        values = {
-            name: np.stack([np.concatenate([fold.values[name] for fold in run]) for run in runs]) for name in METRICS
-        }
-        flat = [fold for run in runs for fold in run]
-        return cls(values, int(np.median([one.trees for one in flat])), np.array([one.seconds for one in flat]))
+        values = np.stack([np.concatenate([values for values, *_ in run], axis=1) for run in runs], axis=1)
+        trees, seconds = np.array([numbers for run in runs for _, *numbers in run]).T
+        return cls(values, trees, seconds)
 
-    def of_topics(self, metric: str) -> Array:
-        """Return each topic's mean over the seeds; NaN if the metric is undefined."""
-        return np.asarray(self.values[metric].mean(axis=0))
+    def of_topics(self) -> Array:
+        """Return each topic's means over the seeds, `(n_metrics, n_topics)`; NaN if the metric is undefined."""
+        return np.asarray(self.values.mean(axis=1))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -116,11 +117,39 @@ def _run(options: Mapping[str, Any], parts: Mapping[str, Part], seed: int) -> Fi
     scores = np.asarray(model.predict(features))
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     values = rb.evaluate(map(rb.metric, METRICS), scores, grades, offsets)
-    return Fitted({name: value.numpy() for name, value in values.items()}, model.best_iteration, seconds)
+    return np.stack([value.numpy() for value in values.values()]), model.best_iteration, seconds
+
+
+def folds_of(folder: Path) -> list[dict[str, Part]]:
+    """Return the splits of the five folds, by name; the archive is read from the mirror, or downloaded."""
+    folder.mkdir(parents=True, exist_ok=True)
+    raw = RawFile(SOURCES["mq2008"], fetch(PUBLISHERS["mq2008"], folder / "MQ2008.zip"))
+    lists = []
+    for number in range(1, 6):
+        with as_file(raw, raw.find(f"S{number}.txt")) as path:
+            lists.append(rb.read_lists(path))
+
+    def joined(*places: int) -> Part:
+        parts = [lists[place] for place in sorted(place % 5 for place in places)]
+        features = np.concatenate([part.features for part in parts]).astype(np.float64)
+        sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+        return features, np.concatenate([part.relevance for part in parts]), sizes
+
+    # Fold k trains on parts k .. k + 2, validates on k + 3 and tests on k + 4.
+    return [{"train": joined(k, k + 1, k + 2), "validation": joined(k + 3), "test": joined(k + 4)} for k in range(5)]
+
+
+def difference(paired: Array) -> list[str]:
+    """Return the mean with its 95 % interval over topics, and the p-value of a sign-flip test."""
+    test = stats.permutation_test(
+        (paired,), np.mean, permutation_type="samples", n_resamples=9_999, vectorized=True, rng=0
+    )
+    interval = stats.bootstrap((paired,), np.mean, n_resamples=9_999, method="percentile", rng=0).confidence_interval
+    return [f"{paired.mean():+.4f} ({interval.low:+.4f} to {interval.high:+.4f})", f"{test.pvalue:.2f}"]
 
 
 def _head(results: Mapping[str, Result], seeds: int) -> list[str]:
-    undefined = np.isnan(results[BASELINE].of_topics(CHOSEN_BY))
+    undefined = np.isnan(results[BASELINE].of_topics()[METRICS.index(CHOSEN_BY)])
     return [
         f"MQ2008, {len(undefined)} test topics over five folds; {undefined.sum()} have no relevant document and are",
         f"skipped. Mean and standard deviation over {seeds} seeds; difference to {BASELINE}, paired by topic, with its",
@@ -134,10 +163,10 @@ def _head(results: Mapping[str, Result], seeds: int) -> list[str]:
 
 def _row(method: str, results: Mapping[str, Result]) -> str:
     ratio = float(np.median(results[method].seconds / results[BASELINE].seconds))
-    cells = [method, str(results[method].trees), f"{ratio:.1f}"]
-    for name in METRICS:
-        own, other = results[method].of_topics(name), results[BASELINE].of_topics(name)
-        means = np.nanmean(results[method].values[name], axis=1)
+    cells = [method, str(int(np.median(results[method].trees))), f"{ratio:.1f}"]
+    tested = results[method].values, results[method].of_topics(), results[BASELINE].of_topics()
+    for values, own, other in zip(*tested, strict=True):
+        means = np.nanmean(values, axis=1)
         cells.append(f"{means.mean():.4f} ± {means.std():.4f}")
         cells += ["", ""] if method == BASELINE else difference((own - other)[~np.isnan(own)])
     return f"| {' | '.join(cells)} |"
@@ -148,7 +177,7 @@ def _write_topics(path: Path, results: Mapping[str, Result]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["objective", "topic", *METRICS])
         for method, result in results.items():
-            for topic, row in enumerate(zip(*map(result.of_topics, METRICS), strict=True)):
+            for topic, row in enumerate(result.of_topics().T):
                 writer.writerow([method, topic, *("" if np.isnan(value) else f"{value:.6f}" for value in row)])
 
 

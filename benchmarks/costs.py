@@ -9,11 +9,12 @@ of these times; with `--out`, they are written as JSON, too. The last lines say 
 import argparse
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,80 +23,70 @@ from scipy.optimize import nnls
 
 import rankbound as rb
 from benchmarks.batches import Batch, lists_of
-from benchmarks.machine import describe
+from benchmarks.measure import describe
 from rankbound.losses.pairwise import PairwiseLogisticLoss
+
+Times = dict[str, float]
+"""Nanoseconds of a step by method."""
 
 LENGTHS = (10, 30, 100, 300, 1_000, 3_000)
 RELEVANT_SHARES = (0.1, 0.5)
 SPREADS = (0.3, 3.0, 30.0)
-FIELDS = {"nDCG": 1, "AP": 2}
-"""The kinds of sums of each metric's kernel."""
 ITEMS = (1_000, 6_000)
 """Items of a batch, about."""
 TURNS, CALLS = 3, 3
 METHODS = ("direct", "interpolated", "auto")
 
-
-@dataclass(frozen=True)
-class Case:
-    """Lists alike, with the numbers that the model of costs knows, and the nanoseconds of a batch by method."""
-
-    lists: int
-    n: int
-    p: int
-    rows: float
-    fields: int
-    times: dict[str, float]
-
-    @property
-    def pairs(self) -> int:
-        """The number of pairs of a relevant item and any item."""
-        return self.lists * self.p * self.n
-
-    @property
-    def regret(self) -> float:
-        """The time of `auto` as a multiple of the better method's."""
-        return self.times["auto"] / min(self.times["direct"], self.times["interpolated"])
+MODELS: Mapping[str, tuple[Mapping[str, int], Callable[..., list[float]], Callable[..., list[float]], str]] = {
+    "smooth ranks": (
+        {"nDCG": 1, "AP": 2},
+        lambda sums, lists, n, p, rows: [lists * p * n],
+        lambda sums, lists, n, p, rows: [sums * lists * n, sums * lists * rows],
+        "ROW_COST",
+    ),
+    "RankNet": (
+        {"RankNet": 1},
+        lambda sums, lists, n, p, rows: [lists * p * (n - p)],
+        lambda sums, lists, n, p, rows: [lists * n, 1.0],
+        "CALL_COST",
+    ),
+}
+"""Losses with the kinds of sums of their kernel; what the time of either method is a sum of, given these, the number of
+lists, their items and relevant items, and the occupied rows: `PAIR_COST`, and `ITEM_COST` and another. These are
+`rankbound.kernels.formulas.COSTS`, and the costs behind `PAIRS_OF_ITEM` there, an item and a call of the reference."""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Time, fit and print."""
-    chosen = _parser().parse_args(arguments)
-    torch.set_num_threads(1)
-    lengths = LENGTHS[:3] if chosen.quick else LENGTHS
-    smooth = [case for name in FIELDS for case in _cases(name, lengths)]
-    pairwise = list(_cases("RankNet", lengths))
-    found = {"machine": describe(1), "smooth ranks": fit_smooth(smooth), "RankNet": fit_pairwise(pairwise)}
-    print(json.dumps(found, indent=2))
-    for name, cases in (("smooth ranks", smooth), ("RankNet", pairwise)):
-        regrets = [case.regret for case in cases]
-        print(f"{name}: auto takes {median(regrets):.2f} times the better method's time, {max(regrets):.2f} at most")
-    if chosen.out:
-        chosen.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.costs", description=__doc__)
     parser.add_argument("--out", type=Path, help="file of the constants")
     parser.add_argument("--quick", action="store_true", help="short lists only")
-    return parser
-
-
-def fit_smooth(cases: list[Case]) -> dict[str, float]:
-    """Return `rankbound.kernels.formulas.COSTS`: a pair; an item and an occupied row of one kind of sums."""
-    (pair,) = _fitted([[case.pairs] for case in cases], [case.times["direct"] for case in cases])
-    terms = [[case.fields * case.lists * case.n, case.fields * case.lists * case.rows] for case in cases]
-    item, row = _fitted(terms, [case.times["interpolated"] for case in cases])
-    return {"PAIR_COST": pair, "ITEM_COST": item, "ROW_COST": row}
-
-
-def fit_pairwise(cases: list[Case]) -> dict[str, float]:
-    """Return the costs behind `kernels.formulas.PAIRS_OF_ITEM`: a pair; an item, and a call, of the reference."""
-    pairs = [[case.lists * case.p * (case.n - case.p)] for case in cases]
-    (pair,) = _fitted(pairs, [case.times["direct"] for case in cases])
-    terms = [[case.lists * case.n, 1.0] for case in cases]
-    item, call = _fitted(terms, [case.times["interpolated"] for case in cases])
-    return {"PAIR_COST": pair, "ITEM_COST": item, "CALL_COST": call}
+    chosen = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    found: dict[str, Any] = {"machine": describe(1)}
+    regrets = {}
+    for name, (losses, direct, interpolated, last) in MODELS.items():
+        terms: dict[str, list[list[float]]] = {"direct": [], "interpolated": []}
+        times: list[Times] = []
+        for loss, sums in losses.items():
+            lengths = LENGTHS[:3] if chosen.quick else LENGTHS
+            for items, n, share, spread in product(ITEMS, lengths, RELEVANT_SHARES, SPREADS):
+                lists, p = max(1, items // n), max(1, round(share * n))
+                batch = lists_of([(n, p)] * lists)
+                widths = [float(part.max() - part.min()) for part in (batch.scores * spread).split(n)]
+                # The model's estimate of the occupied rows: boxes are two units wide.
+                rows = float(np.mean([min(n, 1.0 + width / 2.0) for width in widths]))
+                terms["direct"].append(direct(sums, lists, n, p, rows))
+                terms["interpolated"].append(interpolated(sums, lists, n, p, rows))
+                times.append(_times(loss, batch, spread))
+        fitted = [one for method in terms for one in _fitted(terms[method], [taken[method] for taken in times])]
+        found[name] = dict(zip(("PAIR_COST", "ITEM_COST", last), fitted, strict=True))
+        regrets[name] = [taken["auto"] / min(taken["direct"], taken["interpolated"]) for taken in times]
+    print(json.dumps(found, indent=2))
+    for name, of_auto in regrets.items():
+        print(f"{name}: auto takes {median(of_auto):.2f} times the better method's time, {max(of_auto):.2f} at most")
+    if chosen.out:
+        chosen.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 
 def _fitted(terms: list[list[float]], times: list[float]) -> list[float]:
@@ -105,20 +96,11 @@ def _fitted(terms: list[list[float]], times: list[float]) -> list[float]:
     return [float(f"{value:.3g}") for value in constants]
 
 
-def _cases(name: str, lengths: tuple[int, ...]) -> Iterator[Case]:
-    for items, n, share, spread in product(ITEMS, lengths, RELEVANT_SHARES, SPREADS):
-        lists, p = max(1, items // n), max(1, round(share * n))
-        batch = lists_of([(n, p)] * lists)
-        widths = [float(part.max() - part.min()) for part in (batch.scores * spread).split(n)]
-        # The model's estimate of the occupied rows: boxes are two units wide.
-        rows = float(np.mean([min(n, 1.0 + width / 2.0) for width in widths]))
-        yield Case(lists, n, p, rows, FIELDS.get(name, 1), _times(name, batch, spread))
-
-
-def _times(name: str, batch: Batch, spread: float) -> dict[str, float]:
+def _times(name: str, batch: Batch, spread: float) -> Times:
     """Return the nanoseconds of a step by method: the least of several turns."""
     scores = (batch.scores * spread).requires_grad_()
-    losses = {method: _loss(name, method) for method in METHODS}
+    make = PairwiseLogisticLoss if name == "RankNet" else partial(rb.SmoothLoss, name)
+    losses = {method: make(method=method) for method in METHODS}
     least = dict.fromkeys(METHODS, float("inf"))
     for _, (method, loss) in product(range(TURNS), losses.items()):
         # The first call of a turn pays for caches that the other methods filled.
@@ -127,10 +109,6 @@ def _times(name: str, batch: Batch, spread: float) -> dict[str, float]:
             torch.autograd.grad(loss(scores, batch.relevance, batch.offsets).sum(), scores)
             least[method] = min(least[method], time.thread_time_ns() - begin) if settled else least[method]
     return least
-
-
-def _loss(name: str, method: str) -> rb.RankingLoss:
-    return PairwiseLogisticLoss(method=method) if name == "RankNet" else rb.SmoothLoss(name, method=method)
 
 
 if __name__ == "__main__":

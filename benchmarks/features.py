@@ -5,15 +5,14 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import torch
 
 from benchmarks import features_losses, features_metrics
-from benchmarks.features_cells import SOURCE_ONLY, Feature, Seen, try_cell
+from benchmarks.features_cells import SOURCE_ONLY, Feature, render, try_table
+from benchmarks.measure import ROOT, versions
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "features.md"
+PAGE = ROOT / "docs" / "features.md"
 BEGIN, END = "<!-- Written by python -m benchmarks.features --write-docs -->", "<!-- End of what is written -->"
 
 TABLES: Mapping[str, tuple[Sequence[Feature], Sequence[str]]] = {
@@ -31,47 +30,6 @@ DISTRIBUTIONS = (
 )
 
 
-def try_table(rows: Sequence[Feature], libraries: Sequence[str]) -> dict[tuple[str, str], Seen]:
-    """Try every feature in every library; return what was seen by (feature, library)."""
-    cells = {}
-    for row in rows:
-        print(f"features: {row.name}", file=sys.stderr)
-        cells |= {(row.name, library): try_cell(row, library) for library in libraries}
-    return cells
-
-
-def render(
-    heading: str, rows: Sequence[Feature], libraries: Sequence[str], cells: Mapping[tuple[str, str], Seen]
-) -> str:
-    """Return a table of verdicts, and below it what each row means and what was seen."""
-    lines = [["feature", *libraries], ["---"] * (len(libraries) + 1)]
-    lines += [[row.name, *(cells[row.name, library].verdict for library in libraries)] for row in rows]
-    parts = [f"## {heading}", "\n".join(f"| {' | '.join(line)} |" for line in lines)]
-    for row in rows:
-        seen = _observations({library: cells[row.name, library] for library in libraries})
-        parts += [f"### {row.name}", row.meaning, seen]
-    return "\n\n".join(parts)
-
-
-def _observations(cells: Mapping[str, Seen]) -> str:
-    """Return a list of what was seen, with those libraries together that have the same."""
-    alike: dict[Seen, list[str]] = {}
-    for library, seen in cells.items():
-        alike.setdefault(seen, []).append(library)
-    return "\n".join(f"- {', '.join(names)}: *{seen.verdict}* ({seen.note})" for seen, names in alike.items())
-
-
-def versions() -> str:
-    """Return the versions of the libraries that are installed."""
-    found = []
-    for name in DISTRIBUTIONS:
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return f"Tried with Python {sys.version.split()[0]}, {', '.join(found)}."
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables, and write them into the page if asked to."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.features", description=__doc__)
@@ -79,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
-    parts = [versions()]
+    parts = [f"Tried with Python {sys.version.split()[0]}, {versions(DISTRIBUTIONS)}."]
     for heading, (rows, libraries) in TABLES.items():
         parts.append(render(heading, rows, libraries, try_table(rows, libraries)))
     text = "\n\n".join(parts)

@@ -1,16 +1,15 @@
-"""What a cell of the table of features is: a small program that tries a library, and what it saw."""
+"""Tables of features, whose cells are small programs that try a library: a verdict, and the observation behind it."""
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
-from unittest.mock import MagicMock
+
+from benchmarks.measure import table
 
 PACKAGES = {
     "rankbound": "rankbound",
@@ -88,21 +87,6 @@ def try_cell(feature: Feature, library: str) -> Seen:
         return Seen(FAILS, f"{type(error).__name__}: {message[0][:80]}")
 
 
-def allrank(module: str) -> ModuleType:
-    """Import a module of allRank, with stand-ins for what it loads files by, which no probe does."""
-    names = ("attr", "gcsfs", "pkg_resources", "torchvision", "torchvision.transforms")
-    # Its configuration is made of `attr`, where that is installed.
-    stand_ins = {name: MagicMock() for name in names if name != "attr" or find_spec(name) is None}
-    before = {name: sys.modules.get(name) for name in stand_ins}
-    sys.modules.update(stand_ins)
-    try:
-        return import_module(f"allrank.{module}")
-    finally:
-        for name, loaded in before.items():
-            sys.modules.pop(name)
-            sys.modules.update({name: loaded} if loaded else {})
-
-
 def _search(package: str, words: str) -> Seen:
     """Search the public functions, methods and classes of a package for names of a feature."""
     spec = find_spec(package)
@@ -114,3 +98,28 @@ def _search(package: str, words: str) -> Seen:
     if names:
         return Seen(NOT_TRIED, f"has {', '.join(sorted(names)[:3])}")
     return Seen(NO, "no such name")
+
+
+def try_table(rows: Sequence[Feature], libraries: Sequence[str]) -> dict[tuple[str, str], Seen]:
+    """Try every feature in every library; return what was seen by (feature, library)."""
+    cells = {}
+    for row in rows:
+        print(f"features: {row.name}", file=sys.stderr)
+        cells |= {(row.name, library): try_cell(row, library) for library in libraries}
+    return cells
+
+
+def render(
+    heading: str, rows: Sequence[Feature], libraries: Sequence[str], cells: Mapping[tuple[str, str], Seen]
+) -> str:
+    """Return a table of verdicts, and below it what each row means and what was seen."""
+    lines = [[row.name, *(cells[row.name, library].verdict for library in libraries)] for row in rows]
+    parts = [f"## {heading}", table(["feature", *libraries], lines)]
+    for row in rows:
+        # Libraries that have the same stand together.
+        alike: dict[Seen, list[str]] = {}
+        for library in libraries:
+            alike.setdefault(cells[row.name, library], []).append(library)
+        seen = (f"- {', '.join(names)}: *{seen.verdict}* ({seen.note})" for seen, names in alike.items())
+        parts += [f"### {row.name}", row.meaning, "\n".join(seen)]
+    return "\n\n".join(parts)

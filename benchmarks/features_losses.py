@@ -2,22 +2,19 @@
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from benchmarks.batches import Batch, one_list
-from benchmarks.features_cells import NO, PARTLY, YES, Feature, Seen, allrank, each, from_source, holds
-from benchmarks.loss_contenders import rax_loss
-from benchmarks.peak_memory import added_peak
+from benchmarks.features_cells import NO, PARTLY, YES, Feature, Seen, each, from_source, holds
+from benchmarks.losses import Prepared, allrank, allrank_loss, pytorchltr_loss, rankbound_loss, rax_loss, step_of
+from benchmarks.measure import added_peak
 
-Loss = Callable[[Batch], "partial[Tensor]"]
-"""Returns a library's loss with its arguments."""
+Loss = Callable[[Batch], Prepared]
 
 INFORMATIVE = Batch(torch.tensor([2.0, 1.0, 3.0, 1.0, 0.5]), torch.tensor([1, 0, 0, 0, 1]), [3, 2])
 APART = [
@@ -36,51 +33,20 @@ LONG = 3_000
 LARGEST_LINEAR = 4 * LONG**2 / 2
 
 
-def _rankbound(batch: Batch) -> "partial[Tensor]":
-    import rankbound as rb
-
-    return partial(rb.SmoothLoss("nDCG"), batch.scores, batch.relevance, batch.offsets, reduction="mean")
-
-
-def _allrank(batch: Batch) -> "partial[Tensor]":
-    scores, relevance, mask = batch.padded()
-    return partial(allrank("models.losses").approxNDCGLoss, scores, relevance.float().masked_fill(~mask, -1.0))
-
-
-def _pytorchltr(batch: Batch) -> "partial[Tensor]":
-    from pytorchltr.loss import LambdaNDCGLoss2
-
-    scores, relevance, _ = batch.padded()
-    return partial(LambdaNDCGLoss2(), scores, relevance, torch.tensor(batch.sizes))
-
-
-def _sentence_transformers(batch: Batch) -> "partial[Tensor]":
+def _sentence_transformers(batch: Batch) -> Prepared:
     from sentence_transformers.cross_encoder.losses import LambdaLoss
 
+    from benchmarks.tiny_reranker import Outputs
+
+    model = Outputs(batch.scores)
     inputs = [["q"] * len(batch.sizes), [["d"] * size for size in batch.sizes]]
-    return partial(LambdaLoss(_Outputs(batch.scores), mini_batch_size=-1), inputs, batch.relevance.split(batch.sizes))
-
-
-class _Outputs(torch.nn.Module):
-    """A reranker with these scores."""
-
-    num_labels, device = 1, torch.device("cpu")
-
-    def __init__(self, scores: Tensor) -> None:
-        super().__init__()
-        self.scores = scores
-
-    def preprocess(self, pairs: list[Any], **_: Any) -> dict[str, Tensor]:
-        return {}
-
-    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {"scores": self.scores}
+    return partial(LambdaLoss(model, mini_batch_size=-1), inputs, batch.relevance.split(batch.sizes)), model.outputs
 
 
 TORCH: Mapping[str, Loss] = {
-    "rankbound": _rankbound,
-    "allRank": _allrank,
-    "pytorchltr": _pytorchltr,
+    "rankbound": partial(rankbound_loss, "nDCG"),
+    "allRank": partial(allrank_loss, "nDCG"),
+    "pytorchltr": partial(pytorchltr_loss, "LambdaRank"),
     "sentence-transformers": _sentence_transformers,
 }
 
@@ -101,14 +67,8 @@ def _rax_arrays(batch: Batch) -> tuple[Any, Any, Any]:
     return jnp.array(batch.scores.numpy()), jnp.array(batch.relevance.numpy(), dtype="float32"), jnp.array(segments)
 
 
-def _torch_step(loss: Loss, batch: Batch) -> float:
-    value = loss(replace(batch, scores=batch.scores.clone().requires_grad_()))().mean()
-    value.backward()
-    return value.item()
-
-
 STEPS: Mapping[str, Callable[[Batch], float]] = {
-    **{library: partial(_torch_step, loss) for library, loss in TORCH.items()},
+    **{library: lambda batch, loss=loss: float(step_of(loss, batch)()[0]) for library, loss in TORCH.items()},
     "Rax": _rax_step,
 }
 """The mean loss of lists; the gradient is computed, too."""
@@ -147,24 +107,13 @@ def _without_padding(step: Callable[[Batch], float]) -> Seen:
     return holds(abs(together - apart) < 1e-5, f"both lists {together:.3f}, mean of each alone {apart:.3f}")
 
 
-def _flat_refused(loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Seen:
-    sizes = torch.tensor(INFORMATIVE.sizes)
+def _flat_refused(loss: Loss) -> Seen:
+    call, _ = loss(INFORMATIVE)
+    flat = INFORMATIVE.scores, INFORMATIVE.relevance.to(call.args[1].dtype)
     try:
-        value = loss(INFORMATIVE.scores, INFORMATIVE.relevance, sizes).mean()
-        return Seen(NO, f"takes flat scores for one list ({value:.3f})")
+        return Seen(NO, f"takes flat scores for one list ({call.func(*flat, *call.args[2:]).mean():.3f})")
     except (IndexError, RuntimeError, ValueError) as error:
         return Seen(NO, f"refuses flat scores ({type(error).__name__})")
-
-
-def _flat_of_allrank() -> Seen:
-    loss = allrank("models.losses").approxNDCGLoss
-    return _flat_refused(lambda scores, relevance, sizes: loss(scores, relevance.float()))
-
-
-def _flat_of_pytorchltr() -> Seen:
-    from pytorchltr.loss import LambdaNDCGLoss2
-
-    return _flat_refused(LambdaNDCGLoss2())
 
 
 def _groups(fit: Callable[[Batch], Any], note: str) -> Seen:
@@ -256,10 +205,11 @@ def _learnable() -> tuple[Any, Any, list[int]]:
 
 
 def _compiled_by_torch(loss: Loss) -> Seen:
-    call = loss(INFORMATIVE)
-    plain = call()
+    call, _ = loss(INFORMATIVE)
     try:
-        compiled = torch.compile(call.func, fullgraph=True, backend="eager")(*call.args, **call.keywords)
+        with torch.no_grad():
+            plain = call()
+            compiled = torch.compile(call.func, fullgraph=True, backend="eager")(*call.args, **call.keywords)
     except RuntimeError as error:
         return Seen(NO, f"torch.compile: {str(error).splitlines()[0]}")
     return holds(torch.allclose(plain, compiled), "by torch.compile")
@@ -348,8 +298,7 @@ FEATURES = (
         "",
         {
             **{library: partial(_without_padding, STEPS[library]) for library in ("rankbound", "Rax")},
-            "allRank": _flat_of_allrank,
-            "pytorchltr": _flat_of_pytorchltr,
+            **{library: partial(_flat_refused, TORCH[library]) for library in ("allRank", "pytorchltr")},
             "sentence-transformers": partial(_groups, STEPS["sentence-transformers"], "a list of documents per query"),
             **{library: partial(_groups, tree, "sizes of groups") for library, tree in TREES.items()},
         }
@@ -361,9 +310,8 @@ FEATURES = (
         "pairs would take 36 MB.",
         "",
         {
-            **each(_memory, STEPS),
+            **each(_memory, {**STEPS, "XGBoost": _xgboost_tree}),
             "LightGBM": _memory_of_lightgbm,
-            "XGBoost": partial(_memory, _xgboost_tree),
         }
         | from_source(NO, "a tensor of all pairs", "python/losses_impl.py"),
     ),

@@ -1,11 +1,15 @@
 """The features of metrics and evaluation. A metric is tried on one list of a few items."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from benchmarks.features_cells import NO, PARTLY, YES, Feature, Seen, allrank, each, from_source, holds
+import numpy as np
+
+from benchmarks.features_cells import NO, PARTLY, YES, Feature, Seen, each, from_source, holds
+from benchmarks.losses import allrank
+from benchmarks.questions import evaluated_by_ir_measures, evaluated_by_rankbound, evaluated_by_ranx
 
 Evaluator = Callable[[Sequence[float], Sequence[int]], list[float]]
 """Returns nDCG, and RR or (the same for a single relevant item) AP, of the scores and the relevance of a list."""
@@ -15,10 +19,14 @@ TIED_NDCG, TIED_RR = 0.8155, 0.75
 """The means over both orders of a relevant and an irrelevant item."""
 
 
-def _rankbound(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
-    import rankbound as rb
+def _means(prepare: Callable[[Any], Callable[[], Mapping[str, float]]]) -> Evaluator:
+    """Return the evaluator of a contender of the question `evaluation`."""
 
-    return [float(rb.metric(text)(scores, relevance, [0, len(scores)])[0]) for text in ("nDCG@10", "RR")]
+    def evaluator(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
+        means = prepare((np.array([scores]), np.array([relevance])))()
+        return [means[name] for name in ("nDCG@10", "RR")]
+
+    return evaluator
 
 
 def _rax(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
@@ -49,7 +57,6 @@ def _lightgbm(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
 
 def _lightgbm_values(scores: Sequence[float], relevance: Sequence[int], metrics: list[str]) -> dict[str, float]:
     import lightgbm as lgb
-    import numpy as np
 
     data = lgb.Dataset(np.zeros((len(scores), 1)), relevance, group=[len(scores)], init_score=scores)
     values: dict[str, Any] = {}
@@ -66,35 +73,15 @@ def _torchmetrics(scores: Sequence[float], relevance: Sequence[int]) -> list[flo
     return [float(metric(top_k=10)(*rows)) for metric in (RetrievalNormalizedDCG, RetrievalMRR)]
 
 
-def _judged(scores: Sequence[float], relevance: Sequence[int]) -> tuple[dict[str, Any], dict[str, Any]]:
-    return {"q": dict(zip(DOCUMENTS, relevance, strict=False))}, {"q": dict(zip(DOCUMENTS, scores, strict=False))}
-
-
-def _ranx(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
-    import ranx
-
-    qrels, run = _judged(scores, relevance)
-    return [float(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), name)) for name in ("ndcg@10", "mrr")]
-
-
-def _ir_measures(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
-    import ir_measures
-
-    qrels, run = _judged(scores, relevance)
-    measures = [ir_measures.nDCG @ 10, ir_measures.RR]
-    values = ir_measures.calc_aggregate(measures, qrels, run)
-    return [values[measure] for measure in measures]
-
-
 EVALUATORS: dict[str, Evaluator] = {
-    "rankbound": _rankbound,
+    "rankbound": _means(evaluated_by_rankbound),
     "Rax": _rax,
     "allRank": _allrank,
     "pytorchltr": _pytorchltr,
     "LightGBM": _lightgbm,
     "torchmetrics": _torchmetrics,
-    "ranx": _ranx,
-    "ir_measures": _ir_measures,
+    "ranx": _means(evaluated_by_ranx),
+    "ir_measures": _means(evaluated_by_ir_measures),
 }
 
 

@@ -1,33 +1,645 @@
-"""The questions by name; each is a module with TITLE, ABOUT, SETTINGS and `measure(run)`."""
+"""The questions as rows: what they are about, their cells (sizes and data), and the contenders of each.
 
-from importlib import import_module
-from typing import Protocol, cast
+`measure` answers one. Contenders take turns at the work of a cell; those that are not installed, or would take too long
+or too much memory, are left out and say why. All data are generated from fixed seeds.
+"""
 
-from benchmarks.rows import Row
-from benchmarks.run import Run
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
-NAMES = ("loss", "ragged", "short", "memory", "evaluation", "distributions", "letor", "boosting")
+import numpy as np
+import torch
 
-ALLOCATORS = {
-    "default": {},
-    "kept": {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)},
-}
+from benchmarks.batches import Batch, lists_of, movielens_lists, movielens_sizes, one_list
+from benchmarks.losses import (
+    PEERS,
+    check_same,
+    direct_torch_loss,
+    padded_torch_loss,
+    pytorchltr_loss,
+    rankbound_loss,
+    rax_step,
+    step_of,
+)
+from benchmarks.measure import FULL, LONGEST_CALL, OURS, QUICK, Call, Row, memory_of, race
+
+LARGEST_MEMORY = 6e9
+"""Largest number of bytes that a call may need, estimated from its number of pairs."""
+PATIENCE = 40.0
+"""Longest run time of a process that measures memory in seconds, including its start."""
+
+KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
+ALLOCATORS: Mapping[str, Mapping[str, str]] = {"default": {}, "kept": KEPT}
 """Setting -> environment of the process. glibc returns large tensors to the system after every use, and each new one
 costs a page fault per page; `kept` makes it keep up to a gigabyte, for all contenders."""
 
 
-class Question(Protocol):
-    """A module that answers one question: heading, description (Markdown) and allocator settings."""
+@dataclass(frozen=True)
+class Contender:
+    """How a library does the work of a cell.
 
-    TITLE: str
-    ABOUT: str
-    SETTINGS: tuple[str, ...]
+    Attributes:
+        prepare: makes the call from the cell's data, which is not timed.
+        own: True if it is measured without peers, too.
+        package: the package that it needs.
+        same: True if its results are to agree with those of the other contenders.
+        pairs: the number of pairs in the data, to which its time is proportional.
+        bytes_per_pair: predicts its memory, rounded up from the results of `memory`; 0 if it is no limit.
+        scale: multiplies its time if a call does only a share of the work.
+        note: the remark on its result, given the seconds of its preparation and of a call.
+    """
 
-    @staticmethod
-    def measure(run: Run) -> list[Row]:
-        """Return the measured rows, ours first within each size."""
+    name: str
+    prepare: Callable[[Any], Call]
+    own: bool = False
+    package: str | None = None
+    same: bool = True
+    pairs: Callable[[Any], int] = lambda data: 0
+    bytes_per_pair: float = 0
+    scale: float = 1.0
+    note: Callable[[float, float], str] = lambda prepared, seconds: ""
+
+    def obstacle(self, data: Any, seconds_per_pair: Mapping[str, float]) -> str | None:
+        """Return the reason why the contender cannot run on these data, or None."""
+        if self.package is not None and find_spec(self.package) is None:
+            return f"{self.package} is not installed"
+        pairs = self.pairs(data)
+        if pairs * self.bytes_per_pair > LARGEST_MEMORY:
+            return f"would need {pairs * self.bytes_per_pair / 1e9:.0f} GB"
+        seconds = seconds_per_pair.get(self.name, 0) * pairs
+        return f"would take about {seconds:.0f} s" if seconds > LONGEST_CALL else None
 
 
-def question(name: str) -> Question:
-    """Return the question of that name."""
-    return cast(Question, import_module(f"benchmarks.{name}"))
+@dataclass(frozen=True)
+class Cell:
+    """A size with its data; on the data `few`, a first call loads and compiles before the preparation is timed."""
+
+    size: str
+    n: int
+    data: Any
+    contenders: Sequence[Contender]
+    few: Any = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A row of the table of questions.
+
+    Attributes:
+        about: the description, in Markdown.
+        cells: yields the cells, at full or (given True) at quick sizes; the first contender is the reference.
+        check: raises ArithmeticError if results by contender differ.
+        settings: the allocators under which it is measured.
+        in_memory: True if memory is measured, not time.
+    """
+
+    title: str
+    about: str
+    cells: Callable[[bool], Iterator[Cell]]
+    check: Callable[[Mapping[str, Any]], None] | None = None
+    settings: tuple[str, ...] = ("default",)
+    in_memory: bool = False
+
+
+def measure(name: str, *, quick: bool = False, peers: bool = True, label: str = "") -> list[Row]:
+    """Return the measured rows of a question, ours first within each size."""
+    question = QUESTIONS[name]
+    rows: list[Row] = []
+    seconds_per_pair: dict[str, float] = {}
+    # Steps of losses set `RANKBOUND_FAST`.
+    with patch.dict(os.environ):
+        for cell in question.cells(quick):
+            if sys.stderr.isatty():
+                # On a line that the next one overwrites.
+                print(f"\r\x1b[K{label}: {cell.size}", end="", file=sys.stderr, flush=True)
+            contenders = [one for one in cell.contenders if peers or one.own]
+            obstacles = {one.name: one.obstacle(cell.data, seconds_per_pair) for one in contenders}
+            left_out = [Row(cell.size, cell.n, name, note=why) for name, why in obstacles.items() if why]
+            running = [one for one in contenders if not obstacles[one.name]]
+            if question.in_memory:
+                rows += _memories(cell, running, seconds_per_pair) + [replace(row, unit="MB") for row in left_out]
+            else:
+                rows += _times(question, cell, running, quick, seconds_per_pair) + left_out
+    return rows
+
+
+def _times(
+    question: Question, cell: Cell, running: Sequence[Contender], quick: bool, seconds_per_pair: dict[str, float]
+) -> list[Row]:
+    """Return the rows of a race, after a check that results agree; note what the contenders take for a pair."""
+    calls, prepared = {}, {}
+    for one in running:
+        if cell.few is not None:
+            one.prepare(cell.few)()
+        begin = time.perf_counter()
+        calls[one.name] = one.prepare(cell.data)
+        prepared[one.name] = time.perf_counter() - begin
+    if not running or running[0] is not cell.contenders[0]:
+        return []
+    if question.check:
+        question.check({one.name: calls[one.name]() for one in running if one.same})
+    scales = {one.name: one.scale for one in running}
+    rows, taken = race(calls, QUICK if quick else FULL, cell.size, cell.n, scales)
+    # The first is never left out.
+    seconds_per_pair |= {one.name: taken[one.name] / pairs for one in running[1:] if (pairs := one.pairs(cell.data))}
+    notes = {one.name: one.note(prepared[one.name], taken[one.name]) for one in running}
+    return [row if row.left_out else replace(row, note=notes[row.contender]) for row in rows]
+
+
+def _memories(cell: Cell, running: Sequence[Contender], seconds_per_pair: dict[str, float]) -> list[Row]:
+    """Return what a step adds to the memory of a process of its own; who takes too long is left out from then on."""
+    rows = []
+    for one in running:
+        row = Row(cell.size, cell.n, one.name, unit="MB")
+        try:
+            added = memory_of("questions", one.name, cell.n, SHORT_LIST, PATIENCE) / 1e6
+            rows.append(replace(row, value=added, rounds=1))
+        except subprocess.TimeoutExpired:
+            rows.append(replace(row, note=f"takes over {PATIENCE:.0f} s"))
+            seconds_per_pair[one.name] = PATIENCE / max(one.pairs(cell.data), 1)
+        except subprocess.CalledProcessError as error:
+            rows.append(replace(row, note=f"failed: {(error.stderr.strip() or 'killed').splitlines()[-1]}"))
+    ours = max(next((row.value for row in rows if row.contender == OURS), float("nan")), 1.0)
+    ratios = [row.value / ours for row in rows]
+    return [
+        replace(row, ratio=ratio, ratio_low=ratio, ratio_high=ratio) for row, ratio in zip(rows, ratios, strict=True)
+    ]
+
+
+# One list, and lists of very different lengths.
+
+
+def _pairs(batch: Batch) -> int:
+    return sum(n * p for n, p in zip(batch.sizes, batch.relevant, strict=True))
+
+
+def _padded_pairs(batch: Batch) -> int:
+    return len(batch.sizes) * max(batch.sizes) ** 2
+
+
+def _step(prepare: Callable[..., Any], *arguments: Any, **keywords: Any) -> Callable[[Batch], Call]:
+    return partial(step_of, partial(prepare, *arguments, **keywords))
+
+
+AUTO = Contender(OURS, _step(rankbound_loss, "nDCG", method="auto"), own=True, pairs=lambda batch: sum(batch.sizes))
+DIRECT = Contender(
+    f"{OURS}, direct", _step(rankbound_loss, "nDCG", method="direct"), own=True, pairs=_pairs, bytes_per_pair=55
+)
+DIRECT_TORCH = Contender("torch, P x N", _step(direct_torch_loss), pairs=_pairs, bytes_per_pair=10)
+PADDED_TORCH = Contender("torch, N x N", _step(padded_torch_loss, "nDCG"), pairs=_padded_pairs, bytes_per_pair=18)
+RAX = Contender("Rax", partial(rax_step, "nDCG"), package="rax", pairs=_padded_pairs, bytes_per_pair=18)
+PYTORCHLTR = Contender(
+    "pytorchltr*",
+    _step(pytorchltr_loss, "LambdaRank"),
+    package="pytorchltr",
+    same=False,
+    pairs=_padded_pairs,
+    bytes_per_pair=120,
+)
+OF_ONE_LIST = (AUTO, DIRECT, DIRECT_TORCH, PADDED_TORCH, RAX, PYTORCHLTR)
+OF_RAGGED_LISTS = (AUTO, DIRECT_TORCH, PADDED_TORCH, RAX, PYTORCHLTR)
+
+LENGTHS = (100, 300, 1_000, 3_000, 8_000, 20_000, 100_000, 1_000_000)
+LONG_LENGTHS = (8_000, 20_000, 100_000, 1_000_000)
+SHORT_LIST = 100
+
+
+def _one_list(lengths: Sequence[int], quick_lengths: Sequence[int], quick: bool) -> Iterator[Cell]:
+    for n in quick_lengths if quick else lengths:
+        yield Cell(f"{n:,}", n, one_list(n), OF_ONE_LIST)
+
+
+def probe(name: str, n: int) -> Call:
+    """Prepare a contender's step on one list."""
+    (contender,) = [one for one in OF_ONE_LIST if one.name == name]
+    return contender.prepare(one_list(n))
+
+
+def _ragged(quick: bool) -> Iterator[Cell]:
+    batch = movielens_lists(4 if quick else 32)
+    size = f"{len(batch.sizes)} lists, {min(batch.sizes)} to {max(batch.sizes):,} items"
+    yield Cell(size, len(batch.sizes), batch, OF_RAGGED_LISTS)
+
+
+# Batches of short lists.
+
+LOSSES = ("nDCG", "AP", "softmax", "ListNet", "ListMLE", "RankNet", "LambdaRank")
+SHORT = {"128 x 10": (128, 10), "512 x 10": (512, 10), "128 x 100": (128, 100), "64 lists of 10 to 324": None}
+
+
+def _short(quick: bool) -> Iterator[Cell]:
+    torch.set_num_threads(1)
+    for place, (size, equal) in enumerate([*SHORT.items()][: 1 if quick else None]):
+        for loss in LOSSES[: 2 if quick else None]:
+            contenders = [
+                Contender(OURS, _step(rankbound_loss, loss, fast="1"), own=True),
+                Contender("reference", _step(rankbound_loss, loss, fast="0"), own=True),
+                Contender("padded torch", _step(padded_torch_loss, loss)),
+            ]
+            contenders += [
+                Contender(name, partial(prepare, loss), package=package, same=False)
+                for name, (package, losses, prepare) in PEERS.items()
+                if loss in losses
+            ]
+            batch = _uneven() if equal is None else lists_of([(equal[1], max(1, equal[1] // 10))] * equal[0])
+            yield Cell(f"{loss}, {size}", place, batch, contenders)
+
+
+def _uneven() -> Batch:
+    sizes = np.random.default_rng(0).lognormal(np.log(100), 0.6, 64).round().astype(int)
+    return lists_of([(int(n), int(n) // 3) for n in np.clip(sizes, 10, 324)])
+
+
+# Evaluation of a run: matrices of scores and of relevance labels.
+
+EVALUATED, ITEMS = 10_000, 120
+MEASURES = ("nDCG@10", "AP", "RR", "P@10")
+_GRADE_SHARES = (0.52, 0.23, 0.19, 0.04, 0.02)
+_Runs = tuple[Any, Any]
+_Means = Callable[[], dict[str, float]]
+
+
+def _evaluation(quick: bool) -> Iterator[Cell]:
+    lists = 200 if quick else EVALUATED
+    contenders = [
+        Contender(OURS, evaluated_by_rankbound, own=True),
+        Contender("ranx", evaluated_by_ranx, package="ranx", note=_made),
+        Contender("pytrec_eval", evaluated_by_pytrec_eval, package="pytrec_eval", note=_made),
+        Contender("ir_measures", evaluated_by_ir_measures, package="ir_measures", note=_made),
+        Contender("scikit-learn (nDCG only)", evaluated_by_scikit_learn, package="sklearn", note=_made),
+    ]
+    yield Cell(f"{lists:,} lists of {ITEMS}", lists, _runs(lists), contenders, few=_runs(10))
+
+
+def _made(prepared: float, seconds: float) -> str:
+    return f"its input was made in {prepared:.2f} s, not counted"
+
+
+def _runs(lists: int) -> _Runs:
+    """Return distinct scores and relevance labels, `(n_lists, n_items)`."""
+    generator = np.random.default_rng(0)
+    scores = generator.permuted(np.tile(np.arange(ITEMS) / ITEMS, (lists, 1)), axis=1)
+    scores += generator.random(scores.shape) / (2 * ITEMS)
+    grades = generator.choice(len(_GRADE_SHARES), size=scores.shape, p=_GRADE_SHARES)
+    # Libraries treat undefined metrics differently, so every list has a relevant item.
+    grades[:, 0] = np.maximum(grades[:, 0], 1)
+    return scores, grades
+
+
+def _dicts(values: Any) -> dict[str, dict[str, Any]]:
+    """Return topic -> item -> value, the input of TREC's tools."""
+    items = [f"d{place}" for place in range(values.shape[1])]
+    return {f"q{row}": dict(zip(items, line, strict=True)) for row, line in enumerate(values.tolist())}
+
+
+def _same_means(results: Mapping[str, Mapping[str, float]]) -> None:
+    expected = results[OURS]
+    for name, means in results.items():
+        for measure, mean in means.items():
+            if not abs(mean - expected[measure]) <= 1e-9:
+                raise ArithmeticError(f"{name}: found {mean} as the mean {measure}, expected {expected[measure]}")
+
+
+def evaluated_by_rankbound(runs: _Runs) -> _Means:
+    import rankbound as rb
+
+    texts = ("nDCG(gain=linear)@10", *MEASURES[1:])
+    metrics = [rb.metric(text) for text in texts]
+    scores, grades = torch.from_numpy(runs[0].ravel()), torch.from_numpy(runs[1].ravel())
+    offsets = torch.arange(len(runs[0]) + 1) * runs[0].shape[1]
+
+    def call() -> dict[str, float]:
+        values = rb.evaluate(metrics, scores, grades, offsets)
+        return {name: float(values[str(kind)].mean()) for name, kind in zip(MEASURES, metrics, strict=True)}
+
+    return call
+
+
+def evaluated_by_ranx(runs: _Runs) -> _Means:
+    import ranx
+
+    names = dict(zip(("ndcg@10", "map", "mrr", "precision@10"), MEASURES, strict=True))
+    qrels, run = ranx.Qrels(_dicts(runs[1])), ranx.Run(_dicts(runs[0]))
+    return lambda: {names[name]: float(mean) for name, mean in ranx.evaluate(qrels, run, list(names)).items()}
+
+
+def evaluated_by_pytrec_eval(runs: _Runs) -> _Means:
+    import pytrec_eval
+
+    names = dict(zip(("ndcg_cut_10", "map", "recip_rank", "P_10"), MEASURES, strict=True))
+    evaluator = pytrec_eval.RelevanceEvaluator(_dicts(runs[1]), {"ndcg_cut.10", "map", "recip_rank", "P.10"})
+    run = _dicts(runs[0])
+
+    def call() -> dict[str, float]:
+        topics = evaluator.evaluate(run).values()
+        return {name: sum(topic[key] for topic in topics) / len(topics) for key, name in names.items()}
+
+    return call
+
+
+def evaluated_by_ir_measures(runs: _Runs) -> _Means:
+    import ir_measures
+
+    measures = [ir_measures.parse_measure(name) for name in MEASURES]
+    evaluator = ir_measures.evaluator(measures, _dicts(runs[1]))
+    run = _dicts(runs[0])
+    return lambda: {str(measure): mean for measure, mean in evaluator.calc_aggregate(run).items()}
+
+
+def evaluated_by_scikit_learn(runs: _Runs) -> _Means:
+    from sklearn.metrics import ndcg_score
+
+    return lambda: {MEASURES[0]: float(ndcg_score(runs[1], runs[0], k=10, ignore_ties=True))}
+
+
+# Tables of distributions.
+
+DISTRIBUTED = ("nDCG", "AP", "nRBP")
+TABULATED, SAMPLES = 48, 300_000
+DRAWN_AT_ONCE, DRAWN_SINGLY = 1_500, 200
+
+
+def _distributions(quick: bool) -> Iterator[Cell]:
+    pairs = movielens_sizes(3 if quick else TABULATED)
+    contenders = [
+        Contender(OURS, lambda pairs: partial(_tables, "exact", pairs, SAMPLES), own=True),
+        _drawn("sampled", partial(_tables, "sampled"), DRAWN_AT_ONCE),
+        _drawn("order by order", _order_by_order, DRAWN_SINGLY),
+    ]
+    yield Cell(f"{len(pairs)} sizes x {len(DISTRIBUTED)} metrics", len(pairs), pairs, contenders)
+
+
+def _drawn(name: str, draw: Callable[..., None], count: int) -> Contender:
+    """Return a contender that draws so many orders of each list, of which the time is scaled up."""
+    note = f"{count:,} orders a list drawn, times {SAMPLES // count:,}"
+    return Contender(
+        name,
+        lambda pairs: partial(draw, pairs, count),
+        own=True,
+        scale=SAMPLES / count,
+        note=lambda prepared, seconds: note,
+    )
+
+
+def _tables(method: Any, pairs: list[tuple[int, int]], samples: int) -> None:
+    from rankbound.bounds.score_distribution import score_distributions
+
+    for metric in DISTRIBUTED:
+        for _ in score_distributions(metric, pairs, method=method, samples=samples):
+            pass
+
+
+def _order_by_order(pairs: list[tuple[int, int]], samples: int) -> None:
+    generator = np.random.default_rng(0)
+    for n, p in pairs:
+        relevance = np.zeros(n)
+        relevance[:p] = 1
+        discounts = 1 / np.log2(np.arange(n) + 2)
+        ideal = discounts[:p].sum()
+        scores = np.empty((samples, len(DISTRIBUTED)))
+        for row in scores:
+            ranks = np.flatnonzero(generator.permutation(relevance)) + 1
+            counts = np.arange(1, p + 1)
+            row[:] = discounts[ranks - 1].sum() / ideal, (counts / ranks).mean(), (ranks - counts).sum()
+        for column in scores.T:
+            np.unique(column, return_counts=True)
+
+
+# LETOR text to parquet.
+
+_PARTS, _WIDTH = 5, 46
+
+
+def _letor(quick: bool) -> Iterator[Cell]:
+    with tempfile.TemporaryDirectory(prefix="rankbound-letor-") as name:
+        parts = _write_letor(Path(name), 50 if quick else 20_000)
+        megabytes = sum(part.stat().st_size for part in parts) / 1e6
+        contenders = [
+            Contender(
+                name,
+                lambda parts, work=work: partial(work, parts),
+                own=package is None,
+                package=package,
+                note=lambda prepared, seconds: f"{megabytes / seconds:.0f} MB/s",
+            )
+            for name, package, work in _CONVERTERS
+        ]
+        yield Cell(f"{megabytes:.0f} MB", round(megabytes), parts, contenders)
+
+
+def _convert(parts: list[Path]) -> None:
+    from benchmarks.generated_sets import generated_source
+    from rankbound_study.config.sections.known_sets import known_set
+    from rankbound_study.data.judged_files import convert
+    from rankbound_study.data.sources import RawFile
+
+    folder = parts[0].parent
+    archive = folder / "MQ2008.zip"
+    convert(RawFile(generated_source("mq2008", archive), archive), known_set("mq2008"), folder / "ours.parquet")
+
+
+def _write_letor(folder: Path, topics: int) -> list[Path]:
+    """Write five parts of about equal size, and an uncompressed archive of them in MQ2008's layout."""
+    from rankbound_study.data import synthetic
+    from rankbound_study.data.contracts import read_table
+
+    source = folder / "synthetic.parquet"
+    synthetic.generate("synthetic-mq2008", source, seed=0, size=str(topics))
+    table = read_table(source, "lists")
+    shares = np.array_split(np.arange(topics), _PARTS)
+    paths = [folder / f"S{part}.txt" for part in range(1, _PARTS + 1)]
+    with zipfile.ZipFile(folder / "MQ2008.zip", "w", zipfile.ZIP_STORED) as archive:
+        for path, share in zip(paths, shares, strict=True):
+            rows = table.slice(int(share[0]), len(share)).to_pylist()
+            path.write_text("".join(line for row in rows for line in _letor_lines(row)), encoding="ascii")
+            archive.write(path, f"MQ2008/{path.name}")
+    return paths
+
+
+def _letor_lines(row: dict[str, list[object]]) -> Iterator[str]:
+    pattern = " ".join(f"{index}:%.6f" for index in range(1, _WIDTH + 1))
+    for item, label, features in zip(row["items"], row["relevance"], row["features"], strict=True):
+        yield f"{label} qid:{row['topic']} {pattern % tuple(features)} #docid = {item} inc = 1 prob = 0.5\n"  # type: ignore[arg-type]
+
+
+def _read(path: Path) -> tuple[Any, ...]:
+    from sklearn.datasets import load_svmlight_file
+
+    return tuple(load_svmlight_file(str(path), n_features=_WIDTH, dtype=np.float32, query_id=True))
+
+
+def _read_all(parts: list[Path]) -> list[tuple[Any, ...]]:
+    return [_read(part) for part in parts]
+
+
+def _read_and_write(parts: list[Path]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer = None
+    for part in parts:
+        features, relevance, query = _read(part)
+        dense = pa.array(features.toarray().ravel())
+        columns = {"topic": query, "relevance": relevance, "features": pa.FixedSizeListArray.from_arrays(dense, _WIDTH)}
+        table = pa.table(columns)
+        writer = writer or pq.ParquetWriter(parts[0].with_name("peer.parquet"), table.schema, compression="zstd")
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+
+
+_CONVERTERS = (
+    (OURS, None, _convert),
+    ("scikit-learn, reading only", "sklearn", _read_all),
+    ("scikit-learn and pyarrow", "sklearn", _read_and_write),
+)
+
+
+# Trees: lists, rows of a list, and features.
+
+BOOSTED = {"470 x 20": (470, 20, 46), "2,000 x 120": (2_000, 120, 136)}
+PEER = "LightGBM lambdarank"
+OBJECTIVES: Mapping[str, Mapping[str, str]] = {
+    "LambdaRank": {"of": "LambdaRank"},
+    "RankNet": {"of": "RankNet"},
+    "nDCG": {"of": "nDCG"},
+    "nDCG min-max": {"of": "nDCG", "bound": "min-max"},
+    "nDCG@10 min-max": {"of": "nDCG@10", "bound": "min-max"},
+    "AP min-max": {"of": "AP", "bound": "min-max"},
+}
+TREES = {
+    "num_leaves": 15,
+    "learning_rate": 1e-4,
+    "feature_fraction": 0.5,
+    "metric": "none",
+    "num_threads": 1,
+    "verbosity": -1,
+    "deterministic": True,
+    "force_row_wise": True,
+}
+
+
+def _boosting(quick: bool) -> Iterator[Cell]:
+    for place, (size, numbers) in enumerate(({"20 x 20": (20, 20, 46)} if quick else BOOSTED).items()):
+        data = _rows_of_trees(*numbers)
+        for objective, options in OBJECTIVES.items():
+            contenders = [
+                Contender(OURS, partial(_tree, options), own=True, package="lightgbm"),
+                Contender(PEER, partial(_tree, None), package="lightgbm"),
+            ]
+            yield Cell(f"{objective}, {size}", place, data, contenders)
+
+
+def _rows_of_trees(lists: int, n: int, features: int) -> dict[str, Any]:
+    """Return what a LightGBM data set is made of."""
+    random = np.random.default_rng(0)
+    data = random.normal(size=(lists * n, features))
+    label = np.digitize(data[:, 0] - data[:, 1] + random.normal(size=len(data)), [1.5, 3.0])
+    return {"data": data, "label": label, "group": np.full(lists, n), "init_score": random.normal(size=len(data))}
+
+
+def _tree(options: Mapping[str, str] | None, data: Mapping[str, Any]) -> Call:
+    import lightgbm as lgb
+
+    import rankbound as rb
+
+    booster = lgb.Booster({**TREES, "objective": "lambdarank" if options is None else "none"}, lgb.Dataset(**data))
+    return booster.update if options is None else partial(booster.update, fobj=rb.boosting_objective(**options))
+
+
+QUESTIONS: dict[str, Question] = {
+    "loss": Question(
+        "Loss, one list",
+        """\
+Forward and backward of the smooth nDCG loss (temperature 1, no bound) on one list, a tenth of the items relevant,
+float32, standard normal scores. `rankbound` picks its method, `rankbound, direct` sums over pairs of a relevant
+item and any item; `torch, P x N` is the plain way to write that, `torch, N x N` the matrix of all pairs that public
+code builds, `Rax` its `approx_t12n(ndcg_metric)`, compiled beforehand. *`pytorchltr` has no such loss: its
+LambdaNDCGLoss2 stands in.""",
+        partial(_one_list, LENGTHS, LENGTHS[:3]),
+        check=check_same,
+        settings=("default", "kept"),
+    ),
+    "ragged": Question(
+        "Loss, a batch of 32 lists",
+        """\
+The same step on 32 lists with the sizes of MovieLens latest-small: 25 to some 500 relevant items (equally spaced
+quantiles of the 412 users), and one, two or three times as many others. Ours takes the lists as they are; `torch, P
+x N` goes list by list; the others take them padded to the longest one. `Rax` is compiled for this one shape
+beforehand: in training, every batch with another longest list would be padded further or compiled anew.""",
+        _ragged,
+        check=check_same,
+        settings=("default", "kept"),
+    ),
+    "short": Question(
+        "Losses, batches of short lists",
+        """\
+A step, forward and backward, of the mean loss of batches of short lists with a tenth of relevant items: 128 and 512
+lists of 10, 128 of 100, and 64 whose lengths are lognormal (mean 121, longest 324; a third relevant). `padded torch` is
+the formula of each loss written over one padded tensor, of all pairs where the loss has pairs, and checked to have our
+value. `Rax`, `allRank` and `pytorchltr` (LambdaNDCGLoss2 for LambdaRank) are their own losses on padded tensors, Rax'
+compiled for the shape of each batch beforehand; several are scaled or normalised otherwise. Ours runs with
+compiled kernels (the extra `fast`); `reference` is the same loss without.""",
+        _short,
+        check=partial(check_same, tolerance=1e-4),
+    ),
+    "memory": Question(
+        "Memory of the loss",
+        """\
+The same step on one list in a process of its own: the highest resident memory during the step, less that before it,
+when the libraries are loaded, the loss is compiled, a short list has been through it and the long list lies ready.""",
+        partial(_one_list, LONG_LENGTHS, (1_000,)),
+        settings=("default", "kept"),
+        in_memory=True,
+    ),
+    "evaluation": Question(
+        "Evaluation",
+        """\
+nDCG@10 (linear gain), AP, RR and P@10 of every list, all at once: 120 items a list, grades 0 to 4, no two scores of
+a list equal. Every library starts from what it works on in memory: ours from flat arrays, ranx from its Run and
+Qrels, pytrec_eval and ir_measures from dicts with an evaluator that has read the judgments, scikit-learn (nDCG
+only, told that there are no ties) from matrices. Making these from flat arrays is not in the time; it is noted
+beside it. All means agree to 1e-9.""",
+        _evaluation,
+        check=_same_means,
+    ),
+    "distributions": Question(
+        "Score distributions",
+        """\
+Tables of nDCG, AP and the nRBP loss for lists with MovieLens' sizes (equally spaced quantiles): ours exact to 1e-4
+or better, against 300,000 random orders of each list, as the thesis does, which err by 1.5e-3 (95 %). `sampled`
+draws many orders at once by a compiled kernel and is `method="sampled"` of ours; `order by order` is the plain way, a
+permutation and its three scores in NumPy, one after the other. Of both only a stated part is drawn, and the time
+scaled up.""",
+        _distributions,
+    ),
+    "letor": Question(
+        "LETOR text to parquet",
+        """\
+Generated judgments in the layout of LETOR 4.0 (46 features, five parts). Ours is what the study's step `convert`
+runs, on an archive that is not compressed: it also compares the parts with their checksums, keeps the document names,
+checks every line, and needs memory for a chunk of the file. scikit-learn's `load_svmlight_file` reads the five parts to
+matrices; the third line also writes these with pyarrow.""",
+        _letor,
+    ),
+    "boosting": Question(
+        "Objectives of tree boosting",
+        """\
+One tree of LightGBM (15 leaves, half of the features, one thread), gradient and Hessian included, on generated
+data: 470 lists of 20 with 46 features, the size of a fold of MQ2008, and 2,000 lists of 120 with 136 features; a fifth
+of the rows has grade 1 or 2. Trees start from standard normal scores, which a learning rate of 1e-4 hardly moves, so
+that all trees are alike. Ours are `rankbound.boosting_objective`; the peer is LightGBM's objective `lambdarank`.""",
+        _boosting,
+    ),
+}

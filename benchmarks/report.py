@@ -1,25 +1,112 @@
-"""Render the results as Markdown: goals first, then a table per question and allocator setting."""
+"""Render the results: goals first, then a table per question and allocator setting, and a figure of the losses."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.goals import Goal, Results, outcomes
-from benchmarks.machine import BUSY_CORES
-from benchmarks.questions import ALLOCATORS, NAMES, question
-from benchmarks.rows import Row, read_rows
+from benchmarks.measure import BUSY_CORES, OURS, Row, amount, digits, read_rows, table
+from benchmarks.questions import ALLOCATORS, BOOSTED, PEER, QUESTIONS, SHORT
 
 MACHINES = "machine.json"
 FIGURE = "loss.svg"
 
+Results = dict[tuple[str, str], list[Row]]
+"""(question, setting) -> its rows."""
+
 _SETTINGS = {"default": "the allocator as it is", "kept": "the allocator keeps what is freed"}
-_DIGITS = 3
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A goal for one question at one size (or all): a limit of our value, or of the fastest peer's as a multiple of it.
+
+    Attributes:
+        peers: the contenders; if there are none, our own value counts.
+        rows: the first words of the sizes that count, if not all do; the least of their ratios counts.
+    """
+
+    what: str
+    question: str
+    n: int | None
+    limit: float
+    unit: str
+    peers: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+
+    @property
+    def at_most(self) -> bool:
+        """True if lower is better: for seconds and megabytes, not for ratios."""
+        return self.unit != "x"
+
+    def reached(self, value: float) -> bool:
+        """Return True if the value reaches the limit."""
+        return value <= self.limit if self.at_most else value >= self.limit
+
+    def measured(self, rows: Sequence[Row]) -> tuple[float, float, float] | None:
+        """Return the value that counts, and its lowest and highest over the rounds; None if it was not measured."""
+        here = [row for row in rows if self.n in (None, row.n) and not row.left_out]
+        if not self.peers:
+            return next(((row.value, row.value, row.value) for row in here if row.contender == OURS), None)
+        of_peers = [row for row in here if row.contender in self.peers]
+        counted = [row for row in of_peers if not self.rows or row.size.partition(",")[0] in self.rows]
+        return min(((row.ratio, row.ratio_low, row.ratio_high) for row in counted), default=None)
+
+
+_SMOOTH = ("nDCG", "nDCG min-max", "nDCG@10 min-max", "AP min-max")
+# LambdaRank's trees may take twice as long as LightGBM's, others' three times.
+_OF_BOOSTING = ((("LambdaRank",), 1 / 2), (_SMOOTH, 1 / 3))
+# The goals of losses of pairs and ranks on each batch, and that of losses of items on all.
+_OF_SHORT = (
+    (("nDCG", "AP", "RankNet", "LambdaRank"), (1.67, 1.67, 2.5, 10.0)),
+    (("softmax", "ListNet", "ListMLE"), (1.25,) * 4),
+)
+_PADDED = ("padded torch", "Rax")
+_ALL_PAIRS = ("Rax", "pytorchltr*", "torch, N x N")
+_ONE_BY_ONE, _READING = ("order by order",), ("scikit-learn, reading only",)
+
+GOALS = (
+    *(
+        Goal(
+            f"{', '.join(losses)} on {size}, the least against the better peer", "short", n, limit, "x", _PADDED, losses
+        )
+        for losses, limits in _OF_SHORT
+        for n, (size, limit) in enumerate(zip(SHORT, limits, strict=True))
+    ),
+    Goal("one list of 100, against the plain P x N sum", "loss", 100, 1, "x", ("torch, P x N",)),
+    Goal("one list of 300, against the plain P x N sum", "loss", 300, 1, "x", ("torch, P x N",)),
+    Goal("one list of 8,000, against the best peer", "loss", 8_000, 300, "x", _ALL_PAIRS),
+    Goal("one list of 1,000,000, time", "loss", 1_000_000, 0.1, "s"),
+    Goal("one list of 1,000,000, memory", "memory", 1_000_000, 300, "MB"),
+    Goal("32 lists of MovieLens' sizes, against Rax", "ragged", 32, 100, "x", ("Rax",)),
+    Goal("evaluation, against the fastest peer", "evaluation", 10_000, 5, "x", ("ranx", "pytrec_eval", "ir_measures")),
+    Goal("evaluation, time", "evaluation", 10_000, 0.08, "s"),
+    # Our own compiled sampler is no peer: it is faster than what it is measured against, too.
+    Goal("exact tables, against 300,000 random orders drawn one by one", "distributions", 48, 50, "x", _ONE_BY_ONE),
+    Goal("LETOR to parquet, against scikit-learn's reading alone", "letor", None, 5, "x", _READING),
+    *(
+        Goal(
+            f"a tree of {', '.join(objectives)} on {size}, the least against LightGBM's lambdarank",
+            *("boosting", n, limit, "x", (PEER,), objectives),
+        )
+        for n, size in enumerate(BOOSTED)
+        for objectives, limit in _OF_BOOSTING
+    ),
+)
+
+
+def outcomes(results: Results) -> Iterator[tuple[Goal, str, tuple[float, float, float]]]:
+    """Yield the goals that were measured, under each allocator setting, with the value and its lowest and highest."""
+    for goal in GOALS:
+        for (question, setting), rows in results.items():
+            if question == goal.question and (measured := goal.measured(rows)) is not None:
+                yield goal, setting, measured
 
 
 def read_results(folder: Path) -> Results:
     """Read all results in `folder`, in the order of the questions."""
-    files = {(name, setting): folder / f"{name}-{setting}.csv" for name in NAMES for setting in ALLOCATORS}
+    files = {(name, setting): folder / f"{name}-{setting}.csv" for name in QUESTIONS for setting in ALLOCATORS}
     return {key: read_rows(path) for key, path in files.items() if path.exists()}
 
 
@@ -32,8 +119,8 @@ def summary(folder: Path, figure: str, quick: bool) -> str:
     if quick:
         parts.append("**A quick run: small sizes, to show that everything works. Not for conclusions.**")
     else:
-        parts += _goals(results)
-    for name in NAMES:
+        parts += _marks(results)
+    for name in QUESTIONS:
         tables = {setting: rows for (asked, setting), rows in results.items() if asked == name}
         if tables:
             parts += _section(name, tables)
@@ -42,7 +129,7 @@ def summary(folder: Path, figure: str, quick: bool) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _machines(machines: dict[str, dict[str, Any]]) -> list[str]:
+def _machines(machines: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Describe the machine of each question, and name the questions during which it was busy."""
     texts = [machine["machine"] for machine in machines.values()]
     if len(set(texts)) == 1:
@@ -55,32 +142,22 @@ def _machines(machines: dict[str, dict[str, Any]]) -> list[str]:
     return parts
 
 
-def _goals(results: Results) -> list[str]:
-    lines = [
-        [
-            outcome.goal.what,
-            f"at {'most' if outcome.goal.at_most else 'least'} {_limit(outcome.goal)}",
-            _with_spread(outcome.value, outcome.low, outcome.high, outcome.goal.unit),
-            outcome.setting,
-            "yes" if outcome.goal.reached(outcome.value) else "**no**",
-        ]
-        for outcome in outcomes(results)
-    ]
-    if not lines:
-        return []
-    return ["## Marks", _table(["what", "mark", "found", "allocator", "reached"], lines)]
-
-
-def _limit(goal: Goal) -> str:
-    return f"{goal.limit:,g}x" if goal.unit == "x" else f"{goal.limit:,g} {goal.unit}"
+def _marks(results: Results) -> list[str]:
+    lines = []
+    for goal, setting, (value, low, high) in outcomes(results):
+        unit = "x" if goal.unit == "x" else f" {goal.unit}"
+        limit = f"at {'most' if goal.at_most else 'least'} {goal.limit:,g}{unit}"
+        found = _with_spread(value, low, high, goal.unit)
+        lines.append([goal.what, limit, found, setting, "yes" if goal.reached(value) else "**no**"])
+    return ["## Marks", table(["what", "mark", "found", "allocator", "reached"], lines)] if lines else []
 
 
 def _section(name: str, tables: dict[str, list[Row]]) -> list[str]:
-    asked = question(name)
-    parts = [f"## {asked.TITLE}", asked.ABOUT, f"`python -m benchmarks --only {name}`"]
+    asked = QUESTIONS[name]
+    parts = [f"## {asked.title}", asked.about, f"`python -m benchmarks --only {name}`"]
     for setting, rows in tables.items():
         if len(tables) > 1:
-            parts.append(f"### {asked.TITLE}: {_SETTINGS[setting]}")
+            parts.append(f"### {asked.title}: {_SETTINGS[setting]}")
         sizes = list(dict.fromkeys(row.size for row in rows))
         parts.append(_by_size(rows, sizes) if len(sizes) > 1 else f"{sizes[0]}:\n\n{_by_contender(rows)}")
         if len(sizes) > 1:
@@ -93,7 +170,7 @@ def _by_size(rows: Sequence[Row], sizes: Sequence[str]) -> str:
     names = list(dict.fromkeys(row.contender for row in rows))
     cells = {(row.size, row.contender): row for row in rows}
     lines = [[size, *(_cell(cells.get((size, name)), name == names[0]) for name in names)] for size in sizes]
-    return _table(["N", *names], lines)
+    return table(["N", *names], lines)
 
 
 def _cell(row: Row | None, is_first: bool) -> str:
@@ -112,7 +189,7 @@ def _by_contender(rows: Sequence[Row]) -> str:
         lines.append(
             [row.contender, "-" if row.left_out else amount(row.value, row.unit), ratio, str(row.rounds), note]
         )
-    return _table(["contender", "median", "times ours", "rounds", "remarks"], lines)
+    return table(["contender", "median", "times ours", "rounds", "remarks"], lines)
 
 
 def _left_out(rows: Sequence[Row]) -> list[str]:
@@ -127,28 +204,28 @@ def _left_out(rows: Sequence[Row]) -> list[str]:
     )
 
 
-def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    ruler = ["---"] * len(header)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (header, ruler, *lines))
-
-
 def _with_spread(value: float, low: float, high: float, unit: str) -> str:
     shown = amount(value, unit)
-    return shown if low == high else f"{shown} ({_digits(low)} to {_digits(high)})"
+    return shown if low == high else f"{shown} ({digits(low)} to {digits(high)})"
 
 
-def amount(value: float, unit: str) -> str:
-    """Format a measurement with three digits, in a unit that suits its size."""
-    if unit == "x":
-        return f"{_digits(value)}x"
-    if unit == "s":
-        for scale, name in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")):
-            if value * scale >= 1 or name == "µs":
-                return f"{_digits(value * scale)} {name}"
-    return f"{_digits(value)} {unit}"
+def draw(results: Results, path: Path) -> bool:
+    """Draw the times of the question `loss`, a panel per allocator setting; False if there is nothing to draw."""
+    tables = {setting: rows for (name, setting), rows in results.items() if name == "loss"}
+    if not tables:
+        return False
+    from rankbound_study.figures.style import SERIES, house_style, line, panels, save, shared_legend
 
-
-def _digits(value: float) -> str:
-    """Format with three significant digits, without an exponent."""
-    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
-    return f"{value:,.{_DIGITS - whole}f}" if whole < _DIGITS else f"{round(value, _DIGITS - whole):,.0f}"
+    with house_style():
+        figure, axes = panels(1, len(tables), height=3.4, sharey=True, sharex=True)
+        for panel, (setting, rows) in zip(axes[0], tables.items(), strict=True):
+            for name, look in zip(dict.fromkeys(row.contender for row in rows), SERIES, strict=False):
+                timed = [row for row in rows if row.contender == name and not row.left_out]
+                if timed:
+                    line(panel, [row.n for row in timed], [row.value for row in timed], look, label=name, marks=100)
+            panel.set(xscale="log", yscale="log", title=_SETTINGS[setting], xlabel="items in the list")
+        axes[0, 0].set_ylabel("seconds, forward and backward")
+        shared_legend(figure, axes, columns=3)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save(figure, [path])
+    return True

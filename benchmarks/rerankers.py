@@ -1,13 +1,10 @@
 """`python -m benchmarks.rerankers`: compare losses of rerankers with those of sentence-transformers.
 
 Prints the tables of docs/rerankers.md: agreement, time and peak memory of a step from the model's outputs on, and of a
-training step of a small BERT. `python -m benchmarks.rerankers PROBE CONTENDER N` measures one memory, in a process of
-its own.
+training step of a small BERT.
 """
 
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,11 +14,8 @@ import torch
 from sentence_transformers.cross_encoder import losses as theirs
 from torch import Tensor, nn
 
-from benchmarks.machine import describe
-from benchmarks.peak_memory import added_peak
-from benchmarks.report import amount
-from benchmarks.timing import Contender, Pace, race
-from benchmarks.tiny_reranker import labelled_queries, tiny_reranker
+from benchmarks.measure import Pace, amount, describe, memory_of, race
+from benchmarks.tiny_reranker import Outputs, labelled_queries, tiny_reranker
 from rankbound.interop.sentence_transformers import ListwiseLoss
 
 Made = Callable[[Any, int], nn.Module]
@@ -34,7 +28,6 @@ SIZES = (100, 1_000)
 ALL_DOCUMENTS, MINI_BATCH = -1, 64
 PACE = Pace(fewest=5, most=20, seconds=10.0, turn=0.05)
 _FEW = 10
-_ROOT = Path(__file__).resolve().parents[1]
 
 
 def _ours(text: str, bound: str = "none", **keywords: Any) -> Made:
@@ -69,25 +62,9 @@ TRAININGS: Mapping[str, Made] = {
 """The rows of the second table."""
 
 
-class Outputs(nn.Module):
-    """A model whose outputs are its parameters."""
-
-    num_labels, device = 1, torch.device("cpu")
-
-    def __init__(self, count: int) -> None:
-        super().__init__()
-        self.outputs = nn.Parameter(torch.randn(count, generator=torch.Generator().manual_seed(0)))
-
-    def preprocess(self, pairs: list[Any], **_: Any) -> dict[str, Tensor]:
-        return {}
-
-    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {"scores": self.outputs}
-
-
 def step_of_outputs(make: Made, n: int) -> Step:
     """Return a step of a loss, from given outputs of a model on."""
-    model = Outputs(QUERIES * n)
+    model = Outputs(torch.randn(QUERIES * n, generator=torch.Generator().manual_seed(0)))
     return _step(make(model, ALL_DOCUMENTS), model, n)
 
 
@@ -132,17 +109,15 @@ STEPS: Mapping[str, tuple[Callable[[Made, int], Step], Mapping[str, Made]]] = {
 """The probes: how a step is prepared, and the contenders."""
 
 
-def memory(probe: str, name: str, n: int) -> float:
-    """Return the MB that a step adds to the peak memory of a new process."""
-    command = [sys.executable, "-m", "benchmarks.rerankers", probe, name, str(n)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=_ROOT)
-    return float(done.stdout) / 1e6
+def probe(name: str, n: int) -> Step:
+    """Prepare the step of a row of a table, `ours/ListNet` and the like."""
+    side, _, row = name.partition("/")
+    prepare, contenders = STEPS[side]
+    return prepare(contenders[row], n)
 
 
-def _probe(probe: str, name: str, n: int) -> float:
-    prepare, contenders = STEPS[probe]
-    prepare(contenders[name], _FEW)()
-    return added_peak(prepare(contenders[name], n))
+def _memory(side: str, name: str, n: int) -> str:
+    return amount(memory_of("rerankers", f"{side}/{name}", n, _FEW) / 1e6, "MB")
 
 
 def losses_table(sizes: tuple[int, ...] = SIZES, pace: Pace = PACE) -> list[str]:
@@ -154,8 +129,8 @@ def losses_table(sizes: tuple[int, ...] = SIZES, pace: Pace = PACE) -> list[str]
     for n in sizes:
         for name, make in OURS.items():
             sides = {"ours": make} | ({"theirs": THEIRS[name]} if name in THEIRS else {})
-            times = _times([Contender(side, step_of_outputs(one, n)) for side, one in sides.items()], pace)
-            memories = [amount(memory(side, name, n), "MB") for side in sides]
+            times = _times({side: step_of_outputs(one, n) for side, one in sides.items()}, pace)
+            memories = [_memory(side, name, n) for side in sides]
             differences = ", ".join(f"{one:.0e}" for one in agreement(name, n)) if name in THEIRS else ""
             absent = [""] * (2 - len(sides))
             lines.append(_line(f"{n:,}", name, differences, *times, *absent, *memories, *absent))
@@ -166,17 +141,17 @@ def trainings_table(sizes: tuple[int, ...] = SIZES, pace: Pace = PACE) -> list[s
     """Return the table of training steps: time and memory."""
     lines = ["| documents | loss | time | memory |", "|--:|---|--:|--:|"]
     for n in sizes:
-        times = _times([Contender(name, step_of_bert(make, n)) for name, make in TRAININGS.items()], pace)
+        times = _times({name: step_of_bert(make, n) for name, make in TRAININGS.items()}, pace)
         for name, time in zip(TRAININGS, times, strict=True):
-            lines.append(_line(f"{n:,}", name, time, amount(memory("training", name, n), "MB")))
+            lines.append(_line(f"{n:,}", name, time, _memory("training", name, n)))
     return lines
 
 
-def _times(contenders: list[Contender], pace: Pace) -> list[str]:
+def _times(steps: Mapping[str, Step], pace: Pace) -> list[str]:
     """Return the contenders' times, each but the first with the median of its ratios to the first."""
-    first, *others = race(contenders, pace).timings
-    ratios = [f"{amount(other.seconds, 's')} ({amount(other.ratio, 'x')})" for other in others]
-    return [amount(first.seconds, "s"), *ratios]
+    (first, *others), _ = race(steps, pace)
+    ratios = [f"{amount(other.value, 's')} ({amount(other.ratio, 'x')})" for other in others]
+    return [amount(first.value, "s"), *ratios]
 
 
 def _line(*cells: str) -> str:
@@ -191,7 +166,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    if len(sys.argv) > 1:
-        print(_probe(sys.argv[1], sys.argv[2], int(sys.argv[3])))
-    else:
-        main()
+    main()

@@ -14,17 +14,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks.measure import ROOT, table
+
 sys.path.append(str(ROOT / "tests/cluster"))
 
-from scheduler import Scheduler, clean, missing  # noqa: E402
+from scheduler import Scheduler, clean, missing
 
 TRAININGS = 300
 GROUPS = (5, 10, 30)
@@ -54,45 +54,6 @@ rule train:
 """
 
 
-@dataclass(frozen=True)
-class Way:
-    """A way to submit trainings, as changes of the profile; None removes a setting."""
-
-    name: str
-    settings: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The times of a sweep, in seconds."""
-
-    name: str
-    jobs: int
-    """Number of allocations by the scheduler."""
-    whole: float
-    """From the start of snakemake to its end."""
-    waited: float
-    """Before the first job started: building the graph, and submitting."""
-    held: float
-    """Time for which jobs held their node and GPU, summed over all jobs."""
-    idle: float
-    """Time for which nodes had no job between the first start and the last end, summed over the nodes."""
-    after: float
-    """From the end of the last job to that of snakemake: querying its state."""
-
-    def row(self, trainings: int) -> list[str]:
-        return [
-            self.name,
-            str(self.jobs),
-            f"{self.whole:.0f}",
-            f"{self.whole / trainings:.2f}",
-            f"{self.held / trainings:.2f}",
-            f"{self.idle / trainings:.2f}",
-            f"{self.waited:.0f}",
-            f"{self.after:.0f}",
-        ]
-
-
 COLUMNS = ["way", "jobs", "whole s", "s/training", "on a node", "idle node", "before first", "after last"]
 
 
@@ -102,37 +63,36 @@ def main(arguments: list[str] | None = None) -> int:
     if reason := missing():
         print(f"slurm_sweep: {reason}", file=sys.stderr)
         return 2
-    ways = [way for way in every_way() if way.name in chosen.ways] if chosen.ways else every_way()
     chosen.out.mkdir(parents=True, exist_ok=True)
     page = chosen.out / "slurm_sweep.md"
     rows = []
     load = os.getloadavg()[0]
-    for way in ways:
+    for way in chosen.ways:
         # A new scheduler for each way: none inherits the queue or the accounts of another.
         with tempfile.TemporaryDirectory(prefix="sweep-") as folder, Scheduler(Path(folder, "slurm")) as scheduler:
-            rows.append(measure(scheduler, Path(folder, "study"), way, chosen.trainings).row(chosen.trainings))
+            rows.append(measure(scheduler, Path(folder, "study"), way, chosen.trainings))
         page.write_text(_page(rows, chosen.trainings, load), encoding="utf-8")
-        print(_markdown([COLUMNS, rows[-1]]), flush=True)
+        print(table(COLUMNS, rows[-1:]), flush=True)
     print(page.read_text("utf-8"))
     return 0
 
 
-def every_way() -> list[Way]:
-    """Return all ways: singly, in groups of several sizes, and as an array."""
+def every_way() -> dict[str, Mapping[str, Any]]:
+    """Return the changes of the profile by way: singly, in groups, as an array; None removes a setting."""
     single = {"groups": None, "group-components": None}
-    groups = [Way(f"groups of {size}", {"group-components": {"trainings": size}}) for size in GROUPS]
+    groups = {f"groups of {size}": {"group-components": {"trainings": size}} for size in GROUPS}
     # For arrays, the plugin parses only squeue's output, and loses jobs unless all are submitted at once.
     at_once = {"jobs": 100_000, "max-jobs-per-timespan": "100000/1s"}
     array = {"slurm-array-jobs": "train", "slurm-status-command": "squeue", **at_once}
-    return [Way("single", single), *groups, Way("array", single | array)]
+    return {"single": single, **groups, "array": single | array}
 
 
-def measure(scheduler: Scheduler, folder: Path, way: Way, trainings: int) -> Measured:
-    """Run one sweep in `folder`, and measure it."""
+def measure(scheduler: Scheduler, folder: Path, way: str, trainings: int) -> list[str]:
+    """Run one sweep in `folder`, and return its row."""
     profile = folder / "profile"
     profile.mkdir(parents=True)
     settings = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text("utf-8"))
-    settings |= {"slurm-init-seconds-before-status-checks": 1, "latency-wait": 5, "retries": 0, **way.settings}
+    settings |= {"slurm-init-seconds-before-status-checks": 1, "latency-wait": 5, "retries": 0, **every_way()[way]}
     settings["set-resources"] = {"train": {**settings["set-resources"]["train"], "device": "cpu"}}
     settings = {name: value for name, value in settings.items() if value is not None}
     (profile / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
@@ -140,46 +100,32 @@ def measure(scheduler: Scheduler, folder: Path, way: Way, trainings: int) -> Mea
     command = [sys.executable, "-m", "snakemake", "--workflow-profile", "profile"]
     began = time.time()
     with (folder / "log").open("wb") as log:
-        done = subprocess.run(
-            scheduler.command(command),
-            cwd=folder,
-            env=clean(os.environ),
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        streams = {"stdout": log, "stderr": subprocess.STDOUT}
+        done = subprocess.run(scheduler.command(command), cwd=folder, env=clean(os.environ), check=False, **streams)
     ended = time.time()
     made = len(list(folder.glob("made/*")))
     if done.returncode != 0 or made != trainings:
-        raise RuntimeError(f"{way.name}: {made} of {trainings}\n{(folder / 'log').read_text('utf-8')[-3000:]}")
+        raise RuntimeError(f"{way}: {made} of {trainings}\n{(folder / 'log').read_text('utf-8')[-3000:]}")
     shutil.rmtree(folder / "made")
-    return _measured(way.name, _times(scheduler), began, ended, len(scheduler.nodes))
-
-
-def _measured(name: str, jobs: Sequence[tuple[float, float]], began: float, ended: float, nodes: int) -> Measured:
-    first, last = min(start for start, _ in jobs), max(end for _, end in jobs)
-    held = sum(end - start for start, end in jobs)
-    return Measured(
-        name=name,
-        jobs=len(jobs),
-        whole=ended - began,
-        waited=first - began,
-        held=held,
-        idle=nodes * (last - first) - held,
-        after=ended - last,
+    jobs = _times(scheduler)
+    first, last, held = (
+        min(start for start, _ in jobs),
+        max(end for _, end in jobs),
+        sum(end - start for start, end in jobs),
     )
+    # For which nodes had no job between the first start and the last end.
+    idle = len(scheduler.nodes) * (last - first) - held
+    per_training = [f"{seconds / trainings:.2f}" for seconds in (ended - began, held, idle)]
+    # Before the first: building the graph, and submitting; after the last: querying its state.
+    return [way, str(len(jobs)), f"{ended - began:.0f}", *per_training, f"{first - began:.0f}", f"{ended - last:.0f}"]
 
 
-def _times(scheduler: Scheduler) -> list[tuple[float, float]]:
+def _times(scheduler: Scheduler) -> list[tuple[float, ...]]:
     table = scheduler.ask("sacct", "-X", "-n", "-P", "-o", "State,Start,End")
     lines = [line.split("|") for line in table.splitlines()]
     if {state for state, _, _ in lines} != {"COMPLETED"}:
         raise RuntimeError(f"not all jobs were completed:\n{table}")
-    return [(_seconds(start), _seconds(end)) for _, start, end in lines]
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
+    return [tuple(datetime.fromisoformat(text).timestamp() for text in line[1:]) for line in lines]
 
 
 def _page(rows: Sequence[Sequence[str]], trainings: int, load: float) -> str:
@@ -188,23 +134,15 @@ def _page(rows: Sequence[Sequence[str]], trainings: int, load: float) -> str:
         f"; load average before: {load:.1f}. Per training, in seconds: *on a node*, with its GPU; *idle node*, between"
         " jobs. Before the first job's start and after the last one's end: seconds of the whole sweep."
     )
-    return f"{about}\n\n{_markdown([COLUMNS, *rows])}\n"
-
-
-def _markdown(rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+    return f"{about}\n\n{table(COLUMNS, rows)}\n"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.slurm_sweep", description=__doc__)
-    names = [way.name for way in every_way()]
-    parser.add_argument(
-        "--trainings", type=int, default=TRAININGS, metavar="N", help="number of trainings (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--ways", nargs="+", choices=names, metavar="WAY", help=f"ways to measure (default: all): {', '.join(names)}"
-    )
+    names = list(every_way())
+    number, ways = "number of trainings (default: %(default)s)", f"ways to measure (default: all): {', '.join(names)}"
+    parser.add_argument("--trainings", type=int, default=TRAININGS, metavar="N", help=number)
+    parser.add_argument("--ways", nargs="+", choices=names, default=names, metavar="WAY", help=ways)
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the table (default: %(default)s)")
     return parser
 

@@ -1,8 +1,7 @@
 """The documentation site beside MkDocs: `mkdocs.yml` says what the site is, this package adds what MkDocs lacks.
 
 `python -m website` writes the pages that come from code (gallery, report, index of names, command line, changes), with
-the packages of the study. `formulas` and `names` extend Markdown, `docstrings` the reader of docstrings; these three
-run inside MkDocs, in an environment that has neither torch nor numpy.
+the packages of the study. `extensions` runs inside MkDocs, in an environment that has neither torch nor numpy.
 """
 
 WRITTEN = (

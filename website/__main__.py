@@ -13,9 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def main(docs: Path = ROOT / "docs", results: Path = ROOT / "results") -> int:
     """Write the pages; the exit status is 1 if a page mentions what does not exist, or the report cannot be made."""
-    checks = (name_check.unknown_names, name_check.broken_links, name_check.missing_entries)
-    wrong = [message for check in checks for message in check(docs)]
-    if wrong:
+    if wrong := list(name_check.problems(docs)):
         print(*wrong, sep="\n", file=sys.stderr)
         return 1
     pages.write(ROOT, docs)

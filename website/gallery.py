@@ -5,7 +5,7 @@ study has left in this clone are shown, but for pictures of a data set, whose te
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -48,27 +48,24 @@ def write(docs: Path, results: Path, configured: list[str]) -> list[str]:
         "Results of the study": [name for name in configured if not _of_formulas(specs[name])],
         "Other studies": [name for name in specs if name not in configured],
     }
-    text = [INTRODUCTION]
     drawn = [name for name in specs if _drawn(name, specs[name], drawings, results)]
+    text = [INTRODUCTION]
     for heading, names in groups.items():
         text.append(f"## {heading}\n")
-        text += ["\n".join(_entry(name, specs[name], name in drawn, name in configured)) for name in names]
+        for name in names:
+            spec, title = specs[name], figures.title(name)
+            text.append(f"### {title} {{ #{name} }}\n")
+            if name in drawn:
+                # The theme shows the first in its light colours and the second in its dark ones.
+                shown = f"{title}: {plain(spec.caption.partition('. ')[0].rstrip('.'))}"
+                text.append(f"![{shown}]({FOLDER}/{name}.svg#only-light)")
+                text.append(f"![{shown}]({FOLDER}/{name}.dark.svg#only-dark)\n")
+            text.append(plain(spec.caption) + "\n")
+            if spec.shows_pictures:
+                text.append(f"{PICTURES}.\n")
+            text.append(f"```sh\n{command(name, spec, name in configured)}\n```\n")
     (docs / "gallery.md").write_text("\n".join(text), "utf-8")
     return drawn
-
-
-def _entry(name: str, spec: FigureSpec, drawn: bool, configured: bool) -> Iterator[str]:
-    title = figures.title(name)
-    yield f"### {title} {{ #{name} }}\n"
-    if drawn:
-        # The theme shows the first in its light colours and the second in its dark ones.
-        shown = f"{title}: {plain(spec.caption.partition('. ')[0].rstrip('.'))}"
-        yield f"![{shown}]({FOLDER}/{name}.svg#only-light)"
-        yield f"![{shown}]({FOLDER}/{name}.dark.svg#only-dark)\n"
-    yield plain(spec.caption) + "\n"
-    if spec.shows_pictures:
-        yield f"{PICTURES}.\n"
-    yield f"```sh\n{command(name, spec, configured)}\n```\n"
 
 
 def command(name: str, spec: FigureSpec, configured: bool) -> str:

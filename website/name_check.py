@@ -3,10 +3,8 @@
 Modules are read, not imported: some need packages that are not installed.
 """
 
-import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import rankbound
@@ -20,28 +18,23 @@ FILES = {"rankbound.pdf"}
 """Texts that look like names of the library and are none."""
 
 
-def unknown_names(docs: Path) -> Iterator[str]:
-    """Yield a message for every name of the library on the hand-written pages that does not exist."""
-    for page, number, line in _lines(docs):
-        place = f"{docs.name}/{page.relative_to(docs)}:{number}"
-        for short, long in MENTIONED.findall(line):
-            if short and short not in rankbound.__all__:
-                yield f"{place}: rb.{short} is no public name of rankbound: correct the name, or remove it"
-            if long and long not in FILES and not exists(long):
-                yield f"{place}: {long} does not exist: correct the name, or remove it"
+def problems(docs: Path) -> Iterator[str]:
+    """Yield what is wrong on the hand-written pages: names of the library and files that do not exist.
 
-
-def broken_links(docs: Path) -> Iterator[str]:
-    """Yield a message for every link on the hand-written pages to a file that does not exist."""
-    for page, number, line in _lines(docs):
-        for target in LINK.findall(line):
-            path = (page.parent / target).resolve()
-            if not path.exists() and path not in {(docs / name).resolve() for name in WRITTEN}:
-                yield f"{docs.name}/{page.relative_to(docs)}:{number}: {target} does not exist: correct the link"
-
-
-def missing_entries(docs: Path) -> Iterator[str]:
-    """Yield a message for every public name that the reference leaves out or has twice."""
+    Last the public names that the reference leaves out or has twice.
+    """
+    written = {(docs / name).resolve() for name in WRITTEN}
+    for page in sorted(set(docs.resolve().rglob("*.md")) - written):
+        for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
+            place = f"{docs.name}/{page.relative_to(docs.resolve())}:{number}"
+            for short, long in MENTIONED.findall(line):
+                if short and short not in rankbound.__all__:
+                    yield f"{place}: rb.{short} is no public name of rankbound: correct the name, or remove it"
+                if long and long not in FILES and not exists(long):
+                    yield f"{place}: {long} does not exist: correct the name, or remove it"
+            for target in LINK.findall(line):
+                if not (page.parent / target).exists() and (page.parent / target).resolve() not in written:
+                    yield f"{place}: {target} does not exist: correct the link"
     entries = [name for page in sorted((docs / "reference").glob("*.md")) for name in ENTRY.findall(page.read_text())]
     for name in rankbound.__all__:
         count = entries.count(f"rankbound.{name}")
@@ -49,38 +42,19 @@ def missing_entries(docs: Path) -> Iterator[str]:
             yield f"{docs.name}/reference: {count} entries `::: rankbound.{name}`, expected one"
 
 
-def _lines(docs: Path) -> Iterator[tuple[Path, int, str]]:
-    """Yield every line of the hand-written pages, with its page and number."""
-    for page in sorted(set(docs.rglob("*.md")) - {docs / name for name in WRITTEN}):
-        for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
-            yield page, number, line
-
-
 def exists(name: str) -> bool:
     """Return whether a dotted name is a module of `rankbound`, or is defined or imported in one."""
-    *parents, last = name.split(".")
-    if _module_file(name) or (".".join(parents) == "rankbound" and last in rankbound.__all__):
+    parent, _, last = name.rpartition(".")
+    if _module_file(name) or (parent == "rankbound" and last in rankbound.__all__):
         return True
-    module = _module_file(".".join(parents))
-    if module:
-        return last in _names_in(module)
+    if module := _module_file(parent):
+        # A definition, an assignment, or an import, of several lines too.
+        named = rf"^ *(?:class|def) {last}\b|^ *{last}\b *[:=,]|\bimport .*\b{last}\b"
+        return re.search(named, module.read_text("utf-8"), re.MULTILINE) is not None
     # A member of a class: the class has to exist.
-    return len(parents) > 2 and exists(".".join(parents))
+    return parent.count(".") > 1 and exists(parent)
 
 
 def _module_file(name: str) -> Path | None:
     path = SOURCES.joinpath(*name.split("."))
     return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
-
-
-@cache
-def _names_in(module: Path) -> set[str]:
-    names = set()
-    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.alias):
-            names.add(node.asname or node.name)
-    return names

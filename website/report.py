@@ -61,7 +61,12 @@ def write(docs: Path, results: Path, drawn: Collection[str], configured: Mapping
         DataError: Table 5.1 is missing, a table is damaged, or a file differs from the study's record.
     """
     missing = [name for name in configured["figures"] if name not in drawn]
-    remarks = {name: _remark(name) for name in missing}
+    specs = figures.figure_specs()
+    remarks = {
+        name: f"{PICTURES if specs[name].shows_pictures else 'Not drawn here'}: "
+        f"`{command(name, specs[name], configured=True)}` makes it."
+        for name in missing
+    }
     provenance = results / MANIFEST
     recorded = provenance.is_file()
     with _shown(drawn, docs / FOLDER, results) as shown:
@@ -72,12 +77,6 @@ def write(docs: Path, results: Path, drawn: Collection[str], configured: Mapping
         render_typst.write(content, shown, docs / NAME / "rankbound.pdf")
     absent = [name for name in configured["tables"] if not (results / "tables" / f"{name}.csv").exists()]
     (docs / f"{NAME}.md").write_text("\n".join(_page(content, missing, absent)), "utf-8")
-
-
-def _remark(name: str) -> str:
-    spec = figures.figure_specs()[name]
-    why = PICTURES if spec.shows_pictures else "Not drawn here"
-    return f"{why}: `{command(name, spec, configured=True)}` makes it."
 
 
 @contextmanager

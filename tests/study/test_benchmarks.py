@@ -1,36 +1,24 @@
 """The benchmarks' own logic: turns and ratios by a clock of our own, contenders that agree, pages. No peers needed."""
 
 import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from benchmarks import __main__ as program
-from benchmarks import (
-    boosting,
-    distributions,
-    evaluation,
-    loss,
-    loss_contenders,
-    memory,
-    mslr_size,
-    ragged,
-    rating_sets,
-    short,
-    sweep,
-    timing,
-)
-from benchmarks.batches import MOVIELENS_RELEVANT, movielens_lists, movielens_sizes, one_list
-from benchmarks.generated_source import generated_source
-from benchmarks.goals import GOALS, outcomes
-from benchmarks.loss_contenders import DIRECT_TORCH, OWN, PADDED_TORCH, LossContender, check_agreement
-from benchmarks.questions import ALLOCATORS, NAMES, question
-from benchmarks.report import read_results, summary
-from benchmarks.rows import OURS, Row, read_rows, rows_of, write_rows
-from benchmarks.run import Run
-from benchmarks.timing import Contender, Pace, race
+from benchmarks import data_sizes, generated_sets, measure, questions, sweep
+from benchmarks.batches import MOVIELENS_RELEVANT, Batch, movielens_lists, movielens_sizes, one_list
+from benchmarks.losses import Step, check_same
+from benchmarks.measure import FULL, OURS, Call, Pace, Row, race, read_rows, write_rows
+from benchmarks.questions import ALLOCATORS, AUTO, DIRECT, DIRECT_TORCH, OF_ONE_LIST, PADDED_TORCH, QUESTIONS, Contender
+from benchmarks.report import GOALS, outcomes, read_results, summary
 from rankbound.io.files import read_lists
 from rankbound_study.config.check import check_config
 from rankbound_study.config.sections.description import SizeKeys
@@ -51,9 +39,9 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.calls: list[str] = []
-        monkeypatch.setattr(timing.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(measure.time, "perf_counter", lambda: self.now)
 
-    def contender(self, name: str, seconds: list[float], scale: float = 1.0) -> Contender:
+    def contender(self, name: str, seconds: list[float]) -> dict[str, Call]:
         """Takes these seconds, call after call; the last one again and again."""
         left = iter(seconds)
 
@@ -61,7 +49,7 @@ class Clock:
             self.calls.append(name)
             self.now += next(left, seconds[-1])
 
-        return Contender(name, call, scale)
+        return {name: call}
 
 
 @pytest.fixture
@@ -70,40 +58,39 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_contenders_take_turns_after_two_calls_to_warm_up(clock: Clock) -> None:
-    race([clock.contender("long", [5.0]), clock.contender("short", [0.5])], NO_TURNS)
+    race(clock.contender("long", [5.0]) | clock.contender("short", [0.5]), NO_TURNS)
     assert clock.calls == ["long", "long", "short", "short"] + ["long", "short", "short"] * 3
 
 
 def test_ratios_are_taken_within_rounds(clock: Clock) -> None:
     first = clock.contender("a", [9, 9, 2, 4, 8])
     second = clock.contender("b", [9, 9, 20, 20, 24])
-    (ours, peer) = race([first, second], NO_TURNS).timings
-    assert (ours.seconds, ours.ratio, ours.ratio_low, ours.ratio_high) == (4, 1, 1, 1)
-    assert (peer.seconds, peer.ratio, peer.ratio_low, peer.ratio_high, peer.rounds) == (20, 5, 3, 10, 3)
+    (ours, peer), _ = race(first | second, NO_TURNS)
+    assert (ours.value, ours.ratio, ours.ratio_low, ours.ratio_high) == (4, 1, 1, 1)
+    assert (peer.value, peer.ratio, peer.ratio_low, peer.ratio_high, peer.rounds) == (20, 5, 3, 10, 3)
 
 
 def test_a_turn_is_the_median_of_its_calls_after_the_first(clock: Clock) -> None:
     pace = Pace(fewest=1, most=1, seconds=0.0, turn=5.5)
-    (ours,) = race([clock.contender("a", [1, 1, 0.9, 1, 3, 2])], pace).timings
-    assert ours.seconds == 2
+    (ours,), _ = race(clock.contender("a", [1, 1, 0.9, 1, 3, 2]), pace)
+    assert ours.value == 2
 
 
 def test_a_part_of_the_work_counts_as_the_whole(clock: Clock) -> None:
-    (_, peer) = race([clock.contender("a", [2.0]), clock.contender("b", [3.0], scale=100)], NO_TURNS).timings
-    assert (peer.seconds, peer.ratio) == (300, 150)
+    (_, peer), _ = race(clock.contender("a", [2.0]) | clock.contender("b", [3.0]), NO_TURNS, scales={"b": 100})
+    assert (peer.value, peer.ratio) == (300, 150)
 
 
 def test_the_slow_are_left_out_but_never_the_first(clock: Clock) -> None:
-    slow = [clock.contender("a", [20.0]), clock.contender("b", [30.0]), clock.contender("c", [1.0])]
-    result = race(slow, NO_TURNS)
-    assert [found.name for found in result.timings] == ["a", "c"]
-    assert result.too_slow == {"b": 30}
-    assert rows_of(result, "5", 5)[-1].left_out
+    slow = clock.contender("a", [20.0]) | clock.contender("b", [30.0]) | clock.contender("c", [1.0])
+    rows, seconds = race(slow, NO_TURNS)
+    assert [row.contender for row in rows if not row.left_out] == ["a", "c"]
+    assert (rows[-1].contender, rows[-1].note, seconds["b"]) == ("b", "a call takes 30 s", 30)
 
 
 @pytest.mark.parametrize(("seconds", "rounds"), [(0.1, 30), (2.0, 15), (9.0, 5)])
 def test_rounds_follow_from_the_time_they_take(clock: Clock, seconds: float, rounds: int) -> None:
-    (ours,) = race([clock.contender("a", [seconds])], timing.FULL).timings
+    (ours,), _ = race(clock.contender("a", [seconds]), FULL)
     assert ours.rounds == rounds
 
 
@@ -139,70 +126,126 @@ def test_padding_holds_every_item_once() -> None:
 
 
 @pytest.mark.parametrize("batch", [one_list(40), movielens_lists(3)], ids=["one list", "ragged"])
-def test_formulations_agree(batch: loss_contenders.Batch) -> None:
-    contenders = [*OWN, DIRECT_TORCH, PADDED_TORCH]
-    check_agreement([contender.step(batch) for contender in contenders], contenders)
+def test_formulations_agree(batch: Batch) -> None:
+    results = {one.name: one.prepare(batch)() for one in (AUTO, DIRECT, DIRECT_TORCH, PADDED_TORCH)}
+    check_same(results)
+    for another in ((torch.tensor(-0.5), results[OURS][1]), (results[OURS][0], torch.zeros(1))):
+        with pytest.raises(ArithmeticError, match="other"):
+            check_same({**results, "other": another})
 
 
-def test_a_contender_with_another_loss_is_found_out() -> None:
-    def other(batch: loss_contenders.Batch) -> loss_contenders.Step:
-        return lambda: (torch.tensor(-0.5), torch.zeros(len(batch.scores)))
+@pytest.mark.parametrize("name", [name for name, question in QUESTIONS.items() if question.check])
+def test_contenders_with_other_results_are_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = QUESTIONS[name]
 
-    contenders = [OWN[0], LossContender("other", other, lambda n, p: n, 0)]
+    def cells(quick: bool) -> Iterator[questions.Cell]:
+        cell = next(iter(question.cells(quick)))
+        ours = cell.contenders[0]
+        other = Contender("other", lambda data: lambda: changed(ours.prepare(data)()), own=True)
+        yield replace(cell, contenders=[ours, other])
+
+    def changed(result: Any) -> Any:
+        return {key: value + 0.1 for key, value in result.items()} if isinstance(result, dict) else (0, result[1])
+
+    monkeypatch.setitem(questions.QUESTIONS, name, replace(question, cells=cells))
     with pytest.raises(ArithmeticError, match="other"):
-        check_agreement([contender.step(one_list(40)) for contender in contenders], contenders)
+        questions.measure(name, quick=True)
 
 
 def test_who_cannot_take_part_says_why() -> None:
     batch = movielens_lists(2)
     longest = max(batch.sizes)
-    assert PADDED_TORCH.n_pairs(batch) == 2 * longest**2
-    assert DIRECT_TORCH.n_pairs(batch) == sum(n * p for n, p in zip(batch.sizes, batch.relevant, strict=True))
-    assert PADDED_TORCH.obstacle(batch) is None
-    assert PADDED_TORCH.obstacle(one_list(100_000)) == "would need 180 GB"
-    absent = LossContender("absent", OWN[0].step, lambda n, p: n, 0, package="no_such_package")
-    assert absent.obstacle(batch) == "no_such_package is not installed"
+    assert PADDED_TORCH.pairs(batch) == 2 * longest**2
+    assert DIRECT_TORCH.pairs(batch) == sum(n * p for n, p in zip(batch.sizes, batch.relevant, strict=True))
+    assert PADDED_TORCH.obstacle(batch, {}) is None
+    assert PADDED_TORCH.obstacle(one_list(100_000), {}) == "would need 180 GB"
+    assert PADDED_TORCH.obstacle(batch, {PADDED_TORCH.name: 20 / (2 * longest**2)}) == "would take about 20 s"
+    absent = replace(AUTO, package="no_such_package")
+    assert absent.obstacle(batch, {}) == "no_such_package is not installed"
 
 
 def test_the_growth_of_a_small_size_predicts_a_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
     raced: list[int] = []
 
-    def pretend(contenders: list[Contender], pace: Pace) -> timing.Race:
-        raced.append(len(contenders))
-        return timing.Race(tuple(timing.Timing(c.name, 4.0, 1.0, 1.0, 1.0, 1) for c in contenders), {})
+    def pretend(calls: dict[str, Step], pace: Pace, size: str, n: int, scales: object) -> Any:
+        raced.append(len(calls))
+        return [Row(size, n, name, 4.0) for name in calls], dict.fromkeys(calls, 4.0)
 
-    monkeypatch.setattr(loss, "race", pretend)
-    monkeypatch.setattr(loss, "QUICK_SIZES", (50, 100))
-    rows = loss.measure(Run(quick=True, peers=False))
+    monkeypatch.setattr(questions, "race", pretend)
+    cells = partial(questions._one_list, (), (50, 100))
+    monkeypatch.setitem(QUESTIONS, "loss", replace(QUESTIONS["loss"], cells=cells))
+    rows = questions.measure("loss", quick=True, peers=False)
     assert raced == [2, 1]
     assert rows[-1].note == "would take about 16 s"
 
 
+def test_a_part_of_the_work_and_what_is_noted_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seconds that are noted are those of the whole work; preparation is timed after a first call on few data."""
+    asked: list[Any] = []
+
+    def prepare(data: Any) -> Call:
+        asked.append(data)
+        return lambda: None
+
+    noted = Contender("noted", prepare, own=True, scale=1e6, note=lambda made, seconds: f"{made < 1}, {seconds > 0.01}")
+    cell = questions.Cell("5", 5, "data", [Contender(OURS, prepare, own=True), noted], few="few")
+    monkeypatch.setitem(QUESTIONS, "letor", replace(QUESTIONS["letor"], cells=lambda quick: iter([cell])))
+    ours, other = questions.measure("letor", quick=True)
+    assert asked == ["few", "data"] * 2
+    assert (ours.note, other.note) == ("", "True, True")
+    assert other.ratio > 1_000
+
+
+@pytest.mark.parametrize(
+    ("error", "note"),
+    [
+        (subprocess.TimeoutExpired("", 40), "takes over 40 s"),
+        (subprocess.CalledProcessError(-9, "", stderr="a\nb\n"), "failed: b"),
+        (subprocess.CalledProcessError(-9, "", stderr=""), "failed: killed"),
+    ],
+)
+def test_memory_that_is_not_measured_says_why(error: Exception, note: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pretend(module: str, name: str, n: int, *limits: float) -> float:
+        if name != OURS:
+            raise error
+        return 2e6
+
+    monkeypatch.setattr(questions, "memory_of", pretend)
+    cells = partial(questions._one_list, (), (50, 1_000))
+    monkeypatch.setitem(QUESTIONS, "memory", replace(QUESTIONS["memory"], cells=cells))
+    ours, other, ours_again, later = questions.measure("memory", quick=True, peers=False)
+    assert (ours.value, ours.unit, ours.ratio, ours_again.value) == (2, "MB", 1, 2)
+    assert (other.note, other.left_out) == (note, True)
+    assert later.note == ("would take about 16000 s" if "over" in note else note)
+
+
 def test_every_goal_is_measured_by_its_question() -> None:
-    sizes = {"loss": loss.SIZES, "memory": memory.SIZES, "letor": [None], "short": range(len(short._batches(False)))}
-    sizes["boosting"] = range(len(boosting.SIZES))
-    sizes |= {module.__name__.split(".")[1]: [module.LISTS] for module in (ragged, evaluation, distributions)}
+    sizes: dict[str, Any] = {"loss": questions.LENGTHS, "memory": questions.LONG_LENGTHS, "letor": [None]}
+    sizes |= {"short": range(len(questions.SHORT)), "boosting": range(len(questions.BOOSTED))}
+    sizes |= {"ragged": [32], "evaluation": [questions.EVALUATED], "distributions": [questions.TABULATED]}
     assert all(goal.n in sizes[goal.question] for goal in GOALS)
-    results = {(goal.question, "default"): [] for goal in GOALS}
+    results: dict[tuple[str, str], list[Row]] = {(goal.question, "default"): [] for goal in GOALS}
     for goal in GOALS:
-        others = "ranx", "order by order", "scikit-learn, reading only", boosting.PEER
-        names = (OURS, *(c.name for c in loss_contenders.ALL), *others)
+        others = "ranx", "order by order", "scikit-learn, reading only", questions.PEER
         results[goal.question, "default"] += [
             Row(size, 1 if goal.n is None else goal.n, name, 0.1, "s", 5.0, 4.0, 6.0)
-            for name, size in product(names, ("nDCG, 128 x 10", "softmax, 128 x 10", "LambdaRank, 470 x 20"))
+            for name, size in product(
+                (*(one.name for one in OF_ONE_LIST), *others),
+                ("nDCG, 128 x 10", "softmax, 128 x 10", "LambdaRank, 470 x 20"),
+            )
         ]
-    assert [outcome.goal for outcome in outcomes(results)] == list(GOALS)
+    assert [goal for goal, *_ in outcomes(results)] == list(GOALS)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", QUESTIONS)
 def test_every_question_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Who is slow on a busy machine is measured all the same.
-    monkeypatch.setattr(memory, "_PATIENCE", 600.0)
-    rows = question(name).measure(Run(quick=True, peers=False))
+    monkeypatch.setattr(questions, "PATIENCE", 600.0)
+    rows = questions.measure(name, quick=True, peers=False)
     assert rows[0].contender == OURS
     # A step on a short list may need no more memory than its process has.
     assert all(row.value > 0 or (name == "memory" and row.value == 0) for row in rows)
-    assert set(question(name).SETTINGS) <= set(ALLOCATORS)
+    assert set(QUESTIONS[name].settings) <= set(ALLOCATORS)
 
 
 def test_the_program_writes_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,10 +272,10 @@ def test_the_generated_sweep_is_a_valid_study_of_its_size(tmp_path: Path, jobs: 
 
 
 def test_a_run_that_fails_or_takes_too_long_is_no_measurement(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match=r"snakemake --help-me ended with 2"):
-        sweep.cost_of(["--help-me"], tmp_path, 60)
-    with pytest.raises(RuntimeError, match=r"snakemake --help took more than 0 seconds"):
-        sweep.cost_of(["--help"], tmp_path, 0)
+    with pytest.raises(RuntimeError, match=r"snakemake --cores 1 --help-me ended with 2"):
+        sweep.snakemake(["--help-me"], tmp_path, 60)
+    with pytest.raises(RuntimeError, match=r"snakemake --cores 1 --help took more than 0 seconds"):
+        sweep.snakemake(["--help"], tmp_path, 0)
 
 
 def test_a_question_that_fails_is_named(
@@ -249,10 +292,10 @@ def test_a_question_that_fails_is_named(
 
 
 def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -> None:
-    archive, lists = tmp_path / mslr_size.ARCHIVE, tmp_path / "lists.parquet"
-    mslr_size.write_archive(archive, topics=23, rows=400)
-    raw = RawFile(generated_source(mslr_size.DATASET, archive), archive)
-    convert(raw, known_set(mslr_size.DATASET), lists)
+    archive, lists = tmp_path / "MSLR-WEB10K.zip", tmp_path / "lists.parquet"
+    generated_sets.write_folds(archive, topics=23, rows=400)
+    raw = RawFile(generated_sets.generated_source(data_sizes.MSLR, archive), archive)
+    convert(raw, known_set(data_sizes.MSLR), lists)
     relevance = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()
     assert sum(map(len, relevance)) == 400
     # In order: the parts of the archive are those that the converter takes for S1 .. S5.
@@ -261,21 +304,21 @@ def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -
         f"Fold{fold}/test.txt": [limits]
         for fold, limits in zip((2, 3, 4, 5, 1), ([0, 5], [5, 10], [10, 15], [15, 19], [19, 23]), strict=True)
     }
-    assert [path.name for path in sorted(tmp_path.iterdir())] == [mslr_size.ARCHIVE, "lists.parquet"]
-    mslr_size.write_csv(archive, tmp_path / "rows.csv")
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["MSLR-WEB10K.zip", "lists.parquet"]
+    data_sizes.write_csv(archive, tmp_path / "rows.csv")
     table, read = read_lists(tmp_path / "rows.csv", topic="query", relevance="label"), read_lists(lists)
     assert {one.name: one.relevance.tolist() for one in table} == {one.name: one.relevance.tolist() for one in read}
 
 
-@pytest.mark.parametrize("name", rating_sets.EDITIONS)
+@pytest.mark.parametrize("name", generated_sets.EDITIONS)
 def test_generated_ratings_have_the_edition_s_layout_and_size(tmp_path: Path, name: str) -> None:
-    edition, share = rating_sets.EDITIONS[name], 0.002
+    edition, share = generated_sets.EDITIONS[name], 0.002
     users, rows = round(share * edition.users), round(share * edition.rows)
-    rating_sets.write_archive(tmp_path / edition.archive, edition, share)
+    generated_sets.write_ratings(tmp_path / known_set(name).archives[0], edition, share)
     described = known_set(name).model_copy(update={"sizes": SizeKeys(topics=users, rows=rows)})
-    raw = RawFile(SOURCES[name], tmp_path / edition.archive)
+    raw = RawFile(SOURCES[name], tmp_path / known_set(name).archives[0])
     ratings.convert(raw, described, tmp_path / "ratings.parquet")
     table = read_table(tmp_path / "ratings.parquet", "interactions")
     assert (len(table), len(table.column("topic").unique())) == (rows, users)
-    assert min(table.column("topic").value_counts().field("counts").to_pylist()) >= rating_sets.FEWEST
+    assert min(table.column("topic").value_counts().field("counts").to_pylist()) >= generated_sets.FEWEST
     assert (known_set(name).sizes.topics, known_set(name).sizes.rows) == (edition.users, edition.rows)

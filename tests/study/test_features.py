@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import features, features_cells
-from benchmarks.features_cells import FAILS, NO, NOT_TRIED, PARTLY, YES, Feature, Seen, allrank, holds, try_cell
+from benchmarks.features_cells import FAILS, NO, NOT_TRIED, PARTLY, YES, Feature, Seen, holds, try_cell
+from benchmarks.losses import allrank
 
 ROWS = {row.name: row for rows, _ in features.TABLES.values() for row in rows}
 
@@ -78,7 +79,7 @@ def test_an_absent_library_is_reported_and_the_rest_is_tried(monkeypatch: pytest
     probes = {"absent": breaks, "Rax": lacks_a_module, "LightGBM": breaks, "rankbound": lambda: holds(True, "seen")}
     row = Feature("A feature", "", "word", probes)
     monkeypatch.setattr(features_cells, "find_spec", lambda name: None if name == "no_such_package" else object())
-    assert features.try_table([row], list(probes)) == {
+    assert features_cells.try_table([row], list(probes)) == {
         ("A feature", "absent"): (NOT_TRIED, "no_such_package is not installed"),
         ("A feature", "Rax"): (NOT_TRIED, "no_such_module is not installed"),
         ("A feature", "LightGBM"): (FAILS, "ValueError: a message"),

@@ -214,7 +214,7 @@ def test_a_formula_with_an_unknown_command_is_refused_with_its_line(tmp_path: Pa
     (tmp_path / "docs" / "page.md").write_text("# A page\n\nGood: $x$, bad: $\\nosuch x$\n")
     code = (
         "from markdown import markdown; text = open('docs/page.md').read(); names = ['pymdownx.arithmatex', "
-        "'website.formulas']; markdown(text, extensions=names, extension_configs={names[0]: {'generic': True}})"
+        "'website.extensions']; markdown(text, extensions=names, extension_configs={names[0]: {'generic': True}})"
     )
     environment = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
     command = [BUILDER, "-c", code]

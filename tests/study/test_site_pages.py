@@ -27,8 +27,7 @@ NAVIGATION = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
 
 
 def test_the_pages_name_only_what_exists() -> None:
-    checks = (name_check.unknown_names, name_check.broken_links, name_check.missing_entries)
-    assert [message for check in checks for message in check(DOCS)] == []
+    assert list(name_check.problems(DOCS)) == []
 
 
 @pytest.mark.parametrize(

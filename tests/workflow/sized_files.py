@@ -7,8 +7,17 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from benchmarks.judged_sets import LIGHTGBM_TEST, LIGHTGBM_TRAIN, MQ2008, JudgedSet, sizes_of, write_queries
-from benchmarks.rating_sets import EDITIONS, popular_items, texts_of
+from benchmarks.generated_sets import (
+    EDITIONS,
+    LIGHTGBM_TEST,
+    LIGHTGBM_TRAIN,
+    MQ2008,
+    JudgedSet,
+    popular_items,
+    sizes_of,
+    texts_of,
+    write_queries,
+)
 
 FOLDS = 5
 FIVE_PARTS = (157, 157, 157, 157, 156)

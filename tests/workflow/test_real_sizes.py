@@ -13,8 +13,7 @@ import sized_files
 import yaml
 from project import GENERATED, ROOT, Project
 
-from benchmarks.judged_sets import LIGHTGBM_TEST, LIGHTGBM_TRAIN, MQ2008
-from benchmarks.rating_sets import EDITIONS, write_archive
+from benchmarks.generated_sets import EDITIONS, LIGHTGBM_TEST, LIGHTGBM_TRAIN, MQ2008, write_ratings
 
 pytestmark = pytest.mark.long
 
@@ -153,7 +152,7 @@ def test_ratings_between_colons_as_movielens_1m_has_them(tmp_path: Path) -> None
     name, mirror = "movielens-1m", tmp_path / "mirror"
     study = SizedStudy(tmp_path, RATINGS)
     mirror.mkdir()
-    write_archive(mirror / "ml-1m.zip", EDITIONS[name])
+    write_ratings(mirror / "ml-1m.zip", EDITIONS[name])
     study.configure(name, {"archive": "ml-1m.zip", **DRAWING}, FACTORS)
     study.run(name, epochs=1, RANKBOUND_MIRROR=str(mirror))
     ratings = study.table(RATINGS, name)

@@ -1,0 +1,236 @@
+"""Generated files with the layouts and sizes of known data sets: LETOR text, and ratings of MovieLens' editions."""
+
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rankbound_study.data.archives import find_member, list_members
+from rankbound_study.data.sources import SOURCES, RawSource, member_checksum
+
+Integers = npt.NDArray[np.int64]
+
+_KEPT_SIGNAL = 0.5
+"""By how many deviations a label shifts a third of the features; twice as many for another third."""
+_QUERIES_AT_ONCE = 50
+
+
+@dataclass(frozen=True)
+class JudgedSet:
+    """What is published of a data set of judged lists.
+
+    Attributes:
+        topics, rows, width: numbers of queries, rows and features.
+        labels: numbers, or shares, of the rows with the labels 0, 1, ...
+        counts: number of integer features, like the counts of words; the others have six decimals.
+        dense: share of nonzero values.
+        spread: standard deviation of the logarithm of the lists' sizes.
+        zeros: write the values that are zero.
+        query_ids: write `qid:` into each line.
+    """
+
+    topics: int
+    rows: int
+    width: int
+    labels: tuple[float, ...]
+    counts: int = 0
+    dense: float = 0.75
+    spread: float = 0.6
+    zeros: bool = True
+    query_ids: bool = True
+
+
+MSLR_WEB10K = JudgedSet(10_000, 1_200_192, 136, (624_263, 386_280, 159_451, 21_317, 8_881), counts=66)
+MSLR_WEB30K = JudgedSet(31_531, 3_771_125, 136, MSLR_WEB10K.labels, counts=66)
+MQ2008 = JudgedSet(784, 15_211, 46, (12_279, 2_001, 931), spread=1.0)
+# The training and the test file of LightGBM's example of lambdarank; the shares of its labels are about these.
+LIGHTGBM_TRAIN = JudgedSet(201, 3_005, 300, (40, 32, 20, 6, 2), dense=0.25, zeros=False, query_ids=False)
+LIGHTGBM_TEST = JudgedSet(50, 768, 300, LIGHTGBM_TRAIN.labels, dense=0.25, zeros=False, query_ids=False)
+
+
+def sizes_of(random: np.random.Generator, topics: int, rows: int, spread: float) -> Integers:
+    """Return uneven list sizes with the sum `rows`."""
+    weight = np.exp(spread * random.standard_normal(topics))
+    ends = np.round(np.cumsum(weight) / weight.sum() * (rows - topics)).astype(np.int64)
+    sizes: Integers = np.diff(ends, prepend=0) + 1
+    return sizes
+
+
+def write_queries(
+    file: BinaryIO, random: np.random.Generator, judged: JudgedSet, queries: Integers, sizes: Integers
+) -> None:
+    """Write the lines of some queries of a data set, whose lists have these sizes."""
+    for start in range(0, len(queries), _QUERIES_AT_ONCE):
+        file.writelines(_lines(random, judged, queries[start : start + _QUERIES_AT_ONCE], sizes))
+
+
+def _lines(random: np.random.Generator, judged: JudgedSet, queries: Integers, sizes: Integers) -> Iterator[bytes]:
+    """Yield the lines of some queries, with labels that depend weakly on the features, and without comments."""
+    query, feature = np.repeat(queries, sizes[queries]), np.arange(judged.width)
+    label = np.searchsorted(np.cumsum(judged.labels) / sum(judged.labels), random.random(len(query)), side="right")
+    noise = np.abs(random.standard_normal((len(query), judged.width)) + _KEPT_SIGNAL * label[:, None] * (feature % 3))
+    values = np.where(random.random(noise.shape) < judged.dense, noise * 10.0 ** (feature % 4), 0)
+    is_count = (feature % 2 == 0) & (feature < 2 * judged.counts)
+    kinds = [f"{index}:%d" if count else f"{index}:%.6f" for index, count in enumerate(is_count.tolist(), 1)]
+    whole = " ".join(kinds)
+    for grade, topic, row in zip(label.tolist(), query.tolist(), values.tolist(), strict=True):
+        key = f"qid:{topic + 1} " if judged.query_ids else ""
+        text = (
+            whole % tuple(row)
+            if judged.zeros
+            else " ".join(kind % value for kind, value in zip(kinds, row, strict=True) if value)
+        )
+        yield f"{grade} {key}{text} \n".encode()
+
+
+PARTS = 5
+
+
+def write_text(path: Path, judged: JudgedSet, share: float = 1.0) -> None:
+    """Write the text of a data set, with that share of its queries and rows."""
+    random, topics = np.random.default_rng(0), round(judged.topics * share)
+    sizes = sizes_of(random, topics, round(judged.rows * share), judged.spread)
+    unfinished = path.with_suffix(".unfinished")
+    with unfinished.open("wb") as file:
+        write_queries(file, random, judged, np.arange(topics), sizes)
+    unfinished.rename(path)
+
+
+def write_folds(path: Path, topics: int, rows: int) -> None:
+    """Write an archive in MSLR-WEB10K's layout, without the training files, which no step reads.
+
+    Each part is written twice: for the fold that tests on it, and for the fold that validates on it.
+    """
+    random = np.random.default_rng(0)
+    sizes = sizes_of(random, topics, rows, MSLR_WEB10K.spread)
+    part_file, unfinished = path.with_suffix(".part.txt"), path.with_suffix(".part.zip")
+    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for part, queries in enumerate(np.array_split(np.arange(topics), PARTS), 1):
+            with part_file.open("wb") as file:
+                write_queries(file, random, MSLR_WEB10K, queries, sizes)
+            # Fold k trains on parts k .. k + 2, validates on k + 3 and tests on k + 4.
+            for name, offset in (("test", 4), ("vali", 3)):
+                archive.write(part_file, f"Fold{(part - 1 - offset) % PARTS + 1}/{name}.txt")
+    part_file.unlink()
+    unfinished.rename(path)
+
+
+def generated_source(name: str, archive: Path) -> RawSource:
+    """Return a known source with the checksums of this archive's members instead of the publisher's.
+
+    So converting the archive includes the check of its members.
+    """
+    source = SOURCES[name]
+    members = list_members(archive, source.limits)
+    sums = {name: member_checksum(archive, find_member(members, name, archive), source) for name in source.members}
+    return replace(source, members=sums)
+
+
+@dataclass(frozen=True)
+class Edition:
+    """An edition of MovieLens: its member of the archive, its numbers, and its layout; `shares` are of the stars."""
+
+    member: str
+    users: int
+    movies: int
+    rows: int
+    separator: str
+    stars: tuple[float, ...]
+    shares: tuple[float, ...]
+    header: bool = False
+
+
+_STARS = (1, 2, 3, 4, 5)
+_HALVES = (0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5)
+_OF_100K, _OF_1M = (0.061, 0.114, 0.271, 0.342, 0.212), (0.056, 0.108, 0.261, 0.349, 0.226)
+_OF_25M = (0.016, 0.031, 0.016, 0.066, 0.050, 0.196, 0.127, 0.266, 0.088, 0.144)
+EDITIONS = {
+    "movielens-100k": Edition("ml-100k/u.data", 943, 1_682, 100_000, "\t", _STARS, _OF_100K),
+    "movielens-1m": Edition("ml-1m/ratings.dat", 6_040, 3_706, 1_000_209, "::", _STARS, _OF_1M),
+    "movielens-25m": Edition("ml-25m/ratings.csv", 162_541, 59_047, 25_000_095, ",", _HALVES, _OF_25M, header=True),
+}
+FEWEST = 20
+"""Ratings of a user, at least."""
+
+_SPREAD = 1.1
+"""Standard deviation of the logarithm of the users' numbers of ratings."""
+
+_STEEPNESS = 0.9
+"""Of popularity: a movie's share is as its rank to this power, negative."""
+
+_SURPLUS = 3
+"""Movies drawn for each that is needed, as popular ones are drawn repeatedly."""
+
+_USERS_AT_ONCE = 2_000
+_FIRST_SECOND, _SECONDS = 789_652_009, 785_000_000
+
+
+def write_ratings(path: Path, edition: Edition, share: float = 1.0, seed: int = 0) -> None:
+    """Write an archive in the edition's layout, with that share of its users and ratings."""
+    unfinished = path.with_suffix(".part.zip")
+    with (
+        zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open(edition.member, "w", force_zip64=True) as member,
+    ):
+        for text in texts_of(edition, share, seed):
+            member.write(text)
+    unfinished.rename(path)
+
+
+def texts_of(edition: Edition, share: float = 1.0, seed: int = 0) -> Iterator[bytes]:
+    """Yield the lines of the edition's file, those of some users at a time."""
+    random = np.random.default_rng(seed)
+    sizes = _sizes(random, edition, round(edition.users * share), round(edition.rows * share))
+    for number, frame in enumerate(_frames(random, edition, sizes)):
+        text = frame.write_csv(separator="\t", include_header=edition.header and not number)
+        yield text.replace("\t", edition.separator).encode()
+
+
+def _sizes(random: np.random.Generator, edition: Edition, users: int, rows: int) -> Integers:
+    """Return the users' numbers of ratings, uneven, with the sum `rows`."""
+    most = edition.movies // _SURPLUS
+    sizes = np.minimum(FEWEST - 1 + sizes_of(random, users, rows - users * (FEWEST - 1), _SPREAD), most)
+    # What the users with the most ratings lost goes to the others, by the room that they have.
+    ends = np.round(np.cumsum(most - sizes) / (most - sizes).sum() * (rows - sizes.sum())).astype(np.int64)
+    even: Integers = sizes + np.diff(ends, prepend=0)
+    return even
+
+
+def _frames(random: np.random.Generator, edition: Edition, sizes: Integers) -> Iterator[pl.DataFrame]:
+    """Yield the ratings of some users at a time."""
+    movies = np.sort(random.choice(4 * edition.movies, edition.movies, replace=False)) + 1
+    of_rank = random.permutation(movies)
+    for first in range(0, len(sizes), _USERS_AT_ONCE):
+        users = np.arange(first, min(first + _USERS_AT_ONCE, len(sizes)))
+        count = int(sizes[users].sum())
+        yield pl.DataFrame(
+            {
+                "userId": np.repeat(users + 1, sizes[users]),
+                "movieId": of_rank[popular_items(random, sizes[users], edition.movies)],
+                "rating": random.choice(edition.stars, count, p=np.array(edition.shares) / sum(edition.shares)),
+                "timestamp": _FIRST_SECOND + random.integers(0, _SECONDS, count),
+            }
+        ).with_columns(pl.col("rating").cast(pl.Float32 if edition.header else pl.Int32))
+
+
+def popular_items(random: np.random.Generator, sizes: Integers, items: int) -> Integers:
+    """Return as many distinct items for each user as `sizes` says, one user after another, popular ones the likelier.
+
+    Items are numbered by their popularity, from 0.
+    """
+    share = np.cumsum(np.arange(1, items + 1) ** -_STEEPNESS)
+    return np.concatenate([_distinct(random, share, int(size)) for size in sizes])
+
+
+def _distinct(random: np.random.Generator, share: npt.NDArray[np.float64], size: int) -> Integers:
+    """Return so many distinct ranks by the sums of their shares."""
+    drawn = np.searchsorted(share, random.random(_SURPLUS * size) * share[-1], side="right")
+    _, first = np.unique(drawn, return_index=True)
+    ranks = drawn[np.sort(first)][:size]
+    rest = np.setdiff1d(np.arange(len(share)), ranks)[: size - len(ranks)] if len(ranks) < size else ranks[:0]
+    return np.concatenate((ranks, rest))
