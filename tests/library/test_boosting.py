@@ -176,6 +176,17 @@ def test_both_libraries_learn_the_planted_order(text: str, bound: str, hessian: 
         assert np.nanmean(ndcg(scores, test[1], offsets)) > constant + 0.25
 
 
+def test_the_same_seed_grows_the_same_trees() -> None:
+    data = planted()
+    parameters = {**QUIET, "bagging_fraction": 0.7, "bagging_freq": 1}
+
+    def grow() -> str:
+        objective = rb.boosting_objective("nDCG", "min-max")
+        return lgb.train({**parameters, "objective": objective}, lightgbm_data(*data), 5).model_to_string()
+
+    assert grow() == grow()
+
+
 @pytest.mark.parametrize("text", ["nDCG", "nDCG@10"])
 def test_objectives_are_copied_pickled_and_readable(text: str) -> None:
     features, grades, sizes = planted(10)
@@ -301,23 +312,34 @@ def own_mean(library: str, name: str, topics: Any, weight: Any, scores: Any) -> 
     return float(found["training"][f"{name}@100"][0])
 
 
+@pytest.mark.parametrize("undefined", [0, 3])
 @pytest.mark.parametrize(
-    ("library", "theirs", "ours", "largest"),
+    ("library", "theirs", "ours", "largest", "of_undefined"),
     [
-        ("xgboost", "ndcg", "nDCG", 3),
-        ("xgboost", "map", "AP", 1),
-        ("lightgbm", "ndcg", "nDCG", 3),
-        ("lightgbm", "map", "AP", 1),
+        ("xgboost", "ndcg", "nDCG", 3, "1"),
+        ("xgboost", "ndcg-", "nDCG", 3, "0"),
+        ("xgboost", "map", "AP", 1, "weight"),
+        ("xgboost", "map-", "AP", 1, "0"),
+        ("lightgbm", "ndcg", "nDCG", 3, "1"),
+        ("lightgbm", "map", "AP", 1, "weight"),
     ],
 )
-def test_weighted_means_are_those_of_the_libraries(library: str, theirs: str, ours: str, largest: int) -> None:
-    """Over topics with a relevant row: for the others, the libraries add 0, 1 or the weight."""
+def test_weighted_means_are_those_of_the_libraries(
+    library: str, theirs: str, ours: str, largest: int, of_undefined: str, undefined: int
+) -> None:
+    """Over topics with a relevant row; what the libraries add for the others (`of_undefined`) is subtracted."""
     features, grades, sizes = planted(50, seed=4, largest=largest)
-    scores, starts = features[:, 0] + 0.5, np.cumsum(sizes) - sizes
+    scores = features[:, 0] + 0.5
+    starts = np.cumsum(sizes) - sizes
     grades[starts] = np.maximum(grades[starts], 1)
+    grades[: sizes[:undefined].sum()] = 0
     random = np.random.default_rng(0)
     weight = random.random(len(sizes) if library == "xgboost" else len(grades)).astype(np.float32) + 0.1
-    expected = own_mean(library, theirs, (features, grades, sizes), weight, scores)
+    of_topics = weight if library == "xgboost" else np.array([part.mean() for part in np.split(weight, starts[1:])])
+    added = {"0": 0.0, "1": float(undefined), "weight": float(of_topics[:undefined].sum())}[of_undefined]
+    mean = own_mean(library, theirs, (features, grades, sizes), weight, scores)
+    expected = (mean * of_topics.sum() - added) / of_topics[undefined:].sum()
+
     if library == "xgboost":
         data: Any = xgboost_data(features, grades, sizes)
         data.set_weight(weight)

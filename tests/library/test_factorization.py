@@ -211,6 +211,21 @@ def test_negatives_are_uniform(dense: float, monkeypatch: pytest.MonkeyPatch) ->
     assert abs(counts - topics / 5).max() < 5 * (topics * 0.16) ** 0.5
 
 
+def test_negatives_teach_from_relevant_items_alone() -> None:
+    known, tested = PLANTED.known & (PLANTED.relevant > 0), PLANTED.tested
+    ranker = rb.train_ranker(
+        PLANTED.lists(known), **{**QUICK, "epochs": 40}, negatives=2, learning_rate=0.03, unknown="mean"
+    )
+    value, chance = (
+        rb.evaluate_run(run, PLANTED.lists(tested), "nDCG").means()["nDCG"]
+        for run in (
+            ranker.score_lists(PLANTED.lists(tested)),
+            PLANTED.run(np.random.default_rng(0).random(known.shape)),
+        )
+    )
+    assert value > chance + 0.1
+
+
 # What is refused
 
 
