@@ -119,9 +119,8 @@ class TiltedScore:
 
     def _ranks(self) -> Iterator[tuple[int, Floats, Floats]]:
         """Yield, from the last rank to the first, probability and increment of a relevant item after 0 .. p - 1."""
-        so_far: Floats = self._before + 1.0
-        ranks = np.arange(1.0, self.orders.n + 1.0)
-        fixed = None if self.score.counted else self.score.increment(ranks, so_far)
+        so_far, ranks = self._before + 1.0, np.arange(1.0, self.orders.n + 1.0)
+        fixed = None if self.score.counted else self.score.increment(ranks, np.ones(1))
         for rank in range(self.orders.n, 0, -1):
             added = self.score.increment(np.float64(rank), so_far) if fixed is None else fixed[rank - 1]  # type: ignore[arg-type]
             yield rank, self.orders.chance(rank, self._before), np.broadcast_to(added, so_far.shape)
