@@ -341,7 +341,7 @@ def characteristic_functions(score: Score, pairs: Sequence[tuple[int, int]], ste
         wanted[n].append(index)
 
     result = np.empty((len(pairs), count), dtype=np.complex128)
-    turn = Turn(score, step, count)
+    turn = Turn(score, longest, step, count)
     values = np.zeros((count, most + 1), dtype=np.complex128)
     values[:, 0] = 1.0
     for rank in range(1, longest + 1):
@@ -365,17 +365,18 @@ class Turn:
     into a coarse and a fine part, about 2 sqrt(count) exponentials and one product suffice.
     """
 
-    def __init__(self, score: Score, step: float, count: int, first: int = 1) -> None:
-        self._score, self._count = score, count
+    def __init__(self, score: Score, longest: int, step: float, count: int, first: int = 1) -> None:
+        self._increment, self._count = score.increment, count
+        self._fixed = None if score.counted else score.increment(np.arange(1.0, longest + 1.0), np.ones(1))
         size = max(1, round(count**0.5))
         self._first = 1j * step * np.arange(first, size + first)[:, None]
         self._second = 1j * step * np.arange(0, count, size)[:, None]
 
     def __call__(self, rank: int, so_far: Floats) -> Complexes:
-        states = so_far if self._score.counted else so_far[:1]
-        added = np.broadcast_to(self._score.increment(np.float64(rank), states), states.shape)  # type: ignore[arg-type]
+        fixed = self._fixed
+        added = self._increment(np.float64(rank), so_far) if fixed is None else fixed[rank - 1 : rank]  # type: ignore[arg-type]
         turns = np.exp(self._second * added)[:, None, :] * np.exp(self._first * added)[None, :, :]
-        return turns.reshape(-1, len(states))[: self._count]
+        return turns.reshape(-1, len(added))[: self._count]
 
 
 def _kept_states(pairs: Sequence[tuple[int, int]], longest: int) -> tuple[Integers, Integers]:

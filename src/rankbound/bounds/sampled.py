@@ -208,8 +208,8 @@ class Score:
             return rank - so_far
         if self.sums_fractions:
             return so_far / rank
-        discounts = _table(self.metric, int(np.max(rank)))
-        return np.asarray(discounts[np.asarray(rank).astype(np.int64) - 1] / discounts[0])
+        discounts, place = _table(self.metric, int(np.max(rank))), np.asarray(rank, np.int64) - 1
+        return np.asarray(discounts[place] / discounts[0])
 
     def scale(self, p: int) -> float:
         if self.counted:

@@ -94,7 +94,7 @@ class TiltedScore:
 
     def coefficients(self, step: float, count: int, first: int = 1) -> Complexes:
         """Return the mean of exp(i k step S), k = first .. first + count - 1, S the unscaled score; `(count,)`."""
-        turn = Turn(self.score, step, count, first)
+        turn = Turn(self.score, self.orders.n, step, count, first)
         values = np.ones((count, self.orders.p + 1), dtype=np.complex128)
         for (rank, chance, _), (low, high) in zip(self._ranks(), reversed(self._visited), strict=True):
             stop = min(high, self.orders.p - 1) + 1
@@ -119,9 +119,10 @@ class TiltedScore:
 
     def _ranks(self) -> Iterator[tuple[int, Floats, Floats]]:
         """Yield, from the last rank to the first, probability and increment of a relevant item after 0 .. p - 1."""
-        so_far = self._before + 1.0
+        so_far, ranks = self._before + 1.0, np.arange(1.0, self.orders.n + 1.0)
+        fixed = None if self.score.counted else self.score.increment(ranks, np.ones(1))
         for rank in range(self.orders.n, 0, -1):
-            added = self.score.increment(np.float64(rank), so_far)  # type: ignore[arg-type]
+            added = self.score.increment(np.float64(rank), so_far) if fixed is None else fixed[rank - 1]  # type: ignore[arg-type]
             yield rank, self.orders.chance(rank, self._before), np.broadcast_to(added, so_far.shape)
 
 
