@@ -294,24 +294,16 @@ class RankingLoss(nn.Module, ABC):
         offsets: ArrayLike,
         reduction: Reduction = "none",
         facts: "Facts | None" = None,
-    ) -> Tensor | None:
-        """Return the losses, reduced, by the compiled kernel; None where there is none, or for what it refuses."""
-        return self._by_kernel(scores, relevance, offsets, self.of_lists, reduction)
-
-    def _by_kernel(
-        self,
-        scores: Tensor,
-        relevance: ArrayLike,
-        offsets: ArrayLike,
-        reference: Reference,
-        reduction: Reduction = "none",
         *,
+        reference: Reference | None = None,
         exact: bool = False,
     ) -> Tensor | None:
-        """Return what `_fused` does; None also without any informative list.
+        """Return the losses, reduced, by the compiled kernel; None where there is none, or for what it refuses.
 
-        The losses are in the scores' precision, at least single, or, if `exact`, in double precision.
+        They are in the scores' precision, at least single, or, if `exact`, in double precision. The kernel's
+        `reference` is `of_lists` by default.
         """
+        reference = self.of_lists if reference is None else reference
         computed = self._run_kernel(scores, relevance, offsets, reference)
         # Without any informative list, the reference sees whether a warning is due.
         if computed is None or computed[0] == 0:

@@ -268,7 +268,8 @@ class SwapWeights:
         if self._blocks.has_ties:
             delta = self._mean_delta(torch.minimum(block, other), torch.maximum(block, other)).to(self._dtype)
         else:
-            delta = self._delta.index_select(0, (block - other).abs() - 1)
+            # The values of delta_q for q = 1, 2, ...
+            delta = self._table.diff().abs().to(self._dtype).index_select(0, (block - other).abs() - 1)
         return _difference(self.gains, pairs) * delta
 
     def _mean_delta(self, upper: Tensor, lower: Tensor) -> Tensor:
@@ -312,11 +313,6 @@ class SwapWeights:
         sign = self._ranked.spread(size) - 1 - 2 * self._ranked.position
         total = self._ranked.sum(sign * self._ranked_discount)
         return (2 * total / (size * (size - 1)).clamp(min=1)).abs().to(self._dtype)
-
-    @cached_property
-    def _delta(self) -> Tensor:
-        r"""The values of $\delta_q$ for q = 1, 2, ..."""
-        return self._table.diff().abs().to(self._dtype)
 
 
 def _difference(values: Tensor, pairs: Pairs) -> Tensor:

@@ -291,7 +291,7 @@ class Violations:
     def of(self, targets: Tensor, weights: Tensor) -> Tensor:
         """Return the total of `weights` `(n_items,)` over each target's violators, `(n_targets,)`."""
         sorted_weights = weights.to(torch.float64).index_select(0, self._order)
-        totals = sorted_weights + self._running_sums(sorted_weights)[1]
+        totals = sorted_weights + running_sums(sorted_weights[None], self._lists.position == 0)[1][0]
         ends = self._lists.offsets[1:].index_select(0, self._lists.segment.index_select(0, targets))
         first = self._first.index_select(0, targets)
         return torch.where(first < ends, totals.index_select(0, first.clamp(max=len(totals) - 1)), 0.0)
@@ -308,13 +308,8 @@ class Violations:
         violated = self._first < ends
         begun = torch.zeros_like(self._height)
         begun.index_add_(0, self._first[violated], weights.to(torch.float64)[violated])
-        totals = begun + self._running_sums(begun)[0]
+        totals = begun + running_sums(begun[None], self._lists.position == 0)[0][0]
         return totals.index_select(0, self._place.index_select(0, items))
-
-    def _running_sums(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sums of its list's values before and behind each place."""
-        before, behind = running_sums(values[None], self._lists.position == 0)
-        return before[0], behind[0]
 
     def _search(self, height: Tensor) -> Tensor:
         """Return the place of each sorted item's first violator, by bisection of its list; exact for any scores."""

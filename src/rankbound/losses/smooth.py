@@ -2,7 +2,7 @@
 
 import math
 from functools import lru_cache
-from typing import Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from rankbound.bounds.base import Bound, Distribution, Unbounded
 from rankbound.bounds.base import bound as parse_bound
 from rankbound.bounds.extremes import Facts
 from rankbound.bounds.score_distribution import Gain
+from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
 from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, kernel_matrix
 from rankbound.kernels import Kernel
 from rankbound.kernels.formulas import METHODS, RANK_SUM, Formula
@@ -22,18 +23,6 @@ from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
 from rankbound.metrics.sets import RunMetric
 from rankbound.ranks import Ranks, tie_blocks
 from rankbound.smooth_ranks import require_method, smooth_ranks_of
-
-
-class SmoothTables(Protocol):
-    """Score distributions of one metric: `DistributionTables` or `DistributionsOnDemand` of `bounds.tables`."""
-
-    @property
-    def metric(self) -> str: ...
-
-    @property
-    def tilt(self) -> float: ...
-
-    def smooth(self, values: Tensor, facts: Facts, gain: Gain = "distinct") -> Tensor: ...
 
 
 class SmoothLoss(RankingLoss):
@@ -70,7 +59,7 @@ class SmoothLoss(RankingLoss):
         *,
         temperature: float = 1.0,
         method: str = "auto",
-        tables: SmoothTables | None = None,
+        tables: DistributionTables | DistributionsOnDemand | None = None,
     ) -> None:
         super().__init__()
         require_method(method, temperature)
@@ -106,10 +95,11 @@ class SmoothLoss(RankingLoss):
         offsets: ArrayLike,
         reduction: Reduction = "none",
         facts: Facts | None = None,
+        **options: Any,
     ) -> Tensor | None:
         if isinstance(self.bound, Unbounded):
             return super()._fused(scores, relevance, offsets, reduction)
-        values = self._by_kernel(scores, relevance, offsets, self.smooth_value, exact=True)
+        values = super()._fused(scores, relevance, offsets, reference=self.smooth_value, exact=True)
         if values is None:
             return None
         if facts is None:
@@ -168,8 +158,6 @@ class SmoothLoss(RankingLoss):
 
     def _smooth_distribution(self, values: Tensor, facts: Facts, gain: Gain) -> Tensor:
         if self._tables is None:
-            from rankbound.bounds.tables import DistributionsOnDemand
-
             self._tables = DistributionsOnDemand(self.metric, tilt=self.bound.tilt)
         return self._tables.smooth(values, facts, gain)
 
