@@ -329,9 +329,10 @@ def values_in_order(
     ranked = grades.index_select(0, order)
     shared = ~starts
     shared[:-1] |= ~starts[1:]
-    tied = lists.sum(shared & (ranked != 0)) > 0
-    if not bool(tied.any()):
+    shared &= ranked != 0
+    if not bool(shared.any()):
         return dict(zip(map(str, metrics), _of_ranked(metrics, ranked, lists), strict=True))
+    tied = lists.sum(shared) > 0
     if bool(tied.all()):
         blocks = blocks_of(order, starts, lists)
         return {str(metric): metric.of_blocks(blocks, grades, lists) for metric in metrics}
