@@ -189,8 +189,8 @@ def aligned(rows: Sequence[Sequence[object]], words: Collection[str] | None = No
     lefts = texts[0][:1] if words is None else words
     sides = [str.ljust if name in lefts else str.rjust for name in texts[0]]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    rows_of_cells = ([side(*cell) for side, *cell in zip(sides, row, widths, strict=True)] for row in texts)
-    return "\n".join("  ".join(cells).rstrip() for cells in rows_of_cells)
+    lines = [[side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)] for row in texts]
+    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def _some(topics: Sequence[str]) -> str:
@@ -297,17 +297,17 @@ def _values_of_treated(metrics: Sequence[Metric], run: JudgedRun) -> dict[str, F
     known = {one: formula for one in others if one.higher_is_better and (formula := formula_of(one))}
     if unknown := [one for one in others if one not in known]:
         values |= _of_orders(unknown, run)
-    if known:
+    # The lists in which an item of a grade other than 0 is tied.
+    shared = ~run.starts
+    shared[:-1] |= ~run.starts[1:]
+    tied = run.count(shared & (run.relevance[run.order] != 0)) > 0
+    if known and (len(tied) == 0 or not tied.all()):
         items = RankedItems.of(run.relevance[run.order], run.offsets, ~run.retrieved[run.order])
         of_formulas = zip(known, values_of_formulas(list(known.values()), items), strict=True)
         values |= {str(one): one.in_range(value) for one, value in of_formulas}
-        # The lists in which an item of a grade other than 0 is tied.
-        shared = ~run.starts
-        shared[:-1] |= ~run.starts[1:]
-        tied = run.count(shared & (run.relevance[run.order] != 0)) > 0
-        if tied.any():
-            of_tied = _of_orders(list(known), run.keep(np.repeat(tied, np.diff(run.offsets))))
-            values |= {name: np.where(tied, value, values[name]) for name, value in of_tied.items()}
+    if known and tied.any():
+        of_tied = _of_orders(list(known), run.keep(np.repeat(tied, np.diff(run.offsets))))
+        values |= {name: np.where(tied, value, values.get(name, np.nan)) for name, value in of_tied.items()}
     return values
 
 

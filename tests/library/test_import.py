@@ -113,6 +113,20 @@ def test_metrics_are_values_without_torch() -> None:
     )
 
 
+def test_files_are_evaluated_without_torch(tmp_path: Path) -> None:
+    """A run whose relevant items do not tie."""
+    (tmp_path / "run.txt").write_text("q Q0 a 1 3 x\nq Q0 b 2 2 x\nq Q0 c 3 1 x\nq Q0 d 4 1 x\n")
+    (tmp_path / "qrels.txt").write_text("q 0 b 2\nq 0 e 1\nq 0 a -1\n")
+    run(
+        "import os, sys\n"
+        "from rankbound.cli import main\n"
+        f"os.chdir({str(tmp_path)!r})\n"
+        "metrics = ('nDCG@10', 'AP', 'RR', 'P@5', 'RBP(p=0.8)', 'SetF')\n"
+        "assert main(['evaluate', 'run.txt', 'qrels.txt', *(word for name in metrics for word in ('-m', name))]) == 0\n"
+        "assert 'torch' not in sys.modules"
+    )
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     run(
         "import rankbound\n"

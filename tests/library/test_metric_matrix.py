@@ -186,16 +186,6 @@ def test_extremes_and_expectation_of_graded_lists(name: str) -> None:
 
 
 @every_metric
-@pytest.mark.parametrize("cutoff", [1, 7])
-def test_values_lie_between_the_extremes(name: str, cutoff: int) -> None:
-    scores, grades, offsets = flat([*TIED, *GENERIC])
-    low, high = rb.extremes(name, grades, offsets)
-    found = rb.metric(name)(np.round(scores, cutoff), grades, offsets)
-    assert ((found >= low - 1e-12) & (found <= high + 1e-12) | np.isnan(found)).all()
-    assert np.isnan(found).tolist() == np.isnan(low).tolist() == np.isnan(high).tolist()
-
-
-@every_metric
 def test_closed_forms_of_binary_lists_are_those_of_the_lists(name: str) -> None:
     """Formulas of (N, P) against the walk over all orders, N <= 7."""
     sizes = [(n, p) for n in range(1, 8) for p in range(n + 1)]

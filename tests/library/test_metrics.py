@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from brute_force import METRICS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -249,11 +248,3 @@ def test_scores_of_any_precision_give_float64(dtype: torch.dtype) -> None:
 def test_scores_that_need_gradients_evaluate_without_them() -> None:
     scores = torch.tensor([1.0, 2.0], requires_grad=True)
     assert not rb.metric("nDCG")(scores, torch.tensor([1, 0]), torch.tensor([0, 2])).requires_grad
-
-
-def test_several_metrics_of_one_sort_are_the_same_as_one_by_one() -> None:
-    together = rb.evaluate(list(METRICS), SCORES, GRADES, ONE_LIST)
-    assert list(together) == list(METRICS)
-    for name, value in together.items():
-        assert value.dtype == torch.float64
-        np.testing.assert_array_equal(value.numpy(), rb.metric(name)(SCORES, GRADES, ONE_LIST))

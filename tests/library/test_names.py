@@ -31,6 +31,8 @@ IR_MEASURES = [
     ("SetR", "SetR"),
     ("SetF(beta=4.0)", "SetF(beta=2)"),
     ("Judged@10", "Judged@10"),
+    ("alpha_nDCG(alpha=0.3,rel=2)@5", "alpha_nDCG(rel=2,alpha=0.3)@5"),
+    ("ERR_IA@10", "ERR_IA@10"),
     ("IPrec@0", "IPrec(recall=0)"),
     ("IPrec(rel=2)@0.25", "IPrec(rel=2,recall=0.25)"),
     ("IPrec(recall=0.5)", "IPrec(recall=0.5)"),

@@ -55,21 +55,11 @@ class TestSignFlips:
         signs = np.array(list(itertools.product([-1, 1], repeat=len(values))))
         assert sign_flip(values) == pytest.approx((abs(signs @ values) >= abs(values.sum()) - 1e-12).mean(), abs=error)
 
-    def test_many_units_agree_with_scipy_up_to_the_draws(self) -> None:
-        theirs = stats.permutation_test(
-            (D,), lambda x, axis: x.mean(axis), permutation_type="samples", n_resamples=9999, vectorized=True, rng=1
-        ).pvalue
-        assert sign_flip(D) == pytest.approx(theirs, abs=4 * math.sqrt(2 * theirs * (1 - theirs) / 9999))
-        assert 0.005 < theirs < 0.5
-
     def test_degenerate_samples(self) -> None:
         assert sign_flip(np.concatenate([FEW, [math.nan, 0.0, 0.0]])) == sign_flip(FEW)
         assert sign_flip(np.zeros(30)) == 1.0
         assert math.isnan(sign_flip(np.array([math.nan])))
         assert sign_flip(np.full(40, 0.1), flips=499) == 1 / 500, "the smallest p-value is one of all draws"
-
-    def test_neither_order_nor_side_changes_the_draws(self) -> None:
-        assert sign_flip(-D[RANDOM.permutation(60)]) == sign_flip(D)
 
 
 class TestHolm:
@@ -113,11 +103,6 @@ class TestIntervals:
 
         low, high = bootstrap(correlation, np.stack([A, A + B]), resamples=999)
         assert low < np.corrcoef(A, A + B)[0, 1] < high
-
-    @pytest.mark.parametrize("method", ["BCa", "percentile"])
-    def test_neither_order_nor_side_changes_the_draws(self, method: str) -> None:
-        low, high = interval_of_mean(D, method=method)
-        assert interval_of_mean(-D[RANDOM.permutation(60)], method=method) == (-high, -low)
 
     def test_the_correction_moves_the_interval_of_skewed_differences(self) -> None:
         skewed = RANDOM.exponential(1, 60) ** 2

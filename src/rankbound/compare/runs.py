@@ -70,8 +70,7 @@ def compare_runs(
     judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels, intents=needs_intents(chosen))
     # The baseline comes last.
     names = sorted(runs, key=lambda name: name == baseline)
-    read = [runs[name] if isinstance(runs[name], Run) else read_run(runs[name]) for name in names]
-    sources = [source_of_run(run, judged, chosen, missing, name) for run, name in zip(read, names, strict=True)]
+    sources = [source_of_run(runs[name], judged, chosen, missing, name) for name in names]
     return compare_sources(names, sources, [str(one) for one in chosen], Settings(**settings), baseline is not None)
 
 
@@ -109,10 +108,8 @@ def compare_files(
         raise ConfigError("metrics: found none, expected at least one to compare the runs by, as in -m nDCG@10 -m AP")
     chosen = [metric(text, names=names) for text in dict.fromkeys(metrics)]
     judged = read_qrels(qrels, **(columns or {}), intents=needs_intents(chosen))
-    sources = [
-        source_of_run(read_run(path), judged, chosen, missing, label)
-        for path, label in zip(every, _labels_of(every), strict=True)
-    ]
+    labels = zip(every, _labels_of(every), strict=True)
+    sources = [source_of_run(path, judged, chosen, missing, label) for path, label in labels]
     return compare_sources(every, sources, sources[0].metrics, settings, baseline is not None)
 
 
@@ -125,8 +122,9 @@ class Source:
     notes: Sequence[str] = ()
 
 
-def source_of_run(run: Run, qrels: Qrels, metrics: Sequence[Metric], missing: str, name: str) -> Source:
-    """Evaluate a run on each topic of the qrels; `name` is that of the run in notes."""
+def source_of_run(run: Any, qrels: Qrels, metrics: Sequence[Metric], missing: str, name: str) -> Source:
+    """Evaluate a run, or what `read_run` reads, on each topic of the qrels; `name` is that of the run in notes."""
+    run = run if isinstance(run, Run) else read_run(run)
     evaluation = evaluate_run(run, qrels, metrics, missing=missing)
     n_zero = len(evaluation.missing) if missing == "zero" else 0
     scores = [part for part in np.split(run.scores, run.offsets[1:-1]) if len(part) > 1]

@@ -328,9 +328,10 @@ def _settle(lists: Any, column: str) -> None:
 
 def _array_of(values: Any, name: str, n_items: int) -> Array:
     """Return a column as an array of one number per item; arrays of usual types, as readers make them, as they are."""
-    usual = type(values) is np.ndarray and values.dtype.isnative and values.dtype.str[1:] in _USUAL_TYPES
-    if usual and values.shape == (n_items,):
-        return values
+    if type(values) is np.ndarray and values.dtype.isnative and values.shape == (n_items,):
+        array: Array = values
+        if array.dtype.str[1:] in _USUAL_TYPES:
+            return array
     import torch
 
     from rankbound.lists import as_tensor

@@ -182,8 +182,10 @@ class Metric(ABC):
         value = values_of([self], scores, relevance, offsets, weights=weights)[str(self)]
         return value if isinstance(scores, torch.Tensor) else value.numpy()
 
-    def _value(self, scores: ArrayLike, offsets: ArrayLike, *others: ArrayLike | None) -> Tensor:
-        return _values_of([self], scores, offsets, *others)[str(self)]
+    def _value(
+        self, scores: ArrayLike, offsets: ArrayLike, relevance: ArrayLike, weights: ArrayLike | None = None
+    ) -> Tensor:
+        return _values_of([self], scores, offsets, relevance, weights)[str(self)]
 
     def __str__(self) -> str:
         return text_of(self)
@@ -216,7 +218,7 @@ def _values_of(
     chosen: Sequence[Metric],
     scores: ArrayLike,
     offsets: ArrayLike,
-    relevance: Any,
+    relevance: ArrayLike,
     weights: ArrayLike | None = None,
     by_kernel: bool | None = None,
 ) -> dict[str, Tensor]:
@@ -327,9 +329,13 @@ def values_in_order(
     ranked = grades.index_select(0, order)
     shared = ~starts
     shared[:-1] |= ~starts[1:]
-    tied = lists.sum(shared & (ranked != 0)) > 0
-    if not bool(tied.any()):
+    shared &= ranked != 0
+    if not bool(shared.any()):
         return dict(zip(map(str, metrics), _of_ranked(metrics, ranked, lists), strict=True))
+    tied = lists.sum(shared) > 0
+    if bool(tied.all()):
+        blocks = blocks_of(order, starts, lists)
+        return {str(metric): metric.of_blocks(blocks, grades, lists) for metric in metrics}
     values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
     items, rest = _items_of(~tied, lists)
     values[:, ~tied] = torch.stack(_of_ranked(metrics, ranked.index_select(0, items), rest))

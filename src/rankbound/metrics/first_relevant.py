@@ -7,7 +7,7 @@ lengths are computed together, a bounded number of terms at a time.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -54,12 +54,7 @@ class ReciprocalRank(Thresholded):
         return torch.where(best >= 0, best, torch.nan)
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-        first, inside = _first_blocks(self.relevant(relevance), blocks)
-        value = torch.full((len(lists),), torch.nan, dtype=torch.float64, device=lists.device)
-        value[blocks.lists.segment[first]] = mean_discount(
-            blocks.size[first], inside, torch.ones_like(inside), blocks.first[first] - 1, self.cutoff
-        )
-        return value
+        return _of_first_blocks(self.relevant(relevance), blocks, self._mean, torch.nan)
 
     def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
         last = n - p + 1
@@ -67,8 +62,10 @@ class ReciprocalRank(Thresholded):
         return np.where(p == 0, np.nan, lowest), np.where(p == 0, np.nan, 1.0)
 
     def binary_expectation(self, n: Integers, p: Integers) -> Floats:
-        mean = by_tensors(partial(mean_discount, cutoff=self.cutoff), n, p.clip(1), 0 * n + 1, 0 * n)
-        return np.where(p == 0, np.nan, mean)
+        return np.where(p == 0, np.nan, by_tensors(self._mean, n, p.clip(1), 0 * n))
+
+    def _mean(self, size: Tensor, relevant: Tensor, above: Tensor) -> Tensor:
+        return mean_discount(size, relevant, torch.ones_like(relevant), above, self.cutoff)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +97,7 @@ class Hit(Thresholded):
         return lists.max(torch.where(self.relevant(relevance), ranks.within(self.cutoff), 0.0)).clamp(min=0)
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-        first, inside = _first_blocks(self.relevant(relevance), blocks)
-        value = torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
-        value[blocks.lists.segment[first]] = self._chance(blocks.size[first], inside, blocks.first[first] - 1)
-        return value
+        return _of_first_blocks(self.relevant(relevance), blocks, self._chance, 0.0)
 
     def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
         return ((p > 0) & (n - p < self.cutoff)).astype(np.float64), (p > 0).astype(np.float64)
@@ -117,11 +111,17 @@ class Hit(Thresholded):
         return -torch.expm1(log_chance_of_none(size, relevant, places))
 
 
-def _first_blocks(relevant: Tensor, blocks: TieBlocks) -> tuple[Tensor, Tensor]:
-    """Return the block of the first relevant item of each list that has one, and the block's relevant items."""
+def _of_first_blocks(
+    relevant: Tensor, blocks: TieBlocks, value: Callable[[Tensor, Tensor, Tensor], Tensor], otherwise: float
+) -> Tensor:
+    """Return the value of each list by `(size, relevant, above)` of the block of its first relevant item, if any."""
     inside = blocks.sum(relevant.to(torch.float64))
     first = torch.nonzero((inside > 0) & (blocks.before(inside) == 0)).squeeze(1)
-    return first, inside[first].to(torch.int64)
+    values = torch.full((len(blocks.lists),), otherwise, dtype=torch.float64, device=inside.device)
+    values[blocks.lists.segment[first]] = value(
+        blocks.size[first], inside[first].to(torch.int64), blocks.first[first] - 1
+    )
+    return values
 
 
 def ragged_sums(lengths: Tensor, terms: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

@@ -30,6 +30,7 @@ class IntentMetric(Thresholded, RunMetric):
     block's orders is exact.
     """
 
+    expected: ClassVar[str] = "a run and judgements by intent"
     # An order that is better than the greedy one exceeds 1.
     span: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
@@ -59,12 +60,6 @@ class IntentMetric(Thresholded, RunMetric):
                 stacklevel=2,
             )
         return on_cpu(self.of_intents)(run, run.intents.rows(run.intents.relevance >= self.rel)).numpy()
-
-    def refusal(self) -> ValueError:
-        return ValueError(
-            f"metric {self}: found lists of scores and grades, expected a run and judgements by intent: use "
-            "rankbound.evaluate_run, or `rankbound evaluate`"
-        )
 
     def mean_gain(self, run: JudgedRun, intents: JudgedIntents, discount: Callable[[Tensor], Tensor]) -> Tensor:
         """Return G of each list, the mean over the orders of tied items."""

@@ -63,9 +63,10 @@ class JudgedRun:
         """Return the lists, as many as before, of the items where the mask is true."""
         if items.all():
             return self
-        columns = (column[items] for column in (self.scores, self.relevance, self.retrieved))
+        scores, relevance, retrieved = self.scores[items], self.relevance[items], self.retrieved[items]
+        offsets = np.concatenate(([0], items.cumsum()))[self.offsets]
         intents = None if self.intents is None else self.intents.of(torch.from_numpy(items))
-        return JudgedRun(self.topics, *columns, np.concatenate(([0], items.cumsum()))[self.offsets], intents)
+        return JudgedRun(self.topics, scores, relevance, retrieved, offsets, intents)
 
     def count(self, items: Mask) -> Integers:
         """Return the number of items of each list where the mask is true."""
@@ -109,6 +110,7 @@ class RunMetric(Metric):
     """
 
     unjudged: ClassVar[Unjudged] = "marked"
+    expected: ClassVar[str] = "a run and qrels, which say what is retrieved and what is judged"
 
     @abstractmethod
     def of_run(self, run: JudgedRun) -> Floats:
@@ -120,8 +122,8 @@ class RunMetric(Metric):
     def refusal(self) -> ValueError:
         """Return the error for a use other than the evaluation of a run."""
         return ValueError(
-            f"metric {self}: found lists of scores and grades, expected a run and qrels, which say what is retrieved "
-            "and what is judged: use rankbound.evaluate_run, or `rankbound evaluate`"
+            f"metric {self}: found lists of scores and grades, expected {self.expected}: use rankbound.evaluate_run, "
+            "or `rankbound evaluate`"
         )
 
 
@@ -158,7 +160,7 @@ class SetPrecision(SetMetric):
     name: ClassVar[str] = "SetP"
 
     def of_counts(self, found: Floats, retrieved: Floats, relevant: Floats) -> Floats:
-        return found / retrieved.clip(1)
+        return ratio(found, retrieved.clip(1))
 
 
 @dataclass(frozen=True, kw_only=True)
