@@ -14,7 +14,7 @@ larger than memory. If a parquet file carries a seal (`rankbound.io.models`), it
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,7 +109,7 @@ def joined(tables: Sequence[pa.Table], feature_names: list[str]) -> JudgedLists:
     )
 
 
-def whole_topics(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def whole_topics(batches: Iterable[pa.Table]) -> Generator[pa.Table, None, None]:
     """Yield the rows of whole topics, of batches whose last topic may continue in the next one."""
     held: list[pa.Table] = []
     for rows in batches:

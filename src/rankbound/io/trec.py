@@ -115,8 +115,8 @@ def write_qrels(path: File, qrels: Qrels) -> None:
     if qrels.intents is None:
         relevance = qrels.relevance if qrels.unjudged is None else np.where(qrels.unjudged, -1, qrels.relevance)
         topic = topic_column(qrels.topics, qrels.offsets)
-        columns = {"topic": topic, "intent": "0", "item": name_column(qrels.items), "relevance": relevance}
-        rows = pl.DataFrame(columns)
+        items = name_column(qrels.items)
+        rows = pl.DataFrame({"topic": topic, "intent": "0", "item": items, "relevance": relevance})
     else:
         rows = rows_of_intents(qrels, qrels.intents)
     relevance = rows["relevance"].to_numpy()
