@@ -238,7 +238,7 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
         evaluation = self.evaluate(model)
         means, base = evaluation.means(), {} if self.base is None else self.base.means()
         when = "" if epoch == -1 else f", epoch {epoch}, step {steps}"
-        table = [("metric", *(("first stage", "reranked") if base else ("mean",)))]
+        table: list[tuple[str, ...]] = [("metric", *(("first stage", "reranked") if base else ("mean",)))]
         table += [(key, *([shown(base[key])] if base else []), shown(mean)) for key, mean in means.items()]
         _logger.info("%s %s%s\n%s", type(self).__name__, self.name, when, aligned(table))
         of_card = {key: f"{mean:.4f} ({mean - base[key]:+.4f})" if base else mean for key, mean in means.items()}

@@ -56,8 +56,9 @@ def pair_inputs(
     def part(mask: Mask) -> Part:
         counts = np.bincount(topics[mask])
         own = np.flatnonzero(counts)
-        columns = map(torch.from_numpy, (own, items[mask], relevance[mask]))
-        return Part(vocabulary.topics[own].to_list(), *columns, Lists.of_sizes(torch.from_numpy(counts[own])))
+        of_topics, of_items, labels = map(torch.from_numpy, (own, items[mask], relevance[mask]))
+        names, limits = vocabulary.topics[own].to_list(), Lists.of_sizes(torch.from_numpy(counts[own]))
+        return Part(names, of_topics, of_items, labels, limits)
 
     held, held_out = np.zeros(len(topics), bool), None
     if validation is not None:

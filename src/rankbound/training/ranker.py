@@ -91,7 +91,8 @@ def train_ranker(
     generator = torch.Generator().manual_seed(derive_seed("ranker", chosen.seed))
     model: nn.Module
     score: Scorer
-    vocabulary, none = None, torch.zeros(0, dtype=torch.float32)
+    vocabulary: Vocabulary | None = None
+    none = torch.zeros(0, dtype=torch.float32)
     scaling = Scaling("none", none, none)
     if chosen.model == FACTORIZATION:
         from rankbound.training.factorisation import pair_inputs, score_part

@@ -1,5 +1,6 @@
 """The settings of a ranker's training."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -74,7 +75,13 @@ class Recipe:
                 f"loss: found {self.loss}, expected a text, since the ranker's file records it: loss='nDCG', with "
                 "bound= and temperature= beside it; other losses train your own model in a loop of your own"
             )
-        choices = {"model": MODELS, "scale": SCALES, "activation": ACTIVATIONS, "bias": BIASES, "unknown": UNKNOWN}
+        choices: dict[str, Collection[str]] = {
+            "model": MODELS,
+            "scale": SCALES,
+            "activation": ACTIVATIONS,
+            "bias": BIASES,
+            "unknown": UNKNOWN,
+        }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(allowed)}")

@@ -283,8 +283,8 @@ class _Group:
             turns = [turn for turn in step if turn is not None]
             sums = [own.sum() for own in self._losses(turns, number)]
             torch.autograd.backward([own / counted for own, (_, _, counted) in zip(sums, turns, strict=True)])
-            norms = self._optimiser.step([place for place, _, _ in turns])
-            for (place, _, _), loss, norm in zip(turns, sums, norms, strict=True):
+            of_models = self._optimiser.step([place for place, _, _ in turns])
+            for (place, _, _), loss, norm in zip(turns, sums, of_models, strict=True):
                 taken[place].append((loss.detach(), norm))
         progress = []
         for steps, informative in zip(taken, self._informative, strict=True):
