@@ -12,14 +12,12 @@ from xml.etree import ElementTree
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from synthetic_runs import write_runs
 
 from rankbound.errors import ConfigError
 from rankbound_study import figures
 from rankbound_study.commands import figure as figure_command
-from rankbound_study.figures import _svg_lattice, score_differences, score_distributions, style
+from rankbound_study.figures import score_differences, score_distributions, style
 from rankbound_study.figures.remark import remark
 from rankbound_study.results.specs import StudyFiles
 
@@ -237,25 +235,6 @@ def test_signs_between_the_steps_touch_none_of_them() -> None:
         shapes = [shape.get_window_extent() for shape in panel.patches]
         assert not any(sign.overlaps(shape) for sign in signs for shape in shapes)
         assert len({box.y0 for box in signs}) <= 1
-
-
-numbers = st.floats(-999, 999).map(lambda value: round(value, 6))
-
-
-@given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=30), st.booleans())
-def test_a_shortened_path_leads_through_the_same_points(points: list[tuple[float, float]], closed: bool) -> None:
-    words = [f"{'L' if index else 'M'} {x} {y}" for index, (x, y) in enumerate(points)]
-    short = _svg_lattice.short_path(" ".join(words) + (" z" if closed else ""))
-    assert short.endswith("z") == closed
-    x = y = 0.0
-    for (command, values), expected in zip(re.findall(r"([Mlhv])([^Mlhvz]*)", short), points, strict=True):
-        steps = [float(value) for value in values.split()]
-        if command == "M":
-            x, y = steps
-        else:
-            x += steps[0] if command in "lh" else 0.0
-            y += steps[-1] if command in "lv" else 0.0
-        assert (x, y) == pytest.approx(expected, abs=0.0051)
 
 
 def test_every_line_differs_without_colour() -> None:

@@ -6,7 +6,7 @@ readers. The colours are those of Okabe and Ito (2008); `DARK` holds lighter one
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -219,7 +219,7 @@ def mark_untrained(axes: Any) -> None:
 
 
 def row_titles(axes: Any, titles: Sequence[str]) -> None:
-    """Name every row of panels at its right edge, reading downwards; the panels' labels keep the name for tooltips.
+    """Name every row of panels at its right edge, reading downwards; the panels' labels keep the name for titles.
 
     A name that is too long for one line is broken, after its hyphen if it has one.
     """
@@ -268,27 +268,21 @@ def shared_legend(figure: Any, axes: Any, *, columns: int) -> None:
 def save(figure: Any, paths: Sequence[Path]) -> None:
     """Write the figure to every path (.svg, .pdf or .png) with bytes that depend on the drawing alone.
 
+    An SVG file has titles that describe the parts of the drawing.
+
     Raises:
         ConfigError: a path has another suffix.
     """
+    from rankbound_study.figures.svg_titles import marked, with_titles
+
     for path in paths:
         if path.suffix not in (".svg", ".pdf", ".png"):
             raise ConfigError(f"{path}: a figure is written as .svg, .pdf or .png, not as {path.suffix!r}")
         with house_style(), atomic_path(path) as temporary:
-            if path.suffix == ".svg":
-                _save_svg(figure, temporary)
-            else:
+            with marked(figure) if path.suffix == ".svg" else nullcontext() as described:
                 figure.savefig(temporary, metadata=_metadata(path.suffix), dpi=200)
-
-
-def _save_svg(figure: Any, path: Path) -> None:
-    """Write an SVG file with short paths and titles that describe the parts of the drawing."""
-    from rankbound_study.figures._svg_lattice import on_lattice
-    from rankbound_study.figures._svg_titles import marked, with_titles
-
-    with marked(figure) as described:
-        figure.savefig(path, metadata=_metadata(".svg"), dpi=200)
-        path.write_text(with_titles(on_lattice(path.read_text("utf-8")), described), "utf-8")
+            if described is not None:
+                temporary.write_text(with_titles(temporary.read_text("utf-8"), described), "utf-8")
 
 
 def _metadata(suffix: str) -> dict[str, Any]:
