@@ -24,6 +24,9 @@ MARGIN = 0.03
 _ROW_TITLE_WIDTH = 14
 """Characters in a line that fits beside the lowest panels."""
 
+_REMARK_WIDTH = 96
+"""Characters in a line of a remark."""
+
 INK, MUTED, GRID, SHADE, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
     "#1b1b1b",
     "#5f5f5f",
@@ -206,6 +209,18 @@ def empty_panel(axes: Any, text: str = "no runs") -> None:
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED, style="italic")
 
 
+def remark(text: str) -> Any:
+    """Create a figure with a text instead of a drawing; a command, in backticks, has a line of its own."""
+    lines = [line for paragraph in text.splitlines() for line in _remark_lines(paragraph)]
+    figure, axes = panels(1, 1, height=0.4 + 0.18 * len(lines))
+    axes[0, 0].set_axis_off()
+    for place, (words, is_command) in enumerate(lines):
+        look = {"family": "DejaVu Sans Mono", "color": INK} if is_command else {"style": "italic", "color": MUTED}
+        height = 1 - (place + 0.5) / len(lines)
+        axes[0, 0].text(0.5, height, words, transform=axes[0, 0].transAxes, ha="center", va="center", **look)
+    return figure
+
+
 def mark_untrained(axes: Any) -> None:
     """Hatch a panel of trainings that did not train, with an entry in the legend."""
     from matplotlib.patches import Rectangle
@@ -283,6 +298,14 @@ def save(figure: Any, paths: Sequence[Path]) -> None:
                 figure.savefig(temporary, metadata=_metadata(path.suffix), dpi=200)
             if described is not None:
                 temporary.write_text(with_titles(temporary.read_text("utf-8"), described), "utf-8")
+
+
+def _remark_lines(paragraph: str) -> Iterator[tuple[str, bool]]:
+    """Yield lines that fit on a page, each with a flag for commands."""
+    for place, piece in enumerate(paragraph.split("`")):
+        is_command = place % 2 == 1
+        for words in [piece] if is_command else textwrap.wrap(piece.strip(), _REMARK_WIDTH):
+            yield words, is_command
 
 
 def _metadata(suffix: str) -> dict[str, Any]:
