@@ -64,8 +64,8 @@ for _ in sys.stdin:
     found["convert of LETOR"] = codes.of_step("convert", "letor")
     found["job of trees"] = codes.of_step("job", {TREES!r})
     found["job of a new loss"] = codes.of_step("job", "new")
-    found["figure_3_5"] = codes.of_step("figure", modules=["rankbound_study.figures.gains"])
-    for name in ("table_5_1", "flattery", "worked"):
+    found["figure_3_5"] = codes.of_step("figure", modules=["rankbound_study.figures.bounds"])
+    for name in ("table_5_1", "protocols", "sources"):
         found["table " + name] = codes.of_step("table", modules=["rankbound_study.report.tables." + name])
     print(json.dumps(found), flush=True)
 """
@@ -117,9 +117,9 @@ def line(text: str) -> str:
         ("rankbound_study/claims/extremes.py", {"claims"}),
         ("rankbound_study/report/render_html.py", {"document"}),
         ("rankbound_study/report/templates/page.css", {"document"}),
-        ("rankbound_study/figures/gains.py", {"figure_3_5", "document"}),
-        ("rankbound_study/report/tables/flattery.py", {"table flattery", "document"}),
-        ("rankbound_study/claims/worked.py", {"table worked", "claims", "document"}),
+        ("rankbound_study/figures/bounds.py", {"figure_3_5", "document"}),
+        ("rankbound_study/report/tables/protocols.py", {"table protocols", "document"}),
+        ("rankbound_study/claims/worked.py", {"table sources", "claims", "document"}),
         ("rankbound/_version.py", set()),
         ("rankbound_study/provenance/recorder.py", set()),
     ],

@@ -9,7 +9,7 @@ from synthetic_runs import write_runs
 
 import rankbound as rb
 from rankbound_study.figures import draw
-from rankbound_study.figures.cut_offs import FEWEST, GROUPS, means_by_size
+from rankbound_study.figures.cutoffs import FEWEST, GROUPS, means_by_size
 from rankbound_study.results.specs import StudyFiles
 
 

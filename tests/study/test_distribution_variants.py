@@ -11,7 +11,7 @@ from test_claims_experiments import MOVIELENS, SEEDS, Level, epoch, evidence, ro
 import rankbound as rb
 from rankbound_study.claims.distribution_variants import COLUMNS, distribution_variants
 from rankbound_study.figures import draw
-from rankbound_study.figures.gradients import BOUNDS, SIZES, gradient_norms, slopes_at_the_start
+from rankbound_study.figures.training import BOUNDS, SIZES, gradient_norms, slopes_at_the_start
 from rankbound_study.report.distribution_findings import FILE, distribution_findings
 from rankbound_study.report.findings import Finding
 from rankbound_study.results.specs import StudyFiles

@@ -7,6 +7,7 @@ from typing import Any
 from synthetic_runs import write_runs
 
 from rankbound_study.figures.style import house_style
+from rankbound_study.report.table_files import TableFiles, plain_texts
 from rankbound_study.results.specs import StudyFiles
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,15 +24,17 @@ def test_the_figure_of_the_page_is_drawn(tmp_path: Path) -> None:
     module = module_of_the_page(0)
     assert list(module["SPECS"]) == ["figure_9_9"]
     with house_style():
-        module["draw"]().savefig(tmp_path / "figure.svg")
+        module["expected_ap"]().savefig(tmp_path / "figure.svg")
     assert (tmp_path / "figure.svg").stat().st_size > 1000
 
 
 def test_the_table_of_the_page_is_made_and_read_back(tmp_path: Path) -> None:
     module = module_of_the_page(1)
     runs = write_runs(tmp_path / "runs.parquet", topics=4)
-    module["make"]("table_losses", StudyFiles(runs), study="thesis").write(tmp_path, "table_losses")
-    (block,) = module["blocks"]("table_losses", tmp_path)
+    table = module["make_losses"]("table_losses", StudyFiles(runs), study="thesis")
+    (spec,) = module["SPECS"].values()
+    TableFiles(table, plain_texts(spec.layout(table))).write(tmp_path, "table_losses")
+    (block,) = spec.shown("table_losses", tmp_path)
     assert {"AP", "nDCG", "nRBP"} <= {loss.text for loss, _ in block.rows}
     assert "| AP | " in (tmp_path / "table_losses.md").read_text("utf-8")
 

@@ -12,18 +12,15 @@ from xml.etree import ElementTree
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from synthetic_runs import write_runs
 
 from rankbound.errors import ConfigError
 from rankbound_study import figures
 from rankbound_study.commands import figure as figure_command
-from rankbound_study.figures import _svg_lattice, score_differences, score_distributions, style
-from rankbound_study.figures.remark import remark
+from rankbound_study.figures import style, topics
 from rankbound_study.results.specs import StudyFiles
 
-# One figure of each module: those of the same module differ in the loss alone.
+# One figure of each function: those of the same function differ in the loss alone.
 OF_RUNS = ["figure_5_1", "figure_5_4", "figure_5_6", "figure_5_8", "figure_cut_offs"]
 CLOSED_FORMS = ["figure_1_1", "figure_3_2", "figure_3_3", "figure_3_5", "figure_3_6"]
 
@@ -170,13 +167,13 @@ def test_bounded_losses_end_where_the_bound_says(
 def test_grey_covers_exactly_where_the_bounded_share_is_lower() -> None:
     grid = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
     where = np.array([False, True, True, False, True, False])
-    assert np.array(score_distributions._runs_of(where, grid)) == pytest.approx(np.array([(0.2, 0.4), (0.8, 0.2)]))
-    assert score_distributions._runs_of(~where & False, grid) == []
+    assert np.array(topics._runs_of(where, grid)) == pytest.approx(np.array([(0.2, 0.4), (0.8, 0.2)]))
+    assert topics._runs_of(~where & False, grid) == []
 
 
 def test_groups_of_topics_never_split_a_count() -> None:
     relevant = np.array([1] * 50 + [2] * 3 + [9] * 3)
-    centres, means = score_differences._group_means(relevant, relevant * 0.1)
+    centres, means = topics._group_means(relevant, relevant * 0.1)
     assert centres == sorted(set(centres))
     assert means == pytest.approx([centre * 0.1 for centre in centres])
 
@@ -198,7 +195,7 @@ def test_numbers_at_an_axis_of_large_differences_have_room(runs: Path, tmp_path:
 
 def test_only_the_names_of_rows_that_do_not_fit_are_broken(runs: Path) -> None:
     figure = figures.draw("figure_5_3", StudyFiles(runs))
-    boundings = score_distributions.BOUNDED
+    boundings = topics.BOUNDED
     last_column = [panel for panel in figure.axes if panel.get_subplotspec().is_last_col()]
     assert [panel.get_label() for panel in last_column] == list(boundings)
     written = [panel.texts[-1] for panel in last_column]
@@ -222,7 +219,7 @@ def test_a_legend_is_no_wider_than_its_figure(names: tuple[str, ...]) -> None:
 
 def test_a_remark_writes_commands_as_they_are_typed() -> None:
     text = f"Nothing to draw.\nWhat is missing {'is far too long for one line, ' * 6}: `tool weights --help` says more."
-    (panel,) = remark(text).axes
+    (panel,) = style.remark(text).axes
     lines = [line.get_text() for line in panel.texts]
     assert "tool weights --help" in lines
     assert "`" not in "".join(lines)
@@ -237,25 +234,6 @@ def test_signs_between_the_steps_touch_none_of_them() -> None:
         shapes = [shape.get_window_extent() for shape in panel.patches]
         assert not any(sign.overlaps(shape) for sign in signs for shape in shapes)
         assert len({box.y0 for box in signs}) <= 1
-
-
-numbers = st.floats(-999, 999).map(lambda value: round(value, 6))
-
-
-@given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=30), st.booleans())
-def test_a_shortened_path_leads_through_the_same_points(points: list[tuple[float, float]], closed: bool) -> None:
-    words = [f"{'L' if index else 'M'} {x} {y}" for index, (x, y) in enumerate(points)]
-    short = _svg_lattice.short_path(" ".join(words) + (" z" if closed else ""))
-    assert short.endswith("z") == closed
-    x = y = 0.0
-    for (command, values), expected in zip(re.findall(r"([Mlhv])([^Mlhvz]*)", short), points, strict=True):
-        steps = [float(value) for value in values.split()]
-        if command == "M":
-            x, y = steps
-        else:
-            x += steps[0] if command in "lh" else 0.0
-            y += steps[-1] if command in "lv" else 0.0
-        assert (x, y) == pytest.approx(expected, abs=0.0051)
 
 
 def test_every_line_differs_without_colour() -> None:

@@ -10,7 +10,7 @@ from synthetic_runs import write_runs
 from rankbound_study.cli import main
 from rankbound_study.data.contracts import write_table
 from rankbound_study.report.blocks import Cell
-from rankbound_study.report.tables import flattery
+from rankbound_study.report.tables import protocols
 
 SETS = (("movielens", 1), ("mq2008-label1", None))
 
@@ -36,7 +36,7 @@ def _arrow(frame: pl.DataFrame, like: Path) -> pa.Table:
 
 
 def test_the_same_trainings_are_compared_cell_by_cell(runs: Path) -> None:
-    table = flattery.table_flattery(runs, "thesis")
+    table = protocols.table_flattery(runs, "thesis")
     assert len(table) == 2 * 3 * 5
     assert table["n_trainings"].unique().to_list() == [10]
     ap = table.filter(pl.col("loss") == "AP")
@@ -49,29 +49,29 @@ def test_the_same_trainings_are_compared_cell_by_cell(runs: Path) -> None:
 
 
 def test_rows_stand_in_the_order_of_table_5_1(runs: Path) -> None:
-    table = flattery.table_flattery(runs, "thesis")
+    table = protocols.table_flattery(runs, "thesis")
     assert table["dataset"].to_list() == ["movielens"] * 15 + ["mq2008-label1"] * 15
     assert table["loss"].to_list()[:15] == ["nDCG"] * 5 + ["AP"] * 5 + ["nRBP"] * 5
     assert table["bounding"].to_list()[:5] == ["none", "min-max", "expectation", "expectation-max", "distribution"]
 
 
 def test_the_report_has_a_row_per_loss_and_a_column_per_bounding(runs: Path) -> None:
-    table = flattery.table_flattery(runs, "thesis")
-    block = flattery.block(table)
+    table = protocols.table_flattery(runs, "thesis")
+    block = protocols.flattery_block(table)
     assert [loss.text for _, loss, *_ in block.rows] == ["nDCG", "AP", "nRBP"] * 2
     assert block.rows[0][0].text == block.rows[2][0].text == "MovieLens NSR\N{NO-BREAK SPACE}1"
     assert block.rules == {3}
     assert [cell.text for cell in block.rows[1][2:]] == ["+0.0300"] * 5
     assert all(cell.strong for _, _, *cells in block.rows for cell in cells)
     unsure = table.with_columns(low=pl.lit(-0.01), high=pl.lit(0.03)).filter(pl.col("bounding") != "min-max")
-    assert flattery.block(unsure).rows[0][2:4] == (Cell("+0.0100", "±0.0200"), Cell("–"))
+    assert protocols.flattery_block(unsure).rows[0][2:4] == (Cell("+0.0100", "±0.0200"), Cell("–"))
 
 
 def test_without_honest_runs_the_table_is_empty_and_readable(tmp_path: Path) -> None:
     path = write_runs(tmp_path / "runs.parquet", sets=SETS, topics=4)
     arguments = ["table", "table_flattery", "--runs", str(path), "--options", '{"study": "thesis"}']
     assert main([*arguments, "--out-dir", str(tmp_path)]) == 0
-    assert pl.read_csv(tmp_path / "table_flattery.csv", schema=flattery.COLUMNS).is_empty()
+    assert pl.read_csv(tmp_path / "table_flattery.csv", schema=protocols.FLATTERY_COLUMNS).is_empty()
     assert "test-picked" in (tmp_path / "table_flattery.md").read_text("utf-8")
     assert r"\bottomrule" in (tmp_path / "table_flattery.tex").read_text("utf-8")
 

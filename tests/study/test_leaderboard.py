@@ -34,7 +34,7 @@ def planted(folder: Path) -> PlantedSystems:
 
 
 def table_of(scores: PlantedSystems, **choice: object) -> pl.DataFrame:
-    return leaderboard.make(leaderboard.NAME, scores.files(), study=STUDY, leaderboard=choice).table
+    return leaderboard.make_leaderboard(leaderboard.NAME, scores.files(), study=STUDY, leaderboard=choice).table
 
 
 def row_of(table: pl.DataFrame, system: tuple[str, ...]) -> dict[str, object]:
@@ -146,7 +146,7 @@ def test_groups_of_lengths_hold_every_list_once() -> None:
 
 
 def test_topics_and_lengths_stand_beside_the_table(tmp_path: Path) -> None:
-    made = leaderboard.make(leaderboard.NAME, planted(tmp_path).files(), study=STUDY)
+    made = leaderboard.make_leaderboard(leaderboard.NAME, planted(tmp_path).files(), study=STUDY)
     topics, lengths = made.beside["_topics.csv"], made.beside["_lengths.csv"]
     assert isinstance(topics, pl.DataFrame)
     assert isinstance(lengths, pl.DataFrame)
@@ -164,6 +164,6 @@ def test_topics_and_lengths_stand_beside_the_table(tmp_path: Path) -> None:
 def test_without_trained_models_there_are_no_rows(tmp_path: Path) -> None:
     scores = PlantedSystems(tmp_path).add(control("random"), LEVEL)
     files = scores.files()
-    made = leaderboard.make(leaderboard.NAME, files, study=STUDY)
+    made = leaderboard.make_leaderboard(leaderboard.NAME, files, study=STUDY)
     assert made.table.is_empty()
     assert made.beside["_summary.json"] == {"margin": 0.01, "data_sets": []}

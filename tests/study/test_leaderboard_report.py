@@ -51,7 +51,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = table_5_1(files.runs, RunsChoice("honest"))
     write_text(folder / "tables" / "table_5_1.csv", table.write_csv(float_precision=6))
     write_json(folder / "tables" / "table_5_1_summary.json", summarise(table))
-    leaderboard.make(leaderboard.NAME, files, study=STUDY).write(folder / "tables", leaderboard.NAME)
+    leaderboard.make_leaderboard(leaderboard.NAME, files, study=STUDY).write(folder / "tables", leaderboard.NAME)
     for name in FIGURES:
         drawing = figures.draw(name, replace(files, leaderboard=csv_files(folder)))
         style.save(drawing, [folder / "figures" / f"{name}{suffix}" for suffix in (".svg", ".pdf")])
@@ -94,7 +94,7 @@ def test_the_first_finding_says_what_is_best_and_by_how_much(results: Path) -> N
 def test_a_board_of_one_system_has_room(tmp_path: Path) -> None:
     board = PlantedSystems(tmp_path, dataset="synthetic-mq2008-label1")
     files = board.add(("", "mlp", "nDCG", "none"), LEVEL, 0.6).files()
-    leaderboard.make(leaderboard.NAME, files, study=STUDY).write(tmp_path / "tables", leaderboard.NAME)
+    leaderboard.make_leaderboard(leaderboard.NAME, files, study=STUDY).write(tmp_path / "tables", leaderboard.NAME)
     drawing = figures.draw("figure_leaderboard_scores", replace(files, leaderboard=csv_files(tmp_path)))
     # Without room, matplotlib warns, which is an error here.
     style.save(drawing, [tmp_path / "scores.svg"])
@@ -106,7 +106,7 @@ def test_a_board_without_a_model_that_trained_says_so(tmp_path: Path) -> None:
     for place, loss in enumerate(("nDCG", "AP")):
         scores.add(("", "mlp", loss, "none"), LEVEL + noise(place), 0.9)
     files = scores.add(control("random"), LEVEL).files()
-    leaderboard.make(leaderboard.NAME, files, study=STUDY).write(tmp_path / "tables", leaderboard.NAME)
+    leaderboard.make_leaderboard(leaderboard.NAME, files, study=STUDY).write(tmp_path / "tables", leaderboard.NAME)
     (found,) = Leaderboard.read(tmp_path / "tables", None).findings()
     assert found.headline.endswith(": no model trained, so none ranks best.")
     assert "2 systems" in found.detail
@@ -117,7 +117,9 @@ def test_a_board_without_a_model_that_trained_says_so(tmp_path: Path) -> None:
 def test_the_highest_test_score_is_named_if_it_is_not_the_best(tmp_path: Path) -> None:
     scores = PlantedSystems(tmp_path).add(("", "mlp", "nDCG", "none"), LEVEL + 0.1, 0.4)
     scores.add(("", "mlp", "AP", "none"), LEVEL + noise(1), 0.6).add(control("random"), LEVEL - 0.2)
-    leaderboard.make(leaderboard.NAME, scores.files(), study=STUDY).write(tmp_path / "tables", leaderboard.NAME)
+    leaderboard.make_leaderboard(leaderboard.NAME, scores.files(), study=STUDY).write(
+        tmp_path / "tables", leaderboard.NAME
+    )
     (first,) = Leaderboard.read(tmp_path / "tables", None).findings()
     assert "mlp trained on AP without a bound ranks best by validation" in first.headline
     highest = np.mean([LEVEL[topic] + 0.1 for topic in range(TOPICS) if topic % 10 != 9])

@@ -16,7 +16,7 @@ from synthetic_comparisons import SIDE, Study, write_study
 import rankbound as rb
 from rankbound_study import figures
 from rankbound_study.commands import figure as figure_command
-from rankbound_study.figures import _pair_models, _pictures, face_pairs, style
+from rankbound_study.figures import faces, illustrations, style
 from rankbound_study.report.inline_svg import inline_svg
 from rankbound_study.report.output import template
 from rankbound_study.results.coefficients import coefficients
@@ -114,7 +114,7 @@ def test_a_loss_that_is_of_training_alone_is_drawn_once(study: Study, tmp_path: 
 @pytest.mark.parametrize(("order", "sign"), [("right", 1), ("wrong", -1)])
 def test_pairs_are_ordered_as_the_title_says(order: str, sign: int, study: Study, tmp_path: Path) -> None:
     files = files_of(study)
-    found = face_pairs._candidates(files, order)
+    found = faces._candidates(files, order)
     assert found is not None
     assert len(found) > 0
     assert (np.sign(found["older_score"] - found["younger_score"]) == sign).all()
@@ -126,7 +126,7 @@ def test_pairs_are_ordered_as_the_title_says(order: str, sign: int, study: Study
 
 @pytest.mark.parametrize("left", [0.0, 0.5])
 def test_pairs_of_pictures_keep_the_margins_of_other_figures(left: float) -> None:
-    _, (panels,) = _pictures.pair_grid(1, 3, "title", lines=1, left=left)
+    _, (panels,) = faces.pair_grid(1, 3, "title", lines=1, left=left)
     first, last = (panel.get_position() for panel in (panels[0], panels[-1]))
     assert style.PAGE_WIDTH * first.x0 == pytest.approx(style.MARGIN + left)
     assert style.PAGE_WIDTH * (1 - last.x1) == pytest.approx(style.MARGIN)
@@ -161,13 +161,13 @@ def test_both_losses_are_the_cross_entropy_of_the_drawn_link(name: str) -> None:
     scores = torch.tensor([0.3, -1.2, 2.0, 0.1], dtype=torch.float64)
     relevance, offsets = torch.tensor([1, 0, 1, 0]), torch.tensor([0, 4])
     pairs = [(0, 1), (0, 3), (2, 1), (2, 3)]
-    wanted = np.mean([-np.log(_pair_models.probability(name, float(scores[i] - scores[j]))) for i, j in pairs])
+    wanted = np.mean([-np.log(illustrations.probability(name, float(scores[i] - scores[j]))) for i, j in pairs])
     assert rb.loss(name)(scores, relevance, offsets).item() == pytest.approx(wanted)
 
 
 def test_directranker_is_ranknet_with_another_odd_link() -> None:
     difference = np.linspace(-6, 6, 241)
-    one, other = (_pair_models.probability(name, difference) for name in ("RankNet", "DirectRanker"))
+    one, other = (illustrations.probability(name, difference) for name in ("RankNet", "DirectRanker"))
     for won in (one, other):
         # Antisymmetric: of the two sides of a pair one wins; and increasing, so that both order pairs by the score.
         assert won + won[::-1] == pytest.approx(np.ones(241))
@@ -178,7 +178,7 @@ def test_directranker_is_ranknet_with_another_odd_link() -> None:
 
 
 def test_only_score_differences_never_break_antisymmetry_or_transitivity() -> None:
-    found = {name.replace("\n", " "): _pair_models.violations(name) for name in _pair_models.PAIR_MODELS}
+    found = {name.replace("\n", " "): illustrations.violations(name) for name in illustrations.PAIR_MODELS}
     assert found["difference of scores"] == (0, 0)
     joined, odd, counterexample = list(found.values())[:3]
     assert min(joined) > 0.1

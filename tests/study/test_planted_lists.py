@@ -75,7 +75,7 @@ def trained(folder: Path, signal: float) -> pl.DataFrame:
     for name, paths in made.items():
         collect(paths, *(folder / f"{one}.parquet" for one in (name, epochs[name], f"rates of {name}")))
     files = StudyFiles(**{name: folder / f"{name}.parquet" for name in (*epochs, *epochs.values())})
-    return leaderboard.make(leaderboard.NAME, files, study=STUDY).table
+    return leaderboard.make_leaderboard(leaderboard.NAME, files, study=STUDY).table
 
 
 @pytest.fixture(scope="module")

@@ -18,14 +18,14 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.lines import merged
 from rankbound_study.config.study import Study
 from rankbound_study.config.trainings import trainings_of
-from rankbound_study.figures.rates import draw
+from rankbound_study.figures import training
 from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.files import beside
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.trials import Plan, Trial, choose, in_groups
-from rankbound_study.report.tables import rates as rates_table
-from rankbound_study.report.tables.rates import table_rates
+from rankbound_study.report.tables import protocols
+from rankbound_study.report.tables.protocols import table_rates
 from rankbound_study.results.specs import StudyFiles
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -245,7 +245,7 @@ def test_the_table_has_the_means_of_every_rate_and_who_selected_it(collected: Pa
 
 def test_the_report_marks_rates_at_an_end_of_the_grid(collected: Path) -> None:
     table = table_rates(collected, "thesis").with_columns(n_selected=pl.Series([0, 2, 0, 0, 1, 1]))
-    ((label, loss, *cells),) = rates_table.block(table).rows
+    ((label, loss, *cells),) = protocols.rates_block(table).rows
     assert (label.text, loss.text) == (DataSet("movielens", 1).label, "nDCG")
     assert [cell.text for cell in cells] == ["0.05 (2)", "0.05 (1), 0.4 (1)", *["–"] * 3]
     assert [cell.strong for cell in cells[:2]] == [False, True]
@@ -253,7 +253,7 @@ def test_the_report_marks_rates_at_an_end_of_the_grid(collected: Path) -> None:
 
 def test_the_figure_draws_the_scores_of_the_table(collected: Path) -> None:
     table = table_rates(collected, "thesis")
-    (panel,) = draw(StudyFiles(rates=collected)).axes
+    (panel,) = training.rates(StudyFiles(rates=collected)).axes
     lines = {line.get_label(): line for line in panel.lines}
     for bounding, title in (("none", "unbounded"), ("min-max", "min-max")):
         own = table.filter(bounding=bounding)

@@ -12,11 +12,13 @@ from rankbound_study.config.code_digests import LIBRARY, SOURCES, STUDY
 FIGURE = """
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec
+from rankbound_study.results.specs import described
 
-SPECS = {"figure_4_2": FigureSpec("A line that rises.", {"height": 3.0})}
+SPECS = {}
 
 
-def draw(*, height):
+@described(SPECS, figure_4_2=FigureSpec("A line that rises.", {"height": 3.0}))
+def rising_line(*, height):
     figure, axes = style.panels(1, 1, height=height)
     axes[0, 0].plot([0, 1], [0, 1])
     return figure
@@ -26,11 +28,13 @@ TABLE = """
 import polars as pl
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables.spec import TableSpec
+from rankbound_study.results.specs import described
 
-SPECS = {"table_4_2": TableSpec("A number.", {"number": 42}, beside=())}
+SPECS = {}
 
 
-def make(name, files, *, number):
+@described(SPECS, table_4_2=TableSpec("A number.", {"number": 42}, beside=()))
+def forty_two(name, files, *, number):
     return TableFiles(pl.DataFrame({"number": [number]}))
 """
 

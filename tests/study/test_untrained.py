@@ -27,7 +27,7 @@ from rankbound_study.report.table_5_1_scores import table_5_1
 from rankbound_study.report.table_5_1_summary import summarise
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.report.tables import table_5_1 as laid_out
-from rankbound_study.report.tables.ratios import blocks_of as crossed_blocks
+from rankbound_study.report.tables.crossed import ratio_blocks
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.specs import StudyFiles
 from rankbound_study.results.trained import MARK
@@ -175,7 +175,7 @@ def test_on_a_leaderboard_it_has_no_rank_and_is_compared_with_none(tmp_path: Pat
     # Its validation score is the highest, as of one that was selected among many.
     scores.add(stuck, random + noise(1), 0.9).add(trained, level + noise(2), 0.6)
     scores.add(("", "mlp", "AP", "none"), level + noise(3), 0.5).add(control("random"), random)
-    made = leaderboard.make(leaderboard.NAME, scores.files(), study=STUDY)
+    made = leaderboard.make_leaderboard(leaderboard.NAME, scores.files(), study=STUDY)
     rows = made.table.select("rank", "loss", "bounding", "role", "n_untrained").rows()
     assert rows == [
         (1, "nDCG", "min-max", "best", 0),
@@ -295,6 +295,6 @@ def test_ratios_crossed_mark_what_did_not_train(tmp_path: Path) -> None:
     assert table.group_by("nsr_test", "nsr_train").agg(pl.col("score").count()).sort(pl.all()).rows() == [
         (1, 1, 9), (1, 2, 0), (2, 1, 0), (2, 2, 9)
     ]  # fmt: skip
-    scores, _ = crossed_blocks(table)
+    scores, _ = ratio_blocks(table)
     assert f"{MARK} did not train" in scores.caption
     assert [cell.text for cell in scores.rows[0][3:]] == ["0.7023", MARK]

@@ -1,12 +1,11 @@
-"""The figures by name: each module of this package describes the figures that it draws, in its table `SPECS`.
+"""The figures by name: a module draws a family of figures, a function each, described in the module's table `SPECS`.
 
-A module is known by lying here and stands in no list; one whose name begins with an underscore is skipped. All other
-modules are imported to find their figures, so they import matplotlib and scipy inside their functions.
+A module is known by lying here and stands in no list. All are imported to find their figures, so they import matplotlib
+and scipy inside their functions.
 """
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +51,15 @@ def draw(name: str, files: StudyFiles = NO_FILES, options: Mapping[str, Any] | N
     from rankbound_study.results.scores import RunsChoice
 
     spec = figure_specs()[name]
-    module = import_module(f"{__name__}.{spec.module}")
+    assert spec.make is not None
     with house_style():
         if spec.needs:
-            return module.draw(files, **spec.arguments)
+            return spec.make(files, **spec.arguments)
         if not spec.needs_runs:
-            return module.draw(**spec.arguments)
+            return spec.make(**spec.arguments)
         if files.runs is None:
             raise ConfigError(f"{name} is drawn from runs: give the runs table with --runs FILE")
-        return module.draw(files.runs, RunsChoice.from_options(options or {}), epochs=files.epochs, **spec.arguments)
+        return spec.make(files.runs, RunsChoice.from_options(options or {}), epochs=files.epochs, **spec.arguments)
 
 
 def _place(figure: tuple[str, FigureSpec]) -> tuple[Any, ...]:

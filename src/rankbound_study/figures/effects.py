@@ -1,23 +1,40 @@
-"""The effects of bounding as a forest plot: every distinct cell with its interval and margin, and the mean effects."""
+"""Figures of the effects of bounding and of list weights: all cells, regimes of generated data, the law, powers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from rankbound.compare.margins import LEVEL
 from rankbound_study.claims.effects_table import COLUMNS, MEAN_COLUMNS, MEANS, NAME
+from rankbound_study.claims.law import ALL, BOUNDS, EXPERIMENT, MISMATCH, SECOND, WEIGHTS
+from rankbound_study.claims.law_table import CHANGES, LINE_COLUMNS, LINES
+from rankbound_study.claims.law_table import COLUMNS as LAW_COLUMNS
+from rankbound_study.claims.law_table import NAME as LAW_NAME
+from rankbound_study.claims.regimes import COLUMNS as REGIME_COLUMNS
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.list_weights import ListWeights
+from rankbound_study.config.samplings import SampledName
 from rankbound_study.figures import style
-from rankbound_study.figures.remark import remark
-from rankbound_study.figures.spec import FigureSpec
+from rankbound_study.figures.spec import FigureSpec, read_made
 from rankbound_study.results.made_files import reading
 from rankbound_study.results.number_texts import signed
-from rankbound_study.results.specs import StudyFiles
-from rankbound_study.vocabulary import BOUNDED, LOSSES
+from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
 
-SPECS = {
-    "figure_effects": FigureSpec(
+SPECS: dict[str, FigureSpec] = {}
+
+NO_EFFECTS = "There is nothing to draw: add table_effects to the tables of the configuration, and honest runs."
+_LINEAR = 0.01
+"""Effects up to which the scale is linear."""
+
+_EFFECT_TICKS = {-0.1: "−0.1", -0.01: "", -0.005: "−0.005", 0.0: "0", 0.005: "0.005", 0.01: "0.01"}
+
+
+@described(
+    SPECS,
+    figure_effects=FigureSpec(
         "Bounded minus unbounded with 95 % intervals over topics and trainings, in the metric that judges the loss. "
         "Filled: significant after Holm's correction; shaded: the noise margin between two trainings of one system. "
         "Diamonds are mean effects over the cells of a column (a random-effects model). The affine bounds of nRBP are "
@@ -25,22 +42,13 @@ SPECS = {
         title="The effects of bounding",
         needs=("effects",),
         order=5,
-    )
-}
-
-NOTHING = "There is nothing to draw: add table_effects to the tables of the configuration, and honest runs."
-
-_LINEAR = 0.01
-"""Effects up to which the scale is linear."""
-
-_TICKS = {-0.1: "−0.1", -0.01: "", -0.005: "−0.005", 0.0: "0", 0.005: "0.005", 0.01: "0.01"}
-
-
-def draw(files: StudyFiles) -> Any:
+    ),
+)
+def effects(files: StudyFiles) -> Any:
     """Draw a panel per loss, a row per data set and bounding, and the mean effects below."""
-    cells, means = _read(files, NAME, COLUMNS), _read(files, MEANS, MEAN_COLUMNS)
+    cells, means = read_made(files.effects, NAME, COLUMNS), read_made(files.effects, MEANS, MEAN_COLUMNS)
     if cells.is_empty():
-        return remark(NOTHING)
+        return style.remark(NO_EFFECTS)
     losses = [loss for loss in LOSSES if loss in set(cells["loss"])]
     sets = sorted({DataSet(*row) for row in cells.select("dataset", "nsr").rows()}, key=lambda one: one.place)
     kinds = means["bounds"].unique(maintain_order=True).to_list()
@@ -52,11 +60,11 @@ def draw(files: StudyFiles) -> Any:
     of_means = {kind: lowest - 1.7 - place for place, kind in enumerate(kinds)}
     figure, axes = style.panels(1, len(losses), height=1.1 + 0.155 * (len(rows) + len(kinds) + len(sets)), sharey=True)
     for panel, loss in zip(axes[0], losses, strict=True):
-        _panel(panel, cells.filter(pl.col("loss") == loss), rows)
+        _cells(panel, cells.filter(pl.col("loss") == loss), rows)
         _means(panel, means.filter(pl.col("loss") == loss), of_means)
         panel.set_title(f"{loss} loss")
         panel.set_xscale("symlog", linthresh=_LINEAR, linscale=2)
-        panel.set_xticks(list(_TICKS), list(_TICKS.values()))
+        panel.set_xticks(list(_EFFECT_TICKS), list(_EFFECT_TICKS.values()))
         panel.tick_params(axis="x", labelsize=7)
         panel.set_xlabel("bounded − unbounded")
     names = {height: f"{data_set.label}, {name}" for (data_set, name), height in rows.items()}
@@ -69,15 +77,7 @@ def draw(files: StudyFiles) -> Any:
     return figure
 
 
-def _read(files: StudyFiles, stem: str, columns: Mapping[str, Any]) -> pl.DataFrame:
-    for path in files.effects:
-        if path.stem == stem:
-            with reading(path):
-                return pl.read_csv(path, schema=columns)
-    return pl.DataFrame(schema=columns)
-
-
-def _panel(panel: Any, cells: pl.DataFrame, rows: Mapping[tuple[DataSet, str], float]) -> None:
+def _cells(panel: Any, cells: pl.DataFrame, rows: Mapping[tuple[DataSet, str], float]) -> None:
     panel.axvline(0, color=style.MUTED, linewidth=0.6, label="_zero")
     for row in cells.iter_rows(named=True):
         data_set = DataSet(row["dataset"], row["nsr"])
@@ -107,3 +107,241 @@ def _means(panel: Any, means: pl.DataFrame, heights: Mapping[str, float]) -> Non
 
 def _text(value: float, low: float, high: float) -> str:
     return f"{signed(value)} ({signed(low)} to {signed(high)})".replace("-", "−")
+
+
+NO_REGIMES = "There is no map of regimes to draw: add table_regimes to the tables of the configuration."
+LINEAR_WITHIN = 0.05
+"""Largest effect on the linear part of the axis."""
+
+_REGIME_TICKS = (-0.5, -LINEAR_WITHIN, 0, LINEAR_WITHIN, 0.5)
+_SHIFT = 0.035
+"""Distance between the marks of two boundings, which keeps their intervals apart."""
+
+
+@described(
+    SPECS,
+    figure_regimes=FigureSpec(
+        "Effect of bounding on generated data, in the mean of the metric that judges the loss, by the planted standard "
+        "deviation of log P. Rows: losses, trained with as many factors as the true rank or with fewer. Columns: the "
+        "correlation of list size and kind of taste. Bars are 95 % intervals over users and seeds; hollow marks: each "
+        "user has one of several ratios of negatives; crosses: some training did not train. The vertical axis is "
+        "linear within ±0.05 and logarithmic beyond.",
+        title="Effect of bounding by regime",
+        needs=("regimes",),
+    ),
+)
+def regimes(files: StudyFiles) -> Any:
+    """Draw a row of panels per loss and capacity, with a line per bounding."""
+    table = _read_regimes(files)
+    if table.is_empty():
+        return style.remark(NO_REGIMES)
+    rows = list(_rows(table))
+    correlations = table["correlation"].unique().sort().to_list()
+    boundings = table["bounding"].unique(maintain_order=True).to_list()
+    figure, axes = style.panels(len(rows), len(correlations), height=0.6 + 1.25 * len(rows), sharex=True, sharey=True)
+    axes[0, 0].set_yscale("symlog", linthresh=LINEAR_WITHIN)
+    axes[0, 0].set_yticks(_REGIME_TICKS, [f"{tick:g}".replace("-", "−") for tick in _REGIME_TICKS])
+    reach = max(1.2 * LINEAR_WITHIN, 1.2 * float(table.select(pl.max_horizontal(-pl.col("low"), "high").max()).item()))
+    axes[0, 0].set_ylim(-reach, reach)
+    axes[0, 0].set_xticks(table["spread"].unique().sort().to_list())
+    for panels, (_, own) in zip(axes, rows, strict=True):
+        for panel, correlation in zip(panels, correlations, strict=True):
+            _regime_panel(panel, own.filter(pl.col("correlation") == correlation), boundings)
+    for panel, correlation in zip(axes[0], correlations, strict=True):
+        panel.set_title(f"correlation {correlation:g}")
+    style.row_titles(axes, [name for name, _ in rows])
+    style.outer_labels(figure, axes, "spread of list sizes", "bounded minus unbounded")
+    style.shared_legend(figure, axes, columns=3)
+    figure.suptitle("Where does bounding help? Synthetic data")
+    return figure
+
+
+def _read_regimes(files: StudyFiles) -> pl.DataFrame:
+    """Read the rows of planted data sets; affine boundings of nRBP are the same up to a factor, so one is kept."""
+    if files.regimes is None:
+        return pl.DataFrame(schema=REGIME_COLUMNS)
+    with reading(files.regimes):
+        table = pl.read_csv(files.regimes, schema=REGIME_COLUMNS)
+    same = (pl.col("loss") == "nRBP") & pl.col("bounding").is_in(AFFINE[1:])
+    return table.filter(pl.col("spread").is_not_null(), ~same)
+
+
+def _rows(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    below = pl.col("factors") < pl.col("rank")
+    for capacity, chosen in (("true rank", ~below), ("fewer factors", below)):
+        for loss in LOSSES:
+            own = table.filter(chosen, pl.col("loss") == loss)
+            if len(own):
+                yield f"{loss}, {capacity}", own
+
+
+def _regime_panel(panel: Any, rows: pl.DataFrame, boundings: list[str]) -> None:
+    if rows.is_empty():
+        style.empty_panel(panel)
+        return
+    panel.axhline(0, color=style.MUTED, linewidth=0.7, label="_no effect")
+    mixed = pl.Series([bool(SampledName.of(name).ratios) for name in rows["dataset"]], dtype=pl.Boolean)
+    for place, bounding in enumerate(boundings):
+        look = style.bounding_style(bounding, boundings)
+        shift = (place - (len(boundings) - 1) / 2) * _SHIFT
+        for own, is_mixed in ((rows.filter(~mixed), False), (rows.filter(mixed), True)):
+            line = own.filter(pl.col("bounding") == bounding).sort("spread")
+            trained, untrained = line.filter(n_untrained=0), line.filter(pl.col("n_untrained") > 0)
+            if len(trained):
+                _regime_line(panel, trained, shift + is_mixed * _SHIFT / 2, look, bounding, is_mixed=is_mixed)
+            panel.plot(
+                untrained["spread"] + shift, untrained["effect"], linestyle="none", marker="x", markersize=5,
+                color=look.color, label=f"_{bounding}, some did not train",
+            )  # fmt: skip
+
+
+def _regime_line(
+    panel: Any, line: pl.DataFrame, shift: float, look: style.LineStyle, bounding: str, *, is_mixed: bool
+) -> None:
+    reach = [line["effect"] - line["low"], line["high"] - line["effect"]]
+    panel.errorbar(
+        line["spread"] + shift, line["effect"], reach, color=look.color, linestyle="none" if is_mixed else look.dashes,
+        linewidth=look.width, elinewidth=0.8, marker=look.marker, markersize=3.6,
+        markerfacecolor="white" if is_mixed else look.color,
+        label=f"_{bounding}, mixed ratios" if is_mixed else bounding,
+    )  # fmt: skip
+
+
+NO_LAW = "There is nothing to draw: add table_law to the tables of the configuration, and runs of the honest protocol."
+COLORS = dict(zip(LOSSES, (style.BLUE, style.VERMILION, style.GREEN), strict=True))
+
+
+_AXES = {MISMATCH: "change of mismatch (CV)", WEIGHTS: "variation of weights (CV)"}
+_MARKERS = "osDv^P"
+
+
+@described(
+    SPECS,
+    figure_law=FigureSpec(
+        "The effect of list weights on the mean score with its 95 % interval, against the change of the mismatch of "
+        "the training lists (left, the law's predictor) and against the variation of the weights (right). Filled: "
+        "bounds; hollow: weights of the experiment. The line is that of least squares through all cells.",
+        title="The law of list weights",
+        needs=("law",),
+        order=10,
+    ),
+)
+def law(files: StudyFiles) -> Any:
+    """Draw a panel per predictor."""
+    cells = read_made(files.law, LAW_NAME, LAW_COLUMNS).filter(pl.col("same_as").fill_null("") == "")
+    if cells.is_empty():
+        return style.remark(NO_LAW)
+    lines = read_made(files.law, LINES, LINE_COLUMNS).filter(pl.col("cells") == ALL)
+    figure, axes = style.panels(1, len(_AXES), height=3.6, sharey=True)
+    sets = list(dict.fromkeys(cells.select("dataset", "nsr").rows()))
+    for panel, (predictor, label) in zip(axes[0], _AXES.items(), strict=True):
+        panel.axhline(0, color=style.MUTED, linewidth=0.6, label="_zero")
+        _least_squares(panel, cells[CHANGES[predictor]], lines.filter(pl.col("predictor") == predictor))
+        for row in cells.iter_rows(named=True):
+            _point(panel, row, CHANGES[predictor], _MARKERS[sets.index((row["dataset"], row["nsr"])) % len(_MARKERS)])
+        panel.set_xlabel(label)
+    _legend(axes[0, 0], cells, sets)
+    axes[0, 0].set_ylabel("score with weights − without")
+    style.shared_legend(figure, axes, columns=4)
+    figure.suptitle("The law of list weights")
+    return figure
+
+
+def _least_squares(panel: Any, changes: pl.Series, lines: pl.DataFrame) -> None:
+    if lines.is_empty():
+        return
+    line = lines.row(0, named=True)
+    ends = np.array([min(0.0, float(changes.min())), float(changes.max())])  # type: ignore[arg-type]
+    panel.plot(ends, line["intercept"] + line["slope"] * ends, color=style.INK, linewidth=1, label="least squares")
+    text = "slope {slope:+.4f}\n({slope_low:+.4f} to {slope_high:+.4f}), R² {r_squared:.2f}".format_map(line)
+    style.note(panel, text.replace("-", "−"), (0.02, 0.02), ha="left", va="bottom")
+
+
+def _point(panel: Any, row: dict[str, Any], column: str, marker: str) -> None:
+    color, x = COLORS[row["loss"]], row[column]
+    name = f"_{row['loss']}, {row['weights']}, {DataSet(row['dataset'], row['nsr']).label}"
+    panel.plot([x, x], [row["low"], row["high"]], color=color, linewidth=0.7, alpha=0.55, label=name)
+    face = color if row["origin"] == BOUNDS else "none"
+    panel.plot(
+        [x],
+        [row["effect"]],
+        color=color,
+        marker=marker,
+        markersize=4,
+        markerfacecolor=face,
+        linestyle="none",
+        label=name,
+    )
+
+
+def _legend(panel: Any, cells: pl.DataFrame, sets: list[Any]) -> None:
+    """Add an entry for each loss and data set."""
+    for loss in cells["loss"].unique(maintain_order=True):
+        panel.plot([], [], color=COLORS[loss], marker="o", markersize=4, linestyle="none", label=loss)
+    for place, key in enumerate(sets):
+        marker = _MARKERS[place % len(_MARKERS)]
+        panel.plot([], [], color=style.MUTED, marker=marker, markersize=4, linestyle="none", label=DataSet(*key).label)
+
+
+NO_POWERS = "There is nothing to draw: add the experiment `weights` and table_law to the configuration."
+_PERMUTED = "permuted(pairs^-1)"
+_AT = 1.0
+"""The place of the permuted weights on the axis."""
+
+
+@described(
+    SPECS,
+    figure_weight_powers=FigureSpec(
+        "The effect on the mean score of training with list weights that are a power of P(N − P), the number of "
+        "pairs, in the metric that judges the loss, with 95 % intervals; at the power 0 all lists count alike. Hollow, "
+        "at the right: the weights of the power −1 permuted at random between lists. Up to the power 1: data of the "
+        "second hypothesis, that a list's best influence is proportional to its relevant items (0.5 for nDCG and AP, "
+        "−0.5 for nRBP).",
+        title="Powers of the number of pairs",
+        needs=("law",),
+        order=11,
+    ),
+)
+def weight_powers(files: StudyFiles) -> Any:
+    """Draw a panel per data set, with a line per loss."""
+    cells = read_made(files.law, LAW_NAME, LAW_COLUMNS).filter(pl.col("origin").is_in([EXPERIMENT, SECOND]))
+    if cells.is_empty():
+        return style.remark(
+            "There is nothing to draw: add the experiment `weights` and table_law to the configuration."
+        )
+    sets = list(dict.fromkeys(cells.select("dataset", "nsr", "origin").rows()))
+    figure, axes = style.panels(1, len(sets), height=3.1, sharey="row")
+    for panel, (*key, origin) in zip(axes[0], sets, strict=True):
+        on_set = pl.col("dataset") == key[0], pl.col("nsr").eq_missing(pl.lit(key[1], pl.Int8))
+        own = cells.filter(pl.col("origin") == origin, *on_set)
+        panel.axhline(0, color=style.MUTED, linewidth=0.6, label="_zero")
+        for place, loss in enumerate(loss for loss in COLORS if loss in own["loss"]):
+            _curve(panel, own.filter(pl.col("loss") == loss), loss, (place - 1) * 0.035)
+        panel.set_title(DataSet(*key).label)
+        ticks = {-1.0: "−1", -0.5: "−0.5", 0.0: "0", 0.5: "0.5"}
+        ticks = {-1.5: "−1.5", **ticks, _AT: "−1,\npermuted"} if origin == EXPERIMENT else {**ticks, 1.0: "1\n"}
+        panel.set_xticks(list(ticks), list(ticks.values()))
+        panel.set_xlabel("power of P(N − P)")
+    axes[0, 0].set_ylabel("score with weights − without")
+    style.shared_legend(figure, axes, columns=3)
+    figure.suptitle("Powers of the number of pairs")
+    return figure
+
+
+def _curve(panel: Any, own: pl.DataFrame, loss: str, shift: float) -> None:
+    """Draw the points of a loss, shifted sideways so that intervals do not cover each other."""
+    rows = {row["weights"]: row for row in own.iter_rows(named=True)}
+    weights = {text: ListWeights.of(text) for text in rows}
+    powers = {one.power: rows[text] for text, one in weights.items() if one.quantity == "pairs" and not one.permuted}
+    zero = {"effect": 0.0, "low": 0.0, "high": 0.0}
+    points = sorted({0.0: zero, **powers}.items())
+    x = [power + shift for power, _ in points]
+    color = COLORS[loss]
+    panel.plot(x, [row["effect"] for _, row in points], color=color, marker="o", markersize=3.5, label=loss)
+    for place, (_, row) in zip(x, points, strict=True):
+        panel.plot([place] * 2, [row["low"], row["high"]], color=color, linewidth=0.8, label=f"_{loss}")
+    if _PERMUTED in rows:
+        moved = rows[_PERMUTED]
+        panel.plot([_AT + shift] * 2, [moved["low"], moved["high"]], color=color, linewidth=0.8, label=f"_{loss}")
+        look = {"color": color, "marker": "o", "markersize": 4, "markerfacecolor": "none", "linestyle": "none"}
+        panel.plot([_AT + shift], [moved["effect"]], label=f"_{loss}, permuted", **look)

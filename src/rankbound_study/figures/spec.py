@@ -1,7 +1,13 @@
-"""The description of a figure."""
+"""What the modules of figures share: descriptions of figures, and the tables that some are drawn from."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import polars as pl
+
+from rankbound_study.results.made_files import reading
 from rankbound_study.results.specs import Spec
 from rankbound_study.vocabulary import JUDGED_BY, LOSSES
 
@@ -10,7 +16,7 @@ _SCORES = "Columns are data sets, rows boundings; one score per topic, the mean 
 
 @dataclass(frozen=True)
 class FigureSpec(Spec):
-    """A figure: `draw` of its module draws it, from the files if it needs any."""
+    """A figure."""
 
     needs_runs: bool = False
     """`draw` takes the runs table, the selection of its rows, and the epochs if there are any, instead of files."""
@@ -18,6 +24,15 @@ class FigureSpec(Spec):
     """The figure contains pictures of a data set, whose licence then applies to it."""
     order: int = 0
     """Place among the figures of a source that have no number."""
+
+
+def read_made(paths: Iterable[Path], stem: str, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Read the table of that name among CSV files; no rows if it was not made."""
+    for path in paths:
+        if path.stem == stem:
+            with reading(path):
+                return pl.read_csv(path, schema=columns)
+    return pl.DataFrame(schema=columns)
 
 
 def one_per_loss(chapter: int, first: int, caption: str) -> dict[str, FigureSpec]:

@@ -6,7 +6,7 @@ readers. The colours are those of Okabe and Ito (2008); `DARK` holds lighter one
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,9 @@ MARGIN = 0.03
 
 _ROW_TITLE_WIDTH = 14
 """Characters in a line that fits beside the lowest panels."""
+
+_REMARK_WIDTH = 96
+"""Characters in a line of a remark."""
 
 INK, MUTED, GRID, SHADE, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
     "#1b1b1b",
@@ -206,6 +209,18 @@ def empty_panel(axes: Any, text: str = "no runs") -> None:
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED, style="italic")
 
 
+def remark(text: str) -> Any:
+    """Create a figure with a text instead of a drawing; a command, in backticks, has a line of its own."""
+    lines = [line for paragraph in text.splitlines() for line in _remark_lines(paragraph)]
+    figure, axes = panels(1, 1, height=0.4 + 0.18 * len(lines))
+    axes[0, 0].set_axis_off()
+    for place, (words, is_command) in enumerate(lines):
+        look = {"family": "DejaVu Sans Mono", "color": INK} if is_command else {"style": "italic", "color": MUTED}
+        height = 1 - (place + 0.5) / len(lines)
+        axes[0, 0].text(0.5, height, words, transform=axes[0, 0].transAxes, ha="center", va="center", **look)
+    return figure
+
+
 def mark_untrained(axes: Any) -> None:
     """Hatch a panel of trainings that did not train, with an entry in the legend."""
     from matplotlib.patches import Rectangle
@@ -219,7 +234,7 @@ def mark_untrained(axes: Any) -> None:
 
 
 def row_titles(axes: Any, titles: Sequence[str]) -> None:
-    """Name every row of panels at its right edge, reading downwards; the panels' labels keep the name for tooltips.
+    """Name every row of panels at its right edge, reading downwards; the panels' labels keep the name for titles.
 
     A name that is too long for one line is broken, after its hyphen if it has one.
     """
@@ -268,27 +283,29 @@ def shared_legend(figure: Any, axes: Any, *, columns: int) -> None:
 def save(figure: Any, paths: Sequence[Path]) -> None:
     """Write the figure to every path (.svg, .pdf or .png) with bytes that depend on the drawing alone.
 
+    An SVG file has titles that describe the parts of the drawing.
+
     Raises:
         ConfigError: a path has another suffix.
     """
+    from rankbound_study.figures.svg_titles import marked, with_titles
+
     for path in paths:
         if path.suffix not in (".svg", ".pdf", ".png"):
             raise ConfigError(f"{path}: a figure is written as .svg, .pdf or .png, not as {path.suffix!r}")
         with house_style(), atomic_path(path) as temporary:
-            if path.suffix == ".svg":
-                _save_svg(figure, temporary)
-            else:
+            with marked(figure) if path.suffix == ".svg" else nullcontext() as described:
                 figure.savefig(temporary, metadata=_metadata(path.suffix), dpi=200)
+            if described is not None:
+                temporary.write_text(with_titles(temporary.read_text("utf-8"), described), "utf-8")
 
 
-def _save_svg(figure: Any, path: Path) -> None:
-    """Write an SVG file with short paths and titles that describe the parts of the drawing."""
-    from rankbound_study.figures._svg_lattice import on_lattice
-    from rankbound_study.figures._svg_titles import marked, with_titles
-
-    with marked(figure) as described:
-        figure.savefig(path, metadata=_metadata(".svg"), dpi=200)
-        path.write_text(with_titles(on_lattice(path.read_text("utf-8")), described), "utf-8")
+def _remark_lines(paragraph: str) -> Iterator[tuple[str, bool]]:
+    """Yield lines that fit on a page, each with a flag for commands."""
+    for place, piece in enumerate(paragraph.split("`")):
+        is_command = place % 2 == 1
+        for words in [piece] if is_command else textwrap.wrap(piece.strip(), _REMARK_WIDTH):
+            yield words, is_command
 
 
 def _metadata(suffix: str) -> dict[str, Any]:

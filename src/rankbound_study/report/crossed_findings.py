@@ -10,13 +10,13 @@ from rankbound_study.claims.certainty import significance
 from rankbound_study.claims.crossed_metrics import COLUMNS, TRAINED_FOR
 from rankbound_study.report.findings import Finding
 from rankbound_study.report.table_files import read_table
-from rankbound_study.report.tables.metrics_crossed import NAME
+from rankbound_study.report.tables.crossed import METRICS_CROSSED
 from rankbound_study.report.typeset_numbers import signed
 
 
 def crossed_findings(folder: Path) -> Iterator[Finding]:
     """Count the losses that rank better or worse than the one trained for the metric; nothing without the table."""
-    path = folder / f"{NAME}.csv"
+    path = folder / f"{METRICS_CROSSED}.csv"
     if not path.exists():
         return
     table = read_table(path, COLUMNS).filter(pl.col("metric").is_in(list(TRAINED_FOR)), pl.col("p_holm").is_not_null())

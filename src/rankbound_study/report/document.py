@@ -24,7 +24,7 @@ from rankbound_study.report.methods_section import methods_section
 from rankbound_study.report.neural_sections import neural_sections
 from rankbound_study.report.provenance_section import provenance_section
 from rankbound_study.report.related_section import related_sections
-from rankbound_study.report.tables.worked import HOLDS
+from rankbound_study.report.tables.sources import HOLDS
 from rankbound_study.results.made_files import reading
 
 _EFFECTS = {"effects": "Effects of bounding"}

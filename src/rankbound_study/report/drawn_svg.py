@@ -12,10 +12,8 @@ _URL = r"url\(#[\w.-]+\)"
 _VALUES = {
     **dict.fromkeys(("id", "version"), r"[\w.-]+"),
     **dict.fromkeys(("width", "height", "x", "y", "d", "viewBox"), r"[\w\s.,+-]*"),
-    **dict.fromkeys(("data-panel", "data-x", "data-y", "data-x-scale", "data-y-scale"), r"[\s\S]*"),
     "transform": r"[\w\s.,()+-]*",
     "clip-path": _URL,
-    "class": "curve",
     "patternUnits": "userSpaceOnUse",
     "fill": "none",
     "type": "text/css",

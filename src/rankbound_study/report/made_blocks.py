@@ -45,4 +45,4 @@ def table_blocks(section: str, folder: Path) -> Iterator[TableBlock]:
     """Yield what a section shows of the tables in a folder."""
     for name, spec in tables.table_specs().items():
         if spec.section == section and (folder / f"{name}.csv").exists():
-            yield from tables.module_of(spec).blocks(name, folder)
+            yield from spec.shown(name, folder)

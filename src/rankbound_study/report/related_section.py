@@ -19,7 +19,6 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Paragraph, ReportSection
 from rankbound_study.report.made_blocks import table_blocks
 from rankbound_study.report.table_files import read_table
-from rankbound_study.report.tables.related import SECTION
 from rankbound_study.report.typeset_numbers import signed, with_minus
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
 
@@ -86,7 +85,7 @@ def related_sections(tables: Path, honest: pl.DataFrame) -> Iterator[ReportSecti
         *_losses_of_ranks(ranks),
     )
     yield ReportSection(
-        SECTION, "Related work and what it predicts here", _TEXT, (*paragraphs, *table_blocks(SECTION, tables))
+        "related", "Related work and what it predicts here", _TEXT, (*paragraphs, *table_blocks("related", tables))
     )
 
 

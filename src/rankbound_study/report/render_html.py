@@ -27,8 +27,6 @@ SYNTHETIC = (
     "<b>Synthetic data.</b> These lists and labels were generated to try out the workflow. "
     "They are no evidence about MovieLens, MQ2008 or the thesis."
 )
-_SCRIPTS = ("sorting.js", "tooltips.js")
-"""Scripts of their own: a browser too old for the second one still sorts."""
 
 
 def write(document: Document, results: Path, path: Path, home: str = "") -> None:
@@ -41,7 +39,7 @@ def render(document: Document, results: Path, home: str = "") -> str:
     contents = "\n".join(
         f'<li><a href="#{section.anchor}">{escape(section.title)}</a></li>' for section in document.sections
     )
-    scripts = [f"\n{template(name)}" for name in _SCRIPTS]
+    script = f"\n{template('sorting.js')}"
     return Template(template("page.html")).substitute(
         title=escape(document.title),
         subtitle=escape(document.subtitle),
@@ -51,8 +49,8 @@ def render(document: Document, results: Path, home: str = "") -> str:
         contents=contents,
         sections="\n".join(_section(section, results) for section in document.sections),
         style=_style(),
-        scripts="".join(f"<script>{script}</script>" for script in scripts),
-        policy=" ".join(map(policy_source, scripts)),
+        script=script,
+        policy=policy_source(script),
     )
 
 

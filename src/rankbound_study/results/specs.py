@@ -1,16 +1,16 @@
 """Descriptions of figures and tables, which are the `SPECS` of their modules, and the files that they are made from."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any
+from typing import Any, TypeVar
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A figure or a table: its caption, and the keyword arguments of the function of its module that makes it."""
+    """A figure or a table: its caption, and the keyword arguments of the function that makes it."""
 
     caption: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -26,6 +26,8 @@ class Spec:
     """The methods whose predictions or weights are read; all if empty."""
     by_features: bool = False
     """Use the comparisons by the number of features, which all others leave out."""
+    make: Callable[..., Any] | None = None
+    """The function that makes it; set by `described`."""
     module: str = ""
     """The module that describes and makes it; set where the module is found."""
 
@@ -47,6 +49,26 @@ class StudyFiles:
     images: Path | None = None
     predictions: tuple[Path, ...] = ()
     weights: tuple[Path, ...] = ()
+
+
+S = TypeVar("S", bound=Spec)
+
+
+def described(specs: dict[str, S], **described: S) -> Callable[[Any], Any]:
+    """Return a decorator that enters the figures or tables of a function, by name, in the `SPECS` of its module.
+
+    Raises:
+        ValueError: the module has another one of that name.
+    """
+
+    def entered(make: Any) -> Any:
+        for name, spec in described.items():
+            if name in specs:
+                raise ValueError(f"two functions make {name}")
+            specs[name] = replace(spec, make=make)
+        return make
+
+    return entered
 
 
 def found_specs(package: str, folders: Iterable[str]) -> dict[str, Any]:

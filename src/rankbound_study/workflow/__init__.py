@@ -1,1 +1,1 @@
-"""The study under Snakemake and DVC: stages of dvc.yaml, files to mark as current, offline plots."""
+"""The study under Snakemake and DVC: stages of dvc.yaml and files to mark as current."""

@@ -1,17 +1,17 @@
-"""The tables by name: each module of this package describes the tables that it makes, in its table `SPECS`.
+"""The tables by name: a module makes a family of tables, a function each, described in the module's table `SPECS`.
 
-A module's `make` returns the files of a table; its `blocks` returns what the report shows of them. As for figures, a
-module is known by lying here and stands in no list.
+A function returns the rows of a table, or its files. As for figures, a module is known by lying here and stands in no
+list.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 from rankbound.errors import ConfigError
 from rankbound_study.claims import verdict_table
-from rankbound_study.report.table_files import TableFiles
+from rankbound_study.report.table_files import TableFiles, plain_texts
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.results.specs import StudyFiles, found_specs
 
@@ -48,10 +48,9 @@ def make(name: str, files: StudyFiles, options: Mapping[str, Any]) -> TableFiles
     if unknown := sorted(set(options) - set(spec.options)):
         expected = f"only {', '.join(spec.options)}" if spec.options else "none"
         raise ConfigError(f"{name}: found the option {unknown[0]!r}, expected {expected}")
-    made: TableFiles = module_of(spec).make(name, files, **options, **spec.arguments)
-    return made
-
-
-def module_of(spec: TableSpec) -> Any:
-    """Import the module that describes and makes a table."""
-    return import_module(f"{__name__}.{spec.module}")
+    assert spec.make is not None
+    made = spec.make(name, files, **options, **spec.arguments)
+    files_of_table: TableFiles = made if isinstance(made, TableFiles) else TableFiles(made)
+    if spec.layout is None or files_of_table.texts is not None:
+        return files_of_table
+    return replace(files_of_table, texts=plain_texts(spec.layout(files_of_table.table)))

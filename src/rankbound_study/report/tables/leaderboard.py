@@ -27,44 +27,20 @@ from rankbound_study.report.blocks import Cell, TableBlock
 from rankbound_study.report.table_files import TableFiles, TableTexts, read_table
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, signed
-from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.results.systems import SYSTEM, names_of, read_systems, untrained_systems, validation_means
 from rankbound_study.results.trained import MARK
 
-NAME, SECTION = "table_leaderboard", "leaderboard"
-BESIDE = (".md", ".tex", "_summary.json", "_lengths.csv", "_topics.csv")
+SPECS: dict[str, TableSpec] = {}
 
-SPECS = {
-    NAME: TableSpec(
-        "Every model with every loss and bounding, ordered by its validation score: the mean over the test topics with "
-        "its 95 % interval, and differences from the best system, the unbounded loss and a baseline, tested in pairs.",
-        title="leaderboard",
-        needs=("runs", "epochs", "experiments", "experiment_epochs"),
-        options=("study", "leaderboard"),
-        beside=BESIDE,
-        section=SECTION,
-    )
-}
+NAME = "table_leaderboard"
+BESIDE = (".md", ".tex", "_summary.json", "_lengths.csv", "_topics.csv")
 MARKS = {BETTER: "▲", WORSE: "▼", ALIKE: "≈"}
 LABELS = 4
-
 _TITLES = {BEST: "minus the best", "counterpart": "minus unbounded", BASELINE: "minus {}"}
 
 
-def make(name: str, files: StudyFiles, *, study: str, leaderboard: Mapping[str, Any] | None = None) -> TableFiles:
-    """Return the table of a study; `leaderboard` is that section of the configuration."""
-    choice = Choice(**(leaderboard or {}))
-    boards = _boards(files, study, choice)
-    table = pl.concat([pl.DataFrame(schema=COLUMNS), *(board.table for board in boards)])
-    beside: dict[str, pl.DataFrame | dict[str, Any]] = {
-        "_summary.json": {"margin": choice.margin, "data_sets": [_facts(board) for board in boards]},
-        "_lengths.csv": _joined(map(by_length, boards)),
-        "_topics.csv": _joined(map(by_topic, boards)),
-    }
-    return TableFiles(table, _texts(table, choice.margin), beside)
-
-
-def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
+def leaderboard_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield a table for each data set."""
     from rankbound_study.report.leaderboard_facts import read_facts
 
@@ -179,8 +155,36 @@ def _margin(half: float | None) -> str:
 
 
 def _texts(table: pl.DataFrame, margin: float) -> TableTexts:
-    blocks = list(blocks_of(table, margin))
-    heading = f"Leaderboard. {blocks[0].caption}" if blocks else "Leaderboard: no trained models."
+    _shown = list(blocks_of(table, margin))
+    heading = f"Leaderboard. {_shown[0].caption}" if _shown else "Leaderboard: no trained models."
     return TableTexts(
-        render_markdown.tables(heading, blocks, titled=True), render_latex.tables("Leaderboard", blocks, dash=DASH)
+        render_markdown.tables(heading, _shown, titled=True), render_latex.tables("Leaderboard", _shown, dash=DASH)
     )
+
+
+@described(
+    SPECS,
+    table_leaderboard=TableSpec(
+        "Every model with every loss and bounding, ordered by its validation score: the mean over the test topics with "
+        "its 95 % interval, and differences from the best system, the unbounded loss and a baseline, tested in pairs.",
+        title="leaderboard",
+        needs=("runs", "epochs", "experiments", "experiment_epochs"),
+        options=("study", "leaderboard"),
+        beside=BESIDE,
+        section="leaderboard",
+        blocks=leaderboard_blocks,
+    ),
+)
+def make_leaderboard(
+    name: str, files: StudyFiles, *, study: str, leaderboard: Mapping[str, Any] | None = None
+) -> TableFiles:
+    """Return the table of a study; `leaderboard` is that section of the configuration."""
+    choice = Choice(**(leaderboard or {}))
+    boards = _boards(files, study, choice)
+    table = pl.concat([pl.DataFrame(schema=COLUMNS), *(board.table for board in boards)])
+    beside: dict[str, pl.DataFrame | dict[str, Any]] = {
+        "_summary.json": {"margin": choice.margin, "data_sets": [_facts(board) for board in boards]},
+        "_lengths.csv": _joined(map(by_length, boards)),
+        "_topics.csv": _joined(map(by_topic, boards)),
+    }
+    return TableFiles(table, _texts(table, choice.margin), beside)

@@ -1,6 +1,6 @@
-"""Tables 1 to 3 of the neural-ranking study: a row per method, a table per data set."""
+"""Tables of the neural-ranking study: 1 to 3, a row per method, and the scores by the number of features."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from rankbound_study.report.neural_tables import R_SQUARED, neural_table
 from rankbound_study.report.table_files import TableFiles, TableTexts
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, with_minus
+from rankbound_study.results.neural_features import NOT_RUN, FeatureResults, feature_results
 from rankbound_study.results.neural_names import (
     AS_PRINTED,
     CONTROL,
@@ -27,38 +28,16 @@ from rankbound_study.results.neural_names import (
 )
 from rankbound_study.results.neural_pairs import READINGS
 from rankbound_study.results.number_texts import score
-from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.specs import StudyFiles, described
 
-SPECS = {
-    table.name: TableSpec(
-        "A table of Application of Neural Networks in Ranking: methods that rank, classify and regress on the same "
-        "lists, with the epoch picked by a validation part, 95 % intervals, paired tests and the printed scores. The "
-        "table's caption says what can be compared.",
-        title=f"{table.number}, {table.title}",
-        needs=("runs", "epochs", *(("predictions", "images") if table.of_faces else ())),
-        data=(table.number,),
-        beside=(".md", ".tex", "_comparisons.csv", *(("_by_age_gap.csv",) if table.of_faces else ())),
-        section="neural",
-    )
-    for table in TABLES
-}
+SPECS: dict[str, TableSpec] = {}
 
 # Only the CSV file has the fourth reading, both wrong: it is what remains of the other two.
 _READING_TITLES = {"BothRight": "both right", "SameLabel": "same label", "Ties": "ties"}
 _METRIC_TITLES = {"AP": "MAP", "PairAccuracy": "pair accuracy", R_SQUARED: "R²", **_READING_TITLES}
 
 
-def make(name: str, files: StudyFiles) -> TableFiles:
-    """Return the scores, the comparisons of all pairs of methods and, for faces, the accuracy by age difference."""
-    about = table_named(name)
-    assert files.runs is not None
-    assert files.epochs is not None
-    table = neural_table(about, files.runs, files.epochs, files.predictions, files.images)
-    beside = {"_comparisons.csv": table.comparisons} | ({"_by_age_gap.csv": table.gaps} if about.of_faces else {})
-    return TableFiles(table.scores, texts(table.scores, about), beside)
-
-
-def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
+def neural_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield a table per data set."""
     about = table_named(name)
     for results in read_results(folder, [about]):
@@ -216,3 +195,105 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 def _p_value(value: float | None) -> str:
     return DASH if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+@described(
+    SPECS,
+    **{
+        table.name: TableSpec(
+            "A table of Application of Neural Networks in Ranking: methods that rank, classify and regress on the same "
+            "lists, with the epoch picked by a validation part, 95 % intervals, paired tests and the printed scores. "
+            "The table's caption says what can be compared.",
+            title=f"{table.number}, {table.title}",
+            needs=("runs", "epochs", *(("predictions", "images") if table.of_faces else ())),
+            data=(table.number,),
+            beside=(".md", ".tex", "_comparisons.csv", *(("_by_age_gap.csv",) if table.of_faces else ())),
+            section="neural",
+            blocks=neural_blocks,
+        )
+        for table in TABLES
+    },
+)
+def make_neural(name: str, files: StudyFiles) -> TableFiles:
+    """Return the scores, the comparisons of all pairs of methods and, for faces, the accuracy by age difference."""
+    about = table_named(name)
+    assert files.runs is not None
+    assert files.epochs is not None
+    table = neural_table(about, files.runs, files.epochs, files.predictions, files.images)
+    beside = {"_comparisons.csv": table.comparisons} | ({"_by_age_gap.csv": table.gaps} if about.of_faces else {})
+    return TableFiles(table.scores, texts(table.scores, about), beside)
+
+
+FEATURES_TITLE = "Scores by the number of features"
+FEATURES_CAPTION = (
+    "Mean score (NDCG@10 of web queries, pair accuracy of faces) of methods trained on a subset of the features. The "
+    "subsets are drawn at random in every fold, are the same for all methods, and are nested. The 95 % intervals do "
+    "not cover the variation between draws of the features. The gap is the best network minus the best linear model or "
+    "trees of its family, both picked by validation, on the same lists."
+)
+_GAP = "gap"
+
+
+def features_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
+    """Yield a table per data set."""
+    results = FeatureResults.read(folder)
+    for dataset in results.datasets:
+        block = _features_block(results, dataset, lambda count: quantity(count, "feature"))
+        yield replace(block, name=FEATURES_TITLE, caption=f"{block.name}. {FEATURES_CAPTION}")
+
+
+def _features_blocks(results: FeatureResults) -> list[TableBlock]:
+    """Return one table per data set: the methods, then the gaps of the families."""
+    return [_features_block(results, dataset) for dataset in results.datasets]
+
+
+def features_texts(results: FeatureResults) -> TableTexts:
+    """Return the table's files."""
+    return texts_of_methods(
+        FEATURES_TITLE, FEATURES_CAPTION if results.datasets else NOT_RUN, _features_blocks(results)
+    )
+
+
+def _features_block(results: FeatureResults, dataset: str, title: Callable[[int], str] = "{:,}".format) -> TableBlock:
+    """Return the table of a data set; `title` is that of the column of a number of features."""
+    scores = results.scores.filter(pl.col("dataset") == dataset)
+    gaps = results.gaps.filter(pl.col("dataset") == dataset, pl.col("features").is_not_null())
+    counts = scores["features"].unique().sort().to_list()
+    rows = []
+    for (family, method), own in scores.group_by("family", "method", maintain_order=True):
+        by_count = {row["features"]: row for row in own.iter_rows(named=True)}
+        cells = [_features_cell(by_count.get(count), "ours", "{:.4f}", "{:.3f}") for count in counts]
+        rows.append((str(family), str(method), cells))
+    for (family,), own in gaps.group_by("family", maintain_order=True):
+        by_count = {row["features"]: row for row in own.iter_rows(named=True)}
+        cells = [_features_cell(by_count.get(count), "difference", "{:+.4f}", "{:+.3f}") for count in counts]
+        rows.append((str(family), _GAP, cells))
+    return method_block(data_set_title(dataset), list(map(title, counts)), rows, {_GAP})
+
+
+def _features_cell(row: dict[str, float] | None, value: str, digits: str, limits: str) -> str:
+    if row is None:
+        return DASH
+    return with_minus(f"{digits.format(row[value])} ({limits.format(row['low'])}…{limits.format(row['high'])})")
+
+
+@described(
+    SPECS,
+    table_neural_features=TableSpec(
+        "Methods of Application of Neural Networks in Ranking, trained on some of the features, and the gap between "
+        "networks and other models by the number of features.",
+        title="scores by the number of features",
+        needs=("runs", "epochs", "predictions", "images"),
+        data=(1, 2, 3),
+        by_features=True,
+        beside=(".md", ".tex", "_gaps.csv"),
+        section="neural",
+        blocks=features_blocks,
+    ),
+)
+def make_neural_features(name: str, files: StudyFiles) -> TableFiles:
+    """Return the scores and the gaps."""
+    assert files.runs is not None
+    assert files.epochs is not None
+    results = feature_results(files.runs, files.epochs, files.predictions, files.images)
+    return TableFiles(results.scores, features_texts(results), {"_gaps.csv": results.gaps})

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
 import polars as pl
 
@@ -23,24 +22,14 @@ from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import TableBlock, plain_rows
 from rankbound_study.report.options_text import differing, option_text
-from rankbound_study.report.table_files import TableFiles, plain_texts, read_table
+from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, signed, with_minus
-from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.vocabulary import JUDGED_BY
 
-SPECS = {
-    "table_sensitivity": TableSpec(
-        "Sensitivity to choices that the thesis does not state (learning rate, activation, temperature, optimiser, "
-        "sizes, the epoch, the size of the validation part, the labels that count as relevant): each variant minus the "
-        "study's own setting, with the same folds and seeds, and the agreement between the orders of the losses.",
-        title="sensitivity to unstated choices",
-        needs=("runs", "experiments"),
-        uses=("epochs", "experiment_epochs"),
-        options=("study", "experiments"),
-        beside=(".md", ".tex", "_distribution.csv"),
-    )
-}
+SPECS: dict[str, TableSpec] = {}
+
 TITLE = "Sensitivity to unstated choices"
 CAPTION = (
     "Other settings minus the study's own, with the same folds and seeds: the mean, smallest and largest change in "
@@ -51,7 +40,6 @@ CAPTION = (
 _CHANGES = ("mean change", "smallest", "largest", "up", "down", "tau", "tau of seeds")
 HEADER = ("setting", "data set", "losses", "did not train", *_CHANGES)
 LABELS = 2
-
 COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("choice", "variant", "setting", "dataset"), pl.String()),
     "nsr": pl.Int8(),
@@ -60,7 +48,6 @@ COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("n_higher", "n_lower"), pl.Int64()),
     **dict.fromkeys(("order_agreement", "agreement_of_seeds"), pl.Float64()),
 }
-
 LAST_EPOCH = "last epoch"
 """A variant that needs no training: the last epoch instead of the one picked by validation."""
 
@@ -81,28 +68,6 @@ class _Variant:
     choice: str
     name: str
     setting: str
-
-
-def make(
-    name: str,
-    files: StudyFiles,
-    *,
-    study: str = "thesis",
-    experiments: Mapping[str, Sequence[tuple[str, int]]] | None = None,
-) -> TableFiles:
-    """Return the table of a study; `experiments` are their data sets (name, NSR) by the experiment's name."""
-    of_study, of_experiments = (files.runs, files.epochs), (files.experiments, files.experiment_epochs)
-    evidence = Evidence(study, *of_study, *of_experiments)
-    columns = {name: [DataSet(*column) for column in listed] for name, listed in (experiments or {}).items()}
-    table = table_sensitivity(evidence, columns)
-    beside = {"_distribution.csv": distribution_variants(evidence)}
-    return TableFiles(table, plain_texts(block(table)), beside)
-
-
-def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
-    """Yield the table, unless it is empty."""
-    if len(table := read_table(folder / f"{name}.csv", COLUMNS)):
-        yield block(table)
 
 
 def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[DataSet]]) -> pl.DataFrame:
@@ -247,3 +212,34 @@ def _cells(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
 
 def _tau(value: float | None) -> str:
     return DASH if value is None or math.isnan(value) else with_minus(f"{value:.2f}")
+
+
+@described(
+    SPECS,
+    table_sensitivity=TableSpec(
+        "Sensitivity to choices that the thesis does not state (learning rate, activation, temperature, optimiser, "
+        "sizes, the epoch, the size of the validation part, the labels that count as relevant): each variant minus the "
+        "study's own setting, with the same folds and seeds, and the agreement between the orders of the losses.",
+        title="sensitivity to unstated choices",
+        needs=("runs", "experiments"),
+        uses=("epochs", "experiment_epochs"),
+        options=("study", "experiments"),
+        beside=(".md", ".tex", "_distribution.csv"),
+        columns=COLUMNS,
+        layout=block,
+    ),
+)
+def make_sensitivity(
+    name: str,
+    files: StudyFiles,
+    *,
+    study: str = "thesis",
+    experiments: Mapping[str, Sequence[tuple[str, int]]] | None = None,
+) -> TableFiles:
+    """Return the table of a study; `experiments` are their data sets (name, NSR) by the experiment's name."""
+    of_study, of_experiments = (files.runs, files.epochs), (files.experiments, files.experiment_epochs)
+    evidence = Evidence(study, *of_study, *of_experiments)
+    columns = {name: [DataSet(*column) for column in listed] for name, listed in (experiments or {}).items()}
+    table = table_sensitivity(evidence, columns)
+    beside = {"_distribution.csv": distribution_variants(evidence)}
+    return TableFiles(table, beside=beside)

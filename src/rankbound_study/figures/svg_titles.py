@@ -1,14 +1,17 @@
-"""Descriptions of a drawn figure's parts: series, bars and points with intervals, with their panel and values.
+"""Titles inside an SVG file that describe its parts: browsers show them, screen readers read them.
 
-A part is described if its artist has a label; a label that begins with an underscore is not in a legend. A panel is
-described by its title, or that of its column, and by its label, which `figures.style.row_titles` sets.
+A part (a series, a bar, a point with its interval) is described with its panel and values if its artist has a label; a
+label that begins with an underscore is not in a legend. A panel is described by its title, or that of its column, and
+by its label, which `figures.style.row_titles` sets.
 """
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from xml.sax.saxutils import escape
 
 import numpy as np
 
@@ -35,16 +38,65 @@ class DrawnPart:
     artist: Any
     text: str
     marks: tuple[str, ...] = ()
-    is_curve: bool = False
-    """All its points are positions on the panel's two axes."""
 
 
-def panels(figure: Any) -> list[Panel]:
-    """Return the panels of a figure; titles and axis labels at its edges apply to all panels of a column or row."""
-    return [_panel(axes, figure) for axes in figure.axes]
+@contextmanager
+def marked(figure: Any) -> Iterator[list[DrawnPart]]:
+    """Give ids to all described parts of the figure within the block: the I-th is the group `part-I` of its file."""
+    described = [part for axes in figure.axes for part in _parts(_panel(axes, figure))]
+    for place, part in enumerate(described):
+        part.artist.set_gid(f"part-{place}")
+    try:
+        yield described
+    finally:
+        for part in described:
+            part.artist.set_gid(None)
 
 
-def parts(panel: Panel) -> Iterator[DrawnPart]:
+def with_titles(svg: str, described: Sequence[DrawnPart]) -> str:
+    """Replace the ids of a file that was saved within `marked` by titles."""
+    svg = re.sub(
+        r'^( *)<g id="part-(\d+)">(.*?)^\1</g>',
+        lambda match: f"{match[1]}{_titled(match[3], described[int(match[2])])}{match[1]}</g>",
+        svg,
+        flags=re.DOTALL | re.MULTILINE,
+    )
+    return re.sub(r'<g id="part-\d+"/>', "<g/>", svg)
+
+
+def plain(text: str) -> str:
+    """Return a label on one line, without mathematical markup."""
+    for markup, written in _MATHEMATICS.items():
+        text = text.replace(markup, written)
+    return " ".join(text.split())
+
+
+def _titled(content: str, part: DrawnPart) -> str:
+    if not part.marks:
+        return f"<g>{_title(part.text)}{content}"
+    if part.text:
+        # The line that joins the marks comes before them.
+        content = _with_each(content, "path", [part.text])
+        return "<g>" + _with_each(content, "use", part.marks)
+    return "<g>" + _with_each(content, "path", part.marks)
+
+
+def _with_each(content: str, element: str, texts: Sequence[str]) -> str:
+    """Add a title to each element that draws something, or to none if matplotlib left some out."""
+    pieces = re.split(rf"(<defs>.*?</defs>|<{element} [^>]*/>)", content, flags=re.DOTALL)
+    # The path of an undefined interval has no data.
+    drawn = [place for place, piece in enumerate(pieces) if re.match(rf"<{element} (d|xlink:href)=", piece)]
+    if len(drawn) == len(texts):
+        for place, text in zip(drawn, texts, strict=True):
+            pieces[place] = f"{pieces[place].removesuffix('/>')}>{_title(text)}</{element}>"
+    return "".join(pieces)
+
+
+def _title(text: str) -> str:
+    return f"<title>{escape(text)}</title>"
+
+
+def _parts(panel: Panel) -> Iterator[DrawnPart]:
     """Yield the described parts of a panel; points come after the line that joins them."""
     from matplotlib.container import BarContainer, ErrorbarContainer
 
@@ -61,14 +113,8 @@ def parts(panel: Panel) -> Iterator[DrawnPart]:
             yield _whole(artist, _join(label, panel.title), panel)
 
 
-def plain(text: str) -> str:
-    """Return a label on one line, without mathematical markup."""
-    for markup, written in _MATHEMATICS.items():
-        text = text.replace(markup, written)
-    return " ".join(text.split())
-
-
 def _panel(axes: Any, figure: Any) -> Panel:
+    """Describe a panel; titles and axis labels at the figure's edges apply to all panels of a column or row."""
     own = axes.get_subplotspec()
     above, below, left = [axes], [axes], [axes]
     if own is not None:
@@ -121,10 +167,9 @@ def _whole(artist: Any, text: str, panel: Panel) -> DrawnPart:
     if len(x) < 3:
         return DrawnPart(artist, text)
     if np.isfinite(x).all() and np.isfinite(y).all() and (np.diff(x) >= 0).all():
-        # A summary of the line, for readers who cannot follow it with a pointer.
         ends = ["{} from {} to {}".format(name, *_numbers(*of[[0, -1]])) for name, of in ((panel.y, y), (panel.x, x))]
         text += f"\n{_join(*ends)}"
-    return DrawnPart(artist, text, is_curve=True)
+    return DrawnPart(artist, text)
 
 
 def _points_with_intervals(container: Any, panel: Panel) -> Iterator[DrawnPart]:

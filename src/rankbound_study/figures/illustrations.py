@@ -1,0 +1,312 @@
+"""Drawings of ideas: pair-wise errors of linear DCG, levels of measurement, links of models of a pair.
+
+Section 3.1 of the neural-ranking study states that DirectRanker with antisymmetry and transitivity is RankNet with
+another odd link. As printed, it is false for its network N2, which takes the difference of two embeddings (erratum N06:
+tanh(w.d (1 + (v.d)^2)) has both properties), but true for the order that N2 induces.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import rankbound as rb
+from rankbound_study.figures import style
+from rankbound_study.figures.spec import FigureSpec, neural_title
+from rankbound_study.results.specs import described
+
+SPECS: dict[str, FigureSpec] = {}
+
+_LINEAR_CAPTION = (
+    "A ranked list above its ideal order: ratings in boxes, and below each its contribution to DCG, the rating times "
+    "the number of items under it. Arcs join the pairs in the wrong order, with the difference of their ratings where "
+    "it exceeds 1; their sum is the DCG error. The original drawing is not available; this list is one of those that "
+    "give the printed numbers."
+)
+SIDE = 0.42
+"""Half the width of an item's box."""
+
+
+@described(
+    SPECS,
+    **{
+        f"figure_linear_{number}": FigureSpec(
+            _LINEAR_CAPTION, {"ratings": ratings}, title=f"Jin and Geng, Figure {number}"
+        )
+        for number, ratings in ((2, (1, 0, 1, 0, 0, 1)), (3, (2, 1, 0, 2, 0, 0)))
+    },
+)
+def linear_ndcg(ratings: Sequence[int]) -> Any:
+    """Draw the list of `ratings`, from rank 1 down, above its ideal order, with both DCGs and the wrong pairs."""
+    figure, axes = style.panels(2, 1, height=3.6, sharex=True, gridspec_kw={"height_ratios": [1.7, 1]})
+    ideal = sorted(ratings, reverse=True)
+    for panel, row in zip(axes[:, 0], (ratings, ideal), strict=True):
+        panel.set(xlim=(0.5, len(ratings) + 1.8), yticks=[], xticks=range(1, len(ratings) + 1))
+        panel.grid(visible=False)
+        panel.spines["left"].set_visible(False)
+        panel.spines["bottom"].set_bounds(1 - SIDE, len(ratings) + SIDE)
+        _items(panel, row)
+    error = _score("PairError", ratings)
+    _total(axes[0, 0], len(ratings), f"DCG = {_score('LinearDCG', ratings):g}", f"error = {error:g}")
+    _total(axes[1, 0], len(ratings), f"ideal DCG = {_score('LinearDCG', ideal):g}", "")
+    _wrong_pairs(axes[0, 0], ratings)
+    axes[0, 0].set_title("ranked list")
+    axes[1, 0].set_title("ideal order")
+    left, right = axes[1, 0].get_xlim()
+    axes[1, 0].set_xlabel("rank i", x=((1 + len(ratings)) / 2 - left) / (right - left))
+    return figure
+
+
+def _items(panel: Any, ratings: Sequence[int]) -> None:
+    from matplotlib.patches import Rectangle
+
+    most = max(ratings)
+    for rank, rating in enumerate(ratings, start=1):
+        strength = 0.12 + 0.5 * rating / most if rating else 0.0
+        box = Rectangle((rank - SIDE, -SIDE), 2 * SIDE, 2 * SIDE, facecolor=style.BLUE, alpha=strength)
+        box.set_label(f"_rank {rank}: rating {rating}")
+        panel.add_patch(box)
+        outline = Rectangle((rank - SIDE, -SIDE), 2 * SIDE, 2 * SIDE, fill=False, edgecolor=style.MUTED, linewidth=0.8)
+        panel.add_patch(outline)
+        panel.text(rank, 0, str(rating), ha="center", va="center", fontsize=11, weight="bold")
+        share = f"{rating} × {len(ratings) - rank}"
+        panel.text(rank, -SIDE - 0.1, share, ha="center", va="top", fontsize=8, color=style.MUTED)
+    panel.set_ylim(-SIDE - 0.5, SIDE + 0.15)
+
+
+def _wrong_pairs(panel: Any, ratings: Sequence[int]) -> None:
+    """Draw arcs from a lower rating to every higher one below it; wider arcs are higher."""
+    from matplotlib.patches import Arc
+
+    wrong = [(i, j) for i, j in combinations(range(len(ratings)), 2) if ratings[i] < ratings[j]]
+    for i, j in wrong:
+        middle, reach = (i + j) / 2 + 1, j - i
+        arc = Arc((middle, SIDE), reach, 0.75 * reach, theta1=0, theta2=180, color=style.VERMILION, linewidth=1.2)
+        arc.set_label(f"_wrong order: rating {ratings[i]} at rank {i + 1} above {ratings[j]} at rank {j + 1}")
+        panel.add_patch(arc)
+        weight = ratings[j] - ratings[i]
+        if weight > 1:
+            panel.text(middle, SIDE + 0.375 * reach + 0.05, f"× {weight}", ha="center", va="bottom", fontsize=8)
+    panel.set_ylim(-SIDE - 0.5, SIDE + 0.45 * max((j - i for i, j in wrong), default=1) + 0.15)
+
+
+def _total(panel: Any, length: int, upper: str, lower: str) -> None:
+    x = length + SIDE + 0.15
+    panel.text(x, 0.12 if lower else 0, upper, ha="left", va="center", fontsize=9, weight="bold")
+    panel.text(x, -0.3, lower, ha="left", va="center", fontsize=9, color=style.VERMILION)
+
+
+def _score(metric: str, ratings: Sequence[int]) -> float:
+    scores = np.arange(len(ratings), 0.0, -1.0)
+    values = rb.metric(metric)(scores, np.asarray(ratings), np.array([0, len(ratings)]))
+    return float(values[0])
+
+
+LEVELS = (
+    ("nominal", "classification", "which class?", "relevant, or not"),
+    ("ordinal", "ranking", "which of two is more?", "grades 0 to 4 of relevance"),
+    ("interval or ratio", "regression", "how much?", "age in years"),
+)
+"""Level of measurement, method, the question that a label answers, an example from the study."""
+
+_COLORS = (style.BLUE, style.VERMILION, style.GREEN)
+
+
+@described(
+    SPECS,
+    figure_neural_8=FigureSpec(
+        "Levels of measurement, by what can be stated about two labels, and the methods that fit them.",
+        title=neural_title(8),
+    ),
+)
+def data_levels() -> Any:
+    """Draw a panel per level of measurement, in ascending order."""
+    figure, axes = style.panels(1, len(LEVELS), height=2.75)
+    for panel, level, items in zip(axes[0], LEVELS, (_classes, _steps, _scale), strict=True):
+        panel.set(xlim=(0, 10), ylim=(-3.6, 6.4), aspect="equal")
+        panel.set_axis_off()
+        data, method, question, example = level
+        panel.text(5, 6.3, data, ha="center", va="top", fontsize=10, weight="bold")
+        items(panel)
+        panel.text(5, -1.1, question, ha="center", va="center", fontsize=8.5, style="italic")
+        panel.text(5, -2.1, f"e.g. {example}", ha="center", va="center", fontsize=8, color=style.MUTED)
+        panel.text(5, -3.3, method, ha="center", va="center", fontsize=10, weight="bold", color=style.BLUE)
+    _arrow(figure)
+    return figure
+
+
+def _arrow(figure: Any) -> None:
+    """Draw an arrow below all panels, from left to right."""
+    figure.get_layout_engine().set(rect=(0, 0.1, 1, 0.9))
+    ends = {"xytext": (0.03, 0.085), "xycoords": "figure fraction", "textcoords": "figure fraction"}
+    look = {"arrowstyle": "-|>", "color": style.MUTED, "linewidth": 1.1}
+    figure.axes[0].annotate("", (0.97, 0.085), arrowprops=look, annotation_clip=False, **ends).set_in_layout(False)
+    figure.text(0.5, 0.02, "level of quantification", ha="center", va="bottom", fontsize=9, color=style.MUTED)
+
+
+def _classes(panel: Any) -> None:
+    """Draw two groups without an order between them."""
+    from matplotlib.patches import Ellipse
+
+    random = np.random.default_rng(3)
+    for centre, marker, color in ((2.6, "o", _COLORS[0]), (7.4, "s", _COLORS[1])):
+        panel.add_patch(Ellipse((centre, 2.4), 3.7, 3.7, fill=False, edgecolor=style.GRID, linewidth=1.2))
+        angle = np.linspace(0, 2 * np.pi, 7)[:-1] + random.uniform(0, 1)
+        panel.plot(
+            centre + 1.1 * np.cos(angle), 2.4 + 1.1 * np.sin(angle), marker, color=color, markersize=6, alpha=0.85
+        )
+    panel.text(5, 2.4, "≠", ha="center", va="center", fontsize=13, color=style.MUTED)
+
+
+def _steps(panel: Any) -> None:
+    """Draw steps of different heights: the order is known, the distances are not."""
+    heights = (0.5, 1.1, 2.7, 3.2, 4.7)
+    for place, height in enumerate(heights):
+        panel.bar(1 + 2 * place, height, 1.15, color=_COLORS[1], alpha=0.25 + 0.15 * place)
+        panel.text(1 + 2 * place, height + 0.12, str(place), ha="center", va="bottom", fontsize=8.5)
+        if place:
+            panel.text(2 * place, 0.25, "<", ha="center", va="center", fontsize=9, color=style.INK)
+
+
+def _scale(panel: Any) -> None:
+    """Draw a ruler: differences are known, too."""
+    panel.plot([0.4, 9.6], [1.2, 1.2], color=style.INK, linewidth=1)
+    for place in np.linspace(0.8, 9.2, 9):
+        panel.plot([place, place], [1.0, 1.4], color=style.INK, linewidth=0.8)
+    for years, place in ((0, 0.8), (40, 5.0), (80, 9.2)):
+        panel.text(place, 0.7, str(years), ha="center", va="top", fontsize=8)
+    ages = (12, 33, 67)
+    at = [0.8 + 8.4 * age / 80 for age in ages]
+    panel.plot(at, [1.2] * len(at), "D", color=_COLORS[2], markersize=7)
+    for (one, other), (low, high), height in zip(
+        ((at[0], at[1]), (at[1], at[2])), ((ages[0], ages[1]), (ages[1], ages[2])), (2.6, 2.6), strict=True
+    ):
+        panel.annotate(
+            "", (one, height), (other, height), arrowprops={"arrowstyle": "<->", "color": style.MUTED, "linewidth": 0.9}
+        )
+        panel.text((one + other) / 2, height + 0.2, f"{high - low} years", ha="center", va="bottom", fontsize=8)
+        for end in (one, other):
+            panel.plot([end, end], [1.6, height], color=style.GRID, linewidth=0.7)
+
+
+Floats = npt.NDArray[np.float64]
+Beats = Callable[[Floats, Floats], npt.NDArray[np.bool_]]
+WIDTH = 6
+"""Width of the items' embeddings."""
+
+TRIPLES = 500
+MODELS = 60
+HIDDEN = 16
+
+
+def probability(link: str, difference: Any) -> Any:
+    """Return the probability that the first item of a pair wins, given the difference of the scores."""
+    inner = np.tanh(difference) if link == "DirectRanker" else difference
+    return 1 / (1 + np.exp(-inner))
+
+
+def violations(name: str) -> tuple[float, float]:
+    """Return the shares of pairs with the same winner in both orders and of cyclic triples, over random models."""
+    broken, cycles = 0, 0
+    for model in range(MODELS):
+        random = np.random.default_rng([model, WIDTH])
+        beats = PAIR_MODELS[name](random)
+        items = random.standard_normal((3, TRIPLES, WIDTH))
+        forward = np.stack([beats(items[one], items[(one + 1) % 3]) for one in range(3)])
+        backward = np.stack([beats(items[(one + 1) % 3], items[one]) for one in range(3)])
+        broken += int((forward == backward).sum())
+        cycles += int((forward.all(0) | ~forward.any(0)).sum())
+    return broken / (3 * MODELS * TRIPLES), cycles / (MODELS * TRIPLES)
+
+
+def _joined(random: np.random.Generator) -> Beats:
+    """A network of one hidden layer on both items side by side."""
+    inner, bias = random.standard_normal((2 * WIDTH, HIDDEN)), random.standard_normal(HIDDEN)
+    outer = random.standard_normal(HIDDEN)
+    return lambda one, other: np.tanh(np.concatenate([one, other], 1) @ inner + bias) @ outer > 0
+
+
+def _odd(random: np.random.Generator) -> Beats:
+    """An odd network of one hidden layer on the difference: no biases, tanh."""
+    inner, outer = random.standard_normal((WIDTH, HIDDEN)), random.standard_normal(HIDDEN)
+    return lambda one, other: np.tanh((one - other) @ inner) @ outer > 0
+
+
+def _score_difference(random: np.random.Generator) -> Beats:
+    """The order of RankNet and DirectRanker: an odd, monotone link of the difference of two scores."""
+    inner, outer = random.standard_normal((WIDTH, HIDDEN)), random.standard_normal(HIDDEN)
+    return lambda one, other: np.tanh(np.tanh(one @ inner) @ outer - np.tanh(other @ inner) @ outer) > 0
+
+
+def _counterexample(random: np.random.Generator) -> Beats:
+    """N2(d) = tanh(w.d (1 + (v.d)^2)): not a function of w.d alone, but of the same sign."""
+    w, v = random.standard_normal((2, WIDTH))
+    return lambda one, other: np.tanh(((one - other) @ w) * (1 + ((one - other) @ v) ** 2)) > 0
+
+
+PAIR_MODELS: dict[str, Callable[[np.random.Generator], Beats]] = {
+    "network on\nboth items": _joined,
+    "odd network on\nthe difference": _odd,
+    "$w\\cdot d\\,(1+(v\\cdot d)^2)$": _counterexample,
+    "difference\nof scores": _score_difference,
+}
+"""Models of a pair by name: from a random generator to a function that returns True where the first item wins."""
+
+
+_REACH = 5.0
+
+
+@described(
+    SPECS,
+    figure_neural_links=FigureSpec(
+        "RankNet and DirectRanker give a pair the probability σ(d) and σ(tanh d) of the same difference d of scores: "
+        "one order, two links. DirectRanker's cannot leave 0.269 .. 0.731, so its loss never falls below 0.313. Right, "
+        "for random models of a pair: the share of pairs whose winner depends on which item comes first, and of "
+        "triples in which each item beats the next. Only an odd link of a score difference, and functions with its "
+        "sign, are free of both.",
+        title="Antisymmetry and transitivity",
+        order=4,
+    ),
+)
+def pair_links() -> Any:
+    """Draw the probability of winning by both links, the loss of a pair, and the violations of random models."""
+    figure, axes = style.panels(1, 3, height=2.5, gridspec_kw={"width_ratios": [1, 1, 1.15]})
+    difference = np.linspace(-_REACH, _REACH, 401)
+    for link, look in zip(("RankNet", "DirectRanker"), style.SERIES, strict=False):
+        won = probability(link, difference)
+        style.line(axes[0, 0], difference, won, look, label=link, marks=5)
+        style.line(axes[0, 1], difference, -np.log(won), look, label=link, marks=5)
+    axes[0, 0].set_title("probability of winning")
+    axes[0, 1].set_title("loss of the pair")
+    for panel in axes[0, :2]:
+        panel.set_xlabel("score difference d")
+    for bound in probability("DirectRanker", np.array([-np.inf, np.inf])):
+        axes[0, 0].axhline(
+            bound, color=style.MUTED, linewidth=0.6, linestyle=(0, (1, 2)), label=f"_bound of DirectRanker: {bound:.3f}"
+        )
+    axes[0, 0].set_ylim(0, 1)
+    axes[0, 1].set_ylim(0, None)
+    _violations(axes[0, 2])
+    figure.get_layout_engine().set(wspace=0.04)
+    style.shared_legend(figure, axes, columns=4)
+    return figure
+
+
+def _violations(panel: Any) -> None:
+    names = list(PAIR_MODELS)
+    shares = [violations(name) for name in names]
+    places = np.arange(len(names))
+    for shift, (label, look, column) in enumerate(
+        (("pairs not antisymmetric", style.SERIES[1], 0), ("triples in a cycle", style.SERIES[2], 1))
+    ):
+        values = [share[column] for share in shares]
+        bars = panel.barh(places - 0.2 + 0.4 * shift, values, 0.36, color=look.color, label=label)
+        panel.bar_label(bars, [f"{value:.1%}" if value else "0" for value in values], padding=2, fontsize=7.5)
+    panel.set_yticks(places, names)
+    panel.invert_yaxis()
+    panel.grid(visible=False, axis="y")
+    panel.set_xlim(0, 1.25 * max(max(share) for share in shares))
+    panel.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    panel.set_title("random models of a pair")

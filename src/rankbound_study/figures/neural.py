@@ -1,0 +1,268 @@
+"""Figures of the neural-ranking study: loss and metric by epoch, accuracy by age difference, scores by features."""
+
+from typing import Any
+
+import polars as pl
+
+from rankbound_study.figures import style
+from rankbound_study.figures.spec import FigureSpec, neural_title
+from rankbound_study.results.neural_features import NOT_RUN, FeatureResults, feature_results
+from rankbound_study.results.neural_names import (
+    FAMILIES,
+    PAIR_ACCURACY,
+    TABLES,
+    Printed,
+    data_set_title,
+    table_of,
+    what_is_missing,
+)
+from rankbound_study.results.neural_pairs import GAPS, by_gap, read_pairs
+from rankbound_study.results.neural_runs import read_epochs, read_runs
+from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.results.validation import best_of, scores_of_methods
+
+SPECS: dict[str, FigureSpec] = {}
+
+_PATHS_CAPTION = (
+    "Loss (above) and {metric} (below) by epoch of {methods} on {data}, for the parts that were recorded: thin lines "
+    "are folds, thick ones their mean; vertical lines are the epochs picked by validation. A single line of loss is "
+    "that of training."
+)
+
+
+def _paths_spec(number: int, table: int, data: str, metric: str, *methods: str) -> FigureSpec:
+    return FigureSpec(
+        _PATHS_CAPTION.format(metric=metric, methods=" and ".join(methods), data=data),
+        {"table": table, "methods": methods},
+        title=neural_title(number),
+        needs=("runs", "epochs"),
+        data=(table,),
+    )
+
+
+PARTS = ("train", "validation", "test")
+_METRIC_TITLES = {PAIR_ACCURACY: "pair accuracy"}
+
+
+@described(
+    SPECS,
+    figure_neural_1=_paths_spec(
+        1, 1, "web queries", "NDCG@10", "RankNet", "DirectRanker", "Class-NN", "RankNet-as-printed"
+    ),
+    figure_neural_4=_paths_spec(4, 2, "pixels of faces", "pair accuracy", "RankCNN"),
+    figure_neural_5=_paths_spec(5, 3, "VGG16 features of faces", "pair accuracy", "RankNet"),
+)
+def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -> Any:
+    """Draw methods in columns, with the loss above the table's metric; a thin line per fold, a thick mean."""
+    about = TABLES[table - 1]
+    assert files.epochs is not None
+    frame = read_epochs(files.epochs, methods)
+    frame = frame.filter(
+        pl.col("dataset").is_in([name for name in frame["dataset"].unique() if table_of(name) == about])
+    )
+    found = [method for method in methods if method in set(frame["method"])]
+    if not found or about.metric not in frame.columns:
+        return style.remark(f"{', '.join(methods)}: nothing to draw.\n{what_is_missing(about)}")
+    picked = _picked(files, about)
+    figure, axes = style.panels(2, len(found), height=3.6 if len(found) > 1 else 3.9, sharex="col", sharey="row")
+    for column, method in enumerate(found):
+        own = frame.filter(pl.col("method") == method)
+        _panel(axes[0, column], own, "mean_loss")
+        _panel(axes[1, column], own, about.metric)
+        for epoch in picked.get(method, ()):
+            for panel in axes[:, column]:
+                panel.axvline(
+                    epoch,
+                    color=style.MUTED,
+                    linewidth=0.8,
+                    linestyle=(0, (1, 2)),
+                    zorder=0,
+                    label=f"_picked epoch {epoch}",
+                )
+        axes[0, column].set_title(method)
+        axes[1, column].set_xlabel("epoch")
+        axes[1, column].locator_params(axis="x", nbins=6, integer=True)
+    axes[0, 0].set_ylabel("loss")
+    axes[1, 0].set_ylabel(_METRIC_TITLES.get(about.metric, "NDCG@10"))
+    style.shared_legend(figure, axes, columns=3)
+    titles = " and ".join(data_set_title(name) for name in frame["dataset"].unique().sort())
+    figure.suptitle(titles)
+    return figure
+
+
+def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
+    parts = [part for part in PARTS if part in set(frame["part"])]
+    losses = frame.group_by("fold", "seed", "epoch").agg(pl.col(column).n_unique())
+    if column == "mean_loss" and losses[column].max() == 1:
+        # The recorded loss is that of the training part, repeated for every measured part.
+        frame, parts = frame.with_columns(pl.lit(PARTS[0]).alias("part")), [PARTS[0]]
+    for part, look in zip(PARTS, style.SERIES, strict=False):
+        own = frame.filter(pl.col("part") == part, pl.col(column).is_not_null()) if part in parts else None
+        if own is None or own.is_empty():
+            continue
+        for (_, fold, seed), path in own.group_by("dataset", "fold", "seed", maintain_order=True):
+            panel.plot(
+                path["epoch"], path[column], color=look.color, linewidth=0.5, alpha=0.35,
+                label=f"_{part}, fold {fold}, seed {seed}",
+            )  # fmt: skip
+        mean = own.group_by("epoch").agg(pl.col(column).mean()).sort("epoch")
+        style.line(panel, mean["epoch"], mean[column], look, label=part, marks=6)
+    panel.locator_params(axis="y", nbins=5)
+    # Grid lines would be mistaken for the picked epochs.
+    panel.grid(visible=False, axis="x")
+
+
+def _picked(files: StudyFiles, about: Printed) -> dict[str, list[int]]:
+    """Return the epochs picked by validation, by method."""
+    if files.runs is None:
+        return {}
+    runs = read_runs(files.runs, about, [])
+    return dict(runs.group_by("method").agg(pl.col("epoch").unique().sort()).rows())
+
+
+ALWAYS = "Rank-LR"
+
+
+@described(
+    SPECS,
+    figure_neural_gaps=FigureSpec(
+        "Pair accuracy by the age difference of the two faces, with 95 % intervals that allow for shared faces: the "
+        "best method of each family by validation, and Rank-LR. A random order gives 0.5.",
+        title="Accuracy by age difference",
+        needs=("runs", "epochs", "predictions", "images"),
+        data=(2, 3),
+        order=2,
+    ),
+)
+def age_gaps(files: StudyFiles) -> Any:
+    """Draw a panel per data set of faces, with a line per method and 95 % intervals; 0.5 is a random order."""
+    if not files.predictions or files.images is None or files.runs is None or files.epochs is None:
+        return style.remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
+    pairs = read_pairs(files.predictions, files.images)
+    sets = sorted(pairs["dataset"].unique().to_list(), key=lambda name: (table_of(name).number, name))
+    figure, axes = style.panels(1, len(sets), height=2.9, sharey=True)
+    for panel, dataset in zip(axes[0], sets, strict=True):
+        own = pairs.filter(pl.col("dataset") == dataset)
+        chosen = _best_of_families(files, dataset, own)
+        gaps = by_gap(own.filter(pl.col("method").is_in(chosen)))
+        for shift, (method, look) in enumerate(zip(chosen, style.SERIES, strict=False)):
+            line = gaps.filter(pl.col("method") == method)
+            places = [GAPS.index(gap) + 0.07 * (shift - (len(chosen) - 1) / 2) for gap in _gaps_of(line)]
+            reach = (line["accuracy"] - line["low"], line["high"] - line["accuracy"])
+            panel.errorbar(
+                places, line["accuracy"], reach, color=look.color, linestyle=look.dashes, marker=look.marker,
+                markersize=3.6, linewidth=1.1, elinewidth=0.7, label=method,
+            )  # fmt: skip
+        panel.axhline(0.5, color=style.MUTED, linewidth=0.6, label="_random order: 0.5")
+        panel.set_xticks(range(len(GAPS)), [f"{low}–{high}" if high < 99 else f"over {low - 1}" for low, high in GAPS])
+        panel.set_xlabel("years between the two faces")
+        panel.set_title("VGG16 features" if table_of(dataset) == TABLES[-1] else "pixels")
+        panel.legend(loc="best", fontsize=7.5)
+    axes[0, 0].set_ylabel("pair accuracy")
+    figure.suptitle(data_set_title(sets[0]))
+    return figure
+
+
+def _gaps_of(line: pl.DataFrame) -> list[tuple[int, int]]:
+    return [(int(low), int(high)) for low, high in line.select("from_years", "to_years").rows()]
+
+
+def _best_of_families(files: StudyFiles, dataset: str, pairs: pl.DataFrame) -> list[str]:
+    """Return the best method of each family by validation, among those with predictions."""
+    assert files.runs is not None
+    assert files.epochs is not None
+    runs = read_runs(files.runs, table_of(dataset), [PAIR_ACCURACY])
+    names = pairs["method"].unique().sort().to_list()
+    of_family = {family: runs.filter(pl.col("family") == family)["method"].unique().to_list() for family in FAMILIES}
+    scores = scores_of_methods(files.epochs, dataset, PAIR_ACCURACY)
+    best = [best_of([name for name in of_family[family] if name in names], scores) for family in FAMILIES]
+    return list(dict.fromkeys(name for name in [*best, ALWAYS] if name is not None and name in names))
+
+
+_SPREAD = 0.012
+"""Distance between the points of two methods as a share of the axis, which keeps their intervals apart."""
+
+
+@described(
+    SPECS,
+    figure_neural_features=FigureSpec(
+        "Networks (solid lines, filled marks) and other models (dashed, hollow) by the number of features that they "
+        "use: columns drawn at random in every fold, the same for all methods, with smaller sets nested in larger "
+        "ones. Top: the mean score; bottom: the best network minus the best other model of its family, both by "
+        "validation, on the same lists. The 95 % intervals allow for faces that several pairs share, but not for the "
+        "random choice of the columns; points of one number are drawn beside each other.",
+        title="Scores by the number of features",
+        needs=("runs", "epochs", "predictions", "images"),
+        data=(1, 2, 3),
+        by_features=True,
+        order=1,
+    ),
+)
+def feature_counts(files: StudyFiles) -> Any:
+    """Draw a column per data set: a line per method with 95 % intervals, and below it the gap of every family."""
+    assert files.runs is not None
+    assert files.epochs is not None
+    results = feature_results(files.runs, files.epochs, files.predictions, files.images)
+    if not results.datasets:
+        return style.remark(NOT_RUN)
+    figure, axes = style.panels(
+        2, len(results.datasets), height=4.6, sharex="col", gridspec_kw={"height_ratios": [1.7, 1]}
+    )
+    styles = _styles(results)
+    for column, dataset in enumerate(results.datasets):
+        own = pl.col("dataset") == dataset
+        _scores(axes[0, column], results.scores.filter(own), styles)
+        _gaps(axes[1, column], results.gaps.filter(own, pl.col("features").is_not_null()))
+        axes[0, column].set_title(data_set_title(dataset))
+        axes[1, column].set_xlabel("number of features")
+        counts = results.scores.filter(own)["features"].unique().sort().to_list()
+        axes[1, column].set_xscale("log")
+        axes[1, column].set_xticks(counts, [f"{count:,}" for count in counts])
+        axes[1, column].minorticks_off()
+        axes[1, column].margins(x=0.08)
+    figure.get_layout_engine().set(wspace=0.06)
+    axes[1, 0].set_ylabel("best network −\nbest other model")
+    style.shared_legend(figure, axes, columns=4)
+    return figure
+
+
+def _styles(results: FeatureResults) -> dict[str, style.LineStyle]:
+    """Return the styles: solid lines with filled marks for networks, dashed with hollow ones for others."""
+    methods = results.scores.select("method", "network").unique(maintain_order=True).sort(~pl.col("network"))
+    looks = zip(methods.rows(), style.SERIES[1:], strict=False)
+    return {
+        name: style.LineStyle(look.color, "-" if network else (0, (4, 1.6)), look.marker, 1.5 if network else 1.1)
+        for (name, network), look in looks
+    }
+
+
+def _scores(panel: Any, scores: pl.DataFrame, styles: dict[str, style.LineStyle]) -> None:
+    counts = scores["features"].to_list()
+    reach = max(counts) / min(counts)
+    for rank, name in enumerate(styles):
+        own = scores.filter(pl.col("method") == name).sort("features")
+        if own.is_empty():
+            continue
+        look, network = styles[name], bool(own["network"][0])
+        shift = reach ** (_SPREAD * (rank - (len(styles) - 1) / 2))
+        limits = (own["ours"] - own["low"], own["high"] - own["ours"])
+        panel.errorbar(
+            own["features"] * shift, own["ours"], limits, color=look.color, linestyle=look.dashes,
+            linewidth=look.width, elinewidth=0.8, marker=look.marker, markersize=4,
+            markerfacecolor=look.color if network else "none", label=f"{name}{'' if network else ' (no network)'}",
+        )  # fmt: skip
+    metric = str(scores["metric"][0])
+    panel.set_ylabel("pair accuracy" if metric == PAIR_ACCURACY else metric.replace("nDCG", "NDCG"))
+
+
+def _gaps(panel: Any, gaps: pl.DataFrame) -> None:
+    panel.axhline(0, color=style.MUTED, linewidth=0.8, label="_no gap")
+    if gaps.is_empty():
+        style.empty_panel(panel, "no network beside another model")
+    several = gaps["family"].n_unique() > 1
+    for ((family,), own), look in zip(gaps.group_by("family", maintain_order=True), style.SERIES, strict=False):
+        limits = (own["difference"] - own["low"], own["high"] - own["difference"])
+        panel.errorbar(
+            own["features"], own["difference"], limits, color=look.color, linestyle=look.dashes, linewidth=1.2,
+            elinewidth=0.8, marker=look.marker, markersize=4, label=f"gap, {family}" if several else "gap",
+        )  # fmt: skip
