@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import rankbound as rb
-from rankbound_study.claims import bounded_ends
-from rankbound_study.claims.bounded_ends import Ends
+from rankbound_study.claims import thesis_theorems
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import verdict_on
+from rankbound_study.claims.thesis_theorems import Ends
 from rankbound_study.claims.verdict import CONFIRMED, REFUTED
 
 EVIDENCE = Evidence("thesis")
@@ -42,7 +42,7 @@ def test_values_in_range_confirm_and_one_order_outside_refutes(monkeypatch: pyte
     def of_orders(metric: str) -> Any:
         return np.array([0.0, 1.0, 1.01 if metric == "AP" else 0.5])
 
-    monkeypatch.setattr(bounded_ends, "_of_all_orders", of_orders)
+    monkeypatch.setattr(thesis_theorems, "_of_all_orders", of_orders)
     assert verdict_on("T06", EVIDENCE).verdict == REFUTED
 
 
@@ -87,7 +87,7 @@ def of(ndcg: Any, ap: Any, nrbp: Any) -> dict[str, Any]:
 def test_planted_ends_decide(
     claim: str, lower: dict[str, Any], upper: dict[str, Any], verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_ends, "ends", planted(lower, upper))
+    monkeypatch.setattr(thesis_theorems, "ends", planted(lower, upper))
     assert verdict_on(claim, EVIDENCE).verdict == verdict
 
 
@@ -95,22 +95,22 @@ def test_planted_ends_decide(
 @pytest.mark.parametrize("bounding", ["expectation", "expectation-max"])
 def test_short_lists_have_the_librarys_ends(metric: str, bounding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     n, p = np.array([(n, p) for n in range(2, 10) for p in range(1, n)]).T
-    by_orders = bounded_ends.ends(metric, bounding, n, p)
-    monkeypatch.setattr(bounded_ends, "SHORT", 0)
-    by_library = bounded_ends.ends(metric, bounding, n, p)
+    by_orders = thesis_theorems.ends(metric, bounding, n, p)
+    monkeypatch.setattr(thesis_theorems, "SHORT", 0)
+    by_library = thesis_theorems.ends(metric, bounding, n, p)
     np.testing.assert_allclose(by_orders.lower, by_library.lower, atol=1e-12)
     np.testing.assert_allclose(by_orders.upper, by_library.upper, atol=1e-12)
 
 
 def test_the_upper_ends_that_the_thesis_could_have_printed() -> None:
-    upper = bounded_ends.ends("AP", "expectation", np.array([10, 15, 20]), np.array([5, 5, 5])).upper
+    upper = thesis_theorems.ends("AP", "expectation", np.array([10, 15, 20]), np.array([5, 5, 5])).upper
     assert upper == pytest.approx([-0.58, -0.50, -0.46], abs=5e-3)
-    upper = bounded_ends.ends("nDCG", "expectation", np.array([20, 30, 40]), np.array([10, 10, 10])).upper
+    upper = thesis_theorems.ends("nDCG", "expectation", np.array([20, 30, 40]), np.array([10, 10, 10])).upper
     assert upper == pytest.approx([-0.709, -0.695, -0.696], abs=5e-4)
 
 
 def test_all_sizes_of_the_data_are_mixed_and_there() -> None:
-    n, p = bounded_ends.sizes_of_the_data()
+    n, p = thesis_theorems.sizes_of_the_data()
     sizes = set(zip(n.tolist(), p.tolist(), strict=True))
     assert {(2454, 1227), (4908, 1227), (121, 63), (8, 1)} <= sizes
     assert bool(((p >= 1) & (p < n)).all())

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import rankbound as rb
-from rankbound_study.claims import definitions
+from rankbound_study.claims import other_theorems
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, REFUTED
@@ -16,7 +16,7 @@ metric, loss = rb.metric, rb.loss
 
 
 def trained() -> tuple[float, dict[str, float]]:
-    return 0.5, dict.fromkeys(definitions.FAMILIES, 0.9)
+    return 0.5, dict.fromkeys(other_theorems.FAMILIES, 0.9)
 
 
 @pytest.mark.parametrize(
@@ -35,25 +35,25 @@ def trained() -> tuple[float, dict[str, float]]:
 )
 def test_every_metric_counts(claim: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another metric under the name of one refutes."""
-    monkeypatch.setattr(definitions, "_trained", trained)
+    monkeypatch.setattr(other_theorems, "_trained", trained)
     monkeypatch.setattr(rb, "metric", lambda text: metric(new if text == old else text))
     assert verdict_on(claim, EVIDENCE).verdict == REFUTED
 
 
 def test_a_public_evaluator_that_disagrees_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(definitions, "_agreeing_with_scikit_learn", lambda orders: (1, 2))
+    monkeypatch.setattr(other_theorems, "_agreeing_with_scikit_learn", lambda orders: (1, 2))
     assert verdict_on("M01", EVIDENCE).verdict == REFUTED
 
 
 def test_planted_trainings_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(definitions, "_trained", trained)
+    monkeypatch.setattr(other_theorems, "_trained", trained)
     assert verdict_on("W01", EVIDENCE).verdict == CONFIRMED
-    monkeypatch.setattr(definitions, "_trained", lambda: (0.5, {**trained()[1], "listwise": 0.5}))
+    monkeypatch.setattr(other_theorems, "_trained", lambda: (0.5, {**trained()[1], "listwise": 0.5}))
     assert verdict_on("W01", EVIDENCE).verdict == REFUTED
 
 
 def test_another_hinge_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(definitions, "_trained", trained)
+    monkeypatch.setattr(other_theorems, "_trained", trained)
     monkeypatch.setattr(rb, "loss", lambda text: loss("hinge(margin=2)" if text == "hinge" else text))
     assert verdict_on("W01", EVIDENCE).verdict == REFUTED
 

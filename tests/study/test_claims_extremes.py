@@ -11,7 +11,7 @@ from brute_force import METRICS as REFERENCE
 from brute_force import kendall, linear_dcg, pair_error
 
 import rankbound as rb
-from rankbound_study.claims import all_orders, by_hand, extremes, printed_equations
+from rankbound_study.claims import oracle, thesis_theorems
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, REFUTED
@@ -38,7 +38,7 @@ def share(of: str, n: Any, p: Any) -> Any:
 
 
 reciprocal_rank = rb.metric("RR")
-undivided, printed = printed_equations.worst_dcg, printed_equations.expected_ndcg_as_printed
+undivided, printed = oracle.worst_dcg, oracle.expected_ndcg_as_printed
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ undivided, printed = printed_equations.worst_dcg, printed_equations.expected_ndc
         ("T02", rb, "minimum", moving_with_ap),
         ("T03", rb, "metric", lambda text: reciprocal_rank),
         ("T04", rb, "minimum", flat),
-        *(("T04", printed_equations, name, undivided) for name in ("smallest_ndcg", "smallest_ap", "largest_nrbp")),
+        *(("T04", oracle, name, undivided) for name in ("smallest_ndcg", "smallest_ap", "largest_nrbp")),
         ("T08", rb, "expectation", share),
-        *(("T08", printed_equations, name, printed) for name in ("expected_ndcg", "expected_nrbp", "expected_ap")),
+        *(("T08", oracle, name, printed) for name in ("expected_ndcg", "expected_nrbp", "expected_ap")),
     ],
 )
 def test_others_refute_them(claim: str, module: Any, name: str, wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,9 +61,9 @@ def test_others_refute_them(claim: str, module: Any, name: str, wrong: Any, monk
 
 def test_the_printed_numbers_are_found() -> None:
     assert verdict_on("T03", EVIDENCE).value == pytest.approx(0.7816511 - 0.6309298)
-    ranges = [extremes.range_of_floors(metric, 2) for metric in ("nDCG", "AP")]
+    ranges = [thesis_theorems.range_of_floors(metric, 2) for metric in ("nDCG", "AP")]
     assert ranges == pytest.approx([0.481 - 0.370, 0.127 - 0.110], abs=1e-3)
-    assert extremes.turning_points() == [5, 5, 4]
+    assert thesis_theorems.turning_points() == [5, 5, 4]
 
 
 def falling(metric: str, n: Any, p: Any) -> Any:
@@ -100,28 +100,28 @@ def rising_to_six(metric: str, n: Any, p: Any) -> Any:
 def test_planted_losses_decide(
     claim: str, losses: Losses, floors: Losses, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extremes, "expected_loss", losses)
-    monkeypatch.setattr(extremes, "smallest", floors)
+    monkeypatch.setattr(thesis_theorems, "expected_loss", losses)
+    monkeypatch.setattr(thesis_theorems, "smallest", floors)
     assert verdict_on(claim, EVIDENCE).verdict == verdict
 
 
 @pytest.mark.parametrize(
     ("text", "by"),
     [
-        ("nDCG", by_hand.ndcg),
-        ("AP", by_hand.average_precision),
-        ("nRBP", by_hand.wrong_pairs),
-        ("RR", by_hand.reciprocal_rank),
-        ("DCG(gain=linear)", by_hand.dcg_of_grades),
+        ("nDCG", oracle.ndcg),
+        ("AP", oracle.average_precision),
+        ("nRBP", oracle.wrong_pairs),
+        ("RR", oracle.reciprocal_rank),
+        ("DCG(gain=linear)", oracle.dcg_of_grades),
         ("DCG(discount=log2(r))", None),
-        ("P@3", lambda order: by_hand.precision(order, 3)),
-        ("CG@3", lambda order: by_hand.cumulative_gain(order, 3)),
+        ("P@3", lambda order: oracle.precision(order, 3)),
+        ("CG@3", lambda order: oracle.cumulative_gain(order, 3)),
     ],
 )
 def test_metrics_by_hand_are_those_of_the_tests(text: str, by: Any) -> None:
     if by is None:
         # Binary gains are their own exponentials.
-        by = by_hand.dcg_from_rank_two
+        by = oracle.dcg_from_rank_two
     orders = [order for n in range(1, 7) for order in product((0, 1), repeat=n) if any(order)]
     assert [by(order) for order in orders] == pytest.approx([REFERENCE[text](order) for order in orders], abs=1e-12)
 
@@ -129,21 +129,21 @@ def test_metrics_by_hand_are_those_of_the_tests(text: str, by: Any) -> None:
 def test_metrics_of_grades_by_hand_are_those_of_the_tests() -> None:
     orders = [order for n in range(2, 6) for order in product(range(3), repeat=n) if len(set(order)) > 1]
     for order in orders:
-        assert by_hand.linear_dcg(order) == linear_dcg(order)
-        assert by_hand.wrong_pairs(order) == pair_error()(order)
-        assert by_hand.kendall(order) == kendall()(order)
-        assert by_hand.kendall(order, by_difference=True) == kendall("difference")(order)
+        assert oracle.linear_dcg(order) == linear_dcg(order)
+        assert oracle.wrong_pairs(order) == pair_error()(order)
+        assert oracle.kendall(order) == kendall()(order)
+        assert oracle.kendall(order, by_difference=True) == kendall("difference")(order)
 
 
 def test_short_lists_never_ask_the_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("minimum", "maximum", "expectation"):
         monkeypatch.setattr(rb, name, flat)
     n, p = np.array([3, 9, 10]), np.array([2, 3, 3])
-    assert all_orders.smallest("AP", n, p) == pytest.approx([7 / 12, 61 / 252, 0.25])
-    assert all_orders.expected("AP", n[:1], p[:1]) == pytest.approx([29 / 36])
-    assert all_orders.expected_loss("AP", n[:1], p[:1]) == pytest.approx([-29 / 36])
-    assert all_orders.expected_loss("nRBP", n, p) == pytest.approx([1, 9, 0.25])
+    assert oracle.smallest("AP", n, p) == pytest.approx([7 / 12, 61 / 252, 0.25])
+    assert oracle.expected("AP", n[:1], p[:1]) == pytest.approx([29 / 36])
+    assert oracle.expected_loss("AP", n[:1], p[:1]) == pytest.approx([-29 / 36])
+    assert oracle.expected_loss("nRBP", n, p) == pytest.approx([1, 9, 0.25])
 
 
 def test_agreement_is_relative_to_large_values_alone() -> None:
-    assert all_orders.agree([1e12 + 1, Fraction(1, 3), 0.0, 2.0], [1e12, 1 / 3, 1e-10, 2.001]) == 3
+    assert oracle.agree([1e12 + 1, Fraction(1, 3), 0.0, 2.0], [1e12, 1 / 3, 1e-10, 2.001]) == 3

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import rankbound as rb
-from rankbound_study.claims import linear_ndcg
-from rankbound_study.claims.by_hand import linear_dcg
+from rankbound_study.claims import other_theorems
 from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.oracle import linear_dcg
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import REFUTED
 
@@ -17,22 +17,22 @@ EVIDENCE = Evidence("thesis")
 
 
 def test_exchanges_that_cost_too_little_refute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_ndcg, "linear_dcg", lambda order: linear_dcg(order) / 2)
+    monkeypatch.setattr(other_theorems, "linear_dcg", lambda order: linear_dcg(order) / 2)
     assert verdict_on("L01", EVIDENCE).verdict == REFUTED
 
 
 def test_orders_that_take_more_exchanges_refute(monkeypatch: pytest.MonkeyPatch) -> None:
-    exchanges = linear_ndcg._exchanges
+    exchanges = other_theorems._exchanges
 
     def of_neighbours(order: tuple[int, ...]) -> list[tuple[int, ...]]:
         return [after for after in exchanges(order) if linear_dcg(order) - linear_dcg(after) == 1]
 
-    monkeypatch.setattr(linear_ndcg, "_exchanges", of_neighbours)
+    monkeypatch.setattr(other_theorems, "_exchanges", of_neighbours)
     assert verdict_on("L01", EVIDENCE).verdict == REFUTED
 
 
 def test_the_fewest_exchanges_of_four_items() -> None:
-    fewest = linear_ndcg._fewest_exchanges((1, 1, 0, 0))
+    fewest = other_theorems._fewest_exchanges((1, 1, 0, 0))
     assert fewest == {
         (1, 1, 0, 0): 0,
         (1, 0, 1, 0): 1,
@@ -48,7 +48,7 @@ def unweighted(order: Sequence[int]) -> int:
 
 
 def test_pairs_without_their_weight_refute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_ndcg, "wrong_pairs", unweighted)
+    monkeypatch.setattr(other_theorems, "wrong_pairs", unweighted)
     assert verdict_on("L02", EVIDENCE).verdict == REFUTED
 
 
@@ -59,8 +59,8 @@ def test_another_error_of_the_library_refutes(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_two_tied_items_have_half_an_error() -> None:
-    assert linear_ndcg._mean_error([0, 0], [1, 0]) == 0.5
-    assert linear_ndcg._mean_error([0, 1, 1], [2, 0, 0]) == 4
+    assert other_theorems._mean_error([0, 0], [1, 0]) == 0.5
+    assert other_theorems._mean_error([0, 1, 1], [2, 0, 0]) == 4
 
 
 def test_another_largest_value_refutes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rankbound_study.claims import pair_models
+from rankbound_study.claims import other_theorems
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
@@ -15,7 +15,7 @@ EVIDENCE = Evidence("thesis")
 W = torch.tensor([1.0, -2.0, 0.5, 0.0, 1.0], dtype=torch.float64)
 V = torch.tensor([0.5, 1.0, 1.0, -1.0, 0.0], dtype=torch.float64)
 
-differences = pair_models._of_differences
+differences = other_theorems._of_differences
 
 
 def test_direct_ranker_has_a_counter_example() -> None:
@@ -39,9 +39,9 @@ def test_direct_ranker_has_a_counter_example() -> None:
 def test_what_is_no_counter_example_shows_nothing(
     network: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pair_models, "TRIPLES", 20_000)
+    monkeypatch.setattr(other_theorems, "TRIPLES", 20_000)
     generator = torch.Generator().manual_seed(3)
-    assert pair_models.verdict_on_second_network(network, "", W, generator).verdict == INCONCLUSIVE
+    assert other_theorems.verdict_on_second_network(network, "", W, generator).verdict == INCONCLUSIVE
 
 
 def test_networks_of_the_joined_pair_have_cycles() -> None:
@@ -51,7 +51,7 @@ def test_networks_of_the_joined_pair_have_cycles() -> None:
 
 
 def test_joined_pairs_without_cycles_refute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair_models, "_of_joined_pairs", pair_models._of_differences)
+    monkeypatch.setattr(other_theorems, "_of_joined_pairs", other_theorems._of_differences)
     assert verdict_on("N05", EVIDENCE).verdict == REFUTED
 
 
@@ -73,24 +73,24 @@ def in_a_ring(generator: torch.Generator) -> Tensor:
 def test_all_three_properties_count(
     of_differences: Callable[[torch.Generator], Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pair_models, "NETWORKS", 5)
-    monkeypatch.setattr(pair_models, "_of_differences", of_differences)
+    monkeypatch.setattr(other_theorems, "NETWORKS", 5)
+    monkeypatch.setattr(other_theorems, "_of_differences", of_differences)
     assert verdict_on("N05", EVIDENCE).verdict == REFUTED
 
 
 def test_cycles_and_transitivity_of_three_items() -> None:
     ring = in_a_ring(torch.Generator())
-    assert pair_models.has_cycle(ring)
-    assert pair_models.breaks_transitivity(ring)
+    assert other_theorems.has_cycle(ring)
+    assert other_theorems.breaks_transitivity(ring)
     line = torch.tensor([[0.5, 0.9, 0.9], [0.1, 0.5, 0.9], [0.1, 0.1, 0.5]])
-    assert not pair_models.has_cycle(line)
-    assert not pair_models.breaks_transitivity(line)
+    assert not other_theorems.has_cycle(line)
+    assert not other_theorems.breaks_transitivity(line)
     # The first beats the second, that the third, and nobody knows about the ends.
     open_ended = torch.tensor([[0.5, 0.9, 0.5], [0.1, 0.5, 0.9], [0.5, 0.1, 0.5]])
-    assert not pair_models.has_cycle(open_ended)
-    assert pair_models.breaks_transitivity(open_ended)
+    assert not other_theorems.has_cycle(open_ended)
+    assert other_theorems.breaks_transitivity(open_ended)
     # Everybody beats everybody: odd, but transitive.
-    assert not pair_models.breaks_transitivity(torch.full((3, 3), 0.9))
+    assert not other_theorems.breaks_transitivity(torch.full((3, 3), 0.9))
 
 
 def test_mirror_images_say_nothing_new() -> None:
@@ -100,5 +100,5 @@ def test_mirror_images_say_nothing_new() -> None:
 
 
 def test_a_link_that_favours_the_first_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair_models, "LINKS", {"RankNet": lambda difference: torch.sigmoid(difference + 0.01)})
+    monkeypatch.setattr(other_theorems, "LINKS", {"RankNet": lambda difference: torch.sigmoid(difference + 0.01)})
     assert verdict_on("N16", EVIDENCE).verdict == REFUTED

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.claims.law_table import COLUMNS, LINE_COLUMNS, LINES, NAME
+from rankbound_study.claims.law import COLUMNS, LINE_COLUMNS, LINES, NAME
 from rankbound_study.figures import style
 from rankbound_study.results.made_files import reading
 from rankbound_study.results.specs import StudyFiles

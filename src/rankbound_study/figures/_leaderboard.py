@@ -5,8 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.claims.leaderboard import BASELINE, BEST, COLUMNS
-from rankbound_study.claims.leaderboard_details import LENGTHS, PARTNER, TOPICS
+from rankbound_study.claims.leaderboard import BASELINE, BEST, COLUMNS, LENGTHS, PARTNER, TOPICS
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import style
 from rankbound_study.results.made_files import reading

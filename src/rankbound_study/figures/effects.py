@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.margins import LEVEL
-from rankbound_study.claims.effects_table import COLUMNS, MEAN_COLUMNS, MEANS, NAME
+from rankbound_study.claims.effects import CELL_COLUMNS, MEAN_COLUMNS, MEANS, NAME
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import style
 from rankbound_study.figures.remark import remark
@@ -38,7 +38,7 @@ _TICKS = {-0.1: "−0.1", -0.01: "", -0.005: "−0.005", 0.0: "0", 0.005: "0.005
 
 def draw(files: StudyFiles) -> Any:
     """Draw a panel per loss, a row per data set and bounding, and the mean effects below."""
-    cells, means = _read(files, NAME, COLUMNS), _read(files, MEANS, MEAN_COLUMNS)
+    cells, means = _read(files, NAME, CELL_COLUMNS), _read(files, MEANS, MEAN_COLUMNS)
     if cells.is_empty():
         return remark(NOTHING)
     losses = [loss for loss in LOSSES if loss in set(cells["loss"])]

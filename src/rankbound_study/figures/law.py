@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound_study.claims.law import ALL, BOUNDS, MISMATCH, WEIGHTS
-from rankbound_study.claims.law_table import CHANGES
+from rankbound_study.claims.law import ALL, BOUNDS, CHANGES, MISMATCH, WEIGHTS
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import style
 from rankbound_study.figures._law import COLORS, NOTHING, read_cells, read_lines

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.claims.regimes import COLUMNS
+from rankbound_study.claims.effects import REGIME_COLUMNS
 from rankbound_study.config.samplings import SampledName
 from rankbound_study.figures import style
 from rankbound_study.figures.remark import remark
@@ -64,9 +64,9 @@ def draw(files: StudyFiles) -> Any:
 def _read(files: StudyFiles) -> pl.DataFrame:
     """Read the rows of planted data sets; affine boundings of nRBP are the same up to a factor, so one is kept."""
     if files.regimes is None:
-        return pl.DataFrame(schema=COLUMNS)
+        return pl.DataFrame(schema=REGIME_COLUMNS)
     with reading(files.regimes):
-        table = pl.read_csv(files.regimes, schema=COLUMNS)
+        table = pl.read_csv(files.regimes, schema=REGIME_COLUMNS)
     same = (pl.col("loss") == "nRBP") & pl.col("bounding").is_in(AFFINE[1:])
     return table.filter(pl.col("spread").is_not_null(), ~same)
 

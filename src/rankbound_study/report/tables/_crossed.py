@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rankbound.compare.margins import LEVEL
-from rankbound_study.claims.certainty import significance
+from rankbound_study.claims.cells import significance
 from rankbound_study.report.blocks import Cell
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
 from rankbound_study.report.typeset_numbers import DASH, signed

@@ -7,8 +7,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.margins import LEVEL
-from rankbound_study.claims.effects import EVERY
-from rankbound_study.claims.effects_table import COLUMNS, MEAN_COLUMNS, MEANS, NAME, cells_table, means_table
+from rankbound_study.claims.effects import CELL_COLUMNS, EVERY, MEAN_COLUMNS, MEANS, NAME, cells_table, means_table
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Cell, TableBlock, changes
@@ -58,7 +57,7 @@ def make(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
 
 def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield the mean effects and the cells, unless there are none."""
-    table = read_table(folder / f"{name}.csv", COLUMNS)
+    table = read_table(folder / f"{name}.csv", CELL_COLUMNS)
     means = read_table(folder / f"{MEANS}.csv", MEAN_COLUMNS)
     if len(means):
         yield means_block(means)

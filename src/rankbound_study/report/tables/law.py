@@ -8,7 +8,7 @@ import polars as pl
 
 from rankbound.compare.margins import LEVEL
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.law_table import (
+from rankbound_study.claims.law import (
     CHANGES,
     COLUMNS,
     LINE_COLUMNS,

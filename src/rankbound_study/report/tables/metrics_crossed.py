@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound_study.claims.crossed_metrics import COLUMNS, COMMON, JUDGED, TRAINED_FOR, metrics_crossed
+from rankbound_study.claims.comparisons import COMMON, JUDGED, METRIC_COLUMNS, TRAINED_FOR, metrics_crossed
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
@@ -46,7 +46,7 @@ def make(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
 
 def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield the table, unless it is empty."""
-    if len(table := read_table(folder / f"{name}.csv", COLUMNS)):
+    if len(table := read_table(folder / f"{name}.csv", METRIC_COLUMNS)):
         yield block(table)
 
 

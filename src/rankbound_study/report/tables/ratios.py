@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.claims.crossed_ratios import COLUMNS, EFFECT, ratios_crossed
+from rankbound_study.claims.comparisons import EFFECT, RATIO_COLUMNS, ratios_crossed
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
@@ -55,7 +55,7 @@ def make(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
 
 def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield the scores and the effects of bounding, unless there are none."""
-    if len(table := read_table(folder / f"{name}.csv", COLUMNS)):
+    if len(table := read_table(folder / f"{name}.csv", RATIO_COLUMNS)):
         yield from blocks_of(table)
 
 

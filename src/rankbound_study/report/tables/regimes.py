@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound_study.claims.regimes import COLUMNS, regimes
+from rankbound_study.claims.effects import REGIME_COLUMNS, regimes
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import TableBlock, changes, plain_rows
 from rankbound_study.report.table_files import TableFiles, plain_texts, read_table
@@ -54,7 +54,7 @@ def make(
 
 def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield the table, unless it is empty."""
-    if len(table := read_table(folder / f"{name}.csv", COLUMNS)):
+    if len(table := read_table(folder / f"{name}.csv", REGIME_COLUMNS)):
         yield block(table)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.related_table import COLUMNS, NAME
+from rankbound_study.claims.related import COLUMNS, NAME
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Cell, TableBlock, changes
 from rankbound_study.report.table_files import TableFiles, plain_texts, read_table
@@ -42,7 +42,7 @@ HEADER = ("data set", "metric", "bounded by", "tau", *_COUNTED)
 
 def make(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
     """Return the tables of a study; without runs of the honest protocol, only that of gradients has rows."""
-    from rankbound_study.claims.related_table import gradients_table, orders_table, ranks_table
+    from rankbound_study.claims.related import gradients_table, orders_table, ranks_table
 
     evidence = Evidence(study, files.runs, files.epochs)
     table = orders_table(evidence)

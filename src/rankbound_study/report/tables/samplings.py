@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from rankbound_study.claims.comparisons import POPULARITY_COLUMNS, against_popularity
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.popularity import COLUMNS, against_popularity
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, TableBlock, changes
@@ -46,7 +46,7 @@ def make(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
 
 def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield the table, unless it is empty."""
-    if len(table := read_table(folder / f"{name}.csv", COLUMNS)):
+    if len(table := read_table(folder / f"{name}.csv", POPULARITY_COLUMNS)):
         yield block(table)
 
 

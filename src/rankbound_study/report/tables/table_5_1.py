@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.claims.certainty import SIGNIFICANT, significance
+from rankbound_study.claims.cells import SIGNIFICANT, significance
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report import render_latex, render_markdown, table_5_1_summary
