@@ -14,7 +14,8 @@
   trainings have.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -23,10 +24,9 @@ from rankbound.compare import PairedScores
 from rankbound.compare.scores import mean_of_known, per_unit, scores_of_runs
 from rankbound_study.claims.cells import adjusted_p_values, contrast, judge
 from rankbound_study.claims.evidence import KEY, Evidence
-from rankbound_study.claims.varied import Training, on_the_same_lists, trainings
+from rankbound_study.claims.varied import Training, best_bounding, on_the_same_lists, trainings
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.results.validation import best_of, validation_scores
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, POPULARITY, UNBOUNDED
 
 JUDGED = ("nDCG", "nDCG@10", "AP", JUDGED_BY["nRBP"], "RR", "P@5", "P@10")
@@ -45,6 +45,14 @@ DIFFERENCE: dict[str, pl.DataType] = {
 """A mean score, and its difference from that of a reference: null for the reference itself, or without one. Intervals
 are of 95 % over topics and trainings; `p_holm` is corrected over all differences of the table."""
 
+Value = TypeVar("Value")
+
+
+def _second(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
+    """Name what belongs to a second difference of a row, which has one score alone."""
+    return {f"{prefix}{name}": value for name, value in values.items() if name != "score"}
+
+
 METRIC_COLUMNS: dict[str, pl.DataType] = {
     "dataset": pl.String(),
     "nsr": pl.Int8(),
@@ -57,9 +65,16 @@ METRIC_COLUMNS: dict[str, pl.DataType] = {
 
 def metrics_crossed(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set, loss (unbounded, then bounded) and judging metric."""
-    rows = [row for column in evidence.data_sets for row in _metrics_on(evidence, column)]
-    table = pl.DataFrame(rows, schema=METRIC_COLUMNS)
-    return table.with_columns(adjusted_p_values(table))
+    return _table((row for column in evidence.data_sets for row in _metrics_on(evidence, column)), METRIC_COLUMNS)
+
+
+def _table(rows: Iterable[Mapping[str, object]], columns: Mapping[str, pl.DataType], second: str = "") -> pl.DataFrame:
+    """Return the rows with p-values corrected over all differences; those with a prefix are a second family."""
+    table = pl.DataFrame(list(rows), schema=columns)
+    for prefix in dict.fromkeys(("", second)):
+        family = table.select(pl.col(f"{prefix}p_value").alias("p_value"))
+        table = table.with_columns(adjusted_p_values(family).alias(f"{prefix}p_holm"))
+    return table
 
 
 def compared(scores: PairedScores, system: str, reference: str) -> dict[str, object]:
@@ -80,7 +95,7 @@ def _metrics_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, objec
     lazy = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss").is_in(LOSSES))
     rows = lazy.select(*KEY, *JUDGED).collect()
     losses = [loss for loss in LOSSES if loss in rows["loss"]]
-    picked = {loss: _best_bounding(evidence, column, rows.filter(pl.col("loss") == loss)) for loss in losses}
+    picked = {loss: best_bounding(evidence, column, loss, _bounded(rows.filter(loss=loss))) for loss in losses}
     for bounded, boundings in ((False, dict.fromkeys(losses, UNBOUNDED)), (True, picked)):
         chosen = pl.col("bounding") == pl.col("loss").replace_strict(boundings, default=None, return_dtype=pl.String)
         own = rows.filter(chosen)
@@ -93,12 +108,8 @@ def _metrics_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, objec
                 yield {**where, **named, **compared(scores, loss, reference)}
 
 
-def _best_bounding(evidence: Evidence, column: DataSet, rows: pl.DataFrame) -> str | None:
-    """Return the bounding of a loss that scores highest on the validation part; None without validation scores."""
-    loss = rows["loss"][0]
-    epochs = evidence.epochs_of(column.dataset, column.nsr).filter(pl.col("loss") == loss)
-    scores: Mapping[str, float] = validation_scores(epochs, judge(loss), "bounding")
-    return best_of([name for name in rows["bounding"].unique() if name != UNBOUNDED], scores)
+def _bounded(rows: pl.DataFrame) -> list[str]:
+    return [name for name in rows["bounding"].unique() if name != UNBOUNDED]
 
 
 RATIOS_EXPERIMENT = "ratios"
@@ -111,7 +122,7 @@ RATIO_COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("nsr_test", "nsr_train"), pl.Int8()),
     **dict.fromkeys(("loss", "bounding"), pl.String()),
     **DIFFERENCE,
-    **{f"{EFFECT}{name}": kind for name, kind in DIFFERENCE.items() if name != "score"},
+    **_second(EFFECT, DIFFERENCE),
 }
 """Columns of the table. Differences are from the same loss and bounding, trained at the ratio of the test."""
 
@@ -125,9 +136,7 @@ def ratios_crossed(evidence: Evidence) -> pl.DataFrame:
     Rows of trainings that did not train have no numbers.
     """
     columns = [column for column in evidence.data_sets if column.nsr]
-    table = pl.DataFrame([row for column in columns for row in _tested_at(evidence, column)], schema=RATIO_COLUMNS)
-    effects = table.select(pl.col(f"{EFFECT}p_value").alias("p_value"))
-    return table.with_columns(adjusted_p_values(table), adjusted_p_values(effects).alias(f"{EFFECT}p_holm"))
+    return _table((row for column in columns for row in _tested_at(evidence, column)), RATIO_COLUMNS, EFFECT)
 
 
 def _tested_at(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
@@ -177,8 +186,7 @@ _AT_OWN = pl.col("nsr_train") == pl.col("nsr_test")
 def _effect(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[str, object]:
     loss, bounding = training
     own = rows.filter(pl.col("loss") == loss, pl.col("nsr_train") == trained_at)
-    found = compared(scores_of_runs(own, judge(loss), by=("bounding",)), bounding, UNBOUNDED)
-    return {f"{EFFECT}{name}": value for name, value in found.items() if name != "score"}
+    return _second(EFFECT, compared(scores_of_runs(own, judge(loss), by=("bounding",)), bounding, UNBOUNDED))
 
 
 POPULARITY_COLUMNS: dict[str, pl.DataType] = {
@@ -196,9 +204,8 @@ COUNT = f"{POPULARITY} / none / none"
 
 def against_popularity(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set, metric and model: popularity, the other controls, every loss and bounding."""
-    rows = [row for column in rated_data_sets(evidence) for row in _popularity_on(evidence, column)]
-    table = pl.DataFrame(rows, schema=POPULARITY_COLUMNS)
-    return table.with_columns(adjusted_p_values(table))
+    columns = rated_data_sets(evidence)
+    return _table((row for column in columns for row in _popularity_on(evidence, column)), POPULARITY_COLUMNS)
 
 
 def rated_data_sets(evidence: Evidence) -> list[DataSet]:
@@ -231,9 +238,8 @@ def picked_systems(evidence: Evidence, column: DataSet) -> Mapping[str, tuple[Pa
     """Return, by loss, the scores and the system whose bounding scores highest on the validation part."""
     found = {}
     for loss, scores in _scores_by_loss(evidence, column).items():
-        epochs = evidence.epochs_of(column.dataset, column.nsr).filter(pl.col("loss") == loss)
         systems = {name.split(" / ")[2]: name for name in scores.systems if name.split(" / ")[1] == loss}
-        best = best_of(list(systems), validation_scores(epochs, judge(loss), "bounding"))
+        best = best_bounding(evidence, column, loss, systems)
         if best is not None:
             found[loss] = scores, systems[best]
     return found
@@ -259,17 +265,15 @@ VARIANT_COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("loss", "bounding", "affine"), pl.String()),
     "trained": pl.Boolean(),
     **DIFFERENCE,
-    **{f"{AFFINE_PREFIX}{name}": kind for name, kind in DIFFERENCE.items() if name != "score"},
+    **_second(AFFINE_PREFIX, DIFFERENCE),
 }
 """Columns of the table; differences are from the unbounded loss, null for variants that did not train."""
 
 
 def distribution_variants(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set, loss and variant; none without the experiments."""
-    rows = [row for column in evidence.data_sets for row in _variants_on(evidence, column)]
-    table = pl.DataFrame(rows, schema=VARIANT_COLUMNS)
-    affine = table.select(pl.col(f"{AFFINE_PREFIX}p_value").alias("p_value"))
-    return table.with_columns(adjusted_p_values(table), adjusted_p_values(affine).alias(f"{AFFINE_PREFIX}p_holm"))
+    rows = (row for column in evidence.data_sets for row in _variants_on(evidence, column))
+    return _table(rows, VARIANT_COLUMNS, AFFINE_PREFIX)
 
 
 def _variants_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
@@ -280,7 +284,8 @@ def _variants_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, obje
     ran = pl.concat([_own(evidence.of_all_trainings(), column), every]).select("loss", "bounding").unique()
     for loss in [loss for loss in LOSSES if loss in ran["loss"]]:
         scores = scores_of_runs(rows.filter(pl.col("loss") == loss), judge(loss), by=("bounding",))
-        affine = _best_affine(evidence, column, loss, [name for name in AFFINE if name in scores.systems])
+        ran_affine = [name for name in AFFINE if name in scores.systems]
+        affine = None if evidence.epochs is None else best_bounding(evidence, column, loss, ran_affine)
         for bounding in ran.filter(pl.col("loss") == loss)["bounding"].sort():
             if bounding != DISTRIBUTION and not bounding.startswith(_WITH_PARAMETERS):
                 continue
@@ -289,8 +294,7 @@ def _variants_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, obje
             row |= {"affine": affine, "trained": trained}
             if trained:
                 row |= compared(scores, bounding, UNBOUNDED)
-                beside = compared(scores, bounding, affine or "")
-                row |= {f"{AFFINE_PREFIX}{name}": value for name, value in beside.items() if name != "score"}
+                row |= _second(AFFINE_PREFIX, compared(scores, bounding, affine or ""))
             yield row
 
 
@@ -307,10 +311,3 @@ def _variants(evidence: Evidence, column: DataSet) -> pl.DataFrame:
             parameters = pl.col("bounding").str.starts_with(_WITH_PARAMETERS), pl.col("selection") == "validation"
             found.append(rows.filter(*parameters).select(*KEY, *JUDGED_BY.values()).collect())
     return pl.concat(found)
-
-
-def _best_affine(evidence: Evidence, column: DataSet, loss: str, names: list[str]) -> str | None:
-    if evidence.epochs is None:
-        return None
-    epochs = evidence.epochs_of(column.dataset, column.nsr).filter(pl.col("loss") == loss)
-    return best_of(names, validation_scores(epochs, judge(loss), "bounding"))

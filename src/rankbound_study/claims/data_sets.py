@@ -6,7 +6,6 @@ from functools import lru_cache
 from itertools import combinations, product
 
 import numpy as np
-import polars as pl
 from scipy import stats
 
 import rankbound as rb
@@ -37,10 +36,10 @@ from rankbound_study.claims.methods import listed
 from rankbound_study.claims.registry import Differences, decides
 from rankbound_study.claims.rules import NEGLIGIBLE, Family, adjusted, together
 from rankbound_study.claims.statistics import RESAMPLES
+from rankbound_study.claims.varied import best_bounding
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
-from rankbound_study.results.validation import best_of, validation_scores
 from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
 
 LEAST_FOR_FRIEDMAN = 3
@@ -157,8 +156,7 @@ def _best_of(evidence: Evidence, loss: str, column: DataSet) -> list[str]:
     enough(len(matrix), f"of {column} with a score")
     if not np.ptp(matrix, axis=1).any() or stats.friedmanchisquare(*matrix.T).pvalue > LEVEL:
         return boundings
-    of_loss = evidence.epochs_of(column.dataset, column.nsr).filter(pl.col("loss") == loss)
-    best = best_of(boundings, validation_scores(of_loss, judge(loss), "bounding"))
+    best = best_bounding(evidence, column, loss, boundings)
     if best is None:
         raise MissingEvidence(f"no validation scores of {loss} on {column}")
     others = [Cell(loss, name, column, judge(loss)) for name in boundings if name != best]

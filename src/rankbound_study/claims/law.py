@@ -26,7 +26,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.rules import FLAT, adjusted, among, by_interval
 from rankbound_study.claims.statistics import resampled_means
 from rankbound_study.claims.varied import SYSTEMS, side_by_side, trainings, usual_beside, variants
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, holds
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
 from rankbound_study.data.reader import FoldedLists
@@ -350,13 +350,13 @@ def _slope_in_region(law: Law) -> Iterator[Outcome]:
     held = low <= line.slope <= high and _side(line) < 0
     yield Outcome(
         f"The slope over all cells lies between {signed(low)} and {signed(high)}, and its interval excludes zero.",
-        _holds(held),
+        holds(held),
         f"{_slope(line)}.",
     )
     through = line.intercept_low <= 0 <= line.intercept_high
     yield Outcome(
         "The intercept's interval contains zero.",
-        _holds(through),
+        holds(through),
         f"{signed(line.intercept)} ({signed(line.intercept_low)} to {signed(line.intercept_high)}).",
     )
 
@@ -448,7 +448,7 @@ def _nothing(law: Law) -> Outcome:
     mean = float(np.mean([abs(one.contrast.mean) for one in flat]))
     beyond = [_named(one.cell) for one in flat if max(one.contrast.interval[0], -one.contrast.interval[1]) > BEYOND]
     found = f"Mean absolute effect of {len(flat)} cells: {mean:.4f}; beyond {BEYOND:g}: {len(beyond)}{among(beyond)}."
-    return Outcome(prediction, _holds(mean < NOTHING and not beyond), found)
+    return Outcome(prediction, holds(mean < NOTHING and not beyond), found)
 
 
 def _mean_below_zero(law: Law, prediction: str, chosen: Callable[[Effect], bool]) -> Outcome:
@@ -478,10 +478,6 @@ def _slope(line: Line) -> str:
 
 def _with_range(value: float, low: float, high: float) -> str:
     return f"{signed(value)} ({signed(low)} to {signed(high)})"
-
-
-def _holds(condition: bool) -> str:
-    return CONFIRMED if condition else REFUTED
 
 
 NAME = "table_law"

@@ -45,38 +45,37 @@ from rankbound_study.claims.rules import (
     collapsed,
     most,
     most_rise,
-    sample_of_most,
     together,
 )
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
-from rankbound_study.vocabulary import AFFINE, BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
+from rankbound_study.vocabulary import AFFINE, BOUNDINGS, LOSSES, UNBOUNDED
 
 TABLE = "table_5_1"
 
 
-@decides("T23")
-def bounded_losses_do_as_well(evidence: Evidence) -> Verdict:
-    """Decide by whether more than half of the distinct cells are no worse by a margin of 0.01 (partial conjunction)."""
-    found = contrasts(evidence, distinct(cells(evidence)))
+def _no_worse(family: Family[Cell]) -> list[Cell]:
+    """Return the cells that are shown to be no worse by the margin, each by its own test."""
+    return [cell for cell, one in family.contrasts.items() if one.estimate.p_above(-MARGIN) <= LEVEL]
+
+
+def _most_no_worse(family: Family[Cell]) -> str:
+    """Return the verdict that more than half of the cells are no worse by the margin (partial conjunction)."""
+    estimates = [one.estimate for one in family.contrasts.values()]
+    return most([one.p_above(-MARGIN) for one in estimates], [one.p_below(-MARGIN) for one in estimates])
+
+
+def _without_collapse(evidence: Evidence, family: Family[Cell]) -> Mapping[str, object]:
+    found = family.contrasts
     fallen = collapsed(found)
     others = {cell: one for cell, one in found.items() if cell not in fallen}
-    tests = [(one.estimate.p_above(-MARGIN), one.estimate.p_below(-MARGIN)) for one in found.values()]
-    no_worse, worse = (sum(p_value <= LEVEL for p_value in side) for side in zip(*tests, strict=True))
-    without = f", without the {len(fallen)} that collapse {_mean_of(others)}" if others and fallen else ""
-    lowest = min(found, key=lambda cell: found[cell].mean)
-    return Verdict(
-        most(*map(list, zip(*tests, strict=True))),
-        f"Within a margin of {MARGIN}, {no_worse} of {len(found)} distinct bounded losses are shown to be no worse "
-        f"than the unbounded one, and {worse} are significantly worse by more; the mean change is {_mean_of(found)}"
-        f"{without}, and the lowest is {found[lowest]} ({lowest}).",
-        "share of distinct cells that are no worse",
-        no_worse / len(found),
-        n=len(found),
-        shown_in=TABLE,
-        sample=sample_of_most(found, MARGIN),
-    )
+    return {
+        "no_worse": len(_no_worse(family)),
+        "worse": sum(one.estimate.p_below(-MARGIN) <= LEVEL for one in found.values()),
+        "mean": _mean_of(found),
+        "without": f", without the {len(fallen)} that collapse {_mean_of(others)}" if others and fallen else "",
+    }
 
 
 def _mean_of(found: Mapping[Cell, Contrast]) -> str:
@@ -132,23 +131,9 @@ def _gains_in_words(evidence: Evidence, family: Family[Cell]) -> Mapping[str, ob
     return {"gains": len(gains), "at_gains": among(list(map(str, gains)))}
 
 
-@decides("T46")
-def bounding_raises_most_means(evidence: Evidence) -> Verdict:
-    """Decide by whether more than half of the distinct cells score above the unbounded loss (partial conjunction)."""
-    family = Family.of(contrasts(evidence, distinct(cells(evidence))))
+def _without_nrbp(evidence: Evidence, family: Family[Cell]) -> Mapping[str, object]:
     without = {cell: one for cell, one in family.contrasts.items() if cell.loss != "nRBP"}
-    rising, other = (sum(one.mean > 0 for one in group.values()) for group in (family.contrasts, without))
-    return Verdict(
-        most_rise(family.contrasts),
-        f"The mean rises in {rising} of {len(family)} distinct cells, significantly in {len(family.higher)}, and falls "
-        f"significantly in {len(family.lower)}; without nRBP it rises in {other} of {len(without)}, for which the "
-        f"verdict would be {most_rise(without)}.",
-        "share of distinct cells whose mean rises",
-        rising / len(family),
-        n=len(family),
-        shown_in=TABLE,
-        sample=sample_of_most(family.contrasts, NEGLIGIBLE),
-    )
+    return {"other": sum(one.mean > 0 for one in without.values()), "others": len(without), "by": most_rise(without)}
 
 
 def _apart(evidence: Evidence, loss: str, one: str, other: str, column: DataSet) -> Contrast:
@@ -305,25 +290,6 @@ def _falls(one: Contrast) -> str:
     return REFUTED if one.is_alike else INCONCLUSIVE
 
 
-@decides("T30")
-def bounded_ap_often_raises_first_places_of_mq2008(evidence: Evidence) -> Verdict:
-    """Decide by whether more than half of 4 boundings times 10 cut-offs rise (partial conjunction)."""
-    every = cells(evidence, ["AP"], BOUNDED, columns(evidence, MQ2008), CUT_OFFS)
-    family = Family.of(contrasts(evidence, every))
-    positive = sum(mean > 0 for mean in family.means)
-    texts = [f"{family.contrasts[at]} ({at.bounding}, {at.metric})" for at in (family.least(), family.most())]
-    return Verdict(
-        most_rise(family.contrasts),
-        f"{positive} of {len(family)} differences are positive, {len(family.higher)} of them significantly, and "
-        f"{len(family.lower)} are significantly negative; they lie between {' and '.join(texts)}.",
-        "share of positive differences",
-        positive / len(family),
-        n=len(family),
-        shown_in=FIGURE,
-        sample=sample_of_most(family.contrasts, NEGLIGIBLE),
-    )
-
-
 def _except_the_first_two_at_ratio_3(evidence: Evidence) -> dict[Cell, Contrast]:
     every = distinct(cells(evidence, ["nRBP"], metrics=CUT_OFFS))
     left_out = CUT_OFFS[:2]
@@ -410,7 +376,48 @@ def _of_controls(evidence: Evidence) -> str:
     return f"; without training, by data set: {'; '.join(texts)}" if texts else ""
 
 
+def _rising(family: Family[Cell]) -> int:
+    return sum(mean > 0 for mean in family.means)
+
+
 DECLARED = {
+    "T23": Differences(
+        of_cells(),
+        _most_no_worse,
+        f"Within a margin of {MARGIN}"
+        ", {no_worse} of {count} distinct bounded losses are shown to be no worse than the unbounded one, and {worse} "
+        "are significantly worse by more; the mean change is {mean}{without}, and the lowest is {least} ({at_least}).",
+        "share of distinct cells that are no worse",
+        None,
+        facts=_without_collapse,
+        shown_in=TABLE,
+        matters=MARGIN,
+        share=lambda family: len(_no_worse(family)),
+    ),
+    "T30": Differences(
+        of_cells(["AP"], datasets=[MQ2008], metrics=CUT_OFFS),
+        lambda family: most_rise(family.contrasts),
+        "{positive} of {count} differences are positive, {higher} of them significantly, and {lower} are significantly "
+        "negative; they lie between {least} ({at_least.bounding}, {at_least.metric}) and {most} "
+        "({at_most.bounding}, {at_most.metric}).",
+        "share of positive differences",
+        None,
+        shown_in=FIGURE,
+        matters=NEGLIGIBLE,
+        share=_rising,
+    ),
+    "T46": Differences(
+        of_cells(),
+        lambda family: most_rise(family.contrasts),
+        "The mean rises in {positive} of {count} distinct cells, significantly in {higher}, and falls significantly in "
+        "{lower}; without nRBP it rises in {other} of {others}, for which the verdict would be {by}.",
+        "share of distinct cells whose mean rises",
+        None,
+        facts=_without_nrbp,
+        shown_in=TABLE,
+        matters=NEGLIGIBLE,
+        share=_rising,
+    ),
     "T28": Differences(
         of_cells(["nDCG"], metrics=("nDCG", *CUT_OFFS)),
         _no_gain,

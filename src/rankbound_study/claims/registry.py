@@ -14,7 +14,7 @@ import polars as pl
 from rankbound.compare.margins import MARGIN
 from rankbound_study.claims.cells import Cell, Contrast, cells, columns, contrasts, distinct
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.rules import Family, Key, Sample, among, no_noise
+from rankbound_study.claims.rules import Family, Key, Sample, among, no_noise, sample_of_most
 from rankbound_study.claims.verdict import INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, MissingEvidence, Untrained, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import BOUNDED, LOSSES
@@ -126,35 +126,48 @@ class Differences(Generic[Key]):
         rule: gives the verdict on the family.
         reason: a sentence; names in braces are `Family.facts`, and those of `facts`.
         statistic: the meaning of the deciding difference, with the same names.
-        deciding: picks that difference.
+        deciding: picks that difference; None for a claim about most of them, of which `share` counts those that hold.
         p_value: the p-value that decides.
         of_topics: the verdict's number of units is that of topics instead of differences.
         takes_noise: without a noise margin, nothing is decided.
         facts: further facts that the sentence names.
         shown_in: names of the tables and figures that show it.
         matters: the smallest difference that matters; NaN: the noise margin, or 0.01 if it is unknown.
+        share: the number of differences that hold, whose share is the verdict's value if no single one decides.
     """
 
     of: Callable[[Evidence], Mapping[Key, Contrast]]
     rule: Callable[[Family[Key]], str]
     reason: str
     statistic: str
-    deciding: Callable[[Family[Key]], Key]
+    deciding: Callable[[Family[Key]], Key] | None
     p_value: Callable[[Family[Key], Key], float] = Family.worst_p
     of_topics: bool = False
     takes_noise: bool = False
     facts: Callable[[Evidence, Family[Key]], Mapping[str, object]] = lambda evidence, family: {}
     shown_in: str = ""
     matters: float = math.nan
+    share: Callable[[Family[Key]], int] = lambda family: len(family.higher)
 
     def __call__(self, evidence: Evidence) -> Verdict:
         """Decide the claim."""
         family = Family.of(self.of(evidence))
         if self.takes_noise and (missing := no_noise(family.contrasts.values())):
             return Verdict(INCONCLUSIVE, missing, n=len(family))
+        facts = {**family.facts(), **self.facts(evidence, family)}
+        if self.deciding is None:
+            return Verdict(
+                self.rule(family),
+                self.reason.format_map(facts),
+                self.statistic,
+                self.share(family) / len(family),
+                n=len(family),
+                shown_in=self.shown_in,
+                sample=sample_of_most(family.contrasts, self.matters),
+            )
         key = self.deciding(family)
         decisive = family.contrasts[key]
-        facts = {**family.facts(), "at_deciding": key, **self.facts(evidence, family)}
+        facts |= {"at_deciding": key}
         return Verdict(
             self.rule(family),
             self.reason.format_map(facts),

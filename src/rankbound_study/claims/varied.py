@@ -146,6 +146,12 @@ def pair_in(rows: pl.DataFrame, metric: str, by: str, systems: tuple[str, str], 
     return both
 
 
+def best_bounding(evidence: Evidence, column: DataSet, loss: str, names: Iterable[str]) -> str | None:
+    """Return the bounding of a loss that scores highest on the validation part; None without validation scores."""
+    epochs = evidence.epochs_of(column.dataset, column.nsr).filter(pl.col("loss") == loss)
+    return best_of(list(names), validation_scores(epochs, judge(loss), "bounding"))
+
+
 def picked_by_validation(evidence: Evidence, experiment: str, column: DataSet, metric: str = "") -> dict[Training, str]:
     """Return the variant whose best epoch scores highest on validation, for every loss and bounding.
 
