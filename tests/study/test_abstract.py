@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rankbound_study.claims import effects_table, law_table, verdict_table
+from rankbound_study.claims import effects, law, verdict_table
 from rankbound_study.claims.registry import claims
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, Verdict
 from rankbound_study.report.abstract import abstract
@@ -32,13 +32,13 @@ def write_law(tables: Path) -> None:
         | {"same_as": same, "change_weights": change, "effect": effect}
         for weights, origin, same, change, effect in cells
     ]
-    pl.DataFrame(rows, schema=law_table.COLUMNS).write_csv(tables / f"{law_table.NAME}.csv")
+    pl.DataFrame(rows, schema=law.COLUMNS).write_csv(tables / f"{law.NAME}.csv")
     line = {"predictor": "mismatch", "cells": "all cells", "n": 5, "slope": -0.004, "slope_low": -0.006}
     others = {"slope_high": -0.002, "r_squared": 0.5}
-    pl.DataFrame([line | others], schema=law_table.LINE_COLUMNS).write_csv(tables / f"{law_table.LINES}.csv")
+    pl.DataFrame([line | others], schema=law.LINE_COLUMNS).write_csv(tables / f"{law.LINES}.csv")
     verdicts = [("direction", CONFIRMED, "a"), ("fit", REFUTED, "b")]
-    predictions = pl.DataFrame(verdicts, schema=law_table.PREDICTION_COLUMNS, orient="row")
-    predictions.write_csv(tables / f"{law_table.PREDICTIONS}.csv")
+    predictions = pl.DataFrame(verdicts, schema=law.PREDICTION_COLUMNS, orient="row")
+    predictions.write_csv(tables / f"{law.PREDICTIONS}.csv")
 
 
 def write_means(tables: Path) -> None:
@@ -47,10 +47,10 @@ def write_means(tables: Path) -> None:
         ("affine", "AP", 9, -0.0014, -0.002, 0.001),
         ("distribution", "nDCG", 3, -0.05, -0.06, -0.04),
     ]
-    schema = dict(list(effects_table.MEAN_COLUMNS.items())[:6])
+    schema = dict(list(effects.MEAN_COLUMNS.items())[:6])
     table = pl.DataFrame(rows, schema=schema, orient="row")
     table = table.with_columns(between=pl.lit(0.0), new_low=pl.lit(0.0), new_high=pl.lit(0.0))
-    table.write_csv(tables / f"{effects_table.MEANS}.csv")
+    table.write_csv(tables / f"{effects.MEANS}.csv")
 
 
 def claims_with(verdicts: dict[str, str]) -> Claims:

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from synthetic_runs import write_runs
 
-from rankbound_study.claims.certainty import certainty, holm_adjusted
+from rankbound_study.claims.cells import certainty, holm_adjusted
 from rankbound_study.report import table_5_1_scores
 from rankbound_study.report.honest_findings import honest_findings
 from rankbound_study.report.tables import table_5_1

@@ -9,8 +9,7 @@ from planted_methods import Planted
 from synthetic_comparisons import SIDE
 
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.face_ages import Trend
-from rankbound_study.claims.faces import energy_inside, face_mask
+from rankbound_study.claims.faces import Trend, energy_inside, face_mask
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.results.neural_pairs import read_pairs, with_readings
@@ -57,9 +56,7 @@ def test_28_percent_are_a_margin(
 ) -> None:
     planted = Planted(tmp_path).pairs({"Reg-l2": 0.7}).ages({})
     planted.ages({"Reg-l2": explaining(planted.true_ages().astype(float), 0.28)})
-    monkeypatch.setattr(
-        "rankbound_study.claims.face_ages.explained", lambda pairs: {"Reg-l2": (value, low, high, 2000)}
-    )
+    monkeypatch.setattr("rankbound_study.claims.faces.explained", lambda pairs: {"Reg-l2": (value, low, high, 2000)})
     found = verdict_on("N13", planted.evidence())
     assert (found.verdict, found.n) == (verdict, 2000)
 

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from rankbound_study.claims.agreement import least_tau, least_tau_of_seeds
-from rankbound_study.claims.orders import order_kept
+from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, order_kept
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
 
 LOSSES = 5

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from test_claims_experiments import FOLDS, MOVIELENS, MQ2008, SEEDS, evidence, key, of_list, rows, usual
 
-from rankbound_study.claims import other_losses
+from rankbound_study.claims import experiments
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.other_losses import FIRST, SPREAD
+from rankbound_study.claims.experiments import FIRST, SPREAD
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 
@@ -200,7 +200,7 @@ class TestWarp:
             verdict_on("M03", short)
 
     def test_a_penalty_that_is_no_error_of_the_top_refutes(self, tmp_path: Path, monkeypatch: Any) -> None:
-        monkeypatch.setattr(other_losses, "warp_rank", lambda scores, true: int((scores > scores[true]).sum()))
+        monkeypatch.setattr(experiments, "warp_rank", lambda scores, true: int((scores > scores[true]).sum()))
         assert verdict_on("M03", self.made(tmp_path, 0.05)).verdict == REFUTED
 
     def test_without_the_experiment_it_is_said_to_be_missing(self, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrasts, estimate, pair
-from rankbound_study.claims.resampled import resampled_means
 from rankbound_study.claims.rules import Family, collapsed, most, share_of, together
+from rankbound_study.claims.statistics import resampled_means
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound_study.config.data_sets import DataSet
 from tests.study.planted_cells import BOUNDED, ONE_SEED, Made, Study, evidence_of, of_bounded, study

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from rankbound.compare.scores import per_unit
-from rankbound_study.claims import persistence
+from rankbound_study.claims import lists
 from rankbound_study.claims.cells import Cell, pair, scores
-from rankbound_study.claims.correlations import PEARSON, SPEARMAN, correlation
-from rankbound_study.claims.distances import distance, permuted_p_value
+from rankbound_study.claims.statistics import PEARSON, SPEARMAN, correlation, distance, permuted_p_value
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from tests.study.planted_cells import ONE_SEED, Made, blurred, evidence_of, of_bounded, study
@@ -72,16 +71,16 @@ class TestTau:
 
     def test_it_is_scipys_for_a_single_run(self, evidence_of: Made, monkeypatch: pytest.MonkeyPatch) -> None:
         evidence = evidence_of(study(blurred(p8=0.2, p9=0.1), losses=("AP",), boundings=("none",)))
-        monkeypatch.setattr(persistence, "LOSSES", ("AP",))
-        found = persistence._agreements(evidence, self.column)
+        monkeypatch.setattr(lists, "LOSSES", ("AP",))
+        found = lists._agreements(evidence, self.column)
         for one, other in found:
             values = [per_unit(scores(evidence, name, "AP", self.column).values[0]) for name in (one, other)]
             assert found[one, other].value == pytest.approx(stats.kendalltau(*values).statistic)
 
     def test_its_error_is_that_of_the_bootstrap(self, evidence_of: Made, monkeypatch: pytest.MonkeyPatch) -> None:
         evidence = evidence_of(study(blurred(p8=0.2, p9=0.1), losses=("AP",), boundings=("none",)))
-        monkeypatch.setattr(persistence, "LOSSES", ("AP",))
-        found = persistence._agreements(evidence, self.column)
+        monkeypatch.setattr(lists, "LOSSES", ("AP",))
+        found = lists._agreements(evidence, self.column)
         lead = found["nDCG", "nRBP(p=0.9)"].lead(found["nDCG", "nRBP(p=0.8)"])
         columns = [
             per_unit(scores(evidence, name, "AP", self.column).values[0])

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from planted_methods import Planted
 
+from rankbound_study.claims.networks import WEB10K
 from rankbound_study.claims.registry import verdict_on
-from rankbound_study.claims.web_queries import WEB10K
 
 HIGH, LOW = 0.7, 0.6
 BOTH_WAYS = ("Class-NN", "RankNet", "Class-LR", "Rank-LR")

@@ -114,7 +114,7 @@ def line(text: str) -> str:
         ("rankbound_study/data/folds.py", {"split", "sample"}),
         ("rankbound_study/data/publishers.py", set()),
         ("rankbound_study/data/reader.py", {"distributions", "controls", "claims", "document", *JOBS}),
-        ("rankbound_study/claims/extremes.py", {"claims"}),
+        ("rankbound_study/claims/thesis_theorems.py", {"claims"}),
         ("rankbound_study/report/render_html.py", {"document"}),
         ("rankbound_study/report/templates/page.css", {"document"}),
         ("rankbound_study/figures/bounds.py", {"figure_3_5", "document"}),

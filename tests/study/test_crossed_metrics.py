@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rankbound_study.claims.crossed_metrics import COLUMNS, JUDGED, TRAINED_FOR, metrics_crossed
+from rankbound_study.claims.comparisons import JUDGED, METRIC_COLUMNS, TRAINED_FOR, metrics_crossed
 from rankbound_study.cli import main
 from rankbound_study.report.crossed_findings import crossed_findings
 from rankbound_study.vocabulary import LOSSES
@@ -81,7 +81,7 @@ def test_table_and_finding_say_what_was_planted(evidence_of: Made, tmp_path: Pat
     evidence = evidence_of(PLANTED)
     files = ["--runs", str(evidence.runs), "--epochs", str(evidence.epochs), "--out-dir", str(tmp_path)]
     assert not main(["table", "table_metrics_crossed", *files])
-    assert len(pl.read_csv(tmp_path / "table_metrics_crossed.csv", schema=COLUMNS)) == 2 * 2 * 3 * len(JUDGED)
+    assert len(pl.read_csv(tmp_path / "table_metrics_crossed.csv", schema=METRIC_COLUMNS)) == 2 * 2 * 3 * len(JUDGED)
     lines = (tmp_path / "table_metrics_crossed.md").read_text("utf-8").replace("\N{NO-BREAK SPACE}", " ").splitlines()
     (raised,) = [line for line in lines if line.startswith("| MovieLens NSR 1 | AP | unbounded")]
     assert raised.split(" | ")[3].endswith("▲")

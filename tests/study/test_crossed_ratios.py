@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rankbound_study.claims.crossed_ratios import COLUMNS, ratios_crossed
+from rankbound_study.claims.comparisons import RATIO_COLUMNS, ratios_crossed
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.cli import main
 from rankbound_study.data.contracts import write_table
@@ -96,7 +96,7 @@ def test_the_table_shows_both(tmp_path: Path) -> None:
         '{"study": "ratios"}',
     ]
     assert not main(["table", "table_ratios", *given, "--out-dir", str(tmp_path)])
-    assert len(pl.read_csv(tmp_path / "table_ratios.csv", schema=COLUMNS)) == 16
+    assert len(pl.read_csv(tmp_path / "table_ratios.csv", schema=RATIO_COLUMNS)) == 16
     text = (tmp_path / "table_ratios.md").read_text("utf-8").replace("\N{NO-BREAK SPACE}", " ")
     (raised, effect) = [line for line in text.splitlines() if line.startswith("| MovieLens NSR 1 | AP | min-max")]
     assert raised.count("**") == 2

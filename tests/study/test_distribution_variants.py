@@ -9,7 +9,7 @@ import torch
 from test_claims_experiments import MOVIELENS, SEEDS, Level, epoch, evidence, rows
 
 import rankbound as rb
-from rankbound_study.claims.distribution_variants import COLUMNS, distribution_variants
+from rankbound_study.claims.comparisons import VARIANT_COLUMNS, distribution_variants
 from rankbound_study.figures import draw
 from rankbound_study.figures.training import BOUNDS, SIZES, gradient_norms, slopes_at_the_start
 from rankbound_study.report.distribution_findings import FILE, distribution_findings
@@ -54,7 +54,7 @@ def test_a_variant_that_should_be_used_is_better_than_no_bound_and_than_the_affi
     table, (finding,) = found(tmp_path, changes)
     assert headline in finding.headline
     assert helping in finding.detail
-    assert table.schema == COLUMNS
+    assert table.schema == VARIANT_COLUMNS
     for row in table.iter_rows(named=True):
         change = changes.get(row["bounding"], 0.0)
         assert row["difference"] == pytest.approx(change, abs=0.004)
@@ -70,7 +70,7 @@ def test_a_variant_that_is_worse_elsewhere_should_not_be_used(tmp_path: Path, el
     own = table.filter(loss="nDCG", bounding=SD)
     other = own.with_columns(
         nsr=pl.lit(3, pl.Int8), difference=elsewhere, affine_difference=elsewhere, trained=pl.lit(elsewhere is not None)
-    ).cast(COLUMNS)  # type: ignore[arg-type]
+    ).cast(VARIANT_COLUMNS)  # type: ignore[arg-type]
     pl.concat([own, other]).write_csv(tmp_path / FILE)
     (finding,) = distribution_findings(tmp_path)
     assert finding.headline.endswith("without ranking worse, or not training, on another data set.")

@@ -8,10 +8,9 @@ import polars as pl
 import pytest
 from planted_cells import Study, of_bounded
 
-from rankbound_study.claims import effects_table
-from rankbound_study.claims.effects import EVERY, KINDS, effects
+from rankbound_study.claims.effects import CELL_COLUMNS, EVERY, KINDS, effects
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.pooled import pooled
+from rankbound_study.claims.statistics import pooled
 from rankbound_study.cli import main
 from rankbound_study.report.blocks import TableBlock
 from rankbound_study.report.tables import effects as table_effects
@@ -89,7 +88,7 @@ def test_the_steps_make_tables_a_figure_and_a_section(evidence: Evidence, tmp_pa
     tables = tmp_path / "tables"
     files = [f"--{name}={getattr(evidence, name)}" for name in ("runs", "epochs")]
     assert main(["table", "table_effects", *files, "--out-dir", str(tables)]) == 0
-    cells = pl.read_csv(tables / "table_effects.csv", schema=effects_table.COLUMNS)
+    cells = pl.read_csv(tables / "table_effects.csv", schema=CELL_COLUMNS)
     assert len(cells) == 3 * 10
     significant = set(cells.filter(pl.col("p_holm") <= 0.05)["loss"])
     assert significant == {"nDCG", "AP"}

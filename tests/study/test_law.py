@@ -9,10 +9,25 @@ import polars as pl
 import pytest
 from planted_cells import Lists, Study
 
-from rankbound_study.claims import law_table
+from rankbound_study.claims import law as law_of_lists
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.law import ALL, BOUNDS, EXPERIMENT, MISMATCH, SECOND, Law, law
-from rankbound_study.claims.law_predictions import SECOND_HYPOTHESIS, fit, outcomes, verdict
+from rankbound_study.claims.law import (
+    ALL,
+    BOUNDS,
+    EXPERIMENT,
+    LINE_COLUMNS,
+    MISMATCH,
+    SECOND,
+    SECOND_HYPOTHESIS,
+    Law,
+    cells_table,
+    fit,
+    law,
+    lines_table,
+    outcomes,
+    predictions_table,
+    verdict,
+)
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
 from rankbound_study.cli import main
 from rankbound_study.config.data_sets import DataSet
@@ -166,7 +181,7 @@ def test_the_second_hypothesis_has_cells_and_predictions_of_its_own(
     assert len(found) == len(STUDY.losses) * len(COLUMNS)
     # On MQ2008, nRBP is best at -0.5 by the first hypothesis, too.
     assert {one.outcome for one in found if "MovieLens" in one.prediction} == {outcome}
-    cells = law_table.cells_table(both)
+    cells = cells_table(both)
     assert len(cells.filter(origin=SECOND)) == len(cells.filter(origin=EXPERIMENT))
 
 
@@ -199,8 +214,8 @@ def test_cells_off_the_line_are_named(instances: Mapping[DataSet, Path], tmp_pat
 def test_without_cells_there_is_no_line_and_no_outcome() -> None:
     assert verdict(law(Evidence("thesis"), {})).outcome == NOT_RUN
     assert list(outcomes(Law([]))) == []
-    assert law_table.lines_table(Law([])).is_empty()
-    assert law_table.predictions_table(Law([])).is_empty()
+    assert lines_table(Law([])).is_empty()
+    assert predictions_table(Law([])).is_empty()
 
 
 def test_the_steps_make_tables_figures_and_a_section(instances: Mapping[DataSet, Path], tmp_path: Path) -> None:
@@ -209,8 +224,8 @@ def test_the_steps_make_tables_figures_and_a_section(instances: Mapping[DataSet,
     of_runs = [f"--{name}={getattr(made, name)}" for name in ("runs", "epochs", "experiments")]
     assert main(["table", "table_law", *of_runs, "--instances", *files, "--out-dir", str(tables)]) == 0
     assert main(["table", "table_list_weights", "--instances", *files, "--out-dir", str(tables)]) == 0
-    cells = pl.read_csv(tables / "table_law.csv", schema=law_table.COLUMNS)
-    lines = pl.read_csv(tables / "table_law_lines.csv", schema=law_table.LINE_COLUMNS)
+    cells = pl.read_csv(tables / "table_law.csv", schema=law_of_lists.COLUMNS)
+    lines = pl.read_csv(tables / "table_law_lines.csv", schema=LINE_COLUMNS)
     assert len(cells) == len(COLUMNS) * 3 * (3 + len(VARIANTS))
     assert ALL in lines["cells"]
     csv = [str(path) for path in tables.glob("table_law*.csv")]

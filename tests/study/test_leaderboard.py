@@ -10,8 +10,7 @@ from planted_systems import STUDY, TOPICS, PlantedSystems, control, noise
 from scipy import stats
 
 from rankbound.compare.statistics import holm
-from rankbound_study.claims.leaderboard import ALIKE, BETTER, UNDECIDED, WITHIN, WORSE, verdict
-from rankbound_study.claims.leaderboard_details import groups_of
+from rankbound_study.claims.leaderboard import ALIKE, BETTER, UNDECIDED, WITHIN, WORSE, groups_of, verdict
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.results.systems import SYSTEM
 

@@ -9,8 +9,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from rankbound_study.claims.comparisons import POPULARITY_COLUMNS, against_popularity
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.popularity import COLUMNS, against_popularity
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
 from rankbound_study.cli import main
@@ -93,7 +93,7 @@ def test_the_table_has_a_column_per_sampling(tmp_path: Path) -> None:
     evidence = made(tmp_path, {UNIFORM: 0.03, BY_POPULARITY: -0.03})
     files = ["--runs", str(evidence.runs), "--epochs", str(evidence.epochs), "--out-dir", str(tmp_path)]
     assert not main(["table", "table_samplings", *files, "--options", '{"study": "evaluation"}'])
-    assert len(pl.read_csv(tmp_path / "table_samplings.csv", schema=COLUMNS)) == 2 * 2 * 4
+    assert len(pl.read_csv(tmp_path / "table_samplings.csv", schema=POPULARITY_COLUMNS)) == 2 * 2 * 4
     text = (tmp_path / "table_samplings.md").read_text("utf-8").replace("\N{NO-BREAK SPACE}", " ")
     lines = text.splitlines()
     (header,) = [line for line in lines if line.startswith("| judged by")]

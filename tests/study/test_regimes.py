@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rankbound_study.claims.regimes import COLUMNS, regimes
+from rankbound_study.claims.effects import REGIME_COLUMNS, regimes
 from rankbound_study.cli import main
 from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.job import RUN_METRICS
@@ -110,7 +110,7 @@ def test_table_and_figure_are_made_from_the_files(files: tuple[Path, Path], tmp_
     given = ["--runs", runs, "--epochs", str(epochs(tmp_path, 1e-12)), "--experiments", experiments]
     made = [*given, "--options", options, "--out-dir", str(tmp_path)]
     assert not main(["table", "table_regimes", *made])
-    table = pl.read_csv(tmp_path / "table_regimes.csv", schema=COLUMNS)
+    table = pl.read_csv(tmp_path / "table_regimes.csv", schema=REGIME_COLUMNS)
     assert len(table) == 2
     assert "+0.0150†" in (tmp_path / "table_regimes.md").read_text("utf-8")
     drawing = tmp_path / "map.svg"

@@ -9,11 +9,9 @@ import pytest
 from planted_cells import Lists, Study
 
 import rankbound as rb
-from rankbound_study.claims import related_table
-from rankbound_study.claims.coherence import coherence
+from rankbound_study.claims import related
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.rank_loss import rank_loss_minus_metric_loss
-from rankbound_study.claims.system_orders import METRICS, bounded_orders
+from rankbound_study.claims.related import METRICS, bounded_orders, coherence, rank_loss_minus_metric_loss
 from rankbound_study.cli import main
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Paragraph
@@ -98,7 +96,7 @@ def test_the_section_quotes_the_tables(tmp_path: Path) -> None:
     (section,) = related_sections(tables, honest)
     texts = {block.title: block.text for block in section.blocks if isinstance(block, Paragraph)}
     assert len(texts) == 6
-    orders = pl.read_csv(tables / "table_related.csv", schema=related_table.COLUMNS)
+    orders = pl.read_csv(tables / "table_related.csv", schema=related.COLUMNS)
     inverted, pairs = orders["inverted"].sum(), orders["pairs"].sum()
     assert f"invert {inverted} of {pairs} pairs of systems" in texts["Jeunen, Potapov and Ustimenko 2024"]
     assert (

@@ -10,7 +10,7 @@ from rankbound.compare.scores import Pair, PairedScores
 from rankbound.compare.statistics import Estimate, over_trainings
 from rankbound_study.claims import registry, verdict_table
 from rankbound_study.claims.cells import contrast
-from rankbound_study.claims.sample_sizes import REACH, Sample, sample_of_most
+from rankbound_study.claims.rules import REACH, Sample, sample_of_most
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, Verdict
 from rankbound_study.report.claims_section import Claims
 

@@ -16,7 +16,7 @@ from test_claims_experiments import evidence as experiments_of
 
 from rankbound_study import figures
 from rankbound_study.claims import registry
-from rankbound_study.claims.crossed_ratios import ratios_crossed
+from rankbound_study.claims.comparisons import ratios_crossed
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import claims, decide, verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained

@@ -15,7 +15,7 @@ from rankbound.compare import Comparison, PairedScores, Settings, adjust, compar
 from rankbound.compare.margins import LEVEL, MARGIN
 from rankbound.compare.statistics import holm
 from rankbound_study.claims.evidence import KEY, Evidence
-from rankbound_study.claims.sample_sizes import Sample
+from rankbound_study.claims.rules import Sample
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Untrained, Verdict
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title

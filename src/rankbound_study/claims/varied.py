@@ -1,15 +1,32 @@
-"""Experiments: the scores of variants and of the study's own runs, in the same folds and under the same seeds."""
+r"""Experiments: scores of variants beside the study's own runs, and losses that exchange places between two choices.
 
-from collections.abc import Mapping
+Variants are compared in the same folds and under the same seeds. The order of losses whose means hardly differ is
+chance, whatever the choice (the number of factors, the optimiser), and Kendall's tau mixes such pairs with those that
+matter. So each pair of losses is tested: with $d_c$ their difference under choice $c$, they exchange places if
+$d_c > 0$ under one choice and $d_c < 0$ under another.
+
+- refuted: a pair is shown to exchange places, both differences being significant (Holm over all pairs);
+- confirmed: of every pair it is shown that it does not exchange places by $\delta$ or more on both sides: all its $d_c$
+  are below $\delta$, or all are above $-\delta$. All tests must be significant (an intersection-union test).
+
+If no pair exchanges places, at most 5 % of all studies refute; if one does by $\delta$, at most 5 % confirm.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 
+import numpy as np
 import polars as pl
 
 from rankbound.compare import Pair, PairedScores
+from rankbound.compare.margins import MARGIN
 from rankbound.compare.scores import SYSTEM, scores_of_frame
-from rankbound_study.claims.cells import METRICS, MOVIELENS, Contrast, columns, contrast, enough, judge
+from rankbound_study.claims.cells import METRICS, MOVIELENS, Contrast, columns, contrast, enough, is_distinct, judge
 from rankbound_study.claims.evidence import KEY, Evidence
-from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.claims.rules import adjusted, by_p
+from rankbound_study.claims.verdict import INCONCLUSIVE, MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.results.validation import best_of, validation_scores
@@ -130,6 +147,12 @@ def pair_in(rows: pl.DataFrame, metric: str, by: str, systems: tuple[str, str], 
     return both
 
 
+def best_bounding(evidence: Evidence, column: DataSet, loss: str, names: Iterable[str]) -> str | None:
+    """Return the bounding of a loss that scores highest on the validation part; None without validation scores."""
+    epochs = evidence.epochs_of(column.dataset, column.nsr).filter(pl.col("loss") == loss)
+    return best_of(list(names), validation_scores(epochs, judge(loss), "bounding"))
+
+
 def picked_by_validation(evidence: Evidence, experiment: str, column: DataSet, metric: str = "") -> dict[Training, str]:
     """Return the variant whose best epoch scores highest on validation, for every loss and bounding.
 
@@ -152,3 +175,144 @@ def picked_rows(rows: Mapping[str, pl.DataFrame], picked: Mapping[Training, str]
             for (loss, bounding), name in picked.items()
         ]
     )
+
+
+EXCHANGED = MARGIN / 2
+"""Smallest advantage on each side that counts as an exchange: a swing of the margin, 0.01."""
+
+_SEPARATOR = " / "
+
+
+@dataclass(frozen=True)
+class OrderKept:
+    """The tests of all pairs of losses.
+
+    Attributes:
+        pairs: the number of pairs.
+        exchanged: the pairs that are shown to exchange places.
+        open: the number of pairs that are neither shown to exchange places nor not to.
+        p_kept, p_exchanged: p-values of both verdicts.
+        tau: the smallest Kendall's tau between the orders of two choices, by means over all seeds.
+        has_seeds: every choice has several seeds; without them, differences between trainings are unknown.
+    """
+
+    pairs: int
+    exchanged: Sequence[str]
+    open: int
+    p_kept: float
+    p_exchanged: float
+    tau: float
+    has_seeds: bool = True
+
+    @property
+    def verdict(self) -> str:
+        """Refuted if a pair exchanges places, confirmed if none does by half the margin."""
+        return by_p(self.p_kept, self.p_exchanged) if self.has_seeds else INCONCLUSIVE
+
+    def __str__(self) -> str:
+        if not self.has_seeds:
+            return f"a Kendall's tau of {self.tau:.2f} (with one seed, the effect of chance is unknown)"
+        names = f" ({self.exchanged[0]})" if self.exchanged else ""
+        return (
+            f"{len(self.exchanged)} of {self.pairs} pairs of losses exchange places significantly{names}, {self.open} "
+            f"may do so by {EXCHANGED} or more, and Kendall's tau is {self.tau:.2f}"
+        )
+
+
+def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection[Training] = ()) -> OrderKept:
+    """Test whether losses exchange places between choices, which have the same losses and boundings.
+
+    Args:
+        choices: the rows of each choice.
+        metric: on which all losses are compared.
+        untuned: losses whose place is unknown under some choice; their pairs stay open.
+
+    Raises:
+        MissingEvidence: there are fewer than two losses, or fewer than two topics.
+    """
+    names = [_SEPARATOR.join(one) for one in trainings(choices[0]) if is_distinct(*one)]
+    if len(names) < 2:
+        raise MissingEvidence(f"an order needs two losses, and the experiment has {len(names)}: add others to it")
+    scores = [scores_of_runs(rows, metric, by=("loss", "bounding")) for rows in choices]
+    unknown = {_SEPARATOR.join(one) for one in untuned}
+    found = {
+        f"{one} and {other}": [_difference(each, one, other) for each in scores]
+        for one, other in combinations(names, 2)
+    }
+    known = {key for key in found if not unknown & set(key.split(" and "))}
+    kept = {key: _p_kept(each) if key in known else 1.0 for key, each in found.items()}
+    exchanged = adjusted({key: _p_exchanged(each) if key in known else 1.0 for key, each in found.items()})
+    shown = sorted((key for key in found if by_p(1.0, exchanged[key]) != INCONCLUSIVE), key=lambda key: exchanged[key])
+    return OrderKept(
+        len(found),
+        shown,
+        sum(by_p(kept[key], exchanged[key]) == INCONCLUSIVE for key in found),
+        max(kept.values()),
+        min(exchanged.values()),
+        least_tau(choices, metric),
+        all(np.isfinite(one.margin) for each in found.values() for one in each),
+    )
+
+
+def _difference(scores: PairedScores, one: str, other: str) -> Contrast:
+    pair = scores.pair(one, other)
+    enough(len(pair.units), f"with a score of {one} and {other}")
+    return contrast(pair)
+
+
+def _p_kept(of_choices: Sequence[Contrast]) -> float:
+    """Return the p-value that is small if all differences are below the limit, or all above minus the limit."""
+    below = max(one.estimate.p_below(EXCHANGED) for one in of_choices)
+    above = max(one.estimate.p_above(-EXCHANGED) for one in of_choices)
+    return min(1.0, 2 * min(below, above))
+
+
+def _p_exchanged(of_choices: Sequence[Contrast]) -> float:
+    """Return the p-value that is small if one difference is above zero and another below."""
+    above = min(one.estimate.p_above(0.0) for one in of_choices)
+    below = min(one.estimate.p_below(0.0) for one in of_choices)
+    return min(1.0, len(of_choices) * max(above, below))
+
+
+_TRAINING = ("loss", "bounding")
+
+
+def least_tau(choices: Sequence[pl.DataFrame], metric: str) -> float:
+    """Return the smallest tau between two choices, over the topics that all have scores of; NaN without such topics.
+
+    All choices have the same losses and boundings. Equal orders without any difference count as 1.
+    """
+    (means,) = _means([choices], metric)
+    return min((_tau(*pair) for pair in combinations(means, 2)), default=float("nan"))
+
+
+def least_tau_of_seeds(choices: Sequence[pl.DataFrame], metric: str) -> float | None:
+    """Return the smallest tau between two seeds of one choice; None if each has one seed."""
+    of_seeds = [rows.partition_by("seed", maintain_order=True) for rows in choices]
+    taus = [_tau(*pair) for means in _means(of_seeds, metric) for pair in combinations(means, 2)]
+    return min(taus, default=None)
+
+
+def _means(groups: Sequence[Sequence[pl.DataFrame]], metric: str) -> list[list[np.ndarray]]:
+    """Return the mean of every loss and bounding, in one order, for every frame of every group."""
+    flat = [rows for group in groups for rows in group]
+    named = pl.concat(rows.select("topic", *_TRAINING, metric).with_columns(part=place) for place, rows in _of(flat))
+    of_topics = named.with_columns(pl.col(metric).fill_nan(None)).group_by("part", "topic", *_TRAINING)
+    means = of_topics.agg(pl.col(metric).mean()).with_columns(known=pl.col(metric).is_not_null().all().over("topic"))
+    table = means.filter("known").group_by("part", *_TRAINING).agg(pl.col(metric).mean()).sort("part", *_TRAINING)
+    found = iter(table.partition_by("part", maintain_order=True))
+    return [[one[metric].to_numpy() for _, one in zip(group, found, strict=False)] for group in groups]
+
+
+def _of(frames: Iterable[pl.DataFrame]) -> Iterable[tuple[pl.Expr, pl.DataFrame]]:
+    return ((pl.lit(place), rows) for place, rows in enumerate(frames))
+
+
+def _tau(one: np.ndarray, other: np.ndarray) -> float:
+    # Rounding errors of means are ties.
+    rounded = [np.round(values, 12) for values in (one, other)]
+    if all(np.ptp(values) == 0 for values in rounded):
+        return 1.0
+    from scipy import stats
+
+    return float(stats.kendalltau(*rounded).statistic)

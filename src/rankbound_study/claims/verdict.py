@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rankbound_study.claims.sample_sizes import Sample
+    from rankbound_study.claims.rules import Sample
 
 CONFIRMED, REFUTED, INCONCLUSIVE = "confirmed", "refuted", "inconclusive"
 NOT_TESTABLE = "not testable here"

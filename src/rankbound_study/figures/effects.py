@@ -7,12 +7,11 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare.margins import LEVEL
-from rankbound_study.claims.effects_table import COLUMNS, MEAN_COLUMNS, MEANS, NAME
-from rankbound_study.claims.law import ALL, BOUNDS, EXPERIMENT, MISMATCH, SECOND, WEIGHTS
-from rankbound_study.claims.law_table import CHANGES, LINE_COLUMNS, LINES
-from rankbound_study.claims.law_table import COLUMNS as LAW_COLUMNS
-from rankbound_study.claims.law_table import NAME as LAW_NAME
-from rankbound_study.claims.regimes import COLUMNS as REGIME_COLUMNS
+from rankbound_study.claims.effects import CELL_COLUMNS as COLUMNS
+from rankbound_study.claims.effects import MEAN_COLUMNS, MEANS, NAME, REGIME_COLUMNS
+from rankbound_study.claims.law import ALL, BOUNDS, CHANGES, EXPERIMENT, LINE_COLUMNS, LINES, MISMATCH, SECOND, WEIGHTS
+from rankbound_study.claims.law import COLUMNS as LAW_COLUMNS
+from rankbound_study.claims.law import NAME as LAW_NAME
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.config.samplings import SampledName

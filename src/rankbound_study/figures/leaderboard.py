@@ -5,8 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.claims.leaderboard import BASELINE, BEST, COLUMNS, ORACLE, WORSE
-from rankbound_study.claims.leaderboard_details import LENGTHS, PARTNER, TOPICS
+from rankbound_study.claims.leaderboard import BASELINE, BEST, COLUMNS, LENGTHS, ORACLE, PARTNER, TOPICS, WORSE
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec, read_made

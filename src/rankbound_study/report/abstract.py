@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from rankbound.texts import quantity
-from rankbound_study.claims import effects_table, law_table
+from rankbound_study.claims import effects, law
 from rankbound_study.claims.law import ALL, BOUNDS, MISMATCH, WEIGHTS
 from rankbound_study.claims.rules import FLAT
 from rankbound_study.claims.verdict import NOT_RUN
@@ -60,12 +60,12 @@ def abstract(tables: Path, bounded: Bounded, claims: Claims) -> Iterator[ReportS
 
 def _law_cells(tables: Path) -> pl.DataFrame:
     """Read the cells of the law that count; no rows if the table was not made."""
-    table = _read(tables, law_table.NAME, law_table.COLUMNS)
+    table = _read(tables, law.NAME, law.COLUMNS)
     return table.filter(pl.col("same_as").fill_null("") == "")
 
 
 def _means(tables: Path) -> pl.DataFrame:
-    return _read(tables, effects_table.MEANS, effects_table.MEAN_COLUMNS)
+    return _read(tables, effects.MEANS, effects.MEAN_COLUMNS)
 
 
 def _read(tables: Path, name: str, columns: dict[str, pl.DataType]) -> pl.DataFrame:
@@ -75,7 +75,7 @@ def _read(tables: Path, name: str, columns: dict[str, pl.DataType]) -> pl.DataFr
 
 def _slope(tables: Path) -> Iterator[str]:
     """Yield the slope of the law, and the verdict on it."""
-    lines = _read(tables, law_table.LINES, law_table.LINE_COLUMNS)
+    lines = _read(tables, law.LINES, law.LINE_COLUMNS)
     for line in lines.filter(predictor=MISMATCH, cells=ALL).iter_rows(named=True):
         slope, low, high = (signed(line[name]) for name in ("slope", "slope_low", "slope_high"))
         yield (

@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 
 from rankbound.texts import quantity
-from rankbound_study.claims.certainty import significance
-from rankbound_study.claims.crossed_metrics import COLUMNS, TRAINED_FOR
+from rankbound_study.claims.cells import significance
+from rankbound_study.claims.comparisons import METRIC_COLUMNS, TRAINED_FOR
 from rankbound_study.report.findings import Finding
 from rankbound_study.report.table_files import read_table
 from rankbound_study.report.tables.crossed import METRICS_CROSSED
@@ -19,7 +19,9 @@ def crossed_findings(folder: Path) -> Iterator[Finding]:
     path = folder / f"{METRICS_CROSSED}.csv"
     if not path.exists():
         return
-    table = read_table(path, COLUMNS).filter(pl.col("metric").is_in(list(TRAINED_FOR)), pl.col("p_holm").is_not_null())
+    table = read_table(path, METRIC_COLUMNS).filter(
+        pl.col("metric").is_in(list(TRAINED_FOR)), pl.col("p_holm").is_not_null()
+    )
     if table.is_empty():
         return
     better, worse = _sides(table)

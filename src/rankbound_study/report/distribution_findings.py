@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from rankbound_study.claims.certainty import significance
-from rankbound_study.claims.distribution_variants import AFFINE_PREFIX, COLUMNS
+from rankbound_study.claims.cells import significance
+from rankbound_study.claims.comparisons import AFFINE_PREFIX, VARIANT_COLUMNS
 from rankbound_study.report.findings import Finding
 from rankbound_study.report.table_files import read_table
 from rankbound_study.report.typeset_numbers import DASH, signed
@@ -45,7 +45,7 @@ def distribution_findings(folder: Path) -> Iterator[Finding]:
     """
     if not (folder / FILE).exists():
         return
-    table = read_table(folder / FILE, COLUMNS)
+    table = read_table(folder / FILE, VARIANT_COLUMNS)
     if table.is_empty():
         return
     variants = [_variant(part) for part in table.partition_by("loss", "bounding", maintain_order=True)]

@@ -6,8 +6,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.texts import quantity
-from rankbound_study.claims.cells import is_distinct
-from rankbound_study.claims.certainty import significance
+from rankbound_study.claims.cells import is_distinct, significance
 from rankbound_study.report.findings import Finding, above_unbounded, data_set_label
 from rankbound_study.report.table_5_1_summary import cell_name
 from rankbound_study.report.typeset_numbers import signed

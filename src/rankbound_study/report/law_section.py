@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from rankbound_study.claims.law_predictions import SECOND_HYPOTHESIS
-from rankbound_study.claims.law_table import NAME, PREDICTION_COLUMNS, PREDICTIONS
+from rankbound_study.claims.law import NAME, PREDICTION_COLUMNS, PREDICTIONS, SECOND_HYPOTHESIS
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
 from rankbound_study.report.blocks import ReportSection
 from rankbound_study.report.findings import Finding

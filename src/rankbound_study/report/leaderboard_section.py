@@ -8,8 +8,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.texts import quantity
-from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, COLUMNS, UNDECIDED, WORSE
-from rankbound_study.claims.leaderboard_details import TOPICS
+from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, COLUMNS, TOPICS, UNDECIDED, WORSE
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import figure_specs
 from rankbound_study.figures.style import bounding_title

@@ -7,14 +7,7 @@ import polars as pl
 
 from rankbound.compare.margins import LEVEL
 from rankbound.texts import quantity
-from rankbound_study.claims.related_table import (
-    COLUMNS,
-    GRADIENT_COLUMNS,
-    GRADIENTS,
-    NAME,
-    RANK_COLUMNS,
-    RANKS,
-)
+from rankbound_study.claims.related import COLUMNS, GRADIENT_COLUMNS, GRADIENTS, NAME, RANK_COLUMNS, RANKS
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Paragraph, ReportSection
 from rankbound_study.report.made_blocks import table_blocks

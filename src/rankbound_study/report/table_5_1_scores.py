@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.claims.certainty import certainty, holm_adjusted
+from rankbound_study.claims.cells import certainty, holm_adjusted
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.trained import UNTRAINED, untrained_counts

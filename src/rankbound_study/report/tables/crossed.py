@@ -8,21 +8,20 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.margins import LEVEL
-from rankbound_study.claims.certainty import significance
-from rankbound_study.claims.crossed_metrics import (
-    COLUMNS as METRIC_COLUMNS,
-)
-from rankbound_study.claims.crossed_metrics import (
+from rankbound_study.claims.cells import significance
+from rankbound_study.claims.comparisons import (
     COMMON,
+    EFFECT,
     JUDGED,
+    METRIC_COLUMNS,
+    RATIO_COLUMNS,
     TRAINED_FOR,
+    against_popularity,
     metrics_crossed,
+    ratios_crossed,
 )
-from rankbound_study.claims.crossed_ratios import COLUMNS as RATIO_COLUMNS
-from rankbound_study.claims.crossed_ratios import EFFECT, ratios_crossed
+from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.popularity import COLUMNS as SAMPLING_COLUMNS
-from rankbound_study.claims.popularity import against_popularity
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report import render_latex, render_markdown

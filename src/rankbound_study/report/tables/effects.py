@@ -9,18 +9,10 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare.margins import LEVEL
-from rankbound_study.claims.effects import EVERY
-from rankbound_study.claims.effects_table import (
-    COLUMNS as EFFECT_COLUMNS,
-)
-from rankbound_study.claims.effects_table import (
-    MEAN_COLUMNS,
-    MEANS,
-    cells_table,
-    means_table,
-)
+from rankbound_study.claims.effects import CELL_COLUMNS as EFFECT_COLUMNS
+from rankbound_study.claims.effects import EVERY, MEAN_COLUMNS, MEANS, REGIME_COLUMNS, cells_table, means_table, regimes
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.law_table import (
+from rankbound_study.claims.law import (
     CHANGES,
     LINE_COLUMNS,
     LINES,
@@ -29,14 +21,8 @@ from rankbound_study.claims.law_table import (
     lines_table,
     predictions_table,
 )
-from rankbound_study.claims.law_table import (
-    COLUMNS as LAW_COLUMNS,
-)
-from rankbound_study.claims.law_table import (
-    cells_table as law_cells_table,
-)
-from rankbound_study.claims.regimes import COLUMNS as REGIME_COLUMNS
-from rankbound_study.claims.regimes import regimes
+from rankbound_study.claims.law import COLUMNS as LAW_COLUMNS
+from rankbound_study.claims.law import cells_table as law_cells_table
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.reader import FoldedLists, read_instances

@@ -18,8 +18,9 @@ from rankbound_study.claims.leaderboard import (
     WORSE,
     Board,
     Choice,
+    by_length,
+    by_topic,
 )
-from rankbound_study.claims.leaderboard_details import by_length, by_topic
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report import render_latex, render_markdown

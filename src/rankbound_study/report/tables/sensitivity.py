@@ -12,12 +12,19 @@ from itertools import product
 
 import polars as pl
 
-from rankbound_study.claims.agreement import least_tau, least_tau_of_seeds
 from rankbound_study.claims.cells import Contrast
-from rankbound_study.claims.distribution_variants import distribution_variants
+from rankbound_study.claims.comparisons import distribution_variants
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import Family
-from rankbound_study.claims.varied import Training, paired, trainings, usual_beside, variants
+from rankbound_study.claims.varied import (
+    Training,
+    least_tau,
+    least_tau_of_seeds,
+    paired,
+    trainings,
+    usual_beside,
+    variants,
+)
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import TableBlock, plain_rows

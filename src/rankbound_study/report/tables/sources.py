@@ -9,7 +9,7 @@ import polars as pl
 from rankbound_study.claims.citeulike import COLUMNS as CITEULIKE_COLUMNS
 from rankbound_study.claims.citeulike import METRICS, citeulike
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.related_table import COLUMNS as RELATED_COLUMNS
+from rankbound_study.claims.related import COLUMNS as RELATED_COLUMNS
 from rankbound_study.claims.worked import PERSISTENCE, worked_table
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Cell, TableBlock, changes, plain_rows
@@ -176,7 +176,7 @@ def _related_cells(row: dict[str, Any]) -> tuple[Cell, ...]:
 )
 def make_related(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
     """Return the tables of a study; without runs of the honest protocol, only that of gradients has rows."""
-    from rankbound_study.claims.related_table import gradients_table, orders_table, ranks_table
+    from rankbound_study.claims.related import gradients_table, orders_table, ranks_table
 
     evidence = Evidence(study, files.runs, files.epochs)
     table = orders_table(evidence)

@@ -10,8 +10,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.margins import LEVEL, TIE
-from rankbound_study.claims.cells import is_distinct
-from rankbound_study.claims.certainty import SIGNIFICANT, significance
+from rankbound_study.claims.cells import SIGNIFICANT, is_distinct, significance
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import read_table as read_contract
 from rankbound_study.figures.style import bounding_title

@@ -1,13 +1,19 @@
-"""Order the systems of a study by bounded metrics: do bounds of the metric that evaluates invert systems?
+"""What related work predicts: orders of systems by bounded metrics, coherent gradients, a loss of ranks.
 
-A system is a loss under a bounding. The bounded metric of a test list is an affine function of the metric, but its
-coefficients differ between lists, so that means over lists may order systems differently. Lists whose items are all
-relevant, or all irrelevant, have no bounded value and are left out of both.
+- Do bounds of the metric that evaluates invert systems? A system is a loss under a bounding. The bounded metric of a
+  test list is an affine function of the metric, but its coefficients differ between lists, so that means over lists may
+  order systems differently. Lists whose items are all relevant, or all irrelevant, have no bounded value and are left
+  out of both.
+- Is a relevant item pushed up at least as strongly as an irrelevant one? Marcuzzi, Lucchese and Orlando (CIKM 2023,
+  "LambdaRank gradients are incoherent") call a gradient incoherent if a more relevant item gets the smaller push. Here
+  the smooth losses are examined, with and without bounds, on random lists.
+- Does a loss of ranks score below a metric's own loss? The unbounded nRBP loss, a sum of smooth ranks, is judged by
+  nDCG and AP.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import asdict, dataclass
+from itertools import combinations, pairwise
 
 import numpy as np
 import polars as pl
@@ -17,13 +23,13 @@ from rankbound.compare import PairedScores
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats
 from rankbound.compare.statistics import Estimate
-from rankbound_study.claims.cells import estimate, is_distinct
+from rankbound_study.claims.cells import Contrast, contrast, estimate, is_distinct
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import GRADED, DataSet
 from rankbound_study.results.paired_scores import scores_of_runs
-from rankbound_study.vocabulary import AFFINE, LOSSES
+from rankbound_study.vocabulary import AFFINE, BOUNDINGS, LOSSES, UNBOUNDED
 
 METRICS = ("nDCG", "AP")
 """Metrics whose smallest and mean values differ between lists."""
@@ -158,3 +164,107 @@ def _p_exchanged(plain: Estimate, bounded: Estimate) -> float:
 
 def _inverted(pairs: Sequence[tuple[int, int]], plain: Floats, bounded: Floats) -> int:
     return sum((plain[one] - plain[other]) * (bounded[one] - bounded[other]) < 0 for one, other in pairs)
+
+
+RANK_LOSS = "nRBP"
+OF_METRIC = ("nDCG", "AP")
+"""Losses that are named after the metric that judges them."""
+
+
+def rank_loss_minus_metric_loss(evidence: Evidence) -> Mapping[tuple[DataSet, str], Contrast]:
+    """Return, for every data set and metric, the score of the loss of ranks minus that of the metric's own loss."""
+    found = {}
+    for column in evidence.data_sets:
+        try:
+            rows = evidence.cell(column.dataset, column.nsr).filter(pl.col("bounding") == UNBOUNDED)
+        except MissingEvidence:
+            continue
+        for metric in OF_METRIC:
+            own = rows.filter(pl.col("loss").is_in([RANK_LOSS, metric])).select(*KEY, metric).collect()
+            scores = scores_of_runs(own, metric, by=("loss",))
+            if {RANK_LOSS, metric} <= set(scores.systems) and len((pair := scores.pair(RANK_LOSS, metric)).units) > 1:
+                found[column, metric] = contrast(pair)
+    return found
+
+
+SIZES = ((8, 3), (12, 4), (20, 5))
+"""Numbers of items and of relevant items of the random lists."""
+
+LISTS = 50
+"""Lists of each size."""
+
+SPREAD = 4.0
+"""Standard deviation of the scores, in temperatures: close scores alone have coherent gradients."""
+
+
+@dataclass(frozen=True)
+class Coherence:
+    """Pairs of a relevant and an irrelevant item of one list, under a loss and a bound."""
+
+    loss: str
+    bound: str
+    pairs: int
+    incoherent: int
+
+
+def coherence(loss: str, bound: str) -> Coherence:
+    """Count the pairs in which the irrelevant item is pushed up more, or down less, than the relevant one."""
+    import torch  # which reading the table does not need
+
+    random = np.random.default_rng(0)
+    counts = [size for size in SIZES for _ in range(LISTS)]
+    relevance = np.concatenate([np.arange(n) < p for n, p in counts])
+    offsets = np.concatenate([[0], np.cumsum([n for n, _ in counts])])
+    scores = torch.tensor(random.normal(0, SPREAD, len(relevance)), dtype=torch.float64, requires_grad=True)
+    rb.SmoothLoss(loss, bound)(scores, relevance.astype(np.int64), offsets).sum().backward()  # type: ignore[no-untyped-call]
+    assert scores.grad is not None
+    push = -scores.grad.numpy()
+    pairs = incoherent = 0
+    for start, end in pairwise(offsets.tolist()):
+        wanted = relevance[start:end]
+        smaller = push[start:end][wanted][:, None] < push[start:end][~wanted][None, :]
+        pairs, incoherent = pairs + smaller.size, incoherent + int(smaller.sum())
+    return Coherence(loss, bound, pairs, incoherent)
+
+
+NAME, GRADIENTS, RANKS = "table_related", "table_related_gradients", "table_related_ranks"
+
+COLUMNS: dict[str, pl.DataType] = {
+    "dataset": pl.String(),
+    "nsr": pl.Int8(),
+    **dict.fromkeys(("metric", "bound"), pl.String()),
+    **dict.fromkeys(("systems", "pairs"), pl.Int64()),
+    "tau": pl.Float64(),
+    **dict.fromkeys(("inverted", "exchanged", "significant", "significant_bounded", "gained", "lost"), pl.Int64()),
+}
+GRADIENT_COLUMNS: dict[str, pl.DataType] = {
+    **dict.fromkeys(("loss", "bound"), pl.String()),
+    **dict.fromkeys(("pairs", "incoherent"), pl.Int64()),
+}
+RANK_COLUMNS: dict[str, pl.DataType] = {
+    "dataset": pl.String(),
+    "nsr": pl.Int8(),
+    "metric": pl.String(),
+    **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64()),
+}
+
+
+def orders_table(evidence: Evidence) -> pl.DataFrame:
+    """Return a row per data set, metric and bound of the metric."""
+    rows = [one.column._asdict() | asdict(one) for one in bounded_orders(evidence)]
+    return pl.DataFrame([{name: row[name] for name in COLUMNS} for row in rows], schema=COLUMNS)
+
+
+def gradients_table() -> pl.DataFrame:
+    """Return a row per loss and bound."""
+    rows = [asdict(coherence(loss, bound)) for loss in LOSSES for bound in BOUNDINGS]
+    return pl.DataFrame(rows, schema=GRADIENT_COLUMNS)
+
+
+def ranks_table(evidence: Evidence) -> pl.DataFrame:
+    """Return a row per data set and metric."""
+    rows = [
+        (*column, metric, *one.measured, one.estimate.p_value())
+        for (column, metric), one in rank_loss_minus_metric_loss(evidence).items()
+    ]
+    return pl.DataFrame(rows, schema=RANK_COLUMNS, orient="row")

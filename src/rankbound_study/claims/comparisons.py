@@ -1,0 +1,314 @@
+"""Tables of losses beside a reference: other metrics, other ratios, popularity, variants of the distribution bound.
+
+- The metric trained and the metric judged: every loss on every metric, against the loss that is trained for it. Losses
+  are compared as they are, and each with its best bounding, which the validation part picks by the metric that judges
+  the loss. No loss is trained for RR and P@k: there, all are compared with that of nDCG.
+- The ratio of negatives trained and the ratio tested: every training on the test lists of every ratio. Test negatives
+  that a training at another ratio has seen are removed from its lists, so that differences are over the lists that lost
+  none. The experiment is `ratios`, whose variants test at other ratios (`test_nsr`).
+- Popularity against trained models. The answer depends on the test lists: uniform negatives are mostly items that few
+  users rated, which a count tells apart from relevant ones at once. Draws by popularity take that advantage away; whole
+  catalogues do not draw.
+- Variants of the distribution bound against no bound, and against the best affine one. Variants are the study's own, in
+  the thesis' gain, and those with parameters of the experiments `gains` and `tilts`, over the folds and seeds that both
+  trainings have.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+import numpy as np
+import polars as pl
+
+from rankbound.compare import PairedScores
+from rankbound.compare.scores import mean_of_known, per_unit
+from rankbound_study.claims.cells import adjusted_p_values, contrast, judge
+from rankbound_study.claims.evidence import KEY, Evidence
+from rankbound_study.claims.varied import Training, best_bounding, on_the_same_lists, trainings
+from rankbound_study.claims.verdict import MissingEvidence, Untrained
+from rankbound_study.config.data_sets import DataSet
+from rankbound_study.results.paired_scores import scores_of_runs
+from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, POPULARITY, UNBOUNDED
+
+JUDGED = ("nDCG", "nDCG@10", "AP", JUDGED_BY["nRBP"], "RR", "P@5", "P@10")
+"""The metrics that judge, in the order of the table's columns."""
+
+TRAINED_FOR = {**{metric: loss for loss, metric in JUDGED_BY.items()}, "nDCG@10": "nDCG"}
+"""Metric -> the loss that is trained for it."""
+
+COMMON = "nDCG"
+"""The loss that others are compared with on metrics without a loss of their own."""
+
+DIFFERENCE: dict[str, pl.DataType] = {
+    **dict.fromkeys(("score", "difference", "low", "high", "p_value", "p_holm"), pl.Float64()),
+    "n_topics": pl.Int64(),
+}
+"""A mean score, and its difference from that of a reference: null for the reference itself, or without one. Intervals
+are of 95 % over topics and trainings; `p_holm` is corrected over all differences of the table."""
+
+Value = TypeVar("Value")
+
+
+def _second(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
+    """Name what belongs to a second difference of a row, which has one score alone."""
+    return {f"{prefix}{name}": value for name, value in values.items() if name != "score"}
+
+
+METRIC_COLUMNS: dict[str, pl.DataType] = {
+    "dataset": pl.String(),
+    "nsr": pl.Int8(),
+    "bounded": pl.Boolean(),
+    **dict.fromkeys(("loss", "bounding", "metric", "reference"), pl.String()),
+    **DIFFERENCE,
+}
+"""Columns of the table; `reference` is the loss with which others are compared, bounded if they are."""
+
+
+def metrics_crossed(evidence: Evidence) -> pl.DataFrame:
+    """Return a row per data set, loss (unbounded, then bounded) and judging metric."""
+    return _table((row for column in evidence.data_sets for row in _metrics_on(evidence, column)), METRIC_COLUMNS)
+
+
+def _table(rows: Iterable[Mapping[str, object]], columns: Mapping[str, pl.DataType], second: str = "") -> pl.DataFrame:
+    """Return the rows with p-values corrected over all differences; those with a prefix are a second family."""
+    table = pl.DataFrame(list(rows), schema=columns)
+    for prefix in dict.fromkeys(("", second)):
+        family = table.select(pl.col(f"{prefix}p_value").alias("p_value"))
+        table = table.with_columns(adjusted_p_values(family).alias(f"{prefix}p_holm"))
+    return table
+
+
+def compared(scores: PairedScores, system: str, reference: str) -> dict[str, object]:
+    """Return a system's mean score and its difference from a reference, without `p_holm`."""
+    own = per_unit(scores.values[list(scores.systems).index(system)])
+    row: dict[str, object] = {"score": float(mean_of_known(own)), "n_topics": int(np.isfinite(own).sum())}
+    if reference in (system, "") or reference not in scores.systems:
+        return row
+    pair = scores.pair(system, reference)
+    if len(pair.units) < 2:
+        return row
+    found = contrast(pair)
+    low, high = found.interval
+    return row | {"difference": found.mean, "low": low, "high": high, "p_value": found.estimate.p_value()}
+
+
+def _metrics_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
+    lazy = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss").is_in(LOSSES))
+    rows = lazy.select(*KEY, *JUDGED).collect()
+    losses = [loss for loss in LOSSES if loss in rows["loss"]]
+    picked = {loss: best_bounding(evidence, column, loss, _bounded(rows.filter(loss=loss))) for loss in losses}
+    for bounded, boundings in ((False, dict.fromkeys(losses, UNBOUNDED)), (True, picked)):
+        chosen = pl.col("bounding") == pl.col("loss").replace_strict(boundings, default=None, return_dtype=pl.String)
+        own = rows.filter(chosen)
+        for metric in JUDGED:
+            scores = scores_of_runs(own, metric, by=("loss",))
+            reference = TRAINED_FOR.get(metric, COMMON)
+            where = {"dataset": column.dataset, "nsr": column.nsr, "bounded": bounded, "metric": metric}
+            for loss in [loss for loss in losses if loss in scores.systems]:
+                named = {"loss": loss, "bounding": boundings[loss], "reference": reference}
+                yield {**where, **named, **compared(scores, loss, reference)}
+
+
+def _bounded(rows: pl.DataFrame) -> list[str]:
+    return [name for name in rows["bounding"].unique() if name != UNBOUNDED]
+
+
+RATIOS_EXPERIMENT = "ratios"
+
+EFFECT = "effect_"
+"""Prefix of the columns on bounded minus unbounded, both trained at one ratio."""
+
+RATIO_COLUMNS: dict[str, pl.DataType] = {
+    "dataset": pl.String(),
+    **dict.fromkeys(("nsr_test", "nsr_train"), pl.Int8()),
+    **dict.fromkeys(("loss", "bounding"), pl.String()),
+    **DIFFERENCE,
+    **_second(EFFECT, DIFFERENCE),
+}
+"""Columns of the table. Differences are from the same loss and bounding, trained at the ratio of the test."""
+
+_READ = ("nsr_train", *KEY, *JUDGED_BY.values())
+_PLACES = {name: place for place, name in enumerate((*LOSSES, *BOUNDINGS))}
+
+
+def ratios_crossed(evidence: Evidence) -> pl.DataFrame:
+    """Return a row per tested ratio, loss, bounding and trained ratio; none if the experiment did not run.
+
+    Rows of trainings that did not train have no numbers.
+    """
+    columns = [column for column in evidence.data_sets if column.nsr]
+    return _table((row for column in columns for row in _tested_at(evidence, column)), RATIO_COLUMNS, EFFECT)
+
+
+def _tested_at(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
+    rows, every = _rows_at(evidence, column), _rows_at(evidence.of_all_trainings(), column)
+    for training in sorted(trainings(every), key=lambda names: [_PLACES.get(name, len(_PLACES)) for name in names]):
+        loss, bounding = training
+        for trained_at in every.filter(loss=loss, bounding=bounding)["nsr_train"].unique().sort():
+            where = {"dataset": column.dataset, "nsr_test": column.nsr, "nsr_train": trained_at}
+            found = _at_ratio(rows, training, trained_at)
+            effect = _effect(rows, training, trained_at) if found else {}
+            yield {**where, "loss": loss, "bounding": bounding, **found, **effect}
+
+
+def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
+    """Return the runs on the test lists of a ratio: the study's own, and those trained at any ratio."""
+    parts = [evidence.cell(column.dataset, column.nsr)]
+    try:
+        parts += evidence.varied(RATIOS_EXPERIMENT, column.dataset, column.nsr).values()
+    except Untrained:
+        pass
+    except MissingEvidence:
+        return parts[0].select(_READ).head(0).collect()
+    read = [part.filter(pl.col("loss").is_in(LOSSES)).select(_READ).collect() for part in parts]
+    # An experiment may also repeat the study's own training, tested at its own ratio.
+    key = ["nsr_train", "loss", "bounding", "fold", "seed", "topic"]
+    return pl.concat(read).unique(key, keep="first", maintain_order=True)
+
+
+def _at_ratio(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[str, object]:
+    """Return the mean score, and its difference from training at the tested ratio; nothing if it did not train."""
+    loss, bounding = training
+    own = rows.filter(pl.col("loss") == loss, pl.col("bounding") == bounding)
+    other, usual = (own.filter(at) for at in (pl.col("nsr_train") == trained_at, _AT_OWN))
+    if other.is_empty():
+        return {}
+    try:
+        both = other if other.equals(usual) else pl.concat(on_the_same_lists(other, usual))
+    except MissingEvidence:
+        both = other
+    scores = scores_of_runs(both, judge(loss), by=("nsr_train",))
+    return compared(scores, str(trained_at), str(rows["nsr_test"][0]))
+
+
+_AT_OWN = pl.col("nsr_train") == pl.col("nsr_test")
+
+
+def _effect(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[str, object]:
+    loss, bounding = training
+    own = rows.filter(pl.col("loss") == loss, pl.col("nsr_train") == trained_at)
+    return _second(EFFECT, compared(scores_of_runs(own, judge(loss), by=("bounding",)), bounding, UNBOUNDED))
+
+
+POPULARITY_COLUMNS: dict[str, pl.DataType] = {
+    "dataset": pl.String(),
+    "nsr": pl.Int8(),
+    **dict.fromkeys(("metric", "model", "loss", "bounding"), pl.String()),
+    "picked": pl.Boolean(),
+    **DIFFERENCE,
+}
+"""Columns of the table: differences from popularity; `picked` is the best bounding of its loss by validation."""
+
+COUNT = f"{POPULARITY} / none / none"
+"""The system of popularity among the scores."""
+
+
+def against_popularity(evidence: Evidence) -> pl.DataFrame:
+    """Return a row per data set, metric and model: popularity, the other controls, every loss and bounding."""
+    columns = rated_data_sets(evidence)
+    return _table((row for column in columns for row in _popularity_on(evidence, column)), POPULARITY_COLUMNS)
+
+
+def rated_data_sets(evidence: Evidence) -> list[DataSet]:
+    """Return the data sets whose negatives are sampled from ratings."""
+    return [column for column in evidence.data_sets if column.sampled]
+
+
+def _popularity_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
+    picked = {loss: system for loss, (_, system) in picked_systems(evidence, column).items()}
+    for loss, scores in _scores_by_loss(evidence, column).items():
+        for system in sorted(scores.systems, key=_place_of):
+            names = dict(zip(("model", "loss", "bounding"), system.split(" / "), strict=True))
+            where = {"dataset": column.dataset, "nsr": column.nsr, "metric": judge(loss), **names}
+            yield {**where, "picked": picked.get(loss) == system, **compared(scores, system, COUNT)}
+
+
+def _scores_by_loss(evidence: Evidence, column: DataSet) -> dict[str, PairedScores]:
+    """Return, by loss, the scores of popularity, the other controls, and all boundings; none without popularity."""
+    rows = evidence.cell(column.dataset, column.nsr).select(*KEY, *JUDGED_BY.values()).collect()
+    if POPULARITY not in rows["model"]:
+        return {}
+    return {
+        loss: scores_of_runs(rows.filter(pl.col("loss").is_in([loss, "none"])), judge(loss))
+        for loss in LOSSES
+        if loss in rows["loss"]
+    }
+
+
+def picked_systems(evidence: Evidence, column: DataSet) -> Mapping[str, tuple[PairedScores, str]]:
+    """Return, by loss, the scores and the system whose bounding scores highest on the validation part."""
+    found = {}
+    for loss, scores in _scores_by_loss(evidence, column).items():
+        systems = {name.split(" / ")[2]: name for name in scores.systems if name.split(" / ")[1] == loss}
+        best = best_bounding(evidence, column, loss, systems)
+        if best is not None:
+            found[loss] = scores, systems[best]
+    return found
+
+
+def _place_of(system: str) -> tuple[bool, bool, int, str]:
+    """Sort popularity first, then the other controls, then boundings in their order."""
+    _, loss, bounding = system.split(" / ")
+    place = BOUNDINGS.index(bounding) if bounding in BOUNDINGS else len(BOUNDINGS)
+    return loss != "none", system != COUNT, place, system
+
+
+VARIANT_EXPERIMENTS = ("gains", "tilts")
+DISTRIBUTION = "distribution"
+_WITH_PARAMETERS = f"{DISTRIBUTION}("
+
+AFFINE_PREFIX = "affine_"
+"""Prefix of the columns on the difference from the best affine bounding, by the validation part."""
+
+VARIANT_COLUMNS: dict[str, pl.DataType] = {
+    "dataset": pl.String(),
+    "nsr": pl.Int8(),
+    **dict.fromkeys(("loss", "bounding", "affine"), pl.String()),
+    "trained": pl.Boolean(),
+    **DIFFERENCE,
+    **_second(AFFINE_PREFIX, DIFFERENCE),
+}
+"""Columns of the table; differences are from the unbounded loss, null for variants that did not train."""
+
+
+def distribution_variants(evidence: Evidence) -> pl.DataFrame:
+    """Return a row per data set, loss and variant; none without the experiments."""
+    rows = (row for column in evidence.data_sets for row in _variants_on(evidence, column))
+    return _table(rows, VARIANT_COLUMNS, AFFINE_PREFIX)
+
+
+def _variants_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
+    every = _variants(evidence.of_all_trainings(), column)
+    if every.is_empty():
+        return
+    rows = pl.concat([_own(evidence, column), _variants(evidence, column)])
+    ran = pl.concat([_own(evidence.of_all_trainings(), column), every]).select("loss", "bounding").unique()
+    for loss in [loss for loss in LOSSES if loss in ran["loss"]]:
+        scores = scores_of_runs(rows.filter(pl.col("loss") == loss), judge(loss), by=("bounding",))
+        ran_affine = [name for name in AFFINE if name in scores.systems]
+        affine = None if evidence.epochs is None else best_bounding(evidence, column, loss, ran_affine)
+        for bounding in ran.filter(pl.col("loss") == loss)["bounding"].sort():
+            if bounding != DISTRIBUTION and not bounding.startswith(_WITH_PARAMETERS):
+                continue
+            trained = bounding in scores.systems
+            row = {"dataset": column.dataset, "nsr": column.nsr, "loss": loss, "bounding": bounding}
+            row |= {"affine": affine, "trained": trained}
+            if trained:
+                row |= compared(scores, bounding, UNBOUNDED)
+                row |= _second(AFFINE_PREFIX, compared(scores, bounding, affine or ""))
+            yield row
+
+
+def _own(evidence: Evidence, column: DataSet) -> pl.DataFrame:
+    rows = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss").is_in(LOSSES))
+    return rows.select(*KEY, *JUDGED_BY.values()).collect()
+
+
+def _variants(evidence: Evidence, column: DataSet) -> pl.DataFrame:
+    """Return the runs with parameters of the bound; no rows if the experiments did not run on these data."""
+    found = [_own(evidence, column).clear()]
+    for experiment in VARIANT_EXPERIMENTS if evidence.experiments is not None else ():
+        for rows in evidence.variants(experiment, column.dataset, column.nsr).values():
+            parameters = pl.col("bounding").str.starts_with(_WITH_PARAMETERS), pl.col("selection") == "validation"
+            found.append(rows.filter(*parameters).select(*KEY, *JUDGED_BY.values()).collect())
+    return pl.concat(found)

@@ -1,0 +1,622 @@
+"""Claims that experiments decide: choices that no loss makes, other tests than training, other losses and orders.
+
+The claim about why distribution bounding hurts nDCG is that its gradient vanishes at tied scores. If that is the cause,
+whatever lifts the gradient at the start removes the drop: a smaller gain of the sigmoid, initial factors without ties.
+A remedy counts only if it does lift the gradient, by the norms of the first epoch, and if the unbounded loss trains
+with it as well as without: a gain that leaves the sigmoid as it was is none, nor is a start from which nothing trains.
+"""
+
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import polars as pl
+import torch
+
+from rankbound.compare import Pair
+from rankbound.compare.margins import LEVEL, MARGIN, against_margin
+from rankbound.compare.statistics import Estimate, over_units
+from rankbound.losses.sampled import warp_penalty, warp_rank
+from rankbound_study.claims.cells import (
+    COLLAPSE,
+    MOVIELENS,
+    MQ2008,
+    Cell,
+    Contrast,
+    cells,
+    contrast,
+    contrast_of,
+    contrasts,
+    distinct,
+    estimate,
+    is_distinct,
+    judge,
+    pair,
+)
+from rankbound_study.claims.comparisons import RATIOS_EXPERIMENT
+from rankbound_study.claims.data_sets import on_same_users
+from rankbound_study.claims.evidence import KEY, Evidence
+from rankbound_study.claims.registry import Differences, decides
+from rankbound_study.claims.rules import (
+    HALF,
+    NEGLIGIBLE,
+    Family,
+    Key,
+    Sample,
+    adjusted,
+    among,
+    by_p,
+    no_noise,
+    share_of,
+    together,
+)
+from rankbound_study.claims.varied import (
+    SYSTEMS,
+    USUAL,
+    OrderKept,
+    Training,
+    column_of,
+    columns_of,
+    on_the_same_lists,
+    order_kept,
+    pair_in,
+    paired,
+    picked_by_validation,
+    picked_rows,
+    side_by_side,
+    trainings,
+    usual_beside,
+    variants,
+)
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict, holds
+from rankbound_study.config.data_sets import DataSet
+from rankbound_study.results.number_texts import signed
+from rankbound_study.results.paired_scores import scores_of_runs
+from rankbound_study.vocabulary import LOSSES, UNBOUNDED
+
+SIZES = ("f16", USUAL, "f64")
+"""16, 32 and 64 factors: the variants of the experiment `factors`, with the study's own size between them."""
+
+OFTEN = 1 / 3
+"""Smallest share of losses that counts as "often"."""
+
+
+@decides("T20")
+def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Verdict:
+    """Decide by the mean of all losses with 64 factors minus 16, and by losses that exchange places between sizes."""
+    column = column_of(evidence, "factors")
+    found = variants(evidence, "factors", column)
+    sizes = [found[name] for name in SIZES if name in found]
+    if len(sizes) < len(SIZES):
+        return Verdict(INCONCLUSIVE, f"{len(sizes)} of {len(SIZES)} sizes have scores: a trend takes all of them.")
+    means = [mean_of_losses(rows, "nDCG").with_columns(size=pl.lit(str(place))) for place, rows in enumerate(sizes)]
+    gain = contrast(scores_of_runs(pl.concat(means), "nDCG", by=("size",)).pair("2", "0"))
+    order = order_kept(sizes, "nDCG")
+    texts = ", ".join(f"{rows.select(pl.col('nDCG').mean()).item():.4f}" for rows in means)
+    rises = gain.estimate.p_above(0.0)
+    return Verdict(
+        together(by_p(rises, gain.estimate.p_below(NEGLIGIBLE)), order.verdict),
+        f"Mean nDCG of all losses with 16, 32 and 64 factors is {texts} on {column} (64 minus 16: {gain}, "
+        f"{gain.range}); between sizes, {order}.",
+        "mean nDCG, 64 minus 16 factors",
+        *gain.measured,
+        rises,
+        gain.n,
+        sample=Sample.of(gain, NEGLIGIBLE),
+    )
+
+
+def mean_of_losses(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
+    """Return the mean over losses and boundings for every list and training."""
+    known = rows.with_columns(pl.col(metric).fill_nan(None))
+    return known.group_by("topic", "fold", "seed").agg(pl.col(metric).mean()).sort("topic", "fold", "seed")
+
+
+@decides("T21")
+def the_width_hardly_matters(evidence: Evidence) -> Verdict:
+    """Decide by whether every width scores within 0.01 of the study's own, for each unbounded loss."""
+    found = dict(variants(evidence, "widths", DataSet(MQ2008, None)))
+    usual = found.pop(USUAL)
+    compared = {
+        (name, training): paired(rows, usual, training) for name, rows in found.items() for training in trainings(rows)
+    }
+    estimates = {key: one.estimate for key, one in compared.items()}
+    alike = adjusted({key: against_margin(one, MARGIN, "").p_alike for key, one in estimates.items()}).values()
+    beyond = adjusted({key: min(one.p_below(-MARGIN), one.p_above(MARGIN)) for key, one in estimates.items()}).values()
+    farthest = max(compared, key=lambda key: abs(compared[key].mean))
+    width, (loss, _) = farthest
+    return Verdict(
+        by_p(max(alike), min(beyond)),
+        f"Of {len(compared)} comparisons of other widths with width 46, {sum(p <= LEVEL for p in alike)} are alike "
+        f"within {MARGIN}; the largest difference is that of width {width.removeprefix('w')} with {loss}, "
+        f"{compared[farthest]}.",
+        "mean score, other width minus 46, largest difference",
+        *compared[farthest].measured,
+        max(alike),
+        compared[farthest].n,
+        sample=Sample.of(compared[farthest], MARGIN),
+    )
+
+
+@decides("T22")
+def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Verdict:
+    """Decide by whether SGD is better in a third of all losses, and by losses that exchange places with the optimiser.
+
+    A loss whose picked rate is the lowest or the highest of the grid may rank better at a rate beyond it: SGD is not
+    shown to be no better there, and its place among the losses stays open.
+    """
+    found = list(_descents(evidence))
+    family = Family.of({(one.column, *key): each for one in found for key, each in one.differences.items()})
+    untuned = {(one.column, *key) for one in found for key in one.untuned}
+    estimates = {key: one.estimate for key, one in family.contrasts.items()}
+    often = share_of(
+        [one.p_above(0.0) for one in estimates.values()],
+        [1.0 if key in untuned else one.p_below(NEGLIGIBLE) for key, one in estimates.items()],
+        math.ceil(OFTEN * len(family)),
+    )
+    at_ends = "; ".join(f"{len(one.untuned)} of {len(one.differences)} on {one.column}" for one in found)
+    return Verdict(
+        together(often, *(one.order.verdict for one in found)),
+        f"With rates picked by validation, SGD ranks significantly better than Adam in {len(family.higher)} of "
+        f"{len(family)} distinct losses and worse in {len(family.lower)}; the picked rate is at an end of the grid for "
+        f"{at_ends}; between SGD and Adam, {'; '.join(f'on {one.column}, {one.order}' for one in found)}.",
+        "share of losses in which SGD is significantly better",
+        len(family.higher) / len(family),
+        n=len(family),
+    )
+
+
+@dataclass(frozen=True)
+class _Descent:
+    """SGD and Adam on one data set.
+
+    Attributes:
+        differences: SGD minus Adam, by loss and bounding.
+        order: the losses that exchange places.
+        untuned: the losses whose picked rate is at an end of the grid.
+    """
+
+    column: DataSet
+    differences: Mapping[Training, Contrast]
+    order: OrderKept
+    untuned: Collection[Training]
+
+
+def _descents(evidence: Evidence) -> Iterable[_Descent]:
+    """Yield both data sets, with each loss at the rate picked by validation."""
+    experiments = {"sgd-movielens": column_of(evidence, "sgd-movielens"), "sgd-mq2008": DataSet(MQ2008, None)}
+    for experiment, column in experiments.items():
+        rows = dict(variants(evidence, experiment, column))
+        adam = rows.pop(USUAL)
+        picked = picked_by_validation(evidence, experiment, column)
+        if not set(trainings(adam)) <= set(picked):
+            raise MissingEvidence(f"the experiment {experiment} lacks some of the study's losses on {column}")
+        picked = {key: name for key, name in picked.items() if key in trainings(adam) and is_distinct(*key)}
+        rates = {name: _rate(of_rate) for name, of_rate in rows.items()}
+        untuned = [key for key, name in picked.items() if rates[name] in (min(rates.values()), max(rates.values()))]
+        best = picked_rows(rows, picked)
+        beside = adam.join(best, on=["loss", "bounding"], how="semi")
+        changes = {key: paired(best, beside, key) for key in picked}
+        yield _Descent(column, changes, order_kept([best, beside], "nDCG", untuned), untuned)
+
+
+def _rate(rows: pl.DataFrame) -> float:
+    """Return the learning rate of a variant."""
+    return float(json.loads(rows["options"][0])["learning_rate"])
+
+
+JUDGES = tuple(judge(loss) for loss in LOSSES)
+
+HIGHER, LOWER, ALIKE, OPEN = "higher", "lower", "alike", "open"
+"""Results for bounded minus unbounded; "alike" is any difference within the noise margin, significant or not."""
+
+
+Readings = tuple[str, str]
+"""The results of one bounding in two settings."""
+
+
+@dataclass(frozen=True)
+class _Ratios:
+    """Bounded minus unbounded, by loss and bounding, tested at one ratio and trained at it and at a higher one."""
+
+    column: DataSet
+    trained_at: int
+    own: Mapping[Training, Contrast]
+    other: Mapping[Training, Contrast]
+    change: Mapping[Training, Contrast]
+
+
+@decides("T49")
+def verdicts_change_between_training_and_test(evidence: Evidence) -> Verdict:
+    """Decide by whether another training ratio and another test metric each change a verdict on a bounding.
+
+    A metric changes it if the differences on both metrics have significantly opposite signs (Holm). That one is within
+    its noise margin and the other is not compares two margins, and decides nothing.
+    """
+    ratios = _ratios(evidence)
+    by_ratio, turned_by_ratio = _read_twice(ratios)
+    found = contrasts(evidence, distinct(cells(evidence, metrics=JUDGES)))
+    by_metric, opposite = _on_other_metrics(found), _opposite(found)
+    named = [
+        f"{key[0]} with {key[1]} bounding {ratios.own[key]} becomes {ratios.other[key]}"
+        for key in turned_by_ratio or by_ratio
+    ]
+    shown = [f"{cell}: {found[_on_own(cell)]} on its own, {found[cell]} on {cell.metric}" for cell in opposite]
+    return Verdict(
+        together(
+            _some_change(len(turned_by_ratio), by_ratio.values()),
+            _some_change(len(opposite), by_metric.values()),
+        ),
+        f"On {ratios.column}, {len(turned_by_ratio)} of {len(by_ratio)} verdicts on bounded minus unbounded losses "
+        f"change significantly, on the same lists, when models are trained at ratio {ratios.trained_at} instead of "
+        f"that of the test{among(named)}; {len(opposite)} of {len(by_metric)} differences have significantly opposite "
+        f"signs on the optimised metric and on another one{among(shown)}.",
+        "share of differences with the opposite sign on another metric",
+        len(opposite) / len(by_metric),
+        n=len(by_ratio) + len(by_metric),
+        shown_in="table_5_1",
+    )
+
+
+def _ratios(evidence: Evidence) -> _Ratios:
+    column = column_of(evidence, RATIOS_EXPERIMENT)
+    lazy = next(iter(evidence.varied(RATIOS_EXPERIMENT, column.dataset, column.nsr).values()))
+    rows = lazy.select("nsr_train", *KEY, *JUDGES).collect()
+    trained_at = rows.select(pl.col("nsr_train").max()).item()
+    rows = rows.filter(pl.col("nsr_train") == trained_at)
+    rows, usual = on_the_same_lists(rows, usual_beside(evidence, column, rows))
+    bounded = [one for one in trainings(rows) if one[1] != UNBOUNDED]
+    pairs = {key: (_pair(usual, key), _pair(rows, key)) for key in bounded}
+    if not pairs:
+        raise MissingEvidence("the experiment ratios has no bounded losses: see experiments in config.yaml")
+    own, other = ({key: contrast(both[place]) for key, both in pairs.items()} for place in (0, 1))
+    return _Ratios(column, trained_at, own, other, {key: _change(*both) for key, both in pairs.items()})
+
+
+def _pair(rows: pl.DataFrame, training: Training) -> Pair:
+    loss, bounding = training
+    of_loss = rows.filter(pl.col("loss") == loss)
+    return pair_in(of_loss, judge(loss), "bounding", (bounding, UNBOUNDED), f"as bounding of {loss}, at both ratios")
+
+
+def _change(own: Pair, other: Pair) -> Contrast:
+    """Return the change of a difference, over the same users, folds and seeds."""
+    before, after = on_same_users([own, other])
+    return contrast_of(after - before)
+
+
+def _read_twice(ratios: _Ratios) -> tuple[dict[Training, Readings], list[Training]]:
+    """Return every bounding's results at both ratios, and the boundings whose results differ significantly."""
+    states = _states({(name, key): one for name in ("own", "other") for key, one in getattr(ratios, name).items()})
+    readings = {key: (states["own", key], states["other", key]) for key in ratios.own}
+    changes = adjusted({key: one.estimate.p_value() for key, one in ratios.change.items()})
+    return readings, [key for key, (own, other) in readings.items() if changes[key] <= LEVEL and own != other]
+
+
+def _on_other_metrics(found: Mapping[Cell, Contrast]) -> dict[Cell, Readings]:
+    """Return every cell's results on its loss' own metric and on the metrics of the other losses."""
+    states = _states(found)
+    return {cell: (states[_on_own(cell)], other) for cell, other in states.items() if cell != _on_own(cell)}
+
+
+def _opposite(found: Mapping[Cell, Contrast]) -> list[Cell]:
+    """Return the cells, on other metrics, whose difference has significantly another sign than on the own one."""
+    p_values = {}
+    for cell in found:
+        if cell != _on_own(cell):
+            own, other = found[_on_own(cell)].estimate, found[cell].estimate
+            ways = (own.p_above(0.0), other.p_below(0.0)), (own.p_below(0.0), other.p_above(0.0))
+            # Intersection-union tests, of which at most one can reach the level where signs are not opposite.
+            p_values[cell] = min(map(max, ways))
+    return [cell for cell, p_value in adjusted(p_values).items() if p_value <= LEVEL]
+
+
+def _on_own(cell: Cell) -> Cell:
+    return cell._replace(metric=judge(cell.loss))
+
+
+def _states(found: Mapping[Key, Contrast]) -> dict[Key, str]:
+    differ = adjusted({key: one.estimate.p_value() for key, one in found.items()})
+    alike = adjusted({key: one.p_alike for key, one in found.items()})
+    return {
+        key: ALIKE if alike[key] <= LEVEL else OPEN if differ[key] > LEVEL else HIGHER if one.mean > 0 else LOWER
+        for key, one in found.items()
+    }
+
+
+def _some_change(count: int, readings: Collection[Readings]) -> str:
+    """Decide "verdicts may change": refuted if all of them are shown to stay the same."""
+    if count:
+        return CONFIRMED
+    return REFUTED if all(own == other != OPEN for own, other in readings) else INCONCLUSIVE
+
+
+FIRST, SPREAD = "WARP(alpha=constant)@1", "WARP(alpha=constant)@10"
+"""All weight on rank 1; equal weights on ranks 1 to 10."""
+
+PLACES = 10
+PRECISION = f"P@{PLACES}"
+
+_LONGEST = 4
+_VALUES = (0.0, 1.0, 2.0)
+"""Scores of the enumerated lists: with ties, in every order."""
+
+
+@decides("M03")
+def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Verdict:
+    """Decide by whether one weight gives the top-1 error in all short lists and ten weights raise precision at 10."""
+    lists = [scores for size in range(1, _LONGEST + 1) for scores in product(_VALUES, repeat=size)]
+    cases = [_is_error_of_the_top(scores, true) for scores in lists for true in range(len(scores))]
+    ran = [columns[0] for dataset in (MQ2008, MOVIELENS) if (columns := columns_of(evidence, "warp", dataset))]
+    if not ran:
+        raise MissingEvidence("the experiment warp did not run: see experiments in config.yaml")
+    precision, ap = ({column: _spread(evidence, column, metric) for column in ran} for metric in (PRECISION, "AP"))
+    family = Family.of(precision)
+    least = precision[family.least()]
+    texts = [
+        f"{one} in precision at 10 ({one.range}) and {ap[at]} in average precision on {at}"
+        for at, one in precision.items()
+    ]
+    return Verdict(
+        together(holds(all(cases)), family.tend_higher()),
+        f"In {sum(cases)} of {len(cases)} short lists the penalty with all weight on rank 1 is the top-1 error; on "
+        f"lists of more than {PLACES} items ten equal weights instead of one change the score by {'; '.join(texts)}.",
+        "mean precision at ten, ten places minus one, least",
+        *least.measured,
+        family.worst_p(),
+        least.n,
+        sample=Sample.of(least, least.margin if least.margin > 0 else MARGIN),
+    )
+
+
+def _is_error_of_the_top(scores: tuple[float, ...], true: int) -> bool:
+    """Check that the penalty is 1 if another label is at the top or ties with the true one, else 0."""
+    error = any(score >= scores[true] for place, score in enumerate(scores) if place != true)
+    rank = warp_rank(torch.tensor(scores), true)
+    return float(warp_penalty(rank, "constant", 1)) == float(warp_penalty(rank, torch.tensor([1.0]))) == float(error)
+
+
+def _spread(evidence: Evidence, column: DataSet, metric: str) -> Contrast:
+    """Return ten weights minus one, on lists with more than ten items."""
+    lazy = next(iter(evidence.varied("warp", column.dataset, column.nsr).values()))
+    rows = lazy.filter(pl.col("n") > PLACES, pl.col("p") > 0).select(*KEY, metric).collect()
+    where = f"on lists of {column} longer than {PLACES}"
+    return contrast(pair_in(rows, metric, "loss", (SPREAD, FIRST), where))
+
+
+@decides("M04")
+def softmax_ranks_one_relevant_item_no_worse(evidence: Evidence) -> Verdict:
+    """Decide by whether its reciprocal rank is at most 0.01 below that of every other loss, at rates by validation."""
+    column = column_of(evidence, "one-relevant")
+    found = _softmax_minus_others(evidence, column)
+    not_worse, worse = (
+        adjusted({loss: test(one.estimate, -MARGIN) for loss, one in found.items()}).values()
+        for test in (Estimate.p_above, Estimate.p_below)
+    )
+    lowest = min(found, key=lambda loss: found[loss].mean)
+    low, high = map(signed, found[lowest].interval)
+    return Verdict(
+        by_p(max(not_worse), min(worse)),
+        f"With one relevant item in each test list of {column}, the mean reciprocal rank of the softmax loss minus "
+        f"that of each other loss is {', '.join(f'{loss} {one}' for loss, one in found.items())}; lowest against "
+        f"{lowest}, with a 95 % interval from {low} to {high}, where up to {MARGIN} less counts as no worse.",
+        "mean reciprocal rank, softmax minus another loss, lowest",
+        *found[lowest].measured,
+        max(not_worse),
+        found[lowest].n,
+        sample=Sample.of(found[lowest], MARGIN),
+    )
+
+
+def _softmax_minus_others(evidence: Evidence, column: DataSet) -> dict[str, Contrast]:
+    lazy = evidence.varied("one-relevant", column.dataset, column.nsr)
+    rows = {name: one.select(*KEY, "RR").collect() for name, one in lazy.items()}
+    picked = picked_by_validation(evidence, "one-relevant", column, "RR")
+    others = [loss for loss, bounding in sorted(picked) if loss != "softmax" and bounding == UNBOUNDED]
+    if ("softmax", UNBOUNDED) not in picked or not others:
+        raise MissingEvidence("the experiment one-relevant has no softmax loss beside others: see config.yaml")
+    best = picked_rows(rows, picked)
+    where = f"of {column} with one relevant item"
+    return {loss: contrast(pair_in(best, "RR", "loss", ("softmax", loss), where)) for loss in others}
+
+
+DISTRIBUTION, TILTED = "distribution", "distribution(tilt="
+
+
+def _tilted_minus_random(evidence: Evidence) -> dict[str, Contrast]:
+    """Return the contrast of every loss, data set and tilt; MissingEvidence if the experiment did not run."""
+    found = {}
+    for column in (one for dataset in (MOVIELENS, MQ2008) for one in columns_of(evidence, "tilts", dataset)):
+        for rows in variants(evidence, "tilts", column, with_usual=False).values():
+            for bounding in rows["bounding"].unique().sort():
+                if not bounding.startswith(TILTED):
+                    continue
+                tilted = rows.filter(pl.col("bounding") == bounding).with_columns(
+                    pl.lit(DISTRIBUTION).alias("bounding")
+                )
+                usual = usual_beside(evidence, column, tilted)
+                tilt = bounding.removeprefix(TILTED).removesuffix(")")
+                for training in (one for one in trainings(tilted) if one in trainings(usual)):
+                    found[f"{training[0]} on {column}, odds times {tilt}"] = paired(tilted, usual, training)
+    if not found:
+        raise MissingEvidence("the experiment tilts did not run: see experiments in config.yaml")
+    return found
+
+
+def _some_higher(family: Family[str]) -> str:
+    """Return confirmed if some are higher and none lower; refuted if some are lower and none higher, or all alike."""
+    if family.higher:
+        return INCONCLUSIVE if family.lower else CONFIRMED
+    return REFUTED if family.lower or len(family.alike) == len(family) else INCONCLUSIVE
+
+
+def _deciding(family: Family[str]) -> str:
+    return family.least() if _some_higher(family) == REFUTED and family.lower else family.most()
+
+
+def _undecided(evidence: Evidence, family: Family[str]) -> Mapping[str, object]:
+    of_noise = _some_higher(family) == INCONCLUSIVE and not family.higher
+    missing = no_noise(family.contrasts.values()) if of_noise else ""
+    return {"undecided": f" {missing}" if missing else ""}
+
+
+DECLARED = {
+    "T48": Differences(
+        _tilted_minus_random,
+        _some_higher,
+        "Bounding by the scores of orders that favour relevant items, instead of random ones, changes mean scores by "
+        "{least} ({at_least}) to {most} ({at_most}): significantly higher in {higher} of {count} cells and lower in "
+        "{lower}.{undecided}",
+        "mean score, tilted minus random orders: {at_deciding}",
+        _deciding,
+        Family.own_p,
+        of_topics=True,
+        facts=_undecided,
+        shown_in="table_sensitivity",
+    ),
+}
+
+
+LOSS = "nDCG"
+PLAIN, BOUNDED = (LOSS, UNBOUNDED), (LOSS, DISTRIBUTION)
+
+
+@decides("T27")
+def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Verdict:
+    """Decide by whether every remedy that lifts the gradient at the start removes more than half of the drop.
+
+    Confirmed if it is shown of all of them, and that no collapse remains; refuted if one keeps more than half (Holm).
+    """
+    evidence = evidence.of_all_trainings()
+    column = column_of(evidence, "starts")
+    drop = contrast(pair(evidence, Cell(LOSS, DISTRIBUTION, column, LOSS)))
+    statistic = "mean nDCG, bounded minus unbounded"
+    if drop.estimate.p_below(-COLLAPSE) > LEVEL:
+        reason = f"Distribution bounding changes mean nDCG by {drop} on {column}: no drop to explain."
+        return Verdict(INCONCLUSIVE, reason, statistic, *drop.measured, n=drop.n)
+    tried = _remedies(evidence, column)
+    lifts = adjusted({name: one.log_lift.p_above(0.0) for name, one in tried.items()})
+    lifting = {name: one for name, one in tried.items() if lifts[name] <= LEVEL and one.trains}
+    idle = _no_remedies(tried, lifts)
+    changes = ", ".join(f"{one.change} with {name} (gradient times {one.lift:.2g})" for name, one in lifting.items())
+    if not lifting:
+        reason = f"Distribution bounding changes mean nDCG by {drop} on {column}{idle}."
+        return Verdict(INCONCLUSIVE, reason, statistic, *drop.measured, n=drop.n)
+    stays = adjusted({name: one.more_than_half.p_below(0.0) for name, one in lifting.items()})
+    gone = max(max(one.more_than_half.p_above(0.0), one.change.estimate.p_above(-COLLAPSE)) for one in lifting.values())
+    worst = min(lifting, key=lambda name: lifting[name].change.mean)
+    return Verdict(
+        by_p(gone, min(stays.values())),
+        f"On {column} distribution bounding changes mean nDCG by {drop}, and by {changes}{idle}.",
+        f"{statistic}, with {worst}",
+        *lifting[worst].change.measured,
+        gone,
+        lifting[worst].change.n,
+        "table_5_1",
+    )
+
+
+def _no_remedies(tried: Mapping[str, "_Remedy"], lifts: Mapping[str, float]) -> str:
+    """Name what is no remedy, and why."""
+    without = {name: one for name, one in tried.items() if one.trains}
+    idle = [f"{name} ({one.change})" for name, one in without.items() if lifts[name] > LEVEL]
+    harmful = [
+        f"{name} ({one.change}, where the unbounded loss changes by {one.unbounded})"
+        for name, one in tried.items()
+        if name not in without
+    ]
+    return "".join(
+        f"; no remedy, as {reason}: {', '.join(names)}"
+        for reason, names in (
+            ("the gradient is not significantly larger", idle),
+            (f"the unbounded loss is not shown to stay within {COLLAPSE:g}", harmful),
+        )
+        if names
+    )
+
+
+@dataclass(frozen=True)
+class _Remedy:
+    """A change of the training that should lift the gradient.
+
+    Attributes:
+        change: bounded minus unbounded with it.
+        unbounded: the unbounded loss with it, minus that without it.
+        more_than_half: `change` minus half of the drop without it, on the same lists and trainings.
+        log_lift: the log of the factor by which it lifts the bounded gradient, relative to the unbounded one.
+    """
+
+    change: Contrast
+    unbounded: Contrast
+    more_than_half: Estimate
+    log_lift: Estimate
+
+    @property
+    def trains(self) -> bool:
+        """The unbounded loss is shown not to collapse with it."""
+        return self.unbounded.estimate.p_above(-COLLAPSE) <= LEVEL
+
+    @property
+    def lift(self) -> float:
+        return float(np.exp(self.log_lift.mean))
+
+
+def _remedies(evidence: Evidence, column: DataSet) -> dict[str, _Remedy]:
+    """Return other gains of the sigmoid, and other starts, by name."""
+    usual = evidence.cell(column.dataset, column.nsr).select(*KEY, LOSS).collect()
+    norms = evidence.epochs_of(column.dataset, column.nsr).collect()
+    found = {}
+    for _, rows, epochs in _variants(evidence, "gains", column):
+        for bounding in rows["bounding"].unique().sort():
+            gain = bounding.removeprefix("distribution(gain=").removesuffix(")")
+            with_it = ((rows, epochs, (LOSS, bounding)), (usual, norms, PLAIN))
+            found[f"the gain {gain}"] = _remedy(with_it, usual, norms)
+    for name, rows, epochs in _variants(evidence, "starts", column):
+        spread = int(name.removeprefix("s")) / 100
+        with_it = ((rows, epochs, BOUNDED), (rows, epochs, PLAIN))
+        found[f"factors that start within {spread:g}"] = _remedy(with_it, usual, norms)
+    return found
+
+
+def _variants(evidence: Evidence, experiment: str, column: DataSet) -> Iterator[tuple[str, pl.DataFrame, pl.DataFrame]]:
+    """Yield every variant's name, rows and epochs."""
+    epochs = evidence.variants(experiment, column.dataset, column.nsr, of_epochs=True)
+    for name, rows in variants(evidence, experiment, column, with_usual=False).items():
+        if name not in epochs:
+            raise MissingEvidence(f"the experiment {experiment} has no epochs of {name}, with their gradient norms")
+        yield name, rows, epochs[name].collect()
+
+
+Measured = tuple[pl.DataFrame, pl.DataFrame, Training]
+"""The rows and epochs of several trainings, and one of them."""
+
+
+def _remedy(with_it: tuple[Measured, Measured], usual: pl.DataFrame, norms: pl.DataFrame) -> _Remedy:
+    """Compare bounded and unbounded with a remedy to those without it, in the same folds and under the same seeds."""
+    (rows, epochs, bounded), (plain_rows, plain_epochs, plain) = with_it
+    ran = rows.select("fold", "seed").unique()
+    usual, plain_rows = (each.join(ran, on=["fold", "seed"], how="semi") for each in (usual, plain_rows))
+    both = side_by_side(rows, plain_rows, bounded, plain).pair(*SYSTEMS)
+    unbounded = side_by_side(plain_rows, usual, plain, PLAIN).pair(*SYSTEMS)
+    changed, unchanged = on_same_users([both, side_by_side(usual, usual, BOUNDED, PLAIN).pair(*SYSTEMS)])
+    parts = [(epochs, bounded, 1), (plain_epochs, plain, -1), (norms, BOUNDED, -1), (norms, PLAIN, 1)]
+    log_norms = ran.sort("fold", "seed")
+    for place, (measured, training, sign) in enumerate(parts):
+        own = _log_norms(measured, training).rename({"log_norm": f"part{place}"})
+        log_norms = log_norms.join(own.with_columns(pl.col(f"part{place}") * sign), on=["fold", "seed"])
+    if len(log_norms) < 2:
+        raise MissingEvidence(f"{len(log_norms)} trainings have gradient norms in the first epoch; a test takes two")
+    lift = log_norms.select(pl.sum_horizontal(f"part{place}" for place in range(len(parts)))).to_series()
+    more_than_half = estimate(changed - HALF * unchanged)
+    return _Remedy(contrast(both), contrast(unbounded), more_than_half, over_units(lift.to_numpy()))
+
+
+def _log_norms(epochs: pl.DataFrame, training: Training) -> pl.DataFrame:
+    """Return the log of the gradient norm in the first epoch, by fold and seed."""
+    loss, bounding = training
+    first = epochs.filter(pl.col("epoch") == 1, pl.col("loss") == loss, pl.col("bounding") == bounding)
+    means = first.group_by("fold", "seed").agg(pl.col("gradient_norm").mean())
+    return means.select("fold", "seed", pl.col("gradient_norm").log().alias("log_norm"))

@@ -1,0 +1,511 @@
+"""Theorems of the other sources: definitions of metrics and losses, linear DCG, and models of pairs.
+
+The metrics are those of Murphy's book and of the wiki page; linear DCG is Jin and Geng's, over all short lists of
+ratings; models of pairs are Li and Wu's: the functions of two items that give an order, and mirror images of pairs.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise, permutations, product
+
+import numpy as np
+import torch
+from scipy.stats import kendalltau
+from torch import Tensor
+
+import rankbound as rb
+from rankbound.training.models import MLP
+from rankbound_study.claims import oracle
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.oracle import (
+    SAME,
+    Order,
+    Value,
+    agree,
+    binary_orders,
+    linear_dcg,
+    values_of_library,
+    wrong_pairs,
+)
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.verdict import INCONCLUSIVE, REFUTED, Verdict, counted, holds
+from rankbound_study.claims.worked import GRADES, RELEVANCE, worked_table
+
+RANDOM_LISTS = 100
+LONGEST, BEST_GRADE = 15, 3
+"""Longest of the random lists, and its highest grade."""
+
+CUTOFF = 5
+
+MOST_PERMUTED = 6
+"""Largest number of items for which all orders are compared."""
+
+FAMILIES = {"pointwise": "squared", "pairwise": "hinge", "listwise": "ListMLE"}
+"""One loss of each family."""
+
+STEPS, RATE = 15, 0.2
+"""Steps and learning rate of gradient descent."""
+
+ByHand = Callable[[Order], Value]
+
+
+def _relative(dcg: ByHand) -> ByHand:
+    """Return a DCG relative to that of the ideal order."""
+    return lambda order: float(dcg(order)) / float(dcg(_ideal(order)))
+
+
+def _ideal(order: Order) -> Order:
+    return tuple(sorted(order, reverse=True))
+
+
+MURPHY: dict[str, ByHand] = {
+    **{f"P@{k}": partial(oracle.precision, k=k) for k in range(1, CUTOFF + 1)},
+    "AP": oracle.average_precision,
+    "DCG": oracle.dcg,
+    "DCG(gain=linear,discount=log2(r))": oracle.dcg_from_rank_two,
+    f"DCG@{CUTOFF}": partial(oracle.dcg, k=CUTOFF),
+    f"DCG(gain=linear,discount=log2(r))@{CUTOFF}": partial(oracle.dcg_from_rank_two, k=CUTOFF),
+    "nDCG": oracle.ndcg,
+    "nDCG(gain=linear,discount=log2(r))": _relative(oracle.dcg_from_rank_two),
+}
+"""Murphy's metrics: the library's name of each, and its definition."""
+
+WIKI: dict[str, ByHand] = {
+    f"CG@{CUTOFF}": partial(oracle.cumulative_gain, k=CUTOFF),
+    "DCG(gain=linear)": oracle.dcg_of_grades,
+    "nDCG(gain=linear)": _relative(oracle.dcg_of_grades),
+    "RR": oracle.reciprocal_rank,
+}
+"""The metrics of the wiki page, likewise."""
+
+
+def _random_orders() -> list[Order]:
+    """Return lists of grades from rank 1 down, each with a relevant item; Murphy's examples come first."""
+    random = np.random.default_rng(0)
+    drawn = [tuple(random.integers(0, BEST_GRADE + 1, random.integers(2, LONGEST + 1)).tolist()) for _ in range(999)]
+    return [tuple(GRADES), tuple(RELEVANCE), *[order for order in drawn if any(order)][:RANDOM_LISTS]]
+
+
+def _agreeing(metrics: dict[str, ByHand], orders: Sequence[Order]) -> int:
+    """Count the library's values that equal those of the definitions."""
+    return sum(
+        agree(values_of_library(rb.metric(text), orders).tolist(), map(by, orders)) for text, by in metrics.items()
+    )
+
+
+@decides("M01")
+def murphys_metrics_are_as_defined(evidence: Evidence) -> Verdict:
+    """Compare the library with the definitions and with scikit-learn, and the printed table with the library."""
+    orders = _random_orders()
+    same, cases = _agreeing(MURPHY, orders), len(MURPHY) * len(orders)
+    mean_ap = sum(map(oracle.average_precision, orders)) / len(orders)
+    map_agrees = agree([float(values_of_library(rb.metric("AP"), orders).mean())], [mean_ap]) == 1
+    public, of_public = _agreeing_with_scikit_learn(orders)
+    table = worked_table("table_murphy_9_3")
+    ideal = float(values_of_library(rb.metric("DCG(gain=linear,discount=log2(r))"), [_ideal(GRADES)])[0])
+    known = table.filter((table["part"] == "9.3") & table["holds"].is_not_null())
+    misprints = known.filter(~known["holds"])["printed"].to_list()
+    return counted(
+        same + public,
+        cases + of_public,
+        f"P@k, AP, both kinds of DCG and nDCG have the defined value in {same} of {cases} cases ({len(orders)} lists), "
+        f"MAP is their mean AP, and AP and nDCG equal scikit-learn's in {public} of {of_public}; {len(misprints)} of "
+        f"Table 9.3's {len(known)} numbers are misprinted ({', '.join(misprints)}), because its logarithms were "
+        f"rounded first, while its ideal DCG of {ideal:.3f} is right.",
+        "share of cases that agree",
+        "table_murphy_9_3",
+        also=map_agrees,
+    )
+
+
+def _agreeing_with_scikit_learn(orders: Sequence[Order]) -> tuple[int, int]:
+    """Count the values of AP and nDCG that equal scikit-learn's; return that count and the number of values."""
+    from sklearn.metrics import average_precision_score, ndcg_score  # type: ignore[import-untyped,unused-ignore]
+
+    ap, ndcg = (values_of_library(rb.metric(text), orders).tolist() for text in ("AP", "nDCG"))
+    scores = [-np.arange(float(len(order))) for order in orders]
+    public_ap = [average_precision_score(np.array(order) > 0, row) for order, row in zip(orders, scores, strict=True)]
+    public_ndcg = [ndcg_score([2.0 ** np.array(order) - 1], [row]) for order, row in zip(orders, scores, strict=True)]
+    return agree(ap, public_ap) + agree(ndcg, public_ndcg), 2 * len(orders)
+
+
+@decides("M02")
+def the_kendall_statistic_compares_pairs(evidence: Evidence) -> Verdict:
+    """Compare all orders of short lists with the definition and with scipy's tau, and check both ends."""
+    orders = [order for n in range(2, MOST_PERMUTED + 1) for order in permutations(range(n))]
+    unit, weighted = (
+        values_of_library(rb.metric(text), orders).tolist() for text in ("Kendall", "Kendall(weight=difference)")
+    )
+    same = agree(unit, map(oracle.kendall, orders)) + agree(
+        weighted, (oracle.kendall(order, by_difference=True) for order in orders)
+    )
+    taus = (float(kendalltau(range(len(order), 0, -1), order).statistic) for order in orders)
+    tau = agree(unit, (one / 2 + 0.5 for one in taus))
+    ends = sorted({found for values in (unit, weighted) for found in _ends(values, orders)})
+    at_ends = " or ".join(f"{equal:g} for equal and {reverse:g} for reversed" for equal, reverse in ends)
+    return counted(
+        same + tau,
+        3 * len(orders),
+        f"With unit weights and with weights by difference the statistic has the defined value in {same} of "
+        f"{2 * len(orders)} cases (all orders of 2 to {MOST_PERMUTED} items), is {at_ends} orders, and "
+        f"with unit weights equals (1 + Kendall's tau) / 2 in {tau} of {len(orders)}.",
+        "share of cases that agree",
+        also=ends == [(1.0, 0.0)],
+    )
+
+
+def _ends(values: Sequence[float], orders: Sequence[Order]) -> list[tuple[float, float]]:
+    """Return the values of each length's equal and reversed order."""
+    of_order = dict(zip(orders, values, strict=True))
+    lengths = sorted({len(order) for order in orders})
+    return [(round(of_order[tuple(range(n))[::-1]], 9), round(of_order[tuple(range(n))], 9) + 0.0) for n in lengths]
+
+
+@decides("W01")
+def the_wiki_pages_metrics_and_families(evidence: Evidence) -> Verdict:
+    """Compare the metrics and the hinge loss with their definitions, and train with one loss of each family."""
+    orders = _random_orders()
+    same, cases = _agreeing(WIKI, orders), len(WIKI) * len(orders)
+    hinges = _agreeing_hinges()
+    before, after = _trained()
+    trained = ", ".join(f"{after[family]:.2f} with {loss} ({family})" for family, loss in FAMILIES.items())
+    return counted(
+        same + hinges,
+        cases + RANDOM_LISTS,
+        f"CG, DCG, nDCG and reciprocal rank have the defined value in {same} of {cases} cases, the hinge loss in "
+        f"{hinges} of {RANDOM_LISTS} random pairs; trained on lists with a planted order, a linear model's nDCG rises "
+        f"from {before:.2f} to {trained}.",
+        "share of cases that agree",
+        also=all(value > before for value in after.values()),
+    )
+
+
+def _agreeing_hinges() -> int:
+    """Count the pairs (a, b) with y(a) > y(b) whose loss is max(0, 1 - (f(a) - f(b)))."""
+    scores = np.random.default_rng(1).normal(size=(RANDOM_LISTS, 2))
+    found = rb.loss("hinge")(
+        torch.from_numpy(scores.ravel()),
+        torch.tensor([1, 0] * RANDOM_LISTS),
+        torch.arange(0, 2 * RANDOM_LISTS + 1, 2),
+    )
+    return agree(found.tolist(), np.maximum(0, 1 - (scores[:, 0] - scores[:, 1])).tolist())
+
+
+def _trained() -> tuple[float, dict[str, float]]:
+    """Return the mean nDCG of a linear model before training, and after training with a loss of each family."""
+    generator = torch.Generator().manual_seed(0)
+    n_lists, n_items, n_features = 20, 10, 5
+    features = torch.randn(n_lists * n_items, n_features, generator=generator, dtype=torch.float64)
+    planted, start = torch.randn(2, n_features, generator=generator, dtype=torch.float64)
+    offsets = torch.arange(0, n_lists * n_items + 1, n_items)
+    places = (features @ planted).view(n_lists, n_items).argsort(dim=1).argsort(dim=1)
+    relevance = (places // 3).clamp(max=BEST_GRADE).flatten()
+
+    def mean_ndcg(weights: torch.Tensor) -> float:
+        return float(rb.metric("nDCG")(features @ weights, relevance, offsets).mean())
+
+    after = {}
+    for family, text in FAMILIES.items():
+        loss, weights = rb.loss(text), start.clone().requires_grad_()
+        for _ in range(STEPS):
+            (slope,) = torch.autograd.grad(loss(features @ weights, relevance, offsets).mean(), weights)
+            weights = (weights - RATE * slope).detach().requires_grad_()
+        after[family] = mean_ndcg(weights.detach())
+    return mean_ndcg(start), after
+
+
+MOST_OF_TWO = 8
+"""Number of items of the longest lists of two ratings."""
+
+MOST_RATED, RATINGS = 6, (2, 3, 4)
+"""Number of items of the longest lists of more ratings, and the numbers of ratings."""
+
+TIED_LISTS, MOST_TIED = 200, 6
+
+TWO_RATINGS = [(n, m) for n in range(2, MOST_OF_TWO + 1) for m in range(1, n)]
+"""N items, m of them with the better rating."""
+
+
+@decides("L01")
+def few_exchanges_lead_to_any_order(evidence: Evidence) -> Verdict:
+    """Find the fewest exchanges to every order, each of which costs at least 1, by breadth-first search."""
+    orders = reached = 0
+    for n, m in TWO_RATINGS:
+        fewest = _fewest_exchanges((1,) * m + (0,) * (n - m))
+        within = [fewest.get(order, n) <= min(m, n - m) for order in binary_orders(n, m)]
+        orders, reached = orders + len(within), reached + sum(within)
+    return counted(
+        reached,
+        orders,
+        f"{reached} of the {orders} orders of two ratings and 2 to {MOST_OF_TWO} items are reached from the ideal "
+        "order by at most as many exchanges as the rarer rating has items, each of which lowers the linear DCG by 1 or "
+        "more.",
+        "share of orders reached",
+        "figure_linear_2",
+    )
+
+
+def _fewest_exchanges(ideal: Order) -> dict[Order, int]:
+    """Return the fewest exchanges by reachable order."""
+    fewest, front = {ideal: 0}, [ideal]
+    while front:
+        found = {after: fewest[before] + 1 for before in front for after in _exchanges(before) if after not in fewest}
+        fewest |= found
+        front = list(found)
+    return fewest
+
+
+def _exchanges(order: Order) -> list[Order]:
+    """Return the orders after exchanging two items that lower the linear DCG by at least 1."""
+    found = []
+    for i in range(len(order)):
+        for j in range(i + 1, len(order)):
+            after = (*order[:i], order[j], *order[i + 1 : j], order[i], *order[j + 1 :])
+            if linear_dcg(order) - linear_dcg(after) >= 1:
+                found.append(after)
+    return found
+
+
+@decides("L02")
+def the_error_counts_wrong_pairs(evidence: Evidence) -> Verdict:
+    """Compare DCG errors, weighted wrong pairs and sums of two-rating errors, for all short and random tied lists."""
+    orders = [order for of in RATINGS for n in range(1, MOST_RATED + 1) for order in product(range(of), repeat=n)]
+    errors = [_dcg_error(order) for order in orders]
+    pairs = agree(map(wrong_pairs, orders), errors)
+    sums = agree((sum(wrong_pairs(_two_ratings(order, k)) for k in range(1, 4)) for order in orders), errors)
+    # The library's errors are undefined where nothing is relevant.
+    library = agree(np.nan_to_num(values_of_library(rb.metric("PairError"), orders)).tolist(), errors)
+    strict, halved = _of_tied_lists()
+    return counted(
+        min(pairs, sums, library),
+        len(orders),
+        f"For lists of 2 to 4 ratings and up to {MOST_RATED} items without tied scores, the DCG error is the weighted "
+        f"count of wrong pairs in {pairs:,} of {len(orders):,}, and a sum of two-rating errors in {sums:,}; of "
+        f"{TIED_LISTS} lists with ties, the count is right for only {strict}, and for {halved} once half of each tied "
+        "pair is added.",
+        "share of lists",
+        "figure_linear_2 figure_linear_3",
+    )
+
+
+def _dcg_error(order: Order) -> int:
+    return linear_dcg(sorted(order, reverse=True)) - linear_dcg(order)
+
+
+def _two_ratings(order: Order, threshold: int) -> Order:
+    return tuple(int(rating >= threshold) for rating in order)
+
+
+def _of_tied_lists() -> tuple[int, int]:
+    """Count the tied lists whose mean DCG error over all tie-breaks is R(f), without and with half of the ties."""
+    random = np.random.default_rng(0)
+    strict = halved = 0
+    for _ in range(TIED_LISTS):
+        size = random.integers(2, MOST_TIED + 1)
+        scores, ratings = random.integers(0, 3, size).tolist(), random.integers(0, 4, size).tolist()
+        wrong = tied = 0.0
+        for i, j in product(range(size), repeat=2):
+            above = max(0, ratings[i] - ratings[j])
+            wrong += above * (scores[i] < scores[j])
+            tied += above * (scores[i] == scores[j])
+        error = _mean_error(scores, ratings)
+        strict += agree([wrong], [error])
+        halved += agree([wrong + tied / 2], [error])
+    return strict, halved
+
+
+def _mean_error(scores: list[int], ratings: list[int]) -> float:
+    """Return the mean error over all orders of the items that agree with the scores."""
+    errors = [
+        _dcg_error(tuple(ratings[item] for item in items))
+        for items in permutations(range(len(scores)))
+        if all(scores[a] >= scores[b] for a, b in pairwise(items))
+    ]
+    return sum(errors) / len(errors)
+
+
+@decides("L03")
+def the_ideal_dcg_of_two_ratings_has_a_formula(evidence: Evidence) -> Verdict:
+    """Compare the formula and the library's largest value with all orders."""
+    largest = [max(map(linear_dcg, binary_orders(n, m))) for n, m in TWO_RATINGS]
+    formula = agree((m * (n - m) + m * (m - 1) / 2 for n, m in TWO_RATINGS), largest)
+    library = agree((float(rb.maximum("LinearDCG", n, m)) for n, m in TWO_RATINGS), largest)
+    return counted(
+        formula,
+        len(TWO_RATINGS),
+        f"The formula gives the largest linear DCG over all orders for {formula} of the {len(TWO_RATINGS)} lists of "
+        f"two ratings and 2 to {MOST_OF_TWO} items.",
+        "share of lists",
+        "figure_linear_2",
+        also=library == len(TWO_RATINGS),
+    )
+
+
+FEATURES, HIDDEN = 5, (16,)
+
+TRIPLES = 200_000
+"""Number of triples of random items for transitivity."""
+
+POINTS = 100
+"""Number of differences at which a function's gradient is taken."""
+
+NETWORKS, ITEMS = 50, 30
+"""Number of random networks, and of the items whose pairs each scores."""
+
+PAIRS = 40
+
+LINKS: dict[str, Callable[[Tensor], Tensor]] = {
+    "RankNet": torch.sigmoid,
+    "DirectRanker": lambda difference: torch.sigmoid(torch.tanh(difference)),
+}
+"""F of Li and Wu's eq. 1: the probability that the first item wins, given the difference of the scores."""
+
+
+def _generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def _random(*shape: int, generator: torch.Generator) -> Tensor:
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+@decides("N04")
+def direct_ranker_can_only_be_ranknet(evidence: Evidence) -> Verdict:
+    """Decide by whether tanh(w.d (1 + (v.d)^2)) is odd, transitive and not a function of one linear score of d."""
+    generator = _generator()
+    w, v = _random(2, FEATURES, generator=generator)
+    return verdict_on_second_network(
+        lambda difference: torch.tanh(difference @ w * (1 + (difference @ v) ** 2)),
+        "tanh(w·d (1 + (v·d)²))",
+        w,
+        generator,
+    )
+
+
+def verdict_on_second_network(
+    second_network: Callable[[Tensor], Tensor], formula: str, w: Tensor, generator: torch.Generator
+) -> Verdict:
+    """Return refuted if a second network, of differences d, is a counter-example, else inconclusive."""
+    a, b, c = _random(3, TRIPLES, FEATURES, generator=generator)
+    first, second, third = (second_network(difference) for difference in (a - b, b - c, a - c))
+    odd = bool(torch.equal(second_network(b - a), -first))
+    chains = (first > 0) & (second > 0)
+    broken = int((chains & (third <= 0)).sum())
+    directions = _directions_of_slopes(second_network, 0.1 * _random(POINTS, FEATURES, generator=generator))
+    as_scored = int(((first > 0) == ((a - b) @ w > 0)).sum())
+    return Verdict(
+        REFUTED if odd and broken == 0 and directions > 1 else INCONCLUSIVE,
+        f"The second network {formula} is {'' if odd else 'not '}antisymmetric, breaks transitivity in {broken} of "
+        f"{int(chains.sum()):,} random chains of three items, and changes along {directions} independent directions, "
+        f"where a function of one score has one; its order is that of the score w·d for {as_scored:,} of "
+        f"{TRIPLES:,} pairs.",
+        statistic="independent directions of the slope",
+        value=directions,
+        n=TRIPLES,
+        shown_in="figure_neural_links",
+    )
+
+
+def _directions_of_slopes(function: Callable[[Tensor], Tensor], at: Tensor) -> int:
+    """Return the rank of the gradients at many points: 1 for any function of one linear score."""
+    points = at.clone().requires_grad_()
+    (slopes,) = torch.autograd.grad(function(points).sum(), points)
+    return int(torch.linalg.matrix_rank(slopes, rtol=1e-6))
+
+
+@decides("N05")
+def a_network_of_the_joined_pair_is_not_transitive(evidence: Evidence) -> Verdict:
+    """Test random networks of both items' features, and random differences of two scores."""
+    generator = _generator()
+    joined = sum(has_cycle(_of_joined_pairs(generator)) for _ in range(NETWORKS))
+    differences = [_of_differences(generator) for _ in range(NETWORKS)]
+    lawful = sum(
+        bool((chances.diagonal() == 0.5).all())
+        and bool(((chances + chances.T - 1).abs() <= SAME).all())
+        and not breaks_transitivity(chances)
+        for chances in differences
+    )
+    return Verdict(
+        holds(joined > NETWORKS / 2 and lawful == NETWORKS),
+        f"{joined} of {NETWORKS} random networks of the joined pair prefer a to b, b to c and c to a for some triple "
+        f"of {ITEMS} items; {lawful} of {NETWORKS} differences of scores are reflexive, antisymmetric and transitive "
+        "for all triples.",
+        statistic="share of networks with a cycle",
+        value=joined / NETWORKS,
+        n=2 * NETWORKS,
+    )
+
+
+def _of_joined_pairs(generator: torch.Generator) -> Tensor:
+    """Return the probability that each item beats each other one, by a network of both items' features."""
+    network = MLP(2 * FEATURES, HIDDEN, "tanh", generator).double()
+    items = _random(ITEMS, FEATURES, generator=generator)
+    pairs = torch.cat([items.repeat_interleave(ITEMS, 0), items.repeat(ITEMS, 1)], dim=1)
+    with torch.no_grad():
+        return torch.sigmoid(network(pairs)).view(ITEMS, ITEMS)
+
+
+def _of_differences(generator: torch.Generator) -> Tensor:
+    """Return the same probabilities by the difference of the items' scores."""
+    network = MLP(FEATURES, HIDDEN, "tanh", generator).double()
+    with torch.no_grad():
+        scores = network(_random(ITEMS, FEATURES, generator=generator))
+    return torch.sigmoid(scores[:, None] - scores)
+
+
+def breaks_transitivity(chances: Tensor) -> bool:
+    """Check for items of which a beats b and b beats c, but a does not beat c."""
+    wins, chains = _wins_and_chains(chances)
+    return bool((chains & ~wins & ~torch.eye(len(wins), dtype=torch.bool)).any())
+
+
+def has_cycle(chances: Tensor) -> bool:
+    """Check for items of which a beats b, b beats c and c beats a, but a does not beat c."""
+    wins, chains = _wins_and_chains(chances)
+    return bool((chains & ~wins & wins.T).any())
+
+
+def _wins_and_chains(chances: Tensor) -> tuple[Tensor, Tensor]:
+    """Return which items beat which, and which items beat one that beats which."""
+    wins = (chances > 0.5) & ~torch.eye(len(chances), dtype=torch.bool)
+    return wins, (wins.double() @ wins.double()) > 0
+
+
+@decides("N16")
+def the_mirror_image_says_nothing_new(evidence: Evidence) -> Verdict:
+    """Compare loss and gradient of pairs and of their mirror images, without and with a bias for the first item."""
+    same = {bias: sum(_mirrors_agree(link, bias) for link in LINKS.values()) for bias in (0.0, 0.5)}
+    return counted(
+        same[0.0],
+        len(LINKS) * PAIRS,
+        f"Loss and gradient of a pair and of its mirror image are equal in {same[0.0]} of {len(LINKS) * PAIRS} cases "
+        f"(a random network each, with the links of {' and '.join(LINKS)}), and with a bias for the first item in "
+        f"{same[0.5]}.",
+        "share of pairs equal to their mirror image",
+    )
+
+
+def _mirrors_agree(link: Callable[[Tensor], Tensor], bias: float) -> int:
+    """Count the pairs with the loss and the gradient of their mirror image, each under its own random network."""
+    generator, agreeing = _generator(), 0
+    for _ in range(PAIRS):
+        network = MLP(FEATURES, HIDDEN, "tanh", generator).double()
+        items = _random(2, FEATURES, generator=generator)
+        agreeing += torch.allclose(
+            _loss_and_gradient(network, items, 1, link, bias),
+            _loss_and_gradient(network, items.flip(0), -1, link, bias),
+            rtol=0,
+            atol=SAME,
+        )
+    return agreeing
+
+
+def _loss_and_gradient(
+    network: MLP, items: Tensor, outcome: int, link: Callable[[Tensor], Tensor], bias: float
+) -> Tensor:
+    """Apply Li and Wu's eq. 2, with corrected sign, to one pair; `outcome` is 1 if the first item won, else -1."""
+    first, second = network(items)
+    chance = link(first - second + bias)
+    loss = -((1 + outcome) / 2 * chance.log() + (1 - outcome) / 2 * (1 - chance).log())
+    slopes = torch.autograd.grad(loss, list(network.parameters()))
+    return torch.cat([loss.detach().reshape(1), *(slope.flatten() for slope in slopes)])

@@ -1,0 +1,243 @@
+r"""The statistics that decide claims beside means: correlations, distances of distributions, means of many cells.
+
+Correlations over lists have errors by topic, as lists of one topic are not independent. The distance of two systems is
+the largest one between the distributions of their scores over lists; it has an upper limit and a permutation test.
+
+The mean of many cells' effects follows a random-effects model for cells that share topics and trainings. With the
+effects $y_i$ of $k$ cells, whose errors have the covariance matrix $V$, and true effects that differ between cells with
+variance $\tau^2$:
+
+$$\hat\mu = \frac1k \sum_i y_i, \qquad
+\hat\tau^2 = \max\Big(0, \frac{\sum_i (y_i - \hat\mu)^2 - \operatorname{tr} V + 1^\top V 1 / k}{k - 1}\Big), \qquad
+\operatorname{Var} \hat\mu = \frac{1^\top V 1}{k^2} + \frac{\hat\tau^2}{k}$$
+
+This is the method of moments of Hedges (1983, "A random effects model for effect sizes") with covariances. All cells
+have the same weight: weights by precision assume independent errors, and those of cells that share trainings are not.
+$V$ comes from a bootstrap of all cells that draws the same topics and trainings for each.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from rankbound.compare import Pair
+from rankbound.compare.margins import LEVEL
+from rankbound.compare.scores import Floats, any_over
+from rankbound.compare.statistics import CONFIDENCE, Estimate, draws
+from rankbound.texts import quantity
+from rankbound_study.claims.cells import Cell
+from rankbound_study.claims.verdict import MissingEvidence
+
+PEARSON, SPEARMAN = "Pearson", "Spearman"
+_LARGEST = 1 - 1e-12
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A correlation, and the standard error of its Fisher transform, which is close to normal."""
+
+    value: float
+    error: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval."""
+        low, high = self._transformed(0.0).interval(CONFIDENCE)
+        return math.tanh(low), math.tanh(high)
+
+    @property
+    def measured(self) -> tuple[float, float, float]:
+        """The correlation and its interval: `value`, `low` and `high` of a verdict."""
+        return self.value, *self.interval
+
+    def p_value(self) -> float:
+        """Return the two-sided p-value of no correlation."""
+        return self._transformed(0.0).p_value()
+
+    def p_above(self, limit: float) -> float:
+        """Return the one-sided p-value, small for correlations above the limit."""
+        return self._transformed(limit).p_above(0.0)
+
+    def p_below(self, limit: float) -> float:
+        """Return the one-sided p-value, small for correlations below the limit."""
+        return self._transformed(limit).p_below(0.0)
+
+    def _transformed(self, limit: float) -> Estimate:
+        value = math.atanh(max(-_LARGEST, min(_LARGEST, self.value)))
+        return Estimate(value - math.atanh(limit), self.error, math.inf)
+
+
+def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
+    r"""Correlate values `(n_topics, ...)`, where both are defined.
+
+    With $z$ the standardised values (ranks for Spearman's), value $i$ moves $r = \overline{z_x z_y}$ by
+    $(z_{xi} z_{yi} - r (z_{xi}^2 + z_{yi}^2) / 2) / n$; the variance is the sum of the squared sums by topic.
+
+    Raises:
+        MissingEvidence: there are fewer than three topics, or all values are equal.
+    """
+    x, y = (values.reshape(len(values), -1) for values in (x, y))
+    known = np.isfinite(x) & np.isfinite(y)
+    topic = np.nonzero(known)[0]
+    values = [x[known], y[known]]
+    if len(np.unique(topic)) < 3:
+        raise MissingEvidence(f"no correlation over {quantity(len(np.unique(topic)), 'topic')}")
+    if any(np.ptp(one) == 0 for one in values):
+        raise MissingEvidence("no correlation: one of the two scores is the same in all lists")
+    if kind == SPEARMAN:
+        values = [stats.rankdata(one) for one in values]
+    first, second = ((one - one.mean()) / one.std() for one in values)
+    found = float((first * second).mean())
+    moved = (first * second - found * (first**2 + second**2) / 2) / len(topic)
+    variance = float((np.bincount(topic, weights=moved) ** 2).sum())
+    return Correlation(found, math.sqrt(variance) / max(1 - found**2, 1 - _LARGEST))
+
+
+PERMUTATIONS = 1999
+"""Number of permutations, and of bootstrap samples."""
+
+POINTS = 400
+"""Number of scores at which the distributions are compared: quantiles of both together."""
+
+
+def distance(of: Pair) -> float:
+    """Return the largest distance between the cumulative shares of lists, in which topics weigh equally."""
+    return float(np.abs(_steps(of.a, of.b).sum(0)).max())
+
+
+def permuted_p_value(of: Pair) -> float:
+    """Return the share of random swaps of each topic's two sets of lists that give a distance at least as large."""
+    steps = _steps(of.a, of.b)
+    observed = np.abs(steps.sum(0)).max()
+    signs = np.random.default_rng(0).integers(0, 2, (PERMUTATIONS, len(steps))) * 2.0 - 1
+    reached = np.abs(signs @ steps).max(1) >= observed - 1e-12
+    return float((1 + reached.sum()) / (1 + PERMUTATIONS))
+
+
+def upper_limit(of: Pair) -> float:
+    """Return the upper 95 % limit of the distance, from a bootstrap of topics.
+
+    A largest distance is larger in samples than in truth, so that the limit is too high rather than too low.
+    """
+    steps = _steps(of.a, of.b)
+    resampled = draws(np.random.default_rng(0), len(steps), PERMUTATIONS) @ steps
+    return float(np.quantile(np.abs(resampled).max(1), 1 - LEVEL))
+
+
+def _steps(a: Floats, b: Floats) -> Floats:
+    """Return every topic's contribution to the difference of the two distributions, `(n_topics, n_points)`."""
+    both = np.concatenate([a[np.isfinite(a)], b[np.isfinite(b)]])
+    points = np.unique(np.quantile(both, np.linspace(0, 1, POINTS), method="inverted_cdf"))
+    found: Floats = (_shares(a, points) - _shares(b, points)) / len(a)
+    return found
+
+
+def _shares(values: Floats, points: Floats) -> Floats:
+    """Return the share of every topic's lists that score at most each point."""
+    flat = values.reshape(len(values), -1)
+    known = np.isfinite(flat)
+    rows = np.nonzero(known)[0]
+    counts = np.zeros((len(flat), len(points) + 1))
+    np.add.at(counts, (rows, np.searchsorted(points, flat[known])), 1.0)
+    shares: Floats = counts[:, :-1].cumsum(1) / known.sum(1, keepdims=True)
+    return shares
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The mean effect of some cells.
+
+    Attributes:
+        n: the number of cells.
+        estimate: their mean, with its standard error and `n - 1` degrees of freedom.
+        between: the standard deviation of the true effects between cells.
+    """
+
+    n: int
+    estimate: Estimate
+    between: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the mean."""
+        return self.estimate.interval(CONFIDENCE)
+
+    @property
+    def of_new_cell(self) -> tuple[float, float]:
+        """The 95 % interval of the true effect in another such cell; NaN for two cells.
+
+        It has `n - 2` degrees of freedom (Higgins, Thompson and Spiegelhalter 2009, "A re-evaluation of random-effects
+        meta-analysis"); with few cells it covers a little less than it should.
+        """
+        if self.n < 3:
+            return math.nan, math.nan
+        error = math.hypot(self.estimate.standard_error, self.between)
+        return Estimate(self.estimate.mean, error, self.n - 2).interval(CONFIDENCE)
+
+
+def pooled(effects: Floats, covariance: Floats) -> Pooled:
+    """Return the mean of effects `(k,)` whose errors have a covariance matrix `(k, k)`.
+
+    Raises:
+        ValueError: there are fewer than two cells.
+    """
+    k = len(effects)
+    if k < 2:
+        raise ValueError(f"effects: found {k}, expected two or more: one has no variance between cells")
+    mean, of_errors = float(effects.mean()), float(covariance.sum()) / k
+    squares = float(((effects - mean) ** 2).sum())
+    between = max(0.0, (squares - float(np.trace(covariance)) + of_errors) / (k - 1))
+    return Pooled(k, Estimate(mean, math.sqrt((of_errors + between) / k), k - 1), math.sqrt(between))
+
+
+RESAMPLES = 1999
+
+
+def resampled_means(pairs: Mapping[Cell, Pair], resamples: int = RESAMPLES) -> Floats:
+    """Return resampled mean differences `(resamples, n_cells)`.
+
+    A topic is drawn for all cells of its source, with all its lists, at every ratio and in every reading of its labels.
+    A training is a seed in a fold of a column, shared by boundings and losses. Drawing both is conservative: the
+    variance of a topic within one training counts up to three times (Owen 2007, "The pigeonhole bootstrap").
+    """
+    random = np.random.default_rng(0)
+    sources = sorted({cell.column.source for cell in pairs})
+    names = {
+        source: sorted({unit for cell, one in pairs.items() if cell.column.source == source for unit in one.units})
+        for source in sources
+    }
+    drawn = {source: draws(random, len(names[source]), resamples) for source in sources}
+    places = {source: {name: place for place, name in enumerate(names[source])} for source in sources}
+    of_seeds: dict[object, Floats] = {}
+    means = np.empty((resamples, len(pairs)))
+    for number, (cell, one) in enumerate(pairs.items()):
+        differences = one.a - one.b
+        trained = any_over(np.isfinite(differences), 0)
+        key = (cell.column, trained.tobytes())
+        if key not in of_seeds:
+            of_seeds[key] = _drawn_seeds(random, trained, resamples)
+        source = cell.column.source
+        topics = drawn[source][:, [places[source][name] for name in one.units]]
+        means[:, number] = _weighted_means(differences, topics, of_seeds[key])
+    return means
+
+
+def _drawn_seeds(random: np.random.Generator, trained: np.ndarray, resamples: int) -> Floats:
+    """Return the share of each seed among the draws of its fold, `(resamples, n_folds, n_seeds)`."""
+    shares = np.zeros((resamples, *trained.shape))
+    for fold, seeds in enumerate(trained):
+        count = int(seeds.sum())
+        if count:
+            shares[:, fold, seeds] = draws(random, count, resamples) / count
+    return shares
+
+
+def _weighted_means(differences: Floats, topics: Floats, seeds: Floats) -> Floats:
+    lists = any_over(np.isfinite(differences), 2)
+    weighted = np.nan_to_num(differences) / np.maximum(lists.sum(1), 1)[:, None, None]
+    sums = topics @ weighted.reshape(len(weighted), -1)
+    found: Floats = (sums * seeds.reshape(len(seeds), -1)).sum(1) / np.maximum(topics.sum(1), 1)
+    return found
