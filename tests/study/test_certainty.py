@@ -10,7 +10,7 @@ from synthetic_runs import write_runs
 
 from rankbound_study.claims.cells import certainty, holm_adjusted
 from rankbound_study.report import table_5_1_scores
-from rankbound_study.report.honest_findings import honest_findings
+from rankbound_study.report.findings import honest_findings
 from rankbound_study.report.tables import table_5_1
 from rankbound_study.results.scores import RunsChoice
 

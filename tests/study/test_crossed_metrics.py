@@ -7,7 +7,7 @@ import pytest
 
 from rankbound_study.claims.comparisons import JUDGED, METRIC_COLUMNS, TRAINED_FOR, metrics_crossed
 from rankbound_study.cli import main
-from rankbound_study.report.crossed_findings import crossed_findings
+from rankbound_study.report.findings import crossed_findings
 from rankbound_study.vocabulary import LOSSES
 from tests.study.planted_cells import Lists, Made, Study, evidence_of, of_bounded, study
 

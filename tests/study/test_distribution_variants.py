@@ -12,8 +12,8 @@ import rankbound as rb
 from rankbound_study.claims.comparisons import VARIANT_COLUMNS, distribution_variants
 from rankbound_study.figures import draw
 from rankbound_study.figures.training import BOUNDS, SIZES, gradient_norms, slopes_at_the_start
-from rankbound_study.report.distribution_findings import FILE, distribution_findings
-from rankbound_study.report.findings import Finding
+from rankbound_study.report.blocks import Finding
+from rankbound_study.report.findings import VARIANTS_FILE, distribution_findings
 from rankbound_study.results.specs import StudyFiles
 
 SD = "distribution(gain=sd)"
@@ -35,7 +35,7 @@ def found(folder: Path, changes: dict[str, float]) -> tuple[pl.DataFrame, list[F
         for seed in SEEDS
     ]
     table = distribution_variants(evidence(folder, own, varied, epochs))
-    table.write_csv(folder / FILE)
+    table.write_csv(folder / VARIANTS_FILE)
     return table, list(distribution_findings(folder))
 
 
@@ -71,7 +71,7 @@ def test_a_variant_that_is_worse_elsewhere_should_not_be_used(tmp_path: Path, el
     other = own.with_columns(
         nsr=pl.lit(3, pl.Int8), difference=elsewhere, affine_difference=elsewhere, trained=pl.lit(elsewhere is not None)
     ).cast(VARIANT_COLUMNS)  # type: ignore[arg-type]
-    pl.concat([own, other]).write_csv(tmp_path / FILE)
+    pl.concat([own, other]).write_csv(tmp_path / VARIANTS_FILE)
     (finding,) = distribution_findings(tmp_path)
     assert finding.headline.endswith("without ranking worse, or not training, on another data set.")
     (row,) = finding.rows
@@ -82,7 +82,7 @@ def test_a_variant_that_is_worse_elsewhere_should_not_be_used(tmp_path: Path, el
 def test_without_variants_there_is_no_finding(tmp_path: Path) -> None:
     table = distribution_variants(evidence(tmp_path, list(rows(MOVIELENS, level({}), losses=LOSSES)), []))
     assert table.is_empty()
-    table.write_csv(tmp_path / FILE)
+    table.write_csv(tmp_path / VARIANTS_FILE)
     assert list(distribution_findings(tmp_path)) == []
 
 

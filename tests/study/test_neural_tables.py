@@ -14,9 +14,8 @@ from synthetic_comparisons import AGES, WEB, Study, draw_pairs, method_scores, w
 from rankbound.compare.statistics import holm
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.commands import table as table_command
-from rankbound_study.report.neural_facts import facts
-from rankbound_study.report.neural_results import Results, read_results
-from rankbound_study.report.neural_tables import NeuralTable, neural_table
+from rankbound_study.report.neural_section import facts
+from rankbound_study.report.neural_tables import NeuralTable, Results, neural_table, read_results
 from rankbound_study.report.tables import neural
 from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.results import neural_runs

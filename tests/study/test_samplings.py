@@ -238,8 +238,7 @@ def test_the_report_reads_the_instances_that_may_leave_users_out() -> None:
 
 @pytest.mark.usefixtures("rated")
 def test_the_report_counts_who_is_left_out() -> None:
-    from rankbound_study.report.left_out_block import left_out_blocks
-    from rankbound_study.report.methods_section import methods_section
+    from rankbound_study.report.methods_section import left_out_blocks, methods_section
 
     left_out = sampled(replace(DRAWING, nsr=0))
     (block,) = left_out_blocks([Path("out.parquet")])

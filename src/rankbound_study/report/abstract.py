@@ -11,10 +11,9 @@ from rankbound_study.claims.law import ALL, BOUNDS, MISMATCH, WEIGHTS
 from rankbound_study.claims.rules import FLAT
 from rankbound_study.claims.verdict import NOT_RUN
 from rankbound_study.config.list_weights import ListWeights
-from rankbound_study.report.blocks import ReportSection
+from rankbound_study.report.blocks import Finding, ReportSection
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import GENERATED, Claims
-from rankbound_study.report.findings import Finding
 from rankbound_study.report.law_section import law_findings
 from rankbound_study.report.table_files import read_table
 from rankbound_study.report.typeset_numbers import signed

@@ -11,8 +11,7 @@ import polars as pl
 
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.blocks import TableBlock, plain_rows
-from rankbound_study.report.findings import Finding
+from rankbound_study.report.blocks import Finding, TableBlock, plain_rows
 from rankbound_study.report.table_5_1_scores import TOLERANCE
 from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.vocabulary import PUBLISHED

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from rankbound_study.report.findings import Finding
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -59,6 +57,16 @@ class Paragraph:
 
     title: str
     text: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A finding: a headline, a sentence of detail, and optionally a small table of the numbers."""
+
+    headline: str
+    detail: str
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ import polars as pl
 
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report import attempts
-from rankbound_study.report.blocks import ReportSection, TableBlock
+from rankbound_study.report.blocks import Finding, ReportSection, TableBlock
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.findings import Finding, findings
-from rankbound_study.report.honest_findings import honest_findings
+from rankbound_study.report.findings import findings, honest_findings
 from rankbound_study.report.made_blocks import table_blocks
 from rankbound_study.report.table_5_1_scores import COLUMNS
 from rankbound_study.report.table_files import read_table

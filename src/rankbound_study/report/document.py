@@ -14,14 +14,12 @@ from rankbound_study.report.abstract import abstract
 from rankbound_study.report.blocks import Document, ReportSection
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.crossed_findings import crossed_findings
-from rankbound_study.report.distribution_findings import distribution_findings
+from rankbound_study.report.findings import crossed_findings, distribution_findings
 from rankbound_study.report.law_section import law_findings, law_sections
 from rankbound_study.report.leaderboard_section import Leaderboard
-from rankbound_study.report.left_out_block import left_out_blocks
 from rankbound_study.report.made_blocks import Figures, table_blocks
-from rankbound_study.report.methods_section import methods_section
-from rankbound_study.report.neural_sections import neural_sections
+from rankbound_study.report.methods_section import left_out_blocks, methods_section
+from rankbound_study.report.neural_section import neural_sections
 from rankbound_study.report.provenance_section import provenance_section
 from rankbound_study.report.related_section import related_sections
 from rankbound_study.report.tables.sources import HOLDS

@@ -1,36 +1,32 @@
-"""Compute the findings of Table 5.1, with which the report begins.
+"""Compute the findings with which the report begins, from Table 5.1, the crossed metrics and the distribution variants.
 
-Every function yields the findings that the table supports, and none if its cells are missing. Claims decide if a
+Every function yields the findings that its table supports, and none if its cells are missing. Claims decide if a
 difference is a collapse, an effect or noise; findings quote their verdicts.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from rankbound.texts import quantity
+from rankbound_study.claims.cells import is_distinct, significance
+from rankbound_study.claims.comparisons import AFFINE_PREFIX, METRIC_COLUMNS, TRAINED_FOR, VARIANT_COLUMNS
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.typeset_numbers import signed
+from rankbound_study.report.blocks import Finding
+from rankbound_study.report.table_5_1_summary import cell_name
+from rankbound_study.report.table_files import read_table
+from rankbound_study.report.tables.crossed import METRICS_CROSSED
+from rankbound_study.report.typeset_numbers import DASH, signed
 from rankbound_study.results.trained import UNTRAINED
-from rankbound_study.vocabulary import AFFINE
+from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, PUBLISHED
 
 ON_COLLAPSE, ON_EQUAL_LOSSES, ON_POPULARITY = "T26", "T14", "P01"
 """The claims on the collapse of nDCG under distribution bounding, on three boundings that should perform alike, and on
 popularity."""
 
 _DIGITS = 4
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A finding: a headline, a sentence of detail, and optionally a small table of the numbers."""
-
-    headline: str
-    detail: str
-    header: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
 
 
 def findings(
@@ -277,3 +273,180 @@ def _skipped(summary: dict[str, Any]) -> Iterator[Finding]:
 
 def _bounding(name: str) -> str:
     return "no bounding" if name == "none" else f"{name} bounding"
+
+
+def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Finding]:
+    """Compare the bounded losses with the unbounded ones; yields nothing for a table without tests.
+
+    `published` is the table by the published protocol, whose differences are counted without a test.
+    """
+    tested = _distinct(table.filter(pl.col("protocol") == HONEST, pl.col("p_holm").is_not_null()))
+    if tested.is_empty():
+        return
+    sides = pl.Series([significance(*row) for row in tested.select("change", "p_holm").rows()])
+    better, worse = tested.filter(sides == 1), tested.filter(sides == -1)
+    untrained = table.filter(pl.col("as_printed"), UNTRAINED).height
+    seeds: int = tested.select(pl.col("n_seeds").max()).item()
+    yield Finding(
+        f"Bounding improves {len(better)} of {quantity(len(tested), 'cell')} significantly and degrades {len(worse)}; "
+        f"for {len(tested) - len(better) - len(worse)} the difference is not significant.",
+        "Each cell compares a bounded loss with the unbounded one, with epochs picked by validation, "
+        f"{quantity(seeds, 'seed')} and Holm's correction over these cells. The affine bounds of nRBP train one model "
+        f"and count as one cell. {_untrained_left_out(untrained)}{_extremes(tested)}{_untested(published)}",
+        ("loss", "cells", "better", "worse", "mean change"),
+        tuple(
+            (
+                loss,
+                str(len(of_loss)),
+                str(len(better.filter(pl.col("loss") == loss))),
+                str(len(worse.filter(pl.col("loss") == loss))),
+                signed(of_loss.select(pl.col("change").mean()).item()),
+            )
+            for loss in LOSSES
+            if len(of_loss := tested.filter(pl.col("loss") == loss))
+        ),
+    )
+
+
+def _distinct(tested: pl.DataFrame) -> pl.DataFrame:
+    """Keep one of the boundings that train the same model (`is_distinct`): they are one piece of evidence."""
+    pairs = tested.select("loss", "bounding").rows()
+    training = pl.Series("training", [one if is_distinct(loss, one) else AFFINE[0] for loss, one in pairs], pl.String)
+    key = ["dataset", "nsr", "model", "loss", "training"]
+    return tested.with_columns(training).unique(key, keep="first", maintain_order=True).drop("training")
+
+
+def _untrained_left_out(untrained: int) -> str:
+    if not untrained:
+        return ""
+    cells = "1 cell that did not train is" if untrained == 1 else f"{untrained} cells that did not train are"
+    return f"{cells} left out. "
+
+
+def _extremes(tested: pl.DataFrame) -> str:
+    rows = tested.sort("change")
+    least, most = (_change(rows.row(place, named=True)) for place in (0, -1))
+    return f"The largest gain is {most}, the largest loss {least}."
+
+
+def _change(row: dict[str, Any]) -> str:
+    size = f"{signed(row['change'])} ± {row['change_margin']:.4f}"
+    return f"{size} ({row['loss']} with {row['bounding']} bounding on {data_set_label(cell_name(row))})"
+
+
+def _untested(published: pl.DataFrame) -> str:
+    published = published.filter(pl.col("protocol") == PUBLISHED)
+    return "".join(
+        f" By the published protocol, and without a test, {finding.headline} {finding.detail}"
+        for finding in above_unbounded(published)
+    )
+
+
+def crossed_findings(folder: Path) -> Iterator[Finding]:
+    """Count the losses that rank better or worse than the one trained for the metric; nothing without the table."""
+    path = folder / f"{METRICS_CROSSED}.csv"
+    if not path.exists():
+        return
+    table = read_table(path, METRIC_COLUMNS).filter(
+        pl.col("metric").is_in(list(TRAINED_FOR)), pl.col("p_holm").is_not_null()
+    )
+    if table.is_empty():
+        return
+    better, worse = _sides(table)
+    yield Finding(
+        "Losses trained for another metric score significantly higher than the loss trained for it in "
+        f"{better} of {quantity(len(table), 'comparison')}, and significantly lower in {worse}.",
+        "Each comparison has one data set and one judging metric: two unbounded losses, or each with its best bounding "
+        "by validation. Holm's correction is over all differences of the table.",
+        ("judged by", "trained on", "comparisons", "higher", "lower", "mean difference"),
+        tuple(
+            (str(metric), str(loss), str(len(part)), *map(str, _sides(part)), signed(_mean_difference(part)))
+            for (metric, loss), part in table.group_by("metric", "loss", maintain_order=True)
+        ),
+    )
+
+
+def _sides(table: pl.DataFrame) -> tuple[int, int]:
+    """Count the differences that are significantly above and below zero."""
+    sides = [significance(*row) for row in table.select("difference", "p_holm").rows()]
+    return sides.count(1), sides.count(-1)
+
+
+def _mean_difference(table: pl.DataFrame) -> float:
+    mean: float = table.select(pl.col("difference").mean()).item()
+    return mean
+
+
+VARIANTS_FILE = "table_sensitivity_distribution.csv"
+
+
+class _Variant(NamedTuple):
+    """A loss with a variant of the bound: counts of data sets on which it is significantly better or worse."""
+
+    loss: str
+    bounding: str
+    data_sets: int
+    untrained: int
+    higher: int
+    lower: int
+    mean: float | None
+    above_affine: int
+    below_affine: int
+
+    def __str__(self) -> str:
+        return f"{self.loss} with {self.bounding}"
+
+    @property
+    def helps(self) -> bool:
+        """Significantly better than the unbounded loss on some data set, and neither worse nor untrained on any."""
+        return self.higher > 0 and not self.lower and not self.untrained
+
+
+def distribution_findings(folder: Path) -> Iterator[Finding]:
+    """Name the variants that help and harm nowhere, and those that beat the best affine bounding; nothing without any.
+
+    A variant should be used if it ranks better than the best affine bounding, too, on some data set, and nowhere worse.
+    """
+    if not (folder / VARIANTS_FILE).exists():
+        return
+    table = read_table(folder / VARIANTS_FILE, VARIANT_COLUMNS)
+    if table.is_empty():
+        return
+    variants = [_variant(part) for part in table.partition_by("loss", "bounding", maintain_order=True)]
+    variants.sort(key=lambda one: LOSSES.index(one.loss))
+    helping = [one for one in variants if one.helps]
+    best = [one for one in helping if one.above_affine and not one.below_affine]
+    yield Finding(
+        f"Distribution bounding should be used for {_named(best)}: it ranks significantly better than no bounding and "
+        "the best affine one on some data set, and significantly worse on none."
+        if best
+        else "No variant of distribution bounding should be used: none ranks significantly better than no bounding and "
+        "the best affine one without ranking worse, or not training, on another data set.",
+        f"Better than no bounding and nowhere worse: {_named(helping)}. Data sets on which each variant is "
+        "significantly higher or lower (Holm) than the unbounded loss, and than the affine bounding that the "
+        "validation part picks:",
+        ("loss", "bounding", "data sets", "did not train", "higher", "lower", "mean change", "above affine", "below"),
+        tuple(_variant_row(one) for one in variants),
+    )
+
+
+def _variant(part: pl.DataFrame) -> _Variant:
+    loss, bounding = part.select("loss", "bounding").row(0)
+    sides, affine = (
+        [significance(*row) for row in part.select(f"{prefix}difference", f"{prefix}p_holm").rows()]
+        for prefix in ("", AFFINE_PREFIX)
+    )
+    mean: float | None = part.select(pl.col("difference").mean()).item()
+    untrained = int((~part["trained"]).sum())
+    counts = (sides.count(1), sides.count(-1))
+    return _Variant(loss, bounding, len(part), untrained, *counts, mean, affine.count(1), affine.count(-1))
+
+
+def _variant_row(one: _Variant) -> tuple[str, ...]:
+    mean = DASH if one.mean is None else signed(one.mean)
+    numbers = (one.data_sets, one.untrained, one.higher, one.lower)
+    return (one.loss, one.bounding, *map(str, numbers), mean, str(one.above_affine), str(one.below_affine))
+
+
+def _named(variants: list[_Variant]) -> str:
+    return ", ".join(map(str, variants)) or "none"

@@ -1,11 +1,17 @@
 """Write the report's methods: data, losses, bounds, training, protocols, statistics, from the configuration."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from rankbound.texts import quantity
 from rankbound_study.config.data_sets import GRADED, DataSet
 from rankbound_study.config.samplings import FULL, OWN, POPULARITY, samplings_of
 from rankbound_study.config.score_distributions import SAMPLED, method_of
+from rankbound_study.data.contracts import read_metadata
+from rankbound_study.data.instances import LEFT_OUT_KEY
+from rankbound_study.data.schemas import DATASET_KEY
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, Paragraph, ReportSection, TableBlock
 from rankbound_study.results.neural_names import data_set_title
@@ -223,3 +229,30 @@ def _bounds(names: list[str], estimates: str) -> TableBlock:
         f"{estimates if 'distribution' in names else ''}"
     )
     return TableBlock("Boundings", caption, ("bounding", "value", "in words"), rows, labels=3)
+
+
+_LEFT_OUT = (
+    "A list without irrelevant items has one order, which tells nothing of a model. Only lists with a user's own "
+    "negatives can lack them: at other sampling ratios, nobody is left out for that reason."
+)
+_REASONS = {
+    "users": ("user", "rated no item below the threshold"),
+    "lists": ("list", "of other users, in a part of a fold that got none of their ratings below the threshold"),
+}
+"""What the step `sample` counts -> the thing, and why it is left out."""
+
+
+def left_out_blocks(instances: Sequence[Path]) -> Iterator[TableBlock]:
+    """Yield the table for these files of instances, unless they have everybody; DataError for a damaged file."""
+    rows = tuple(row for path in instances for row in _left_out_rows(path))
+    if rows:
+        yield TableBlock("Left out", _LEFT_OUT, ("data set", "left out", "because"), rows, labels=3)
+
+
+def _left_out_rows(path: Path) -> Iterator[tuple[Cell, ...]]:
+    metadata = read_metadata(path, "instances")
+    counts = json.loads(metadata.get(LEFT_OUT_KEY, "{}"))
+    for counted, (what, reason) in _REASONS.items():
+        if number := counts.get(counted):
+            label = DataSet(metadata[DATASET_KEY], OWN).label
+            yield Cell(label), Cell(quantity(number, what)), Cell(reason)

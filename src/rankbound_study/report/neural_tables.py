@@ -21,9 +21,10 @@ import polars as pl
 from rankbound.compare.statistics import holm
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.report.table_files import read_table
 from rankbound_study.results import neural_runs
 from rankbound_study.results.method_means import MethodMeans
-from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, Printed
+from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, TABLES, Printed, data_set_title
 from rankbound_study.results.neural_pairs import (
     GAP_COLUMNS,
     READINGS,
@@ -34,6 +35,8 @@ from rankbound_study.results.neural_pairs import (
     read_pairs,
     with_readings,
 )
+from rankbound_study.results.neural_runs import printed_scores
+from rankbound_study.results.number_texts import score
 from rankbound_study.results.validation import best_of, scores_of_methods
 
 COLUMNS: Mapping[str, Any] = {
@@ -42,12 +45,10 @@ COLUMNS: Mapping[str, Any] = {
     **dict.fromkeys(("n", "n_skipped", "n_folds", "n_seeds"), pl.Int64),
     **dict.fromkeys(("difference_to_best", "difference_low", "difference_high", "p_value", "p_holm"), pl.Float64),
 }
-
 COMPARISON_COLUMNS: Mapping[str, Any] = {
     **dict.fromkeys(("dataset", "metric", "method", "other"), pl.String),
     **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64),
 }
-
 R_SQUARED = "R2"
 _MISSING = "missing"
 
@@ -228,3 +229,73 @@ def _gaps(pairs: pl.DataFrame | None) -> pl.DataFrame:
         for (dataset,), own in ([] if pairs is None else pairs.group_by("dataset", maintain_order=True))
     ]
     return pl.concat([empty, *of_sets])
+
+
+@dataclass(frozen=True)
+class Results:
+    """One table on one data set, from its files: scores, and comparisons of pairs of methods."""
+
+    about: Printed
+    scores: pl.DataFrame
+    comparisons: pl.DataFrame
+
+    @property
+    def synthetic(self) -> bool:
+        """True if the data are generated."""
+        return self._dataset.startswith(SYNTHETIC)
+
+    @property
+    def data(self) -> str:
+        """The title of the data set."""
+        pixels = self.about.number == TABLES[1].number and not self.synthetic
+        return f"{data_set_title(self._dataset)}{', pixels' * pixels}"
+
+    def mean(self, method: str, metric: str | None = None) -> float | None:
+        """Return a method's mean; None if it has not run."""
+        rows = self.scores.filter(
+            pl.col("method") == method, pl.col("metric") == (metric or self.about.metric), pl.col("ours").is_not_null()
+        )
+        return rows["ours"][0] if len(rows) else None
+
+    def printed(self, method: str) -> float | None:
+        """Return the score that the paper prints for a method, on any data set."""
+        table = printed_scores(self.about).filter(pl.col("method") == method.removesuffix(AS_PRINTED))
+        return table["printed"][0] if len(table) else None
+
+    def of_family(self, family: str) -> list[str]:
+        """Return the methods of a family that have run."""
+        ran = self.scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == self.about.metric)
+        return ran.filter(pl.col("family") == family)["method"].to_list()
+
+    def compared(self, method: str, other: str) -> dict[str, Any] | None:
+        """Return the difference of two methods and its interval (difference, low, high); None unless both have run."""
+        for first, second, sign in ((method, other, 1), (other, method, -1)):
+            rows = self.comparisons.filter(pl.col("method") == first, pl.col("other") == second)
+            if len(rows):
+                row = rows.row(0, named=True)
+                low, high = sorted((sign * row["low"], sign * row["high"]))
+                return {"difference": sign * row["difference"], "low": low, "high": high}
+        return None
+
+    @property
+    def _dataset(self) -> str:
+        return str(self.scores["dataset"][0] or "")
+
+
+def read_results(folder: Path, tables: Sequence[Printed] = TABLES) -> list[Results]:
+    """Read the study's tables in a folder, one per table and data set, in the paper's order."""
+    results = []
+    for about in tables:
+        if not (folder / f"{about.name}.csv").exists():
+            continue
+        scores = read_table(folder / f"{about.name}.csv", COLUMNS)
+        comparisons = read_table(folder / f"{about.name}_comparisons.csv", COMPARISON_COLUMNS)
+        for dataset in scores["dataset"].unique(maintain_order=True):
+            own = pl.col("dataset").eq_missing(pl.lit(dataset))
+            results.append(Results(about, scores.filter(own), comparisons.filter(own)))
+    return results
+
+
+def four(value: float | None) -> str:
+    """Return a score to four decimals, or a dash for None."""
+    return "–" if value is None else score(value)

@@ -13,12 +13,12 @@ from rankbound_study.report.blocks import (
     Cell,
     Document,
     FigureBlock,
+    Finding,
     Paragraph,
     ReportSection,
     TableBlock,
     typeset,
 )
-from rankbound_study.report.findings import Finding
 from rankbound_study.report.inline_svg import inline_svg, variable
 from rankbound_study.report.output import template, write_text
 from rankbound_study.results.made_files import reading

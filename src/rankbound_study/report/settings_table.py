@@ -1,4 +1,4 @@
-"""Build the report's table of training options: shared options once per group, then a row per difference."""
+"""Training options in words (`learning rate 0.001`, `hidden 100-30`), and the report's table of them."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,9 +11,27 @@ import polars as pl
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Cell, TableBlock
-from rankbound_study.report.options_text import option_text
 from rankbound_study.results.neural_names import data_set_title
 from rankbound_study.results.runs_file import scan_runs
+
+
+def option_text(name: str, value: object) -> str:
+    """Return an option's name, as in the configuration, and its value."""
+    return f"{name.replace('_', ' ')} {_value_text(value)}"
+
+
+def differing(options: Mapping[str, object], usual: Mapping[str, object]) -> list[str]:
+    """Return, in alphabetical order, the options that differ from the usual ones or that only `options` has."""
+    return [
+        option_text(name, value) for name, value in sorted(options.items()) if name not in usual or usual[name] != value
+    ]
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, list):
+        return "-".join(map(_value_text, value))
+    return str(value).removesuffix(".0")
+
 
 _GROUP = ("protocol", "study", "dataset")
 _NAME = "Settings"

@@ -1,5 +1,6 @@
 """The leaderboard: all models with all losses and bounds on one metric, with tests, and where they differ."""
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from rankbound_study.report.blocks import Cell, TableBlock
 from rankbound_study.report.table_files import TableFiles, TableTexts, read_table
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, signed
+from rankbound_study.results.made_files import reading
 from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.results.systems import SYSTEM, names_of, read_systems, untrained_systems, validation_means
 from rankbound_study.results.trained import MARK
@@ -43,9 +45,17 @@ _TITLES = {BEST: "minus the best", "counterpart": "minus unbounded", BASELINE: "
 
 def leaderboard_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield a table for each data set."""
-    from rankbound_study.report.leaderboard_facts import read_facts
-
     yield from blocks_of(read_table(folder / f"{name}.csv", COLUMNS), read_facts(folder)["margin"])
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """Read the leaderboard's summary in the folder of the tables; DataError if it is damaged."""
+    path = folder / "table_leaderboard_summary.json"
+    with reading(path):
+        facts: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if missing := {"margin", "data_sets"} - set(facts):
+            raise KeyError(f"missing keys: {', '.join(sorted(missing))}")
+    return facts
 
 
 def blocks_of(table: pl.DataFrame, margin: float) -> Iterator[TableBlock]:

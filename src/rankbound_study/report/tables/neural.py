@@ -11,8 +11,7 @@ from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.report import render_latex, render_markdown
 from rankbound_study.report.blocks import Cell, TableBlock, changes
-from rankbound_study.report.neural_results import read_results
-from rankbound_study.report.neural_tables import R_SQUARED, neural_table
+from rankbound_study.report.neural_tables import R_SQUARED, neural_table, read_results
 from rankbound_study.report.table_files import TableFiles, TableTexts
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, with_minus

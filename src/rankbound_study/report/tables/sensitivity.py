@@ -28,7 +28,7 @@ from rankbound_study.claims.varied import (
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import TableBlock, plain_rows
-from rankbound_study.report.options_text import differing, option_text
+from rankbound_study.report.settings_table import differing, option_text
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, signed, with_minus

@@ -1,15 +1,19 @@
-"""Compute facts of the second study's tables that no claim covers, without verdicts.
+"""The report's sections on the neural-ranking study: facts that no claim covers, claims, tables and figures.
 
 Differences are those of the files `table_neural_*_comparisons.csv`.
 """
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import polars as pl
 
 from rankbound.texts import quantity
-from rankbound_study.report.findings import Finding
-from rankbound_study.report.neural_results import Results, four
+from rankbound_study.figures import figure_specs
+from rankbound_study.report.blocks import Finding, ReportSection
+from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.made_blocks import Figures, table_blocks
+from rankbound_study.report.neural_tables import Results, four, read_results
 from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES
 from rankbound_study.results.neural_pairs import READINGS
@@ -159,3 +163,30 @@ def _as_printed(table: Results) -> Iterator[Finding]:
 
 def _span(values: Sequence[float]) -> str:
     return f"{four(min(values))} to {four(max(values))}" if len(values) > 1 else four(values[0])
+
+
+SOURCE = "N"
+"""First letter of the ids of this study's claims."""
+
+_TEXT = (
+    "The paper Application of Neural Networks in Ranking compares methods that rank, classify and regress. This "
+    "section has facts that no claim covers, then the paper's claims, tables and figures. The validation part picks "
+    "every method's epoch and the best of several methods. The people in the pictures are unknown: near duplicates are "
+    "kept in one part of the split, but a person may appear in two."
+)
+_GENERATED = "The tables and figures below show generated data, which decide no claim about the literature."
+
+
+def neural_sections(tables: Path, figures: Figures, claims: Claims) -> Iterator[ReportSection]:
+    """Yield the study's sections; nothing if the study has no tables."""
+    results = read_results(tables)
+    if not results:
+        return
+    synthetic = any(table.synthetic for table in results)
+    listed = () if all(table.synthetic for table in results) else claims.of_source(SOURCE)
+    text = f"{_TEXT} {_GENERATED}" if synthetic else _TEXT
+    shown = (*listed, *table_blocks("neural", tables))
+    yield ReportSection("neural", "Neural networks in ranking", text, shown, tuple(facts(results)))
+    names = [name for name in figure_specs() if name.startswith("figure_neural_")]
+    drawn = tuple(figures.blocks(names, synthetic=synthetic))
+    yield ReportSection("neural-figures", "Figures of neural ranking", "", drawn)
