@@ -25,6 +25,8 @@ WITH_FORMULAS = [metric for metric in METRICS if formula_of(metric) is not None]
 GAINS = ("nDCG", "nDCG(gain=linear)@3", "DCG@5", "CG(gain=exp2)@2")
 # Each draw is of one in so many metrics; the rounds of `make test-faults` go through all.
 SHARE = 7
+# Of lists with more orders of ties, the brute force would take long.
+MOST_ITEMS = 5
 # `make test` takes so many draws of its round.
 FEW = 25
 needs_kernels = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
@@ -80,6 +82,27 @@ def test_a_list_has_the_value_that_it_has_alone(round_: int) -> None:
             for name, value in alone.items():
                 shown = f"{name} of {scores[start:stop].tolist()} {relevance[start:stop].tolist()}"
                 np.testing.assert_array_equal(value.numpy(), values[name][place : place + 1], err_msg=shown)
+
+
+@pytest.mark.filterwarnings("ignore:relevance")
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_short_lists_have_the_mean_of_all_orders_of_their_ties(round_: int) -> None:
+    for number, draw in enumerate(draws(round_)):
+        if (batch := _valid(draw)) is None:
+            continue
+        scores, relevance, sizes = batch
+        offsets = np.concatenate(([0], sizes.cumsum()))
+        values = {name: one.numpy() for name, one in rb.evaluate(METRICS, scores, relevance, offsets).items()}
+        for place, size in enumerate(sizes):
+            own = slice(offsets[place], offsets[place + 1])
+            if not 0 < size <= MOST_ITEMS or (relevance[own] != np.floor(relevance[own])).any():
+                continue
+            orders = brute_force.orders_of_ties(scores[own].tolist(), relevance[own].astype(int).tolist())
+            for name, of_order in list(brute_force.METRICS.items())[number % SHARE :: SHARE]:
+                expected = brute_force.mean(map(of_order, orders))
+                np.testing.assert_allclose(
+                    values[name][place], expected, rtol=1e-12, atol=1e-12, err_msg=f"{name} {draw}"
+                )
 
 
 @pytest.mark.filterwarnings("ignore:relevance")

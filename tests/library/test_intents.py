@@ -76,6 +76,26 @@ def test_ndeval(alpha: float, rel: int, cutoff: int) -> None:
         np.testing.assert_allclose(values, [theirs[topic][name] for topic in found.topics], rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("text", ["alpha_nDCG@10", "alpha_nDCG(alpha=0.3,rel=2)@5", "ERR_IA@10", "ERR_IA(rel=2)@20"])
+def test_ir_measures(text: str) -> None:
+    pytest.importorskip("pyndeval")
+    ir_measures = pytest.importorskip("ir_measures")
+    run, judged = random_judgements(2)
+    qrels = [
+        ir_measures.Qrel(q, item, grade, intent)
+        for q, intents in judged.items()
+        for intent, items in intents.items()
+        for item, grade in items.items()
+    ]
+    retrieved = [ir_measures.ScoredDoc(q, item, score) for q, items in run.items() for item, score in items.items()]
+    theirs = {
+        one.query_id: one.value for one in ir_measures.iter_calc([ir_measures.parse_measure(text)], qrels, retrieved)
+    }
+    metric = rb.metric(text, names="ir_measures")
+    found = rb.evaluate_run(run, judged, metric)
+    np.testing.assert_allclose(found.values[str(metric)], [theirs[topic] for topic in found.topics], rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", ["alpha_nDCG", "alpha_nDCG(alpha=0.2)@3", "ERR_IA@4", "ERR_IA(alpha=1)@2"])
 @pytest.mark.parametrize("scores", [(1, 1, 1, 1, 1), (2, 1, 1, 1, 0), (1, 1, 2, 0, 0)])
 def test_ties_are_the_mean_over_all_orders(name: str, scores: tuple[int, ...]) -> None:
@@ -122,6 +142,22 @@ def test_files_keep_intents(tmp_path: Path, name: str) -> None:
     assert read.intents is not None
     for column in ("item", "intent", "relevance", "names"):
         np.testing.assert_array_equal(getattr(read.intents, column), getattr(qrels.intents, column))
+
+
+def test_the_order_of_lines_does_not_matter(tmp_path: Path) -> None:
+    run, judged = random_judgements(5)
+    lines = [
+        f"{q} {intent} {item} {grade}"
+        for q, intents in judged.items()
+        for intent, items in intents.items()
+        for item, grade in items.items()
+    ]
+    (tmp_path / "qrels.txt").write_text("\n".join(np.random.default_rng(0).permutation(lines)) + "\n")
+    names = ["alpha_nDCG@10", "ERR_IA@10"]
+    shuffled, given = (rb.evaluate_run(run, source, names) for source in (tmp_path / "qrels.txt", judged))
+    for name in names:
+        of_topic = dict(zip(shuffled.topics, shuffled.values[name], strict=True))
+        np.testing.assert_allclose([of_topic[topic] for topic in given.topics], given.values[name], rtol=1e-12)
 
 
 def frame(**columns: list[Any]) -> pl.DataFrame:

@@ -4,7 +4,9 @@ The peers' conventions differ; the table says what a metric of theirs is called 
 since without one they disagree (0, 1, or left out; NaN here). Where ties count, scikit-learn averages over them too.
 """
 
+import re
 import warnings
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -48,6 +50,25 @@ def qrels_and_run() -> tuple[dict[str, dict[str, int]], dict[str, dict[str, floa
     return qrels, run
 
 
+# trec_eval: thresholds by relevance_level, AP cut off keeps all relevant items in the denominator.
+PYTREC_EVAL = (
+    *("ndcg", "ndcg_cut_10", "map", "map_cut_5", "recip_rank", "P_5", "recall_5", "success_5", "Rprec", "bpref"),
+    *("infAP", "iprec_at_recall_0.30"),
+)
+
+
+@pytest.mark.parametrize("theirs", PYTREC_EVAL)
+@pytest.mark.parametrize("rel", [1, 2])
+def test_pytrec_eval(theirs: str, rel: int) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    qrels, run = qrels_and_run()
+    asked = re.sub(r"_(?=[\d.]+$)", ".", theirs)
+    found = pytrec_eval.RelevanceEvaluator(qrels, {asked}, relevance_level=rel).evaluate(run)
+    metric = rb.metric(theirs, names="trec_eval")
+    here = replace(metric, rel=rel) if hasattr(metric, "rel") else metric
+    np.testing.assert_allclose(here(*batch()), [found[f"{t}"][theirs] for t in range(N_LISTS)], rtol=0, atol=1e-9)
+
+
 # One text there is read here by names="ir_measures".
 IR_MEASURES = (
     *("nDCG", "nDCG@10", "AP", "AP(rel=2)", "AP@5", "AP(rel=2)@10", "RR", "RR(rel=2)", "RR@3", "P@5", "P(rel=2)@5"),
@@ -84,6 +105,36 @@ def of_ir_measures(text: str) -> list[float]:
     return [found[f"{t}"] for t in range(N_LISTS)]
 
 
+# ranx: ndcg has linear gain, ndcg_burges exponential gain; map@k divides by all relevant items.
+RANX = {
+    "ndcg": "nDCG(gain=linear)",
+    "ndcg@10": "nDCG(gain=linear)@10",
+    "ndcg_burges": "nDCG",
+    "ndcg_burges@5": "nDCG@5",
+    "map": "AP",
+    "mrr": "RR",
+    "mrr@3": "RR@3",
+    "precision@5": "P@5",
+    "recall@5": "Recall@5",
+    "hit_rate@2": "Hit@2",
+}
+
+
+def test_ranx(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Its functions take half a minute to compile, for lists that they evaluate uncompiled in no time.
+    monkeypatch.setattr(pytest.importorskip("numba").config, "DISABLE_JIT", True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numba's, of its own compiling
+        ranx = pytest.importorskip("ranx")
+        qrels, run = qrels_and_run()
+        judged = {t: {d: y for d, y in grades.items() if y} for t, grades in qrels.items()}
+        run_of_ranx = ranx.Run(run)
+        ranx.evaluate(ranx.Qrels(judged), run_of_ranx, list(RANX), make_comparable=False)
+    for theirs, text in RANX.items():
+        found = [run_of_ranx.scores[theirs][f"{t}"] for t in range(N_LISTS)]
+        np.testing.assert_allclose(ours(text), found, rtol=0, atol=1e-9, err_msg=theirs)
+
+
 @pytest.mark.parametrize("k", [None, 1, 10])
 @pytest.mark.parametrize("levels", [None, 3])
 def test_scikit_learn_ndcg(k: int | None, levels: int | None) -> None:
@@ -108,6 +159,12 @@ def test_scikit_learn_area_under_the_roc_curve_is_pair_accuracy(levels: int | No
     lists = list(pairwise(offsets))
     found = [metrics.roc_auc_score(binary[a:b], coarse[a:b]) for a, b in lists]
     np.testing.assert_allclose(rb.metric("PairAccuracy")(coarse, binary, offsets), found, rtol=0, atol=1e-9)
+
+
+def test_scikit_learn_average_precision() -> None:
+    metrics: Any = pytest.importorskip("sklearn.metrics")
+    found = [metrics.average_precision_score(grades > 1, scores) for scores, grades in each()]
+    np.testing.assert_allclose(ours("AP(rel=2)"), found, rtol=0, atol=1e-9)
 
 
 def test_scipy_kendall() -> None:

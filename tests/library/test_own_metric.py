@@ -1,7 +1,6 @@
 """A metric of one's own, nothing but a function of ranks: evaluation, all bounds and all losses against brute force.
 
-It is one that this library does not ship. Its own infAP and IPrec are functions of ranks alone, too, which read weights
-above; the matrix of metrics has their ties.
+Two that this library does not ship: a sum with another discount, and one that reads weights above, after bpref.
 """
 
 import math
@@ -13,7 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from brute_force import Order, Value, binary_orders, distribution, graded_orders, mean
+from brute_force import Order, Value, binary_orders, distribution, graded_orders, mean, orders_of_ties
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 import rankbound as rb
@@ -36,27 +37,64 @@ class RootGain(rb.Metric):
         return lists.sum(relevance / ranks.position.sqrt() * ranks.within(self.cutoff))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Bpref(rb.Metric):
+    """The mean over the relevant items of 1 - (other items above) / min(P, N - P), at least 0."""
+
+    name: ClassVar[str] = "Bpref"
+    uses_grades: ClassVar[bool] = False
+
+    rel: int = 1
+
+    def relevant(self, relevance: Tensor) -> Tensor:
+        return relevance >= self.rel
+
+    def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
+        return (~self.relevant(relevance),)
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        relevant = self.relevant(relevance)
+        p = lists.sum(relevant)
+        most = torch.minimum(p, ranks.sizes - p).clamp(min=1)
+        terms = (1 - ranks.above[0] / lists.spread(most)).clamp(min=0) * relevant
+        return lists.sum(terms) / torch.where(p == 0, torch.nan, p)
+
+
 def root_gain(order: Sequence[int], ranks: Sequence[float], within: Sequence[float]) -> float:
     return math.fsum(y / math.sqrt(r) * w for y, r, w in zip(order, ranks, within, strict=True))
 
 
-METRICS = (RootGain(), RootGain(cutoff=2))
+def bpref(order: Sequence[int], others_above: Sequence[float], rel: int) -> Value:
+    p = sum(y >= rel for y in order)
+    most = max(1, min(p, len(order) - p))
+    terms = [max(0.0, 1 - above / most) for y, above in zip(order, others_above, strict=True) if y >= rel]
+    return math.fsum(terms) / p if p else None
+
+
+METRICS = (RootGain(), RootGain(cutoff=2), Bpref(), Bpref(rel=2))
 
 
 def of_order(metric: rb.Metric, order: Order) -> Value:
-    assert isinstance(metric, RootGain)
-    ranks = range(1, len(order) + 1)
-    return root_gain(order, ranks, [float(metric.cutoff is None or r <= metric.cutoff) for r in ranks])
+    if isinstance(metric, RootGain):
+        ranks = range(1, len(order) + 1)
+        return root_gain(order, ranks, [float(metric.cutoff is None or r <= metric.cutoff) for r in ranks])
+    assert isinstance(metric, Bpref)
+    return bpref(order, [sum(y < metric.rel for y in order[:i]) for i in range(len(order))], metric.rel)
 
 
 def of_scores(metric: rb.Metric, scores: np.ndarray, grades: Sequence[int]) -> float:
     """The metric with smooth ranks in the place of ranks."""
-    assert isinstance(metric, RootGain)
     above = 1 / (1 + np.exp(scores[:, None] - scores[None, :]))
     np.fill_diagonal(above, 0)
     ranks = 1 + above.sum(1)
-    within = np.ones_like(ranks) if metric.cutoff is None else 1 / (1 + np.exp(ranks - metric.cutoff - 0.5))
-    return root_gain(grades, ranks.tolist(), within.tolist())
+    if isinstance(metric, RootGain):
+        within = np.ones_like(ranks) if metric.cutoff is None else 1 / (1 + np.exp(ranks - metric.cutoff - 0.5))
+        return root_gain(grades, ranks.tolist(), within.tolist())
+    assert isinstance(metric, Bpref)
+    others = np.array(grades) < metric.rel
+    value = bpref(grades, (above * others).sum(1).tolist(), metric.rel)
+    assert value is not None
+    return float(value)
 
 
 def bounded(bound: str, value: float, known: Sequence[Value], smooth: bool = False) -> float:
@@ -82,7 +120,27 @@ def flat(lists: Sequence[Sequence[int]]) -> tuple[Any, Any]:
     return np.array([y for grades in lists for y in grades]), np.cumsum([0, *map(len, lists)])
 
 
+def grade(metric: rb.Metric) -> int:
+    return getattr(metric, "rel", 1)
+
+
 every_metric = pytest.mark.parametrize("metric", METRICS, ids=str)
+
+
+@every_metric
+@given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=6), max_size=5))
+def test_ties_count_as_the_mean_over_their_orders(metric: rb.Metric, lists: list[list[tuple[int, int]]]) -> None:
+    """Exactly: 6 items leave at most 180 orders of which grade stands where, unless more than two grades tie."""
+    scores, offsets = flat([[score for score, _ in each] for each in lists])
+    grades = np.array([y for each in lists for _, y in each], dtype=np.int64)
+    found = metric(scores.astype(float), grades, offsets)
+    for value, each in zip(found, lists, strict=True):
+        orders = orders_of_ties([score for score, _ in each], [y for _, y in each])
+        expected = mean(of_order(metric, order) for order in orders)
+        if len(set(orders)) <= 200:
+            assert value == pytest.approx(expected, rel=1e-12, abs=1e-12, nan_ok=True)
+        else:
+            assert value == pytest.approx(expected, rel=0.1, nan_ok=True)
 
 
 @every_metric
@@ -101,7 +159,7 @@ def test_ties_of_long_lists_do_not_depend_on_rows_or_other_lists(metric: rb.Metr
 @every_metric
 def test_extremes_expectation_and_distribution_of_every_short_list(metric: rb.Metric) -> None:
     for n, p in SIZES:
-        known = [of_order(metric, order) for order in binary_orders(n, p)]
+        known = [of_order(metric, tuple(grade(metric) * y for y in order)) for order in binary_orders(n, p)]
         found = [rb.minimum(metric, n, p), rb.maximum(metric, n, p), rb.expectation(metric, n, p)]
         one = rb.score_distribution(metric, n, p)
         if None in known:
@@ -182,8 +240,9 @@ def loss_and_gradient(
     return values.detach(), gradient
 
 
-def test_longer_lists_have_sampled_distributions_and_means() -> None:
-    metric, n, p, samples = RootGain(), 30, 10, 20_000
+@pytest.mark.parametrize("metric", [Bpref(), RootGain()], ids=str)
+def test_longer_lists_have_sampled_distributions_and_means(metric: rb.Metric) -> None:
+    n, p, samples = 30, 10, 20_000
     with pytest.raises(
         ValueError, match=rf"^method: found exact for the distribution of {metric} over 30 items with 10"
     ):

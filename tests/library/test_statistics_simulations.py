@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from rankbound.compare.margins import detectable
+from rankbound.compare.margins import against_margin, detectable
 from rankbound.compare.scores import PairedScores, per_unit
 from rankbound.compare.statistics import (
     Estimate,
     interval_of_mean,
+    over_members,
     over_trainings,
     over_units,
     sign_flip,
@@ -29,6 +30,25 @@ Interval = tuple[float, float]
 STUDIES = 400
 
 
+def normal(random: np.random.Generator) -> Floats:
+    return random.normal(0, 0.2, 40)
+
+
+def of_shared_difficulty(random: np.random.Generator) -> Floats:
+    """Two rankers that are one and the same, on topics that are hard or easy for both."""
+    difficulty = random.gamma(1.0, 1.0, 40)[:, None]
+    a, b = random.beta(1 + difficulty, 1.5, (40, 2)).T
+    found: Floats = a - b
+    return found
+
+
+def of_few_values(random: np.random.Generator) -> Floats:
+    """P@5: many topics tie."""
+    a, b = random.binomial(5, random.beta(1, 2, 60)[:, None], (60, 2)).T / 5
+    found: Floats = a - b
+    return found
+
+
 def crossed(random: np.random.Generator, n_units: int = 60, n_seeds: int = 3, training: float = 0.03) -> Floats:
     """MovieLens' design: users have a test list in each of five folds, whose trainings shift all of them."""
     users, trainings = random.normal(0, 0.1, n_units), random.normal(0, training, (5, n_seeds))
@@ -40,6 +60,14 @@ def nested(random: np.random.Generator, n_units: int = 60, n_seeds: int = 3, tra
     cells = crossed(random, n_units, n_seeds, training)
     cells[np.arange(n_units)[:, None] % 5 != np.arange(5)] = math.nan
     return cells
+
+
+@pytest.mark.parametrize("differences", [normal, of_shared_difficulty, of_few_values])
+def test_p_values_are_uniform_where_nothing_differs(differences: Callable[[np.random.Generator], Floats]) -> None:
+    random = np.random.default_rng(1)
+    found = np.array([sign_flip(differences(random), flips=999) for _ in range(STUDIES)])
+    assert stats.kstest(found, "uniform").pvalue > 0.01
+    assert (found <= 0.05).mean() == pytest.approx(0.05, abs=band(0.05))
 
 
 @pytest.mark.parametrize("design", [crossed, nested])
@@ -60,6 +88,17 @@ def test_the_detectable_difference_is_found_in_four_studies_of_five(n_units: int
     true = detectable(Estimate(0.0, 0.2 / math.sqrt(n_units), n_units - 1))
     found = [sign_flip(true + random.normal(0, 0.2, n_units), flips=399) <= 0.05 for _ in range(STUDIES)]
     assert np.mean(found) == pytest.approx(0.8, abs=band(0.8))
+
+
+@pytest.mark.parametrize("method", ["BCa", "percentile", "t"])
+@pytest.mark.parametrize("differences", [normal, of_shared_difficulty])
+def test_intervals_hold_the_true_mean(differences: Callable[[np.random.Generator], Floats], method: str) -> None:
+    random = np.random.default_rng(4)
+    # Other draws each time: those of one seed would be a little off for all studies alike.
+    found = [
+        interval_of_mean(differences(random), resamples=499, method=method, seed=study) for study in range(STUDIES)
+    ]
+    assert covered(found) == pytest.approx(0.95, abs=band(0.95))
 
 
 @pytest.mark.parametrize("design", [crossed, nested])
@@ -99,6 +138,46 @@ def test_intervals_over_trainings_are_not_too_wide_where_seeds_do_not_matter(des
         if one
     ]
     assert np.mean(ratios) < 1.1
+
+
+def test_intervals_of_pairs_that_share_faces() -> None:
+    random, found = np.random.default_rng(8), []
+    for _ in range(STUDIES):
+        faces = random.permuted(np.tile(np.arange(80), (160, 1)), axis=1)[:, :2]
+        differences = random.normal(0, 0.5, 80)[faces].sum(1) + random.normal(0, 0.5, 160)
+        estimate = over_members(differences, faces)
+        assert estimate is not None
+        found.append((estimate.interval(0.95), over_units(differences).interval(0.95)))
+    assert covered(one for one, _ in found) == pytest.approx(0.95, abs=band(0.95) + 0.01)
+    assert covered(other for _, other in found) < 0.9
+
+
+@pytest.mark.parametrize("differences", [normal, of_shared_difficulty])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_at_the_margin_alike_and_no_worse_are_said_in_one_study_of_twenty(
+    differences: Callable[[np.random.Generator], Floats], side: int
+) -> None:
+    random, margin = np.random.default_rng(9), 0.15
+    found = [against_margin(over_units(differences(random) + side * margin), margin, "") for _ in range(2 * STUDIES)]
+    alike = np.mean([one.p_alike <= 0.05 for one in found])
+    assert alike == pytest.approx(0.05, abs=band(0.05, 2 * STUDIES))
+    not_worse = np.mean([one.p_not_worse <= 0.05 for one in found])
+    assert not_worse == pytest.approx(0.05 if side < 0 else 1.0, abs=band(0.05, 2 * STUDIES))
+
+
+def test_at_the_margin_with_trainings() -> None:
+    random, said = np.random.default_rng(10), []
+    for _ in range(STUDIES):
+        estimate = over_trainings(crossed(random) - 0.05)
+        assert estimate is not None
+        said.append(against_margin(estimate, 0.05, "").p_not_worse <= 0.05)
+    assert np.mean(said) == pytest.approx(0.05, abs=band(0.05))
+
+
+def test_rankers_that_are_alike_are_found_to_be() -> None:
+    random = np.random.default_rng(11)
+    found = [against_margin(over_units(random.normal(0, 0.1, 400)), 0.03, "").verdict for _ in range(100)]
+    assert found.count("alike") >= 98
 
 
 def units_of(cells: Floats) -> Floats:
