@@ -6,7 +6,7 @@ the loss over the temperature where entries cancel.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -185,6 +185,56 @@ def test_losses_are_the_written_out_arithmetic(round_: int, fast: bool) -> None:
                 require_same(found_here, expected, f"list {t}, {name}: {draw}", relative=error, absolute=error)
 
 
+CURVED = ("RankNet", "RankNet(weight=difference)", "LambdaRank")
+
+
+@pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_derivatives_agree(round_: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative to the largest of the batch. With second derivatives, kernels sum pairs, formulas may interpolate."""
+    errors = 1e-12, INTERPOLATED, INTERPOLATED
+    for place, draw in enumerate(drawn(round_, score_tensors=True, flawed=0.0)):
+        name = CURVED[(place + round_) % len(CURVED)]
+        scores, relevance = torch.from_numpy(draw.scores.astype(float)), torch.from_numpy(draw.relevance.astype(float))
+        batch = scores, relevance, rb.Lists(torch.from_numpy(draw.offsets.astype(np.int64)))
+        loss = rb.loss(name)
+        monkeypatch.setenv("RANKBOUND_FAST", "1")
+        found = (loss.derivatives(*batch, second=False)[0], *loss.derivatives(*batch))
+        monkeypatch.setenv("RANKBOUND_FAST", "0")
+        for mine, expected, error in zip(
+            found, (loss.derivatives(*batch, second=False)[0], *loss.derivatives(*batch)), errors, strict=True
+        ):
+            size = max(1.0, float(expected.abs().max())) if len(expected) else 1.0
+            assert (mine - expected).abs().max() <= error * size if len(expected) else True, f"{name}: {draw}"
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_smooth_ranks_are_the_sums_over_pairs(round_: int) -> None:
+    """Of scores in any form, by each method; or refused by name."""
+    for place, draw in enumerate(drawn(round_)):
+        random = np.random.default_rng([round_, place, 4])
+        method = str(random.choice(["auto", "direct", "interpolated"]))
+        temperature = float(random.choice([0.3, 1.0]))
+        options: dict[str, Any] = {"method": method, "temperature": temperature}
+        scores, _, offsets = draw.passed()
+        found = outcome(partial(rb.smooth_rank, scores, offsets, **options))
+        if draw.flaw is None or found.error is None:
+            exact = torch.as_tensor(np.asarray(draw.scores, dtype=float))
+            expected = _ranks(exact, draw.offsets.astype(int), temperature)
+            single = draw.scores.dtype == np.float32
+            to_rounding = not single and method == "direct"
+            error = 1e-3 if draw.scores.dtype == np.float16 else 1e-11 if to_rounding else INTERPOLATED
+            require_same(found, Outcome({"": expected}, None), f"{options}: {draw}", relative=error)
+
+
+def _ranks(scores: Tensor, offsets: Sequence[int], temperature: float) -> Any:
+    ranks = []
+    for start, stop in pairwise(offsets):
+        gaps = (scores[None, start:stop] - scores[start:stop, None]) / temperature
+        ranks.append(0.5 + torch.sigmoid(gaps).sum(1))
+    return torch.cat([scores.new_zeros(0), *ranks]).numpy()
+
+
 @pytest.mark.parametrize("round_", ROUNDS)
 def test_counts_of_informative_lists_agree_with_the_masks(round_: int) -> None:
     """Also with the mean, which divides by them; or the same error as the loss has."""
@@ -204,6 +254,28 @@ def test_counts_of_informative_lists_agree_with_the_masks(round_: int) -> None:
             require_same(mean, Outcome({"": divided}, None), f"{name}: {draw}", relative=1e-6)
         elif draw.flaw in ("infinite relevance", "NaN relevance", "negative relevance", "descending offsets"):
             assert (counted.error is None) == (total.error is None), f"{counted}, {total}: {name}: {draw}"
+
+
+REFUSED = {
+    "infinite": ([1.0, float("inf"), 0.0], "relevance: found inf, expected finite grades from 0"),
+    "NaN": ([1.0, float("nan"), 0.0], "relevance: found nan, expected grades from 0"),
+    "negative": ([1.0, -1.0, 0.0], "relevance: found -1.0, expected grades from 0"),
+    "beyond 2^63": (torch.tensor([1, 2**63 + 5, 0], dtype=torch.uint64), "expected integers below 2\\^63"),
+}
+
+
+@pytest.mark.parametrize("flaw", REFUSED)
+@pytest.mark.parametrize(
+    "text", ["nDCG", "AP", "nRBP", "softmax", "ListNet@1", "RankNet", "ListMLE", "LambdaRank", "hinge"]
+)
+@pytest.mark.parametrize("fast", ["1", "0"])
+def test_relevance_that_is_no_grade_is_refused_whichever_way(
+    text: str, flaw: str, fast: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANKBOUND_FAST", fast)
+    relevance, message = REFUSED[flaw]
+    with pytest.raises(ValueError, match=message):
+        rb.loss(text)(torch.tensor([0.5, 0.1, 0.7]), relevance, [0, 3])
 
 
 HUGE = {torch.float64: 1e300, torch.float32: 1e30}

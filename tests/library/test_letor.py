@@ -254,6 +254,17 @@ def test_the_kernel_gives_what_the_careful_parser_gives_or_leaves_it_to_it(text:
 
 
 @needs_kernel
+@given(st.lists(decimals, min_size=1, max_size=WIDTH))
+def test_the_kernel_rounds_decimal_numbers_as_python_does(texts: list[str]) -> None:
+    pairs = " ".join(f"{place}:{text}" for place, text in enumerate(texts, start=1))
+    rows = letor.parse_by_kernel(f"1 qid:7 {pairs}\n".encode(), 1, WIDTH)
+    if rows is not None:
+        expected = np.zeros(WIDTH, np.float32)
+        expected[: len(texts)] = [float(text) for text in texts]
+        assert rows.column("features").combine_chunks().flatten().to_numpy().tobytes() == expected.tobytes()
+
+
+@needs_kernel
 @pytest.mark.parametrize(
     "value", ["0.5", "-0", "+1.25e-3", "123456.789012345", ".5", "5.", "1E22", "340282346638528e22"]
 )

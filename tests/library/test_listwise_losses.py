@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn import functional
 
 import rankbound as rb
 from rankbound.lists import Lists
@@ -18,6 +19,12 @@ from rankbound.losses.pointwise import OrdinalLoss
 from rankbound.losses.softmax import MOST_PERMUTATIONS, log_sum_exp_from, n_top_k_permutations
 from rankbound.metrics import metric
 from rankbound.metrics.cumulative_gain import AdditiveMetric
+
+SWAPPED = ("nDCG", "nDCG@3", "nDCG(gain=linear)@2", "DCG", "RBP(p=0.8)", "P@2", "nRBP(p=0.5)")
+
+scores_of_a_list = st.lists(st.integers(-40, 40), min_size=2, max_size=7, unique=True).map(
+    lambda values: [value / 8 for value in values]
+)
 
 
 def whole(n_items: int) -> Tensor:
@@ -33,6 +40,25 @@ def gradient_of(text: str, scores: Tensor, relevance: Tensor, offsets: Tensor) -
     leaf = scores.detach().clone().requires_grad_()
     (gradient,) = torch.autograd.grad(rb.loss(text)(leaf, relevance, offsets).sum(), leaf)
     return gradient
+
+
+@given(scores_of_a_list)
+def test_list_mle_is_minus_the_log_of_a_probability(scores: list[float]) -> None:
+    """Over all orders of the items, the chances that they are drawn in add up to 1."""
+    if len(scores) > 5:
+        scores = scores[:5]
+    orders = [list(order) for order in permutations(range(1, len(scores) + 1))]
+    assert math.fsum(math.exp(-loss_of("ListMLE", scores, order)) for order in orders) == pytest.approx(1, abs=1e-12)
+
+
+@given(scores_of_a_list)
+def test_list_mle_up_to_k_is_the_chance_of_the_first_k(scores: list[float]) -> None:
+    """The first one is drawn with the chance of its softmax; all that is left goes in any order."""
+    best = [len(scores), *range(1, len(scores))]
+    expected = math.exp(scores[0]) / math.fsum(map(math.exp, scores))
+    assert math.exp(-loss_of("ListMLE@1", scores, best)) == pytest.approx(expected, rel=1e-12)
+    for k in (len(scores), len(scores) + 3):
+        assert loss_of(f"ListMLE@{k}", scores, best) == loss_of("ListMLE", scores, best)
 
 
 def test_list_mle_of_long_lists_of_many_grades() -> None:
@@ -81,6 +107,34 @@ def test_long_lists_keep_their_digits_in_single_precision(text: str) -> None:
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
+@given(scores_of_a_list, st.integers(0, 6))
+def test_one_relevant_item_makes_three_losses_one(scores: list[float], place: int) -> None:
+    """Multinomial regression is softmax cross-entropy is the first draw of ListMLE."""
+    place %= len(scores)
+    relevance = [int(item == place) for item in range(len(scores))]
+    expected = float(functional.cross_entropy(torch.tensor(scores, dtype=torch.float64), torch.tensor(place)))
+    for text in ("multinomial", "softmax", "softmax(gain=exp2)", "ListMLE@1"):
+        assert loss_of(text, scores, relevance) == pytest.approx(expected, rel=1e-12, abs=1e-14)
+
+
+@given(scores_of_a_list)
+def test_the_last_rank_of_a_list_leaves_no_choice(scores: list[float]) -> None:
+    if len(scores) > 6:
+        scores = scores[:6]
+    relevance = [item % 3 for item in range(len(scores))]
+    full = loss_of(f"ListNet@{len(scores)}", scores, relevance)
+    assert loss_of(f"ListNet@{len(scores) - 1}", scores, relevance) == pytest.approx(full, rel=1e-12)
+    assert loss_of("ListNet@1", scores, relevance) <= full * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 7])
+def test_list_net_is_least_where_scores_are_the_relevance(k: int) -> None:
+    """A cross-entropy is least, and its gradient 0, where the two distributions are one, up to a shift of all."""
+    relevance = torch.tensor([2, 0, 1, 1, 3])
+    gradient = gradient_of(f"ListNet@{k}", relevance.double() + 4, relevance, whole(5))
+    torch.testing.assert_close(gradient, torch.zeros(5, dtype=torch.float64), rtol=0, atol=1e-14)
+
+
 @pytest.mark.parametrize(("m", "k"), [(5, 2), (5, 1), (4, 4), (3, 7), (1, 1), (0, 2)])
 def test_number_of_top_k_permutations(m: int, k: int) -> None:
     assert n_top_k_permutations(m, k) == len(list(permutations(range(m), min(m, k))))
@@ -105,6 +159,14 @@ def test_multinomial_names_the_list_with_two_relevant_items() -> None:
         rb.loss("multinomial")(scores, relevance, offsets)
 
 
+def test_pointwise_losses_learn_the_share_of_relevant_items_from_all_lists() -> None:
+    """Two of eight items are relevant, none of them in the second list: one score for all must say a quarter."""
+    relevance, offsets = torch.tensor([1, 0, 0, 1, 0, 0, 0, 0]), torch.tensor([0, 4, 8])
+    for text, score in (("logistic", math.log(1 / 3)), ("squared", 1 / 4)):
+        gradient = gradient_of(text, torch.full((8,), score, dtype=torch.float64), relevance, offsets)
+        assert float(gradient.sum()) == pytest.approx(0, abs=1e-12)
+
+
 @pytest.mark.parametrize("grades", [2, 3, 6])
 def test_ordinal_thresholds_are_learned_in_order(grades: int) -> None:
     loss = OrdinalLoss(grades=grades, learn=True)
@@ -127,6 +189,36 @@ def test_ordinal_thresholds_are_learned_in_order(grades: int) -> None:
 def test_ordinal_refuses_grades_that_it_has_no_threshold_for() -> None:
     with pytest.raises(ValueError, match=r"^relevance: found 3, expected grades up to 2; set .* ordinal\(grades=...\)"):
         rb.loss("ordinal")(torch.zeros(2), torch.tensor([3, 0]), whole(2))
+
+
+@given(scores_of_a_list, st.lists(st.integers(0, 3), min_size=7, max_size=7), st.sampled_from(SWAPPED))
+def test_lambdarank_gradients_are_burges_lambdas(scores: list[float], grades: list[int], text: str) -> None:
+    """With the change of the metric measured by swapping the two items and evaluating again."""
+    of, n = metric(text), len(scores)
+    assert isinstance(of, AdditiveMetric)
+    relevance, sigma = torch.tensor(grades[:n]), 2.0
+    values = torch.tensor(scores, dtype=torch.float64)
+    gains, before = of.gains(relevance), of(values, relevance, whole(n))
+    expected = torch.zeros(n, dtype=torch.float64)
+    for i, j in permutations(range(n), 2):
+        if gains[i] > gains[j]:
+            swapped = values.clone()
+            swapped[[i, j]] = values[[j, i]]
+            change = abs(float(of(swapped, relevance, whole(n)) - before))
+            pull = -sigma / (1 + math.exp(sigma * float(values[i] - values[j]))) * change
+            expected[i] += pull
+            expected[j] -= pull
+    found = gradient_of(f"LambdaRank(metric={text},temperature=0.5)", values, relevance, whole(n))
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@given(scores_of_a_list, st.lists(st.integers(0, 3), min_size=7, max_size=7))
+def test_ndcg_loss1_is_above_the_cost(scores: list[float], grades: list[int]) -> None:
+    """In logarithms to base 2 it bounds what nDCG falls short of 1 by (Wang et al. 2018)."""
+    relevance = grades[: len(scores)]
+    if max(relevance) > 0:
+        ndcg = rb.metric("nDCG")(np.array(scores), np.array(relevance), np.array([0, len(scores)]))[0]
+        assert loss_of("LambdaLoss(scheme=ndcg-loss1)", scores, relevance) / math.log(2) >= 1 - ndcg - 1e-12
 
 
 @pytest.mark.parametrize(
@@ -168,6 +260,16 @@ def test_each_pair_that_can_count_is_formed_once(text: str) -> None:
     }
     assert len(found) == len(set(found))
     assert set(found) == expected
+
+
+def test_lambdarank_is_alive_and_fair_where_all_scores_are_equal() -> None:
+    """The weight of a pair is its mean over all orders, one for all pairs: relevant items share one pull."""
+    relevance = torch.tensor([1, 0, 0, 1, 0, 0])
+    gradient = gradient_of("LambdaRank", torch.zeros(6, dtype=torch.float64), relevance, whole(6))
+    discounts = 1 / np.log2(np.arange(2, 8))
+    apart = np.abs(discounts[:, None] - discounts[None, :]).sum() / 30
+    expected = -4 * apart / (1 + 1 / math.log2(3)) / 2
+    np.testing.assert_allclose(gradient, np.where(relevance > 0, expected, -expected / 2), rtol=1e-12)
 
 
 @pytest.mark.parametrize("text", ["LambdaRank", "LambdaLoss", "LambdaLoss(scheme=ndcg-loss1)"])

@@ -8,8 +8,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from loss_arithmetic import direct_ranker, hinge, pair_loss, ranknet
-from test_every_loss import LOSSES, Row, flat, loss_and_gradient
 from torch import Tensor
 
 import rankbound as rb
@@ -18,9 +16,52 @@ from rankbound.losses import pairwise, sampled
 from rankbound.losses.pairwise import grade_halves
 from rankbound.losses.sampled import WARPLoss, warp_penalty, warp_rank
 
-PAIRS = {name: link() for name, link in (("RankNet", ranknet), ("DirectRanker", direct_ranker), ("hinge", hinge))}
-OF_PAIRS = {text: arithmetic for text, arithmetic in LOSSES.items() if text.startswith((*PAIRS, "WARP"))}
-OF_PAIRS["hinge(margin=0)"] = pair_loss(hinge(0))
+Row = tuple[list[float], list[int]]
+"""Scores and grades of one list."""
+
+
+def ranknet(difference: float, scale: float) -> float:
+    x = -difference / scale
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def directranker(difference: float, scale: float) -> float:
+    return math.log1p(math.exp(-math.tanh(difference / scale)))
+
+
+def hinge(difference: float, scale: float) -> float:
+    return max(0.0, scale - difference)
+
+
+PAIR_LOSSES: dict[str, Callable[[float, float], float]] = {
+    "RankNet": ranknet,
+    "DirectRanker": directranker,
+    "hinge": hinge,
+}
+# The text of each way to compute a loss, its name, and its temperature or margin.
+WAYS = [
+    ("RankNet(method=direct)", "RankNet", 1.0),
+    ("RankNet(method=interpolated)", "RankNet", 1.0),
+    ("RankNet(temperature=0.3,method=direct)", "RankNet", 0.3),
+    ("RankNet(temperature=0.3,method=interpolated)", "RankNet", 0.3),
+    ("DirectRanker(method=direct)", "DirectRanker", 1.0),
+    ("DirectRanker(temperature=2,method=interpolated)", "DirectRanker", 2.0),
+    ("DirectRanker(method=interpolated)", "DirectRanker", 1.0),
+    ("hinge", "hinge", 1.0),
+    ("hinge(margin=2.5)", "hinge", 2.5),
+    ("hinge(margin=0)", "hinge", 0.0),
+]
+WARPS = [
+    "WARP",
+    "WARP@2",
+    "WARP(alpha=constant)",
+    "WARP(alpha=constant)@1",
+    "WARP(margin=0.5)",
+    "WARP(rel=2)",
+]
+ALL = [*(text for text, _, _ in WAYS), *WARPS]
+SMOOTH = [text for text, name, _ in WAYS if name != "hinge"]
+DTYPES = [torch.float32, torch.float64]
 
 ROWS: list[Row] = [
     ([0.3, -1.2, 2.0, 0.9], [1, 0, 0, 1]),
@@ -29,6 +70,18 @@ ROWS: list[Row] = [
     ([4.0, -4.0, 0.5, 1.7, 2.6], [2, 0, 1, 0, 0]),
 ]
 WITHOUT_PAIRS: list[Row] = [([], []), ([0.5], [1]), ([0.5], [0]), ([1.0, 2.0], [0, 0]), ([1.0, 2.0, 2.0], [1, 1, 1])]
+EXTREME: list[Row] = [
+    ([0.0, 0.0, 0.0, 0.0], [1, 0, 0, 1]),
+    ([1e4, 0.0, -1e4, 3.0], [1, 0, 1, 0]),
+    ([-1e4, 1e4, 0.0], [2, 0, 1]),
+    ([1e4, 1e4, 0.0, 0.1], [0, 1, 0, 1]),
+]
+
+
+def flat(rows: Sequence[Row], dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
+    scores = torch.tensor([score for row, _ in rows for score in row], dtype=dtype, requires_grad=True)
+    relevance = torch.tensor([grade for _, row in rows for grade in row], dtype=torch.int64)
+    return scores, relevance, torch.tensor([0, *(len(row) for row, _ in rows)]).cumsum(0)
 
 
 def random_rows(sizes: Sequence[int], spread: float = 2.0, grades: int = 3, seed: int = 0) -> list[Row]:
@@ -43,6 +96,44 @@ def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
+def values_and_gradient(text: str, rows: Sequence[Row], dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    scores, relevance, offsets = flat(rows, dtype)
+    values = rb.loss(text)(scores, relevance, offsets)
+    (gradient,) = torch.autograd.grad(values.sum(), scores)
+    return values.detach(), gradient
+
+
+def with_parameter(text: str, parameter: str) -> str:
+    return f"{text[:-1]},{parameter})" if text.endswith(")") else f"{text}({parameter})"
+
+
+def pair_loss(name: str, scale: float, row: Row, reduction: str = "mean", weight: str = "uniform") -> float:
+    """The sum or mean over the pairs of a list, pair by pair."""
+    scores, grades = row
+    terms = [
+        (y - z if weight == "difference" else 1) * PAIR_LOSSES[name](s - t, scale)
+        for s, y in zip(scores, grades, strict=True)
+        for t, z in zip(scores, grades, strict=True)
+        if y > z
+    ]
+    return sum(terms) / (len(terms) if reduction == "mean" and terms else 1)
+
+
+def warp_loss(text: str, row: Row) -> float:
+    """The mean over relevant items of L(rank) times the mean hinge of their violators."""
+    scores, grades = row
+    rel, margin = (2 if "rel=2" in text else 1), (0.5 if "margin" in text else 1.0)
+    cutoff = int(text.partition("@")[2] or len(scores))
+    relevant = [s for s, y in zip(scores, grades, strict=True) if y >= rel]
+    others = [s for s, y in zip(scores, grades, strict=True) if y < rel]
+    losses = []
+    for s in relevant:
+        hinges = [margin - s + t for t in others if t > s - margin]
+        penalty = sum(1 if "constant" in text else 1 / j for j in range(1, min(len(hinges), cutoff) + 1))
+        losses.append(penalty * sum(hinges) / len(hinges) if hinges else 0.0)
+    return sum(losses) / len(losses) if relevant and others else 0.0
+
+
 def differences(loss_of: Callable[[Row], float], rows: Sequence[Row], step: float = 1e-6) -> Tensor:
     """The gradient of each list's loss by central differences."""
     slopes = []
@@ -53,6 +144,31 @@ def differences(loss_of: Callable[[Row], float], rows: Sequence[Row], step: floa
             down[place] -= step
             slopes.append((loss_of((up, grades)) - loss_of((down, grades))) / (2 * step))
     return torch.tensor(slopes, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("weight", ["uniform", "difference"])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize(("text", "name", "scale"), WAYS, ids=[text for text, _, _ in WAYS])
+def test_pair_losses_against_written_out_pairs(text: str, name: str, scale: float, reduction: str, weight: str) -> None:
+    rows = [*ROWS, *WITHOUT_PAIRS, *random_rows([15])]
+    full = with_parameter(with_parameter(text, f"reduction={reduction}"), f"weight={weight}")
+
+    def exact(row: Row) -> float:
+        return pair_loss(name, scale, row, reduction, weight)
+
+    values, gradient = values_and_gradient(full, rows)
+    expected = torch.tensor([exact(row) for row in rows], dtype=torch.float64)
+    torch.testing.assert_close(values, expected, rtol=1e-6, atol=1e-12)
+    torch.testing.assert_close(gradient, differences(exact, rows), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("text", WARPS)
+def test_warp_against_written_out_violators(text: str) -> None:
+    rows = [*ROWS, *WITHOUT_PAIRS, *random_rows([15])]
+    values, gradient = values_and_gradient(text, rows)
+    expected = torch.tensor([warp_loss(text, row) for row in rows], dtype=torch.float64)
+    torch.testing.assert_close(values, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(gradient, differences(lambda row: warp_loss(text, row), rows), rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("grades", [2, 5])
@@ -73,7 +189,15 @@ def test_the_two_ways_agree(name: str, n: int, spread: float, grades: int) -> No
     assert (found[1][1] - found[0][1]).norm() <= 1e-6 * found[0][1].norm() + floor
 
 
-@pytest.mark.parametrize("text", OF_PAIRS)
+@pytest.mark.parametrize("text", ALL)
+def test_single_precision_is_near_double(text: str) -> None:
+    rows = random_rows([400, 30], spread=3.0)
+    (value, gradient), (exact, exact_gradient) = (values_and_gradient(text, rows, dtype) for dtype in DTYPES)
+    torch.testing.assert_close(value.double(), exact, rtol=1e-5, atol=0)
+    assert (gradient - exact_gradient).norm() <= 1e-5 * exact_gradient.norm()
+
+
+@pytest.mark.parametrize("text", ALL)
 @given(
     st.lists(
         st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 3)), max_size=8),
@@ -85,7 +209,8 @@ def test_any_batch_with_ties(text: str, lists: list[list[tuple[int, int]]]) -> N
     """Whole scores: items tie, and pairs lie exactly at the margin."""
     rows = [([float(s) for s, _ in row], [y for _, y in row]) for row in lists]
     scores, relevance, offsets = flat(rows)
-    expected = [OF_PAIRS[text](of, grades, of) for of, grades in rows]
+    name, scale = next(((name, scale) for way, name, scale in WAYS if way == text), ("", 0.0))
+    expected = [pair_loss(name, scale, row) if name else warp_loss(text, row) for row in rows]
     values = rb.loss(text)(scores, relevance, offsets)
     # Of a list in perfect order hardly anything is left, and interpolation misses 1e-8 of each pair.
     floor = 1e-7 if "interpolated" in text else 1e-12
@@ -95,10 +220,10 @@ def test_any_batch_with_ties(text: str, lists: list[list[tuple[int, int]]]) -> N
 @pytest.mark.parametrize("relevance", [[0.5, 2.25, 0.0, 2.25], [3e6, 1e9, 0.0, 1e9]])
 def test_grades_need_not_be_small_whole_numbers(relevance: list[float]) -> None:
     scores = torch.tensor([0.3, 1.0, -0.4, 0.2], dtype=torch.float64)
-    for name in PAIRS:
+    for name in PAIR_LOSSES:
         loss = rb.loss(f"{name}(weight=difference)")
         value = loss(scores, torch.tensor(relevance, dtype=torch.float64), torch.tensor([0, 4]))
-        expected = pair_loss(PAIRS[name], weight="difference")(scores.tolist(), relevance, [])  # type: ignore[arg-type]
+        expected = pair_loss(name, 1.0, (scores.tolist(), relevance), weight="difference")  # type: ignore[arg-type]
         assert float(value) == pytest.approx(expected, rel=1e-6)
 
 
@@ -119,14 +244,35 @@ def test_curvature_of_long_lists_agrees(name: str) -> None:
     torch.testing.assert_close(interpolated, direct, rtol=1e-5, atol=1e-9)
 
 
+def test_a_low_temperature_gives_the_hinge_without_a_margin() -> None:
+    """tau log(1 + exp(-d/tau)) is max(0, -d) but for at most tau log 2."""
+    scores, relevance, offsets = flat([*ROWS, *random_rows([200])])
+    cold = 1e-4 * rb.loss("RankNet(temperature=1e-4)")(scores, relevance, offsets)
+    hard = rb.loss("hinge(margin=0)")(scores, relevance, offsets)
+    torch.testing.assert_close(cold, hard, rtol=0, atol=1e-4 * math.log(2))
+
+
+@given(st.lists(st.tuples(st.floats(-9, 9), st.integers(0, 1)), min_size=1, max_size=12))
+def test_ranknet_over_log_2_bounds_the_number_of_wrong_pairs(items: list[tuple[float, int]]) -> None:
+    row = [s for s, _ in items], [y for _, y in items]
+    wrong = sum(s < t for s, y in items for t, z in items if y > z)
+    (value, _) = values_and_gradient("RankNet(reduction=sum)", [row])
+    assert float(value) >= wrong * math.log(2) * (1 - 1e-12)
+
+
 def test_the_difference_of_grades_is_a_sum_over_thresholds() -> None:
     """Seed 004's Theorem 1, for the surrogates of R(f)."""
     scores, relevance, offsets = flat(random_rows([300, 20], grades=4))
-    for name in PAIRS:
+    for name in PAIR_LOSSES:
         graded = rb.loss(f"{name}(weight=difference,reduction=sum)")(scores, relevance, offsets)
         binary = rb.loss(f"{name}(reduction=sum)")
         summed = sum(binary(scores, (relevance >= threshold).to(torch.int64), offsets) for threshold in (1, 2, 3))
         torch.testing.assert_close(graded, summed, rtol=1e-6, atol=0)
+
+
+def test_directranker_never_falls_below_the_loss_of_a_certain_pair() -> None:
+    values, _ = values_and_gradient("DirectRanker", [([1e4, 50.0, -50.0], [2, 1, 0]), ([0.0, 50.0], [1, 0])])
+    assert values.tolist() == pytest.approx([0.3132616875, 1.3132616875], abs=1e-9)
 
 
 # --- WARP: the rank, its penalty, and sampling ---
@@ -137,7 +283,7 @@ def test_the_top_constant_penalty_counts_lists_whose_relevant_item_is_not_first(
     errors = [float(warp_penalty(warp_rank(torch.tensor(scores), 0), "constant", cutoff=1)) for scores, _ in rows]
     assert errors == [0, 1, 1]
     for scores, grades in rows:
-        (value, _) = loss_and_gradient(rb.loss("WARP(alpha=constant,margin=1)@1"), [(scores, grades)])
+        (value, _) = values_and_gradient("WARP(alpha=constant,margin=1)@1", [(scores, grades)])
         assert (float(value) > 0) == (errors.pop(0) > 0)
 
 

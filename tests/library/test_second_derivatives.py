@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.autograd.functional import hessian
+from torch.nn import functional
 
 import rankbound as rb
 from rankbound.lists import Lists
@@ -111,6 +112,37 @@ def test_autograd_of_the_gradient_agrees_with_differences(name: str) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=close(name) * float(expected.abs().max()) + 1e-9)
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_hessians_are_symmetric_and_their_diagonal_is_the_curvature(name: str) -> None:
+    loss = LOSSES[name]
+    scores, relevance = relevance_of(loss, name)
+    found = hessian(lambda x: loss(x, relevance, OFFSETS).sum(), scores)
+    torch.testing.assert_close(found, found.T, rtol=1e-6, atol=close(name) * float(found.abs().max()) + 1e-12)
+    curvature = loss.curvature(scores, relevance, Lists(OFFSETS))
+    assert (curvature is None) == (name in ("ADR-MSE", "ListNet@2") or isinstance(loss, rb.SmoothLoss))
+    if curvature is not None:
+        torch.testing.assert_close(
+            found.diagonal(), curvature, rtol=1e-6, atol=close(name) * float(curvature.abs().max()) + 1e-12
+        )
+    if name not in ("hinge", "hinge differences", "WARP"):
+        assert found.abs().max() > 1e-4, "zeros would agree with nothing"
+
+
+def test_a_penalty_of_the_gradient_is_that_of_plain_torch() -> None:
+    scores, relevance = torch.tensor([0.3, -1.2, 2.0], dtype=torch.float64), torch.tensor([1, 0, 0])
+
+    def penalised(loss: object) -> Tensor:
+        leaf = scores.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)  # type: ignore[operator]
+        return torch.autograd.grad(10 * slope.square().sum(), leaf)[0]
+
+    plain = penalised(lambda x: functional.cross_entropy(x[None], torch.tensor([0])))
+    assert plain.abs().min() > 1e-3
+    for name in ("softmax", "multinomial"):
+        found = penalised(lambda x, name=name: rb.loss(name)(x, relevance, torch.tensor([0, 3])).mean())
+        torch.testing.assert_close(found, plain)
+
+
 def test_single_precision_and_ties() -> None:
     scores, relevance = torch.zeros(sum(SIZES)), batch()[1]
     for name in ("nDCG", "RankNet", "softmax", "ListMLE", "LambdaRank"):
@@ -140,3 +172,14 @@ def test_smooth_ranks_with_weights_and_temperatures() -> None:
 
             at = scores.clone().requires_grad_()
             assert torch.autograd.gradgradcheck(ranks, at, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["nDCG", "RankNet", "softmax", "LambdaRank", "hinge", "nDCG distribution"])
+def test_third_derivatives_are_refused_by_name(name: str) -> None:
+    scores, relevance = batch()
+    loss = rb.SmoothLoss("nDCG", "distribution(gain=sd)") if name.endswith("distribution") else rb.loss(name)
+    leaf = scores.requires_grad_()
+    (slope,) = torch.autograd.grad(loss(leaf, relevance.clamp(max=1), OFFSETS).sum(), leaf, create_graph=True)
+    (bend,) = torch.autograd.grad(slope.square().sum(), leaf, create_graph=True)
+    with pytest.raises(NotImplementedError, match="third derivatives of ranking losses"):
+        torch.autograd.grad(bend.square().sum(), leaf)
