@@ -78,7 +78,13 @@ def empty_caches() -> None:
     from rankbound.metrics import cumulative_gain, first_relevant
 
     cached = (
-        *(profiles.mean_over_orders, sampled._additive, profiles._graded_key, profiles.counted_grade),
+        *(
+            profiles.mean_over_orders,
+            sampled.score_of,
+            sampled._discounts,
+            profiles._graded_key,
+            profiles.counted_grade,
+        ),
         *(kernel_matrix, cumulative_gain._totals_of, first_relevant._log_factorials),
     )
     for function in cached:

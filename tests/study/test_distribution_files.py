@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 import torch
 
+import rankbound as rb
+from rankbound.bounds.extremes import Facts
 from rankbound.bounds.score_distribution import score_distribution, score_distributions
 from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import DataError
@@ -31,8 +33,9 @@ def test_tables_survive_the_file_byte_for_byte(metric: str, tmp_path: Path) -> N
         assert {**vars(before), "support": 0, "probability": 0} == {**vars(after), "support": 0, "probability": 0}
         np.testing.assert_array_equal(before.support, after.support)
         np.testing.assert_array_equal(before.probability, after.probability)
-    values, n, p = torch.tensor([0.3, 0.9]), torch.tensor([8, 400]), torch.tensor([4, 200])
-    assert torch.equal(read.smooth_cdf(values, n, p), tables.smooth_cdf(values, n, p))
+    values, relevance = torch.tensor([0.3, 0.9]), torch.tensor([*[1] * 4, *[0] * 4, *[1] * 200, *[0] * 200])
+    facts = Facts(rb.metric(metric), relevance, rb.Lists.of_sizes([8, 400]))
+    assert torch.equal(read.smooth(values, facts), tables.smooth(values, facts))
 
 
 def test_a_file_knows_the_tilt_of_its_tables(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ class PairMetric(RankedPairs):
         if len(grades) == 0:
             return self.of_pairs(torch.zeros_like(unequal), unequal, sizes)
         lower = torch.stack([*ranks.above, ranks.position - 1])
-        own = lower.gather(0, torch.searchsorted(grades, relevance.to(grades)).unsqueeze(0)).squeeze(0)
+        own = lower.gather(0, torch.searchsorted(grades, relevance.to(grades).contiguous()).unsqueeze(0)).squeeze(0)
         top = lists.sum((relevance == grades[-1]).to(ranks.position))
         wrong = lists.sum(torch.where(relevance > 0, own, 0.0)) - top * (top - 1) / 2
         return self.of_pairs(wrong, unequal, sizes)

@@ -21,7 +21,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from rankbound.compare import Pair
 from rankbound.compare.margins import LEVEL
@@ -88,6 +87,8 @@ def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
     if any(np.ptp(one) == 0 for one in values):
         raise MissingEvidence("no correlation: one of the two scores is the same in all lists")
     if kind == SPEARMAN:
+        from scipy import stats
+
         values = [stats.rankdata(one) for one in values]
     first, second = ((one - one.mean()) / one.std() for one in values)
     found = float((first * second).mean())
