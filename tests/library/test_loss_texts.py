@@ -4,8 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 import rankbound as rb
+from rankbound.lists import Lists
 from rankbound.losses import KINDS, RankingLoss, SmoothLoss
 from rankbound.losses.lambda_loss import LambdaLoss, LambdaRankLoss
 from rankbound.metrics import metric
@@ -114,3 +116,16 @@ def test_the_page_lists_every_loss() -> None:
     assert sorted(type(rb.loss(text)).name for text in rows) == sorted(KINDS)
     for text in re.findall(rf"`((?:{'|'.join(KINDS)})\([^`]*\))`", page):
         assert rb.loss(text).text == text
+
+
+def test_a_loss_without_parameters_needs_no_constructor(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Own(RankingLoss):
+        name = "own"
+
+        def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+            return lists.sum(scores)
+
+    monkeypatch.setitem(KINDS, "own", Own)
+    assert rb.loss("own").text == "own"
+    with pytest.raises(ValueError, match="own"):
+        rb.loss("own(temperature=2)")

@@ -63,6 +63,9 @@ class RankingLoss(nn.Module, ABC):
 
     name: ClassVar[str]
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def forward(
         self,
         scores: Tensor,
