@@ -75,7 +75,7 @@ PACKED: list[tuple[dict[str, Any], str]] = [
     ({"relevance": pa.array([[0.5, 0], [], [1]])}, "column 'relevance' is list<.*double>, expected list of whole"),
     ({"relevance": pa.array([[1], [], [2, 0]])}, "'q1' has 2 items, but 1 entries in the column 'relevance'"),
     ({"relevance": pa.array([[1, None], [], [2]])}, "column 'relevance' holds 1 nulls"),
-    ({"relevance": pa.array([[1, 0], [], [-2]])}, f"item 'c': relevance -2, {GRADES}"),
+    ({"relevance": pa.array([[1, 0], [], [-1]])}, f"item 'c': relevance -1, {GRADES}"),
     ({"features": with_value(np.nan)}, f"item 'c': feature 2 is nan, {FINITE}"),
     ({"features": with_value(np.inf)}, f"item 'c': feature 2 is inf, {FINITE}"),
 ]
