@@ -65,6 +65,11 @@ BATCHES = {
     ),
     "a long list": ragged([3, 700], 3.0, 2, seed=4),
     "boxes far apart": ragged([2, 400], 2_000.0, 1, seed=5),
+    "an item far from the others": (
+        torch.tensor([1e3, 0.3, 0.1, 0.0, -0.4, 2.0], dtype=torch.float64),
+        torch.tensor([0, 1, 0, 1, 0, 1]),
+        torch.tensor([0, 6]),
+    ),
     "no lists": (torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.int64), torch.tensor([0])),
 }
 
@@ -131,7 +136,7 @@ CURVED = (
     *("RankNet", "RankNet(reduction=sum)", "RankNet(weight=difference)"),
     *("LambdaRank", "LambdaRank(metric=nDCG@3)", "LambdaRank(metric=DCG(gain=linear))"),
 )
-WIDE = ("far apart", "boxes far apart")
+WIDE = ("far apart", "boxes far apart", "an item far from the others")
 
 
 @pytest.mark.parametrize("name", BATCHES)
