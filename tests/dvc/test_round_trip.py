@@ -106,7 +106,7 @@ def test_an_experiment_reruns_the_trainings_of_its_one_change(pulled: Project, t
 
 def test_a_changed_figure_is_drawn_again_and_nothing_trained(pulled: Project, tmp_path: Path) -> None:
     clone = pulled.copy(tmp_path / "clone")
-    with clone.path("src/rankbound_study/figures/lower_bounds.py").open("a") as file:
+    with clone.path("src/rankbound_study/figures/bounds.py").open("a") as file:
         file.write("CHANGED = True\n")
     output = clone.run("dvc", "repro")
     ran = set(re.findall(r"^(?:local)?rule (\w+):$", output, re.MULTILINE))

@@ -134,12 +134,12 @@ def test_touching_every_file_reruns_nothing(finished: Project) -> None:
     [
         ("rankbound/training/models.py", {"train": 8, **AFTER_RUNS}),
         pytest.param(
-            "rankbound_study/figures/lower_bounds.py", {"figure_of_formulas": 1, **PAPER}, marks=pytest.mark.long
+            "rankbound_study/figures/bounds.py", {"figure_of_formulas": 1, **PAPER}, marks=pytest.mark.long
         ),
         pytest.param("rankbound_study/jobs/controls_job.py", {"controls": 2, **AFTER_RUNS}, marks=pytest.mark.long),
         pytest.param("rankbound_study/jobs/collect.py", AFTER_RUNS, marks=pytest.mark.long),
         pytest.param("rankbound_study/claims/worked.py", {"table_2_2": 1, **PAPER}, marks=pytest.mark.long),
-        pytest.param("rankbound_study/report/tables/flattery.py", {"document": 1}, marks=pytest.mark.long),
+        pytest.param("rankbound_study/report/tables/protocols.py", {"document": 1}, marks=pytest.mark.long),
         pytest.param("rankbound_study/provenance/manifest.py", PAPER, marks=pytest.mark.long),
         pytest.param("rankbound_study/provenance/records.py", PAPER, marks=pytest.mark.long),
         pytest.param(

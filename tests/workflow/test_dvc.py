@@ -96,7 +96,7 @@ def test_a_pulled_clone_has_nothing_to_do(finished: Project, tmp_path: Path) -> 
     assert clone.waiting() == {}
     # From here on it is as if the run had been here: contents count, times do not.
     clone.path("src/rankbound/training/trainer.py").touch()
-    with clone.path("src/rankbound_study/figures/lower_bounds.py").open("a") as file:
+    with clone.path("src/rankbound_study/figures/bounds.py").open("a") as file:
         file.write("CHANGED = True\n")
     waiting = clone.waiting()
     assert {"figure_of_formulas", "document"} <= set(waiting)
