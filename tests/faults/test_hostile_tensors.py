@@ -19,7 +19,7 @@ from rankbound.io.models import read_tensors, write_tensors
 from rankbound.training.models import Scaling
 from rankbound.training.ranker import Ranker
 from rankbound.training.recipe import Recipe
-from rankbound_study.jobs.vgg16_weights import generate_weights, read_pickled_tensors, read_weights
+from rankbound_study.jobs.vgg16 import generate_weights, read_pickled_tensors, read_weights
 from tests.faults.hostile_files import with_little_memory
 
 MUTATIONS = int(os.environ.get("RANKBOUND_FUZZ", "300"))

@@ -21,8 +21,8 @@ from rankbound_study.config.sections.comparison import MethodKeys
 from rankbound_study.config.steps import Steps
 from rankbound_study.config.study import Study
 from rankbound_study.jobs.fit import MODELS, epochs_of
+from rankbound_study.jobs.fitted import MATRIX_FACTORIZATION
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.scorers import MATRIX_FACTORIZATION
 from rankbound_study.models.trees import Growth
 
 CODES = CodeDigests()

@@ -15,11 +15,10 @@ from rankbound_study.cli import main
 from rankbound_study.config.check import check_config
 from rankbound_study.config.lines import merged
 from rankbound_study.config.sections.base import Keys
-from rankbound_study.config.sections.comparison import BoostedTreeKeys, ConvolutionKeys, RandomForestKeys
+from rankbound_study.config.sections.comparison import BoostedTreeKeys, ConvolutionKeys, RandomForestKeys, TrainingKeys
 from rankbound_study.config.sections.configuration import Configuration
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, ListKeys
 from rankbound_study.config.sections.experiment import ExperimentKeys, ModelOptions, VariantKeys
-from rankbound_study.config.sections.training import TrainingKeys
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.tables import table_names
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rankbound_study.config.data_sizes import OTHER_LISTS, topics_of
+from rankbound_study.config.estimate import OTHER_LISTS, topics_of
 from rankbound_study.config.sections.description import DescriptionKeys
 
 

@@ -13,7 +13,7 @@ warnings.simplefilter("error")
 import torch
 from rankbound_study.cli import main
 from rankbound_study.commands import job
-from rankbound_study.jobs import image_features, train_job
+from rankbound_study.jobs import train_job, vgg16
 
 def tell(*arguments, **named):
     # Below the smallest normal number: zero, where the processor can make it so.
@@ -28,7 +28,7 @@ def tell(*arguments, **named):
         "torch._dynamo" in sys.modules,  # Torch's compiler, which nobody here needs: half of a job's start.
     )
 
-train_job.run_job = image_features.extract_features = tell
+train_job.run_job = vgg16.extract_features = tell
 job._known_job = lambda options: None
 torch.set_num_threads(2)
 sys.exit(main(sys.argv[1:]))

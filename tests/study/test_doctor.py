@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from rankbound_study.cli import main
-from rankbound_study.doctor import machine, packages
-from rankbound_study.doctor.finding import MISSING, NOTE, READY, Finding
-from rankbound_study.doctor.screen import lines
+from rankbound_study.doctor import machine
+from rankbound_study.doctor.finding import MISSING, NOTE, READY, Finding, lines
 
 ROOT = Path(__file__).resolve().parents[2]
 MQ2008 = {"datasets": ["mq2008"], "compare": [], "experiment": []}
@@ -50,18 +49,18 @@ def write_archive(path: Path) -> Path:
 
 
 def test_this_environment_has_what_pyproject_requires() -> None:
-    findings = list(packages.packages())
+    findings = list(machine.packages())
     assert MISSING not in levels(findings)
     (present,) = [finding.text for finding in findings if finding.level == READY]
     for name in ("torch", "numpy", "numba", "polars", "snakemake", "dvc", "lightgbm"):
-        assert f"{name} {packages.installed_version(name)}" in present
+        assert f"{name} {machine.installed_version(name)}" in present
 
 
 def test_an_old_and_a_missing_package_are_named_with_what_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     planted = {"numba": "0.60.9", "torch": None, "snakemake": "9.14"}
-    real = packages.installed_version
-    monkeypatch.setattr(packages, "installed_version", lambda name: planted.get(name, real(name)))
-    findings = list(packages.packages())
+    real = machine.installed_version
+    monkeypatch.setattr(machine, "installed_version", lambda name: planted.get(name, real(name)))
+    findings = list(machine.packages())
     missing = [finding.text for finding in findings if finding.level == MISSING]
     assert missing[0].startswith("not installed: torch>=2.4: ")
     assert missing[1].startswith("numba is 0.60.9, expected >=0.61: ")
@@ -73,14 +72,14 @@ def test_an_old_and_a_missing_package_are_named_with_what_is_expected(monkeypatc
 
 def test_an_old_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.python_version", lambda: "3.10.13")
-    first = next(iter(packages.packages()))
+    first = next(iter(machine.packages()))
     assert (first.level, "this is Python 3.10.13, expected >=3.11" in first.text) == (MISSING, True)
 
 
 def test_before_anything_is_installed_it_says_what_installs_it_and_what_that_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(packages, "nothing_installed", lambda: True)
+    monkeypatch.setattr(machine, "nothing_installed", lambda: True)
     assert main(["doctor"]) == 1
     text = " ".join(capsys.readouterr().out.split())
     assert "run `make setup`" in text

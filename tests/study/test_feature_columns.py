@@ -12,11 +12,11 @@ from study_files import write_instances
 
 from rankbound.errors import ConfigError
 from rankbound_study.data.reader import read_instances
-from rankbound_study.jobs.feature_columns import FeatureColumns, drawn_columns, narrowed
+from rankbound_study.jobs.examples import FeatureColumns, drawn_columns, narrowed
+from rankbound_study.jobs.fitted import input_scale
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
-from rankbound_study.jobs.scorers import input_scale
-from rankbound_study.models.pixels import PixelScale
+from rankbound_study.models.layers import PixelScale
 
 KEY: dict[str, Any] = {"study": "neural", "dataset": "mq2008-label1", "fold": 1, "seed": 0}
 

@@ -12,7 +12,7 @@ import pytest
 from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, RUN, make_study, read, recording
 
 from rankbound_study.cli import main
-from rankbound_study.provenance.places import Places
+from rankbound_study.provenance.checksums import Places
 from rankbound_study.provenance.verify import verify
 
 TABLE = "tables/table_2_2.csv"

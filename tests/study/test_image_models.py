@@ -17,11 +17,16 @@ from rankbound_study.data.contracts import read_table
 from rankbound_study.data.images import Faces, read_faces, read_image_features, read_pixels
 from rankbound_study.data.sources import SOURCES, RawFile
 from rankbound_study.data.synthetic import generate
-from rankbound_study.jobs import image_features, vgg16_weights
-from rankbound_study.jobs.image_features import extract_features
-from rankbound_study.jobs.vgg16_weights import convert_weights, generate_weights, read_pickled_tensors, read_weights
+from rankbound_study.jobs import vgg16
+from rankbound_study.jobs.vgg16 import (
+    convert_weights,
+    extract_features,
+    generate_weights,
+    read_pickled_tensors,
+    read_weights,
+)
 from rankbound_study.models.cnn import FrequencyConv2d, RankCNN, RectifiedPool
-from rankbound_study.models.pixels import PixelScale
+from rankbound_study.models.layers import PixelScale
 from rankbound_study.models.vgg16 import VGG16, check_published, imagenet_images
 from tests.raw_files import raw_file
 
@@ -308,7 +313,7 @@ def test_weights_become_safetensors_once_their_sum_and_shapes_are_right(
     ):
         convert_weights(known, out)
     assert not out.exists()
-    monkeypatch.setattr(vgg16_weights, "check_published", lambda weights: None)
+    monkeypatch.setattr(vgg16, "check_published", lambda weights: None)
     convert_weights(known, out)
     assert all(torch.equal(load_file(out)[name], tensor) for name, tensor in small_weights().items())
     images = torch.randn(1, 3, 32, 32, generator=generator())
@@ -333,7 +338,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """A few drawn faces, the weights of a narrow network, and small chunks."""
     generate("synthetic-aaf", tmp_path / "images.parquet", 0, "20")
     generate_weights(tmp_path / "weights.safetensors", 0)
-    monkeypatch.setattr(image_features, "CHUNK", 8)
+    monkeypatch.setattr(vgg16, "CHUNK", 8)
     return tmp_path / "images.parquet", tmp_path / "weights.safetensors"
 
 
@@ -358,7 +363,7 @@ def test_an_interrupted_extraction_goes_on_where_it_stopped(
     images, weights = files
     extract_features(images, weights, tmp_path / "whole.parquet", side=32)
     out, done = tmp_path / "features.parquet", []
-    compute = image_features._features
+    compute = vgg16._features
 
     def dies_at_the_third(*arguments: object) -> object:
         if len(done) == 2:
@@ -367,7 +372,7 @@ def test_an_interrupted_extraction_goes_on_where_it_stopped(
         done.append("chunk")
         return compute(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(image_features, "_features", dies_at_the_third)
+    monkeypatch.setattr(vgg16, "_features", dies_at_the_third)
     with pytest.raises(KeyboardInterrupt):
         extract_features(images, weights, out, side=32)
     assert not out.exists()

@@ -19,12 +19,11 @@ from rankbound_study import cli
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
 from rankbound_study.data.images import read_faces, read_pixels
 from rankbound_study.jobs.collect import collect
-from rankbound_study.jobs.examples import ValueScale, examples_of
+from rankbound_study.jobs.examples import ValueScale, drawn_shifts, examples_of, moved
 from rankbound_study.jobs.files import beside
+from rankbound_study.jobs.fitted import score_distinct
 from rankbound_study.jobs.job import RUN_METRICS, TrainingJob
 from rankbound_study.jobs.parts import Inputs, StudyData
-from rankbound_study.jobs.scorers import score_distinct
-from rankbound_study.jobs.shifted_pictures import drawn_shifts, moved
 
 TRAINER = {"optimiser": "adam", "learning_rate": 0.01, "epochs": 3, "batch_size": 4, "scale": "standard"}
 PAIRS, ITEMS = ({**TRAINER, "batches": batches} for batches in ("pairs", "items"))

@@ -5,8 +5,7 @@ import torch
 
 from rankbound.training.models import INITIAL_RANGE, MLP, Factorization
 from rankbound_study.models.controls import oracle_scores, popularity_scores, random_scores
-from rankbound_study.models.linear import Linear
-from rankbound_study.models.standard_scale import StandardScale
+from rankbound_study.models.layers import Linear, StandardScale
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -15,8 +15,7 @@ from rankbound_study.config.lines import KeyPath, merged
 from rankbound_study.config.study import Study
 from rankbound_study.data.fetch import MIRROR_VARIABLE, fetch
 from rankbound_study.data.publishers import PUBLISHERS
-from rankbound_study.export.kept import Kept
-from rankbound_study.export.layout import lists_folder
+from rankbound_study.export.kept import Kept, lists_folder
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.tables import table_names
 

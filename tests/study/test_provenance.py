@@ -17,7 +17,7 @@ from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, RUN, STEPS, files
 from rankbound.errors import DataError
 from rankbound_study.cli import main
 from rankbound_study.provenance import facts
-from rankbound_study.provenance.checksums import Checksum, result_files
+from rankbound_study.provenance.checksums import Checksum, Places, result_files
 from rankbound_study.provenance.manifest import (
     check_recorded,
     known_of,
@@ -26,7 +26,6 @@ from rankbound_study.provenance.manifest import (
     restore_records,
     write_manifest,
 )
-from rankbound_study.provenance.places import Places
 from rankbound_study.provenance.records import read_record
 
 JOB_RECORD = f"results/provenance/{RUN}.parquet.json"

@@ -22,8 +22,8 @@ from rankbound_study.figures import training
 from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.files import beside
+from rankbound_study.jobs.fit import Plan, Trial, choose, in_groups
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.trials import Plan, Trial, choose, in_groups
 from rankbound_study.report.tables import protocols
 from rankbound_study.report.tables.protocols import table_rates
 from rankbound_study.results.specs import StudyFiles

@@ -16,7 +16,7 @@ from rankbound_study.data.contracts import write_table
 from rankbound_study.data.folds import FOLDS
 from rankbound_study.data.instances import REPEATS_KEY, SPLITS
 from rankbound_study.data.reader import FoldedLists, read_instances
-from rankbound_study.export import tested
+from rankbound_study.export import trec_folder
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.controls_job import run_controls
 
@@ -120,7 +120,7 @@ def test_the_export_refuses_lists_that_differ_between_seeds(tmp_path: Path, repe
     (tmp_path / "instances").mkdir()
     (tmp_path / "instances/movielens-nsr1.parquet").write_bytes(repeated.read_bytes())
     with pytest.raises(Exception, match="its folds were drawn 3 times, so that the seeds of a fold have other lists"):
-        tested.Tested.read(tmp_path, *DataSet("movielens", 1))
+        trec_folder.Tested.read(tmp_path, *DataSet("movielens", 1))
 
 
 def test_the_number_of_drawings_is_checked(tmp_path: Path, repeated: Path) -> None:

@@ -14,9 +14,9 @@ from test_feature_columns import job
 
 from rankbound.errors import ConfigError
 from rankbound_study.data.reader import read_instances
-from rankbound_study.jobs import shifted_pictures
+from rankbound_study.jobs import examples
+from rankbound_study.jobs.examples import drawn_shifts, moved, reach_of, shifted
 from rankbound_study.jobs.parts import StudyData
-from rankbound_study.jobs.shifted_pictures import drawn_shifts, moved, reach_of, shifted
 
 SIDE = 10
 KEY: dict[str, Any] = {"study": "neural", "dataset": "aaf"}
@@ -58,7 +58,7 @@ def test_a_move_by_nothing_changes_nothing() -> None:
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     before, moves = pictures(7), drawn_shifts(7, 2, **KEY)
     whole = moved(before, moves, SIDE)
-    monkeypatch.setattr(shifted_pictures, "CHUNK", 3)
+    monkeypatch.setattr(examples, "CHUNK", 3)
     assert torch.equal(moved(before, moves, SIDE), whole)
 
 

@@ -17,8 +17,7 @@ from rankbound_study.data.instances import write_instances
 from rankbound_study.data.negatives import sampled_instances
 from rankbound_study.data.reader import FoldedLists, Split, read_instances
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.parts import StudyData
-from rankbound_study.jobs.tested_lists import as_tested, with_few_relevant, with_tests_of
+from rankbound_study.jobs.parts import StudyData, as_tested, with_few_relevant, with_tests_of
 
 USERS, RELEVANT, ITEMS = 12, 15, 90
 

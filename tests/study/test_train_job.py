@@ -23,8 +23,8 @@ from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.controls_job import run_controls
 from rankbound_study.jobs.files import beside
+from rankbound_study.jobs.fit import Trial
 from rankbound_study.jobs.job import RUN_METRICS, TRAINER, TrainingJob
-from rankbound_study.jobs.trials import Trial
 
 CONTROLS = {"controls": ["random", "popularity", "oracle"], "folds": [1, 2]}
 

@@ -8,7 +8,7 @@ from test_tested_lists import pairs, ratings
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.data.reader import FoldedLists, read_instances
-from rankbound_study.jobs.tested_lists import with_validation_share
+from rankbound_study.jobs.parts import with_validation_share
 
 
 @pytest.fixture

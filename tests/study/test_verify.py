@@ -16,8 +16,7 @@ from rankbound.errors import DataError
 from rankbound_study.cli import main
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.provenance.checksums import result_files
-from rankbound_study.provenance.compare import compare
-from rankbound_study.provenance.verify import verify
+from rankbound_study.provenance.verify import compare, verify
 
 
 @pytest.fixture(scope="module", autouse=True)

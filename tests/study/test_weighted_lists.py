@@ -20,9 +20,9 @@ from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.contracts import read_table
 from rankbound_study.data.list_weights import coefficient_of_variation, list_weights
 from rankbound_study.data.reader import read_instances
+from rankbound_study.jobs.examples import weighted
 from rankbound_study.jobs.files import WEIGHTS, beside
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.weighted_lists import weighted
 
 SIZES = ((5, 2), (3, 1), (3, 0), (2, 2), (40, 7), (12, 11))
 RELEVANCE = np.concatenate([np.arange(n) < p for n, p in SIZES]).astype(np.int8)

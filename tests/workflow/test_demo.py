@@ -17,7 +17,7 @@ from rankbound import losses, metrics
 from rankbound.bounds.base import kinds as bounds
 from rankbound_study.config.code_digests import DATA, IGNORED, CodeDigests
 from rankbound_study.figures import figure_specs, title
-from rankbound_study.jobs.scorers import CONVOLUTIONAL
+from rankbound_study.jobs.fitted import CONVOLUTIONAL
 from rankbound_study.provenance.records import read_record
 from rankbound_study.report.tables import table_specs
 from rankbound_study.vocabulary import PENALISED, TREES
@@ -133,9 +133,7 @@ def test_touching_every_file_reruns_nothing(finished: Project) -> None:
     ("file", "expected"),
     [
         ("rankbound/training/models.py", {"train": 8, **AFTER_RUNS}),
-        pytest.param(
-            "rankbound_study/figures/bounds.py", {"figure_of_formulas": 1, **PAPER}, marks=pytest.mark.long
-        ),
+        pytest.param("rankbound_study/figures/bounds.py", {"figure_of_formulas": 1, **PAPER}, marks=pytest.mark.long),
         pytest.param("rankbound_study/jobs/controls_job.py", {"controls": 2, **AFTER_RUNS}, marks=pytest.mark.long),
         pytest.param("rankbound_study/jobs/collect.py", AFTER_RUNS, marks=pytest.mark.long),
         pytest.param("rankbound_study/claims/worked.py", {"table_2_2": 1, **PAPER}, marks=pytest.mark.long),

@@ -122,7 +122,7 @@ def _beginnings(described: "DescriptionKeys", files: Sequence[Path], folder: Pat
 def _require_some_irrelevant(study: "Study", name: str, made: "FoldedLists") -> None:
     """Raise ConfigError for losses that count every grade above 0 as relevant, where training lists have no other."""
     from rankbound.errors import ConfigError
-    from rankbound_study.config.words import listed
+    from rankbound_study.config.lines import listed
 
     used = set(study.config["losses"]) if name in study.bounded_instances else set()
     used |= {loss for variant in study.variants if name in variant.datasets for loss in variant.losses}

@@ -35,8 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Look, print, and return the exit status."""
     from rankbound.texts import quantity
-    from rankbound_study.doctor.finding import MISSING
-    from rankbound_study.doctor.screen import lines
+    from rankbound_study.doctor.finding import MISSING, lines
 
     findings = list(_findings(arguments.files))
     print("\n".join(lines(findings)))
@@ -49,8 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _findings(files: Sequence[Path]) -> "Iterator[Finding]":
     """Yield what was found; what needs packages that are missing is left out."""
     from rankbound_study.doctor.finding import MISSING
-    from rankbound_study.doctor.machine import accelerators, disk, kernels
-    from rankbound_study.doctor.packages import nothing_installed, packages
+    from rankbound_study.doctor.machine import accelerators, disk, kernels, nothing_installed, packages
 
     found = list(packages())
     yield from found

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _summary(exported: "Exported", out: Path) -> str:
     from rankbound.texts import quantity
-    from rankbound_study.export.checked import METRICS, TOLERANCE
+    from rankbound_study.export.kept import METRICS, TOLERANCE
     from rankbound_study.export.trec_folder import INDEX
 
     index, agreement = exported.index, exported.agreement

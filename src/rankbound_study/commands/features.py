@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Extract the features."""
     from rankbound_study.jobs.determinism import use_fixed_algorithms
-    from rankbound_study.jobs.image_features import extract_features
+    from rankbound_study.jobs.vgg16 import extract_features
 
     use_fixed_algorithms()
     extract_features(

@@ -49,19 +49,22 @@ def run(arguments: argparse.Namespace) -> int:
     import math
 
     from rankbound.errors import ConfigError
-    from rankbound_study.provenance.verify_report import comparison_json, comparison_text, report_json, report_text
+    from rankbound_study.provenance.verify import (
+        compare,
+        comparison_json,
+        comparison_text,
+        report_json,
+        report_text,
+        verify,
+    )
 
     tolerance: float | None = arguments.tolerance
     if tolerance is not None and (arguments.against is None or not math.isfinite(tolerance) or tolerance < 0):
         raise ConfigError(f"--tolerance {tolerance}: expected a number of at least 0, together with --against FOLDER")
     if arguments.against is not None:
-        from rankbound_study.provenance.compare import compare
-
         comparison = compare(arguments.folder, arguments.against)
         print(comparison_json(comparison, tolerance) if arguments.json else comparison_text(comparison, tolerance))
         return 0 if comparison.holds(tolerance) else 1
-    from rankbound_study.provenance.verify import verify
-
     config = _config(arguments.folder, arguments.config)
     report = verify(arguments.folder, config)
     texts = report_json if arguments.json else report_text

@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Convert or generate the weights."""
     from rankbound.errors import ConfigError
     from rankbound_study.data.sources import RawFile, find_source
-    from rankbound_study.jobs.vgg16_weights import SYNTHETIC, convert_weights, generate_weights
+    from rankbound_study.jobs.vgg16 import SYNTHETIC, convert_weights, generate_weights
 
     if arguments.source == SYNTHETIC:
         generate_weights(arguments.out, arguments.seed)

@@ -15,10 +15,9 @@ from pydantic import ValidationError
 
 from rankbound.errors import ConfigError
 from rankbound.texts import quantity
-from rankbound_study.config.lines import ConfigLines, KeyPath, key_text
+from rankbound_study.config.lines import ConfigLines, KeyPath, key_text, listed, named, nearest, shown
 from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.configuration import Configuration
-from rankbound_study.config.words import listed, named, nearest, shown
 
 BASE = "config.yaml"
 """The configuration that others change."""

@@ -34,7 +34,7 @@ WHOLE = {
 ONLY_WITH = {
     (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_trees"): ("boosted-trees", "random-forest"),
     (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_penalised"): ("lasso", "ridge"),
-    (f"{STUDY}.jobs.scorers", f"{STUDY}.models.cnn"): ("cnn",),
+    (f"{STUDY}.jobs.fitted", f"{STUDY}.models.cnn"): ("cnn",),
     (f"{STUDY}.commands.convert", f"{STUDY}.data.ratings"): ("ratings",),
     (f"{STUDY}.commands.convert", f"{STUDY}.data.judged_files"): ("letor", "lightgbm", "table"),
     (f"{STUDY}.commands.convert", f"{STUDY}.data.faces"): ("faces",),

@@ -1,15 +1,230 @@
-"""A rough estimate of what a study takes, so that a configuration that would run for years says so beforehand."""
+"""A rough estimate of what a study takes: the sizes of its data, and the time and memory of its methods.
 
+The constants were fitted to the records of the study on MQ2008's queries and on 100 x 100 pixels of faces, by one
+thread of an AMD EPYC processor. An estimate is right within a factor of about two.
+"""
+
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankbound_study.config.comparisons import Compared, method_options
-from rankbound_study.config.data_sizes import Sizes, sizes_of
-from rankbound_study.config.method_costs import BYTES_OF_A_VALUE, BYTES_OF_A_WEIGHT, cost_of_method, weights_of
+from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.config.own_files import own_files
 from rankbound_study.config.samplings import FULL, TEST, TRAIN, UNIFORM, SampledName
 from rankbound_study.config.score_distributions import needs_distributions
+from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.config.study import Study, TrainingRun
 from rankbound_study.config.trainings import trainings_of
+from rankbound_study.vocabulary import PENALISED, TREES
+
+LISTS = {"movielens": 412, "mq2008": 784, "mslr-web10k": 10_000}
+"""Topics of the fetched data sets whose descriptions don't state them."""
+
+ROWS = {"movielens": 100_836, "mq2008": 15_211, "mslr-web10k": 1_200_192, "aaf": 12_936}
+"""Ratings, judged items or pictures of the same."""
+
+WIDTHS = {"mq2008": 46, "mslr-web10k": 136}
+"""Their features."""
+
+OTHER_LISTS = 1_000
+"""Topics of data sets of which nothing is known before they are converted."""
+
+ITEMS, FEATURES = 20, 100
+"""Items of a list, and features, of data sets of which nothing is known."""
+
+PIXELS, OF_VGG16 = 3 * 100 * 100, 4_096
+"""Values of a picture, and of the network's penultimate layer."""
+
+BYTES_OF_A_LINE = 25
+"""Of text with a rating."""
+
+LOOK = 1 << 20
+"""Bytes of a file's beginning that are looked at."""
+
+PACKED = (".gz", ".zip", ".rar", ".parquet")
+
+_QUERY = re.compile(rb"qid:([^\s]+)")
+
+
+class Sizes(NamedTuple):
+    """About the sizes of a data set: topics, rows (ratings, judged items, pictures) and features of an item."""
+
+    topics: int
+    rows: int
+    width: int
+
+
+def sizes_of(study: Study, source: str, features: str | None = None) -> Sizes:
+    """Return about the sizes of a data set; `features` names the network that computes those of pictures."""
+    section, kind = study.sources[source], study.kind_of(source)
+    topics = topics_of(study, source)
+    if kind == "images":
+        faces = int(section.get("size", ROWS["aaf"]))
+        return Sizes(section["pairs"]["train"], faces, OF_VGG16 if features else PIXELS)
+    known = WIDTHS.get(source.removeprefix(SYNTHETIC), FEATURES)
+    if source in study.generated or source in ROWS:
+        return Sizes(topics, ROWS.get(source, ITEMS * topics), known)
+    described = study.described(source)
+    rows = described.sizes.rows if described.sizes else _rows(described) or ITEMS * topics
+    return Sizes(topics, rows, described.features or known)
+
+
+def _rows(described: DescriptionKeys) -> int:
+    """Return about the number of ratings in text of one's own; 0 if the file doesn't tell."""
+    files = [Path(name) for name in own_files(described)] if described.path else []
+    if described.format != "ratings" or not all(file.is_file() and file.suffix not in PACKED for file in files):
+        return 0
+    repeated = described.n_folds if described.given_folds else 1
+    return sum(file.stat().st_size for file in files) // BYTES_OF_A_LINE // repeated
+
+
+def topics_of(study: Study, source: str) -> int:
+    """Return about the number of topics of a data set; no more than the beginning of a file of it is read."""
+    section = study.sources[source]
+    if "size" in section:
+        return int(section["size"])
+    if source in LISTS or source in study.generated:
+        return LISTS.get(source, OTHER_LISTS)
+    described = study.described(source)
+    return described.sizes.topics if described.sizes else _found(described) or OTHER_LISTS
+
+
+def _found(described: DescriptionKeys) -> int:
+    """Return the topics of files of one's own; 0 if nothing tells."""
+    files = [Path(name) for name in own_files(described)] if described.path else []
+    if not files or not all(file.is_file() for file in files) or any(file.suffix in PACKED for file in files):
+        return 0
+    # The files of given folds repeat the topics.
+    repeated = described.n_folds if described.given_folds else 1
+    if described.format == "lightgbm":
+        groups = [file for file in files if file.name.endswith(described.groups)]
+        return sum(file.read_bytes().count(b"\n") for file in groups) // repeated
+    with files[0].open("rb") as file:
+        beginning = file.read(LOOK)
+    if not beginning.strip():
+        return 0
+    share = len(beginning) / max(1, sum(file.stat().st_size for file in files))
+    found = set(_QUERY.findall(beginning)) if described.format == "letor" else _column(beginning, described)
+    return round(len(found) / share / repeated) if found else 0
+
+
+def _column(beginning: bytes, described: DescriptionKeys) -> set[bytes]:
+    """Return the topics of the first lines of a delimited file; none if its header doesn't name their column."""
+    if described.columns is None:
+        return set()
+    separator = described.separator.encode()
+    header, *lines = beginning.splitlines()
+    names = (
+        header.split(separator)
+        if described.header
+        else [b"%d" % (place + 1) for place in range(len(header.split(separator)))]
+    )
+    wanted = described.columns.topic.encode()
+    if wanted not in names:
+        return set()
+    # The last line may be cut off.
+    rows = (line.split(separator) for line in lines[:-1])
+    place = names.index(wanted)
+    return {row[place] for row in rows if len(row) > place}
+
+
+SECONDS_OF_A_BATCH = 1.5e-3
+"""Of an optimiser's step on a small model."""
+
+OPERATIONS = 60e9
+"""Floating-point operations per second in products of matrices."""
+
+PER_WEIGHT = 6
+"""Operations per weight and item: a product and a sum, forward, and twice as many backward."""
+
+CNN = {"time": 20e6, "memory": 0.9e6}
+"""Weights of a network that takes as long, or as much memory, as the convolutional one."""
+
+SECONDS_OF_A_TREE = 4e-3
+SECONDS_OF_A_VISIT = 20e-9
+"""Of one value of one item, for each tree."""
+SECONDS_OF_A_BIN = 230e-9
+"""Of one value of one item, once, to find its bin."""
+LASSO = 10
+"""A lasso's path takes about so many times as long as ridge regression."""
+
+BYTES_OF_A_WEIGHT = 20
+"""A weight in single precision, its gradient, Adam's two means and the kept best weights."""
+
+BYTES_OF_A_VALUE = {"lists": 12}
+"""Of one feature of one item, as read, scaled, and in the lists of a part."""
+
+BYTES_OF_A_PIXEL = {"trees": 5, "penalised": 11, "network": 0}
+"""Of one value of one picture, beside the byte that it is: a network takes its batches out of the bytes."""
+
+CONVOLUTIONAL = "cnn"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Processor time in seconds and memory in bytes, without what every job takes."""
+
+    seconds: float
+    bytes: float
+
+
+def cost_of_method(options: Mapping[str, Any], sizes: Sizes, kind: str, repeats: int) -> Cost:
+    """Return the cost of a job with these options.
+
+    `kind` is the section that defines its data set, and `repeats` the number of times that the folds are drawn.
+    """
+    model, settings = options["model"], options["settings"]
+    items = 2 * sizes.topics if kind == "images" else sizes.rows  # a list is a pair of pictures
+    width = min(settings.get("features", sizes.width), sizes.width)
+    trainings = trainings_of(options, repeats)
+    family = "trees" if model["name"] in TREES else "penalised" if model["name"] in PENALISED else "network"
+    held: float = BYTES_OF_A_VALUE.get(kind, 0) * sizes.rows * sizes.width
+    if kind == "images":
+        held = sizes.rows * (sizes.width + BYTES_OF_A_PIXEL[family] * width)
+    if family == "trees":
+        return Cost(trainings * _seconds_of_trees(model, items, width), held)
+    if family == "penalised":
+        return Cost(trainings * _seconds_of_regression(model, items, width), held)
+    seconds = _seconds_of_network(model, settings, sizes.topics, items, width)
+    return Cost(trainings * seconds, held + _bytes_of_weights(model, width))
+
+
+def weights_of(model: Mapping[str, Any], inputs: int) -> int:
+    """Return the number of weights of fully connected layers, biases left out."""
+    return sum(a * b for a, b in pairwise([inputs, *model.get("hidden", ()), 1]))
+
+
+def _seconds_of_trees(model: Mapping[str, Any], rows: int, width: int) -> float:
+    visits = rows * width * model.get("feature_share", 1.0)
+    return float(model["rounds"] * (SECONDS_OF_A_TREE + visits * SECONDS_OF_A_VISIT) + rows * width * SECONDS_OF_A_BIN)
+
+
+def _seconds_of_regression(model: Mapping[str, Any], rows: int, width: int) -> float:
+    """Return the time of products of the items' features, as many as the smaller side has, for all penalties."""
+    times = LASSO if model["name"] == "lasso" else 1
+    return times * 2.0 * rows * width * min(rows, width) / OPERATIONS
+
+
+def _seconds_of_network(
+    model: Mapping[str, Any], settings: Mapping[str, Any], lists: int, items: int, width: int
+) -> float:
+    batches = settings.get("batches", "lists")
+    drawn = {"lists": lists, "items": items, "pairs": settings.get("pairs", lists)}[batches]
+    if batches == "pairs":
+        items = 2 * drawn
+    weights = CNN["time"] if model["name"] == CONVOLUTIONAL else weights_of(model, width)
+    steps = drawn / settings["batch_size"]
+    return float(settings["epochs"] * (items * PER_WEIGHT * weights / OPERATIONS + steps * SECONDS_OF_A_BATCH))
+
+
+def _bytes_of_weights(model: Mapping[str, Any], width: int) -> float:
+    weights = CNN["memory"] if model["name"] == CONVOLUTIONAL else weights_of(model, width)
+    return BYTES_OF_A_WEIGHT * weights
+
 
 SECONDS_OF_A_JOB = 2.0
 SECONDS_OF_A_LIST = 80e-6

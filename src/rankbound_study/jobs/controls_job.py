@@ -16,8 +16,7 @@ from rankbound.training.trainer import LAST, Part
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.parts import FoldParts, Inputs, StudyData
-from rankbound_study.jobs.records import run_rows
+from rankbound_study.jobs.parts import FoldParts, Inputs, StudyData, run_rows
 from rankbound_study.models.controls import (
     best_feature,
     feature_scores,

@@ -1,18 +1,31 @@
-"""Fit a job's models; the only place that dispatches on the model's type."""
+"""Fit a job's models; the only place that dispatches on the model's type.
 
-from collections.abc import Callable, Sequence
+A job whose learning rate is a grid first trains every fold with every rate, on its first seed. The part of the fold
+that selects the epoch then selects the rate, too, by the same metric (the lowest of equally good rates); the other
+seeds are trained with it. If the folds are drawn several times, every drawing selects its own rates, on its first
+seed. Nothing of other folds and drawings is used, so that no fold's test part takes part in a selection.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+import pyarrow as pa
 
 from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import ConfigError
 from rankbound.losses import KINDS, RankingLoss, SmoothLoss, loss
 from rankbound.texts import split_text
 from rankbound.training.trainer import Epoch, Learner, Trained, predict, train
-from rankbound_study.jobs.fitted import Chosen, Fitted
+from rankbound_study.config.trainings import count_trainings, first_seeds
+from rankbound_study.jobs.examples import FoldTraining
+from rankbound_study.jobs.files import RATES
+from rankbound_study.jobs.fitted import MATRIX_FACTORIZATION, NETWORKS, Chosen, Fitted, build_model
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.parts import StudyData
-from rankbound_study.jobs.scorers import MATRIX_FACTORIZATION, NETWORKS, build_model
-from rankbound_study.jobs.training import FoldTraining
-from rankbound_study.vocabulary import PENALISED, TREES
+from rankbound_study.jobs.parts import StudyData, with_key
+from rankbound_study.vocabulary import PENALISED, SELECTIONS, TREES
 
 MODELS = (MATRIX_FACTORIZATION, *NETWORKS, *TREES, *PENALISED)
 
@@ -92,3 +105,93 @@ def _fitted(trained: Trained, learner: Learner, training: FoldTraining) -> Fitte
         scores = predict(learner.model, learner.scorer, training.parts.test)
         chosen[name] = Chosen(selected.epoch, scores, selected.weights)
     return Fitted(trained.epochs, chosen)
+
+
+Rates = Mapping[tuple[int, int], float]
+"""The selected rate of each fold and first seed of a drawing; empty without a grid."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training of a job: its fold, its seed, and its rate if the job has a grid of them."""
+
+    fold: int
+    seed: int
+    rate: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The name by which its shards are kept: `fold-1-seed-0`, `fold-1-seed-0-rate-0.01`."""
+        return f"fold-{self.fold}-seed-{self.seed}" + ("" if self.rate is None else f"-rate-{self.rate}")
+
+    @property
+    def place(self) -> str:
+        """The fold and the seed, by which its weights are kept."""
+        return f"fold-{self.fold}/seed-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The trainings of a job; `repeats` is the number of times that its folds are drawn (`FoldedLists.drawn_fold`)."""
+
+    job: TrainingJob
+    repeats: int
+
+    def first(self) -> list[Trial]:
+        """Return the trainings that need no other: all without a grid, or all rates on each drawing's first seed."""
+        job = self.job
+        if not job.rates:
+            return list(itertools.starmap(Trial, itertools.product(job.folds, job.seeds)))
+        first = dict.fromkeys(self._first_seeds.values())
+        return [Trial(fold, seed, rate) for rate in job.rates for fold in job.folds for seed in first]
+
+    def kept(self, chosen: Rates) -> list[Trial]:
+        """Return the trainings whose results are the job's, in their order."""
+        trainings = itertools.product(self.job.folds, self.job.seeds)
+        return [Trial(fold, seed, chosen.get((fold, self._first_seeds[seed]))) for fold, seed in trainings]
+
+    def __len__(self) -> int:
+        """Return the number of trainings."""
+        return count_trainings(len(self.job.folds), self.job.seeds, max(1, len(self.job.rates)), self.repeats)
+
+    @cached_property
+    def _first_seeds(self) -> dict[int, int]:
+        """The first seed with the same drawing, of each seed."""
+        return first_seeds(self.job.seeds, self.repeats)
+
+
+def in_groups(trials: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
+    """Yield at most `size` trainings at a time, all with one rate: the same groups also after an interruption."""
+    ordered = sorted(trials, key=lambda trial: trial.rate or 0.0)
+    for _, same in itertools.groupby(ordered, key=lambda trial: trial.rate):
+        members = list(same)
+        yield from (members[start : start + size] for start in range(0, len(members), size))
+
+
+def rate_rows(job: TrainingJob, trial: Trial, fitted: Fitted) -> pa.Table:
+    """Return the row of a training with a rate of a grid: its selected epoch, and the scores there; else no rows."""
+    part, judge = SELECTIONS[job.protocol], str(job.judge)
+    numbers = [fitted.chosen[part].epoch] if trial.rate is not None else []
+    at = {epoch.number: epoch.metrics for epoch in fitted.epochs}
+    columns = {
+        "learning_rate": pa.array([trial.rate] * len(numbers), pa.float64()),
+        "epoch": pa.array(numbers, pa.int32()),
+        "score": pa.array([at[number][part][judge] for number in numbers], pa.float64()),
+        "test_score": pa.array([at[number]["test"][judge] for number in numbers], pa.float64()),
+        "chosen": pa.array([False] * len(numbers), pa.bool_()),
+    }
+    return with_key(job.key(trial.fold, trial.seed), columns, RATES, len(numbers))
+
+
+def choose(tables: Iterable[pa.Table]) -> tuple[pa.Table, Rates]:
+    """Return the rows of all rates, with those of the best ones marked as chosen, and the chosen rates."""
+    rows = pl.from_arrow(pa.concat_tables(tables))
+    assert isinstance(rows, pl.DataFrame)
+    ranked = rows.sort(pl.col("score").fill_nan(float("-inf")), "learning_rate", descending=[True, False])
+    best = ranked.unique(["fold", "seed"], keep="first", maintain_order=True)
+    chosen = {(fold, seed): rate for fold, seed, rate in best.select("fold", "seed", "learning_rate").iter_rows()}
+    marked = rows.drop("chosen").join(
+        best.select("fold", "seed", "learning_rate", chosen=True), on=["fold", "seed", "learning_rate"], how="left"
+    )
+    columns = pl.col("chosen").fill_null(value=False)
+    return marked.with_columns(columns).sort("fold", "seed", "learning_rate").to_arrow(), chosen

@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from rankbound.errors import ConfigError
 from rankbound.training.trainer import Epoch, predict
-from rankbound_study.jobs.fitted import Fitted, StepRecord
+from rankbound_study.jobs.examples import FoldTraining
+from rankbound_study.jobs.fitted import CHUNK, Fitted, StepRecord, input_scale, score_distinct
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.scorers import CHUNK, input_scale, score_distinct
-from rankbound_study.jobs.training import FoldTraining
-from rankbound_study.models.linear import Linear
+from rankbound_study.models.layers import Linear
 from rankbound_study.models.penalised_linear import lasso_path, ridge_path
 
 PATHS = {"lasso": lasso_path, "ridge": ridge_path}

@@ -10,10 +10,9 @@ from rankbound.losses import RankingLoss
 from rankbound.losses.pointwise import LogisticLoss, PointwiseLoss
 from rankbound.texts import derive_seed
 from rankbound.training.trainer import Epoch, Part
-from rankbound_study.jobs.examples import TableRows, pooled_rows
+from rankbound_study.jobs.examples import FoldTraining, TableRows, pooled_rows
 from rankbound_study.jobs.fitted import Fitted, StepRecord
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.training import FoldTraining
 from rankbound_study.models.trees import Growth, TreeEnsemble
 
 

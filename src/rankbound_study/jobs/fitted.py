@@ -1,14 +1,110 @@
-"""The results of a training of any model: its epochs, and the model at the selected ones."""
+"""Models that jobs build, the functions that score items by them, and the results of a training."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from rankbound.training.trainer import LAST, Epoch, Measuring, Part
+from rankbound.errors import ConfigError
+from rankbound.training.models import MLP, Factorization
+from rankbound.training.trainer import LAST, Epoch, Measuring, Part, Scorer
+from rankbound_study.jobs.examples import FoldTraining
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.training import FoldTraining
+from rankbound_study.jobs.parts import StudyData
+from rankbound_study.models.layers import Linear, PixelScale, StandardScale
+
+MATRIX_FACTORIZATION = "matrix-factorization"
+NETWORK = "mlp"
+LINEAR = "linear"
+CONVOLUTIONAL = "cnn"
+NETWORKS = (NETWORK, LINEAR, CONVOLUTIONAL)
+SCALES = ("standard", "none")
+
+CHUNK = 512
+"""Number of items that are scored together; for pictures, limited by memory."""
+
+
+def build_model(
+    job: TrainingJob, data: StudyData, training: FoldTraining, generator: torch.Generator
+) -> tuple[nn.Module, Scorer]:
+    """Return the job's model, with fresh weights from `generator`, and its scorer.
+
+    A factorisation reads a part's topics and items. A network reads the items' features: as they are in a bounded run
+    without a scale, scaled by its first layer in all others.
+    """
+    if job.model["name"] == MATRIX_FACTORIZATION:
+        options = {**_options(job.model), "generator": generator, "by_kernel": training.by_kernel(job)}
+        return Factorization(data.n_topics, data.n_items, **options), _score_by_index
+    features = training.features
+    network = _network(job.model, features.shape[1], generator)
+    if not job.method and "scale" not in job.settings:
+        return network, _score_by_features(features)
+    distinct = torch.unique(training.parts.training.items)
+    scale = input_scale(job.settings.get("scale", "none"), features, distinct, training.channels)
+    scorer = score_distinct(features) if job.method else _score_by_features(features)
+    return nn.Sequential(OrderedDict(scale=scale, network=network)), scorer
+
+
+def _network(model: Mapping[str, Any], width: int, generator: torch.Generator) -> nn.Module:
+    if model["name"] == LINEAR:
+        return Linear(width, **_options(model))
+    if model["name"] == NETWORK:
+        return MLP(width, **_options(model), generator=generator)
+    from rankbound_study.models.cnn import RankCNN
+
+    network = RankCNN(**_options(model), generator=generator)
+    if network.n_features != width:
+        raise ConfigError(f"model cnn: it reads {network.n_features} values per picture, but these have {width}")
+    return network
+
+
+def _options(model: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in model.items() if key != "name"}
+
+
+def input_scale(scale: str, features: Tensor, training: Tensor, channels: Sequence[int] | None = None) -> nn.Module:
+    """Return the first layer of a network over `features` `(n_rows, d)`, bytes of pictures or floating point.
+
+    Args:
+        scale: `standard` (by means and deviations of the rows `training`; per channel for pixels) or `none` (pixels: 0
+            .. 1).
+        channels: for pictures that lack some pixels, the number of remaining pixels per channel.
+    """
+    if scale not in SCALES:
+        raise ConfigError(f"scale: found {scale!r}, expected one of {', '.join(SCALES)}")
+    if features.dtype == torch.uint8:
+        if scale == "none":
+            return PixelScale(widths=channels)
+        return PixelScale.of_pixels(features.index_select(0, training), widths=channels)
+    return nn.Identity() if scale == "none" else StandardScale.of_features(features.index_select(0, training))
+
+
+def score_distinct(features: Tensor) -> Scorer:
+    """Score every distinct item once, even if it is in several lists: pictures take long."""
+
+    def score(model: nn.Module, part: Part) -> Tensor:
+        distinct, place = torch.unique(part.items, return_inverse=True)
+        chunks = [model(features.index_select(0, chunk)) for chunk in torch.split(distinct, CHUNK)]
+        return torch.cat(chunks).index_select(0, place)
+
+    return score
+
+
+def _score_by_index(model: nn.Module, part: Part) -> Tensor:
+    scores: Tensor = model(part.topics.index_select(0, part.lists.segment), part.items)
+    return scores
+
+
+def _score_by_features(features: Tensor) -> Scorer:
+    def score(model: nn.Module, part: Part) -> Tensor:
+        scores: Tensor = model(features.index_select(0, part.items))
+        return scores
+
+    return score
 
 
 @dataclass(frozen=True)

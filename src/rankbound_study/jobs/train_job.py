@@ -15,17 +15,13 @@ from rankbound.io.models import read_tensors, write_tensors
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.data.distribution_files import read_distributions
 from rankbound_study.data.reader import count_repeats
+from rankbound_study.jobs.examples import FoldTraining, shifted
 from rankbound_study.jobs.files import RATES, SIDECARS, WEIGHTS, beside
-from rankbound_study.jobs.fit import epochs_of, fit
+from rankbound_study.jobs.fit import Plan, Rates, Trial, choose, epochs_of, fit, in_groups, rate_rows
 from rankbound_study.jobs.fitted import Fitted
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.parts import Inputs, StudyData
-from rankbound_study.jobs.records import epoch_rows, prediction_rows, run_rows
+from rankbound_study.jobs.parts import Inputs, StudyData, as_tested, epoch_rows, prediction_rows, run_rows
 from rankbound_study.jobs.shards import Shards
-from rankbound_study.jobs.shifted_pictures import shifted
-from rankbound_study.jobs.tested_lists import as_tested
-from rankbound_study.jobs.training import FoldTraining
-from rankbound_study.jobs.trials import Plan, Rates, Trial, choose, in_groups, rate_rows
 from rankbound_study.vocabulary import SELECTIONS
 
 

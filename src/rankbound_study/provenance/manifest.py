@@ -15,9 +15,8 @@ from typing import Any, Literal
 from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
 from rankbound.texts import printable
-from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, result_files
+from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, Places, result_files
 from rankbound_study.provenance.facts import Code, code
-from rankbound_study.provenance.places import Places
 from rankbound_study.provenance.records import Record, read_json, read_record
 
 

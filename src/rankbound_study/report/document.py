@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rankbound_study.figures import figure_specs
+from rankbound_study.provenance.checksums import Places
 from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
-from rankbound_study.provenance.places import Places
 from rankbound_study.report.abstract import abstract
 from rankbound_study.report.blocks import Document, ReportSection
 from rankbound_study.report.bounded_section import Bounded

@@ -20,8 +20,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, Val
 
 from rankbound.texts import split_text
 from rankbound_study.config.code_digests import defined_names
-from rankbound_study.config.lines import KeyPath
-from rankbound_study.config.words import listed, nearest, shown
+from rankbound_study.config.lines import KeyPath, listed, nearest, shown
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, PUBLISHED
 
 LONGEST_NAME = 80

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 
 from rankbound_study.config.comparisons import OF_FEATURES, with_feature_counts
 from rankbound_study.config.data_sets import GRADED, KINDS, SYNTHETIC, Instances, defined_instances
-from rankbound_study.config.lines import KeyPath
+from rankbound_study.config.lines import KeyPath, listed, nearest, shown
 from rankbound_study.config.score_distributions import EXACT, METHODS, SAMPLED, needs_distributions
 from rankbound_study.config.sections.base import (
     Allowed,
@@ -29,11 +29,9 @@ from rankbound_study.config.sections.base import (
     problem,
     within,
 )
-from rankbound_study.config.sections.comparison import ComparisonKeys
+from rankbound_study.config.sections.comparison import ComparisonKeys, TrainingKeys
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, ListKeys, SourceKeys
 from rankbound_study.config.sections.experiment import ExperimentKeys
-from rankbound_study.config.sections.training import TrainingKeys
-from rankbound_study.config.words import listed, nearest, shown
 from rankbound_study.vocabulary import CONTROLS, HONEST, JUDGED_BY, LOSSES, PUBLISHED
 
 REQUIRED_TABLE = "table_5_1"

@@ -1,4 +1,4 @@
-"""The sections that describe data sets: ratings, judged lists and pictures."""
+"""The sections of data sets: ratings, judged lists, pictures, and generated ones; how negatives are sampled."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
@@ -6,8 +6,21 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from rankbound_study.config.data_sets import GRADED, SMALLEST_GENERATED, SYNTHETIC
-from rankbound_study.config.samplings import FULL, OWN, PLAIN, UNIFORM, SampledName, Sampling
+from rankbound_study.config.lines import listed, shown
+from rankbound_study.config.samplings import (
+    EVERY,
+    FULL,
+    OWN,
+    PLAIN,
+    SAMPLINGS,
+    TEST,
+    TRAIN,
+    UNIFORM,
+    SampledName,
+    Sampling,
+)
 from rankbound_study.config.sections.base import (
+    LARGEST_RATIO,
     Axis,
     FileName,
     Keys,
@@ -20,8 +33,69 @@ from rankbound_study.config.sections.base import (
 from rankbound_study.config.sections.description import FACES, LISTS, ORDINARY_FOLDS, RATINGS, DescriptionKeys
 from rankbound_study.config.sections.known_sets import known_names, known_set
 from rankbound_study.config.sections.planted import PlantedKeys
-from rankbound_study.config.sections.sampling import Ratios, SamplingValue
-from rankbound_study.config.words import listed, shown
+
+
+def _sampling(value: Any) -> Any:
+    parts = (value,) if isinstance(value, str) else tuple(value.values()) if isinstance(value, dict) else ()
+    of_parts = not isinstance(value, dict) or list(value) in ([TRAIN, TEST], [TEST, TRAIN])
+    if not parts or not of_parts or any(part not in SAMPLINGS for part in parts):
+        raise problem(
+            f"is {shown(value)}: expected one of {listed(SAMPLINGS)}, or one for each part: "
+            f"{{{TRAIN}: {UNIFORM}, {TEST}: {FULL}}}"
+        )
+    if isinstance(value, dict) and value[TRAIN] == value[TEST]:
+        raise problem(f"has {value[TRAIN]} for both parts: write {value[TRAIN]} alone")
+    if Sampling.of(value) not in EVERY:
+        raise problem(f"trains on all irrelevant items, so that none is left to draw for {TEST}: use {FULL} there, too")
+    return value
+
+
+_PART = {"enum": list(SAMPLINGS)}
+SamplingValue = Annotated[
+    Any,
+    AfterValidator(_sampling),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                _PART,
+                {
+                    "type": "object",
+                    "properties": {TRAIN: _PART, TEST: _PART},
+                    "required": [TRAIN, TEST],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
+
+
+def _ratios(value: Any) -> Any:
+    several = value if isinstance(value, list) else None
+    for ratio in [value] if several is None else several:
+        if type(ratio) is not int or not (OWN if several is None else 1) <= ratio <= LARGEST_RATIO:
+            raise problem(
+                f"is {shown(value)}: expected a whole number of at most {LARGEST_RATIO}, {OWN} for the user's own "
+                "irrelevant items, or a list of ratios from 1 on, of which each user has one"
+            )
+    if several is not None and (len(several) < 2 or sorted(set(several)) != several):
+        raise problem(f"is {shown(value)}: expected at least two different ratios in ascending order, such as [1, 2]")
+    return value
+
+
+_RATIO = {"type": "integer", "minimum": 1, "maximum": LARGEST_RATIO}
+Ratios = Annotated[
+    Any,
+    AfterValidator(_ratios),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {**_RATIO, "minimum": OWN},
+                {"type": "array", "items": _RATIO, "minItems": 2, "uniqueItems": True},
+            ]
+        }
+    ),
+]
 
 
 class SourceKeys(Keys):

@@ -8,6 +8,7 @@ from pydantic import Field
 from rankbound.texts import split_text
 from rankbound_study.config.data_sets import Instances
 from rankbound_study.config.experiments import OF_TRAINER
+from rankbound_study.config.lines import listed, nearest
 from rankbound_study.config.list_weights import EXPECTED, PATTERN, ListWeights
 from rankbound_study.config.samplings import SampledName
 from rankbound_study.config.score_distributions import METHODS, needs_distributions
@@ -32,9 +33,7 @@ from rankbound_study.config.sections.base import (
     Widths,
     within,
 )
-from rankbound_study.config.sections.comparison import LAMBDARANK_NORM, TreeOptions
-from rankbound_study.config.sections.training import TrainerSettings
-from rankbound_study.config.words import listed, nearest
+from rankbound_study.config.sections.comparison import LAMBDARANK_NORM, TrainerSettings, TreeOptions
 from rankbound_study.vocabulary import BOOSTED_TREES, HONEST, JUDGED_BY
 
 if TYPE_CHECKING:

@@ -1,9 +1,54 @@
-"""Scale pixels for a network."""
+"""Layers of networks: a linear model, and scales of features and of pixels."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+
+from rankbound.training.models import Scaling
+
+
+class Linear(nn.Module):
+    """Scores $w \\cdot x + b$; `weight` `(n_features,)` and `bias` `()` are initialised with 0.
+
+    With more features than examples, the data do not determine all directions of the weights; those keep their initial
+    value. From 0, an image of the weights shows only what was learnt.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(n_features, dtype=torch.float32))
+        self.bias = nn.Parameter(torch.zeros((), dtype=torch.float32))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the scores `(n,)` of items with `features` `(n, n_features)`."""
+        return features @ self.weight + self.bias
+
+
+class StandardScale(nn.Module):
+    r"""Features $(x - m) / d$ with the means $m$ and deviations $d$ of training items; constant ones become 0.
+
+    Both are buffers, so saved weights include them.
+    """
+
+    shift: Tensor
+    factor: Tensor
+
+    def __init__(self, shift: Tensor, factor: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("shift", shift)
+        self.register_buffer("factor", factor)
+
+    @classmethod
+    def of_features(cls, features: Tensor) -> "StandardScale":
+        """Return the scale of the training part's `features` `(n, d)`; pass no others."""
+        fitted = Scaling.fitted("standard", features)
+        return cls(fitted.shift, fitted.factor)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return scaled `features` `(n, d)`, of the same shape."""
+        return (features - self.shift) * self.factor
+
 
 LARGEST = 255
 CHANNELS = 3
