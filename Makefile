@@ -1,9 +1,10 @@
 # make demo    the whole workflow on generated data: no download, minutes on a laptop
 # make paper   the whole study: fetches three data sets, trains some 8,000 models, makes every table and figure
 # make doctor  what is installed, which data and programs are there, what is missing and how to get it; installs nothing
-# make test    format, types, and all tests except the next two
-# make test-faults    kills, full disks, damaged and hostile files against every step; DVC's round trips; whatever `make
-#              test` only takes a sample of
+# make test    format, types, and all tests except the next three
+# make test-workflow  the whole workflow on generated data, with every reason to run a step again; DVC's round trips
+# make test-faults    kills, full disks, damaged and hostile files against every step; whatever `make test` only takes a
+#              sample of
 # make test-cluster   a real SLURM with two nodes on this machine (Debian; installs its packages if run as root)
 # make lock    versions with checksums, envs/lock.txt, from pyproject.toml and the versions in envs/cpu.txt
 # make docs    the documentation site, site/index.html: docs/ and the docstrings, in an environment of its own (.venv-docs)
@@ -58,8 +59,8 @@ define REQUIRE_PYTHON
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper doctor test test-faults setup-faults test-cluster bench docs lint format kernels check clean setup \
-  lock sbom release
+.PHONY: help demo paper doctor test test-workflow test-faults setup-faults test-cluster bench docs lint format kernels \
+  check clean setup lock sbom release
 .DELETE_ON_ERROR:
 
 help:
@@ -87,7 +88,10 @@ test: $(READY)
 # FAULTS="--fault-seed 7 --fault-table faults.csv" and the like are passed on: docs/faults.md.
 test-faults: $(VENV)/ready-faults
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --rest -n 2 --dist load $(FAULTS)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/dvc tests/workflow tests/library tests/study --rest -n 2 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/library tests/study --rest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-workflow: $(VENV)/ready-faults
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/dvc tests/workflow --rest -n 2 --dist loadfile --no-loadscope-reorder
 
 setup-faults: $(VENV)/ready-faults
 

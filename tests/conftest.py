@@ -1,8 +1,8 @@
 """Settings for all tests: examples without chance, no time limits, the same names for every worker.
 
 `make test` takes a sample of what is large: a quarter of the examples of each property, and of a product of parameters
-as few cases as have every value of every parameter. `make test-faults` runs the rest, among it what is marked `long`,
-and all examples, by the option `--rest`.
+as few cases as have every value of every parameter. `make test-workflow` and `make test-faults` run the rest, among it
+what is marked `long`, and all examples, by the option `--rest`.
 
 A few examples come from the constants of the modules that are loaded by then, which depends on the tests before.
 """
