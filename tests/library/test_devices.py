@@ -73,15 +73,15 @@ def parts(found: Any) -> tuple[Any, ...]:
 @pytest.fixture
 def empty_caches() -> None:
     """Forget tensors that an earlier test has left."""
-    from rankbound.bounds import profiles, sampled
+    from rankbound.bounds import profiles, sums
     from rankbound.interpolation import kernel_matrix
     from rankbound.metrics import cumulative_gain, first_relevant
 
     cached = (
         *(
             profiles.mean_over_orders,
-            sampled.score_of,
-            sampled._discounts,
+            sums.is_sum,
+            sums._discounts,
             profiles._graded_key,
             profiles.counted_grade,
         ),

@@ -16,8 +16,8 @@ import pytest
 from brute_force import average_precision, binary_orders, graded_orders
 
 import rankbound as rb
-from rankbound.bounds.exact import binned_distributions, enumerate_orders
-from rankbound.bounds.sampled import RandomOrders, score_of
+from rankbound.bounds.exact import binned_distributions, edges_of, enumerate_orders
+from rankbound.bounds.sums import RandomOrders, Sum
 
 Order = Sequence[float]
 Exact = Decimal | Fraction
@@ -172,14 +172,13 @@ def test_the_error_covers_all_orders_of_graded_lists(name: str) -> None:
 @pytest.mark.parametrize(("n", "p"), [(18, 9), (22, 6), (22, 11), (40, 4), (24, 12), (30, 7), (58, 5), (60, 56)])
 def test_bins_keep_to_the_error_that_they_state(name: str, n: int, p: int) -> None:
     """Lists short enough to enumerate, by the method for long ones, which refuses what no bins can hold."""
-    of = score_of(rb.metric(name))
-    assert of is not None
-    table = binned_distributions(of, [(n, p)], work=3e7).get((n, p))
+    of = Sum(rb.metric(name), RandomOrders(n, p))
+    table = binned_distributions([of], work=3e7).get((n, p))
     binned = rb.score_distribution(name, n, p).binned()
-    support, chances, lost = enumerate_orders(of, RandomOrders(n, p))
+    support, chances, lost, _ = enumerate_orders(of)
     assert lost == 0
     above = np.cumsum(chances)
-    tables = [] if table is None else [(table.edges, table.probability, table.error)]
+    tables = [] if table is None else [(edges_of(table.support, table.width), table.probability, table.lost)]
     if binned.width > 0:
         tables.append((binned.edges(), binned.probability, binned.error))
     for edges, mass, error in tables:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rankbound as rb
-from rankbound.bounds.sampled import RandomOrders, Score, sums_of_orders
+from rankbound.bounds.exact import binned_distributions, edges_of
 from rankbound.bounds.score_distribution import SAMPLES, ScoreDistribution, score_distribution, score_distributions
-from rankbound.bounds.tilted import binned_tilted
+from rankbound.bounds.sums import RandomOrders, Sum, sums_of_orders
 from rankbound.ranks import n_orders
 
 THESIS = ("nDCG", "AP", "nRBP")
@@ -337,10 +337,10 @@ def test_binning_bounds_the_error_of_large_tables(metric: str, n: int, p: int) -
 def test_bins_of_rugged_lists_keep_to_the_error_that_they_state(name: str, n: int, p: int) -> None:
     singles = rb.score_distribution(name, n=n, p=p, tilt=4.0)
     assert singles.width == 0
-    binned = binned_tilted(Score(rb.metric(name)), RandomOrders(n, p, 4.0), tolerance=1.0)
-    assert binned is not None
-    linear = np.interp(singles.support, binned.edges, np.concatenate([[0.0], binned.probability.cumsum()]))
-    assert np.abs(linear - singles.probability.cumsum()).max() < binned.error
+    bins = binned_distributions([Sum(rb.metric(name), RandomOrders(n, p, 4.0))], tolerance=1.0)[n, p]
+    edges = edges_of(bins.support, bins.width)
+    linear = np.interp(singles.support, edges, np.concatenate([[0.0], bins.probability.cumsum()]))
+    assert np.abs(linear - singles.probability.cumsum()).max() < bins.lost
 
 
 def test_nrbp_bins_still_step_at_the_integers() -> None:

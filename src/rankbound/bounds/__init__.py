@@ -3,6 +3,7 @@
 - `base` has the bounds and bounded metrics.
 - `extremes` has the smallest, largest and mean values, which need no PyTorch for binary lists, and the facts
   about lists that bounds use.
-- `score_distribution` chooses among the methods: `exact` enumeration, formulas and Fourier series, `sampled` orders,
-  `tilted` orders, and, for any metric, the orders of `profiles`; `tables` has the distributions of many lists.
+- `score_distribution` chooses among the methods: `exact` enumeration and Fourier series of `sums` over the relevant
+  items, drawn orders of those, and, for any metric, the orders of `profiles`; `tables` has the distributions of many
+  lists.
 """

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from rankbound.bounds.extremes import Counts, Facts, checked_counts, differ
-from rankbound.bounds.sampled import UNIFORM
 from rankbound.bounds.score_distribution import GAINS, Gain
+from rankbound.bounds.sums import UNIFORM
 from rankbound.bounds.tables import DistributionsOnDemand
 from rankbound.gradients import through_transforms
 from rankbound.lists import ArrayLike, Lists, as_tensor, is_transformed
@@ -299,7 +299,8 @@ class BoundedMetric:
 
     def _cdf(self, values: Tensor, facts: Facts, gain: Gain) -> Tensor:
         """Return the step CDF (thesis algorithm 1), which has no gain."""
-        known, which = DistributionsOnDemand(self.metric, tilt=self.bound.tilt).of(facts)
+        distinct, which = facts.distinct()
+        known = DistributionsOnDemand(self.metric, tilt=self.bound.tilt).distributions(distinct)
         result = torch.empty_like(values)
         for index, distribution in enumerate(known):
             own = which == index

@@ -1,7 +1,7 @@
-"""Exact distributions of sums over the relevant items (`Score`) of binary lists, under uniformly random orders.
+"""Exact distributions of sums over the relevant items (`Sum`) of binary lists, under uniform or tilted random orders.
 
 - All orders of a short list are enumerated (`enumerate_orders`).
-- The nRBP loss, the Mann-Whitney U statistic, has a product of sines and one FFT (`rank_sum_distribution`).
+- The nRBP loss, the Mann-Whitney U statistic, is a sum of integers, whose probabilities one FFT gives (`rank_sums`).
 - Other long lists have Fourier coefficients of the characteristic function (`binned_distributions`). Let f(r, c; w) be
   the mean of exp(i w S) over the random orders of r items, c of them relevant, with S the unscaled score. The last of
   the r items is relevant with probability c / r and then adds increment(r, c):
@@ -10,58 +10,41 @@
 
   The recursion doesn't depend on N and P: one pass up to the longest list yields f(N, P) of all shorter lists as well.
   All weights are at most 1, so errors don't grow. Only the states that the lists of the pass are likely to visit are
-  kept (about 8 standard deviations of c at rank r).
-
-Distributions of many scores are stored in bins of equal width, with the resulting error of the CDF
-(`bin_scores`); `smooth_cdf` is algorithm 2 of the thesis for single scores and for bins.
+  kept (about 8 standard deviations of c at rank r). Unless orders are uniform, only the last r ranks are an order of r
+  items under the same model, so that the pass adds ranks above the others, and every (N, P) needs its own.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from math import ceil, comb, inf, log, log2, pi
+from collections.abc import Callable, Iterable, Sequence
+from math import ceil, comb, floor, inf, log, log2, pi
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankbound.bounds.sampled import (
-    EPSILON,
-    PRIME,
-    ULPS,
-    Atoms,
-    Floats,
-    Integers,
-    RandomOrders,
-    Score,
-    merge,
-    repeat_probability,
-    residues,
-)
+from rankbound.bounds.sums import EPSILON, LOG_OUTSIDE, PRIME, ULPS, Atoms, RandomOrders, Sum, merge, residues
+from rankbound.kernels.formulas import Floats, Integers
+from rankbound.metrics.pairs import RankSum
 
-Pair = tuple[int, int]
 Complexes = NDArray[np.complex128]
-FINE_GAIN = 1.0
-"""Up to this gain, integers blur into a continuum (to 1e-7 of one score's mass); above, they are separate steps."""
-_CHUNK_SCORES = 2_000_000
 LARGEST_ERROR = 1e-4
 """Largest error of a table's CDF (DESIGN, section 4)."""
 BINS_PER_SD = 40
 """Linear interpolation inside bins of width sd / 40 has an error of 2e-5 for a normal CDF."""
 FEWEST_BINS, MOST_BINS = 1024, 65536
+EXACT_INTEGERS = 50_000_000
+"""Numbers of wrongly ordered pairs have an exact distribution up to this one, 400 MB of probabilities."""
 REVIVAL_FREE = 1e40
 """With at least this many orders, the characteristic function stays below 1e-20 once it has fallen below."""
-NEGLIGIBLE = 1e-20
+NEGLIGIBLE, NEGLIGIBLE_TILTED = 1e-20, 1e-9
+"""The characteristic function is cut after a stretch whose second half stays below this."""
 WINDOW = 12.0
 """Distance from the mean, in standard deviations, beyond which a long list's U has less than 1e-30 of its mass."""
-_FIRST_BLOCK = 128
+_FIRST_STRETCH = 128
 TOLERANCE = 1e-6
 """Target CDF error of the truncated series; the extremes of 300,000 draws require it."""
 MOST_COEFFICIENTS = 8192
 TOLERATED_INSIDE = 4e-5
 """Bins are halved until the error of the CDF inside them is at most this."""
-_LOG_OUTSIDE = log(1e9)
-"""The window of the series excludes less than 2e-9 of the mass (Bernstein's inequality)."""
 _PERIOD_RATIO, _DENSITY_RATIO = 1.3, 0.35
 STATES = 400
 """Approximate number of states kept per rank of a long list."""
@@ -69,252 +52,224 @@ _LOG_UNVISITED = 25.0
 """States are dropped where the mass beyond them is below exp(-25) = 1e-11 (Bernstein's inequality)."""
 
 
-def enumerate_orders(score: Score, orders: RandomOrders) -> Atoms:
+def enumerate_orders(of: Sum) -> Atoms:
     """Return the distinct scores of all C(N, P) orders, and their probabilities.
 
     Partial orders are extended by the next relevant item's rank, in every way that leaves room for the rest. Their sums
     are kept in two float64 each, whose error is that of the increments alone (Dekker 1971), with their residues.
     """
-    n, p, ranks = orders.n, orders.p, np.arange(1, orders.n + 1)
-    tokens = residues(score.increment(ranks.astype(np.float64), np.ones(n)), score.counted)
+    n, p, ranks, is_uniform = of.n, of.p, np.arange(1, of.n + 1), of.orders.is_uniform
+    tokens = residues(of.increment(ranks.astype(np.float64), np.ones(n)), of.counted)
     last, token = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
     high, low, log_chance = np.zeros(1), np.zeros(1), np.zeros(1)
     for placed in range(1, p + 1):
         choices = n - (p - placed) - last
         first = np.cumsum(choices) - choices
         rank = np.repeat(last + 1 - first, choices) + np.arange(int(choices.sum()))
-        added = score.increment(rank.astype(np.float64), np.float64(placed))  # type: ignore[arg-type]
+        added = of.increment(rank.astype(np.float64), np.float64(placed))  # type: ignore[arg-type]
         before = np.repeat(high, choices)
         high = before + added
         back = high - before
         low = np.repeat(low, choices) + ((before - (high - back)) + (added - back))
-        token = np.repeat(token, choices) + (tokens * placed % PRIME if score.counted else tokens)[rank - 1]
-        if not orders.is_uniform:
-            weight, others = orders.tilt * (p - placed + 1), np.maximum(n - ranks - (p - placed), 0)
-            log_passed = np.log(np.where(others > 0, others, 1) / np.where(others > 0, weight + others, 1))
+        token = np.repeat(token, choices) + (tokens * placed % PRIME if of.counted else tokens)[rank - 1]
+        if not is_uniform:
+            relevant, others = of.orders.weights(ranks, placed - 1)
+            log_passed = np.log(np.where(others > 0, others / (relevant + others), 1.0))
             passed = np.concatenate([[0.0], np.cumsum(log_passed)])
-            taken = np.log(weight / (weight + others))
+            taken = np.log(relevant / (relevant + others))
             log_chance = np.repeat(log_chance - passed[last], choices) + (passed[rank - 1] + taken[rank - 1])
         last = rank
-    atoms = merge((high + low) / score.scale(p), None if orders.is_uniform else np.exp(log_chance), token % PRIME)
+    atoms = merge((high + low) / of.scale, None if is_uniform else np.exp(log_chance), token % PRIME)
     # The extremes have closed forms; where these are coarser, the sums are right.
-    ends, support = np.array([score.minimum(n, p), score.maximum(n, p)]), atoms.support.copy()
+    ends, support = np.array(of.extremes), atoms.support.copy()
     near = np.abs(support[[0, -1]] - ends) <= 4 * ULPS * EPSILON * ends
     support[[0, -1]] = np.where(near, ends, support[[0, -1]])
     is_ascending = (np.diff(support[:2]) > 0).all() and (np.diff(support[-2:]) > 0).all()
     return atoms._replace(support=support) if is_ascending else atoms
 
 
-def rank_sum_distribution(n: int, p: int) -> Floats:
+def rank_sums(orders: RandomOrders) -> Floats:
     """Return the probabilities of the scores 0 .. P(N - P) of the nRBP loss (eq. 2.12), shape `(P(N - P) + 1,)`, sum 1.
 
-    The generating function is the Gaussian binomial, prod_{j <= P} (1 - q^(N-P+j)) / (1 - q^j) / C(N, P). On the unit
-    circle, centred on the mean, it is real: prod_j sin((N - P + j) w / 2) / sin(j w / 2) / C(N, P). At the frequencies
-    2 pi (k + 1/2) / M, with M a power of two, no sine vanishes.
+    The characteristic function at 2 pi (k + 1/2) / M gives those in a window of at most M integers. For uniform orders,
+    the generating function is the Gaussian binomial, prod_{j <= P} (1 - q^(N-P+j)) / (1 - q^j) / C(N, P). On the unit
+    circle, centred on the mean, it is real: prod_j sin((N - P + j) w / 2) / sin(j w / 2) / C(N, P). With M a power of
+    two, no sine vanishes. Tilted items aren't exchangeable, and need a walk.
     Source: Mann & Whitney, Ann. Math. Statist. 18 (1947); thesis eq. 2.12.
     """
-    count = p * (n - p) + 1
-    orders = comb(n, p)
-    spread = (p * (n - p) * (n + 1) / 12) ** 0.5
-    full_period = orders < REVIVAL_FREE
-    needed = count if full_period else min(count, ceil(2 * WINDOW * spread) + 2)
-    period = 2 ** max(1, ceil(log2(needed)))
-    coefficients = _characteristic(n, p, period, stop_early=not full_period)
-
-    start = 0 if needed == count else max(0, (count - needed) // 2)
-    scores = np.arange(start, start + needed)
-    frequencies = 2 * pi * (np.arange(len(coefficients)) + 0.5) / period
+    of, largest = Sum(RankSum(), orders), orders.p * (orders.n - orders.p)
+    start, stop, centre, negligible = 0, largest, largest / 2, 0.0
+    if not orders.is_uniform:
+        low, high = of.window
+        start, stop, centre, negligible = max(0, floor(low)), min(largest, ceil(high)), 0.0, NEGLIGIBLE_TILTED
+    elif comb(orders.n, orders.p) >= REVIVAL_FREE:
+        length, negligible = min(largest + 1, ceil(2 * WINDOW * of.moments[1] ** 0.5) + 2), NEGLIGIBLE
+        start = (largest + 1 - length) // 2
+        stop = start + length - 1
+    needed = stop + 1 - start
+    period = 2 ** max(1, ceil(log2(needed))) if orders.is_uniform else needed + needed % 2
+    blocks: list[Complexes] = []
+    known, length = 0, _FIRST_STRETCH
+    while known < period // 2:
+        length = min(length, period // 2 - known)
+        if orders.is_uniform:
+            blocks.append(_of_uniform_rank_sums(orders, pi * (np.arange(known, known + length) + 0.5) / period))
+        else:
+            blocks.append(characteristic_functions([of], 2 * pi / period, length, known + 0.5)[0])
+        known, length = known + length, 2 * length
+        if np.abs(blocks[-1][len(blocks[-1]) // 2 :]).max() < negligible:
+            break
+    frequencies = 2 * pi * (np.arange(known) + 0.5) / period
     spectrum = np.zeros(period, dtype=np.complex128)
-    spectrum[: len(coefficients)] = coefficients * np.exp(1j * frequencies * (p * (n - p) / 2 - start))
+    spectrum[:known] = np.concatenate(blocks) * np.exp(1j * frequencies * (centre - start))
     waves = np.fft.fft(spectrum)[:needed]
-    mass = 2 / period * (waves * np.exp(-1j * pi * (scores - start) / period)).real
-
-    probability = np.zeros(count)
-    probability[scores] = np.maximum(mass, 0.0)
-    probability = (probability + probability[::-1]) / 2  # U and P(N - P) - U are equally likely
+    probability = np.zeros(largest + 1)
+    mass = 2 / period * (waves * np.exp(-1j * pi * np.arange(needed) / period)).real
+    probability[start : stop + 1] = np.maximum(mass, 0.0)
+    if orders.is_uniform:
+        probability = (probability + probability[::-1]) / 2  # U and P(N - P) - U are equally likely
     return np.asarray(probability / probability.sum())
 
 
-def _characteristic(n: int, p: int, period: int, *, stop_early: bool) -> Floats:
-    """Return the centred characteristic function at 2 pi (k + 1/2) / period, k < period / 2 or until negligible."""
-    small, large = min(p, n - p), max(p, n - p)
-    log_orders = log(comb(n, p))
+def _of_uniform_rank_sums(orders: RandomOrders, half: Floats) -> Complexes:
+    """Return the centred characteristic function of rank sums, at twice these frequencies."""
+    small, large = sorted((orders.p, orders.n - orders.p))
     factor = np.arange(1.0, small + 1.0)[:, None]
-    blocks: list[Floats] = []
-    start, stop = 0, _FIRST_BLOCK
-    while start < period // 2:
-        half = pi * (np.arange(start, min(stop, period // 2)) + 0.5) / period
-        above, below = np.sin((large + factor) * half), np.sin(factor * half)
-        size = np.exp(np.log(np.abs(above)).sum(0) - np.log(np.abs(below)).sum(0) - log_orders)
-        odd = (np.signbit(above) ^ np.signbit(below)).sum(0) % 2
-        blocks.append(np.where(odd == 1, -size, size))
-        if stop_early and size.max() < NEGLIGIBLE:
-            break
-        start, stop = stop, 2 * stop
-    return np.concatenate(blocks)
-
-
-@dataclass(frozen=True)
-class Binned:
-    """The mass of each bin of equal width from `start`, and a bound on the error of the piecewise linear CDF."""
-
-    start: float
-    width: float
-    probability: Floats
-    error: float
-
-    @property
-    def middles(self) -> Floats:
-        return np.asarray(self.start + self.width * (np.arange(len(self.probability)) + 0.5))
-
-    @property
-    def edges(self) -> Floats:
-        return np.asarray(self.start + self.width * np.arange(len(self.probability) + 1))
+    above, below = np.sin((large + factor) * half), np.sin(factor * half)
+    size = np.exp(np.log(np.abs(above)).sum(0) - np.log(np.abs(below)).sum(0) - log(comb(orders.n, orders.p)))
+    is_odd = (np.signbit(above) ^ np.signbit(below)).sum(0) % 2 == 1
+    return np.where(is_odd, -size, size).astype(np.complex128)
 
 
 def binned_distributions(
-    score: Score, pairs: Sequence[Pair], done: Callable[[int], object] = lambda count: None, work: float = inf
-) -> dict[Pair, Binned]:
-    """Return the binned distributions of the score for all pairs (N, P), 0 < P < N, over its exact range.
+    sums: Iterable[Sum],
+    done: Callable[[int], object] = lambda count: None,
+    work: float = inf,
+    tolerance: float = LARGEST_ERROR,
+) -> dict[tuple[int, int], Atoms]:
+    """Return the binned distributions of one metric over its exact range, by the lists' (N, P).
 
-    Lists with similar windows and densities P / N share one pass of the recursion. If a list's series has not
-    converged, it is computed again with twice the coefficients. The result omits lists whose series doesn't converge
-    with `MOST_COEFFICIENTS` coefficients or within `work`, the product of coefficients, ranks and states. `done(k)` is
-    called whenever k more pairs are ready.
+    Lists of uniform orders with similar windows and densities P / N share one pass of the recursion. If a list's series
+    has not converged, it is computed again with twice the coefficients. The result omits lists whose series with
+    `MOST_COEFFICIENTS` coefficients, or within `work`, the product of coefficients, ranks and states, has a larger
+    error than `tolerance`. `done(k)` is called whenever k more lists are ready.
+
+    Single orders of a short tilted list can be likelier than `LARGEST_ERROR`, too likely for bins of that error.
     """
-    result: dict[Pair, Binned] = {}
-    waiting = dict.fromkeys(pairs, 1.0)
+    result: dict[tuple[int, int], Atoms] = {}
+    waiting = dict.fromkeys(sums, 1.0)
+    known: dict[Sum, Complexes] = {}
     while waiting:
-        for group, period, count in _groups(score, waiting):
-            functions = characteristic_functions(score, group, 2 * pi / period, count)
-            for pair, coefficients in zip(group, functions, strict=True):
-                more = count < min(MOST_COEFFICIENTS, work / (pair[0] * min(pair[1], STATES)))
-                sd = score.variance(*pair) ** 0.5
-                series = Series(score, RandomOrders(*pair), _window(score, *pair), sd, period, coefficients)
-                if more and series.truncation_error > TOLERANCE:
-                    waiting[pair] *= 2
+        for group, period, count in _groups(waiting):
+            first = known.get(group[0], np.empty((len(group), 0)))
+            more = characteristic_functions(group, 2 * pi / period, count - first.shape[1], first.shape[1] + 1)
+            functions = np.concatenate([first, more], axis=1)
+            for of, coefficients in zip(group, functions, strict=True):
+                is_last = count >= min(MOST_COEFFICIENTS, work / (of.n * min(of.p, STATES)))
+                bins = _bins_of_series(of, period, coefficients, is_last)
+                if bins is None:
+                    waiting[of] *= 2
+                    if not of.orders.is_uniform:
+                        known[of] = functions
                     continue
-                binned = series.binned()
-                if more and binned.error > LARGEST_ERROR / 2:
-                    waiting[pair] *= 2
-                    continue
-                del waiting[pair]
-                if binned.error <= LARGEST_ERROR:
-                    result[pair] = binned
+                del waiting[of]
+                if bins.lost <= tolerance:
+                    result[of.n, of.p] = bins
                     done(1)
     return result
 
 
-def _groups(score: Score, waiting: dict[Pair, float]) -> list[tuple[list[Pair], float, int]]:
+def _groups(waiting: dict[Sum, float]) -> list[tuple[list[Sum], float, int]]:
     """Group lists that share a pass, with the period of their series (unscaled score) and the coefficients' number."""
-    groups: dict[tuple[int, int, float], list[Pair]] = defaultdict(list)
-    for pair, effort in waiting.items():
-        n, p = pair
-        low, high = _window(score, n, p)
-        period_class = ceil(log((high - low) * score.scale(p)) / log(_PERIOD_RATIO))
-        density_class = round(log(p / (n - p)) / _DENSITY_RATIO)
-        groups[period_class, density_class, effort].append(pair)
+    groups: dict[tuple[float, int, float, tuple[int, ...]], list[Sum]] = defaultdict(list)
+    for of, effort in waiting.items():
+        low, high = _interval(of)
+        period, own = (high - low) * of.scale, (of.n, of.p)
+        if of.orders.is_uniform:
+            period, own = _PERIOD_RATIO ** ceil(log(period) / log(_PERIOD_RATIO)), ()
+        groups[period, round(log(of.p / (of.n - of.p)) / _DENSITY_RATIO), effort, own].append(of)
     shared = []
-    for (period_class, _, effort), group in sorted(groups.items()):
-        period = _PERIOD_RATIO**period_class
-        spread = min(score.variance(n, p) ** 0.5 * score.scale(p) for n, p in group)
+    for (period, _, effort, _), group in sorted(groups.items(), key=lambda item: item[0]):
         # At half of these frequencies a normal characteristic function is below exp(-20).
-        count = 8 * ceil(effort * 2 * period / spread / 8)
+        count = 8 * ceil(effort * 2 * period / min(of.moments[1] ** 0.5 * of.scale for of in group) / 8)
         shared.append((group, period, min(count, MOST_COEFFICIENTS)))
     return shared
 
 
-def _window(score: Score, n: int, p: int) -> tuple[float, float]:
-    """Return an interval that holds all but 2e-9 of the mass, with a margin of 2 % that keeps its ends apart.
-
-    It follows from Bernstein's inequality for the scores of min(P, N - P) items drawn without replacement (Hoeffding,
-    J. Am. Statist. Assoc. 58 (1963), section 6), with the largest change that one rank can make; for AP, where that
-    change depends on the other ranks, with the change made by rank 1.
-    """
-    low, high = score.minimum(n, p), score.maximum(n, p)
-    mean = score.mean(n, p)
-    variance = score.variance(n, p) * (n - 1) / max(p, n - p)
-    jump = (1.0 + (p - 1) / (n - 1) * (log(n) + 1.0)) / p if score.counted else 1.0 / score.scale(p)
-    reach = _LOG_OUTSIDE * jump / 3 + ((_LOG_OUTSIDE * jump / 3) ** 2 + 2 * _LOG_OUTSIDE * variance) ** 0.5
+def _interval(of: Sum) -> tuple[float, float]:
+    """Return the part of the window that scores reach, with a margin of 2 % that keeps its ends apart."""
+    (low, high), (start, stop) = of.extremes, of.window
     margin = 0.02 * (high - low)
-    return max(low - margin, mean - reach), min(high + margin, mean + reach)
+    return max(low - margin, start), min(high + margin, stop)
 
 
-class Series:
-    """The Fourier series of a score's distribution, with `coefficients` of the unscaled score in a `period`.
+def _bins_of_series(of: Sum, period: float, coefficients: Complexes, is_last: bool) -> Atoms | None:
+    """Return the bins of a Fourier series; `None` if more coefficients, unless these are the last, make them better.
 
-    Nearly all of the mass is in the `window`; `sd` is the standard deviation.
+    Their error is the sum of three: of the series, outside its window, and inside a bin.
+
+    The omitted terms of the series sum to no more than its second half if the coefficients decrease, or if they stay as
+    large with random phases (as those of any list do in the end, at 1 / sqrt(C(N, P))): the sums of 1 / k^2 over k > K
+    and over K / 2 < k <= K are equal. The error is twice the largest change that this half makes to the CDF. The
+    absolute sum of the half is tried first, since it is cheap.
+
+    Inside a bin (or the series' resolution), a smooth CDF deviates from its chord by an eighth of the change in mass
+    between bins. The true CDF has steps: m single scores of mass q, scattered over a bin, deviate by about
+    sqrt(m) q / 2 = sqrt(m q * q) / 2, where q, the mean mass of a random order's score, is the probability of a
+    repetition; the stated error is twice that.
     """
+    (start, stop), count = of.extremes, len(coefficients)
+    half = count // 2
+    truncated = 4 * float((np.abs(coefficients[half:]) / (pi * np.arange(half + 1, count + 1))).sum())
+    if truncated > TOLERANCE:
+        edges = np.linspace(start, stop, 4 * FEWEST_BINS + 1)
+        whole, part = (_cdf_at(edges, of, period, known) for known in (coefficients, coefficients[:half]))
+        truncated = 2 * float(np.abs(whole - part).max())
+    if truncated > TOLERANCE and not is_last:
+        return None
+    span, bins = stop - start, number_of_bins(stop - start, of.moments[1] ** 0.5)
+    while True:
+        probability = np.diff(_cdf_at(np.linspace(start, stop, bins + 1), of, period, coefficients))
+        bent = float(np.abs(np.diff(probability)).max()) / 8
+        scattered = (float(probability.max()) * of.repeated) ** 0.5
+        if bent + scattered <= TOLERATED_INSIDE or 2 * bins > MOST_BINS:
+            break
+        bins *= 2
+    width = span / bins
+    resolution = period / of.scale / (2 * count) / width
+    scattered *= max(1.0, resolution) ** 0.5
+    error = truncated + 4 * float(np.exp(-LOG_OUTSIDE)) + bent + scattered
+    if error > LARGEST_ERROR / 2 and not is_last:
+        return None
+    return Atoms(start + width * (np.arange(bins) + 0.5), probability / probability.sum(), error, width)
 
-    def __init__(
-        self,
-        score: Score,
-        orders: RandomOrders,
-        window: tuple[float, float],
-        sd: float,
-        period: float,
-        coefficients: Complexes,
-    ) -> None:
-        self._window, self._sd, self._period, self._coefficients = window, sd, period, coefficients
-        self._start, self._stop = score.minimum(orders.n, orders.p), score.maximum(orders.n, orders.p)
-        self._scale = score.scale(orders.p)
-        self._repeated = partial(repeat_probability, score, orders)
 
-    @cached_property
-    def truncation_error(self) -> float:
-        """The estimated CDF error of truncating the series: twice the largest change that its second half makes.
+def _cdf_at(edges: Floats, of: Sum, period: float, coefficients: Complexes) -> Floats:
+    """Return the CDF of a Fourier series at uniform edges: 0 at the first, 1 at the last, never decreasing.
 
-        The omitted terms sum to no more than that half if the coefficients decrease, or if they stay as large with
-        random phases (as those of any list do in the end, at 1 / sqrt(C(N, P))): the sums of 1 / k^2 over k > K and
-        over K / 2 < k <= K are equal. The absolute sum of the half is tried first, since it is cheap.
-        """
-        count = len(self._coefficients)
-        half = count // 2
-        bound = 4 * float((np.abs(self._coefficients[half:]) / (pi * np.arange(half + 1, count + 1))).sum())
-        if bound <= TOLERANCE:
-            return bound
-        edges = np.linspace(self._start, self._stop, 4 * FEWEST_BINS + 1)
-        return 2 * float(np.abs(self._cdf_at(edges, count) - self._cdf_at(edges, half)).max())
+    Inside the window [a, a + T], with d = 2 pi / T:
+    F(x) - F(a) = (x - a) / T + sum_k Re[f_k (exp(-i k d a) - exp(-i k d x)) / (i pi k)].
+    """
+    low, high = (edge * of.scale for edge in _interval(of))
+    start = (low + high - period) / 2
+    x = edges * of.scale - start
+    order, step = np.arange(1, len(coefficients) + 1), 2 * pi / period
+    weights = coefficients * np.exp(-1j * step * order * start) / (1j * pi * order)
+    cdf = x / period + (weights.sum() - _sum_of_waves(weights, step, x)).real
+    cdf = np.where(x <= 0, 0.0, np.where(x >= period, 1.0, cdf))
+    cdf = np.maximum.accumulate(np.clip(cdf, 0.0, 1.0))
+    cdf[0], cdf[-1] = 0.0, 1.0
+    return np.asarray(cdf)
 
-    def binned(self) -> Binned:
-        """Return the bins, with the sum of three errors: of the series, outside its window, and inside a bin.
 
-        Inside a bin (or the series' resolution), a smooth CDF deviates from its chord by an eighth of the change in
-        mass between bins. The true CDF has steps: m single scores of mass q, scattered over a bin, deviate by about
-        sqrt(m) q / 2 = sqrt(m q * q) / 2, where q, the mean mass of a random order's score, is the probability of a
-        repetition; the stated error is twice that.
-        """
-        repeated, span, count = self._repeated(), self._stop - self._start, len(self._coefficients)
-        bins = number_of_bins(span, self._sd)
-        while True:
-            probability = np.diff(self._cdf_at(np.linspace(self._start, self._stop, bins + 1), count))
-            bent = float(np.abs(np.diff(probability)).max()) / 8
-            scattered = (float(probability.max()) * repeated) ** 0.5
-            if bent + scattered <= TOLERATED_INSIDE or 2 * bins > MOST_BINS:
-                break
-            bins *= 2
-        resolution = self._period / self._scale / (2 * count) / (span / bins)
-        scattered *= max(1.0, resolution) ** 0.5
-        error = self.truncation_error + 4 * float(np.exp(-_LOG_OUTSIDE)) + bent + scattered
-        return Binned(self._start, span / bins, probability / probability.sum(), error)
+def number_of_bins(span: float, sd: float) -> int:
+    """Return about 40 bins per standard deviation, between `FEWEST_BINS` and `MOST_BINS`."""
+    return min(max(ceil(BINS_PER_SD * span / sd), FEWEST_BINS), MOST_BINS)
 
-    def _cdf_at(self, edges: Floats, count: int) -> Floats:
-        """Return the CDF of `count` coefficients at uniform edges: 0 at the first, 1 at the last, never decreasing.
 
-        Inside the window [a, a + T], with d = 2 pi / T:
-        F(x) - F(a) = (x - a) / T + sum_k Re[f_k (exp(-i k d a) - exp(-i k d x)) / (i pi k)].
-        """
-        low, high = (edge * self._scale for edge in self._window)
-        start = (low + high - self._period) / 2
-        x = edges * self._scale - start
-        order = np.arange(1, count + 1)
-        step = 2 * pi / self._period
-        weights = self._coefficients[:count] * np.exp(-1j * step * order * start) / (1j * pi * order)
-        cdf = x / self._period + (weights.sum() - _sum_of_waves(weights, step, x)).real
-        cdf = np.where(x <= 0, 0.0, np.where(x >= self._period, 1.0, cdf))
-        cdf = np.maximum.accumulate(np.clip(cdf, 0.0, 1.0))
-        cdf[0], cdf[-1] = 0.0, 1.0
-        return np.asarray(cdf)
+def edges_of(middles: Floats, width: float) -> Floats:
+    """Return the edges of adjacent bins."""
+    return np.asarray(middles[0] + width * (np.arange(len(middles) + 1) - 0.5))
 
 
 def _sum_of_waves(weights: Complexes, step: float, x: Floats) -> Complexes:
@@ -329,145 +284,69 @@ def _sum_of_waves(weights: Complexes, step: float, x: Floats) -> Complexes:
     return np.asarray((left @ right).reshape(-1)[: len(x)])
 
 
-def characteristic_functions(score: Score, pairs: Sequence[tuple[int, int]], step: float, count: int) -> Complexes:
-    """Return the mean of exp(i k step S), k = 1 .. count, S the unscaled score of a random order of each (N, P).
+def characteristic_functions(sums: Sequence[Sum], step: float, count: int, first: float = 1) -> Complexes:
+    """Return the mean of exp(i k step S), k = first .. first + count - 1, S the unscaled score, `(len(sums), count)`.
 
-    Shape `(len(pairs), count)`. The time is O(longest N x states kept x count), independent of the number of pairs.
+    The time is O(longest N x states kept x count), independent of the number of lists, of which only one may be tilted.
     """
-    longest, most = max(n for n, _ in pairs), max(p for _, p in pairs)
-    lowest, highest = _kept_states(pairs, longest)
-    wanted: dict[int, list[int]] = defaultdict(list)
-    for index, (n, _) in enumerate(pairs):
-        wanted[n].append(index)
-
-    result = np.empty((len(pairs), count), dtype=np.complex128)
-    turn = Turn(score, longest, step, count)
-    values = np.zeros((count, most + 1), dtype=np.complex128)
+    longest, sizes = max(sums, key=lambda of: of.n), np.array([of.n for of in sums])
+    n, p, from_the_top = longest.n, longest.p, longest.orders.is_uniform
+    lowest, highest = _kept_states(sums, n)
+    result = np.empty((len(sums), count), dtype=np.complex128)
+    turn = _turns(longest, step, count, first)
+    values = np.zeros((count, max(of.p for of in sums) + 1), dtype=np.complex128)
     values[:, 0] = 1.0
-    for rank in range(1, longest + 1):
-        low, high = int(lowest[rank]), int(highest[rank])
+    for size in range(1, n + 1):
+        low, high = int(lowest[size]), int(highest[size])
         if low <= high:
-            so_far = np.arange(low, high + 1, dtype=np.float64)
-            share = so_far / rank
-            relevant = turn(rank, so_far) * values[:, low - 1 : high]
-            relevant *= share
+            relevant = np.arange(low, high + 1)
+            share = longest.orders.chance(n - size + 1, p - relevant)
+            turned = turn(size, relevant) if from_the_top else turn(n - size + 1, p - relevant + 1)
+            risen = turned * values[:, low - 1 : high]
+            risen *= share
             values[:, low : high + 1] *= 1.0 - share
-            values[:, low : high + 1] += relevant
-        for index in wanted.get(rank, ()):
-            result[index] = values[:, pairs[index][1]]
+            values[:, low : high + 1] += risen
+        for index in np.flatnonzero(sizes == size):
+            result[index] = values[:, sums[index].p]
     return result
 
 
-class Turn:
-    """Compute exp(i k step increment) for `count` integers k from `first`, for the states of one rank.
+def _turns(of: Sum, step: float, count: int, first: float) -> Callable[[int, Integers], Complexes]:
+    """Return the function of exp(i k step increment), for `count` numbers k from `first` and the states of one rank.
 
-    The result has shape `(count, states)`, or `(count, 1)` if the increment doesn't depend on the state. With k split
+    Its result has shape `(count, states)`, or `(count, 1)` if the increment doesn't depend on the state. With k split
     into a coarse and a fine part, about 2 sqrt(count) exponentials and one product suffice.
     """
+    size = max(1, round(count**0.5))
+    fine = 1j * step * np.arange(first, size + first)[:, None]
+    coarse = 1j * step * np.arange(0, count, size)[:, None]
 
-    def __init__(self, score: Score, longest: int, step: float, count: int, first: int = 1) -> None:
-        self._increment, self._count = score.increment, count
-        self._fixed = None if score.counted else score.increment(np.arange(1.0, longest + 1.0), np.ones(1))
-        size = max(1, round(count**0.5))
-        self._first = 1j * step * np.arange(first, size + first)[:, None]
-        self._second = 1j * step * np.arange(0, count, size)[:, None]
+    def turn(rank: int, so_far: Integers) -> Complexes:
+        added = np.atleast_1d(of.increment(np.float64(rank), so_far.astype(np.float64)))  # type: ignore[arg-type]
+        turns = np.exp(coarse * added)[:, None, :] * np.exp(fine * added)[None, :, :]
+        return turns.reshape(-1, len(added))[:count]
 
-    def __call__(self, rank: int, so_far: Floats) -> Complexes:
-        fixed = self._fixed
-        added = self._increment(np.float64(rank), so_far) if fixed is None else fixed[rank - 1 : rank]  # type: ignore[arg-type]
-        turns = np.exp(self._second * added)[:, None, :] * np.exp(self._first * added)[None, :, :]
-        return turns.reshape(-1, len(added))[: self._count]
+    return turn
 
 
-def _kept_states(pairs: Sequence[tuple[int, int]], longest: int) -> tuple[Integers, Integers]:
-    """Return the smallest and largest c (from 1) needed at each rank 0 .. longest; none where smallest > largest.
+def _kept_states(sums: Sequence[Sum], longest: int) -> tuple[Integers, Integers]:
+    """Return the smallest and largest c (from 1) needed of 0 .. longest items; none where smallest > largest.
 
-    For one list, c at rank r is hypergeometric with mean r P / N; the pass needs the union over its lists.
+    For one list of uniform orders, c of r items is hypergeometric with mean r P / N; the pass needs the union over its
+    lists.
     """
     lowest = np.full(longest + 1, np.iinfo(np.int64).max)
     highest = np.zeros(longest + 1, dtype=np.int64)
-    for n, p in pairs:
-        rank = np.arange(n + 1)
-        mean = rank * (p / n)
-        variance = mean * (1 - p / n) * (n - rank) / max(n - 1, 1)
-        reach = _LOG_UNVISITED / 3 + np.sqrt((_LOG_UNVISITED / 3) ** 2 + 2 * _LOG_UNVISITED * variance)
-        low = np.maximum(np.floor(mean - reach), p - (n - rank)).astype(np.int64)
-        high = np.minimum(np.ceil(mean + reach), np.minimum(p, rank)).astype(np.int64)
+    for of in sums:
+        n, p, size = of.n, of.p, np.arange(of.n + 1)
+        if of.orders.is_uniform:
+            mean = size * (p / n)
+            variance = mean * (1 - p / n) * (n - size) / max(n - 1, 1)
+            reach = _LOG_UNVISITED / 3 + np.sqrt((_LOG_UNVISITED / 3) ** 2 + 2 * _LOG_UNVISITED * variance)
+            low = np.maximum(np.floor(mean - reach), p - (n - size)).astype(np.int64)
+            high = np.minimum(np.ceil(mean + reach), np.minimum(p, size)).astype(np.int64)
+        else:
+            low, high = (p - np.array(of.visited)[::-1]).T[::-1]
         lowest[: n + 1] = np.minimum(lowest[: n + 1], np.maximum(low, 1))
         highest[: n + 1] = np.maximum(highest[: n + 1], high)
     return lowest, highest
-
-
-def bin_scores(
-    support: Floats,
-    probability: Floats,
-    extremes: tuple[float, float],
-    sd: float,
-    *,
-    integers: bool,
-    tolerance: float = LARGEST_ERROR,
-) -> Binned | None:
-    """Bin single scores between the smallest and largest possible score; return `None` if no bins meet the tolerance.
-
-    With `integers`, a bin holds a whole number of integers and ends halfway between two. The error is exact: the step
-    CDF and the piecewise linear one differ most at a score, on one side of it (with integers, half a unit above it,
-    where the bins' CDF is evaluated).
-    """
-    start, stop = extremes
-    bins, steps = number_of_bins(stop - start, sd), np.concatenate([[0.0], np.cumsum(probability)])
-    while bins <= min(MOST_BINS, len(support)):
-        if integers:
-            width = max(1.0, (stop - start) // bins)
-            start, count = extremes[0] - 0.5, ceil((stop - extremes[0] + 1) / width)
-        else:
-            width, count = (stop - start) / bins, bins
-        index = np.clip(((support - start) / width).astype(np.int64), 0, count - 1)
-        mass: Floats = np.bincount(index, probability, minlength=count).astype(np.float64)
-        binned = Binned(start, width, mass, 0.0)
-        below = np.concatenate([[0.0], np.cumsum(mass)])
-        linear = np.interp(support + (0.5 if integers else 0.0), binned.edges, below)
-        error = float(np.abs(linear - steps[1:]).max())
-        if not integers:
-            error = max(error, float(np.abs(linear - steps[:-1]).max()))
-        if error <= tolerance:
-            return replace(binned, error=error)
-        bins *= 2
-    return None
-
-
-def number_of_bins(span: float, sd: float) -> int:
-    """Return about 40 bins per standard deviation, between `FEWEST_BINS` and `MOST_BINS`."""
-    return min(max(ceil(BINS_PER_SD * span / sd), FEWEST_BINS), MOST_BINS)
-
-
-def smooth_cdf(x: Floats, support: Floats, probability: Floats, width: float, gain: float) -> Floats:
-    """Return sum_k probability_k kernel(gain (x - support_k)) for every x, in the shape of `x`.
-
-    The kernel of a single score is the sigmoid; that of a bin from l to l + width is the sigmoid's mean over it,
-    (softplus(a (x - l)) - softplus(a (x - l - width))) / (a width). For bins, the sum is the convolution of the
-    sigmoid's density with the piecewise linear CDF.
-    """
-    flat = x.reshape(-1)
-    rows = max(1, _CHUNK_SCORES // len(support))
-    parts = [
-        _kernel(gain * (flat[start : start + rows, None] - support), gain * width) @ probability
-        for start in range(0, len(flat), rows)
-    ]
-    return np.concatenate(parts).reshape(x.shape) if parts else np.empty(x.shape)
-
-
-def _kernel(distance: Floats, width: float) -> Floats:
-    """Return the smoothed step at `distance` (in units of 1 / gain) from a bin's middle."""
-    if width == 0:
-        return 0.5 * (1.0 + np.tanh(0.5 * distance))
-    left, right = distance + width / 2, distance - width / 2
-    # softplus(u) = max(u, 0) + log1p(exp(-|u|)); the difference of the first terms is the linear step.
-    step = np.clip(left, 0.0, width)
-    return np.asarray((step + np.log1p(np.exp(-np.abs(left))) - np.log1p(np.exp(-np.abs(right)))) / width)
-
-
-def integers_of_bins(support: Floats, probability: Floats, width: float) -> tuple[Floats, Floats]:
-    """Split bins into their integers, with equal shares of the bin's mass."""
-    size = int(width)
-    middle = np.repeat(support, size) + np.tile(np.arange(size) - (size - 1) / 2, len(support))
-    return middle, np.repeat(probability / size, size)

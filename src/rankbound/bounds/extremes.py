@@ -342,10 +342,8 @@ def binary_expectation(
     """Return the mean over all orders; `within` are the extremes, computed unless they are known."""
     low, high = binary_extremes(of, n, p, device) if within is None else within
     mean = of.binary_expectation(n, p)
-    if mean is None and of.has_formula_for_ties:
-        mean = _tied(of, *_binary_lists(of, n, p, device)).cpu().numpy()
-    elif mean is None:
-        mean = _means(Facts.of_counts(of, torch.from_numpy(n), torch.from_numpy(p))).numpy()
+    if mean is None:
+        mean = _means(of, *_binary_lists(of, n, p, device)).cpu().numpy()
     # Adding 0 turns -0.0 into 0.0.
     return np.asarray(mean.clip(low, high) + 0.0)
 
@@ -369,23 +367,18 @@ def list_expectation(
 ) -> Tensor:
     """Return the mean over all orders; `within` as for `binary_expectation`."""
     low, high = list_extremes(of, relevance, lists) if within is None else within
-    mean = _tied(of, relevance, lists) if of.has_formula_for_ties else _means(Facts(of, relevance, lists))
-    return mean.to(low).clamp(low, high) + 0.0
+    return _means(of, relevance, lists).to(low).clamp(low, high) + 0.0
 
 
-def _tied(of: Metric, relevance: Tensor, lists: Lists) -> Tensor:
-    """Return the value of each list with all items tied."""
+def _means(of: Metric, relevance: Tensor, lists: Lists) -> Tensor:
+    """Return the value of each list with all items tied, or its mean over orders, once per distinct profile."""
+    from rankbound.bounds.profiles import mean_over_orders
     from rankbound.ranks import tie_blocks
 
-    return of.of_blocks(tie_blocks(torch.zeros_like(relevance, dtype=torch.float64), lists), relevance, lists)
-
-
-def _means(facts: Facts) -> Tensor:
-    """Return the mean over all orders of each list, computed once per distinct profile."""
-    from rankbound.bounds.profiles import mean_over_orders
-
-    distinct, which = facts.distinct()
-    means = [mean_over_orders(facts.metric, profile) for profile in distinct]
+    if of.has_formula_for_ties:
+        return of.of_blocks(tie_blocks(torch.zeros_like(relevance, dtype=torch.float64), lists), relevance, lists)
+    distinct, which = Facts(of, relevance, lists).distinct()
+    means = [mean_over_orders(of, profile) for profile in distinct]
     return torch.tensor(means, dtype=torch.float64, device=which.device).index_select(0, which)
 
 

@@ -2,7 +2,8 @@
 
 A profile is the number of items of each grade: for binary relevance the pair (N, P), for graded relevance the sorted
 grades. The scores are computed from the metric's function of ranks alone: those of all distinct orders if they are few,
-of all patterns of the first k ranks if the metric has a cut-off and they are few, or of random orders.
+of all patterns of the first k ranks if the metric has a cut-off and they are few, or of random orders. Metrics that
+take few values on binary lists, or that count pairs, have closed forms (`closed_form`).
 """
 
 from collections.abc import Iterator
@@ -13,27 +14,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rankbound.bounds.sampled import (
+from rankbound.bounds.exact import EXACT_INTEGERS, rank_sums
+from rankbound.bounds.sums import (
     CHUNK_ITEMS,
     EPSILON,
     PRIME,
     UNIFORM,
     Atoms,
-    Floats,
-    Integers,
     RandomOrders,
     discounts_of,
     merge,
     residues,
     ulps_of_sum,
 )
-from rankbound.bounds.tilted import closed_form
+from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lists import Lists, on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.average_precision import AveragePrecision, BinaryPreference, InferredAveragePrecision
 from rankbound.metrics.cumulative_gain import AdditiveMetric
-from rankbound.metrics.precision import InterpolatedPrecision
-from rankbound.ranks import hard_ranks, n_orders, orders_at
+from rankbound.metrics.first_relevant import Hit, ReciprocalRank
+from rankbound.metrics.pairs import RankedPairs
+from rankbound.metrics.precision import InterpolatedPrecision, Precision, RPrecision
+from rankbound.ranks import hard_ranks, n_orders
 
 Kinds = Tensor
 """The index of the grade at each rank, among the list's distinct grades in descending order: (n_orders, n_ranks)."""
@@ -85,8 +87,7 @@ class Profile:
 @on_cpu
 def counted_grade(metric: Metric) -> int:
     """Return the lowest grade that the metric counts as relevant."""
-    counted = torch.nonzero(metric.relevant(torch.arange(1, _MOST_GRADES)))
-    return int(counted[0, 0]) + 1 if len(counted) else 1
+    return int(metric.relevant(torch.arange(1, _MOST_GRADES)).to(torch.int8).argmax()) + 1
 
 
 @lru_cache(maxsize=4096)
@@ -118,8 +119,8 @@ def _scattered(bits: Tensor) -> Tensor:
 def mean_over_orders(metric: Metric, profile: Profile) -> float:
     """Return the mean over all orders if they are few, otherwise over `MEAN_SAMPLES` random ones; NaN if undefined."""
     orders = Orders(metric, profile)
-    values = orders.values_of(orders.all() if orders.are_few() else orders.random(MEAN_SAMPLES, seed=0))
-    return float(values.mean())
+    drawn = orders.beginning_with(profile.n)[0] if orders.are_few() else orders.random(MEAN_SAMPLES, seed=0)
+    return float(np.concatenate([orders.of_kinds(kinds)[0] for kinds in drawn]).mean())
 
 
 class Orders:
@@ -130,7 +131,7 @@ class Orders:
         self._random = RandomOrders(profile.n, profile.p, tilt)
         self._relevance = profile.relevance(metric)
         grades, counts = torch.unique(self._relevance, return_counts=True)
-        self._grades, self._counts = grades.flip(0), counts.flip(0)
+        self._grades, self._counts = grades.flip(0), counts.flip(0).numpy()
         self.number = n_orders(self._counts.tolist())
         self._k = min(getattr(metric, "cutoff", None) or profile.n, profile.n)
         self._rows = max(1, CHUNK_ITEMS // max(profile.n, 1))
@@ -141,58 +142,47 @@ class Orders:
 
     def exact_atoms(self, most: int = FEW_ORDERS) -> Atoms | None:
         """Return the distribution by a closed form, or over all orders or all patterns if these are at most `most`."""
-        profile, number = self.profile, len(self._grades) ** self._k
-        if profile.grades is None and 0 < profile.p < profile.n:
-            atoms = closed_form(self.metric, self._random)
-            if atoms is not None:
-                return atoms
+        n, p, patterns = self.profile.n, self.profile.p, len(self._grades) ** self._k
+        atoms = closed_form(self.metric, self._random) if self.profile.grades is None and 0 < p < n else None
+        if atoms is not None:
+            return atoms
         if self.are_few(most):
-            return self.atoms_of_all()
-        have_few_patterns = number <= min(most, FEW_ORDERS) and number * profile.n <= FEW_ITEMS
-        return self.atoms_of_patterns() if self._k < profile.n and have_few_patterns else None
-
-    def atoms_of_all(self) -> Atoms:
-        """Return the distribution over all orders."""
-        if self._random.is_uniform:
-            return self._atoms(self.all())
-        chances = [np.exp(self._random.log_chances(kinds.numpy() == 0)) for kinds in self.all()]
-        return self._atoms(self.all(), np.concatenate(chances))
-
-    def atoms_of_patterns(self) -> Atoms:
-        """Return the distribution over all orders from the patterns of grades in the first k ranks."""
-        n_kinds, k = len(self._grades), self._k
-        number = torch.arange(n_kinds**k)
-        patterns = torch.stack([number // n_kinds**place % n_kinds for place in reversed(range(k))], 1)
-        used = torch.stack([(patterns == kind).sum(1) for kind in range(n_kinds)], 1)
-        possible = (used <= self._counts).all(1)
-        patterns, left = patterns[possible], (self._counts - used)[possible]
-        if not self._random.is_uniform:
-            chances = np.exp(self._random.log_chances(patterns.numpy() == 0))
-            return self._atoms(self._completed(patterns, left), chances)
-        # Falling factorials count the draws without replacement.
-        taken = torch.arange(k)
-        ways = (self._counts[:, None] - taken).clamp(min=1).to(torch.float64).log().cumsum(1)
-        ways = torch.cat([ways.new_zeros(n_kinds, 1), ways], 1)
-        log_chance = ways.gather(1, used[possible].T).sum(0) - (self.profile.n - taken).to(torch.float64).log().sum()
-        return self._atoms(self._completed(patterns, left), log_chance.exp().numpy())
+            return self._atoms(*self.beginning_with(n))
+        has_few_patterns = patterns <= min(most, FEW_ORDERS) and patterns * n <= FEW_ITEMS
+        return self._atoms(*self.beginning_with(self._k)) if self._k < n and has_few_patterns else None
 
     def atoms_of_random(self, samples: int, seed: int) -> Atoms:
         """Return the distribution over `samples` random orders, which depend on the list and the seed alone."""
         return self._atoms(self.random(samples, seed))
 
-    def all(self) -> Iterator[Kinds]:
-        number = int(self.number)
-        for start in range(0, number, self._rows):
-            index = torch.arange(start, min(start + self._rows, number))
-            counts = self._counts.expand(len(index), -1)
-            yield orders_at(counts, torch.full_like(index, number), index)
+    def beginning_with(self, k: int) -> tuple[Iterator[Kinds], Floats | None]:
+        """Return one order for each pattern of the first k ranks, and the patterns' chances unless they are equal.
 
-    def _completed(self, patterns: Kinds, left: Tensor) -> Iterator[Kinds]:
-        """Yield the patterns of the first ranks, followed by the remaining items in descending order of grade."""
-        place = torch.arange(self.profile.n - self._k)
-        for own, rest in zip(torch.split(patterns, self._rows), torch.split(left, self._rows), strict=True):
-            below = (place[None, :, None] >= rest.cumsum(1)[:, None, :]).sum(2)
-            yield torch.cat([own, below], 1)
+        Patterns are extended rank by rank, and followed by the remaining items in descending order of grade.
+        """
+        left, log_chance, levels = self._counts[None], np.zeros(1), []
+        tilts = np.where(np.arange(left.shape[1]) == 0, self._random.tilt, 1.0)
+        for _ in range(k):
+            pattern, kind = np.nonzero(left)
+            levels.append((pattern.astype(np.int32), kind.astype(np.int32)))
+            weights = left * tilts
+            log_chance = log_chance[pattern] + np.log(weights[pattern, kind] / weights.sum(1)[pattern])
+            left = left[pattern]
+            left[np.arange(len(left)), kind] -= 1
+        is_equal = k == self.profile.n and self._random.is_uniform
+        return self._completed(levels, left), None if is_equal else np.exp(log_chance)
+
+    def _completed(self, levels: list[tuple[Integers, Integers]], left: Integers) -> Iterator[Kinds]:
+        place = np.arange(self.profile.n - len(levels))
+        for start in range(0, len(left), self._rows):
+            rest = left[start : start + self._rows].cumsum(1)
+            kinds = np.empty((len(rest), self.profile.n), dtype=np.int64)
+            kinds[:, len(levels) :] = (place[None, :, None] >= rest[:, None, :]).sum(2)
+            row = np.arange(start, start + len(rest))
+            for rank in reversed(range(len(levels))):
+                pattern, kind = levels[rank]
+                kinds[:, rank], row = kind[row], pattern[row]
+            yield torch.from_numpy(kinds)
 
     def random(self, samples: int, seed: int) -> Iterator[Kinds]:
         if self.profile.grades is None:
@@ -200,18 +190,14 @@ class Orders:
                 yield torch.from_numpy(~flags).to(torch.int64)
             return
         generator = np.random.default_rng((seed, self.profile.n, self.profile.key % 2**64))
-        kinds = np.repeat(np.arange(len(self._grades), dtype=np.int64), self._counts.numpy())
+        kinds = np.repeat(np.arange(len(self._grades), dtype=np.int64), self._counts)
         for start in range(0, samples, self._rows):
             rows = min(self._rows, samples - start)
             yield torch.from_numpy(generator.permuted(np.tile(kinds, (rows, 1)), axis=1))
 
-    def values_of(self, orders: Iterator[Kinds]) -> Floats:
-        """Return the metric of each order."""
-        return np.concatenate([self._of_kinds(kinds)[0] for kinds in orders])
-
     def _atoms(self, orders: Iterator[Kinds], chances: Floats | None = None) -> Atoms:
         """Return the distribution over orders, equally likely by default; NaN if the metric is undefined for one."""
-        values, keys = (np.concatenate(part) for part in zip(*map(self._of_kinds, orders), strict=True))
+        values, keys = (np.concatenate(part) for part in zip(*map(self.of_kinds, orders), strict=True))
         if np.isnan(values).any():
             return Atoms(np.array([np.nan]), np.ones(1))
         ulps, scale = ulps_of_sum(self._k), 0.0
@@ -221,7 +207,7 @@ class Orders:
             values = np.where(np.abs(values) <= ulps * EPSILON * scale, 0.0, values)
         return merge(values, chances, keys, ulps=ulps, scale=scale)
 
-    def _of_kinds(self, kinds: Kinds) -> tuple[Floats, Integers | Floats]:
+    def of_kinds(self, kinds: Kinds) -> tuple[Floats, Integers | Floats]:
         """Return the metric of each order, and keys that are equal where values are equal but for rounding."""
         # A metric of a user who may stop at each item, by its own class: a subclass may change what it inherits.
         if (stops := vars(type(self.metric)).get("stops")) is not None:
@@ -268,3 +254,40 @@ def values_of_orders(metric: Metric, relevance: Tensor) -> Floats:
     kept = metric.relevant(flat)
     ranks = replace(ranks, position=ranks.position[kept], above=tuple(weight[kept] for weight in ranks.above))
     return np.asarray(metric.of_ranks(ranks, flat[kept], lists.keep(kept)).to(torch.float64).numpy())
+
+
+def closed_form(metric: Metric, orders: RandomOrders) -> Atoms | None:
+    """Return the distribution over random orders of a list with 0 < P < N; `None` without a formula."""
+    n, p = orders.n, orders.p
+    if isinstance(metric, RankedPairs):
+        # A monotonic function of the number of wrongly ordered pairs (Mann-Whitney U).
+        if p * (n - p) > EXACT_INTEGERS:
+            return None
+        probability = rank_sums(orders)
+        wrong = np.arange(float(len(probability)))
+        values = metric.of_wrong_pairs(wrong, np.full_like(wrong, n), np.full_like(wrong, p))
+        ascending = slice(None) if values[0] <= values[-1] else slice(None, None, -1)
+        return Atoms(values[ascending].copy(), probability[ascending].copy())
+    if type(metric) is RPrecision:
+        metric = Precision(cutoff=p)
+    if isinstance(metric, AdditiveMetric):
+        # The hypergeometric distribution of P@k, recall@k or CG@k, whose discount is a step.
+        discounts = discounts_of(metric, n)
+        k = int(np.count_nonzero(discounts == discounts[0]))
+        if discounts[0] == 0 or discounts[k:].any():
+            return None
+        hits = np.arange(max(0, k - (n - p)), min(k, p) + 1)
+        normaliser = float(metric.binary_normaliser(np.array([p]))[0])
+        return Atoms(hits * discounts[0] / normaliser, orders.chances_of_hits(k, hits))
+    if type(metric) not in (ReciprocalRank, Hit):
+        return None
+    chances = orders.chances_of_first()
+    last = min(getattr(metric, "cutoff", None) or n, len(chances))
+    missed = chances[last:].sum()
+    if type(metric) is ReciprocalRank:
+        values, own = 1.0 / np.arange(last, 0.0, -1.0), chances[:last][::-1]
+    else:
+        values, own = np.ones(1), np.array([1.0 - missed])
+    if last == len(chances):
+        return Atoms(values, own.copy())
+    return Atoms(np.concatenate([[0.0], values]), np.concatenate([[missed], own]))

@@ -14,40 +14,31 @@ With a tilt, orders are biased towards ranking relevant items first. Walks over 
 formulas for uniform orders, such as Mann-Whitney U. A tilt requires binary relevance.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import comb, expm1, inf, log, log1p, nan
+from math import ceil, comb, expm1, inf, log, log1p
 from operator import index
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from rankbound.bounds.exact import (
-    FINE_GAIN,
+    EXACT_INTEGERS,
     LARGEST_ERROR,
-    Binned,
-    bin_scores,
+    MOST_BINS,
     binned_distributions,
+    edges_of,
     enumerate_orders,
-    integers_of_bins,
-    smooth_cdf,
+    number_of_bins,
+    rank_sums,
 )
 from rankbound.bounds.extremes import LONGEST, Facts, differ
 from rankbound.bounds.profiles import FEW_ORDERS, Orders, Profile
-from rankbound.bounds.sampled import (
-    SAME_SCORE,
-    UNIFORM,
-    Atoms,
-    Floats,
-    RandomOrders,
-    Score,
-    repeat_probability,
-    sample_orders,
-    score_of,
-)
-from rankbound.bounds.tilted import EXACT_INTEGERS, WALK_ERROR, TiltedScore, binned_tilted, rank_sums
+from rankbound.bounds.sums import UNIFORM, Atoms, RandomOrders, Sum, is_sum
+from rankbound.kernels.formulas import Floats
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu, require_grades
 from rankbound.metrics import Metric
 from rankbound.metrics import metric as parse_metric
@@ -71,8 +62,14 @@ WORK_OF_SECONDS = 3e8
 SHARE_OF_ERROR = 0.1
 """Error that binning may add to a sampled distribution, as a share of its own, if no bins keep to `LARGEST_ERROR`."""
 SAMPLING_CONFIDENCE = 0.95
-ROUNDING = 1e-12
-"""Error of the CDF of enumerated orders."""
+ROUNDING, WALK_ERROR = 1e-12, 1e-8
+"""Errors of the CDF of enumerated orders, and of walks over the ranks, with the mass outside their window."""
+SAME_SCORE = 1e-11
+"""A score that a caller computes, or rounds to 12 digits, equals the nearest atom if it is this close, relative to its
+size."""
+FINE_GAIN = 1.0
+"""Up to this gain, integers blur into a continuum (to 1e-7 of one score's mass); above, they are separate steps."""
+_CHUNK_SCORES = 2_000_000
 RARE = 1e-3
 """Expected number of repetitions among a list's draws below which all scores count as distinct."""
 
@@ -174,15 +171,13 @@ class ScoreDistribution:
         Raises:
             ValueError: for an unknown kind, or if all orders have the same score (P = 0 or P = N).
         """
-        span = {"distinct": self.high - self.low, "drawn": self.high - self.low, "sd": self.sd}
-        if kind not in span:
-            raise ValueError(f"gain {kind!r} is not one of {', '.join(span)}")
-        if not span[kind] > 0:
+        count, span = gain_terms(kind, self.count, self.samples, self.high - self.low, self.sd)
+        if not span > 0:
             raise ValueError(
                 f"the gain (eq. 3.13) of {self.metric} over {self.profile} is undefined: "
                 "all its orders have the same score; exclude such lists"
             )
-        return {"distinct": self.count, "drawn": float(self.samples), "sd": 1.0}[kind] / span[kind]
+        return float(count / span)
 
     def smooth_cdf(self, x: npt.ArrayLike, gain: Gain | float = "distinct") -> Floats:
         r"""Return the smooth CDF, a sum of sigmoids (thesis algorithm 2).
@@ -205,9 +200,16 @@ class ScoreDistribution:
         a = self.gain(gain) if isinstance(gain, str) else float(gain)
         support, probability, width = self.support, self.probability, self.width
         if counts_pairs(self.metric) and width > 1 and a > FINE_GAIN:
-            support, probability = integers_of_bins(support, probability, width)
-            width = 0.0
-        return smooth_cdf(np.asarray(x, dtype=np.float64), support, probability, width, a)
+            size = int(width)
+            support = np.repeat(support, size) + np.tile(np.arange(size) - (size - 1) / 2, len(support))
+            probability, width = np.repeat(probability / size, size), 0.0
+        at = np.asarray(x, dtype=np.float64)
+        smooth, rows = np.empty(at.size), max(1, _CHUNK_SCORES // len(support))
+        for start in range(0, at.size, rows):
+            distance = torch.from_numpy(a * (at.reshape(-1)[start : start + rows, None] - support))
+            step = torch.sigmoid(distance) if width == 0 else smooth_bin(distance, a * width)
+            smooth[start : start + rows] = step.numpy() @ probability
+        return smooth.reshape(at.shape)
 
     def binned(self) -> "ScoreDistribution":
         """Return the distribution in bins of equal width, or itself if it has few scores or bins would be too coarse.
@@ -218,43 +220,45 @@ class ScoreDistribution:
         """
         if self.width > 0 or len(self.support) <= FEW_SCORES:
             return self
-        extremes, integers = (self.minimum, self.maximum), counts_pairs(self.metric)
-        largest = max(LARGEST_ERROR, SHARE_OF_ERROR * self.error)
+        tolerated = max(LARGEST_ERROR, SHARE_OF_ERROR * self.error)
         if self.tilt != 1:
-            largest = max(largest, sampling_error(self.samples))
-        for tolerance in sorted({LARGEST_ERROR, largest}):
-            binned = bin_scores(
-                self.support, self.probability, extremes, self.sd, integers=integers, tolerance=tolerance
-            )
-            if binned is not None:
-                return self.in_bins(binned)
-        return self
+            tolerated = max(tolerated, sampling_error(self.samples))
+        bins, best = number_of_bins(self.maximum - self.minimum, self.sd), self
+        while bins <= min(MOST_BINS, len(self.support)):
+            binned = self._in_bins(bins)
+            if binned.error - self.error <= LARGEST_ERROR:
+                return binned
+            if best is self and binned.error - self.error <= tolerated:
+                best = binned
+            bins *= 2
+        return best
+
+    def _in_bins(self, bins: int) -> "ScoreDistribution":
+        """Return the distribution in about as many bins.
+
+        The step CDF and the piecewise linear one differ most at a score, on one side of it; those of integers half a
+        unit above it, where the bins end and their CDF is evaluated.
+        """
+        integers, start, width = counts_pairs(self.metric), self.minimum, (self.maximum - self.minimum) / bins
+        if integers:
+            width = max(1.0, (self.maximum - self.minimum) // bins)
+            start, bins = self.minimum - 0.5, ceil((self.maximum - self.minimum + 1) / width)
+        place = np.clip(((self.support - start) / width).astype(np.int64), 0, bins - 1)
+        mass: Floats = np.bincount(place, self.probability, minlength=bins).astype(np.float64)
+        edges, steps = start + width * np.arange(bins + 1), np.concatenate([[0.0], np.cumsum(self.probability)])
+        linear = np.interp(self.support + 0.5 * integers, edges, np.concatenate([[0.0], np.cumsum(mass)]))
+        changes = np.abs(linear - steps[1:]) if integers else np.abs([linear - steps[1:], linear - steps[:-1]])
+        middles = start + width * (np.arange(bins) + 0.5)
+        return replace(self, support=middles, probability=mass, width=width, error=self.error + float(changes.max()))
 
     @property
     def profile(self) -> Profile:
         """The profile of the list: its numbers of items and relevant items, or its grades."""
         return Profile(self.n, self.p, self.grades)
 
-    def in_bins(self, binned: Binned) -> "ScoreDistribution":
-        """Return the same distribution with the mass in bins, whose error is added to its own.
-
-        Args:
-            binned: the bins' middles, mass, width and error.
-
-        Returns:
-            The distribution in bins.
-        """
-        return replace(
-            self,
-            support=binned.middles,
-            probability=binned.probability,
-            width=binned.width,
-            error=self.error + binned.error,
-        )
-
     def edges(self) -> Floats:
         """Return the edges of the bins, `(n_bins + 1,)`."""
-        return np.asarray(self.support[0] + self.width * (np.arange(len(self.support) + 1) - 0.5))
+        return edges_of(self.support, self.width)
 
 
 def score_distribution(
@@ -330,24 +334,38 @@ def score_distributions(
 ) -> Iterator[ScoreDistribution]:
     """Yield the `score_distribution` of many lists, in their order; faster than single calls for long ones.
 
-    The lists are (N, P) or profiles. `done(k)` is called whenever k more of them are ready (for a progress bar).
+    The lists are (N, P) or profiles. Long ones are computed before the first distribution is yielded, together where
+    they share a pass. `done(k)` is called whenever k more of them are ready (for a progress bar).
     """
-    profiles = [one if isinstance(one, Profile) else _profile(*one) for one in lists]
-    for profile in profiles:
-        if not (profile.n >= 1 and 0 <= profile.p <= profile.n):
-            raise ValueError(
-                f"n, p: found {profile.n} items with {profile.p} relevant, expected 1 <= N and 0 <= P <= N"
-            )
+    of, profiles = parse_metric(metric), [one if isinstance(one, Profile) else _profile(*one) for one in lists]
     if method not in METHODS:
         raise ValueError(f"method {method!r} is not one of {', '.join(METHODS)}")
     if not 1 <= samples <= MOST_SAMPLES:
         raise ValueError(f"found samples={samples}, expected 1 to {MOST_SAMPLES:,}")
     if not seed >= 0:
         raise ValueError(f"found seed={seed}, expected a whole number from 0")
+    sums: dict[Profile, Sum] = {}
     for profile in profiles:
-        if profile.n > LONGEST:
-            raise ValueError(f"n: found a list of {profile.n:,} items, expected at most {LONGEST:,} for a distribution")
-    return _distributions(parse_metric(metric), profiles, method, samples, seed, done, tilt)
+        n, p = profile.n, profile.p
+        if not (n >= 1 and 0 <= p <= n):
+            raise ValueError(f"n, p: found {n} items with {p} relevant, expected 1 <= N and 0 <= P <= N")
+        if n > LONGEST:
+            raise ValueError(f"n: found a list of {n:,} items, expected at most {LONGEST:,} for a distribution")
+        if tilt != UNIFORM and profile.grades is not None:
+            raise ValueError(f"tilt: found {tilt:g} for {profile}, expected binary relevance, or no tilt")
+        if profile.grades is None and 0 < p < n and is_sum(of):
+            sums[profile] = Sum(of, RandomOrders(n, p, tilt))
+    binned: dict[tuple[int, int], Atoms] = {}
+    if method != "sampled":
+        work = inf if method == "exact" or type(of) in (AveragePrecision, NDCG) else WORK_OF_SECONDS
+        many = [one for one in sums.values() if not one.counts_pairs and comb(one.n, one.p) > ENUMERATED_ORDERS]
+        tolerance = LARGEST_ERROR if tilt == UNIFORM else sampling_error(samples)
+        binned = binned_distributions((one for one in many if differ(*one.extremes)), done, work, tolerance)
+    for profile in profiles:
+        bins = binned.get((profile.n, profile.p)) if profile.grades is None else None
+        yield _distribution(of, profile, sums.get(profile), bins, method, samples, seed, tilt)
+        if bins is None:  # `binned_distributions` has counted its own.
+            done(1)
 
 
 def _profile(n: int, p: int) -> Profile:
@@ -358,217 +376,128 @@ def _profile(n: int, p: int) -> Profile:
         raise ValueError(f"n, p: found {n!r} and {p!r}, expected integers") from None
 
 
-def _distributions(
-    metric: Metric,
-    profiles: Sequence[Profile],
-    method: Method,
-    samples: int,
-    seed: int,
-    done: Callable[[int], object],
-    tilt: float,
-) -> Iterator[ScoreDistribution]:
-    """Yield the distributions; long lists that share a pass are computed together, before the first one."""
-    score = score_of(metric)
-    work = inf if method == "exact" or type(metric) in (AveragePrecision, NDCG) else WORK_OF_SECONDS
-    binary = [(profile.n, profile.p) for profile in profiles if profile.grades is None]
-    binned: dict[tuple[int, int], Binned] = {}
-    if score is not None and not score.counts_pairs and method != "sampled" and tilt == UNIFORM:
-        many = [pair for pair in binary if comb(*pair) > ENUMERATED_ORDERS]
-        long = [pair for pair in many if differ(score.minimum(*pair), score.maximum(*pair))]
-        binned = binned_distributions(score, long, done, work)
-    for profile in profiles:
-        n, p, is_binary = profile.n, profile.p, profile.grades is None
-        orders = RandomOrders(n, p, tilt)
-        if tilt != UNIFORM and not is_binary:
-            raise ValueError(f"tilt: found {tilt:g} for {profile}, expected binary relevance, or no tilt")
-        if score is None or not is_binary:
-            distribution = _of_any_metric(metric, profile, method, samples, seed, tilt if 0 < p < n else UNIFORM)
-        else:
-            distribution = _of_sums(metric, score, orders, binned, work, method, samples, seed)
-        yield replace(distribution, tilt=tilt)
-        # `binned_distributions` has counted its own.
-        if not (is_binary and (n, p) in binned):
-            done(1)
-
-
 @on_cpu
-def _of_sums(
+def _distribution(
     metric: Metric,
-    score: Score,
-    orders: RandomOrders,
-    binned: Mapping[tuple[int, int], Binned],
-    work: float,
+    profile: Profile,
+    of: Sum | None,
+    bins: Atoms | None,
     method: Method,
     samples: int,
     seed: int,
+    tilt: float,
 ) -> ScoreDistribution:
-    """Return the distribution of a sum over the relevant items; `binned` are those of long lists, uniform orders."""
-    n, p = orders.n, orders.p
-    if p == 0:
-        facts = _facts(metric, Profile(n, p))
+    """Return the distribution over the orders of one list, by the first method that applies."""
+    n, p, grades = profile.n, profile.p, profile.grades
+    about: dict[str, Any] = {"metric": str(metric), "n": n, "p": p, "samples": samples, "grades": grades, "tilt": tilt}
+    if of is not None:
+        about |= _moments(*of.extremes, of.moments[0], of.moments[1] ** 0.5)
+        if comb(n, p) > ENUMERATED_ORDERS and not differ(*of.extremes):
+            # Different scores that are equal but for rounding are not told apart.
+            one = Atoms(np.array([of.extremes[1]]), np.ones(1), float(of.extremes[0] != of.extremes[1]))
+            return _exact(about | {"expectation": of.extremes[1], "sd": 0.0}, one)
+        exact = _exact_sums(about, of, bins) if method != "sampled" else ""
+    else:
+        if grades is None:
+            facts = Facts.of_counts(metric, torch.tensor([n]), torch.tensor([p]))
+        else:
+            facts = Facts(metric, profile.relevance(metric), Lists.of_sizes([n]))
         low, high = float(facts.minimum), float(facts.maximum)
-        mean, variance = high, 0.0 if high == low else nan
-    else:
-        low, high = score.maximum(n, p) if p == n else score.minimum(n, p), score.maximum(n, p)
-        mean, variance = (high, 0.0) if p == n else (score.mean(n, p), score.variance(n, p))
-    empty = _empty(metric, Profile(n, p), samples, (low, high), mean, variance**0.5)
-    if p in (0, n) or (comb(n, p) > ENUMERATED_ORDERS and not differ(low, high)):
-        # Different scores that are equal but for rounding are not told apart.
-        return _in_atoms(
-            replace(empty, count=1.0), Atoms(np.array([high]), np.ones(1), float(0 < p < n and low != high))
+        if p in (0, n) if grades is None else len(set(grades)) == 1:
+            return _exact(about | _moments(low, high, high, 0.0), Atoms(np.array([high]), np.ones(1)))
+        orders = Orders(metric, profile, tilt)
+        # Enumeration that takes longer than sampling requires an explicit `exact`.
+        atoms = orders.exact_atoms(FEW_ORDERS if method == "exact" else samples) if method != "sampled" else None
+        exact = (
+            _exact(about | _moments_of(atoms), atoms, ROUNDING) if atoms else "it has no formula and too many orders"
         )
-    if not orders.is_uniform:
-        (mean, variance), scale = TiltedScore(score, orders).moments, score.scale(p)
-        empty = replace(empty, expectation=mean / scale, sd=variance**0.5 / scale)
-    if method != "sampled":
-        exact = _exact_sums(empty, score, orders, binned, work)
-        if isinstance(exact, ScoreDistribution):
-            return exact
-        if method == "exact":
-            raise _no_exact(metric, empty.profile, exact)
-    return _of_draws(empty, sample_orders(score, orders, samples, seed))
+    if isinstance(exact, ScoreDistribution):
+        return exact
+    if method == "exact":
+        raise ValueError(
+            f"method: found exact for the distribution of {metric} over {profile}, but {exact}; expected sampled, or "
+            "auto"
+        )
+    if of is not None:
+        return _drawn(about, of.draw(samples, seed))
+    atoms = orders.atoms_of_random(samples, seed)
+    moments = _moments_of(atoms)
+    if tilt == UNIFORM:  # Closed forms of the mean hold for uniform orders only.
+        moments["expectation"] = float(facts.expectation)
+    ends = {"minimum": min(low, moments["minimum"]), "maximum": max(high, moments["maximum"])}
+    return _drawn(about | moments | ends, atoms)
 
 
-def _exact_sums(
-    empty: ScoreDistribution, score: Score, orders: RandomOrders, binned: Mapping[tuple[int, int], Binned], work: float
-) -> ScoreDistribution | str:
-    """Return the distribution of all possible scores, or why there is none."""
-    n, p = orders.n, orders.p
-    if score.counts_pairs:
-        if p * (n - p) > EXACT_INTEGERS:
-            return f"it has {p * (n - p) + 1:,} scores, more than {EXACT_INTEGERS:,}"
-        atoms = Atoms(np.arange(p * (n - p) + 1.0), rank_sums(orders))
-        return _with_draws(_in_atoms(empty, atoms, ROUNDING if orders.is_uniform else WALK_ERROR))
-    if comb(n, p) <= ENUMERATED_ORDERS:
-        atoms = enumerate_orders(score, orders)
+def _exact_sums(about: dict[str, Any], of: Sum, bins: Atoms | None) -> ScoreDistribution | str:
+    """Return the distribution of a sum's possible scores, or why there is none."""
+    if of.counts_pairs:
+        largest = of.p * (of.n - of.p)
+        if largest > EXACT_INTEGERS:
+            return f"it has {largest + 1:,} scores, more than {EXACT_INTEGERS:,}"
+        atoms = Atoms(np.arange(largest + 1.0), rank_sums(of.orders))
+        return _exact(about, atoms, ROUNDING if of.orders.is_uniform else WALK_ERROR)
+    if comb(of.n, of.p) <= ENUMERATED_ORDERS:
+        atoms = enumerate_orders(of)
         low, high = atoms.support[[0, -1]].tolist()
-        return _with_draws(_in_atoms(replace(empty, minimum=low, maximum=high), atoms, ROUNDING))
-    if orders.is_uniform:
-        bins = binned.get((n, p))
-    else:
-        bins = binned_tilted(score, orders, work, sampling_error(empty.samples))
+        return _exact(about | {"minimum": low, "maximum": high}, atoms, ROUNDING)
     if bins is None:
         return "it is too rugged for Fourier coefficients"
-    same = repeat_probability(score, orders)
-    exact = _with_draws(empty.in_bins(bins), same)
-    if orders.is_uniform or empty.samples * same < RARE:
+    exact = _exact(about, bins, same=of.repeated)
+    if of.orders.is_uniform or exact.samples * of.repeated < RARE:
         return exact
     # Tilted orders differ too much in probability to derive the count from their mean mass.
-    return replace(exact, count=float(len(sample_orders(score, orders, empty.samples, seed=0).support)))
+    return replace(exact, count=float(len(of.draw(exact.samples, seed=0).support)))
 
 
-@on_cpu
-def _of_any_metric(
-    metric: Metric, profile: Profile, method: Method, samples: int, seed: int, tilt: float
-) -> ScoreDistribution:
-    """Return the distribution of any metric from its function of ranks; tilted orders require a binary list."""
-    orders = Orders(metric, profile, tilt)
-    if method != "sampled" or orders.number == 1:
-        # Enumeration that takes longer than sampling requires an explicit `exact`.
-        atoms = orders.exact_atoms(most=FEW_ORDERS if method == "exact" else samples)
-        if atoms is not None:
-            mean, sd = _moments(atoms)
-            ends = float(atoms.support[0]), float(atoms.support[-1])
-            empty = _empty(metric, profile, samples, ends, mean, sd)
-            if len(atoms.support) == 1:
-                return _in_atoms(replace(empty, sd=0.0, count=1.0), atoms._replace(probability=np.ones(1)))
-            return _with_draws(_in_atoms(empty, atoms, ROUNDING))
-        if method == "exact":
-            raise _no_exact(metric, profile, "it has no formula and too many orders")
-    facts = _facts(metric, profile)
-    low, high, mean = (float(fact) for fact in (facts.minimum, facts.maximum, facts.expectation))
-    atoms = orders.atoms_of_random(samples, seed)
-    drawn, sd = _moments(atoms)
-    ends = min(low, atoms.support[0]), max(high, atoms.support[-1])
-    # Closed forms of the mean hold for uniform orders only.
-    empty = _empty(metric, profile, samples, ends, mean if tilt == UNIFORM else drawn, sd)
-    return _of_draws(empty, atoms)
+def _moments(minimum: float, maximum: float, expectation: float, sd: float) -> dict[str, float]:
+    return {"minimum": minimum, "maximum": maximum, "expectation": expectation, "sd": sd}
 
 
-def _moments(atoms: Atoms) -> tuple[float, float]:
-    """Return the mean and the standard deviation."""
-    mean = float(atoms.probability @ atoms.support)
-    return mean, float(atoms.probability @ (atoms.support - mean) ** 2) ** 0.5
+def _moments_of(atoms: Atoms) -> dict[str, float]:
+    support, probability = atoms[:2]
+    mean = float(probability @ support)
+    return _moments(float(support[0]), float(support[-1]), mean, float(probability @ (support - mean) ** 2) ** 0.5)
 
 
-def _of_draws(empty: ScoreDistribution, atoms: Atoms) -> ScoreDistribution:
+def _exact(about: dict[str, Any], atoms: Atoms, error: float = 0.0, same: float = 0.0) -> ScoreDistribution:
+    """Return the distribution, with the expected count of distinct draws and the medians of their extremes.
+
+    For bins, `same` is the probability that two random orders have the same score.
+    """
+    support, probability, lost, width = atoms
+    draws, below = about["samples"], np.cumsum(probability)
+    tail = -expm1(-log(2) / draws)
+    if width == 0:
+        # A score of probability q is missed by all draws with probability (1 - q)^draws.
+        with np.errstate(divide="ignore"):
+            count = float(-np.expm1(draws * np.log1p(-probability)).sum())
+        low, high = support[np.searchsorted(below, [tail, 1 - tail]).clip(max=len(below) - 1)]
+    else:
+        # Approximation: every score has the mean mass of a random order's score.
+        count = -expm1(draws * log1p(-same)) / same if same > 0 else float(draws)
+        low, high = np.interp([tail, 1 - tail], np.concatenate([[0.0], below]), edges_of(support, width))
+    found = {"count": count, "low": float(low), "high": float(high), "error": error + lost}
+    return ScoreDistribution(**about, support=support, probability=probability, width=width, **found)
+
+
+def _drawn(about: dict[str, Any], atoms: Atoms) -> ScoreDistribution:
     """Return the distribution of draws, without what rounding adds beyond the extremes unless scores become equal."""
-    support = atoms.support.clip(empty.minimum, empty.maximum)
+    support = atoms.support.clip(about["minimum"], about["maximum"])
     is_rounding = np.abs(support - atoms.support).max() <= SAME_SCORE * np.abs(atoms.support).max()
     if not (is_rounding and (np.diff(support) > 0).all()):
         support = atoms.support
     low, high = float(support[0]), float(support[-1])
-    drawn = replace(
-        _in_atoms(empty, atoms._replace(support=support), sampling_error(empty.samples)),
-        minimum=min(empty.minimum, low),
-        maximum=max(empty.maximum, high),
-        count=float(len(support)),
-    )
-    # A single score has no range: others exist that are too rare to be drawn.
-    return replace(drawn, low=low, high=high) if len(support) > 1 else drawn
-
-
-def _in_atoms(empty: ScoreDistribution, atoms: Atoms, error: float = 0.0) -> ScoreDistribution:
-    return replace(empty, support=atoms.support, probability=atoms.probability, error=error + atoms.lost)
-
-
-def _empty(
-    metric: Metric, profile: Profile, samples: int, ends: tuple[float, float], mean: float, sd: float
-) -> ScoreDistribution:
-    """Return a distribution without mass, given its extremes and moments."""
-    low, high = ends
-    return ScoreDistribution(
-        metric=str(metric),
-        n=profile.n,
-        p=profile.p,
-        support=np.empty(0),
-        probability=np.empty(0),
-        width=0.0,
-        minimum=low,
-        maximum=high,
-        expectation=mean,
-        sd=sd,
-        count=0.0,
-        low=low,
-        high=high,
-        error=0.0,
-        samples=samples,
-        grades=profile.grades,
-    )
-
-
-def _facts(metric: Metric, profile: Profile) -> Facts:
-    if profile.grades is None:
-        return Facts.of_counts(metric, torch.tensor([profile.n]), torch.tensor([profile.p]))
-    return Facts(metric, profile.relevance(metric), Lists.of_sizes([profile.n]))
-
-
-def _with_draws(exact: ScoreDistribution, same: float = 0.0) -> ScoreDistribution:
-    """Fill in the expected count of distinct scores among `samples` random orders, and the medians of their extremes.
-
-    `same` is the probability that two random orders have the same score, needed for binned scores.
-    """
-    draws = exact.samples
-    if exact.width == 0:
-        # A score of probability q is missed by all draws with probability (1 - q)^draws.
-        with np.errstate(divide="ignore"):
-            count = float(-np.expm1(draws * np.log1p(-exact.probability)).sum())
-    else:
-        # Approximation: every score has the mean mass of a random order's score.
-        count = -expm1(draws * log1p(-same)) / same if same > 0 else float(draws)
-    tail = -expm1(-log(2) / draws)
-    below = np.cumsum(exact.probability)
-    if exact.width == 0:
-        low, high = exact.support[np.searchsorted(below, [tail, 1 - tail]).clip(max=len(below) - 1)]
-    else:
-        low, high = np.interp([tail, 1 - tail], np.concatenate([[0.0], below]), exact.edges())
-    return replace(exact, count=count, low=float(low), high=float(high))
-
-
-def _no_exact(metric: Metric, profile: Profile, why: str) -> ValueError:
-    return ValueError(
-        f"method: found exact for the distribution of {metric} over {profile}, but {why}; expected sampled, or auto"
-    )
+    ends = {"minimum": min(about["minimum"], low), "maximum": max(about["maximum"], high)}
+    if len(support) == 1:
+        # A single score has no range: others exist that are too rare to be drawn.
+        low, high = about["minimum"], about["maximum"]
+    found = {
+        "count": float(len(support)),
+        "low": low,
+        "high": high,
+        "error": sampling_error(about["samples"]) + atoms.lost,
+    }
+    return ScoreDistribution(**about | ends, support=support, probability=atoms.probability, width=0.0, **found)
 
 
 def sampling_error(samples: int) -> float:
@@ -579,3 +508,23 @@ def sampling_error(samples: int) -> float:
 def counts_pairs(metric: str) -> bool:
     """Return true if the text names the nRBP loss, whose scores are integers."""
     return metric == "nRBP" or (metric.startswith("nRBP(rel=") and "," not in metric)
+
+
+def gain_terms(kind: str, count: Any, samples: Any, span: Any, sd: Any) -> tuple[Any, Any]:
+    """Return the numerator and the denominator of a gain (thesis eq. 3.13), of one distribution or of many."""
+    terms = {"distinct": (count, span), "drawn": (samples, span), "sd": (1.0, sd)}
+    if kind not in terms:
+        raise ValueError(f"gain {kind!r} is not one of {', '.join(terms)}")
+    return terms[kind]
+
+
+def smooth_bin(distance: Tensor, width: Any) -> Tensor:
+    r"""Return the sigmoid's mean over a bin from l to l + width, in units of 1 / gain.
+
+    It is (softplus(x - l) - softplus(x - l - width)) / width: the sum over bins is the convolution of the sigmoid's
+    density with the piecewise linear CDF.
+    """
+    left, right = distance + width / 2, distance - width / 2
+    # softplus(u) = max(u, 0) + log1p(exp(-|u|)); the difference of the first terms is the linear step.
+    linear = left.clamp(min=0.0).clamp(max=width)
+    return (linear + torch.log1p(torch.exp(-left.abs())) - torch.log1p(torch.exp(-right.abs()))) / width

@@ -6,7 +6,7 @@ distance; those below count in full, those above don't count. All near entries o
 much closer to each other than 1 / a are merged beforehand.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,19 +17,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankbound.bounds.exact import FINE_GAIN
 from rankbound.bounds.extremes import Facts
 from rankbound.bounds.profiles import Profile
-from rankbound.bounds.sampled import UNIFORM, Floats
 from rankbound.bounds.score_distribution import (
+    FINE_GAIN,
     SAMPLES,
     Gain,
     Method,
     ScoreDistribution,
     counts_pairs,
+    gain_terms,
     score_distributions,
+    smooth_bin,
 )
+from rankbound.bounds.sums import UNIFORM
 from rankbound.errors import ConfigError
+from rankbound.kernels.formulas import Floats
 from rankbound.metrics import Metric, metric
 
 COLUMNS = ("minimum", "maximum", "expectation", "sd", "count", "low", "high", "width", "error")
@@ -98,19 +101,23 @@ class DistributionTables:
     def __len__(self) -> int:
         return len(self.n)
 
-    def has(self, keys: Collection[int]) -> bool:
-        """Return true if there is a table for each of these keys of profiles (`Profile.key`)."""
-        return all(key in self._index for key in keys)
-
     def of(self, n: int, p: int) -> ScoreDistribution:
         """Return the distribution of (N, P); raise `ConfigError`, with a remedy, if it is missing."""
         return self.of_key(Profile(n, p).key)
 
     def of_key(self, key: int) -> ScoreDistribution:
-        """Return the distribution of the profile with this `Profile.key`; as `of`."""
-        table = self._index.get(key)
+        """Return the distribution of the profile with this `Profile.key`; raise as `of`."""
+        table = self.index.get(key)
+        if table is None and key < 0:
+            raise ConfigError(
+                f"there is no {self.metric} distribution of this graded list among the {len(self)} tables: they are of "
+                "binary lists; let the loss compute its own (without tables), or binarise the relevance"
+            )
         if table is None:
-            raise self._missing(key)
+            raise ConfigError(
+                f"there is no {self.metric} distribution of {Profile(key >> 32, key & 0xFFFFFFFF)} among the "
+                f"{len(self)} tables; tabulate it as well, or let the loss compute its own (without tables)"
+            )
         part = slice(self.offsets[table], self.offsets[table + 1])
         return ScoreDistribution(
             metric=self.metric,
@@ -134,14 +141,8 @@ class DistributionTables:
 
     def gains(self, kind: Gain = "distinct") -> Floats:
         """Return `ScoreDistribution.gain` of every table, shape `(n_tables,)`; NaN where it is undefined."""
-        kinds = {
-            "distinct": (self.columns["count"], self.columns["high"] - self.columns["low"]),
-            "drawn": (self.samples.astype(np.float64), self.columns["high"] - self.columns["low"]),
-            "sd": (np.ones(len(self)), self.columns["sd"]),
-        }
-        if kind not in kinds:
-            raise ConfigError(f"gain {kind!r} is not one of {', '.join(kinds)}")
-        count, span = kinds[kind]
+        of, samples = self.columns, self.samples.astype(np.float64)
+        count, span = gain_terms(kind, of["count"], samples, of["high"] - of["low"], of["sd"])
         return np.where(span > 0, count / np.where(span > 0, span, 1.0), np.nan)
 
     def smooth(self, values: Tensor, facts: Facts, gain: Gain = "distinct") -> Tensor:
@@ -159,20 +160,9 @@ class DistributionTables:
             lookup = self._lookups[gain, values.device] = SmoothLookup(self, gain, values.device)
         return lookup(values, facts.keys)
 
-    def _missing(self, key: int) -> ConfigError:
-        """Return the error for a profile without a table."""
-        if key < 0:
-            return ConfigError(
-                f"there is no {self.metric} distribution of this graded list among the {len(self)} tables: they are of "
-                "binary lists; let the loss compute its own (without tables), or binarise the relevance"
-            )
-        return ConfigError(
-            f"there is no {self.metric} distribution of {Profile(key >> 32, key & 0xFFFFFFFF)} among the {len(self)} "
-            "tables; tabulate it as well, or let the loss compute its own (without tables)"
-        )
-
     @cached_property
-    def _index(self) -> dict[int, int]:
+    def index(self) -> dict[int, int]:
+        """The table of each `Profile.key`."""
         return {key: table for table, key in enumerate(self.keys.tolist())}
 
     @cached_property
@@ -206,21 +196,13 @@ class DistributionsOnDemand:
         kept: int = KEPT,
     ) -> None:
         self._metric = metric(of)
+        self.metric = str(self._metric)
         self._method, self._seed = method, seed
         self.tilt = tilt
         self._samples, self._graded_samples = samples, graded_samples
         self._kept = kept
         self._known: dict[int, ScoreDistribution] = {}
         self._tables: DistributionTables | None = None
-
-    @property
-    def metric(self) -> str:
-        return str(self._metric)
-
-    def of(self, facts: Facts) -> tuple[list[ScoreDistribution], Tensor]:
-        """Return the distributions of the distinct profiles, and the index of each list's among them `(n_lists,)`."""
-        distinct, which = facts.distinct()
-        return [*self._of(distinct)], which
 
     def smooth(self, values: Tensor, facts: Facts, gain: Gain = "distinct") -> Tensor:
         """Return the smooth CDF of each list's value, as `DistributionTables.smooth`.
@@ -231,7 +213,7 @@ class DistributionsOnDemand:
         if len(values) == 0:
             return values
         tables, needed = self._tables, set(facts.keys.tolist())
-        if tables is None or not tables.has(needed):
+        if tables is None or not needed <= tables.index.keys():
             tables = self._extended(facts, needed)
         return tables.smooth(values, facts, gain)
 
@@ -243,7 +225,7 @@ class DistributionsOnDemand:
         known = dict(self._known)
         missing = [one for one in facts.distinct()[0] if one.key not in known]
         with _progress(len(missing)) as done:
-            known.update((one.profile.key, one.binned()) for one in self._of(missing, done))
+            known.update((one.profile.key, one.binned()) for one in self.distributions(missing, done))
         # The first distributions beyond the number that is kept are dropped, but none of the needed ones.
         surplus = max(0, len(known) - self._kept)
         for key in [key for key in known if key not in needed][:surplus]:
@@ -252,9 +234,10 @@ class DistributionsOnDemand:
         self._known, self._tables = known, tables
         return tables
 
-    def _of(
+    def distributions(
         self, profiles: list[Profile], done: Callable[[int], object] = lambda count: None
     ) -> list[ScoreDistribution]:
+        """Return the distributions of these lists; `done` as in `score_distributions`."""
         options: dict[str, Any] = {"method": self._method, "seed": self._seed, "done": done, "tilt": self.tilt}
         computed: dict[Profile, ScoreDistribution] = {}
         for graded, samples in ((False, self._samples), (True, self._graded_samples)):
@@ -348,13 +331,17 @@ class SmoothLookup:
 
     def _kernel(self, distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
         """Return the smoothed step and its slope at `distance` from an entry's middle, in units of 1 / gain."""
-        if self._all_bins and not self._any_split:
-            return _bin_kernel(distance, width)
-        single = torch.sigmoid(distance)
         if self._all_single:
+            single = torch.sigmoid(distance)
             return single, single * (1 - single)
-        step, slope = _bin_kernel(distance, torch.where(width > 0, width, 1.0))
-        return torch.where(width > 0, step, single), torch.where(width > 0, slope, single * (1 - single))
+        is_bin = None if self._all_bins and not self._any_split else width > 0
+        widths = width if is_bin is None else torch.where(is_bin, width, 1.0)
+        left, right = torch.sigmoid(distance + widths / 2), torch.sigmoid(distance - widths / 2)
+        step, slope = smooth_bin(distance, widths), (left - right) / widths
+        if is_bin is None:
+            return step, slope
+        single = torch.sigmoid(distance)
+        return torch.where(is_bin, step, single), torch.where(is_bin, slope, single * (1 - single))
 
 
 class _SmoothCdf(torch.autograd.Function):
@@ -374,14 +361,6 @@ class _SmoothCdf(torch.autograd.Function):
             # Autograd differentiates the density for a second derivative, a Hessian's.
             density = ctx.lookup.evaluate(values.to(torch.float64), table)[1].to(values.dtype)
         return gradient * density, None, None
-
-
-def _bin_kernel(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the sigmoid's mean over a bin, as in `rankbound.bounds.exact`, and its derivative."""
-    left, right = distance + width / 2, distance - width / 2
-    linear = left.clamp(min=0.0).minimum(width)
-    step = (linear + torch.log1p(torch.exp(-left.abs())) - torch.log1p(torch.exp(-right.abs()))) / width
-    return step, (torch.sigmoid(left) - torch.sigmoid(right)) / width
 
 
 def _ranges(begin: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:

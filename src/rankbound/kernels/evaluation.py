@@ -184,7 +184,7 @@ def _below(state, end):
 
 @compiled("void(u8,i8,f8[::1],f8[::1])")
 def sums_of_ranks(state, p, fixed, sums):
-    """Write the sums of `fixed` over the ranks of p relevant items; see `rankbound.bounds.sampled.sums_of_orders`."""
+    """Write the sums of `fixed` over the ranks of p relevant items; see `rankbound.bounds.sums.sums_of_orders`."""
     n, values = len(fixed), fixed.copy()
     for row in range(len(sums)):
         values[:] = fixed

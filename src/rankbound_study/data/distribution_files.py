@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pyarrow as pa
 
-from rankbound.bounds.sampled import Floats
 from rankbound.bounds.tables import COLUMNS, DistributionTables
 from rankbound.errors import DataError
+from rankbound.kernels.formulas import Floats
 from rankbound_study.data.arrow import to_arrow, to_numpy
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
 

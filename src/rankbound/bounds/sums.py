@@ -1,7 +1,7 @@
-"""Scores that are sums over the relevant items of a list, and their distributions over random orders (section 4.3).
+"""Scores that are sums over the relevant items of a list, and random orders of the list (section 4.3).
 
 A score is `sum over relevant items of increment(r, c) / scale`, with r the item's rank and c the number of relevant
-items up to it, itself included. One recursion over (r, c) serves all of them:
+items up to it, itself included:
 
     nDCG        1 / log2(r + 1)      scale = IDCG = sum_{r <= P} 1 / log2(r + 1)
     AP          c / r                scale = P
@@ -19,25 +19,23 @@ float64.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
-from math import comb, inf, sqrt
-from typing import NamedTuple
+from math import comb, inf, log, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from rankbound.kernels import usable
-from rankbound.kernels.formulas import table_size
+from rankbound.kernels.formulas import Floats, Integers, table_size
 from rankbound.lists import on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.pairs import RankSum
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 UNIFORM = 1.0
 """The tilt of uniform orders."""
@@ -46,9 +44,6 @@ EPSILON = float(np.finfo(np.float64).eps)
 ULPS = 4.0
 """Scores within so many epsilons of their size are one atom. A sum without rounding errors of its own, of terms that
 are exact to half an epsilon each, is exact to one."""
-SAME_SCORE = 1e-11
-"""A score that a caller computes, or rounds to 12 digits, equals the nearest atom if it is this close, relative to its
-size."""
 PRIME = 2**31 - 1
 """Residues modulo this prime multiply within 64 bits; those of two different sums agree with a probability of 5e-10."""
 _LARGEST_DENOMINATOR = 16
@@ -59,6 +54,12 @@ DECREASING_UNTIL = 4096
 UNREPEATED_ORDERS = 10**12
 """With this many orders or more, fewer than one repetition is expected among 300,000 draws of nDCG or AP."""
 REPEAT_SAMPLES = 50_000
+LOG_OUTSIDE = log(1e9)
+"""A window excludes less than 2e-9 of the mass (the inequalities of Bernstein and Chernoff)."""
+_REACHES = np.geomspace(0.05, 3.0, 24)
+"""Parameters tried in Chernoff's inequality, in units of the optimal one for a normal distribution."""
+_UNVISITED = 1e-14
+"""A walk omits states beyond which the mass is at most this."""
 CHUNK_ITEMS = 2_000_000
 """Number of items of all orders in memory at once (16 MB of scores)."""
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -66,11 +67,15 @@ _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Atoms(NamedTuple):
-    """Scores, ascending, and their probabilities; `lost` is the error of the CDF by scores that are no atoms."""
+    """Scores, ascending, and their probabilities; `lost` is the error of the CDF by scores that are no atoms.
+
+    With a `width`, the middles of adjacent bins and their mass, which is spread evenly inside a bin.
+    """
 
     support: Floats
     probability: Floats
     lost: float = 0.0
+    width: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -98,11 +103,15 @@ class RandomOrders:
         """True without a tilt, where formulas replace walks over the ranks."""
         return self.tilt == UNIFORM
 
-    def chance(self, rank: int, before: NDArray[np.int64]) -> Floats:
-        """Return the probability that the item at a rank (from 1) is relevant, given the relevant items before it."""
+    def weights(self, rank: Any, before: Any) -> tuple[Any, Any]:
+        """Return the weights of all relevant and of all other items that are left at a rank, given those before it."""
         relevant = self.p - before
-        others = np.maximum(self.n - rank + 1 - relevant, 0)
-        return np.asarray(self.tilt * relevant / (self.tilt * relevant + others))
+        return self.tilt * relevant, np.maximum(self.n - rank + 1 - relevant, 0)
+
+    def chance(self, rank: int, before: Integers) -> Floats:
+        """Return the probability that the item at a rank (from 1) is relevant, given the relevant items before it."""
+        relevant, others = self.weights(rank, before)
+        return np.asarray(relevant / (relevant + others))
 
     def chances_before(self) -> Iterator[Floats]:
         """Yield, for the ranks 1 .. n + 1, the probabilities of 0 .. p relevant items before it, `(p + 1,)`."""
@@ -121,25 +130,14 @@ class RandomOrders:
             return next(islice(self.chances_before(), k, None))[hits]
         fewer = hits[:-1]
         taken, left = (k - fewer) * (self.p - fewer), (fewer + 1) * (self.n - k - self.p + fewer + 1)
-        return _chances(np.log(taken) - np.log(left))
+        logs = np.concatenate([[0.0], np.cumsum(np.log(taken) - np.log(left))])
+        sizes = np.exp(logs - logs.max())
+        return np.asarray(sizes / sizes.sum())
 
     def chances_of_first(self) -> Floats:
         """Return the probabilities that the first relevant item has rank 1 .. N - P + 1."""
-        if self.is_uniform:
-            rank = np.arange(1.0, self.n - self.p + 1.0)
-            return _chances(np.log(self.n - rank - self.p + 1) - np.log(self.n - rank))
-        chance = self.tilt * self.p / (self.tilt * self.p + np.arange(self.n - self.p, -1, -1))
+        chance = self.chance(np.arange(1, self.n - self.p + 2), np.zeros(1, dtype=np.int64))  # type: ignore[arg-type]
         return np.asarray(chance * np.concatenate([[1.0], np.cumprod(1.0 - chance[:-1])]))
-
-    def log_chances(self, relevant: Flags) -> Floats:
-        """Return the log-probability of each row of flags, the first ranks of an order; `(rows,)`."""
-        before: NDArray[np.int64] = np.cumsum(relevant, axis=1) - relevant
-        rank = np.arange(1, relevant.shape[1] + 1)
-        left = self.p - before
-        others = np.maximum(self.n - rank + 1 - left, 0)
-        taken = np.where(relevant, self.tilt * left, others)
-        with np.errstate(divide="ignore"):
-            return np.asarray((np.log(taken) - np.log(self.tilt * left + others)).sum(axis=1))
 
     def drawn(self, samples: int, seed: int) -> Iterator[Flags]:
         """Yield flags `(rows, n)` of the relevant ranks of `samples` random orders, which the numbers alone decide."""
@@ -170,97 +168,162 @@ class RandomOrders:
         return float(same[0])
 
 
-def _chances(log_ratios: Floats) -> Floats:
-    """Return probabilities, given the logarithms of the ratio of each to the one before."""
-    logs = np.concatenate([[0.0], np.cumsum(log_ratios)])
-    sizes = np.exp(logs - logs.max())
-    return np.asarray(sizes / sizes.sum())
+@lru_cache(maxsize=64)
+def is_sum(metric: Metric) -> bool:
+    """Return true if the metric of binary lists is one of the sums above, without a cut-off."""
+    if getattr(metric, "cutoff", None) is not None:
+        return False
+    if type(metric) in (RankSum, AveragePrecision):
+        return True
+    if not isinstance(metric, AdditiveMetric):
+        return False
+    discounts = discounts_of(metric, DECREASING_UNTIL)
+    return bool(discounts[0] > 0 and (np.diff(discounts) <= 0).all())
 
 
-@dataclass(frozen=True)
-class Score:
-    """A metric of binary lists, one of the sums above, without a cut-off.
+class Sum:
+    """A sum (`is_sum`) over the relevant items of random orders of one list, 0 < P < N.
 
-    The increments are in units of the first discount, so that they are at most 1 unless they count ranks. `minimum`,
-    `maximum`, `mean` and `variance` are of the score of random orders of `n` items, `p` of them relevant.
+    The increments are in units of the first discount, so that they are at most 1 unless they count ranks. `counted` is
+    true if they depend on the number of relevant items so far: those of AP, and of the nRBP loss, which are integers.
     """
 
-    metric: Metric
+    def __init__(self, metric: Metric, orders: RandomOrders) -> None:
+        self.metric, self.orders, self.n, self.p = metric, orders, orders.n, orders.p
+        self.counts_pairs = isinstance(metric, RankSum)
+        self.counted = self.counts_pairs or isinstance(metric, AveragePrecision)
 
-    @property
-    def counts_pairs(self) -> bool:
-        """True for the nRBP loss, whose scores are integers."""
-        return isinstance(self.metric, RankSum)
+    @cached_property
+    def _discounts(self) -> Floats:
+        return discounts_of(self.metric, self.n)  # type: ignore[arg-type]
 
-    @property
-    def sums_fractions(self) -> bool:
-        """True for AP."""
-        return isinstance(self.metric, AveragePrecision)
-
-    @property
-    def counted(self) -> bool:
-        """True if the increment depends on the number of relevant items so far."""
-        return self.counts_pairs or self.sums_fractions
+    @cached_property
+    def _fixed(self) -> Floats:
+        return np.asarray(self._discounts / self._discounts[0])
 
     def increment(self, rank: Floats, so_far: Floats) -> Floats:
         """Return the increments at ranks, given the numbers of relevant items up to them; arrays that broadcast."""
-        if self.counts_pairs:
-            return rank - so_far
-        if self.sums_fractions:
-            return so_far / rank
-        discounts, place = _table(self.metric, int(np.max(rank))), np.asarray(rank, np.int64) - 1
-        return np.asarray(discounts[place] / discounts[0])
-
-    def scale(self, p: int) -> float:
         if self.counted:
-            return 1.0 if self.counts_pairs else float(p)
+            return rank - so_far if self.counts_pairs else so_far / rank
+        return self._fixed[np.asarray(rank, np.int64) - 1]
+
+    @cached_property
+    def scale(self) -> float:
+        if self.counted:
+            return 1.0 if self.counts_pairs else float(self.p)
         assert isinstance(self.metric, AdditiveMetric)
-        return float(self.metric.binary_normaliser(np.array([p]))[0] / _table(self.metric, 1)[0])
+        return float(self.metric.binary_normaliser(np.array([self.p]))[0] / self._discounts[0])
 
-    def minimum(self, n: int, p: int) -> float:
+    @cached_property
+    def extremes(self) -> tuple[float, float]:
+        """The smallest and the largest score of any order."""
+        low, high = (float(end[0]) for end in self.metric.binary_extremes(np.array([self.n]), np.array([self.p])))  # type: ignore[union-attr]
         if self.counted:
-            return float(_extremes(self.metric, n, p)[0][0])
+            return low, high
         # A difference of running totals, as of the extremes of many lists, has fewer digits for few relevant items.
-        discounts = _table(self.metric, n)
-        return float(discounts[n - p : n].sum() / discounts[0]) / self.scale(p)
+        return float(self._discounts[self.n - self.p :].sum() / self._discounts[0]) / self.scale, high
 
-    def maximum(self, n: int, p: int) -> float:
-        return float(_extremes(self.metric, n, p)[1][0])
-
-    def mean(self, n: int, p: int) -> float:
-        mean = self.metric.binary_expectation(np.array([n]), np.array([p]))
-        assert mean is not None
-        return float(mean[0])
-
-    def variance(self, n: int, p: int) -> float:
+    @cached_property
+    def moments(self) -> tuple[float, float]:
+        """The mean and the variance of the score."""
+        n, p = self.n, self.p
+        if not self.orders.is_uniform:
+            mean, variance = np.zeros(p + 1), np.zeros(p + 1)
+            for _, chance, added in self.ranks():
+                step = added + mean[1:] - mean[:-1]
+                variance[:-1] += chance * (variance[1:] - variance[:-1]) + chance * (1 - chance) * step**2
+                mean[:-1] += chance * step
+            return float(mean[0]) / self.scale, float(variance[0]) / self.scale**2
+        of_orders = float(self.metric.binary_expectation(np.array([n]), np.array([p]))[0])  # type: ignore[index]
         if self.counts_pairs:
-            return p * (n - p) * (n + 1) / 12
-        if self.sums_fractions:
-            return _ap_variance(n, p, self.mean(n, p))
+            return of_orders, p * (n - p) * (n + 1) / 12
+        if self.counted:
+            return of_orders, _ap_variance(n, p, of_orders)
         # Of a sum of P of N numbers drawn without replacement: P (N - P) / (N - 1) times their variance.
-        discounts = _table(self.metric, n)[:n]
-        spread = float((discounts / discounts[0]).var())
-        return p * (n - p) / max(n - 1, 1) * spread / self.scale(p) ** 2
+        return of_orders, p * (n - p) / max(n - 1, 1) * float(self._fixed.var()) / self.scale**2
 
+    def ranks(self) -> Iterator[tuple[int, Floats, Floats]]:
+        """Yield, from the last rank to the first, probability and increment of a relevant item after 0 .. p - 1.
 
-@lru_cache(maxsize=64)
-@on_cpu
-def score_of(metric: Metric) -> Score | None:
-    """Return the metric as a score of binary lists; `None` if it isn't such a sum."""
-    if getattr(metric, "cutoff", None) is not None:
-        return None
-    if type(metric) in (RankSum, AveragePrecision):
-        return Score(metric)
-    if not isinstance(metric, AdditiveMetric):
-        return None
-    discounts = _table(metric, DECREASING_UNTIL)
-    return Score(metric) if discounts[0] > 0 and (np.diff(discounts) <= 0).all() else None
+        The sum from a rank on depends on the order above only through the number of relevant items there.
+        """
+        before = np.arange(self.p)
+        for rank in range(self.n, 0, -1):
+            yield rank, self.orders.chance(rank, before), self.increment(np.float64(rank), before + 1.0)  # type: ignore[arg-type]
 
+    @cached_property
+    def window(self) -> tuple[float, float]:
+        """An interval of the score that holds all but 2e-9 of the mass.
 
-def _extremes(metric: Metric, n: int, p: int) -> tuple[Floats, Floats]:
-    ends = metric.binary_extremes(np.array([n]), np.array([p]))
-    assert ends is not None
-    return ends
+        For uniform orders, it follows from Bernstein's inequality for the scores of min(P, N - P) items drawn without
+        replacement (Hoeffding, J. Am. Statist. Assoc. 58 (1963), section 6), with the largest change that one rank can
+        make; for AP, where that change depends on the other ranks, with the change made by rank 1. For other orders, it
+        follows from Chernoff's: P(S - E S > x) <= exp(-a x) E exp(a (S - E S)) for every a > 0.
+        """
+        (mean, variance), n, p = self.moments, self.n, self.p
+        if self.orders.is_uniform:
+            variance = variance * (n - 1) / max(p, n - p)
+            jump = (1.0 + (p - 1) / (n - 1) * (log(n) + 1.0)) / p if self.counted else 1.0 / self.scale
+            reach = LOG_OUTSIDE * jump / 3 + ((LOG_OUTSIDE * jump / 3) ** 2 + 2 * LOG_OUTSIDE * variance) ** 0.5
+            return mean - reach, mean + reach
+        best = (2 * LOG_OUTSIDE / variance) ** 0.5 / self.scale
+        parameters = np.concatenate([-best * _REACHES, best * _REACHES])[:, None]
+        means, generating = np.zeros(p + 1), np.ones((len(parameters), p + 1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _, chance, added in self.ranks():
+                step = added + means[1:] - means[:-1]
+                risen = chance * np.exp(parameters * (1 - chance) * step) * generating[:, 1:]
+                generating[:, :-1] *= (1 - chance) * np.exp(-parameters * chance * step)
+                generating[:, :-1] += risen
+                means[:-1] += chance * step
+            reaches = (np.log(generating[:, 0]) + LOG_OUTSIDE) / np.abs(parameters[:, 0]) / self.scale
+        down, up = np.where(np.isfinite(reaches), reaches, np.inf).reshape(2, -1).min(axis=1)
+        return mean - float(down), mean + float(up)
+
+    @cached_property
+    def visited(self) -> list[tuple[int, int]]:
+        """The smallest and largest number of relevant items before rank 1 .. n + 1 that walks over the ranks need."""
+        ends = []
+        for before in self.orders.chances_before():
+            needed = (np.cumsum(before) > _UNVISITED) & (np.cumsum(before[::-1])[::-1] > _UNVISITED)
+            ends.append((int(np.argmax(needed)), self.p - int(np.argmax(needed[::-1]))))
+        return ends
+
+    @cached_property
+    def repeated(self) -> float:
+        """The probability that two random orders have the same score.
+
+        It is that of the same order for nDCG and RBP, of which different orders practically never have the same value.
+        For AP, a sum of fractions, it is about ten times that; unless negligible, it is estimated from the pairs within
+        a seeded sample.
+        """
+        single = self.orders.repeated()
+        if not self.counted or self.counts_pairs or single < 1 / UNREPEATED_ORDERS:
+            return single
+        counts = np.rint(self.draw(REPEAT_SAMPLES, seed=0).probability * REPEAT_SAMPLES)
+        return max(single, float((counts * (counts - 1)).sum()) / (REPEAT_SAMPLES * (REPEAT_SAMPLES - 1)))
+
+    def draw(self, samples: int, seed: int) -> Atoms:
+        """Return the distinct scores, ascending, of `samples` random orders, and their frequencies, which sum to 1.
+
+        A uniform order is drawn as the set of ranks of the relevant items, uniform among the sets of size p. The same
+        numbers give the same orders for every metric.
+        """
+        p, rank, one = self.p, np.arange(1.0, self.n + 1.0), np.ones(self.n)
+        fixed = self.increment(rank, one)
+        slope = self.increment(rank, 2 * one) - fixed if self.counted else None
+        terms = [(fixed if slope is None else fixed - slope, slope)]
+        distinct = np.unique(fixed)
+        # Two ranks' different increments can be lost in the rounding of a sum; those of AP never are.
+        if not self.counted and (np.diff(distinct) <= ulps_of_sum(p) * EPSILON * p * distinct[-1]).any():
+            terms.append((residues(fixed).astype(np.float64), None))
+        if self.orders.is_uniform:
+            parts = [[sums_of_orders(*of, p, samples, seed) for of in terms]]
+        else:
+            parts = [[_sums_of_sets(flags, *of) for of in terms] for flags in self.orders.drawn(samples, seed)]
+        sums, *keys = (np.concatenate(part) for part in zip(*parts, strict=True))
+        # Sums of integers are exact below 2^53.
+        return merge(sums / self.scale, None, keys[0] % PRIME if keys else np.zeros(samples), ulps=ulps_of_sum(p))
 
 
 def _ap_variance(n: int, p: int, mean: float) -> float:
@@ -281,46 +344,17 @@ def _ap_variance(n: int, p: int, mean: float) -> float:
     return max(float((squares + 2 * products).sum()) / p**2 - mean**2, 0.0)
 
 
-def sample_orders(score: Score, orders: RandomOrders, samples: int, seed: int) -> Atoms:
-    """Return the distinct scores, ascending, of `samples` random orders, and their frequencies, which sum to 1.
-
-    A uniform order is drawn as the set of ranks of the relevant items, uniform among the sets of size p. The same
-    numbers give the same orders for every metric.
-    """
-    n, p = orders.n, orders.p
-    rank, one = np.arange(1.0, n + 1.0), np.ones(n)
-    fixed = np.broadcast_to(score.increment(rank, one), n).copy()
-    tokens = residues(fixed).astype(np.float64) if _is_finer_than_its_sums(score, fixed, p) else np.zeros(n)
-    if orders.is_uniform:
-        slope = np.broadcast_to(score.increment(rank, 2 * one), n) - fixed if score.counted else None
-        start = fixed if slope is None else fixed - slope
-        sums = sums_of_orders(start, slope, p, samples, seed) / score.scale(p)
-        # Sums of integers are exact below 2^53.
-        keys = sums_of_orders(tokens, None, p, samples, seed) % PRIME if tokens.any() else np.zeros(samples)
-        return merge(sums, None, keys, ulps=ulps_of_sum(p))
-    parts = [(_scores_of_sets(score, flags), flags @ tokens % PRIME) for flags in orders.drawn(samples, seed)]
-    scores, keys = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return merge(scores / score.scale(p), None, keys, ulps=ulps_of_sum(p))
-
-
-def _is_finer_than_its_sums(score: Score, increments: Floats, p: int) -> bool:
-    """Return true if two ranks' different increments can be lost in the rounding of a sum; those of AP never are."""
-    terms = np.unique(increments)
-    return not score.counted and bool((np.diff(terms) <= ulps_of_sum(p) * EPSILON * p * terms[-1]).any())
-
-
 def ulps_of_sum(terms: int) -> float:
     """Return the rounding error of a plain sum of positive terms, in epsilons of the sum; random errors add up so."""
     return 8.0 + 2.0 * sqrt(terms)
 
 
-def _scores_of_sets(score: Score, relevant: Flags) -> Floats:
-    """Return the unscaled score of each row of flags (ranks 1 .. n from left to right), `(rows,)`."""
-    rank = np.arange(1.0, relevant.shape[1] + 1.0)
-    if not score.counted:
-        return np.asarray(relevant @ score.increment(rank, rank))
-    added = score.increment(rank, np.cumsum(relevant, axis=1, dtype=np.float64))
-    return np.asarray(np.einsum("ij,ij->i", relevant, added))
+def _sums_of_sets(relevant: Flags, fixed: Floats, counted: Floats | None) -> Floats:
+    """Return the sum of `sums_of_orders` for each row of flags."""
+    if counted is None:
+        return np.asarray(relevant @ fixed)
+    so_far = np.cumsum(relevant, axis=1, dtype=np.float64)
+    return np.asarray(np.einsum("ij,ij->i", relevant, fixed + counted * so_far))
 
 
 def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, seed: int) -> Floats:
@@ -342,11 +376,7 @@ def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, 
     rows = max(1, CHUNK_ITEMS // len(fixed))
     for start in range(0, samples, rows):
         relevant = _sets(state, start, min(rows, samples - start), len(fixed), p)
-        if counted is None:
-            sums[start : start + rows] = relevant @ fixed
-        else:
-            so_far = np.cumsum(relevant, axis=1, dtype=np.float64)
-            sums[start : start + rows] = np.einsum("ij,ij->i", relevant, fixed + counted * so_far)
+        sums[start : start + rows] = _sums_of_sets(relevant, fixed, counted)
     return sums
 
 
@@ -366,21 +396,6 @@ def _sets(state: np.uint64, start: int, rows: int, n: int, p: int) -> Flags:
     return flags
 
 
-@cache
-def repeat_probability(score: Score, orders: RandomOrders) -> float:
-    """Return the probability that two random orders have the same score.
-
-    It is that of the same order for nDCG and RBP, of which different orders practically never have the same value. For
-    AP, a sum of fractions, it is about ten times that; unless negligible, it is estimated from the pairs within a
-    seeded sample.
-    """
-    single = orders.repeated()
-    if not score.sums_fractions or single < 1 / UNREPEATED_ORDERS:
-        return single
-    counts = np.rint(sample_orders(score, orders, REPEAT_SAMPLES, seed=0).probability * REPEAT_SAMPLES)
-    return max(single, float((counts * (counts - 1)).sum()) / (REPEAT_SAMPLES * (REPEAT_SAMPLES - 1)))
-
-
 def merge(
     values: Floats,
     weights: Floats | None = None,
@@ -395,30 +410,22 @@ def merge(
     them. `keys` are equal for equal values; by default the values themselves are.
     """
     order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    tolerance = ulps * EPSILON * np.maximum(np.abs(ordered), scale)
-    first = np.flatnonzero(np.diff(ordered, prepend=-np.inf) > tolerance)
-    size = np.diff(first, append=len(ordered))
-    if weights is None:
-        total, mass = float(len(values)), size.astype(np.float64)
-    else:
-        weights = weights[order]
-        total, mass = float(weights.sum()), np.add.reduceat(weights, first)
-    told = ordered if keys is None else keys[order]
-    mixed = np.zeros(len(ordered), dtype=np.bool_)
-    mixed[1:] = told[1:] != told[:-1]
-    mixed[first] = False
-    lost = 0.0
-    if mixed.any():
-        atom = np.repeat(np.arange(len(first)), size)
-        member = np.repeat(np.logical_or.reduceat(mixed, first), size)
-        atom, told = atom[member], told[member]
-        own = np.ones(len(atom)) if weights is None else weights[member]
+    ordered, told = values[order], (values if keys is None else keys)[order]
+    weights = np.ones(len(order)) if weights is None else weights[order]
+    is_first = np.diff(ordered, prepend=-np.inf) > ulps * EPSILON * np.maximum(np.abs(ordered), scale)
+    first = np.flatnonzero(is_first)
+    size = np.diff(first, append=len(order))
+    total, mass, lost = float(weights.sum()), np.add.reduceat(weights, first), 0.0
+    is_mixed = np.diff(told, prepend=told[:1]).astype(bool) & ~is_first
+    if is_mixed.any():
+        # Only one key of an atom has its score: what the others weigh, at most, is lost.
+        member = np.repeat(np.logical_or.reduceat(is_mixed, first), size)
+        atom, told, own = (np.cumsum(is_first) - 1)[member], told[member], weights[member]
         by_key = np.lexsort((told, atom))
-        atom, told, own = atom[by_key], told[by_key], own[by_key]
+        atom, told = atom[by_key], told[by_key]
         starts = np.flatnonzero(np.concatenate([[True], (atom[1:] != atom[:-1]) | (told[1:] != told[:-1])]))
         smallest = np.full(len(first), np.inf)
-        np.minimum.at(smallest, atom[starts], np.add.reduceat(own, starts))
+        np.minimum.at(smallest, atom[starts], np.add.reduceat(own[by_key], starts))
         lost = float((mass - smallest).max()) / total
     return Atoms(ordered[first + size - 1], mass / total, lost)
 
@@ -433,13 +440,11 @@ def residues(terms: Floats, counted: bool = False) -> Integers:
     if counted:
         return np.array([pow(rank, -1, PRIME) for rank in range(1, len(terms) + 1)], dtype=np.int64)
     distinct, which = np.unique(-np.asarray(terms), return_inverse=True)
-    random = np.random.default_rng(0).integers(1, PRIME, len(distinct))
-    result, known = np.zeros(len(distinct), dtype=np.int64), distinct == 0
-    for base in range(len(distinct)):
+    result = np.random.default_rng(0).integers(1, PRIME, len(distinct))
+    result[distinct == 0] = 0
+    known = distinct == 0
+    for base in range(min(_BASES, len(distinct))):
         if known[base]:
-            continue
-        known[base], result[base] = True, random[base]
-        if base >= _BASES:
             continue
         rest = slice(base + 1, None)
         ratios = distinct[rest] / distinct[base]
@@ -448,24 +453,20 @@ def residues(terms: Floats, counted: bool = False) -> Integers:
             simple = np.abs(ratios - numerator / denominator) <= EPSILON * ratios
             simple &= ~known[rest] & (numerator > 0)
             share = numerator * pow(denominator, -1, PRIME) % PRIME
-            result[rest][simple] = share[simple] * int(random[base]) % PRIME
+            result[rest][simple] = share[simple] * int(result[base]) % PRIME
             known[rest] |= simple
     return np.asarray(result[which.reshape(-1)])
 
 
 def discounts_of(metric: AdditiveMetric, n: int) -> Floats:
     """Return the metric's discounts of the ranks 1 .. n, 0 beyond the cut-off."""
-    at = _table(metric, n)[:n].copy()
+    at = _discounts(metric, table_size(n))[:n].copy()
     at[getattr(metric, "cutoff", None) or n :] = 0.0
     return at
-
-
-def _table(metric: Metric, n: int) -> Floats:
-    """Return the discounts of at least n ranks."""
-    return _discounts(metric, table_size(n))
 
 
 @lru_cache(maxsize=64)
 @on_cpu
 def _discounts(metric: AdditiveMetric, size: int) -> Floats:
+    """Return the discounts of a table's ranks."""
     return np.array(metric.discount_at(torch.arange(1.0, size + 1.0, dtype=torch.float64)).numpy())
