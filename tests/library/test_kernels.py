@@ -312,7 +312,7 @@ def test_the_chosen_method_has_few_operations(n: int, share: float, spread: floa
 
     x, p = np.random.default_rng(n).normal(size=n) * spread, max(1, int(share * n))
     by_pairs, by_boxes = operations(x - x.max(), p, fields)
-    chosen = by_boxes if pays.py_func(p, n, float(x.min() - x.max()), fields) else by_pairs  # type: ignore[attr-defined]
+    chosen = by_boxes if pays.py_func(p, n, x.min(), x.max(), 1.0, fields) else by_pairs  # type: ignore[attr-defined]
     assert chosen <= 2.5 * min(by_pairs, by_boxes)
 
 

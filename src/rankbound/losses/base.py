@@ -53,6 +53,11 @@ class RankingLoss(nn.Module, ABC):
     In all losses, an uninformative list (see `informative`) has loss 0 and gradient 0, never NaN. To average, divide by
     the number of informative lists. Losses can be added and multiplied by numbers from 0.
 
+    Other methods than the call check nothing. They take `scores` `(n_items,)` in single or double precision,
+    `relevance` `(n_items,)` of grades from 0, the `lists` as their limits, and possibly `weights` `(n_items,)` from 0
+    and the `facts` of these lists, if they are known (the method of this name). The
+    results are tensors `(n_lists,)` if nothing else is said.
+
     Attributes:
         name: the name that begins the loss's text; a class without one is not found by `rankbound.loss`.
 
@@ -148,28 +153,10 @@ class RankingLoss(nn.Module, ABC):
 
     @abstractmethod
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the loss of each list; checks nothing.
-
-        Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A tensor `(n_lists,)`.
-        """
+        """Return the loss of each list."""
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         """Return the loss of each list with weights of items; refused by default.
-
-        Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-            weights: `(n_items,)`, from 0.
-
-        Returns:
-            A tensor `(n_lists,)`.
 
         Raises:
             ValueError: for a loss that has neither terms nor gains of single items.
@@ -181,71 +168,33 @@ class RankingLoss(nn.Module, ABC):
         )
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return a mask of the informative lists; by default those with a relevant item.
-
-        Args:
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A boolean tensor `(n_lists,)`.
-        """
+        """Return a mask of the informative lists; by default those with a relevant item."""
         return lists.max(relevance) > 0 if len(relevance) else torch.zeros_like(lists.sizes, dtype=torch.bool)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor | None:
-        """Return the diagonal of each list's Hessian, without a gradient; None for a loss without a closed form of it.
+        """Return the diagonal of each list's Hessian, `(n_items,)`, without a gradient; None without a closed form.
 
         Tree boosting divides by it (`rankbound.boosting_objective`). A loss has a closed form or none, whatever the
         arguments; the default is none.
-
-        Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A tensor `(n_items,)`, or None.
         """
         return None
 
     def facts(self, relevance: Tensor, lists: Lists) -> "Facts | None":
         """Return what a bounded loss knows about lists from their relevance, for `of_batch`; None for other losses.
 
-        A trainer that meets the lists in every epoch computes it once; `select(index)` is that of some of them.
-
-        Args:
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            The facts, computed when they are asked for.
+        A trainer that meets the lists in every epoch makes them once; they are computed when they are asked for, and
+        `select(index)` returns those of some of the lists.
         """
         return None
 
     def informative_by(self, facts: "Facts | None", relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the mask of `informative`, from the `facts` of these lists if the loss has any.
-
-        Args:
-            facts: `facts` of these lists.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A boolean tensor `(n_lists,)`.
-        """
+        """Return the mask of `informative`, from the `facts` of these lists if the loss has any."""
         return self.informative(relevance, lists)
 
     def of_batch(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None) -> Tensor:
         """Return the losses of `of_lists`, by a compiled kernel where there is one (`rankbound.kernels`).
 
-        Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists of the batch.
-            facts: `facts` of these lists, if they are known.
-
-        Returns:
-            The loss of each list, `(n_lists,)`, differentiable twice where `of_lists` is.
+        They are differentiable twice where those of `of_lists` are.
         """
         fused = self._fused(scores, relevance, lists.offsets, facts=facts)
         return _attached(self.of_lists(scores, relevance, lists), scores, lists) if fused is None else fused
@@ -256,10 +205,6 @@ class RankingLoss(nn.Module, ABC):
         """Return the gradient and the `curvature` of each list, without gradients; by one compiled kernel if possible.
 
         Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-            facts: `facts` of these lists, if they are known.
             second: compute the curvature, too.
 
         Returns:
