@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rankbound.gradients import Gradient, refuse_batched, through_transforms, with_gradient, without_curvature
+from rankbound.gradients import through_transforms, with_derivatives, with_gradient, without_curvature
 from rankbound.kernels import LEFT, Array, Kernel, usable
 from rankbound.lists import (
     STORED_ONLY,
@@ -256,14 +256,34 @@ class RankingLoss(nn.Module, ABC):
         # Without any informative list, the reference sees whether a warning is due.
         if computed is None or computed[0] == 0:
             return None
-        count, of_lists, *known = computed
+        count, of_lists, slopes, grades, limits = computed
         share = None if reduction == "none" else 1.0 / count if reduction == "mean" else 1.0
         values = of_lists if share is None else np.add.reduce(of_lists) * share
         values = np.asarray(values, np.float64 if exact else _NUMPY.get(scores.dtype, np.float32))
-        if scores.requires_grad and torch.is_grad_enabled():
-            losses: Tensor = _ByKernel.apply(scores, values, share, *known, reference)  # type: ignore[no-untyped-call]
-            return losses
-        return torch.from_numpy(values)
+        if not (scores.requires_grad and torch.is_grad_enabled()):
+            return torch.from_numpy(values)
+
+        def pull(upstream: Tensor) -> Tensor:
+            gradient = np.empty(len(slopes), _NUMPY.get(scores.dtype, np.float64))
+            if share is None:
+                from rankbound.kernels.gradients import times_upstream
+
+                product = np.empty_like(slopes)
+                times_upstream(upstream.detach().to(torch.float64).contiguous().numpy(), slopes, limits, product)
+                gradient[:] = product
+            else:
+                # Rounded once, while it is written.
+                np.multiply(slopes, float(upstream) * share, out=gradient, casting="same_kind")
+            return torch.from_numpy(gradient)
+
+        def bend(upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+            lists = Lists(torch.from_numpy(limits))
+            of_lists = upstream if share is None else (upstream * share).expand(len(lists))
+            product = _hessian_product(reference, scores, torch.from_numpy(grades), lists, direction)
+            along = lists.sum(direction * torch.from_numpy(slopes))
+            return lists.spread(of_lists) * product, along if share is None else along.sum() * share
+
+        return with_derivatives(scores, values, pull, bend)
 
     def _fused_derivatives(self, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor] | None:
         """Return the gradient and the curvature by a compiled kernel; None without one, or for what it refuses."""
@@ -469,47 +489,6 @@ def precise_sum(values: Tensor, lists: Lists) -> Tensor:
     of such sums loses more.
     """
     return lists.sum(values.to(torch.float64)).to(values)
-
-
-class _ByKernel(torch.autograd.Function):
-    """Losses whose slopes are known; `share` is that of each list in their sum, None for the losses themselves."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        scores: Tensor,
-        values: Array,
-        share: float | None,
-        slopes: Array,
-        relevance: Array,
-        offsets: Array,
-        reference: Reference,
-    ) -> Tensor:
-        ctx.save_for_backward(scores)
-        ctx.known = share, slopes, relevance, offsets, reference
-        # Made here: a tensor that came in would leave as a view of itself.
-        return torch.from_numpy(values)
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Any:
-        refuse_batched(upstream)
-        (scores,), (share, slopes, relevance, offsets, reference) = ctx.saved_tensors, ctx.known
-        if torch.is_grad_enabled():
-            lists = Lists(torch.from_numpy(offsets))
-            of_lists = upstream if share is None else (upstream * share).expand(len(lists))
-            product = partial(_hessian_product, reference, scores, torch.from_numpy(relevance), lists)
-            return Gradient.apply(scores, of_lists, torch.from_numpy(slopes), lists, product), *[None] * 6  # type: ignore[no-untyped-call]
-        gradient = np.empty(len(slopes), _NUMPY.get(scores.dtype, np.float64))
-        if share is None:
-            from rankbound.kernels.gradients import times_upstream
-
-            product = np.empty_like(slopes)
-            times_upstream(upstream.detach().to(torch.float64).contiguous().numpy(), slopes, offsets, product)
-            gradient[:] = product
-        else:
-            # Rounded once, while it is written.
-            np.multiply(slopes, float(upstream) * share, out=gradient, casting="same_kind")
-        return torch.from_numpy(gradient).to(scores.dtype), *[None] * 6
 
 
 def _hessian_product(
