@@ -22,16 +22,14 @@ HessianProduct = Callable[[Tensor], Tensor]
 """The map from a direction `(n_items,)` to each list's Hessian times it, `(n_items,)`."""
 
 Pull = Callable[[Tensor], Tensor]
-"""The map from upstream gradients of values to the gradient by the scores."""
-
 Bend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""The map from upstream gradients and a direction to the derivatives of their gradient times the direction by both."""
 
 
 def with_derivatives(scores: Tensor, values: Tensor | npt.NDArray[Any], pull: Pull, bend: Bend) -> Tensor:
-    """Return `values` with derivatives by `scores` in closed form.
+    """Return `values` with derivatives by `scores` in closed form; third ones raise `NotImplementedError`.
 
-    `bend` is called when autograd asks for second derivatives; third ones raise `NotImplementedError`.
+    `pull` maps upstream gradients to the gradient by the scores; `bend`, called for second derivatives, maps upstream
+    gradients and a direction to the derivatives of gradient times direction, by the scores and by the upstream ones.
     """
     attached: Tensor = _WithDerivatives.apply(scores, values, pull, bend)  # type: ignore[no-untyped-call]
     return attached
