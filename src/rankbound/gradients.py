@@ -12,6 +12,7 @@ need from its backward passes.
 from collections.abc import Callable
 from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -20,16 +21,32 @@ from rankbound.lists import ArrayLike, Lists, as_tensor
 HessianProduct = Callable[[Tensor], Tensor]
 """The map from a direction `(n_items,)` to each list's Hessian times it, `(n_items,)`."""
 
+Pull = Callable[[Tensor], Tensor]
+Bend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def with_derivatives(scores: Tensor, values: Tensor | npt.NDArray[Any], pull: Pull, bend: Bend) -> Tensor:
+    """Return `values` with derivatives by `scores` in closed form; third ones raise `NotImplementedError`.
+
+    `pull` maps upstream gradients to the gradient by the scores; `bend`, called for second derivatives, maps upstream
+    gradients and a direction to the derivatives of gradient times direction, by the scores and by the upstream ones.
+    """
+    attached: Tensor = _WithDerivatives.apply(scores, values, pull, bend)  # type: ignore[no-untyped-call]
+    return attached
+
 
 def with_gradient(
     scores: Tensor, losses: Tensor, slopes: Tensor, lists: Lists, hessian_product: HessianProduct
 ) -> Tensor:
-    """Return `losses` `(n_lists,)` with the derivatives `slopes` `(n_items,)` with respect to `scores`.
+    """Return `losses` `(n_lists,)` with the derivatives `slopes` `(n_items,)` with respect to `scores`."""
 
-    `hessian_product` is called when autograd asks for second derivatives; third ones raise `NotImplementedError`.
-    """
-    attached: Tensor = _WithGradient.apply(scores, losses, slopes, lists, hessian_product)  # type: ignore[no-untyped-call]
-    return attached
+    def pull(upstream: Tensor) -> Tensor:
+        return lists.spread(upstream) * slopes
+
+    def bend(upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+        return lists.spread(upstream) * hessian_product(direction), lists.sum(direction * slopes)
+
+    return with_derivatives(scores, losses, pull, bend)
 
 
 def without_curvature(direction: Tensor) -> Tensor:
@@ -37,53 +54,49 @@ def without_curvature(direction: Tensor) -> Tensor:
     return torch.zeros_like(direction)
 
 
-class _WithGradient(torch.autograd.Function):
+class _WithDerivatives(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, losses: Tensor, slopes: Tensor, lists: Lists, product: HessianProduct) -> Any:
-        ctx.save_for_backward(scores, slopes)
-        ctx.lists, ctx.product = lists, product
-        return losses
+    def forward(ctx: Any, scores: Tensor, values: Tensor | npt.NDArray[Any], pull: Pull, bend: Bend) -> Tensor:
+        ctx.save_for_backward(scores)
+        ctx.maps = pull, bend
+        # A tensor of an array is made here: one that came in would leave as a view of itself.
+        return values if isinstance(values, Tensor) else torch.from_numpy(values)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
         refuse_batched(upstream)
-        scores, slopes = ctx.saved_tensors
-        return Gradient.apply(scores, upstream, slopes, ctx.lists, ctx.product), None, None, None, None  # type: ignore[no-untyped-call]
+        (scores,) = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return _Pulled.apply(scores, upstream, *ctx.maps), None, None, None  # type: ignore[no-untyped-call]
+        return ctx.maps[0](upstream).to(scores.dtype), None, None, None
 
 
-class Gradient(torch.autograd.Function):
-    """The gradient by the scores, from upstream gradients `(n_lists,)` and slopes `(n_items,)`."""
+class _Pulled(torch.autograd.Function):
+    """The gradient by the scores."""
 
     @staticmethod
-    def forward(
-        ctx: Any, scores: Tensor, upstream: Tensor, slopes: Tensor, lists: Lists, product: HessianProduct
-    ) -> Any:
-        ctx.save_for_backward(scores, upstream, slopes)
-        ctx.lists, ctx.product = lists, product
-        return (lists.spread(upstream) * slopes).to(scores.dtype)
+    def forward(ctx: Any, scores: Tensor, upstream: Tensor, pull: Pull, bend: Bend) -> Tensor:
+        ctx.save_for_backward(scores, upstream)
+        ctx.bend = bend
+        return pull(upstream).to(scores.dtype)
 
     @staticmethod
     def backward(ctx: Any, direction: Tensor) -> Any:
-        scores, upstream, slopes = ctx.saved_tensors
-        with torch.no_grad():
-            bent = ctx.lists.spread(upstream) * ctx.product(direction)
-            by_upstream = ctx.lists.sum(direction * slopes)
-        of_both = last_derivative((bent.to(scores.dtype), by_upstream.to(upstream.dtype)), scores, upstream, direction)
-        return *of_both, None, None, None
-
-
-def last_derivative(gradients: tuple[Tensor, ...], *sources: Tensor) -> tuple[Tensor, ...]:
-    """Return `gradients` as they are; differentiating them by one of `sources` raises `NotImplementedError`."""
-    if not (torch.is_grad_enabled() and any(source.requires_grad for source in sources)):
-        return gradients
-    refusing: tuple[Tensor, ...] = _Last.apply(len(gradients), *gradients, *sources)  # type: ignore[no-untyped-call]
-    return refusing
+        scores, upstream = ctx.saved_tensors
+        with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
+            by_scores, by_upstream = ctx.bend(upstream, direction)
+        both = by_scores.to(scores.dtype), by_upstream.to(upstream.dtype)
+        if torch.is_grad_enabled() and any(one.requires_grad for one in (scores, upstream, direction)):
+            both = _Last.apply(*both, scores, upstream, direction)  # type: ignore[no-untyped-call]
+        return *both, None, None
 
 
 class _Last(torch.autograd.Function):
+    """Two derivatives as they are, which can't be differentiated by what they depend on."""
+
     @staticmethod
-    def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
-        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
+    def forward(ctx: Any, one: Tensor, other: Tensor, *sources: Tensor) -> tuple[Tensor, Tensor]:
+        return one.view_as(one), other.view_as(other)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:

@@ -201,9 +201,8 @@ class InterpolatedSums:
 
     def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
         upstream = upstream.to(torch.float64)
-        pushed = self._boxes.at(
-            self._all, SIGMOID_SLOPE, self._boxes.moments(upstream.unbind(1), self._targets)
-        ).unbind(1)
+        moments = self._boxes.moments(upstream.unbind(1), self._targets)
+        pushed = self._boxes.at(self._all, SIGMOID_SLOPE, moments).unbind(1)
         terms = [push if weight is None else weight * push for weight, push in zip(weights, pushed, strict=True)]
         own = (upstream * self._boxes.at(self._targets, SIGMOID_SLOPE, self._moments)).sum(1)
         return sum(terms[1:], start=terms[0]).index_add(0, self._index, own, alpha=-1)
@@ -239,13 +238,15 @@ def running_sums(values: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
         before, behind = torch.empty_like(values), torch.empty_like(values)
         run(values.contiguous().numpy(), starts.numpy(), before.numpy(), behind.numpy())
         return before, behind
-    kept = (~starts).to(torch.float64)
-    next_kept = kept.roll(-1)
-    enters = kept * values.roll(1, 1), next_kept * values.roll(-1, 1)
-    # Both directions are one scan, whose steps cost the same.
-    both = torch.stack([kept, next_kept.flip(0)])[:, None]
-    scanned = _recurrence(both, torch.stack([enters[0], enters[1].flip(1)]))
-    return scanned[0], scanned[1].flip(1)
+    # Both directions are one scan, whose steps double the number of summands.
+    begins = torch.stack([starts, starts.roll(-1).flip(0)])
+    index = torch.arange(len(starts), device=starts.device)
+    place = (index - torch.where(begins, index, 0).cummax(1).values)[:, None]
+    longest, step = int(place.max()) if len(starts) else 0, 1
+    sums = torch.where(place > 0, torch.stack([values, values.flip(1)]).roll(1, 2), 0.0)
+    while step <= longest:
+        sums, step = sums + torch.where(place > step, sums.roll(step, 2), 0.0), 2 * step
+    return sums[0], sums[1].flip(1)
 
 
 def _rows_of_occupied_boxes(box: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
@@ -281,21 +282,3 @@ def _chebyshev(local: Tensor, order: int) -> Tensor:
     for degree in range(2, order):
         torch.mul(double, basis[degree - 1], out=basis[degree]).sub_(basis[degree - 2])
     return basis.T.contiguous()
-
-
-def _recurrence(decay: Tensor, values: Tensor) -> Tensor:
-    r"""Return $a_k = d_k a_{k-1} + v_k$ along the last dimension, $a_{-1} = 0$, in linear time and few steps.
-
-    Two steps of the recurrence are one step of the same form; the recurrence of these has half the length, and gives
-    every other number.
-    """
-    n = values.shape[-1]
-    if n < 2:
-        return values
-    even = n - n % 2
-    second = decay[..., 1:even:2]
-    odd = _recurrence(decay[..., 0:even:2] * second, second * values[..., 0:even:2] + values[..., 1:even:2])
-    scanned = values.clone()
-    scanned[..., 1::2] = odd
-    scanned[..., 2::2] += decay[..., 2::2] * odd[..., : (n - 1) // 2]
-    return scanned

@@ -8,12 +8,11 @@ $$\partial L/\partial x_i = w_i \sum_j g_j\, \sigma'(x_i - x_j) - g_i \sum_j w_j
 
 from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from rankbound.gradients import last_derivative, refuse_batched, through_transforms
+from rankbound.gradients import through_transforms, with_derivatives
 from rankbound.interpolation import SIGMOID, SIGMOID_CURVATURE, SIGMOID_SLOPE, InterpolatedSums, Kernel
 from rankbound.kernels.formulas import COSTS, COSTS_OF_REFERENCE, ORDER
 from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, is_transformed, require_finite
@@ -92,8 +91,12 @@ def smooth_ranks_of(
     # Autocast would halve the precision of the scores' differences, too little for small ranks.
     with torch.autocast(scores.device.type, enabled=False):
         sums = _Sums(scores.detach(), lists, weights, targets, temperature, method)
-        ranks: Tensor = _SmoothRanks.apply(scores, sums)  # type: ignore[no-untyped-call]
-    return ranks
+        with torch.no_grad():
+            ranks = sums.of(SIGMOID)
+            # The sums include the item itself, which adds half its weight.
+            for column, weight in zip(ranks.unbind(1), sums.weights, strict=True):
+                column += 0.5 if weight is None else 1 - weight.index_select(0, sums.targets) / 2
+        return with_derivatives(scores, ranks, sums.gradient, sums.by_scores_and_upstream)
 
 
 def kernel_sums(
@@ -237,29 +240,6 @@ def _weighted(values: Tensor, weights: Weights, runs: Lists, item: Tensor) -> Te
     return torch.stack([runs.sum(term) for term in terms], 1)
 
 
-class _OneListSums:
-    """Pair sums of a single list, whose pairs fill a matrix."""
-
-    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
-        self._targets = targets
-        gaps = scores - scores.index_select(0, targets).unsqueeze(1)
-        self._gaps = gaps if temperature == 1 else gaps / temperature
-
-    def sums(self, kernel: Kernel, weights: Weights) -> Tensor:
-        return self._weighted(kernel.at(self._gaps), weights)
-
-    def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
-        slope = SIGMOID_SLOPE.at(self._gaps)
-        own = (upstream * self._weighted(slope, weights)).sum(1)
-        pushed = zip(weights, (upstream.T @ slope).unbind(0), strict=True)
-        gradient = torch.stack([push if weight is None else weight * push for weight, push in pushed]).sum(0)
-        return gradient.index_add_(0, self._targets, own, alpha=-1)
-
-    def _weighted(self, values: Tensor, weights: Weights) -> Tensor:
-        columns = [values.sum(1) if weight is None else values @ weight for weight in weights]
-        return torch.stack(columns, 1)
-
-
 class _Sums:
     """Weighted sums of kernels for some or all items, each list by one method; keeps what the gradient needs again.
 
@@ -279,8 +259,10 @@ class _Sums:
         require_method(method, temperature)
         if targets is None:
             targets = torch.arange(len(scores), device=scores.device)
-        x, self.weights = scores.to(torch.float64), tuple(None if w is None else w.to(torch.float64) for w in weights)
-        self.lists, self.targets, self.temperature, self._method = lists, targets, temperature, method
+        # In double precision: the terms of near-ties almost cancel.
+        self._scores = x = scores.to(torch.float64)
+        self.weights, self.targets = tuple(None if w is None else w.to(torch.float64) for w in weights), targets
+        self._lists, self._temperature, self._method = lists, temperature, method
         if method == "auto":
             # In double precision, it is the choice of the compiled kernels (`rankbound.kernels.smooth.pays`), with
             # whose values those of the reference then agree to rounding. In single precision, the error of
@@ -289,7 +271,7 @@ class _Sums:
             interpolated = interpolation_pays(scores, lists, targets, len(weights), temperature, costs)
         else:
             interpolated = torch.full_like(lists.sizes, method == "interpolated", dtype=torch.bool)
-        self._parts: list[tuple[Tensor | slice, Tensor | slice, _OneListSums | PairSums | InterpolatedSums]] = []
+        self._parts: list[tuple[Tensor | slice, Tensor | slice, PairSums | InterpolatedSums]] = []
         for by_boxes, items, own_lists in shares_of(interpolated, lists):
             places: Tensor | slice = slice(None)
             own_targets = targets
@@ -298,11 +280,7 @@ class _Sums:
                 places = torch.nonzero(kind == by_boxes).squeeze(1)
                 own_targets = torch.searchsorted(items, targets[places])
             own = x[items], own_lists, own_targets, temperature
-            if by_boxes:
-                sums: _OneListSums | PairSums | InterpolatedSums = InterpolatedSums(*own, order)
-            else:
-                as_matrix = len(own_lists) == 1 and len(own[0]) * len(own_targets) <= PAIRS_PER_CHUNK
-                sums = (_OneListSums if as_matrix else PairSums)(*own)
+            sums = InterpolatedSums(*own, order) if by_boxes else PairSums(*own)
             self._parts.append((items, places, sums))
 
     def of(self, kernel: Kernel) -> Tensor:
@@ -311,14 +289,19 @@ class _Sums:
         return joined(parts, [places for _, places, _ in self._parts]).T
 
     def gradient(self, upstream: Tensor) -> Tensor:
-        """Return the gradient of sigmoids, whose sums came last, by `x`, `(n_items,)`; `upstream` `(n_targets, c)`."""
+        """Return the gradient of sigmoids, whose sums came last, by the scores; `upstream` `(n_targets, c)`."""
         parts = [sums.gradient(self._weights_of(items), upstream[places]) for items, places, sums in self._parts]
-        return joined(parts, [items for items, _, _ in self._parts])
+        return self._of_several(joined(parts, [items for items, _, _ in self._parts])) / self._temperature
+
+    def _of_several(self, gradient: Tensor) -> Tensor:
+        """Return the gradient with 0 for lone items, whose ranks are 1: its two terms cancel only up to rounding."""
+        alone = self._lists.sizes == 1
+        return gradient.masked_fill(self._lists.spread(alone), 0.0) if bool(alone.any()) else gradient
 
     def _weights_of(self, items: Tensor | slice) -> Weights:
         return tuple(weight if weight is None else weight[items] for weight in self.weights)
 
-    def by_scores_and_upstream(self, scores: Tensor, upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+    def by_scores_and_upstream(self, upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
         r"""Return the derivatives of $v^T \partial L/\partial s$ by the scores and by the upstream gradients $g$.
 
         With $x = s/\tau$ and the slope along the direction, $\sum_i g_i \sum_j w_j \sigma'(x_j - x_i)(v_j - v_i)$:
@@ -326,15 +309,13 @@ class _Sums:
         $$\partial/\partial x_k = w_k \sum_i g_i\, \sigma''(x_k - x_i)(v_k - v_i)
           - g_k \sum_j w_j\, \sigma''(x_j - x_k)(v_j - v_k).$$
         """
-        # In double precision: the terms of near-ties almost cancel.
-        x, v = scores.to(torch.float64), direction.to(torch.float64)
+        x, v = self._scores, direction.to(torch.float64)
         w = [torch.ones_like(x) if weight is None else weight for weight in self.weights]
         g = [x.new_zeros(len(x)).index_copy(0, self.targets, column.to(x)) for column in upstream.unbind(1)]
         wv, gv = [weight * v for weight in w], [push * v for push in g]
 
         def sums(kernel: Kernel, weights: Weights, targets: Tensor | None = None) -> Tensor:
-            options = {"temperature": self.temperature, "method": self._method}
-            return kernel_sums(x, self.lists, kernel, weights, targets=targets, **options)  # type: ignore[arg-type]
+            return _Sums(x, self._lists, weights, targets, self._temperature, self._method, PRECISE_ORDER).of(kernel)
 
         slopes = sums(SIGMOID_SLOPE, (*w, *wv), self.targets)
         by_upstream = slopes[:, len(w) :] - v.index_select(0, self.targets)[:, None] * slopes[:, : len(w)]
@@ -344,45 +325,4 @@ class _Sums:
         for one, push, of_w, of_wv, of_g, of_gv in zip(w, g, *parts, strict=True):
             # The curvature of the step is odd.
             by_scores += one * (of_gv - v * of_g) - push * (of_wv - v * of_w)
-        by_scores.masked_fill_(self.lists.spread(self.lists.sizes == 1), 0.0)
-        by_scores, by_upstream = by_scores / self.temperature**2, by_upstream / self.temperature
-        return by_scores.to(scores.dtype), by_upstream.to(upstream.dtype)
-
-
-class _SmoothRanks(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, sums: _Sums) -> Tensor:
-        ranks = sums.of(SIGMOID)
-        # The sums include the item itself, which adds half its weight.
-        for column, weight in zip(ranks.unbind(1), sums.weights, strict=True):
-            column += 0.5 if weight is None else 1 - weight.index_select(0, sums.targets) / 2
-        ctx.save_for_backward(scores)
-        ctx.sums = sums
-        return ranks
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Any:
-        refuse_batched(upstream)
-        (scores,) = ctx.saved_tensors
-        return _RankGradient.apply(scores, upstream, ctx.sums), None  # type: ignore[no-untyped-call]
-
-
-class _RankGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, upstream: Tensor, sums: _Sums) -> Tensor:
-        gradient, alone = sums.gradient(upstream), sums.lists.sizes == 1
-        if bool(alone.any()):
-            # The rank of a lone item is 1 whatever its score; its two terms cancel only up to rounding.
-            gradient = gradient.masked_fill(sums.lists.spread(alone), 0.0)
-        if sums.temperature != 1:
-            gradient = gradient / sums.temperature
-        ctx.save_for_backward(scores, upstream)
-        ctx.sums = sums
-        return gradient.to(scores.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, direction: Tensor) -> Any:
-        scores, upstream = ctx.saved_tensors
-        with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
-            seconds = ctx.sums.by_scores_and_upstream(scores, upstream, direction)
-        return *last_derivative(seconds, scores, upstream, direction), None
+        return self._of_several(by_scores) / self._temperature**2, by_upstream / self._temperature

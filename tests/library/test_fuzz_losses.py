@@ -256,28 +256,6 @@ def test_counts_of_informative_lists_agree_with_the_masks(round_: int) -> None:
             assert (counted.error is None) == (total.error is None), f"{counted}, {total}: {name}: {draw}"
 
 
-REFUSED = {
-    "infinite": ([1.0, float("inf"), 0.0], "relevance: found inf, expected finite grades from 0"),
-    "NaN": ([1.0, float("nan"), 0.0], "relevance: found nan, expected grades from 0"),
-    "negative": ([1.0, -1.0, 0.0], "relevance: found -1.0, expected grades from 0"),
-    "beyond 2^63": (torch.tensor([1, 2**63 + 5, 0], dtype=torch.uint64), "expected integers below 2\\^63"),
-}
-
-
-@pytest.mark.parametrize("flaw", REFUSED)
-@pytest.mark.parametrize(
-    "text", ["nDCG", "AP", "nRBP", "softmax", "ListNet@1", "RankNet", "ListMLE", "LambdaRank", "hinge"]
-)
-@pytest.mark.parametrize("fast", ["1", "0"])
-def test_relevance_that_is_no_grade_is_refused_whichever_way(
-    text: str, flaw: str, fast: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RANKBOUND_FAST", fast)
-    relevance, message = REFUSED[flaw]
-    with pytest.raises(ValueError, match=message):
-        rb.loss(text)(torch.tensor([0.5, 0.1, 0.7]), relevance, [0, 3])
-
-
 HUGE = {torch.float64: 1e300, torch.float32: 1e30}
 METRICS_AND_METHODS = [
     (text, method) for text in ("nDCG", "AP", "nRBP") for method in ("auto", "direct", "interpolated")

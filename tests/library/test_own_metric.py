@@ -15,6 +15,7 @@ import torch
 from brute_force import Order, Value, binary_orders, distribution, graded_orders, mean, orders_of_ties
 from hypothesis import given
 from hypothesis import strategies as st
+from test_every_loss import Row, loss_and_gradient
 from torch import Tensor
 
 import rankbound as rb
@@ -186,12 +187,12 @@ def test_bounded_values_of_all_orders(metric: rb.Metric, bound: str) -> None:
     np.testing.assert_allclose(rb.bounded(metric, bound)(scores, *flat(batch)), expected, rtol=1e-9, atol=1e-12)
 
 
-ROWS: list[tuple[list[float], list[int]]] = [
+ROWS: list[Row] = [
     ([0.3, -1.2, 2.0, 0.9], [0, 2, 0, 2]),
     ([0.1, 0.5, 0.2, -0.4, 1.0], [2, 0, 3, 0, 0]),
     ([0.7, -0.1, 0.4], [2, 0, 0]),
 ]
-EMPTY: list[tuple[list[float], list[int]]] = [([], []), ([1.0, 2.0], [0, 0]), ([0.5], [2]), ([1.0, 1.0], [2, 2])]
+EMPTY: list[Row] = [([], []), ([1.0, 2.0], [0, 0]), ([0.5], [2]), ([1.0, 1.0], [2, 2])]
 
 
 @every_metric
@@ -228,16 +229,6 @@ def test_losses_are_finite_of_the_scores_type_and_one_by_one(metric: rb.Metric, 
     torch.testing.assert_close(gradient, torch.cat([own for _, own in alone]))
     if bound != "none":
         assert values[: len(EMPTY)].tolist() == [0] * len(EMPTY)
-
-
-def loss_and_gradient(
-    loss: rb.SmoothLoss, rows: Sequence[tuple[list[float], list[int]]], dtype: torch.dtype = torch.float64
-) -> tuple[Tensor, Tensor]:
-    grades, offsets = flat([row for _, row in rows])
-    scores = torch.tensor([score for row, _ in rows for score in row], dtype=dtype, requires_grad=True)
-    values = loss(scores, torch.tensor(grades), torch.tensor(offsets))
-    (gradient,) = torch.autograd.grad(values.sum(), scores)
-    return values.detach(), gradient
 
 
 @pytest.mark.parametrize("metric", [Bpref(), RootGain()], ids=str)

@@ -5,6 +5,8 @@ a row of `REFUSED` is one that is not available.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp,
 import rankbound as rb
 from rankbound.losses import KINDS
 from rankbound.losses.pointwise import PointwiseLoss
+from rankbound.ranks import Ranks
 from tests.library.drawn_arguments import ROUNDS, drawn, outcome, require_same
 
 # PyTorch's own forward mode compiles its decompositions so.
@@ -51,12 +54,13 @@ FUNCTIONS: dict[str, Function] = {
     "the mean": of_loss(rb.loss("AP"), reduction="mean"),
     "the sum": of_loss(rb.loss("softmax"), reduction="sum"),
     "smooth ranks": lambda x: rb.smooth_rank(x, OFFSETS),
+    "interpolated ranks": lambda x: rb.smooth_rank(x, OFFSETS, weights=RELEVANCE, method="interpolated"),
     "smooth ranks among relevant items": lambda x: rb.smooth_rank(x, OFFSETS, weights=RELEVANCE, temperature=0.5),
 }
 # Their weights come from the current ranks, and are constants to a second derivative: no differences show it.
 WEIGHED_BY_RANKS = ("LambdaRank", "LambdaLoss", "WARP")
 # Differences across their kinks or boxes are less precise.
-LOOSE = {"AP interpolated": 1e-4}
+LOOSE = {"AP interpolated": 1e-4, "interpolated ranks": 1e-4}
 
 
 @pytest.fixture(params=["kernels", "reference"], autouse=True)
@@ -157,6 +161,74 @@ def test_derivatives_agree_with_differences(name: str) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_derivatives_are_not_all_zeros(name: str) -> None:
     assert jacobian(FUNCTIONS[name]).abs().max() > 1e-3, "zeros would agree with nothing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeometricMean(rb.Metric):
+    """The mean of reciprocal ranks, geometric: its second derivatives couple the ranks of any two relevant items."""
+
+    name: ClassVar[str] = "GeometricMean"
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: rb.Lists) -> Tensor:
+        relevant = (relevance > 0).to(ranks.position)
+        return torch.exp(-lists.sum(relevant * torch.log(ranks.position)) / lists.sum(relevant))
+
+
+METHODS = ("direct", "interpolated")
+SMOOTH = ("nDCG", "nDCG@3", "nDCG(gain=linear,discount=log2(r))", "DCG", "AP", "RR", "P@3", "RBP(p=0.8)", "nRBP")
+SMOOTH += ("ERR(max=2)", "Kendall", "PairAccuracy", "LinearNDCG")
+CURVED: dict[str, rb.RankingLoss] = {
+    **{
+        f"{name} {bound} {method}": rb.SmoothLoss(name, bound, method=method)
+        for name in SMOOTH
+        for bound in ("none", "min-max", "expectation-max", "distribution(gain=sd)")
+        for method in METHODS
+        if not (bound.startswith("distribution") and name not in ("nDCG", "AP", "nRBP"))
+    },
+    **{f"one's own {method}": rb.SmoothLoss(GeometricMean(), method=method) for method in METHODS},
+    **{f"{name} {method}": KINDS[name](method=method) for name in ("RankNet", "DirectRanker") for method in METHODS},
+    **{f"{name} differences": KINDS[name](weight="difference") for name in ("RankNet", "hinge")},
+    **{name: rb.loss(name) for name in (*KINDS, "ListNet@2", "ListMLE@2")},
+}
+
+
+@pytest.mark.parametrize("name", CURVED)
+def test_hessians_are_symmetric_and_those_of_differences(name: str) -> None:
+    """Their diagonal is the curvature, where it has a closed form; interpolation's errors grow with the curvature."""
+    loss = CURVED[name]
+    function = of_loss(loss, BINARY if "distribution" in name or name == "multinomial" else RELEVANCE)
+    found, close = functional.hessian(squares(function), SCORES), 1e-5 if name.endswith("interpolated") else 1e-6
+    torch.testing.assert_close(found, found.T, rtol=1e-6, atol=close * float(found.abs().max()) + 1e-12)
+    if not name.startswith(WEIGHED_BY_RANKS):
+        slopes = [jacrev(squares(function))(SCORES + way * 1e-4 * torch.cos(OTHERS)) for way in (1, -1)]
+        expected = (slopes[0] - slopes[1]) / 2e-4
+        atol = close * float(expected.abs().max()) + 1e-9
+        torch.testing.assert_close(found @ torch.cos(OTHERS), expected, rtol=1e-5, atol=atol)
+    if name not in ("hinge", "hinge differences", "WARP"):
+        assert found.abs().max() > 1e-4, "zeros would agree with nothing"
+    relevance = BINARY if name == "multinomial" else RELEVANCE
+    curvature = loss.curvature(SCORES, relevance, rb.Lists(OFFSETS))
+    assert (curvature is None) == (name in ("ADR-MSE", "ListNet@2") or isinstance(loss, rb.SmoothLoss))
+    if curvature is not None:
+        diagonal = functional.hessian(lambda x: loss(x, relevance, OFFSETS).sum(), SCORES).diagonal()
+        torch.testing.assert_close(diagonal, curvature, rtol=1e-6, atol=close * float(curvature.abs().max()) + 1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("text", ["nDCG@3", "AP", "RR"])
+def test_ties_and_far_scores_have_finite_hessians(text: str, method: str) -> None:
+    scores = torch.tensor([0.0, 0, 0, 0, 1e4, 0, -1e4, 3, 1e4, 1e4])
+    relevance, offsets = torch.tensor([1, 0, 1, 0, 1, 0, 1, 0, 0, 1]), torch.tensor([0, 4, 8, 10])
+    for bound in ("none", "min-max"):
+        loss = rb.SmoothLoss(text, bound, method=method)
+        assert functional.hessian(lambda x, loss=loss: loss(x, relevance, offsets).sum(), scores).isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["nDCG", "RankNet", "softmax", "ListMLE", "LambdaRank"])
+def test_hessians_of_ties_in_single_precision(name: str) -> None:
+    found, exact = (functional.hessian(lambda x: FUNCTIONS[name](x).sum(), 0 * x) for x in (SCORES.float(), SCORES))
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-6)
 
 
 REFUSED: dict[str, tuple[str, Callable[[Function], object]]] = {

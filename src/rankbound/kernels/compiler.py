@@ -66,29 +66,26 @@ def compiled(signature: str, exact: bool = False) -> Callable[[Callable[..., Any
     return lambda function: Compiled(function, signature, set() if exact else _ARITHMETIC)
 
 
-def part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function callable from compiled ones, into which it is compiled."""
-    return _part(function, _ARITHMETIC)
+def _parts(arithmetic: set[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that makes a function callable from compiled ones, into which it is compiled."""
+
+    def part(function: Callable[..., Any]) -> Callable[..., Any]:
+        numba: Any = import_module("numba")
+        options = {"nogil": True, "error_model": "numpy", "fastmath": arithmetic}
+        # A call would go to code optimised by itself in the process that compiles, and to other code, from the cache,
+        # in later ones: the last digits of the first run would differ.
+        options |= {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        made: Callable[..., Any] = numba.njit(**options)(function)
+        return made
+
+    return part
 
 
-def ordered_part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function callable from compiled ones, whose sums keep their order."""
-    return _part(function, {"contract", "nsz"})
-
-
-def exact_part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function callable from compiled ones, whose arithmetic is that of its text."""
-    return _part(function, set())
-
-
-def _part(function: Callable[..., Any], arithmetic: set[str]) -> Callable[..., Any]:
-    numba: Any = import_module("numba")
-    options = {"nogil": True, "error_model": "numpy", "fastmath": arithmetic}
-    # A call would go to code optimised by itself in the process that compiles, and to other code, from the cache, in
-    # later ones: the last digits of the first run would differ.
-    options |= {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    made: Callable[..., Any] = numba.njit(**options)(function)
-    return made
+part = _parts(_ARITHMETIC)
+# Sums keep their order.
+ordered_part = _parts({"contract", "nsz"})
+# The arithmetic is that of the text.
+exact_part = _parts(set())
 
 
 def _kept_source(folder: Path, function: Callable[..., Any]) -> Path:

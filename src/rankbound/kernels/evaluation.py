@@ -7,7 +7,7 @@ from the top of a list down.
 import numpy as np
 
 from rankbound.kernels.compiler import compiled, exact_part, part
-from rankbound.kernels.formulas import AP, DCG, HIT, PRECISION, RANK_SUM, RBP, RECALL
+from rankbound.kernels.formulas import AP, DCG, HIT, PRECISION, RANK_SUM, RBP, RECALL, RECIPROCAL_RANK
 from rankbound.kernels.parts import ascending, by_grade, longest
 
 # Lists of at most this many relevant items are ranked by counting the items above each, others by sorting.
@@ -15,69 +15,46 @@ MOST_COUNTED = 256
 
 
 @exact_part
-def _discounted(gains, grades, ranks, p, table, cutoff):
-    """Return the sum of gain times discount of items at these ranks."""
-    total = 0.0
-    for i in range(p):
-        if ranks[i] <= cutoff:
-            total += gains[int(grades[i])] * table[ranks[i] - 1]
-    return total
-
-
-@exact_part
-def _of_dcg(gains, grades, ranks, p, table, cutoff, normalised, ideal, order, first_ranks):
-    value = _discounted(gains, grades, ranks, p, table, cutoff)
-    if not normalised:
-        return value
-    if p == 0:
-        return np.nan
-    by_grade(grades, p, order)
-    for i in range(p):
-        ideal[i] = grades[order[p - 1 - i]]
-    return value / _discounted(gains, ideal, first_ranks, p, table, cutoff)
-
-
-@exact_part
-def _of_relevant(kind, grades, ranks, p, rel, cutoff):
-    """Return a metric of the ranks of the items of grade `rel` or more."""
-    relevant, reached, precisions, ranks_sum, first = 0, 0, 0.0, 0.0, 0
+def _value(kind, rel, gains, table, cutoff, normalised, grades, ranks, p, order):
+    """Return a metric of p relevant items, by their grades and ranks from the top down."""
+    relevant, reached, total, first = 0, 0, 0.0, 0
     for i in range(p):
         if grades[i] >= rel:
             relevant += 1
-            ranks_sum += ranks[i]
-            if relevant == 1:
-                first = ranks[i]
+            first = ranks[i] if relevant == 1 else first
             if ranks[i] <= cutoff:
                 reached += 1
-                if kind == AP:
-                    precisions += relevant / ranks[i]
+                if kind == DCG:
+                    total += gains[int(grades[i])] * table[ranks[i] - 1]
+                elif kind == RBP:
+                    total += table[ranks[i] - 1]
+                elif kind == AP:
+                    total += relevant / ranks[i]
+                else:
+                    total += ranks[i]
     if kind == PRECISION:
         return reached / cutoff
     if kind == HIT:
         return 1.0 if reached > 0 else 0.0
+    if kind in (DCG, RBP) and not normalised:
+        return total
     if relevant == 0:
         return np.nan
-    if kind == AP:
-        return precisions / relevant
     if kind == RANK_SUM:
-        return ranks_sum - relevant * (relevant + 1.0) / 2.0
+        return total - relevant * (relevant + 1.0) / 2.0
+    if kind == RECIPROCAL_RANK:
+        return 1.0 / first if reached > 0 else 0.0
     if kind == RECALL:
         return reached / relevant
-    return 1.0 / first if reached > 0 else 0.0
-
-
-@exact_part
-def _of_persistence(grades, ranks, p, rel, table, normalised):
-    """Return the rank-biased precision of the items of grade `rel` or more."""
-    relevant, total, most = 0, 0.0, 0.0
-    for i in range(p):
-        if grades[i] >= rel:
-            total += table[ranks[i] - 1]
-            most += table[relevant]
-            relevant += 1
-    if not normalised:
-        return total
-    return total / most if relevant else np.nan
+    if kind == AP:
+        return total / relevant
+    ideal = 0.0
+    if kind == DCG:
+        by_grade(grades, p, order)
+    for i in range(relevant):
+        if i < cutoff:
+            ideal += gains[int(grades[order[p - 1 - i]])] * table[i] if kind == DCG else table[i]
+    return total / ideal
 
 
 @exact_part
@@ -133,7 +110,7 @@ def of_untied_lists(scores, relevance, offsets, formulas, tables, gains, tied, v
     size, n_tied = longest(offsets), 0
     x, y, ranked = np.empty(size), np.empty(size), np.empty(size)
     order, ranks = np.empty(size, np.int64), np.empty(size, np.int64)
-    grades, ideal, first_ranks = np.empty(size), np.empty(size), np.arange(1, size + 1)
+    grades = np.empty(size)
     for t in range(len(offsets) - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
         relevant, p = 0, 0
@@ -154,12 +131,7 @@ def of_untied_lists(scores, relevance, offsets, formulas, tables, gains, tied, v
         for m in range(len(formulas)):
             kind, rel, of_grade = int(formulas[m, 0]), formulas[m, 1], gains[int(formulas[m, 2])]
             table, cutoff, normalised = tables[int(formulas[m, 3])], formulas[m, 4], formulas[m, 5] > 0.0
-            if kind == DCG:
-                values[m, t] = _of_dcg(of_grade, grades, ranks, p, table, cutoff, normalised, ideal, order, first_ranks)
-            elif kind == RBP:
-                values[m, t] = _of_persistence(grades, ranks, p, rel, table, normalised)
-            else:
-                values[m, t] = _of_relevant(kind, grades, ranks, p, rel, cutoff)
+            values[m, t] = _value(kind, rel, of_grade, table, cutoff, normalised, grades, ranks, p, order)
     return n_tied
 
 

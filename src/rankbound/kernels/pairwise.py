@@ -1,10 +1,9 @@
-"""Losses of pairs of items with different grades: RankNet and LambdaRank."""
+"""Logistic losses of pairs of items with different grades: RankNet and LambdaRank."""
 
 import numpy as np
 
 from rankbound.kernels import LEFT
 from rankbound.kernels.compiler import compiled, part
-from rankbound.kernels.formulas import PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
 from rankbound.kernels.parts import (
     WIDEST,
     ascending,
@@ -19,104 +18,57 @@ from rankbound.kernels.parts import (
     sorted_list,
 )
 
-# Lists with more pairs are left to the reference, which warns of them.
-MOST_PAIRS = 50_000_000
+# Weights of a pair: 1, the difference of the grades, the change in DCG when the two items swap ranks.
+ALIKE, BY_DIFFERENCE, BY_SWAP = range(3)
 
 
-@compiled("i8(f8[::1],f8[::1],i8[::1],f8,b1,b1,b1,f8[::1],f8[::1],f8[::1])")
-def logistic(scores, relevance, offsets, temperature, mean, by_difference, always, curvature, losses, slopes):
-    """RankNet: the cross-entropy of all pairs of items with different grades, weighted by their difference or alike.
+@compiled("i8(f8[::1],f8[::1],i8[::1],i8,Tuple((i8,f8,i8,i8,i8,i8)),f8,f8,b1,UniTuple(i8,2),f8[::1],f8[::1],f8[::1])")
+def logistic(
+    scores, relevance, offsets, weighting, formula, largest, temperature, mean, most_pairs, curvature, losses, slopes
+):
+    """See `rankbound.kernels.Kernel`: the cross-entropy of all pairs of a list, weighted; their `mean` or sum.
 
-    See `rankbound.kernels.Kernel`; the loss is the `mean` over pairs, or their sum. The second derivatives are written
-    to `curvature` unless it is empty. Unless `always`, lists are left to the reference for which its
-    interpolation is faster.
-    """
-    if not is_valid(scores, relevance, offsets, np.inf):
-        return -1
-    size = longest(offsets)
-    order, key, x = np.empty(size, np.int64), np.empty(size), np.empty(size)
-    power, odds, logs, weights = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    slope, bent, bend, curved = np.empty(size), np.empty(size), np.empty(size), len(curvature) > 0
-    informative, left = 0, 0
-    for t in range(len(offsets) - 1):
-        first, n = offsets[t], offsets[t + 1] - offsets[t]
-        lowest = sorted_list(scores, relevance, first, n, temperature, order, key, x)
-        pairs = _pairs_of(key, n)
-        informative += pairs > 0
-        affordable = PAIRS_OF_ITEM * n + PAIRS_WORTH_INTERPOLATION
-        if pairs > 0 and (not lowest >= -WIDEST or (pairs > affordable and not always)):
-            losses[t], left = LEFT, left + 1
-            continue
-        losses[t] = 0.0
-        exponentials(x, n, power)
-        for k in range(n):
-            slope[k], bend[k] = 0.0, 0.0
-        start, loss = 0, 0.0
-        for i in range(n):
-            if key[i] != key[start]:
-                start = i
-            if start == 0:
-                continue
-            _compare(i, start, power, odds, logs)
-            for j in range(start):
-                weights[j] = key[i] - key[j] if by_difference else 1.0
-            if curved:
-                _add_curvature(i, start, weights, odds, bent, bend)
-            loss += _add_weighted(i, start, weights, odds, logs, slope)
-        scale = 1.0 / max(pairs, 1) if mean else 1.0
-        losses[t] = loss * scale
-        for k in range(n):
-            slopes[first + order[k]] = slope[k] * scale / temperature
-            if curved:
-                curvature[first + order[k]] = bend[k] * scale / temperature**2
-    return counted(informative, left)
-
-
-@compiled("i8(f8[::1],f8[::1],i8[::1],Tuple((i8,f8,i8,i8,i8,i8)),f8,f8,f8[::1],f8[::1],f8[::1])")
-def lambdarank(scores, relevance, offsets, formula, largest, temperature, curvature, losses, slopes):
-    """LambdaRank: the cross-entropy of pairs, weighted by the change in DCG when the two items swap ranks.
-
-    See `rankbound.kernels.Kernel`; `formula` are the numbers of the DCG's `Formula`. The second derivatives are written
-    to `curvature` unless it is empty.
+    `formula` are the numbers of the DCG's `Formula`, by whose changes pairs are weighted. The second derivatives are
+    written to `curvature` unless it is empty. Lists with more pairs than `most_pairs`, some and some more per item, are
+    left to the reference.
     """
     if not is_valid(scores, relevance, offsets, largest):
         return -1
     _, _, gain, discount, cutoff, _ = formula
-    size = longest(offsets)
+    size, curved, has_ties = longest(offsets), len(curvature) > 0, False
     order, by_score, block = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
-    key, raw, x = np.empty(size), np.empty(size), np.empty(size)
-    power, odds, logs = np.empty(size), np.empty(size), np.empty(size)
-    weights, slope, gains, own, inside = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    table, bent, bend, curved = np.empty(size), np.empty(size), np.empty(size), len(curvature) > 0
+    key, raw, x, weights = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    power, odds, logs, slope = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    gains, own, inside, table = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    bent, bend = np.empty(size), np.empty(size)
     for place in range(size):
         table[place] = discount_of_rank(place + 1.0, discount)[0] if cutoff == 0 or place < cutoff else 0.0
     informative, left = 0, 0
     for t in range(len(offsets) - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
-        losses[t] = 0.0
-        for i in range(n):
-            slopes[first + i] = 0.0
-            if curved:
-                curvature[first + i] = 0.0
+        losses[t], slopes[first : first + n], curvature[first : first + n * curved] = 0.0, 0.0, 0.0
         lowest = sorted_list(scores, relevance, first, n, temperature, order, key, x)
-        if n == 0 or key[n - 1] <= 0.0:
+        pairs, divisor = _pairs_of(key, n), 1.0
+        if pairs == 0:
             continue
-        informative += key[n - 1] > key[0] and table[0] != table[n - 1]
-        # Relevant items come last; the normaliser takes their gains first.
-        p = 0
-        while p < n and key[n - 1 - p] > 0.0:
-            gains[p] = gain_of_grade(key[n - 1 - p], gain)
-            p += 1
-        divisor = normaliser(formula, gains, p)
-        if divisor == 0.0 or not lowest >= -WIDEST or _pairs_of(key, n) > MOST_PAIRS:
+        informative += weighting != BY_SWAP or table[0] != table[n - 1]
+        if weighting == BY_SWAP:
+            # Relevant items come last; the normaliser takes their gains first.
+            p = 0
+            while p < n and key[n - 1 - p] > 0.0:
+                gains[p] = gain_of_grade(key[n - 1 - p], gain)
+                p += 1
+            divisor = normaliser(formula, gains, p)
+        if divisor == 0.0 or not lowest >= -WIDEST or pairs > most_pairs[0] + most_pairs[1] * n:
             losses[t], left = LEFT, left + 1
             continue
-        for k in range(n):
-            gains[k] = gain_of_grade(key[k], gain) / divisor
-        # Relative to the highest score, scores that differ by less than its rounding would be ties.
-        for k in range(n):
-            raw[k] = scores[first + order[k]]
-        has_ties = _discounts(raw, n, table, by_score, block, own, inside)
+        if weighting == BY_SWAP:
+            for k in range(n):
+                gains[k] = gain_of_grade(key[k], gain) / divisor
+            # Relative to the highest score, scores that differ by less than its rounding would be ties.
+            for k in range(n):
+                raw[k] = scores[first + order[k]]
+            has_ties = _discounts(raw, n, table, by_score, block, own, inside)
         exponentials(x, n, power)
         for k in range(n):
             slope[k], bend[k] = 0.0, 0.0
@@ -127,20 +79,25 @@ def lambdarank(scores, relevance, offsets, formula, largest, temperature, curvat
             if start == 0:
                 continue
             _compare(i, start, power, odds, logs)
-            for j in range(start):
-                weights[j] = (gains[i] - gains[j]) * abs(own[i] - own[j])
-            if has_ties:
+            if weighting == BY_SWAP:
                 for j in range(start):
-                    if block[j] == block[i]:
-                        weights[j] = (gains[i] - gains[j]) * inside[i]
+                    weights[j] = (gains[i] - gains[j]) * abs(own[i] - own[j])
+                if has_ties:
+                    for j in range(start):
+                        if block[j] == block[i]:
+                            weights[j] = (gains[i] - gains[j]) * inside[i]
+            else:
+                for j in range(start):
+                    weights[j] = key[i] - key[j] if weighting == BY_DIFFERENCE else 1.0
             if curved:
                 _add_curvature(i, start, weights, odds, bent, bend)
             loss += _add_weighted(i, start, weights, odds, logs, slope)
-        losses[t] = loss
+        scale = 1.0 / pairs if mean else 1.0
+        losses[t] = loss * scale
         for k in range(n):
-            slopes[first + order[k]] = slope[k] / temperature
+            slopes[first + order[k]] = slope[k] * scale / temperature
             if curved:
-                curvature[first + order[k]] = bend[k] / temperature**2
+                curvature[first + order[k]] = bend[k] * scale / temperature**2
     return counted(informative, left)
 
 

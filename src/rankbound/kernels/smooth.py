@@ -60,11 +60,13 @@ def smooth_metric(
             continue
         informative += 1
         divisor = normaliser(formula, gains, p)
-        lowest = span(bottom, top, temperature)
+        lowest = (bottom - top) / temperature
         if divisor == 0.0 or lowest == -np.inf:
             losses[t], left = LEFT, left + 1
             continue
-        by_boxes = method == INTERPOLATED or (method == AUTO and pays(p, n, lowest, 2 if formula[0] == AP else 1))
+        by_boxes = method == INTERPOLATED or (
+            method == AUTO and pays(p, n, bottom, top, temperature, 2 if formula[0] == AP else 1)
+        )
         if by_boxes and n > 1:
             value = _by_boxes(x, p, n, formula, gains, temperature, matrices, slope)
         elif lowest > -WIDEST:
@@ -99,12 +101,6 @@ def _targets_first(scores, relevance, first, n, formula, order, gains, x):
     for k in range(n):
         x[k] = scores[first + order[k]]
     return p, bottom, top
-
-
-@exact_part
-def span(bottom, top, temperature):
-    """Return the lowest score less the highest, in units of the temperature, to the last digit of the reference's."""
-    return (bottom - top) / temperature
 
 
 @part
@@ -235,12 +231,12 @@ def _by_boxes(x, p, n, formula, gains, temperature, matrices, slope):
 
 
 @exact_part
-def pays(n_targets, n, lowest, n_fields):
-    """Return true if interpolation of this many kinds of sums is faster in a list of n items down to `lowest`.
+def pays(n_targets, n, bottom, top, temperature, n_fields):
+    """Return true if interpolation of so many kinds of sums is faster in a list of n items, from `bottom` to `top`.
 
     The reference makes the same choice for scores in double precision (`rankbound.smooth_ranks`).
     """
-    rows = min(float(n), 1.0 - lowest / 2.0)
+    rows = min(float(n), 1.0 - (bottom - top) / temperature / 2.0)
     return n_targets * n * PAIR_COST > n_fields * (n * ITEM_COST + rows * ROW_COST)
 
 

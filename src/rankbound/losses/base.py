@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rankbound.gradients import Gradient, refuse_batched, through_transforms, with_gradient, without_curvature
+from rankbound.gradients import through_transforms, with_derivatives, with_gradient, without_curvature
 from rankbound.kernels import LEFT, Array, Kernel, usable
 from rankbound.lists import (
     STORED_ONLY,
@@ -52,6 +52,11 @@ class RankingLoss(nn.Module, ABC):
 
     In all losses, an uninformative list (see `informative`) has loss 0 and gradient 0, never NaN. To average, divide by
     the number of informative lists. Losses can be added and multiplied by numbers from 0.
+
+    Other methods than the call check nothing. They take `scores` `(n_items,)` in single or double precision,
+    `relevance` `(n_items,)` of grades from 0, the `lists` as their limits, and possibly `weights` `(n_items,)` from 0
+    and the `facts` of these lists, if they are known (the method of this name). The
+    results are tensors `(n_lists,)` if nothing else is said.
 
     Attributes:
         name: the name that begins the loss's text; a class without one is not found by `rankbound.loss`.
@@ -148,28 +153,10 @@ class RankingLoss(nn.Module, ABC):
 
     @abstractmethod
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the loss of each list; checks nothing.
-
-        Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A tensor `(n_lists,)`.
-        """
+        """Return the loss of each list."""
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         """Return the loss of each list with weights of items; refused by default.
-
-        Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-            weights: `(n_items,)`, from 0.
-
-        Returns:
-            A tensor `(n_lists,)`.
 
         Raises:
             ValueError: for a loss that has neither terms nor gains of single items.
@@ -181,71 +168,33 @@ class RankingLoss(nn.Module, ABC):
         )
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return a mask of the informative lists; by default those with a relevant item.
-
-        Args:
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A boolean tensor `(n_lists,)`.
-        """
+        """Return a mask of the informative lists; by default those with a relevant item."""
         return lists.max(relevance) > 0 if len(relevance) else torch.zeros_like(lists.sizes, dtype=torch.bool)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor | None:
-        """Return the diagonal of each list's Hessian, without a gradient; None for a loss without a closed form of it.
+        """Return the diagonal of each list's Hessian, `(n_items,)`, without a gradient; None without a closed form.
 
         Tree boosting divides by it (`rankbound.boosting_objective`). A loss has a closed form or none, whatever the
         arguments; the default is none.
-
-        Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A tensor `(n_items,)`, or None.
         """
         return None
 
     def facts(self, relevance: Tensor, lists: Lists) -> "Facts | None":
         """Return what a bounded loss knows about lists from their relevance, for `of_batch`; None for other losses.
 
-        A trainer that meets the lists in every epoch computes it once; `select(index)` is that of some of them.
-
-        Args:
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            The facts, computed when they are asked for.
+        A trainer that meets the lists in every epoch makes them once; they are computed when they are asked for, and
+        `select(index)` returns those of some of the lists.
         """
         return None
 
     def informative_by(self, facts: "Facts | None", relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the mask of `informative`, from the `facts` of these lists if the loss has any.
-
-        Args:
-            facts: `facts` of these lists.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A boolean tensor `(n_lists,)`.
-        """
+        """Return the mask of `informative`, from the `facts` of these lists if the loss has any."""
         return self.informative(relevance, lists)
 
     def of_batch(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None) -> Tensor:
         """Return the losses of `of_lists`, by a compiled kernel where there is one (`rankbound.kernels`).
 
-        Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists of the batch.
-            facts: `facts` of these lists, if they are known.
-
-        Returns:
-            The loss of each list, `(n_lists,)`, differentiable twice where `of_lists` is.
+        They are differentiable twice where those of `of_lists` are.
         """
         fused = self._fused(scores, relevance, lists.offsets, facts=facts)
         return _attached(self.of_lists(scores, relevance, lists), scores, lists) if fused is None else fused
@@ -256,10 +205,6 @@ class RankingLoss(nn.Module, ABC):
         """Return the gradient and the `curvature` of each list, without gradients; by one compiled kernel if possible.
 
         Args:
-            scores: `(n_items,)`, in single or double precision.
-            relevance: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-            facts: `facts` of these lists, if they are known.
             second: compute the curvature, too.
 
         Returns:
@@ -311,14 +256,34 @@ class RankingLoss(nn.Module, ABC):
         # Without any informative list, the reference sees whether a warning is due.
         if computed is None or computed[0] == 0:
             return None
-        count, of_lists, *known = computed
+        count, of_lists, slopes, grades, limits = computed
         share = None if reduction == "none" else 1.0 / count if reduction == "mean" else 1.0
         values = of_lists if share is None else np.add.reduce(of_lists) * share
         values = np.asarray(values, np.float64 if exact else _NUMPY.get(scores.dtype, np.float32))
-        if scores.requires_grad and torch.is_grad_enabled():
-            losses: Tensor = _ByKernel.apply(scores, values, share, *known, reference)  # type: ignore[no-untyped-call]
-            return losses
-        return torch.from_numpy(values)
+        if not (scores.requires_grad and torch.is_grad_enabled()):
+            return torch.from_numpy(values)
+
+        def pull(upstream: Tensor) -> Tensor:
+            gradient = np.empty(len(slopes), _NUMPY.get(scores.dtype, np.float64))
+            if share is None:
+                from rankbound.kernels.gradients import times_upstream
+
+                product = np.empty_like(slopes)
+                times_upstream(upstream.detach().to(torch.float64).contiguous().numpy(), slopes, limits, product)
+                gradient[:] = product
+            else:
+                # Rounded once, while it is written.
+                np.multiply(slopes, float(upstream) * share, out=gradient, casting="same_kind")
+            return torch.from_numpy(gradient)
+
+        def bend(upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+            lists = Lists(torch.from_numpy(limits))
+            of_lists = upstream if share is None else (upstream * share).expand(len(lists))
+            product = _hessian_product(reference, scores, torch.from_numpy(grades), lists, direction)
+            along = lists.sum(direction * torch.from_numpy(slopes))
+            return lists.spread(of_lists) * product, along if share is None else along.sum() * share
+
+        return with_derivatives(scores, values, pull, bend)
 
     def _fused_derivatives(self, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor] | None:
         """Return the gradient and the curvature by a compiled kernel; None without one, or for what it refuses."""
@@ -524,47 +489,6 @@ def precise_sum(values: Tensor, lists: Lists) -> Tensor:
     of such sums loses more.
     """
     return lists.sum(values.to(torch.float64)).to(values)
-
-
-class _ByKernel(torch.autograd.Function):
-    """Losses whose slopes are known; `share` is that of each list in their sum, None for the losses themselves."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        scores: Tensor,
-        values: Array,
-        share: float | None,
-        slopes: Array,
-        relevance: Array,
-        offsets: Array,
-        reference: Reference,
-    ) -> Tensor:
-        ctx.save_for_backward(scores)
-        ctx.known = share, slopes, relevance, offsets, reference
-        # Made here: a tensor that came in would leave as a view of itself.
-        return torch.from_numpy(values)
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Any:
-        refuse_batched(upstream)
-        (scores,), (share, slopes, relevance, offsets, reference) = ctx.saved_tensors, ctx.known
-        if torch.is_grad_enabled():
-            lists = Lists(torch.from_numpy(offsets))
-            of_lists = upstream if share is None else (upstream * share).expand(len(lists))
-            product = partial(_hessian_product, reference, scores, torch.from_numpy(relevance), lists)
-            return Gradient.apply(scores, of_lists, torch.from_numpy(slopes), lists, product), *[None] * 6  # type: ignore[no-untyped-call]
-        gradient = np.empty(len(slopes), _NUMPY.get(scores.dtype, np.float64))
-        if share is None:
-            from rankbound.kernels.gradients import times_upstream
-
-            product = np.empty_like(slopes)
-            times_upstream(upstream.detach().to(torch.float64).contiguous().numpy(), slopes, offsets, product)
-            gradient[:] = product
-        else:
-            # Rounded once, while it is written.
-            np.multiply(slopes, float(upstream) * share, out=gradient, casting="same_kind")
-        return torch.from_numpy(gradient).to(scores.dtype), *[None] * 6
 
 
 def _hessian_product(

@@ -1,9 +1,8 @@
 """LambdaRank and LambdaLoss: logistic losses of pairs, weighted by the effect of their order on a metric."""
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Iterator
-from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -29,6 +28,8 @@ PAIRS_PER_CHUNK = 1_000_000
 PAIRS_TO_WARN_OF = 100_000_000
 """Pairs that take some 10 seconds."""
 
+# Lists with more pairs are left to the reference, which warns of them.
+PAIRS_OF_A_KERNEL = 50_000_000
 
 Pairs = tuple[Tensor, Tensor]
 """Pairs of items of one list: the indices of winners, and those of the losers."""
@@ -42,6 +43,9 @@ class SwapLoss(RankingLoss):
     multiply the metric's gains (`Metric.weighted`), and thereby decide which item of a pair should win.
     """
 
+    scheme: ClassVar[str] = "lambdarank"
+    """The weights of pairs, as in `LambdaLoss`."""
+
     def __init__(self, of: str | Metric, temperature: float) -> None:
         super().__init__()
         require_temperature(temperature)
@@ -51,10 +55,6 @@ class SwapLoss(RankingLoss):
                 f"metric: found {parsed}, expected one that adds up over items, such as nDCG@10, DCG or RBP(p=0.8)"
             )
         self._of, self.metric = parsed, str(parsed)
-
-    @abstractmethod
-    def weighted_pairs(self, weights: "SwapWeights", lists: Lists) -> Iterator[tuple[Pairs, Tensor]]:
-        """Yield the pairs of the loss in chunks, each with its weights."""
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         losses, slopes = torch.zeros(2, lists.n_items, dtype=torch.float64, device=scores.device)
@@ -88,8 +88,13 @@ class SwapLoss(RankingLoss):
         return curvature.to(scores)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return a mask of the lists with two different gains and two different discounts (0 beyond the cut-off)."""
+        """Return a mask of the lists with two different gains and two different discounts (0 beyond the cut-off).
+
+        For `ndcg-loss1`, it is one of the lists with a gain above 0 and two items or more.
+        """
         gains = self._of.gains(relevance).to(torch.float64)
+        if self.scheme == "ndcg-loss1":
+            return (lists.max(gains) > 0) & (lists.sizes > 1)
         table = discounts(self._of, max(lists.sizes.tolist(), default=0) + 1, lists.device)
         # Discounts are monotonic: two differ if and only if the first and the last differ.
         last = table.index_select(0, (lists.sizes - 1).clamp(min=0))
@@ -98,9 +103,18 @@ class SwapLoss(RankingLoss):
     def _pairs(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Iterator[tuple[Pairs, Tensor, Tensor]]:
         """Yield pairs, their weights, and the loser's score minus the winner's in units of the temperature."""
         weights = SwapWeights(self._of, scores, relevance, lists)
-        for pairs, weight in self.weighted_pairs(weights, lists):
+        if self.scheme == "ndcg-loss1":
+            chunks = pairs_with_all(lists, winners=weights.gains * weights.discount > 0)
+        elif self.scheme == "lambdarank":
+            chunks = _pairs_with_a_discount(weights, lists)
+        else:
+            chunks = pairs_by_gain(weights.gains, lists)
+        for pairs in chunks:
             gap = _difference(scores, pairs[::-1])
-            yield pairs, weight, gap if self.temperature == 1 else gap / self.temperature
+            yield pairs, self._weight(weights, pairs), gap if self.temperature == 1 else gap / self.temperature
+
+    def _weight(self, weights: "SwapWeights", pairs: Pairs) -> Tensor:
+        return weights.lambdarank(pairs)
 
     def _bend(self, weight: Tensor, gap: Tensor) -> Tensor:
         """Return the second derivative of pairs' terms by the score difference, float64."""
@@ -132,20 +146,16 @@ class LambdaRankLoss(SwapLoss):
     def __init__(self, *, metric: str | Metric = "nDCG", temperature: float = 1.0) -> None:
         super().__init__(metric, temperature)
 
-    def weighted_pairs(self, weights: "SwapWeights", lists: Lists) -> Iterator[tuple[Pairs, Tensor]]:
-        for pairs in _pairs_with_a_discount(weights, lists):
-            yield pairs, weights.lambdarank(pairs)
-
     _kernel_has_curvature = True
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         formula = formula_of(self._of)
         if formula is None or formula.kind != DCG:
             return None
-        from rankbound.kernels.pairwise import lambdarank
+        from rankbound.kernels.pairwise import BY_SWAP, logistic
 
-        largest = largest_grade(torch.promote_types(dtype, torch.float32))
-        return lambdarank, formula.numbers, float(largest), float(self.temperature)
+        largest = float(largest_grade(torch.promote_types(dtype, torch.float32)))
+        return logistic, BY_SWAP, formula.numbers, largest, float(self.temperature), False, (PAIRS_OF_A_KERNEL, 0)
 
 
 class LambdaLoss(SwapLoss):
@@ -189,26 +199,15 @@ class LambdaLoss(SwapLoss):
         require_one_of("scheme", scheme, SCHEMES)
         if not mu >= 0:
             raise ValueError(f"mu: found {mu}, expected a number from 0")
-        self.scheme, self.mu = scheme, mu
+        self.scheme, self.mu = scheme, mu  # type: ignore[misc]
 
-    def weighted_pairs(self, weights: "SwapWeights", lists: Lists) -> Iterator[tuple[Pairs, Tensor]]:
+    def _weight(self, weights: "SwapWeights", pairs: Pairs) -> Tensor:
         if self.scheme == "lambdarank":
-            yield from LambdaRankLoss.weighted_pairs(self, weights, lists)  # type: ignore[arg-type]
-        elif self.scheme == "ndcg-loss1":
-            for pairs in pairs_with_all(lists, winners=weights.gains * weights.discount > 0):
-                yield pairs, weights.loss1(pairs)
-        else:
-            for pairs in pairs_by_gain(weights.gains, lists):
-                weight = weights.loss2(pairs)
-                if self.scheme == "ndcg-loss2++":
-                    weight = weights.lambdarank(pairs) + self.mu * weight
-                yield pairs, weight
-
-    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return a mask of the informative lists; for `ndcg-loss1`, those with a gain above 0 and two items or more."""
-        if self.scheme != "ndcg-loss1":
-            return super().informative(relevance, lists)
-        return (lists.max(self._of.gains(relevance).to(torch.float64)) > 0) & (lists.sizes > 1)
+            return weights.lambdarank(pairs)
+        if self.scheme == "ndcg-loss1":
+            return weights.loss1(pairs)
+        delta = weights.loss2(pairs)
+        return delta if self.scheme == "ndcg-loss2" else weights.lambdarank(pairs) + self.mu * delta
 
 
 def _pairs_with_a_discount(weights: "SwapWeights", lists: Lists) -> Iterator[Pairs]:
@@ -242,20 +241,24 @@ class SwapWeights:
         share = torch.where(normaliser > 0, 1 / normaliser, 0.0).to(torch.float64)
         self.gains = (gains * lists.spread(share)).to(scores)
         self._table = discounts(metric, int(lists.sizes.max()) if len(lists) else 0, lists.device)
-        self._blocks, self._lists, self._dtype = tie_blocks(scores, lists), lists, scores.dtype
-
-    @cached_property
-    def discount(self) -> Tensor:
+        self._blocks, self._dtype = tie_blocks(scores, lists), scores.dtype
+        # The block of each item; a list's blocks are numbered from the top.
+        self._block = torch.empty_like(self._blocks.block).index_copy_(0, self._blocks.order, self._blocks.block)
+        self._ranked, self._discounts = Lists.of_sizes(self._blocks.size), self._table.index_select(0, lists.position)
+        means = (self._ranked.sum(self._discounts) / self._blocks.size).to(self._dtype)
+        self.discount = means.index_select(0, self._block)
         """The mean discount of each item's block, `(n_items,)`."""
-        ranked = self._ranked.sum(self._ranked_discount) / self._blocks.size
-        return ranked.to(self._dtype).index_select(0, self._block)
 
     def lambdarank(self, pairs: Pairs) -> Tensor:
         r"""Return $(g_i - g_j)\,|d(R_i) - d(R_j)| / Z$ (Burges 2010)."""
         gap = _difference(self.discount, pairs).abs()
         if self._blocks.has_ties:
-            block, other = self._blocks_of(pairs)
-            gap = torch.where(block == other, self._mean_gap_inside.index_select(0, block), gap)
+            # The mean difference of two discounts of a block: each counts +1 per rank below it and -1 per rank above.
+            size = self._blocks.size
+            sign = self._ranked.spread(size) - 1 - 2 * self._ranked.position
+            inside = 2 * self._ranked.sum(sign * self._discounts) / (size * (size - 1)).clamp(min=1)
+            block, other = (self._block.index_select(0, items) for items in pairs)
+            gap = torch.where(block == other, inside.abs().to(self._dtype).index_select(0, block), gap)
         return _difference(self.gains, pairs) * gap
 
     def loss1(self, pairs: Pairs) -> Tensor:
@@ -264,7 +267,7 @@ class SwapWeights:
 
     def loss2(self, pairs: Pairs) -> Tensor:
         r"""Return $(g_i - g_j)\,\delta_{|R_i - R_j|} / Z$ with $\delta_q = |d(q) - d(q + 1)|$."""
-        block, other = self._blocks_of(pairs)
+        block, other = (self._block.index_select(0, items) for items in pairs)
         if self._blocks.has_ties:
             delta = self._mean_delta(torch.minimum(block, other), torch.maximum(block, other)).to(self._dtype)
         else:
@@ -287,32 +290,6 @@ class SwapWeights:
         between = (total[x] - total[x - n] - total[x + m] + total[x + m - n]) / (n * m.clamp(min=1))
         inside = 2 * (n * total[1] - total[n]) / (n * (n - 1)).clamp(min=1)
         return torch.where(same, inside, between).abs()
-
-    def _blocks_of(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
-        winner, loser = (self._block.index_select(0, items) for items in pairs)
-        return winner, loser
-
-    @cached_property
-    def _block(self) -> Tensor:
-        """The block of each item, in the items' original order; a list's blocks are numbered from the top."""
-        return torch.empty_like(self._blocks.block).index_copy_(0, self._blocks.order, self._blocks.block)
-
-    @cached_property
-    def _ranked(self) -> Lists:
-        """The blocks as lists of the sorted items."""
-        return Lists.of_sizes(self._blocks.size)
-
-    @cached_property
-    def _ranked_discount(self) -> Tensor:
-        return self._table.index_select(0, self._lists.position)
-
-    @cached_property
-    def _mean_gap_inside(self) -> Tensor:
-        """The mean difference of two discounts of a block: each counts +1 per rank below it and -1 per rank above."""
-        size = self._blocks.size
-        sign = self._ranked.spread(size) - 1 - 2 * self._ranked.position
-        total = self._ranked.sum(sign * self._ranked_discount)
-        return (2 * total / (size * (size - 1)).clamp(min=1)).abs().to(self._dtype)
 
 
 def _difference(values: Tensor, pairs: Pairs) -> Tensor:

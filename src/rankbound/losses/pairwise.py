@@ -5,6 +5,7 @@ DirectRanker, which include the logistic surrogate of the multipartite ranking e
 hinge.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +27,14 @@ from rankbound.interpolation import (
     Kernel,
 )
 from rankbound.kernels import Kernel as Compiled
-from rankbound.kernels.formulas import COSTS_OF_REFERENCE, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
+from rankbound.kernels.formulas import (
+    COSTS_OF_REFERENCE,
+    DCG,
+    ORDER,
+    PAIRS_OF_ITEM,
+    PAIRS_WORTH_INTERPOLATION,
+    Formula,
+)
 from rankbound.lists import Lists
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pointwise import REDUCTIONS
@@ -191,10 +199,12 @@ class PairwiseLogisticLoss(LinkLoss):
     def _kernel(self, dtype: torch.dtype) -> Compiled | None:
         if self.method == "interpolated":
             return None
-        from rankbound.kernels.pairwise import logistic
+        from rankbound.kernels.pairwise import ALIKE, BY_DIFFERENCE, logistic
 
-        mean, by_difference, always = self.reduction == "mean", self.weight == "difference", self.method == "direct"
-        return logistic, float(self.temperature), mean, by_difference, always
+        weighting = BY_DIFFERENCE if self.weight == "difference" else ALIKE
+        most_pairs = (2**62, 0) if self.method == "direct" else (PAIRS_WORTH_INTERPOLATION, PAIRS_OF_ITEM)
+        numbers = Formula(kind=DCG).numbers, math.inf, float(self.temperature)
+        return logistic, weighting, *numbers, self.reduction == "mean", most_pairs
 
 
 class DirectRankerLoss(LinkLoss):

@@ -193,7 +193,8 @@ class ADRMSELoss(ItemSum):
         self.temperature, self.method = temperature, method
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
-        expected = _mean_ranks(relevance, lists)
+        # The mean rank by relevance over the orders of items of one grade.
+        expected = tie_blocks(relevance.to(torch.float64), lists).mean_ranks(lists).position
         ranks = smooth_ranks_of(scores, lists, (None,), temperature=self.temperature, method=self.method)
         errors = (ranks.squeeze(1) - expected).square() / torch.log2(expected + 1)
         mean = lists.sum(times(errors, weights)) / lists.sizes.clamp(min=1)
@@ -203,14 +204,6 @@ class ADRMSELoss(ItemSum):
         """Return a mask of the lists with two items of different grades."""
         grades = relevance.to(torch.float64)
         return lists.max(grades) > lists.min(grades)
-
-
-def _mean_ranks(relevance: Tensor, lists: Lists) -> Tensor:
-    """Return the rank of each item by relevance, the mean over the orders of items of one grade, float64."""
-    blocks = tie_blocks(relevance.to(torch.float64), lists)
-    middle = blocks.first + (blocks.size - 1) / 2
-    ranked = middle.index_select(0, blocks.block).to(torch.float64)
-    return torch.empty_like(ranked).index_copy_(0, blocks.order, ranked)
 
 
 @lru_cache(maxsize=256)

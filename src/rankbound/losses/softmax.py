@@ -15,7 +15,7 @@ from rankbound.lists import Lists
 from rankbound.losses.base import ItemSum, RankingLoss, precise_sum
 from rankbound.losses.pointwise import GAINS, gains_of
 from rankbound.metrics.cumulative_gain import largest_grade
-from rankbound.ranks import TieBlocks, tie_blocks
+from rankbound.ranks import tie_blocks
 from rankbound.texts import require_one_of
 
 # About 100 MB in a training step.
@@ -172,7 +172,15 @@ class ListNetLoss(CrossEntropyLoss):
             return super().of_weighted_lists(scores, relevance, lists, weights)
         if weights is not None:
             return RankingLoss.of_weighted_lists(self, scores, relevance, lists, weights)
-        self._require_few_permutations(lists)
+        n = lists.sizes.to(torch.float64)
+        # In logarithms, since the number for a long list has millions of digits.
+        log_ways = torch.lgamma(n + 1) - torch.lgamma((n - self.cutoff).clamp(min=0) + 1)
+        power = float(log_ways.logsumexp(0)) / math.log(10) if len(n) else 0.0
+        if power > math.log10(MOST_PERMUTATIONS) + 1e-9:
+            raise ValueError(
+                f"cutoff: found {self.cutoff} for lists of up to {int(n.max())} items, which have 10^{power:.1f} top-k "
+                f"permutations in total, expected at most {MOST_PERMUTATIONS:,}; ListNet@1 accepts lists of any length"
+            )
         # Double precision for sums of up to a million small terms.
         exact, relevance = scores.to(torch.float64), relevance.to(torch.float64)
         informative = self.informative(relevance, lists)
@@ -196,17 +204,6 @@ class ListNetLoss(CrossEntropyLoss):
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         return _cross_entropy_kernel("softmax") if self.cutoff == 1 else None
-
-    def _require_few_permutations(self, lists: Lists) -> None:
-        n = lists.sizes.to(torch.float64)
-        # In logarithms, since the number for a long list has millions of digits.
-        log_ways = torch.lgamma(n + 1) - torch.lgamma((n - self.cutoff).clamp(min=0) + 1)
-        power = float(log_ways.logsumexp(0)) / math.log(10) if len(n) else 0.0
-        if power > math.log10(MOST_PERMUTATIONS) + 1e-9:
-            raise ValueError(
-                f"cutoff: found {self.cutoff} for lists of up to {int(n.max())} items, which have 10^{power:.1f} top-k "
-                f"permutations in total, expected at most {MOST_PERMUTATIONS:,}; ListNet@1 accepts lists of any length"
-            )
 
 
 def _with_one_more(rows: Tensor, owner: Tensor, lists: Lists) -> tuple[Tensor, Tensor, Lists]:
@@ -297,8 +294,11 @@ class _Draws:
         self._scores = scores.to(torch.float64).index_select(0, self._blocks.order)
         self._within = Lists.of_sizes(self._blocks.size)
         self._left = log_sum_exp_from(log_sum_exp(self._scores, self._within), self._blocks.lists)
-        share = _share_of_ranks(self._blocks, cutoff) * self._blocks.lists.spread(informative)
-        self._share, total = share.index_select(0, self._blocks.block), share * self._blocks.size
+        size, share = self._blocks.size, self._blocks.lists.spread(informative).to(torch.float64)
+        if cutoff is not None:
+            # The share of each block's ranks that lie within the cut-off.
+            share = share * ((cutoff + 1 - self._blocks.first).clamp(min=0).minimum(size) / size.to(torch.float64))
+        self._share, total = share.index_select(0, self._blocks.block), share * size
         if weights is not None:
             self._share = self._share * weights.to(share).index_select(0, self._blocks.order)
             total = self._within.sum(self._share)
@@ -338,13 +338,6 @@ class _Draws:
 
     def _in_order_of_rows(self, values: Tensor) -> Tensor:
         return torch.empty_like(values).index_copy_(0, self._blocks.order, values)
-
-
-def _share_of_ranks(blocks: TieBlocks, cutoff: int | None) -> Tensor:
-    """Return the share of each block's ranks that lie within the cut-off, `(n_blocks,)`."""
-    if cutoff is None:
-        return torch.ones(len(blocks.size), dtype=torch.float64, device=blocks.size.device)
-    return (cutoff + 1 - blocks.first).clamp(min=0).minimum(blocks.size) / blocks.size.to(torch.float64)
 
 
 def log_softmax(scores: Tensor, lists: Lists) -> Tensor:
