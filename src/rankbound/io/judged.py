@@ -1,9 +1,8 @@
 """Runs, judgements and judged lists in memory: flat columns plus offsets, one list per topic."""
 
 import os
-import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from numbers import Integral, Real
@@ -27,9 +26,6 @@ else:
 Array = npt.NDArray[Any]
 
 _USUAL_TYPES = ("b1", "i1", "u1", "i2", "i4", "i8", "f4", "f8")
-
-# At most as many digits as a double has, and Python reads.
-_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,400}\s*")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -280,17 +276,6 @@ def refuse_rounded(rows: Iterable[tuple[Any, Any, Any]]) -> None:
                 "in double precision, in which scores are compared; subtract a number from all of them, so that whole "
                 "scores are within 2^53"
             )
-
-
-def refuse_rounded_text(
-    topics: "pl.Series", items: "pl.Series", scores: Array, texts: Callable[[], "pl.Series"]
-) -> None:
-    """Raise DataError as `refuse_rounded`; `texts` returns the scores as they are written in a file."""
-    large = np.flatnonzero(np.abs(scores) >= LARGEST_EXACT)
-    # Usually no topic has equal scores that large.
-    if topics[large].to_frame("topic").with_columns(score=scores[large]).is_duplicated().any():
-        written = zip(topics[large], items[large], texts()[large], strict=True)
-        refuse_rounded((topic, item, int(score)) for topic, item, score in written if _WHOLE.fullmatch(score))
 
 
 def _exact(value: Any, where: str, column: str) -> int | float:
