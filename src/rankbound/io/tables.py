@@ -6,13 +6,13 @@ memory: every batch is sorted and kept in a temporary Arrow file, from which the
 Beyond batches, memory grows with the names of the topics, the largest list and the longest row.
 """
 
+import itertools
 import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from rankbound.errors import DataError
 from rankbound.io import text_files
 from rankbound.io.atomic import File, atomic_path
-from rankbound.io.judged import JudgedLists, Qrels, Run, no_features
+from rankbound.io.judged import JudgedLists, Qrels, Run, no_features, repeated
 from rankbound.io.models import check_memory, memory_bytes
 from rankbound.io.packed import vectors, whole_topics
 from rankbound.io.table_columns import (
@@ -201,7 +201,7 @@ def _frame_of(source: Any) -> pl.DataFrame:
 def _polars_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     """Return Arrow's columns; ValueError for two of one name."""
     names = table.schema.names
-    if len(set(names)) < len(names):
+    if repeated(names) is not None:
         raise ValueError("a column's name occurs twice")
     return _renamed(cast("pl.DataFrame", pl.from_arrow(table)), names)
 
@@ -261,12 +261,26 @@ class TableStream:
 
     def __iter__(self) -> Iterator[JudgedLists]:
         """Yield lists of whole topics, at most about a batch of rows at a time."""
-        names = list(self._topics.numbers)
+        names, file = list(self._topics.numbers), self._file
         self._shadows = Shadows(self._suspects, sum(self._topics.sizes))
         # Closed at once after an error, too: a temporary file may be open.
         with closing(whole_topics(self._batches()) if self._topics.adjacent else self._gathered()) as parts:
-            for rows in parts:
-                yield self._judged(rows.combine_chunks(), names)
+            for rows in map(pa.Table.combine_chunks, parts):
+                topic, items = rows.column("topic").to_numpy(), pl.Series(pl.from_arrow(rows.column("item")))
+                starts = np.flatnonzero(np.diff(topic, prepend=-1))
+                pairs = pl.DataFrame({"topic": topic, "item": items})
+                require_distinct_items(pairs, file.where, names, file.row_name, rows.column("row").to_numpy())
+                flat = rows.column("features").combine_chunks().flatten().to_numpy()
+                features, offsets = flat.reshape(len(rows), len(self.feature_names)), np.append(starts, len(rows))
+                self._shadows.read_topics(features, offsets)
+                yield JudgedLists(
+                    topics=[names[code] for code in topic[starts].tolist()],
+                    items=items,
+                    relevance=rows.column("relevance").to_numpy(),
+                    offsets=offsets,
+                    features=features,
+                    feature_names=self.feature_names,
+                )
 
     def _batches(self) -> Iterator[pa.Table]:
         """Yield the rows with the numbers of their topics, and their numbers in the file."""
@@ -290,47 +304,24 @@ class TableStream:
         batch_of_topic = np.cumsum(self._topics.sizes) // max(BATCH_BYTES // self._row_bytes, 1)
         limits = [0, *(np.flatnonzero(np.diff(batch_of_topic)) + 1).tolist(), len(batch_of_topic)]
         with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
-            path = Path(folder, "sorted.arrow")
-            self._write_sorted(path)
+            path, batches = Path(folder, "sorted.arrow"), map(_sorted, self._batches())
+            first = next(batches)
+            try:
+                with pa.OSFile(os.fspath(path), "wb") as sink, pa.ipc.new_file(sink, first.schema) as writer:
+                    for rows in itertools.chain([first], batches):
+                        writer.write_table(rows)
+            except OSError as error:
+                raise DataError(f"{self._file.where}: cannot be sorted by topic in {folder}: {error}") from error
             with pa.memory_map(os.fspath(path)) as source, pa.ipc.open_file(source) as file:
-                batches = [file.get_batch(index) for index in range(file.num_record_batches)]
-                for topics in pairwise(limits):
-                    parts = [
-                        batch.slice(first, last - first)
-                        for batch in batches
-                        for first, last in [np.searchsorted(batch.column("topic").to_numpy(), topics).tolist()]
-                        if last > first
+                parts = [file.get_batch(index) for index in range(file.num_record_batches)]
+                places = [np.searchsorted(part.column("topic").to_numpy(), limits).tolist() for part in parts]
+                for ends in zip(*map(itertools.pairwise, places), strict=True):
+                    slices = [
+                        part.slice(start, stop - start)
+                        for part, (start, stop) in zip(parts, ends, strict=True)
+                        if stop > start
                     ]
-                    yield _sorted(pa.Table.from_batches(parts))
-
-    def _write_sorted(self, path: Path) -> None:
-        batches = self._batches()
-        first = _sorted(next(batches))
-        try:
-            with pa.OSFile(os.fspath(path), "wb") as sink, pa.ipc.new_file(sink, first.schema) as writer:
-                writer.write_table(first)
-                for rows in batches:
-                    writer.write_table(_sorted(rows))
-        except OSError as error:
-            raise DataError(f"{self._file.where}: cannot be sorted by topic in {path.parent}: {error}") from error
-
-    def _judged(self, rows: pa.Table, names: Sequence[str]) -> JudgedLists:
-        topic = rows.column("topic").to_numpy()
-        starts = np.flatnonzero(np.diff(topic, prepend=-1))
-        items = pl.Series(pl.from_arrow(rows.column("item")))
-        pairs = pl.DataFrame({"topic": topic, "item": items})
-        require_distinct_items(pairs, self._file.where, names, self._file.row_name, rows.column("row").to_numpy())
-        flat = rows.column("features").combine_chunks().flatten().to_numpy()
-        features, offsets = flat.reshape(len(rows), len(self.feature_names)), np.append(starts, len(rows))
-        self._shadows.read_topics(features, offsets)
-        return JudgedLists(
-            topics=[names[code] for code in topic[starts].tolist()],
-            items=items,
-            relevance=rows.column("relevance").to_numpy(),
-            offsets=offsets,
-            features=features,
-            feature_names=self.feature_names,
-        )
+                    yield _sorted(pa.Table.from_batches(slices))
 
 
 def _sorted(rows: pa.Table) -> pa.Table:
