@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankbound.errors import ColumnWarning, DataError
+from rankbound.errors import ColumnWarning
 from rankbound.io import letor
-from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run
+from rankbound.io.files import read_lists, read_qrels, read_run
 from rankbound.io.judged import JudgedLists
 from tests.library.test_refused_files import LETOR, ROWS, rows, write
 
@@ -28,7 +28,13 @@ def content(lists: JudgedLists) -> tuple[Any, ...]:
 FEATURES = np.array([[0.5, 3], [-2, 4], [1e-3, 5], [1.5, 0]], np.float32)
 EXPECTED = (["b", "a"], ["x", "y", "z", "x"], ["price", "sold"], [2, 1, 0, 0], [0, 3, 4], FEATURES.tolist())
 OF_LETOR = np.array([[0.5, 0, 2], [0, -0.1, 0], [4, 0, 0]], np.float32)
-LETOR_LISTS = (["7", "8"], ["x", "y", "8-3"], ["1", "2", "3"], [2, 0, 1], [0, 2, 3], OF_LETOR.tolist())
+
+
+def of_letor(names: Any, values: Any) -> tuple[Any, ...]:
+    return (["7", "8"], ["x", "y", "8-3"], names, [2, 0, 1], [0, 2, 3], values.tolist())
+
+
+LETOR_LISTS = of_letor([*"123"], OF_LETOR)
 TEXT = rows().write_csv().encode()
 
 
@@ -46,12 +52,6 @@ def test_lists_are_the_same_from_every_kind_of_file_and_frame(tmp_path: Path, na
         write(tmp_path / name, written)
     is_letor = ".letor" in name or ".txt" in name
     assert content(read_lists(tmp_path / name if name else written)) == (LETOR_LISTS if is_letor else EXPECTED)
-
-
-def test_columns_may_have_other_names_and_features_may_be_chosen(tmp_path: Path) -> None:
-    rows().rename({"topic": "query", "item": "url", "relevance": "clicked"}).write_csv(tmp_path / "x.csv")
-    lists = read_lists(tmp_path / "x.csv", topic="query", item="url", relevance="clicked", features=["sold"])
-    assert content(lists) == (*EXPECTED[:2], ["sold"], *EXPECTED[3:5], FEATURES[:, 1:].tolist())
 
 
 @pytest.mark.parametrize(
@@ -79,34 +79,28 @@ def test_text_is_left_out_and_named(tmp_path: Path) -> None:
     assert (lists.feature_names, lists.left_out) == (["price", "sold"], {"title": "text", "tags": "text"})
 
 
-def test_relevance_need_not_be_there_for_scoring(tmp_path: Path) -> None:
-    rows().drop("relevance").write_csv(tmp_path / "x.csv")
-    assert read_lists(tmp_path / "x.csv", labelled=False).relevance.tolist() == [0, 0, 0, 0]
-    with pytest.raises(DataError, match=r"x\.csv: there is no column 'relevance'; it has topic, item, price, sold"):
-        read_lists(tmp_path / "x.csv")
-
-
-def test_a_table_without_numbers_has_no_features(tmp_path: Path) -> None:
-    rows().select("topic", "item", "relevance").write_csv(tmp_path / "x.csv")
-    assert content(read_lists(tmp_path / "x.csv")) == (*EXPECTED[:2], [], *EXPECTED[3:5], [[]] * 4)
-    with pytest.raises(DataError, match=r"x\.csv: there are no features in it"):
-        pack_lists(tmp_path / "x.csv", tmp_path / "x.arrow")
-
-
-def test_letor_files_in_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(letor.read_lists, "__defaults__", (64, *letor.read_lists.__defaults__[1:]))
-    write(tmp_path / "x.txt", "".join(f"{row % 3} qid:{row // 5} 1:{row} 2:{row / 8}\n" for row in range(200)))
-    lists = read_lists(tmp_path / "x.txt")
-    assert lists.offsets.tolist() == list(range(0, 201, 5))
-    assert lists.features[:, 0].tolist() == list(range(200))
-    assert lists.relevance.tolist() == [row % 3 for row in range(200)]
-
-
-def test_letor_features_by_name(tmp_path: Path) -> None:
-    """A ranker may be trained with more features than some file happens to name."""
-    write(tmp_path / "x.txt", LETOR)
-    assert read_lists(tmp_path / "x.txt", features=["3", "1"]).features.tolist() == OF_LETOR[:, [2, 0]].tolist()
-    assert read_lists(tmp_path / "x.txt", features=["1", "2", "3", "4"]).features[:, 3].tolist() == [0, 0, 0]
+@pytest.mark.parametrize(
+    ("written", "options", "expected"),
+    [
+        (
+            rows().rename({"topic": "query", "item": "url", "relevance": "clicked"}),
+            {"topic": "query", "item": "url", "relevance": "clicked", "features": ["sold"]},
+            (*EXPECTED[:2], ["sold"], *EXPECTED[3:5], FEATURES[:, 1:].tolist()),
+        ),
+        (rows().drop("relevance"), {"labelled": False}, (*EXPECTED[:3], [0] * 4, *EXPECTED[4:])),
+        (rows().drop("price", "sold"), {}, (*EXPECTED[:2], [], *EXPECTED[3:5], [[]] * 4)),
+        # A ranker may be trained with more features than some file happens to name.
+        (LETOR, {"features": ["3", "1"]}, of_letor(["3", "1"], OF_LETOR[:, [2, 0]])),
+        (LETOR, {"features": [*"1234"]}, of_letor([*"1234"], np.pad(OF_LETOR, ((0, 0), (0, 1))))),
+    ],
+    ids=["other names", "without labels", "without features", "some of LETOR", "more than in LETOR"],
+)
+def test_columns_may_have_other_names_or_be_missing_and_features_may_be_chosen(
+    written: Any, options: dict[str, Any], expected: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / ("x.txt" if written is LETOR else "x.csv")
+    write(path, written)
+    assert content(read_lists(path, **options)) == expected
 
 
 def test_packed_files_hold_the_same_lists(tmp_path: Path) -> None:
@@ -147,9 +141,3 @@ def test_usual_numbers_are_read_line_by_line_as_well(number: str, tmp_path: Path
     # The tab between the lines' fields makes them irregular.
     write(tmp_path / "run.txt", f"a Q0 d1 1 {number} x\na\tQ0  d2 2 0.0 x\n")
     assert read_run(tmp_path / "run.txt").scores[0] == float(number)
-
-
-def test_features_must_fit_the_items() -> None:
-    columns: dict[str, Any] = {"topics": ["a"], "items": ["x", "y"], "relevance": [0, 1], "offsets": [0, 2]}
-    with pytest.raises(ValueError, match=r"^features: found shape \(1, 2\), expected \(2, 2\)"):
-        JudgedLists(**columns, features=np.zeros((1, 2), np.float32), feature_names=["f", "g"])

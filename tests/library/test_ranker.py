@@ -261,48 +261,41 @@ def test_uninformative_lists_are_refused() -> None:
         rb.train_ranker(planted(n_topics=1))
 
 
+EMPTY = {"format": "ranker/1", "recipe": {}, "feature_names": ["a"], "record": {}}
+DAMAGED = "damaged: .*; take another copy of it, or train it"
+
+
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("change", "message"),
     [
         (None, "there is no such file"),
-        (b"not safetensors at all", "not a safetensors file"),
         ({}, r"found no header of a ranker, expected a ranker \(ranker/1\)"),
         ({"format": "ranker/99"}, "found ranker/99, expected a ranker"),
-        (
-            {"format": "ranker/1", "recipe": {}, "feature_names": ["a"], "record": {}},
-            "a ranker whose parts don't fit each other",
-        ),
+        (EMPTY, "a ranker whose parts don't fit each other"),
+        (lambda content: b"not safetensors at all", "not a safetensors file"),
+        (lambda content: content[:-10], DAMAGED),
+        (lambda content: content[:-10] + bytes(10), DAMAGED),
+        (lambda content: content.replace(b"clicks", b"klicks"), DAMAGED),
+        # Earlier versions recorded the smooth step, which could be that of the Laplace distribution.
+        ("laplace", ".*kernel: found laplace, expected sigmoid, .*; train it again"),
     ],
 )
-def test_files_that_hold_no_ranker_are_refused(tmp_path: Path, content: Any, message: str) -> None:
-    path = tmp_path / "model.safetensors"
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    elif content is not None:
-        save_file({"weight": torch.zeros(3)}, path, {"rankbound": json.dumps(content)} if content else None)
-    with pytest.raises(DataError, match=rf"model\.safetensors: {message}"):
-        rb.load(path)
-
-
-def test_damaged_files_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
-    rb.train_ranker(planted(n_topics=4), epochs=1).save(path)
-    content = path.read_bytes()
-    for damaged in (content[:-10], content[:-10] + bytes(10), content.replace(b"clicks", b"klicks")):
-        assert damaged != content
-        path.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"model\.safetensors: damaged: .*; take another copy of it, or train it"):
-            rb.load(path)
-
-
-def test_a_file_of_another_smooth_step_is_refused_by_name(tmp_path: Path) -> None:
-    """Earlier versions recorded the step, the sigmoid or the Laplace distribution function."""
+def test_files_that_hold_no_ranker_are_refused(tmp_path: Path, change: Any, message: str) -> None:
+    """Missing, with another header, with other bytes, or of another recipe."""
     path = tmp_path / "model.safetensors"
     rb.train_ranker(planted(n_topics=4), epochs=1).save(path)
     rewrite(path, lambda header, tensors: header["recipe"].update(kernel="sigmoid"))
     assert rb.load(path).recipe == Recipe(epochs=1)
-    rewrite(path, lambda header, tensors: header["recipe"].update(kernel="laplace"))
-    with pytest.raises(DataError, match=r"kernel: found laplace, expected sigmoid, .*; train it again"):
+    rb.load(path).save(path)
+    if change is None:
+        path.unlink()
+    elif callable(change):
+        path.write_bytes(change(path.read_bytes()))
+    elif isinstance(change, str):
+        rewrite(path, lambda header, tensors: header["recipe"].update(kernel=change))
+    else:
+        save_file({"weight": torch.zeros(3)}, path, {"rankbound": json.dumps(change)} if change else None)
+    with pytest.raises(DataError, match=rf"model\.safetensors: {message}"):
         rb.load(path)
 
 
@@ -453,6 +446,7 @@ FACTORS = ("train", "{}/lists.csv", "--out", "{}/m", "--model", "matrix-factoriz
             ("train", "{}/lists.csv", "--out", "{}/m", "--features", "prize"),
             "there is no column 'prize'; it has topic, item, relevance, clicks, price, noise; the features to",
         ),
+        (("train", "{}/lists.csv", "--out", "{}/m", "--features", "relevance"), "'relevance' is the column of the r"),
         (("train", "{}/nowhere.csv", "--out", "{}/m"), "nowhere.csv: cannot be read (No such file"),
         (("score", "{}/lists.csv", "{}/lists.csv", "--out", "{}/r"), "not a safetensors file"),
         (("evaluate", "{}/lists.csv", "{}/lists.csv", "-m", "AP"), "there is no column 'score'"),

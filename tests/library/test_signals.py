@@ -3,60 +3,55 @@
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
 from rankbound import cli
 
 
-def swallowed() -> None:
-    """Raise another exception for the handler's, as compiled code does (an import of pandas)."""
-    handler = signal.getsignal(signal.SIGTERM)
-    assert callable(handler)
+class Dying:
+    """Does something while its destructor runs, whose exceptions Python drops."""
+
+    def __init__(self, end: Callable[[], object]) -> None:
+        self.end = end
+
+    def __del__(self) -> None:
+        self.end()
+
+
+def turned_into_another_error() -> None:
+    """As compiled code does, such as an import of pandas."""
     try:
-        handler(signal.SIGTERM, None)
+        signal.raise_signal(signal.SIGTERM)
     except BaseException:
         raise AttributeError("partially initialised") from None
 
 
-def test_a_signal_that_turns_into_another_error_is_still_told_as_the_signal() -> None:
-    with pytest.raises(cli._Signal) as raised, cli._ended_by_signals():
-        swallowed()
-    assert raised.value.number == signal.SIGTERM
+def sent_in_a_destructor() -> None:
+    Dying(lambda: signal.raise_signal(signal.SIGTERM))
+    time.sleep(5)
 
 
-class Dying:
-    """Gets a signal while its destructor runs, whose exceptions Python drops."""
-
-    def __del__(self) -> None:
-        signal.raise_signal(signal.SIGTERM)
+def not_sent() -> None:
+    Dying(lambda: {}["no signal came"])
+    raise KeyError("no signal came")
 
 
-def test_a_signal_in_a_destructor_is_sent_again(capsys: pytest.CaptureFixture[str]) -> None:
-    def work() -> None:
-        dying = Dying()
-        del dying
-        time.sleep(5)
-
-    with pytest.raises(cli._Signal) as raised, cli._ended_by_signals():
+@pytest.mark.parametrize(
+    ("work", "error", "dropped"),
+    [
+        (turned_into_another_error, cli._Signal, []),
+        (sent_in_a_destructor, cli._Signal, []),
+        (not_sent, KeyError, [KeyError]),
+    ],
+)
+def test_a_signal_is_told_as_the_signal_and_other_errors_stay_what_they_are(
+    work: Callable[[], None], error: type[BaseException], dropped: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda ignored: found.append(ignored.exc_type))
+    with pytest.raises(error) as raised, cli._ended_by_signals():
         work()
-    assert raised.value.number == signal.SIGTERM
-    assert capsys.readouterr().err == ""
-
-
-def test_other_errors_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Failing:
-        def __del__(self) -> None:
-            raise AttributeError("no signal came")
-
-    told: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda ignored: told.append(ignored.exc_type))
-
-    def work() -> None:
-        failing = Failing()
-        del failing
-        raise KeyError("no signal came")
-
-    with pytest.raises(KeyError), cli._ended_by_signals():
-        work()
-    assert told == [AttributeError]
+    assert getattr(raised.value, "number", signal.SIGTERM) == signal.SIGTERM
+    assert found == dropped

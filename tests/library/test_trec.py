@@ -21,7 +21,7 @@ from rankbound.cli import main
 from rankbound.errors import DataError
 from rankbound.evaluation import evaluate_run
 from rankbound.io.files import read_qrels, read_run, write_qrels, write_run
-from rankbound.io.judged import Qrels, Run
+from rankbound.io.judged import JudgedLists, Qrels, Run
 from rankbound.lists import Lists
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import values_of
@@ -284,6 +284,8 @@ REFUSED: list[tuple[Callable[[Path], Any], str]] = [
     (lambda _: evaluate_run({"q": {"a": "high"}}, {"q": {"a": 1}}, "AP"),
      "topic 'q', item 'a': found 'high', expected a"),
     (lambda _: evaluate_run({"q": {"a": None}}, {"q": {"a": 1}}, "AP"), "item 'a': found None, expected a number"),
+    (lambda _: JudgedLists(**JUDGED, relevance=[0, 1], features=np.zeros((1, 2), np.float32), feature_names=["f", "g"]),
+     r"^features: found shape \(1, 2\), expected \(2, 2\)"),
     (lambda _: read_qrels({"q": {"a": -1}}), "topic 'q', item 'a': found relevance -1, expected grades from 0"),
     (lambda _: read_qrels({"q": {"a": float("nan")}}), "item 'a': found relevance nan, expected grades from 0"),
 ]  # fmt: skip

@@ -45,7 +45,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Compare and print."""
-    print_report(arguments, lambda settings: _report(arguments, settings))
+
+    def report(settings: "Settings") -> "Report":
+        from rankbound.compare.runs import compare_files
+
+        for folder in filter(Path.is_dir, arguments.files):
+            raise ConfigError(
+                f"{folder}: found a folder, expected a file; compare results folders of the study with "
+                "`python -m rankbound_study compare`"
+            )
+        return compare_files(
+            arguments.files,
+            arguments.metrics,
+            settings,
+            arguments.baseline,
+            qrels=arguments.qrels,
+            columns=columns_of(arguments),
+            names=arguments.names,
+            missing=arguments.missing,
+        )
+
+    print_report(arguments, report)
 
 
 def add_test_flags(parser: argparse.ArgumentParser) -> None:
@@ -79,56 +99,25 @@ def print_report(arguments: argparse.Namespace, report_of: Callable[["Settings"]
 
     Raises:
         RankboundError: a library of the extra `statistics` is missing.
+        ConfigError: a margin that is not a number, or settings that cannot be.
     """
     from rankbound.io.files import needs_extra
 
     with needs_extra("statistics"):
         import scipy  # noqa: F401
-    with plain_errors():
-        report = report_of(_settings_of(arguments))
-    form = next((name for name in FORMATS if getattr(arguments, name)), None)
-    print(report if form is None else getattr(report, f"to_{form}")())
 
-
-def _settings_of(arguments: argparse.Namespace) -> "Settings":
-    """Return the settings of the comparison from the flags; ConfigError for a margin that is not a number."""
     from rankbound.compare.comparison import NOISE, Settings
     from rankbound.compare.margins import MARGIN
 
-    margin: Any = arguments.margin
-    if margin == "default":
-        margin = MARGIN
-    elif margin not in (None, NOISE):
+    margin: Any = MARGIN if arguments.margin == "default" else arguments.margin
+    if margin not in (None, NOISE):
         try:
             margin = float(margin)
         except ValueError:
             raise ConfigError(f"--margin: found {margin!r}, expected a number or `{NOISE}`") from None
-    return Settings(
-        confidence=arguments.confidence,
-        interval=arguments.interval,
-        resamples=arguments.resamples,
-        flips=arguments.flips,
-        seed=arguments.random_seed,
-        margin=margin,
-    )
-
-
-def _report(arguments: argparse.Namespace, settings: "Settings") -> "Report":
-    from rankbound.compare.runs import compare_files
-
-    folder = next((path for path in arguments.files if path.is_dir()), None)
-    if folder is not None:
-        raise ConfigError(
-            f"{folder}: found a folder, expected a file; compare results folders of the study with "
-            "`python -m rankbound_study compare`"
-        )
-    return compare_files(
-        arguments.files,
-        arguments.metrics,
-        settings,
-        arguments.baseline,
-        qrels=arguments.qrels,
-        columns=columns_of(arguments),
-        names=arguments.names,
-        missing=arguments.missing,
-    )
+    names = ("confidence", "interval", "resamples", "flips")
+    settings = {name: getattr(arguments, name) for name in names}
+    with plain_errors():
+        report = report_of(Settings(**settings, seed=arguments.random_seed, margin=margin))
+    form = next((name for name in FORMATS if getattr(arguments, name)), None)
+    print(report if form is None else getattr(report, f"to_{form}")())

@@ -81,8 +81,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Cross-validate, evaluate and compare."""
+    from rankbound.io.files import needs_extra, write_qrels, write_run
     from rankbound.metrics import metric
     from rankbound.training.recipe import Recipe
+
+    with needs_extra("data"):
+        from tqdm import tqdm
 
     losses = list(dict.fromkeys(arguments.losses or ["nDCG"]))
     with plain_errors():
@@ -92,7 +96,15 @@ def run(arguments: argparse.Namespace) -> None:
     folds, test = _test_of(arguments)
     if arguments.runs is not None:
         require_writable(arguments.runs / JUDGEMENTS)
-    tested = {loss: _tested(test, recipe, epochs * folds, arguments) for loss, recipe in recipes.items()}
+    tested: dict[str, CrossValidated] = {}
+    for loss, recipe in recipes.items():
+        with plain_errors(), tqdm(total=epochs * folds, unit="epoch", desc=loss, disable=None) as progress:
+            found = test(device=arguments.device, on_epoch=lambda epoch, progress=progress: progress.update(), **recipe)
+        tested[loss] = found
+        if arguments.runs is not None:
+            write_run(arguments.runs / f"{loss.replace('/', '_')}.csv", found.run)
+            if [topic for topic, _ in found.tests] != list(found.run.topics):
+                write_qrels(arguments.runs / JUDGEMENTS, found.judged)
     for loss, found in tested.items():
         with plain_errors():
             print(_report(loss, found, metrics))
@@ -176,21 +188,6 @@ def _folds(pattern: str) -> list[str]:
                 "files, or name the files of every split by a --split of its own"
             )
     return folds
-
-
-def _tested(test: _Test, recipe: Mapping[str, Any], epochs: int, arguments: argparse.Namespace) -> "CrossValidated":
-    from rankbound.io.files import needs_extra, write_qrels, write_run
-
-    with needs_extra("data"):
-        from tqdm import tqdm
-
-    with plain_errors(), tqdm(total=epochs, unit="epoch", desc=recipe["loss"], disable=None) as progress:
-        found = test(device=arguments.device, on_epoch=lambda epoch: progress.update(), **recipe)
-    if arguments.runs is not None:
-        write_run(arguments.runs / f"{recipe['loss'].replace('/', '_')}.csv", found.run)
-        if [topic for topic, _ in found.tests] != list(found.run.topics):
-            write_qrels(arguments.runs / JUDGEMENTS, found.judged)
-    return found
 
 
 def _report(loss: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> str:

@@ -4,7 +4,6 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +63,11 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound.io.files import read_qrels, read_run
     from rankbound.metrics import metric
 
-    if arguments.csv is not None:
-        _require_csv_name(arguments.csv, (arguments.run_file, arguments.qrels))
+    path = arguments.csv
+    if path is not None and path.suffix not in (".csv", ".tsv"):
+        raise DataError(f"--csv: found {path}, expected a name that ends in .csv or .tsv")
+    if path is not None and path.resolve() in (arguments.run_file.resolve(), arguments.qrels.resolve()):
+        raise DataError(f"--csv: found {path}, which is read here: choose another name, so that it isn't overwritten")
     columns = {**columns_of(arguments), "groups": arguments.groups}
     with plain_errors():
         metrics = [metric(text, names=arguments.names) for text in arguments.metrics]
@@ -76,8 +78,8 @@ def run(arguments: argparse.Namespace) -> None:
             missing=arguments.missing or "skip",
             undefined=arguments.undefined,
         )
-    if arguments.csv is not None:
-        _write_csv(evaluation, arguments.csv)
+    if path is not None:
+        _write_csv(evaluation, path)
     print(_as_json(evaluation, arguments) if arguments.json else _as_text(evaluation, arguments.per_topic))
     if evaluation.missing and arguments.missing is None:
         lacking = quantity(len(evaluation.missing), "topic")
@@ -87,13 +89,6 @@ def run(arguments: argparse.Namespace) -> None:
             "or leave them out without this warning by --missing skip",
             file=sys.stderr,
         )
-
-
-def _require_csv_name(path: Path, inputs: Sequence[Path]) -> None:
-    if path.suffix not in (".csv", ".tsv"):
-        raise DataError(f"--csv: found {path}, expected a name that ends in .csv or .tsv")
-    if path.resolve() in [file.resolve() for file in inputs]:
-        raise DataError(f"--csv: found {path}, which is read here: choose another name, so that it isn't overwritten")
 
 
 def _write_csv(evaluation: "Evaluation", path: Path) -> None:
@@ -117,6 +112,9 @@ def _write_csv(evaluation: "Evaluation", path: Path) -> None:
 
 
 def _as_json(evaluation: "Evaluation", arguments: argparse.Namespace) -> str:
+    def or_null(value: float) -> float | None:
+        return None if math.isnan(value) else value
+
     content: dict[str, Any] = {
         "topics": {
             "evaluated": len(evaluation.topics),
@@ -124,20 +122,15 @@ def _as_json(evaluation: "Evaluation", arguments: argparse.Namespace) -> str:
             "not_in_qrels": len(evaluation.unjudged),
         },
         "missing": arguments.missing or "skip",
-        "means": {name: _or_null(mean) for name, mean in evaluation.means().items()},
+        "means": {name: or_null(mean) for name, mean in evaluation.means().items()},
         "undefined": evaluation.undefined(),
     }
     if arguments.per_topic:
-        columns = {name: [_or_null(value) for value in values.tolist()] for name, values in evaluation.values.items()}
-        rows = zip(*columns.values(), strict=True)
+        rows = evaluation.to_polars().rows()
         content["per_topic"] = {
-            topic: dict(zip(columns, row, strict=True)) for topic, row in zip(evaluation.topics, rows, strict=True)
+            topic: dict(zip(evaluation.values, map(or_null, row), strict=True)) for topic, *row in rows
         }
     return json.dumps(content, indent=2, ensure_ascii=False)
-
-
-def _or_null(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def _as_text(evaluation: "Evaluation", per_topic: bool) -> str:
@@ -146,7 +139,7 @@ def _as_text(evaluation: "Evaluation", per_topic: bool) -> str:
 
     if not per_topic:
         return str(evaluation)
-    columns = [values.tolist() for values in evaluation.values.values()]
-    topics = [shortened(printable(topic), _LONGEST_NAME) for topic in evaluation.topics]
-    rows = [(topic, *map(shown, row)) for topic, *row in zip(topics, *columns, strict=True)]
+    rows = [
+        (shortened(printable(topic), _LONGEST_NAME), *map(shown, row)) for topic, *row in evaluation.to_polars().rows()
+    ]
     return f"{aligned([('topic', *evaluation.values), *rows])}\n\n{evaluation}"

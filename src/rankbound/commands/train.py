@@ -55,7 +55,16 @@ def run(arguments: argparse.Namespace) -> None:
     with needs_extra("data"):
         from tqdm import tqdm
 
-    _require_one_model(arguments)
+    if arguments.folds is not None:
+        loss = "" if arguments.loss is None else f" --loss {quote(arguments.loss)}"
+        metric = quote(arguments.metric or "nDCG@10")
+        raise ConfigError(
+            "--folds: this command trains one model; to train, score and evaluate across folds, run `rankbound "
+            f"cross-validate {quote(str(arguments.lists))} --folds {quote(arguments.folds)}{loss} -m {metric}`, which "
+            "takes the other flags, too, but for --out and --validation"
+        )
+    if arguments.out is None:
+        raise ConfigError("--out: found none, expected the file of the model to write, such as --out model.safetensors")
     recipe = recipe_of(arguments)
     with plain_errors():
         epochs = Recipe(**recipe).epochs
@@ -74,20 +83,6 @@ def run(arguments: argparse.Namespace) -> None:
     ranker.save(arguments.out)
     _report(ranker)
     print(f"wrote {arguments.out}")
-
-
-def _require_one_model(arguments: argparse.Namespace) -> None:
-    """Raise ConfigError for folds, with the command for them, and without a file to write."""
-    if arguments.folds is not None:
-        loss = "" if arguments.loss is None else f" --loss {quote(arguments.loss)}"
-        metric = quote(arguments.metric or "nDCG@10")
-        raise ConfigError(
-            "--folds: this command trains one model; to train, score and evaluate across folds, run `rankbound "
-            f"cross-validate {quote(str(arguments.lists))} --folds {quote(arguments.folds)}{loss} -m {metric}`, which "
-            "takes the other flags, too, but for --out and --validation"
-        )
-    if arguments.out is None:
-        raise ConfigError("--out: found none, expected the file of the model to write, such as --out model.safetensors")
 
 
 def _report(ranker: "Ranker") -> None:

@@ -1,9 +1,8 @@
 """Runs, judgements and judged lists in memory: flat columns plus offsets, one list per topic."""
 
 import os
-import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from numbers import Integral, Real
@@ -27,9 +26,6 @@ else:
 Array = npt.NDArray[Any]
 
 _USUAL_TYPES = ("b1", "i1", "u1", "i2", "i4", "i8", "f4", "f8")
-
-# At most as many digits as a double has, and Python reads.
-_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,400}\s*")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,10 +83,8 @@ class Qrels:
     """Judgements: the judged items of each topic with their relevance labels, laid out as in `Run`.
 
     Args:
-        topics: the topics' names, one per list.
-        items: `(n_items,)`, the items' names.
+        topics, items, offsets: as in `Run`.
         relevance: `(n_items,)`, grades from 0.
-        offsets: `(n_lists + 1,)`, the lists' limits.
         unjudged: `(n_items,)`, a mask of the items that were pooled but not judged, whose relevance is 0; by default,
             all are judged.
         intents: the judgements by intent, if there are any; `relevance` has the highest of each item.
@@ -121,11 +115,7 @@ class JudgedLists(Qrels):
     """Judged lists whose items have features, a dataset of topics for PyTorch's `DataLoader`.
 
     Args:
-        topics: the topics' names, one per list.
-        items: `(n_items,)`, the items' names.
-        relevance: `(n_items,)`, grades from 0.
-        offsets: `(n_lists + 1,)`, the lists' limits.
-        unjudged, intents: as in `Qrels`.
+        topics, items, relevance, offsets, unjudged, intents: as in `Qrels`.
         features: `(n_items, d)`, float32.
         feature_names: the features' names, `d` of them.
         left_out: the columns of a table that are no features unless they are chosen, with what they are.
@@ -226,7 +216,7 @@ def chosen_features(lists: JudgedLists, names: Sequence[str], where: str) -> Jud
     return replace(lists, features=picked, feature_names=list(names))
 
 
-def repeated(names: Sequence[str]) -> str | None:
+def repeated(names: Iterable[str]) -> str | None:
     """Return the first name that occurs a second time, or None."""
     seen: set[str] = set()
     for name in names:
@@ -251,12 +241,21 @@ def flattened(source: Mapping[Any, Mapping[Any, float]], column: str) -> dict[st
     large: list[tuple[Any, Any, float]] = []
     for topic, items in source.items():
         for item, value in items.items():
+            wrong = None
             if not isinstance(value, Real):
-                raise DataError(f"topic {topic!r}, item {item!r}: found {value!r}, expected a number")
-            if column == "relevance" and not 0 <= value < inf:
-                raise DataError(f"topic {topic!r}, item {item!r}: found relevance {value}, expected grades from 0")
-            if abs(value) >= LARGEST_EXACT:
-                large.append((topic, item, _exact(value, f"topic {topic!r}, item {item!r}", column)))
+                wrong = f"{value!r}, expected a number"
+            elif column == "relevance" and not 0 <= value < inf:
+                wrong = f"relevance {value}, expected grades from 0"
+            elif abs(value) >= LARGEST_EXACT:
+                is_whole = isinstance(value, Integral)
+                if column == "relevance" and is_whole and value > LARGEST_EXACT:
+                    wrong = f"relevance {quoted(value)}, expected grades up to 2^53 ({LARGEST_EXACT})"
+                try:
+                    large.append((topic, item, int(value) if is_whole and float(value) else float(value)))
+                except OverflowError:
+                    wrong = wrong or "a score above 1.8e308, expected numbers within the range of double precision"
+            if wrong:
+                raise DataError(f"topic {topic!r}, item {item!r}: found {wrong}")
     refuse_rounded(large)
     return {
         "topics": list(source),
@@ -280,32 +279,6 @@ def refuse_rounded(rows: Iterable[tuple[Any, Any, Any]]) -> None:
                 "in double precision, in which scores are compared; subtract a number from all of them, so that whole "
                 "scores are within 2^53"
             )
-
-
-def refuse_rounded_text(
-    topics: "pl.Series", items: "pl.Series", scores: Array, texts: Callable[[], "pl.Series"]
-) -> None:
-    """Raise DataError as `refuse_rounded`; `texts` returns the scores as they are written in a file."""
-    large = np.flatnonzero(np.abs(scores) >= LARGEST_EXACT)
-    # Usually no topic has equal scores that large.
-    if topics[large].to_frame("topic").with_columns(score=scores[large]).is_duplicated().any():
-        written = zip(topics[large], items[large], texts()[large], strict=True)
-        refuse_rounded((topic, item, int(score)) for topic, item, score in written if _WHOLE.fullmatch(score))
-
-
-def _exact(value: Any, where: str, column: str) -> int | float:
-    """Return a large number of a dictionary as a number of Python; DataError for one that cannot be used."""
-    if not isinstance(value, Integral):
-        return float(value)
-    if column == "relevance" and int(value) > LARGEST_EXACT:
-        raise DataError(f"{where}: found relevance {quoted(value)}, expected grades up to 2^53 ({LARGEST_EXACT})")
-    try:
-        float(value)
-    except OverflowError:
-        raise DataError(
-            f"{where}: found a score above 1.8e308, expected numbers within the range of double precision"
-        ) from None
-    return int(value)
 
 
 def _settle(lists: Any, column: str) -> None:

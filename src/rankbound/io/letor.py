@@ -151,30 +151,27 @@ def with_query_ids(stream: BinaryIO, sizes: list[int], where: str, first: int = 
     Reading it raises DataError for a line that has a query's id already, and for more or fewer lines than the sizes
     add up to.
     """
-    return io.BufferedReader(BlockStream(_numbered(stream, sizes, where, first)))
 
+    def numbered() -> Iterator[bytes]:
+        queries = itertools.chain.from_iterable(itertools.starmap(itertools.repeat, enumerate(sizes, start=first)))
+        for number, line in enumerate(stream, start=1):
+            body, hash_mark, comment = line.partition(b"#")
+            label, _, rest = body.strip().partition(b" ")
+            if not label:
+                yield line
+                continue
+            if rest.lstrip().startswith(b"qid:"):
+                raise DataError(
+                    f"{where}, line {number}: it names its query, but sizes of groups are given, too; omit them"
+                )
+            if (query := next(queries, None)) is None:
+                raise DataError(f"{where}, line {number}: expected no more lines, by the sizes of its groups")
+            yield b"%s qid:%d %s %s%s\n" % (label, query, rest, hash_mark, comment.rstrip(b"\n"))
+        if (left := sum(1 for _ in queries)) > 0:
+            raise DataError(f"{where}: the group sizes add up to {sum(sizes)} lines, but {left} of them are missing")
 
-def _numbered(stream: BinaryIO, sizes: list[int], where: str, first: int) -> Iterator[bytes]:
-    keys = (itertools.repeat(b" qid:%d " % query, size) for query, size in enumerate(sizes, start=first))
-    queries = itertools.chain.from_iterable(keys)
-    lines = enumerate(stream, start=1)
-    while some := list(itertools.islice(lines, _LINES_AT_ONCE)):
-        yield b"".join(_numbered_line(line, number, queries, where) for number, line in some)
-    if (left := sum(1 for _ in queries)) > 0:
-        raise DataError(f"{where}: the group sizes add up to {sum(sizes)} lines, but {left} of them are missing")
-
-
-def _numbered_line(line: bytes, number: int, queries: Iterator[bytes], where: str) -> bytes:
-    body, hash_mark, comment = line.partition(b"#")
-    label, _, rest = body.strip().partition(b" ")
-    if not label:
-        return line
-    if rest.lstrip().startswith(b"qid:"):
-        raise DataError(f"{where}, line {number}: it names its query, but sizes of groups are given, too; omit them")
-    query = next(queries, None)
-    if query is None:
-        raise DataError(f"{where}, line {number}: expected no more lines, by the sizes of its groups")
-    return b"".join((label, query, rest, b" ", hash_mark, comment.rstrip(b"\n"), b"\n"))
+    lines = numbered()
+    return io.BufferedReader(BlockStream(iter(lambda: b"".join(itertools.islice(lines, _LINES_AT_ONCE)), b"")))
 
 
 def read_lists(
@@ -199,7 +196,9 @@ def read_lists(
 
     def batches() -> Iterator[pa.Table]:
         bytes_read, first = 0, 1
-        for text in _chunks(stream, chunk_bytes):
+        # Whole lines, about `chunk_bytes` at a time.
+        while text := b"".join((stream.read(chunk_bytes), stream.readline())):
+            text += b"" if text.endswith(b"\n") else b"\n"
             bytes_read += len(text)
             rows = parse_by_kernel(text, first, width, largest_label) if worth_a_kernel(bytes_read) else None
             rows = parse_lines(text, first, width, where, largest_label) if rows is None else rows
@@ -208,48 +207,27 @@ def read_lists(
                 yield rows
 
     for rows in whole_topics(batches()):
-        is_empty = False
-        yield _lists(rows, where, seen)
+        is_empty, query = False, rows.column("topic").to_numpy()
+        starts = np.flatnonzero(np.diff(query, prepend=-1))
+        topics = [str(number) for number in query[starts].tolist()]
+        for topic, start in zip(topics, starts.tolist(), strict=True):
+            if topic in seen:
+                raise DataError(
+                    f"{where}, line {rows.column('number')[start]}: query {topic} occurs again after other queries; "
+                    "the rows of a query must be adjacent: sort the file by query first"
+                )
+            seen.add(topic)
+        columns = {name: rows.column(name).combine_chunks() for name in ("items", "relevance", "features")}
+        yield packed_table(pa.array(topics), np.append(starts, len(rows)), columns)
     if is_empty:
         raise DataError(f"{where}: there are no lines in it; expected lines of `label qid:ID index:value ...`")
 
 
-def _chunks(stream: BinaryIO, chunk_bytes: int) -> Iterator[bytes]:
-    """Yield whole lines, about `chunk_bytes` at a time."""
-    held: list[bytes] = []
-    while block := stream.read(chunk_bytes):
-        cut = block.rfind(b"\n") + 1
-        if cut:
-            yield b"".join((*held, memoryview(block)[:cut]))
-            held = []
-        held.append(block[cut:])
-    yield b"".join((*held, b"\n"))
-
-
-def _lists(rows: pa.Table, where: str, seen: set[str]) -> pa.Table:
-    """Return rows of complete queries as a table with one row per query."""
-    query = rows.column("topic").to_numpy()
-    starts = np.flatnonzero(np.diff(query, prepend=-1))
-    topics = [str(number) for number in query[starts].tolist()]
-    for topic, start in zip(topics, starts.tolist(), strict=True):
-        if topic in seen:
-            raise DataError(
-                f"{where}, line {rows.column('number')[start]}: query {topic} occurs again after other queries; the "
-                "rows of a query must be adjacent: sort the file by query first"
-            )
-        seen.add(topic)
-    columns = {name: rows.column(name).combine_chunks() for name in ("items", "relevance", "features")}
-    return packed_table(pa.array(topics), np.append(starts, len(rows)), columns)
-
-
-def _rows(
-    label: npt.NDArray[np.int8], query: Any, number: Any, features: npt.NDArray[np.float32], names: pa.StringArray
-) -> pa.Table:
+def _rows(label: Any, query: Any, number: Any, features: npt.NDArray[np.float32], names: pa.StringArray) -> pa.Table:
     """Return parsed lines, with the numbers of their queries and their own ones in the file."""
-    columns = {"topic": pa.array(query, pa.int64()), "number": pa.array(number, pa.int64()), "items": names}
-    return pa.table(
-        {**columns, "relevance": pa.array(label, pa.int8()), "features": vectors(features, features.shape[1])}
-    )
+    kinds = {"topic": (query, pa.int64()), "number": (number, pa.int64()), "relevance": (label, pa.int8())}
+    columns = {name: pa.array(values, kind) for name, (values, kind) in kinds.items()}
+    return pa.table({**columns, "items": names, "features": vectors(features, features.shape[1])})
 
 
 def worth_a_kernel(bytes_read: int) -> bool:
@@ -290,14 +268,19 @@ def parse_lines(text: bytes, first: int, width: int, where: str, largest_label: 
             continue
         try:
             label.append(_whole(_WHOLE_LABEL.sub(rb"\1", tokens[0]), "a label", 0, largest_label))
-            query.append(_query(tokens))
+            if len(tokens) < 2:
+                raise _malformed(tokens[0], "`label qid:ID index:value ...`, but the line ends there")
+            if not tokens[1].startswith(b"qid:"):
+                beside = "a file with the sizes of the queries beside it (groups)"
+                raise _malformed(tokens[1], f"`qid:` and the query's number as the second token, or {beside}")
+            query.append(_whole(tokens[1][4:], "the query's number after `qid:`", 0, LARGEST_EXACT))
             _fill(features[len(numbers)], tokens[2:], width)
         except DataError as error:
             raise DataError(f"{where}, line {number}: {error}") from error
         name = _DOCUMENT_NAME.search(comment)
         names.append(name[1].decode("utf-8", "replace") if name else f"{query[-1]}-{number}")
         numbers.append(number)
-    return _rows(np.array(label, np.int8), query, numbers, features[: len(numbers)], pa.array(names, pa.string()))
+    return _rows(label, query, numbers, features[: len(numbers)], pa.array(names, pa.string()))
 
 
 def _malformed(token: bytes, expected: str) -> DataError:
@@ -306,16 +289,6 @@ def _malformed(token: bytes, expected: str) -> DataError:
 
 def _shown(token: bytes) -> str:
     return repr(token[:_SHOWN_CHARACTERS])[1:]
-
-
-def _query(tokens: list[bytes]) -> int:
-    if len(tokens) < 2:
-        raise _malformed(tokens[0], "`label qid:ID index:value ...`, but the line ends there")
-    key, colon, value = tokens[1].partition(b":")
-    if key != b"qid" or not colon:
-        beside = "a file with the sizes of the queries beside it (groups)"
-        raise _malformed(tokens[1], f"`qid:` and the query's number as the second token, or {beside}")
-    return _whole(value, "the query's number after `qid:`", 0, LARGEST_EXACT)
 
 
 def _whole(token: bytes, what: str, smallest: int, largest: int) -> int:
@@ -328,7 +301,7 @@ def _fill(features: npt.NDArray[np.float32], pairs: list[bytes], width: int) -> 
     """Write the values of a line's pairs into its row."""
     row, previous = dict[int, float](), 0
     for pair in pairs:
-        key, _, value = pair.partition(b":")
+        key, colon, value = pair.partition(b":")
         try:
             index, number = int(key), float(value)
             # Only Python reads `+1` as an index, and `1_000` as a number.
@@ -336,16 +309,11 @@ def _fill(features: npt.NDArray[np.float32], pairs: list[bytes], width: int) -> 
         except ValueError:
             is_regular = False
         if not (is_regular and abs(number) <= _LARGEST_FLOAT):
-            raise _malformed_pair(pair, previous, width)
+            if not colon:
+                raise _malformed(pair, "a pair `index:value`")
+            if _whole(key, f"a feature index before the colon of {_shown(pair)}", 1, width) <= previous:
+                raise _malformed(pair, f"a feature index above {previous}, the one before it")
+            raise _malformed(pair, f"a finite number after the colon, at most {_LARGEST_FLOAT:.4g} in magnitude")
         row[index - 1], previous = number, index
     # All at once: writing one number into an array takes as long as parsing two.
     features[list(row)] = list(row.values())
-
-
-def _malformed_pair(pair: bytes, previous: int, width: int) -> DataError:
-    key, colon, _ = pair.partition(b":")
-    if not colon:
-        return _malformed(pair, "a pair `index:value`")
-    if _whole(key, f"a feature index before the colon of {_shown(pair)}", 1, width) <= previous:
-        return _malformed(pair, f"a feature index above {previous}, the one before it")
-    return _malformed(pair, f"a finite number after the colon, at most {_LARGEST_FLOAT:.4g} in magnitude")

@@ -73,32 +73,30 @@ def _damage(path: str, inode: int, size: int, time: int) -> str:
 def _seal_of(path: File) -> tuple[int | None, bytes, bytes]:
     """Return the position of the seal's digits (None without a seal), the digits, and those of the actual checksum."""
     with Path(path).open("rb") as file:
+
+        def read(start: int, length: int) -> bytes:
+            file.seek(start)
+            return file.read(length)
+
         # Parquet ends with its header, the header's length in four bytes, and its name; safetensors begins with the
         # length in eight bytes.
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _LENGTH_BYTES))
-        end = file.read(_LENGTH_BYTES)
+        end, most = read(max(0, size - _LENGTH_BYTES), _LENGTH_BYTES), min(size - _LENGTH_BYTES, _LONGEST_HEADER)
+        start, length = _LENGTH_BYTES, int.from_bytes(read(0, _LENGTH_BYTES), "little")
         if end.endswith(b"PAR1"):
-            length = max(0, min(int.from_bytes(end[:4], "little"), size - _LENGTH_BYTES, _LONGEST_HEADER))
+            length = max(0, min(int.from_bytes(end[:4], "little"), most))
             start = max(0, size - _LENGTH_BYTES - length)
-        else:
-            file.seek(0)
-            length, start = int.from_bytes(file.read(_LENGTH_BYTES), "little"), _LENGTH_BYTES
-        file.seek(start)
-        header = file.read(length) if length <= min(size - _LENGTH_BYTES, _LONGEST_HEADER) else b""
-        found = header.rfind(_MARK)
-        place = start + found + len(_MARK)
-        if found < 0 or place + _DIGITS > start + len(header):
+        header = read(start, length) if length <= most else b""
+        found = header.rfind(_MARK) + len(_MARK)
+        written = header[found : found + _DIGITS]
+        if found < len(_MARK) or len(written) < _DIGITS:
             return None, b"", b""
-        digest, left, written = hashlib.sha256(), place, header[found + len(_MARK) :][:_DIGITS]
-        file.seek(0)
-        while block := file.read(min(left, _BLOCK_BYTES)):
-            digest.update(block)
-            left -= len(block)
-        digest.update(b"0" * _DIGITS)
-        file.seek(place + _DIGITS)
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
+        place, digest = start + found, hashlib.sha256()
+        for first, last in ((0, place), (place + _DIGITS, size)):
+            file.seek(first)
+            while block := file.read(min(last - file.tell(), _BLOCK_BYTES)):
+                digest.update(block)
+            digest.update(b"0" * _DIGITS if first == 0 else b"")
         return place, written, digest.hexdigest().encode()
 
 
@@ -131,9 +129,13 @@ def check_memory(file: pq.ParquetFile, path: File) -> None:
         DataError: the rows need more memory than the machine has.
     """
     # Only rows and types are used: with a damaged footer, Arrow's column metadata may end the process.
-    width = sum(_least_bytes(column.type) for column in file.schema_arrow)
-    size = file.metadata.num_rows * width
-    memory = memory_bytes()
+    size, memory = 0, memory_bytes()
+    for column in file.schema_arrow:
+        try:
+            size += file.metadata.num_rows * int(column.type.byte_width)
+        except ValueError:
+            # Text and lists take an offset at least.
+            size += file.metadata.num_rows * _PLACE_BYTES
     if not 0 <= size <= memory:
         raise DataError(
             f"{path}: its {file.metadata.num_rows} rows take {size / 2**30:.0f} GiB at least, and this machine has "
@@ -163,14 +165,6 @@ def unreadable(path: File, error: Exception, kind: str = "parquet") -> DataError
         f"{path}: not a readable {kind} file ({reason}); it may be cut off or damaged: "
         "delete it and run the step that makes it again"
     )
-
-
-def _least_bytes(column: pa.DataType) -> int:
-    """Return the least number of bytes of a value in memory; for text and lists, that of an offset."""
-    try:
-        return int(column.byte_width)
-    except ValueError:
-        return _PLACE_BYTES
 
 
 def write_tensors(tensors: Mapping[str, "Tensor"], path: Path, note: str = "") -> None:

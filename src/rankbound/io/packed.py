@@ -14,6 +14,7 @@ larger than memory. If a parquet file carries a seal (`rankbound.io.models`), it
 
 import json
 import os
+import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,9 +81,36 @@ def read_packed(path: File, features: Sequence[str] | None = None) -> JudgedList
             message names the column and the item.
     """
     is_mapped = Path(path).suffix == ARROW
-    table = _mapped(path) if is_mapped else _read(path)
-    _refuse_nulls(table, path)
-    lists = _judged(table, path)
+    if is_mapped:
+        with readable(path, "Arrow"), pa.memory_map(os.fspath(path)) as source, pa.ipc.open_file(source) as arrow:
+            table = _small_columns(path, arrow.schema, arrow.read_all)
+    else:
+        with open_parquet(path) as file, readable(path):
+            check_memory(file, path)
+            table = _small_columns(path, file.schema_arrow, lambda: file.read(columns=list(_COLUMNS)))
+    sizes = pc.list_value_length(table.column("items")).to_numpy()
+    for name in _COLUMNS:
+        if nulls := count_nulls(table.column(name)):
+            raise DataError(f"{path}: column {name!r} holds {nulls} nulls, expected none")
+    for name in ("relevance", "features"):
+        lengths = pc.list_value_length(table.column(name)).to_numpy()
+        for row in np.flatnonzero(lengths != sizes)[:1].tolist():
+            raise DataError(
+                f"{path}: topic {table.column('topic')[row].as_py()!r} has {sizes[row]} items, but {lengths[row]} "
+                f"entries in the column {name!r}; expected one per item"
+            )
+    width = table.schema.field("features").type.value_type.list_size
+    try:
+        lists = joined([table], _feature_names(table.schema, width, path))
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+    for first in range(0, len(lists.features), BLOCK_ROWS):
+        for row, column in np.argwhere(~np.isfinite(lists.features[first : first + BLOCK_ROWS]))[:1].tolist():
+            name, found = lists.feature_names[column], lists.features[first + row, column]
+            item = lists.items[first + row]
+            raise DataError(f"{path}: item {item!r}: feature {name} is {found}, expected a finite number")
+    for row in np.flatnonzero(lists.relevance < 0)[:1].tolist():
+        raise DataError(f"{path}: item {lists.items[row]!r}: relevance {lists.relevance[row]}, expected grades from 0")
     lists = lists if features is None else chosen_features(lists, features, str(path))
     if is_mapped:
         # Writing to the file's memory would end the process.
@@ -142,45 +170,6 @@ def _numbers(array: pa.Array) -> npt.NDArray[Any]:
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
 
 
-def _mapped(path: File) -> pa.Table:
-    """Return the columns of an Arrow file, whose buffers stay in the file."""
-    with readable(path, "Arrow"), pa.memory_map(os.fspath(path)) as source, pa.ipc.open_file(source) as file:
-        _check_columns(file.schema, path)
-        return _validated(file.read_all())
-
-
-def _read(path: File) -> pa.Table:
-    with open_parquet(path) as file, readable(path):
-        _check_columns(file.schema_arrow, path)
-        check_memory(file, path)
-        return _validated(file.read(columns=list(_COLUMNS)))
-
-
-def _validated(table: pa.Table) -> pa.Table:
-    table.validate(full=True)
-    fields = [(name, _small(table.schema.field(name).type)) for name in table.column_names]
-    return table.cast(pa.schema(fields, table.schema.metadata))
-
-
-def _judged(table: pa.Table, path: File) -> JudgedLists:
-    width = table.schema.field("features").type.value_type.list_size
-    try:
-        lists = joined([table], _feature_names(table.schema, width, path))
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from error
-    for first in range(0, len(lists.features), BLOCK_ROWS):
-        finite = np.isfinite(lists.features[first : first + BLOCK_ROWS])
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0].tolist()
-            name, found = lists.feature_names[column], lists.features[first + row, column]
-            item = lists.items[first + row]
-            raise DataError(f"{path}: item {item!r}: feature {name} is {found}, expected a finite number")
-    if (lists.relevance < 0).any():
-        row = int((lists.relevance < 0).argmax())
-        raise DataError(f"{path}: item {lists.items[row]!r}: relevance {lists.relevance[row]}, expected grades from 0")
-    return lists
-
-
 def _feature_names(schema: pa.Schema, width: int, path: File) -> list[str]:
     stated = (schema.metadata or {}).get(FEATURE_NAMES)
     if stated is None:
@@ -194,29 +183,26 @@ def _feature_names(schema: pa.Schema, width: int, path: File) -> list[str]:
     return names
 
 
-def _refuse_nulls(table: pa.Table, path: File) -> None:
-    """Raise DataError for a column with nulls, and for the first topic whose lists have different lengths."""
-    for name in _COLUMNS:
-        if nulls := count_nulls(table.column(name)):
-            raise DataError(f"{path}: column {name!r} holds {nulls} nulls, expected none")
-    sizes = pc.list_value_length(table.column("items")).to_numpy()
-    for name in ("relevance", "features"):
-        lengths = pc.list_value_length(table.column(name)).to_numpy()
-        rows = np.flatnonzero(lengths != sizes)
-        if len(rows):
-            raise DataError(
-                f"{path}: topic {table.column('topic')[rows[0]].as_py()!r} has {sizes[rows[0]]} items, but "
-                f"{lengths[rows[0]]} entries in the column {name!r}; expected one per item"
-            )
+_COLUMNS: Mapping[str, tuple[str, str]] = {
+    "topic": ("string", "string"),
+    "items": ("list<string>", "list<item: string>"),
+    "relevance": ("list of whole numbers", r"list<item: u?int\d+>"),
+    "features": ("list<fixed_size_list<float>[d]>", r"list<item: fixed_size_list<.*: float( not null)?>\[\d+\]>"),
+}
+"""What is expected of each column, for messages and as a pattern of the text of its type."""
 
 
-def _check_columns(schema: pa.Schema, path: File) -> None:
-    for name, (expected, is_expected) in _COLUMNS.items():
-        if name not in schema.names:
+def _small_columns(path: File, schema: pa.Schema, read: Callable[[], pa.Table]) -> pa.Table:
+    """Return the columns after a check of their types, all offsets in 32 bits; DataError for another or none."""
+    fields = {name: _small(schema.field(name).type) for name in _COLUMNS if name in schema.names}
+    for name, (expected, pattern) in _COLUMNS.items():
+        if name not in fields:
             raise DataError(f"{path}: column {name!r} is missing; it has {', '.join(schema.names) or 'none'}")
-        kind = _small(schema.field(name).type)
-        if not is_expected(kind):
-            raise DataError(f"{path}: column {name!r} is {kind}, expected {expected}")
+        if not re.fullmatch(pattern, str(fields[name])):
+            raise DataError(f"{path}: column {name!r} is {fields[name]}, expected {expected}")
+    table = read()
+    table.validate(full=True)
+    return table.select(list(fields)).cast(pa.schema(fields, table.schema.metadata))
 
 
 def _small(kind: pa.DataType) -> pa.DataType:
@@ -226,22 +212,6 @@ def _small(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_large_list(kind) or pa.types.is_list(kind):
         return pa.list_(_small(kind.value_type))
     return kind
-
-
-def _is_list_of_vectors(kind: pa.DataType) -> bool:
-    is_nested = pa.types.is_list(kind) and pa.types.is_fixed_size_list(kind.value_type)
-    return bool(is_nested and kind.value_type.value_type == pa.float32())
-
-
-_COLUMNS: Mapping[str, tuple[str, Callable[[pa.DataType], bool]]] = {
-    "topic": ("string", lambda kind: bool(kind == pa.string())),
-    "items": ("list<string>", lambda kind: bool(kind == pa.list_(pa.string()))),
-    "relevance": (
-        "list of whole numbers",
-        lambda kind: bool(pa.types.is_list(kind) and pa.types.is_integer(kind.value_type)),
-    ),
-    "features": ("list<fixed_size_list<float>[d]>", _is_list_of_vectors),
-}
 
 
 def pack(
@@ -258,16 +228,26 @@ def pack(
     Raises:
         DataError: there are more than 2,147,483,647 items.
     """
+    chunks: list[pa.RecordBatch] = []
     with temporary_beside(Path(path), ".features") as gathered:
-        topics, limits, columns = _gathered(tables, gathered, on_topics)
+        with gathered.open("wb") as file:
+            for table in tables:
+                for chunk in table.to_batches():
+                    file.write(_features(chunk).data)
+                    chunks.append(chunk.select(["topic", "items", "relevance"]))
+                on_topics(len(table))
+        limits = _limits(chunks)
         if limits[-1] > MOST_ITEMS:
             raise DataError(f"{path}: found {limits[-1]} items, expected at most {MOST_ITEMS}: pack topics in parts")
-        is_empty = gathered.stat().st_size == 0
-        columns["features"] = vectors(
-            np.empty(0, np.float32) if is_empty else np.memmap(gathered, np.float32, "r"), len(names)
-        )
-        whole = packed_table(topics, limits, columns).to_batches()
-        batch = whole[0].replace_schema_metadata({FEATURE_NAMES: json.dumps(list(names))})
+        flat = {
+            name: pa.concat_arrays([chunk.column(name).flatten() for chunk in chunks])
+            for name in ("items", "relevance")
+        }
+        values = np.memmap(gathered, np.float32, "r") if gathered.stat().st_size else np.empty(0, np.float32)
+        columns = {**flat, "features": vectors(values, len(names))}
+        topics = pa.concat_arrays([chunk.column("topic") for chunk in chunks])
+        batch = packed_table(topics, limits, columns).to_batches()[0]
+        batch = batch.replace_schema_metadata({FEATURE_NAMES: json.dumps(list(names))})
         with (
             atomic_path(path) as temporary,
             pa.OSFile(os.fspath(temporary), "wb") as sink,
@@ -301,19 +281,3 @@ def vectors(values: npt.NDArray[Any], width: int) -> pa.FixedSizeListArray:
     """Return a matrix, float32, or its values row by row, as a column of vectors, without copying."""
     buffer = pa.py_buffer(np.ascontiguousarray(values).reshape(-1))
     return pa.FixedSizeListArray.from_arrays(pa.Array.from_buffers(pa.float32(), values.size, [None, buffer]), width)
-
-
-def _gathered(
-    tables: Iterable[pa.Table], path: Path, on_topics: Callable[[int], None]
-) -> tuple[pa.Array, npt.NDArray[np.int64], dict[str, pa.Array]]:
-    """Return the topics, the lists' limits, and the other columns by item; write the features to `path`."""
-    chunks: list[pa.RecordBatch] = []
-    with path.open("wb") as features:
-        for table in tables:
-            for batch in table.to_batches():
-                features.write(_features(batch).data)
-                chunks.append(batch.select(["topic", "items", "relevance"]))
-            on_topics(len(table))
-    flat = {name: [chunk.column(name).flatten() for chunk in chunks] for name in ("items", "relevance")}
-    topics = pa.concat_arrays([chunk.column("topic") for chunk in chunks])
-    return topics, _limits(chunks), {name: pa.concat_arrays(parts) for name, parts in flat.items()}

@@ -6,8 +6,8 @@ Unless features are chosen, they are the columns of numbers, but for those whose
 """
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rankbound.errors import DataError
-from rankbound.io.judged import Intents, Names, Qrels
-from rankbound.texts import LONGEST_VALUE, is_number, quoted, shortened
+from rankbound.errors import DataError, naming
+from rankbound.io.judged import Intents, Names, Qrels, Run, refuse_rounded
+from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, is_number, quoted, shortened
 
 _SHOWN_NAMES = 8
 
@@ -38,6 +38,9 @@ which to rank it, or the shadow of its label. Case and `_` don't count. Counts, 
 
 _NO_NAME = re.compile(r"|Unnamed: \d+(\.\d+)*(_level_\d+)?|_duplicated_\d+|__index_level_\d+__")
 """The names of columns without one: empty, as pandas writes the index of a frame, or as a reader completes it."""
+
+# At most as many digits as a double has, and Python reads.
+_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,400}\s*")
 
 _FEWEST_ROWS = 8
 """Fewer rows are in some order, and have some labels, by chance."""
@@ -62,9 +65,9 @@ class Columns:
         return "item" if self.item is None else self.item
 
     @property
-    def roles(self) -> tuple[str, str, str]:
-        """The columns that are no features."""
-        return self.topic, self.items, self.relevance
+    def roles(self) -> Mapping[str, str]:
+        """The columns that are no features, with what they are."""
+        return {self.topic: "topic", self.items: "item", self.relevance: "relevance"}
 
 
 @dataclass(frozen=True)
@@ -105,16 +108,14 @@ def require_columns(
             advice = f"name the column of the {role} by `{role}` (on the command line: --{role} NAME)"
             ones = ", or add one of ones if every row is of a relevant item" if role == "relevance" else ""
             raise DataError(f"{_no_column(table, name)}; {advice}{ones}")
-    role_of = dict(zip(columns.roles, ("topic", "item", "relevance"), strict=True))
     for name in features or ():
         if name not in known:
             chosen = shortened(", ".join(features or ()), LONGEST_VALUE)
             raise DataError(f"{_no_column(table, name)}; the features to read, such as a ranker's, are {chosen}")
-        if name in role_of:
+        if role := columns.roles.get(name):
             raise DataError(
-                f"{table.where}: the feature {name!r} is the column of the {role_of[name]}, which a ranker must not "
-                f"see: choose other features, or name another column by `{role_of[name]}` (on the command line: "
-                f"--{role_of[name]} NAME)"
+                f"{table.where}: the feature {name!r} is the column of the {role}, which a ranker must not see: choose "
+                f"other features, or name another column by `{role}` (on the command line: --{role} NAME)"
             )
 
 
@@ -200,24 +201,26 @@ def has_no_name(name: str) -> bool:
 
 
 def told_apart(
-    types: Mapping[str, pl.DataType], written: Mapping[str, set[str]], roles: Container[str]
+    types: Mapping[str, pl.DataType], written: Mapping[str, set[str]], roles: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:
     """Return the features, numbers with mistakes among them, and what the columns are that are left out by default.
 
     `written` has the `notations` of the columns, of which those with `roles` are neither.
     """
-    others = {name: _left_out_as(name, types[name], written[name]) for name in types if name not in roles}
-    left_out = {name: what for name, what in others.items() if what is not None}
-    return [name for name in others if name not in left_out], left_out
-
-
-def _left_out_as(name: str, dtype: pl.DataType, written: set[str]) -> str | None:
-    if has_no_name(name):
-        return "without a name"
-    is_number = "numbers" in written or written == {"texts"}
-    if not (dtype.is_numeric() or dtype == pl.Boolean or (dtype == pl.String and is_number)):
-        return "text" if dtype == pl.String else "no numbers"
-    return _RESERVED_AS.get(_letters(name))
+    features, left_out = list[str](), dict[str, str]()
+    for name, dtype in types.items():
+        if name in roles:
+            continue
+        is_number = "numbers" in written[name] or written[name] == {"texts"}
+        if has_no_name(name):
+            left_out[name] = "without a name"
+        elif not (dtype.is_numeric() or dtype == pl.Boolean or (dtype == pl.String and is_number)):
+            left_out[name] = "text" if dtype == pl.String else "no numbers"
+        elif what := _RESERVED_AS.get(_letters(name)):
+            left_out[name] = what
+        else:
+            features.append(name)
+    return features, left_out
 
 
 def _letters(name: str) -> str:
@@ -282,30 +285,24 @@ class Shadows:
         return {name: reasons[name] for name in self._names if name in reasons}
 
 
-@dataclass
 class _Order:
     """The values of a column, row after row: monotone, or a range of whole numbers as far as sums of powers tell."""
 
-    n_rows: int
-    _first: float | None = None
-    _last: float = 0.0
-    _signs: set[float] = field(default_factory=set)
-    _lowest: int = 0
-    _highest: int = 0
-    _sum: int = 0
-    _squares: int = 0
+    def __init__(self, n_rows: int) -> None:
+        self._n_rows, self._last, self._signs = n_rows, np.empty(0), set[float]()
+        # Of the values from the first on, which are small enough for sums of int64 if they number the rows.
+        self._first = self._lowest = self._highest = self._sum = self._squares = 0
 
     def read(self, values: npt.NDArray[np.float64]) -> bool:
         """Take the values of the next rows into account; return False if they do not number the rows."""
         if (values != np.floor(values)).any():
             return False
-        before = values[:0] if self._first is None else [self._last]
-        self._signs |= {*np.unique(np.sign(np.diff(values, prepend=before))).tolist()}
-        self._first, self._last = float(values[0]) if self._first is None else self._first, float(values[-1])
-        # From the first on, the numbers of rows are small enough for sums of int64.
-        places = values - self._first
+        if not len(self._last):
+            self._first = int(values[0])
+        self._signs |= {*np.unique(np.sign(np.diff(values, prepend=self._last))).tolist()}
+        self._last, places = values[-1:], values - self._first
         self._lowest, self._highest = min(self._lowest, int(places.min())), max(self._highest, int(places.max()))
-        is_range = self._highest - self._lowest < self.n_rows
+        is_range = self._highest - self._lowest < self._n_rows
         if is_range:
             whole = places.astype(np.int64)
             self._sum, self._squares = self._sum + int(whole.sum()), self._squares + int(whole @ whole)
@@ -313,15 +310,12 @@ class _Order:
 
     def numbers_all(self) -> bool:
         """Return whether the values number the rows, after all of them."""
-        sums = zip(_sums(self._highest), _sums(self._lowest - 1), (self._sum, self._squares), strict=True)
-        # Those of int64 are exact but for multiples of 2^64.
-        is_range = all((upper - lower - total) % 2**64 == 0 for upper, lower, total in sums)
-        return (is_range and self._highest - self._lowest == self.n_rows - 1) or self._signs in _MONOTONE
-
-
-def _sums(number: int) -> tuple[int, int]:
-    """Return the sums of all whole numbers up to this one, and of their squares."""
-    return number * (number + 1) // 2, number * (number + 1) * (2 * number + 1) // 6
+        n, low = self._n_rows, self._lowest
+        total = n * low + n * (n - 1) // 2
+        squares = n * low**2 + low * n * (n - 1) + n * (n - 1) * (2 * n - 1) // 6
+        # Sums of int64 are exact but for multiples of 2^64.
+        is_sum = (total - self._sum) % 2**64 == 0 and (squares - self._squares) % 2**64 == 0
+        return (is_sum and self._highest - low == n - 1) or self._signs in _MONOTONE
 
 
 def _number_lists(values: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> bool:
@@ -437,11 +431,55 @@ def require_distinct_items(
         )
 
 
+def grouped(rows: pl.DataFrame) -> tuple[list[str], npt.NDArray[np.int64], pl.DataFrame]:
+    """Return the topics' names, the offsets of their lists, and the rows grouped by the column topic."""
+    topics, offsets, order = by_topic(rows["topic"])
+    return topics, offsets, rows if order is None else rows[order]
+
+
+def run_of(
+    topic: pl.Series,
+    item: pl.Series,
+    scores: npt.NDArray[Any],
+    where: str,
+    texts: Callable[[], pl.Series] | None = None,
+) -> Run:
+    """Return the run of rows; `texts` returns the scores as they are written in a file.
+
+    Raises:
+        DataError: a topic has an item twice, or scores that differ, but are equal in double precision.
+    """
+    topics, offsets, order = by_topic(topic)
+    require_distinct_items(pl.DataFrame({"topic": topic, "item": item}), where)
+    with naming(where):
+        large = np.flatnonzero(np.abs(scores) >= LARGEST_EXACT)
+        # Usually no topic has equal scores that large.
+        if texts and topic[large].to_frame("topic").with_columns(score=scores[large]).is_duplicated().any():
+            written = zip(topic[large], item[large], texts()[large], strict=True)
+            refuse_rounded((*names, int(score)) for *names, score in written if _WHOLE.fullmatch(score))
+        if order is not None:
+            item, scores = item[order], scores[order]
+        return Run(topics=topics, items=item, scores=scores, offsets=offsets)
+
+
+def qrels_of(rows: tuple[Sequence[str], npt.NDArray[np.int64], pl.DataFrame], intents: Intents | None = None) -> Qrels:
+    """Return the judgements of `grouped` rows; negative relevance, as in TREC qrels, marks an item as not judged."""
+    topics, offsets, frame = rows
+    relevance = frame["relevance"].to_numpy()
+    return Qrels(
+        topics=topics,
+        items=frame["item"],
+        relevance=relevance.clip(min=0),
+        offsets=offsets,
+        unjudged=relevance < 0 if (relevance < 0).any() else None,
+        intents=intents,
+    )
+
+
 def qrels_by_intent(rows: pl.DataFrame, where: str) -> Qrels:
     """Return the judgements of rows with the columns topic, intent, item (all text) and relevance.
 
-    The relevance of an item is the highest that it has to an intent; negative relevance, as in TREC qrels, marks an
-    item that is not judged.
+    The relevance of an item is the highest that it has to an intent.
 
     Raises:
         DataError: an item is judged twice by one intent of a topic.
@@ -454,38 +492,17 @@ def qrels_by_intent(rows: pl.DataFrame, where: str) -> Qrels:
             "expected each item once an intent"
         )
     key = ["topic", "item"]
-    items = rows.group_by(key, maintain_order=True).agg(pl.col("relevance").max())
-    topics, offsets, order = by_topic(items["topic"])
-    items = (items if order is None else items[order]).with_row_index("row")
+    topics, offsets, items = grouped(rows.group_by(key, maintain_order=True).agg(pl.col("relevance").max()))
+    numbered = items.select(*key).with_row_index("row")
     intents = rows.select("topic", "intent").unique().sort("topic", "intent").with_row_index("number")
-    judged = rows.join(items.select(*key, "row"), on=key).join(intents, on=["topic", "intent"]).sort("row", "number")
-    relevance = items["relevance"].to_numpy()
-    return Qrels(
-        topics=topics,
-        items=items["item"],
-        relevance=relevance.clip(min=0),
-        offsets=offsets,
-        unjudged=relevance < 0 if (relevance < 0).any() else None,
-        intents=Intents(
-            item=judged["row"].cast(pl.Int64).to_numpy(),
-            intent=judged["number"].cast(pl.Int64).to_numpy(),
-            relevance=judged["relevance"].to_numpy(),
-            names=intents["intent"].to_list(),
-        ),
+    judged = rows.join(numbered, on=key).join(intents, on=["topic", "intent"]).sort("row", "number")
+    by_intent = Intents(
+        item=judged["row"].cast(pl.Int64).to_numpy(),
+        intent=judged["number"].cast(pl.Int64).to_numpy(),
+        relevance=judged["relevance"].to_numpy(),
+        names=intents["intent"].to_list(),
     )
-
-
-def rows_of_intents(qrels: Qrels, intents: Intents) -> pl.DataFrame:
-    """Return judgements by intent as rows with the columns topic, intent, item and relevance."""
-    topic = np.repeat(np.arange(len(qrels.topics)), np.diff(qrels.offsets))[intents.item]
-    return pl.DataFrame(
-        {
-            "topic": pl.Series(list(qrels.topics), dtype=pl.String)[topic],
-            "intent": pl.Series(list(intents.names), dtype=pl.String)[intents.intent],
-            "item": pl.Series(qrels.items)[intents.item].cast(pl.String),
-            "relevance": pl.Series(intents.relevance),
-        }
-    )
+    return qrels_of((topics, offsets, items), by_intent)
 
 
 def intents_of(source: Mapping[Any, Mapping[Any, Any]]) -> Qrels:
@@ -493,23 +510,29 @@ def intents_of(source: Mapping[Any, Mapping[Any, Any]]) -> Qrels:
     rows = []
     for topic, intents in source.items():
         for intent, items in intents.items():
+            where = f"topic {topic!r}, intent {intent!r}"
             if not isinstance(items, Mapping):
                 raise DataError(
-                    f"topic {topic!r}, intent {intent!r}: found {items!r}, expected {{item: relevance}}: judgements by "
-                    "intent are {topic: {intent: {item: relevance}}}"
+                    f"{where}: found {items!r}, expected {{item: relevance}}: judgements by intent are "
+                    "{topic: {intent: {item: relevance}}}"
                 )
-            rows += [(topic, intent, item, _grade(topic, intent, item, value)) for item, value in items.items()]
-    columns = [list(map(str, column)) for column in zip(*[row[:3] for row in rows], strict=True)] or [[], [], []]
-    frame = pl.DataFrame(
-        dict(zip(("topic", "intent", "item"), columns, strict=True)) | {"relevance": [row[3] for row in rows]},
-        schema_overrides={"topic": pl.String, "intent": pl.String, "item": pl.String, "relevance": pl.Float64},
+            for item, value in items.items():
+                if not isinstance(value, Real) or not 0 <= float(value) < float("inf"):
+                    raise DataError(f"{where}, item {item!r}: found relevance {value!r}, expected grades from 0")
+                rows.append((str(topic), str(intent), str(item), float(value)))
+    schema = {"topic": pl.String, "intent": pl.String, "item": pl.String, "relevance": pl.Float64}
+    return qrels_by_intent(pl.DataFrame(rows, schema=schema, orient="row"), "the judgements")
+
+
+def rows_of(lists: Run | Qrels, **values: npt.NDArray[Any]) -> pl.DataFrame:
+    """Return the items of lists as rows with the columns topic and item, and those of `values`."""
+    return pl.DataFrame(
+        {"topic": topic_column(lists.topics, lists.offsets), "item": name_column(lists.items), **values}
     )
-    return qrels_by_intent(frame, "the judgements")
 
 
-def _grade(topic: Any, intent: Any, item: Any, value: Any) -> float:
-    if not isinstance(value, Real) or not 0 <= float(value) < float("inf"):
-        raise DataError(
-            f"topic {topic!r}, intent {intent!r}, item {item!r}: found relevance {value!r}, expected grades from 0"
-        )
-    return float(value)
+def rows_of_intents(qrels: Qrels, intents: Intents) -> pl.DataFrame:
+    """Return judgements by intent as rows with the columns topic, intent, item and relevance."""
+    rows = rows_of(qrels)[intents.item]
+    names = pl.Series("intent", list(intents.names), dtype=pl.String)[intents.intent]
+    return rows.insert_column(1, names).with_columns(relevance=pl.Series(intents.relevance))

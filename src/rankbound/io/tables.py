@@ -6,13 +6,13 @@ memory: every batch is sorted and kept in a temporary Arrow file, from which the
 Beyond batches, memory grows with the names of the topics, the largest list and the longest row.
 """
 
+import itertools
 import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from rankbound.errors import DataError
 from rankbound.io import text_files
 from rankbound.io.atomic import File, atomic_path
-from rankbound.io.judged import JudgedLists, Qrels, Run, no_features, refuse_rounded_text
+from rankbound.io.judged import JudgedLists, Qrels, Run, no_features, repeated
 from rankbound.io.models import check_memory, memory_bytes
 from rankbound.io.packed import vectors, whole_topics
 from rankbound.io.table_columns import (
@@ -35,7 +35,6 @@ from rankbound.io.table_columns import (
     by_topic,
     item_names,
     matrix,
-    name_column,
     notations,
     numbers,
     qrels_by_intent,
@@ -43,12 +42,14 @@ from rankbound.io.table_columns import (
     relevance_of,
     require_columns,
     require_distinct_items,
+    rows_of,
     rows_of_intents,
+    run_of,
     text,
     told_apart,
     topic_column,
 )
-from rankbound.texts import shortened
+from rankbound.texts import quoted, shortened
 
 BATCH_BYTES = 2**23
 """Bytes of a batch of rows of a parquet file, at 8 for a value."""
@@ -96,7 +97,7 @@ def read_judged(
     shadows = Shadows(names if features is None else (), len(values))
     shadows.read_rows(table, relevance)
     if order is not None:
-        items, relevance, values, row_numbers = items[order], relevance[order], values[order], row_numbers[order]
+        items, relevance, values, row_numbers = (one[order] for one in (items, relevance, values, row_numbers))
     pairs = pl.DataFrame({"topic": topic_column(topics, offsets), "item": items})
     require_distinct_items(pairs, table.where, None, table.row_name, row_numbers)
     shadows.read_topics(values, offsets)
@@ -127,37 +128,25 @@ def read_intents(source: Any, columns: Columns) -> Qrels:
 def read_scores(source: Any) -> Run:
     """Read a run from a table with the columns topic, item and score."""
     table = _read(source, Columns())
-    names, items, scores = text(table, "topic"), text(table, "item"), numbers(table, "score")
-    is_text = isinstance(source, str | os.PathLike) and Path(source).suffix != ".parquet"
-    topics, offsets, order = by_topic(names)
-    try:
-        if is_text and scores.dtype.kind == "f":
-            # Beside fractions, whole numbers are read as doubles.
-            refuse_rounded_text(names, items, scores, lambda: text(_read(source, Columns(), "score"), "score"))
-        if order is not None:
-            items, scores = items[order], scores[order]
-        run = Run(topics=topics, items=items, scores=scores, offsets=offsets)
-    except DataError as error:
-        raise DataError(f"{table.where}: {error}") from None
-    require_distinct_items(pl.DataFrame({"topic": topic_column(topics, offsets), "item": items}), table.where)
-    return run
+    topic, item, scores = text(table, "topic"), text(table, "item"), numbers(table, "score")
+
+    def texts() -> pl.Series:
+        return text(_read(source, Columns(), "score"), "score")
+
+    # Beside fractions, whole numbers are read as doubles.
+    is_written = table.row_name == "line" and scores.dtype.kind == "f"
+    return run_of(topic, item, scores, table.where, texts if is_written else None)
 
 
 def write_scores(path: File, run: Run) -> None:
     """Write a run as a table with the columns topic, item and score, in the run's order."""
-    _write(path, _item_rows(run, score=run.scores))
+    _write(path, rows_of(run, score=run.scores))
 
 
 def write_judged(path: File, qrels: Qrels) -> None:
     """Write judgements as a table with the columns topic, item and relevance, and intent if they have intents."""
     by_intent = qrels.intents
-    _write(path, rows_of_intents(qrels, by_intent) if by_intent else _item_rows(qrels, relevance=qrels.relevance))
-
-
-def _item_rows(lists: Run | Qrels, **values: npt.NDArray[Any]) -> pl.DataFrame:
-    return pl.DataFrame(
-        {"topic": topic_column(lists.topics, lists.offsets), "item": name_column(lists.items), **values}
-    )
+    _write(path, rows_of_intents(qrels, by_intent) if by_intent else rows_of(qrels, relevance=qrels.relevance))
 
 
 def _write(path: File, frame: pl.DataFrame) -> None:
@@ -192,12 +181,11 @@ def _read(source: Any, columns: Columns, *texts: str) -> Table:
             # Text that is not UTF-8 would panic as well.
             table.validate(full=True)
             return Table(_polars_of(table), str(source), "row", 1)
-    with _explained(source, "CSV"):
-        inferred = text_files.inferred((columns.topic, columns.items, *texts))
-        frame = text_files.parse_rows(text_files.read_unpacked(source), source, inferred)
-        text_files.require_rows(frame, source)
-        text_files.refuse_spaces(text_files.spaced_columns(frame), frame, source)
-        return Table(frame, str(source), "line", _FIRST_LINE)
+    csv = _Csv(source, columns, *texts)
+    frames = [table.frame for table in csv.look()]
+    if any(frame.schema != csv.types for frame in frames):
+        frames = [table.frame for table in csv.batches(list(csv.types))]
+    return Table(pl.concat(frames, rechunk=True), csv.where, csv.row_name, _FIRST_LINE)
 
 
 def _frame_of(source: Any) -> pl.DataFrame:
@@ -213,7 +201,7 @@ def _frame_of(source: Any) -> pl.DataFrame:
 def _polars_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     """Return Arrow's columns; ValueError for two of one name."""
     names = table.schema.names
-    if len(set(names)) < len(names):
+    if repeated(names) is not None:
         raise ValueError("a column's name occurs twice")
     return _renamed(cast("pl.DataFrame", pl.from_arrow(table)), names)
 
@@ -273,12 +261,26 @@ class TableStream:
 
     def __iter__(self) -> Iterator[JudgedLists]:
         """Yield lists of whole topics, at most about a batch of rows at a time."""
-        names = list(self._topics.numbers)
+        names, file = list(self._topics.numbers), self._file
         self._shadows = Shadows(self._suspects, sum(self._topics.sizes))
         # Closed at once after an error, too: a temporary file may be open.
         with closing(whole_topics(self._batches()) if self._topics.adjacent else self._gathered()) as parts:
-            for rows in parts:
-                yield self._judged(rows.combine_chunks(), names)
+            for rows in map(pa.Table.combine_chunks, parts):
+                topic, items = rows.column("topic").to_numpy(), pl.Series(pl.from_arrow(rows.column("item")))
+                starts = np.flatnonzero(np.diff(topic, prepend=-1))
+                pairs = pl.DataFrame({"topic": topic, "item": items})
+                require_distinct_items(pairs, file.where, names, file.row_name, rows.column("row").to_numpy())
+                flat = rows.column("features").combine_chunks().flatten().to_numpy()
+                features, offsets = flat.reshape(len(rows), len(self.feature_names)), np.append(starts, len(rows))
+                self._shadows.read_topics(features, offsets)
+                yield JudgedLists(
+                    topics=[names[code] for code in topic[starts].tolist()],
+                    items=items,
+                    relevance=rows.column("relevance").to_numpy(),
+                    offsets=offsets,
+                    features=features,
+                    feature_names=self.feature_names,
+                )
 
     def _batches(self) -> Iterator[pa.Table]:
         """Yield the rows with the numbers of their topics, and their numbers in the file."""
@@ -302,47 +304,24 @@ class TableStream:
         batch_of_topic = np.cumsum(self._topics.sizes) // max(BATCH_BYTES // self._row_bytes, 1)
         limits = [0, *(np.flatnonzero(np.diff(batch_of_topic)) + 1).tolist(), len(batch_of_topic)]
         with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
-            path = Path(folder, "sorted.arrow")
-            self._write_sorted(path)
+            path, batches = Path(folder, "sorted.arrow"), map(_sorted, self._batches())
+            first = next(batches)
+            try:
+                with pa.OSFile(os.fspath(path), "wb") as sink, pa.ipc.new_file(sink, first.schema) as writer:
+                    for rows in itertools.chain([first], batches):
+                        writer.write_table(rows)
+            except OSError as error:
+                raise DataError(f"{self._file.where}: cannot be sorted by topic in {folder}: {error}") from error
             with pa.memory_map(os.fspath(path)) as source, pa.ipc.open_file(source) as file:
-                batches = [file.get_batch(index) for index in range(file.num_record_batches)]
-                for topics in pairwise(limits):
-                    parts = [
-                        batch.slice(first, last - first)
-                        for batch in batches
-                        for first, last in [np.searchsorted(batch.column("topic").to_numpy(), topics).tolist()]
-                        if last > first
+                parts = [file.get_batch(index) for index in range(file.num_record_batches)]
+                places = [np.searchsorted(part.column("topic").to_numpy(), limits).tolist() for part in parts]
+                for ends in zip(*map(itertools.pairwise, places), strict=True):
+                    slices = [
+                        part.slice(start, stop - start)
+                        for part, (start, stop) in zip(parts, ends, strict=True)
+                        if stop > start
                     ]
-                    yield _sorted(pa.Table.from_batches(parts))
-
-    def _write_sorted(self, path: Path) -> None:
-        batches = self._batches()
-        first = _sorted(next(batches))
-        try:
-            with pa.OSFile(os.fspath(path), "wb") as sink, pa.ipc.new_file(sink, first.schema) as writer:
-                writer.write_table(first)
-                for rows in batches:
-                    writer.write_table(_sorted(rows))
-        except OSError as error:
-            raise DataError(f"{self._file.where}: cannot be sorted by topic in {path.parent}: {error}") from error
-
-    def _judged(self, rows: pa.Table, names: Sequence[str]) -> JudgedLists:
-        topic = rows.column("topic").to_numpy()
-        starts = np.flatnonzero(np.diff(topic, prepend=-1))
-        items = pl.Series(pl.from_arrow(rows.column("item")))
-        pairs = pl.DataFrame({"topic": topic, "item": items})
-        require_distinct_items(pairs, self._file.where, names, self._file.row_name, rows.column("row").to_numpy())
-        flat = rows.column("features").combine_chunks().flatten().to_numpy()
-        features, offsets = flat.reshape(len(rows), len(self.feature_names)), np.append(starts, len(rows))
-        self._shadows.read_topics(features, offsets)
-        return JudgedLists(
-            topics=[names[code] for code in topic[starts].tolist()],
-            items=items,
-            relevance=rows.column("relevance").to_numpy(),
-            offsets=offsets,
-            features=features,
-            feature_names=self.feature_names,
-        )
+                    yield _sorted(pa.Table.from_batches(slices))
 
 
 def _sorted(rows: pa.Table) -> pa.Table:
@@ -350,20 +329,13 @@ def _sorted(rows: pa.Table) -> pa.Table:
     return rows.take(np.argsort(rows.column("topic").to_numpy(), kind="stable")).combine_chunks()
 
 
-@dataclass
 class _Topics:
-    """The topics of a table, numbered in the order in which they first appear.
+    """The topics of a table by their numbers, in the order in which they first appear, and the rows of each."""
 
-    Attributes:
-        numbers: the numbers by name.
-        sizes: the number of rows of each.
-        adjacent: the rows of every topic are.
-    """
-
-    numbers: dict[str, int] = field(default_factory=dict)
-    sizes: list[int] = field(default_factory=list)
-    adjacent: bool = True
-    _last: int = 0
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.sizes: list[int] = []
+        self.adjacent, self._last = True, 0
 
     def number(self, names: pl.Series) -> npt.NDArray[np.int64]:
         """Return the topics' numbers; new topics get the next ones."""
@@ -386,33 +358,43 @@ class _Csv:
 
     row_name = "line"
 
-    def __init__(self, path: File, columns: Columns) -> None:
+    def __init__(self, path: File, columns: Columns, *texts: str) -> None:
         self.where = str(path)
         self.types: dict[str, pl.DataType] = {}
         self.written: defaultdict[str, set[str]] = defaultdict(set)
-        self._inferred = text_files.inferred((columns.topic, columns.items))
+        self._texts = dict.fromkeys((columns.topic, columns.items, *texts), pl.String())
         # The columns that have had a value; until then, they are text.
         self._seen: set[str] = set()
 
     def look(self) -> Iterator[Table]:
         """Yield all rows, and note the types and notations of the columns."""
-        beginning, spaced = pl.DataFrame(), list[str]()
+        spaced: dict[str, str] | None = None
         for table in self._tables(self._looked_at):
-            also = text_files.spaced_columns(table.frame)
-            if not self.types:
-                text_files.require_rows(table.frame, self.where)
-                beginning, spaced = table.frame.head(1), also
-            spaced = [name for name in spaced if name in also]
-            for column in table.frame.get_columns():
+            columns = table.frame.get_columns()
+            texts = [column for column in columns[1:] if column.dtype == pl.String]
+            begin = {one.name: one.first() for one in texts if one.str.starts_with(" ").fill_null(False).all()}
+            if spaced is None:
+                spaced = begin
+                if table.frame.is_empty():
+                    raise DataError(
+                        f"{self.where}: there are no rows in it below the names of the columns; expected a row for "
+                        "each item"
+                    )
+            spaced = {name: value for name, value in spaced.items() if name in begin}
+            for column in columns:
                 self.types[column.name] = self._wider(column)
                 self.written[column.name] |= notations(column)
             yield table
-        text_files.refuse_spaces(spaced, beginning, self.where)
+        for name, value in (spaced or {}).items():
+            raise DataError(
+                f"{self.where}, line 2: column {name!r} holds {quoted(value)}, and begins with a space in all lines; "
+                "expected no spaces after the separators: remove them"
+            )
 
     def batches(self, names: Sequence[str]) -> Iterator[Table]:
         """Yield the rows of these columns, after `look`."""
         for table in self._tables(self._typed):
-            yield Table(table.frame.select(names), table.where, table.row_name, table.first_row)
+            yield replace(table, frame=table.frame.select(names))
 
     def _looked_at(self, content: bytes, lines_before: int) -> pl.DataFrame:
         """Return rows with the types of their values, or with those of the columns so far if all values are of them.
@@ -422,9 +404,12 @@ class _Csv:
         if self.types and self._seen.issuperset(self.types) and not any(loose in content for loose in _LOOSE):
             with suppress(DataError, pl.exceptions.PolarsError):
                 frame = self._typed(content, lines_before)
-                if all(map(_is_of_its_type, frame.get_columns())):
+                # Types that are inferred from these values would be the same.
+                fractions = frame.select(pl.col(pl.Float64))
+                plain = fractions.select(pl.all_horizontal(pl.all().is_finite() & (pl.all().abs() < _LARGEST_WHOLE)))
+                if plain.to_series().all() and {*frame.dtypes} <= {pl.Float64, pl.Int64, pl.String}:
                     return frame
-        return text_files.parse_rows(content, self.where, self._inferred, lines_before)
+        return text_files.parse_rows(content, self.where, self._texts, lines_before)
 
     def _wider(self, column: pl.Series) -> pl.DataType:
         """Return the type of a column with the values of another batch."""
@@ -437,9 +422,7 @@ class _Csv:
         return _WIDER.get(frozenset((known, column.dtype)), pl.String())
 
     def _typed(self, content: bytes, lines_before: int) -> pl.DataFrame:
-        return text_files.parse_rows(
-            content, self.where, {"infer_schema_length": 0, "schema_overrides": self.types}, lines_before
-        )
+        return text_files.parse_rows(content, self.where, self.types, lines_before, infer=False)
 
     def _tables(self, parse: Callable[[bytes, int], pl.DataFrame]) -> Iterator[Table]:
         first = _FIRST_LINE
@@ -449,13 +432,6 @@ class _Csv:
                     frame = parse(content, lines_before)
                 yield Table(frame, self.where, self.row_name, first)
                 first += len(frame)
-
-
-def _is_of_its_type(column: pl.Series) -> bool:
-    """Return whether types that are inferred from the values of a parsed column would not change its type."""
-    if column.dtype == pl.Float64:
-        return bool(column.is_finite().all()) and bool((column.abs() < _LARGEST_WHOLE).all())
-    return column.dtype in (pl.Int64, pl.String)
 
 
 class _Parquet:

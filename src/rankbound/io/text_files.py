@@ -10,14 +10,14 @@ import gzip
 import io
 import os
 import zlib
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import File
+from rankbound.io.judged import repeated
 from rankbound.texts import LONGEST_VALUE, quoted, shortened
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _OTHER_SEPARATORS = {"::": "double colons", " ": "spaces"}
-"""Separators that names of columns may contain; looked for where none of the usual ones is."""
 
 
 @contextmanager
@@ -56,16 +55,25 @@ def open_unpacked(path: File) -> Iterator[BinaryIO]:
         DataError: it cannot be read, is packed otherwise or twice, is in UTF-16, or becomes too large.
     """
     try:
-        with Path(path).open("rb") as file:
-            _refuse_packed(file.peek(4), _OTHER_PACKING, path)
-            if not file.peek(2).startswith(_GZIP):
-                yield _plain(file, path)
-                return
-            limit = max(ALWAYS_ALLOWED, LARGEST_RATIO * os.fstat(file.fileno()).st_size)
-            with gzip.GzipFile(fileobj=file) as packed:
+        with Path(path).open("rb") as file, gzip.GzipFile(fileobj=file) as packed:
+            stream: io.BufferedReader[Any] = file
+            refused = _OTHER_PACKING
+            if file.peek(2).startswith(_GZIP):
+                limit = max(ALWAYS_ALLOWED, LARGEST_RATIO * os.fstat(file.fileno()).st_size)
                 stream = io.BufferedReader(BlockStream(_limited(packed, limit, path)))
-                _refuse_packed(stream.peek(4), (_GZIP, *_OTHER_PACKING), path)
-                yield _plain(stream, path)
+                refused = (_GZIP, *_OTHER_PACKING)
+            start = stream.peek(4)[:4]
+            if start.startswith(refused):
+                raise DataError(f"{path}: found packed content, expected text or gzip of text: unpack the file first")
+            # Without a byte order mark, one of the first two bytes of ASCII text in UTF-16 is 0.
+            if start.startswith(_UTF_16) or start[:2].count(0) == 1:
+                raise DataError(
+                    f"{path}: found text in UTF-16, expected UTF-8: save the file as UTF-8, or convert it by "
+                    "iconv -f UTF-16 -t UTF-8"
+                )
+            if start.startswith(codecs.BOM_UTF8):
+                stream.read(len(codecs.BOM_UTF8))
+            yield stream
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
@@ -74,25 +82,6 @@ def read_unpacked(path: File) -> bytes:
     """Return the whole content of a file as `open_unpacked` reads it."""
     with open_unpacked(path) as stream:
         return stream.read()
-
-
-def _refuse_packed(start: bytes, packed: tuple[bytes, ...], path: File) -> None:
-    if start.startswith(packed):
-        raise DataError(f"{path}: found packed content, expected text or gzip of text: unpack the file first")
-
-
-def _plain(stream: "io.BufferedReader[Any]", path: File) -> BinaryIO:
-    """Return the stream past the mark of UTF-8; DataError for UTF-16."""
-    start = stream.peek(2)[:2]
-    # Without a byte order mark, one of the first two bytes of ASCII text is 0.
-    if start in _UTF_16 or start.count(0) == 1:
-        raise DataError(
-            f"{path}: found text in UTF-16, expected UTF-8: save the file as UTF-8, or convert it by "
-            "iconv -f UTF-16 -t UTF-8"
-        )
-    if stream.peek(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):
-        stream.read(len(codecs.BOM_UTF8))
-    return stream
 
 
 def _limited(stream: gzip.GzipFile, limit: int, path: File) -> Iterator[bytes]:
@@ -138,14 +127,6 @@ def write_rows(path: Path, frame: "pl.DataFrame", **options: Any) -> None:
 def separator_of(path: File) -> str:
     """Return the separator of columns by the name of a file: tabs in `.tsv`, otherwise commas; `.gz` may follow."""
     return "\t" if Path(path).name.removesuffix(".gz").endswith(".tsv") else ","
-
-
-def inferred(names: Sequence[str]) -> Mapping[str, Any]:
-    """Return the options of polars by which columns have the types of all their values, and those of `names` text."""
-    import polars as pl
-
-    # A word may first occur in the last line.
-    return {"infer_schema_length": None, "schema_overrides": dict.fromkeys(names, pl.String)}
 
 
 def read_chunks(stream: BinaryIO, where: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple[bytes, int]]:
@@ -198,10 +179,13 @@ def _end_of_rows(text: bytes) -> int:
     return 0
 
 
-def parse_rows(content: bytes, path: File, types: Mapping[str, Any], lines_before: int = 0) -> "pl.DataFrame":
-    """Return the rows of text whose first line names the columns, with the options of polars in `types`.
+def parse_rows(
+    content: bytes, path: File, types: Mapping[str, Any], lines_before: int = 0, *, infer: bool = True
+) -> "pl.DataFrame":
+    """Return the rows of text whose first line names the columns; `types` are those of some of them.
 
-    `lines_before` is the number of lines of the file that are left out of `content`.
+    With `infer`, other columns have the types of all their values; without, they are text. `lines_before` is the number
+    of lines of the file that are left out of `content`.
 
     Raises:
         DataError: other separators, spaces after them, another encoding, or a row with too many fields; the message
@@ -212,11 +196,29 @@ def parse_rows(content: bytes, path: File, types: Mapping[str, Any], lines_befor
 
     separator = separator_of(path)
     try:
-        _require_separator(_columns(content, separator), separator, path)
-        return pl.read_csv(content, separator=separator, **types)
+        _require_columns(content, separator, path)
+        # A word may first occur in the last line.
+        length = None if infer else 0
+        return pl.read_csv(content, separator=separator, infer_schema_length=length, schema_overrides=types)
     except pl.exceptions.PolarsError:
-        _refuse_encoding(content, path, lines_before)
-        _refuse_long_row(content, separator, path, lines_before)
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = lines_before + content.count(b"\n", 0, error.start) + 1
+            raise DataError(
+                f"{path}, line {line}: found the byte 0x{content[error.start]:02x}, expected text in UTF-8: save the "
+                "file as UTF-8, or convert it by iconv"
+            ) from None
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        with suppress(csv.Error):
+            width = len(next(rows, []))
+            for row in rows:
+                if len(row) > width:
+                    raise DataError(
+                        f"{path}, line {lines_before + rows.line_num}: found {len(row)} fields, expected {width} as in "
+                        "the first line: write numbers with a decimal point, and put names with "
+                        f"{_SEPARATORS[separator]} in double quotes"
+                    ) from None
         if content.count(b'"') % 2:
             line = lines_before + content.count(b"\n", 0, _end_of_rows(content)) + 1
             raise DataError(
@@ -226,86 +228,27 @@ def parse_rows(content: bytes, path: File, types: Mapping[str, Any], lines_befor
         raise
 
 
-def _columns(content: bytes, separator: str) -> list[str]:
-    """Return the fields of the first line that is not empty."""
+def _require_columns(content: bytes, separator: str, path: File) -> None:
+    """Raise ValueError or DataError if the first line that is not empty has other separators, or a name twice."""
     lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", errors="replace", newline="")
     try:
         names = next(filter(None, csv.reader(lines, delimiter=separator)), [])
     except csv.Error:
-        return []
-    # The reader would rename the second of two columns; those without a name are indexes, or empty.
-    for name, count in Counter(filter(None, names)).items():
-        if count > 1:
-            raise ValueError(f"the column {quoted(name)} occurs twice in the first line, which names the columns")
-    return names
-
-
-def _require_separator(columns: Sequence[str], separator: str, path: File) -> None:
-    """Raise DataError for a first line without the separator, but with another one, or with spaces after it."""
-    expected = _SEPARATORS[separator]
-    if len(columns) == 1:
-        found = max(_SEPARATORS, key=columns[0].count)
-        if found not in columns[0]:
-            found = max(_OTHER_SEPARATORS, key=columns[0].count)
-        if found in columns[0]:
-            other = {"\t": ".tsv", ",": ".csv"}.get(found)
-            raise DataError(
-                f"{path}, line 1: found {(_SEPARATORS | _OTHER_SEPARATORS)[found]} between the columns "
-                f"({shortened(columns[0], LONGEST_VALUE)!r}), expected {expected}: write the file with {expected} and "
-                "decimal points" + (f", or name it {other}" if other else "")
-            )
-    if len(columns) > 1 and all(name.startswith(" ") for name in columns[1:]):
-        raise DataError(
-            f"{path}, line 1: found spaces after the {expected} ({quoted(columns[1])}), expected none: remove them"
-        )
-
-
-def _refuse_encoding(content: bytes, path: File, lines_before: int) -> None:
-    """Raise DataError for the first byte that is not UTF-8."""
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = lines_before + content.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path}, line {line}: found the byte 0x{content[error.start]:02x}, expected text in UTF-8: save the "
-            "file as UTF-8, or convert it by iconv"
-        ) from None
-
-
-def _refuse_long_row(content: bytes, separator: str, path: File, lines_before: int) -> None:
-    """Raise DataError for the first row that has more fields than there are columns."""
-    rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), delimiter=separator)
-    try:
-        width = len(next(rows, []))
-        for row in rows:
-            if len(row) > width:
-                raise DataError(
-                    f"{path}, line {lines_before + rows.line_num}: found {len(row)} fields, expected {width} as in the "
-                    "first line: write numbers with a decimal point, and put names with "
-                    f"{_SEPARATORS[separator]} in double quotes"
-                )
-    except csv.Error:
         return
-
-
-def require_rows(frame: "pl.DataFrame", path: File) -> None:
-    """Raise DataError for a file that has nothing but the names of columns."""
-    if frame.is_empty():
-        raise DataError(f"{path}: there are no rows in it below the names of the columns; expected a row for each item")
-
-
-def spaced_columns(frame: "pl.DataFrame") -> list[str]:
-    """Return the columns, besides the first, all of whose values begin with a space."""
-    import polars as pl
-
-    texts = [column for column in frame.get_columns()[1:] if column.dtype == pl.String]
-    return [column.name for column in texts if bool(column.str.starts_with(" ").fill_null(False).all())]
-
-
-def refuse_spaces(spaced: Sequence[str], frame: "pl.DataFrame", path: File) -> None:
-    """Raise DataError for the first of such columns; `frame` has the first row of the file."""
-    for name in spaced:
+    # The reader would rename the second of two columns; those without a name are indexes, or empty.
+    if (twice := repeated(list(filter(None, names)))) is not None:
+        raise ValueError(f"the column {quoted(twice)} occurs twice in the first line, which names the columns")
+    expected = _SEPARATORS[separator]
+    # Other separators than the usual ones are looked for where none of these is: names may contain them.
+    for separators in (_SEPARATORS, _OTHER_SEPARATORS) if len(names) == 1 else ():
+        if (found := max(separators, key=names[0].count)) in names[0]:
+            other = {"\t": ", or name it .tsv", ",": ", or name it .csv"}.get(found, "")
+            raise DataError(
+                f"{path}, line 1: found {separators[found]} between the columns "
+                f"({shortened(names[0], LONGEST_VALUE)!r}), expected {expected}: write the file with {expected} and "
+                f"decimal points{other}"
+            )
+    if len(names) > 1 and all(name.startswith(" ") for name in names[1:]):
         raise DataError(
-            f"{path}, line 2: column {name!r} holds {quoted(frame[name][0])}, and begins with a space in all lines; "
-            "expected no spaces after the separators: remove them"
+            f"{path}, line 1: found spaces after the {expected} ({quoted(names[1])}), expected none: remove them"
         )

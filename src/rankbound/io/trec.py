@@ -14,14 +14,16 @@ import polars as pl
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import File, atomic_path
-from rankbound.io.judged import Names, Qrels, Run, refuse_rounded_text
+from rankbound.io.judged import Names, Qrels, Run
 from rankbound.io.table_columns import (
-    by_topic,
+    grouped,
     name_column,
     qrels_by_intent,
+    qrels_of,
     require_distinct_items,
+    rows_of,
     rows_of_intents,
-    topic_column,
+    run_of,
 )
 from rankbound.io.text_files import read_unpacked, write_rows
 from rankbound.texts import LARGEST_EXACT, quoted
@@ -48,41 +50,23 @@ _QRELS = _Layout(
 
 def read_run(path: File) -> Run:
     """Read a run; as in trec_eval, scores decide the order and ranks are ignored. DataError names a malformed line."""
-    frame = _rows(path, _RUN)
-    require_distinct_items(frame, str(path))
-    topics, offsets, order = by_topic(frame["topic"])
-    frame = frame if order is None else frame[order]
-    scores = frame["number"].to_numpy()
-    try:
-        refuse_rounded_text(frame["topic"], frame["item"], scores, lambda: frame["score"])
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
-    return Run(topics=topics, items=frame["item"], scores=scores, offsets=offsets)
+    rows = _rows(path, _RUN)
+    return run_of(rows["topic"], rows["item"], rows["number"].to_numpy(), str(path), lambda: rows["score"])
 
 
 def read_qrels(path: File) -> Qrels:
     """Read qrels; negative relevance becomes 0, marked as unjudged. DataError names a malformed line."""
-    frame = _rows(path, _QRELS)
+    rows = _rows(path, _QRELS)
     try:
-        require_distinct_items(frame, str(path))
+        require_distinct_items(rows, str(path))
     except DataError as error:
-        if frame.select(pl.struct("topic", "iteration", "item").is_duplicated().any()).item():
+        if rows.select(pl.struct("topic", "iteration", "item").is_duplicated().any()).item():
             raise
         raise DataError(
             f"{error}. Its lines differ in their second field: if that is the intent, read the file with intents=True, "
             "as metrics of intents do, such as alpha_nDCG@20"
         ) from None
-    topics, offsets, order = by_topic(frame["topic"])
-    frame = frame if order is None else frame[order]
-    relevance = frame["number"].to_numpy()
-    unjudged = relevance < 0
-    return Qrels(
-        topics=topics,
-        items=frame["item"],
-        relevance=relevance.clip(min=0),
-        offsets=offsets,
-        unjudged=unjudged if unjudged.any() else None,
-    )
+    return qrels_of(grouped(rows.select("topic", "item", relevance="number")))
 
 
 def read_intents(path: File) -> Qrels:
@@ -98,12 +82,11 @@ def write_run(path: File, run: Run, tag: str = "rankbound") -> None:
     sizes = np.diff(run.offsets)
     topic = np.repeat(np.arange(len(sizes)), sizes)
     order = np.lexsort((-run.scores.astype(np.float64), topic))
-    rank = np.arange(len(order)) - np.repeat(run.offsets[:-1], sizes) + 1
     columns = {
         "topic": _names(run.topics, "topics", path)[topic],
         "Q0": pl.repeat("Q0", len(order), eager=True),
         "item": _names(run.items, "items", path)[order],
-        "rank": pl.Series(rank),
+        "rank": pl.Series(np.arange(len(order)) - np.repeat(run.offsets[:-1], sizes) + 1),
         "score": pl.Series(run.scores[order]),
         "tag": pl.repeat(_names([tag], "tag", path)[0], len(order), eager=True),
     }
@@ -114,17 +97,14 @@ def write_qrels(path: File, qrels: Qrels) -> None:
     """Write qrels; relevance labels must be whole numbers, as in trec_eval. Unjudged items have relevance -1."""
     if qrels.intents is None:
         relevance = qrels.relevance if qrels.unjudged is None else np.where(qrels.unjudged, -1, qrels.relevance)
-        topic = topic_column(qrels.topics, qrels.offsets)
-        items = name_column(qrels.items)
-        rows = pl.DataFrame({"topic": topic, "intent": "0", "item": items, "relevance": relevance})
+        rows = rows_of(qrels, relevance=relevance).with_columns(intent=pl.lit("0"))
     else:
         rows = rows_of_intents(qrels, qrels.intents)
-    relevance = rows["relevance"].to_numpy()
-    whole = relevance.astype(np.int64)
-    if (whole != relevance).any():
-        raise DataError(f"{path}: found relevance {relevance[(whole != relevance).argmax()]}, expected whole numbers")
+    whole = rows["relevance"].cast(pl.Int64)
+    for broken in rows["relevance"].filter(whole != rows["relevance"]).head(1):
+        raise DataError(f"{path}: found relevance {broken}, expected whole numbers")
     fields = {name: _names(rows[name], f"{name}s", path) for name in ("topic", "intent", "item")}
-    _write(path, {**fields, "relevance": pl.Series(whole)})
+    _write(path, {**fields, "relevance": whole})
 
 
 def _rows(path: File, layout: _Layout) -> pl.DataFrame:
