@@ -16,7 +16,6 @@ from rankbound.compare.statistics import (
     LEAST_TRAININGS,
     METHODS,
     RESAMPLES,
-    Estimate,
     can_reach,
     holm,
     interval_of_mean,
@@ -162,8 +161,13 @@ def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
             found["low"], found["high"] = interval_of_mean(differences, members, *how)
         if estimate is not None and decidable and testable:
             found["detectable"] = detectable(estimate)
-            found["margin"] = margin = _margin_test(pair, estimate, wider, settings)
-            notes += [_NO_NOISE] if margin is None and wider is not None and settings.margin == NOISE else []
+            margin = noise_margin(pair) if isinstance(settings.margin, str) else settings.margin
+            # Of one seed, the noise is not known.
+            if margin is not None and not (settings.margin == NOISE and not margin > TIE):
+                covers = "topics" if wider is None else "topics and trainings"
+                found["margin"] = against_margin(wider or estimate, margin, covers, settings.higher_is_better)
+            elif margin is not None and wider is not None:
+                notes.append(_NO_NOISE)
         sides = {"deviation_a": pair.a, "deviation_b": pair.b, "deviation": pair.a - pair.b}
         trainings = {name: seed_deviation(cells) for name, cells in sides.items()}
         if wider is not None:
@@ -236,18 +240,6 @@ def approximate(measured: Mapping[int, Measured], count: int, what: str) -> list
         f"approximate: with {quantity(count, what)}, 95 % intervals cover {normal} % for normal differences and "
         f"{found.skewed} % for skewed ones, of which up to {found.significant} % are significant by chance"
     ]
-
-
-def _margin_test(pair: Pair, estimate: Estimate, wider: Estimate | None, settings: Settings) -> MarginTest | None:
-    """Test against the margin of the settings, over trainings if `wider` covers them; None without a margin."""
-    margin = settings.margin
-    if isinstance(margin, str):
-        of_noise = noise_margin(pair)
-        margin = of_noise if of_noise > TIE else None
-    if margin is None:
-        return None
-    covers = "topics" if wider is None else "topics and trainings"
-    return against_margin(wider or estimate, margin, covers, settings.higher_is_better)
 
 
 def _on_gaps(gaps: Gaps) -> list[str]:
