@@ -33,10 +33,9 @@ def items(highest: int = 1, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     return torch.randn(60, generator=generator), target, indexes
 
 
-def of(metric: Any, *batches: Any) -> float:
-    """Return the metric of batches of scores, relevance and list numbers."""
-    for batch in batches:
-        metric.update(*batch)
+def of(metric: Any, batch: Any) -> float:
+    """Return the metric of scores, relevance and list numbers."""
+    metric.update(*batch)
     return float(metric.compute())
 
 
@@ -65,40 +64,36 @@ def whole_lists(metric: Any, batch: tuple[Tensor, Tensor, Tensor], cut: int) -> 
 Batch = tuple[Tensor, Tensor, Tensor]
 
 
-def in_pieces(metric: Any, batch: Batch) -> Any:
-    for piece in zip(*(one.split(20) for one in batch), strict=True):
-        metric.update(*(part.reshape(-1, 5) for part in piece))
+def updated_by(metric: Any, *batches: Any) -> Any:
+    for batch in batches:
+        metric.update(*batch)
     return metric
 
 
+def pieces(batch: Batch) -> Any:
+    return ([part.reshape(-1, 5) for part in piece] for piece in zip(*(one.split(20) for one in batch), strict=True))
+
+
 def merged(metric: Any, batch: Batch) -> Any:
-    other = metric.clone()
-    for one, place in ((metric, slice(25)), (other, slice(25, None))):
-        one.update(*(part[place] for part in batch))
-    metric.merge_state(other)
+    other = updated_by(metric.clone(), [part[25:] for part in batch])
+    updated_by(metric, [part[:25] for part in batch]).merge_state(other)
     return metric
 
 
 def whole_and_merged(metric: Any, batch: Batch) -> Any:
     """Lists of two processes stay apart, although both number theirs from 0."""
-    other = metric.clone()
-    for one, own in ((metric, batch[2] >= 4), (other, batch[2] < 4)):
-        whole_lists(one, tuple(part[own] for part in batch), 5 if one is metric else 2)
-    metric.merge_state(other)
-    return metric
-
-
-def updated_by(metric: Any, *batch: Tensor) -> Any:
-    metric.update(*batch)
+    parts = [tuple(part[own] for part in batch) for own in (batch[2] >= 4, batch[2] < 4)]
+    other = whole_lists(metric.clone(), parts[1], 2)
+    whole_lists(metric, parts[0], 5).merge_state(other)
     return metric
 
 
 ARRIVALS: dict[str, Any] = {
-    "at once": lambda metric, batch: updated_by(metric, *batch),
-    "in pieces of any shape": in_pieces,
-    "in another order": lambda metric, batch: updated_by(metric, *(part.flip(0) for part in batch)),
+    "at once": updated_by,
+    "in pieces of any shape": lambda metric, batch: updated_by(metric, *pieces(batch)),
+    "in another order": lambda metric, batch: updated_by(metric, [part.flip(0) for part in batch]),
     "in two processes": merged,
-    "with gradients": lambda metric, batch: updated_by(metric, batch[0].clone().requires_grad_(), *batch[1:]),
+    "with gradients": lambda metric, batch: updated_by(metric, [batch[0].clone().requires_grad_(), *batch[1:]]),
     "as whole lists": lambda metric, batch: whole_lists(metric, batch, 2),
     "as whole lists in two processes": whole_and_merged,
     "in a collection": lambda metric, batch: whole_lists(MetricCollection({"a": metric}), batch, 3)["a"],
@@ -295,18 +290,14 @@ def test_updates_are_checked(change: dict[str, Tensor], message: str) -> None:
         RankingMetric("AP").update(**batch)
 
 
-@pytest.mark.parametrize("first", [0, 1])
-def test_offsets_and_indexes_are_not_mixed(first: int) -> None:
-    ways = {"offsets": torch.tensor([0, 2])}, {"indexes": torch.tensor([0, 0])}
+def test_offsets_and_indexes_are_not_mixed_and_parameters_are_checked() -> None:
+    ways: Any = {"offsets": torch.tensor([0, 2])}, {"indexes": torch.tensor([0, 0])}
     metric, batch = RankingMetric("AP"), (torch.rand(2), torch.tensor([1, 0]))
-    metric.update(*batch, **ways[first])
-    with pytest.raises(ValueError, match="found both indexes and offsets since the last reset"):
-        metric.update(*batch, **ways[1 - first])
-    metric.reset()
-    metric.update(*batch, **ways[1 - first])
-
-
-def test_parameters_are_checked() -> None:
+    for first, second in (ways, ways[::-1]):
+        metric.update(*batch, **first)
+        with pytest.raises(ValueError, match="found both indexes and offsets since the last reset"):
+            metric.update(*batch, **second)
+        metric.reset()
     with pytest.raises(ValueError, match="Did you mean AP"):
         RankingMetric("MAP")
     with pytest.raises(ValueError, match="undefined: found error, expected one of skip, zero"):
