@@ -1,7 +1,10 @@
 """Metrics in the form of torchmetrics: means, batches, ties and errors."""
 
 import copy
+import multiprocessing
+import os
 import pickle
+import socket
 import warnings
 from datetime import timedelta
 from itertools import product
@@ -15,7 +18,6 @@ import torch
 from torch import Tensor
 
 import rankbound as rb
-from tests.library.process_groups import run_forks
 
 pytest.importorskip("torchmetrics", reason="the extra torchmetrics is not installed")
 
@@ -140,10 +142,11 @@ def updated(metric: Any, way: str, rank: int, lists: list[int]) -> Any:
     return metric
 
 
-def computed_by_a_process(folder: Path) -> None:
+def computed_by_a_process(rank: int, port: int, folder: Path) -> None:
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "RANK": str(rank)}
+    os.environ.update(group | {"GLOO_SOCKET_IFNAME": "lo"})
     warnings.simplefilter("ignore")  # of torchmetrics, of a process without lists
     torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=60))
-    rank = torch.distributed.get_rank()
     found = {}
     for (name, ranks), way in product(RANKS.items(), WAYS):
         metrics = MetricCollection({name: RankingMetric(text, undefined=policy) for name, text, policy in METRICS})
@@ -154,7 +157,20 @@ def computed_by_a_process(folder: Path) -> None:
 
 
 def test_processes_without_lists_or_with_other_types(tmp_path: Path) -> None:
-    run_forks(2, computed_by_a_process, tmp_path)
+    """Forks have imported what this process has."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=computed_by_a_process, args=(rank, port, tmp_path)) for rank in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks beside threads
+        for process in processes:
+            process.start()
+    for process in processes:
+        process.join(120)
+        process.kill()
+    assert [process.exitcode for process in processes] == [0, 0]
     found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     scores, target, indexes = items()
     for key in product(RANKS, WAYS):

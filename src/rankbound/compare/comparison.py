@@ -151,12 +151,17 @@ def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
     notes += _on_seeds(pair, settings.margin == NOISE) if members is None else []
     if n > 1:
         estimate = over_units(differences) if members is None else over_members(differences, members)
-        decidable = members is not None or _decidable(differences)
+        differing = _differing(differences)
+        decidable = members is not None or can_reach(differing, LEVEL)
         wider = over_trainings(pair.a - pair.b) if members is None and decidable else None
         testable = not any(map(_is_constant, (a, b, differences)))
         if testable:
             found["p_value"] = p_value_of_mean(differences, members, settings.flips, settings.seed)
-        if estimate is not None and (members is not None or _decidable(differences, 1 - settings.confidence)):
+        if (
+            estimate is not None
+            and decidable
+            and (members is not None or can_reach(differing, 1 - settings.confidence))
+        ):
             how = (settings.confidence, settings.resamples, settings.interval, settings.seed)
             found["low"], found["high"] = interval_of_mean(differences, members, *how)
         if estimate is not None and decidable and testable:
@@ -282,10 +287,11 @@ def _on_scores(a: Floats, b: Floats, members: Integers | None, confidence: float
             f"the pairs share {count} members: intervals and p are of the t distribution, with their dyadic error"
         )
         return [*notes, *approximate(OF_MEMBERS, count, "member")]
-    only = f"the scores differ in only {quantity(_differing(differences), 'topic')}"
-    if not _decidable(differences):
+    differing = _differing(differences)
+    only = f"the scores differ in only {quantity(differing, 'topic')}"
+    if not can_reach(differing, LEVEL):
         return notes or [f"no interval, and no difference could be significant: {only}"]
-    if not _decidable(differences, 1 - confidence):
+    if not can_reach(differing, 1 - confidence):
         notes.append(f"no {confidence * 100:g} % interval: {only}")
     return [*notes, *approximate(OF_TOPICS, len(a), "topic")]
 
@@ -310,11 +316,6 @@ def _seeds_per_fold(pair: Pair) -> Integers:
     """Return the number of seeds of each fold that has any."""
     seeds: Integers = any_over(np.isfinite(pair.a), 0).sum(1, dtype=np.int64)
     return seeds[seeds > 0]
-
-
-def _decidable(differences: Floats, level: float = LEVEL) -> bool:
-    """Return True if enough units differ for a sign-flip test to reject at this level, and at 5 %."""
-    return can_reach(_differing(differences), min(level, LEVEL))
 
 
 def _differing(differences: Floats) -> int:

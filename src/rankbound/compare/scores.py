@@ -95,7 +95,8 @@ class PairedScores:
                 raise ValueError(f"system {name!r} is not one of {', '.join(self.systems)}")
         values = self.values[[list(self.systems).index(name) for name in (system, other)]]
         scored = np.isfinite(values)
-        trained, has_any, both = any_over(scored, 1), any_over(scored, (0, 2, 3)), scored.all(0)
+        trained, has_any = any_over(scored, 1), any_over(scored, (0, 2, 3))
+        both: Mask = scored[0] & scored[1]
         # A training that one side lacks altogether is one gap, not one per unit.
         shared: Mask = scored & trained.all(0)
         defined = any_over(both, (1, 2))
