@@ -26,22 +26,16 @@ class TestDraws:
         assert found.mean(0) == pytest.approx(np.ones(30), abs=0.12)
         assert found.var() == pytest.approx(29 / 30, rel=0.05)
 
-    def test_a_mean_is_that_of_the_drawn_values(self) -> None:
-        drawn = np.random.default_rng(5).integers(0, 50, (299, 50))
-        assert drawn_means(D, 299, 5) == pytest.approx(D[drawn].mean(1), abs=1e-15)
-
-    def test_values_of_the_same_units_see_the_same_draws(self) -> None:
-        other = RANDOM.random(50)
-        both = drawn_means(D + other, 99, 1)
-        assert both == pytest.approx(drawn_means(D, 99, 1) + drawn_means(other, 99, 1))
-        assert both == pytest.approx(drawn_means(np.stack([D, other]), 99, 1).sum(0))
-        assert drawn_means(D, 99, 2) != pytest.approx(drawn_means(D, 99, 1))
-
-    def test_draws_too_many_to_keep_and_batches_are_the_same_draws(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        whole = drawn_means(D, 301, 3)
-        monkeypatch.setattr(statistics, "_KEPT_DRAWS", 0)
-        monkeypatch.setattr(statistics, "_DRAWS_AT_ONCE", 7 * 50)
-        assert drawn_means(D, 301, 3) == pytest.approx(whole, abs=1e-15)
+    @pytest.mark.parametrize("limits", [{}, {"_KEPT_DRAWS": 0, "_DRAWS_AT_ONCE": 7 * 50}], ids=["kept", "in batches"])
+    def test_means_of_all_values_are_those_of_the_drawn_units(
+        self, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in limits.items():
+            monkeypatch.setattr(statistics, name, value)
+        drawn = np.random.default_rng(5).integers(0, 50, (301, 50))
+        values = np.stack([D, RANDOM.random(50)])
+        assert drawn_means(values, 301, 5) == pytest.approx(values[:, drawn].mean(2), abs=1e-15)
+        assert drawn_means(D, 301, 5) == pytest.approx(D[drawn].mean(1), abs=1e-15)
 
 
 class TestIntervals:
@@ -72,19 +66,15 @@ class TestDegenerate:
     """A warning would fail these tests, as any does."""
 
     @pytest.mark.parametrize("method", ["BCa", "percentile"])
-    def test_undefined_resamples_are_left_out(self, method: str) -> None:
+    def test_undefined_resamples_are_left_out_and_without_any_it_is_nan(self, method: str) -> None:
         # Only one of four units counts: a third of the resamples lack it.
         part, whole = np.array([0.0, 0.0, 0.0, 1.0]), np.array([0.0, 0.0, 0.0, 2.0])
         assert bootstrap(share, np.stack([part, whole]), resamples=199, method=method) == (0.5, 0.5)
         some = np.stack([np.array([0.3, 0.5, 0.0]), np.array([1.0, 1.0, 0.0])])
         low, high = bootstrap(share, some, resamples=199, method=method)
         assert 0.3 <= low <= high <= 0.5
-
-    @pytest.mark.parametrize("method", ["BCa", "percentile"])
-    def test_what_no_resample_defines_is_nan(self, method: str) -> None:
-        assert all(map(math.isnan, bootstrap(share, np.zeros((2, 5)), resamples=99, method=method)))
-        assert all(map(math.isnan, bootstrap(share, np.ones((2, 1)), resamples=99, method=method)))
-        assert all(map(math.isnan, bootstrap(share, np.ones((2, 0)), resamples=99, method=method)))
+        for none in (np.zeros((2, 5)), np.ones((2, 1)), np.ones((2, 0))):
+            assert all(map(math.isnan, bootstrap(share, none, resamples=99, method=method)))
 
     def test_without_a_correction_it_is_the_percentile_interval(self) -> None:
         # No single value changes the median of these, so that there is no skewness to correct for.
@@ -96,14 +86,18 @@ class TestDegenerate:
         assert bootstrap(median, values, resamples=999) == (0, 1)
         assert bootstrap(mean, np.full(6, 0.25), resamples=99) == (0.25, 0.25)
 
-    @pytest.mark.parametrize("values", [[0.0, 1.0], [0.0, 0.0, 0.0, 1e-12], [1.0, 1.0, math.nan, 0.5]])
-    def test_tiny_samples_have_the_t_interval(self, values: list[float]) -> None:
+    @pytest.mark.parametrize(
+        ("values", "confidence", "is_t"),
+        [
+            ([0.0, 1.0], 0.95, True),
+            ([0.0, 0.0, 0.0, 1e-12], 0.95, True),
+            ([1.0, 1.0, math.nan, 0.5], 0.95, True),
+            (D[:6], 0.95, False),
+            (D[:6], 0.99, True),
+        ],
+    )
+    def test_tiny_samples_have_the_t_interval(self, values: Any, confidence: float, is_t: bool) -> None:
         """The whole range of five topics covers the mean of a normal distribution in 93.75 % of samples."""
-        assert interval_of_mean(np.array(values), resamples=199) == interval_of_mean(np.array(values), method="t")
-
-    def test_of_six_topics_the_range_is_enough(self) -> None:
-        low, high = interval_of_mean(D[:6], resamples=199)
-        assert min(D[:6]) <= low < high <= max(D[:6])
-        assert interval_of_mean(D[:6], confidence=0.99, resamples=199) == interval_of_mean(
-            D[:6], confidence=0.99, method="t"
-        )
+        found, of_t = (interval_of_mean(np.array(values), None, confidence, 199, how) for how in ("BCa", "t"))
+        assert (found == of_t) == is_t
+        assert is_t or min(values) <= found[0] < found[1] <= max(values)

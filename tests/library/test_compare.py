@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -37,12 +37,25 @@ def trec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Scores, Score
     return qrels, *runs
 
 
-def write_trec(qrels: Scores, a: Scores, b: Scores) -> None:
+def write_trec(qrels: Scores, *runs: Scores) -> None:
     lines = [f"{topic} 0 {item} {grade}" for topic, items in qrels.items() for item, grade in items.items()]
     Path("qrels.txt").write_text("\n".join(lines) + "\n")
-    for name, run in (("a", a), ("b", b)):
+    for name, run in zip("abc", runs, strict=False):
         lines = [f"{topic} Q0 {item} 1 {score!r} x" for topic, items in run.items() for item, score in items.items()]
         Path(f"{name}.txt").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Callable[..., list[Path]]:
+    """Return two files a.csv and b.csv with these texts."""
+
+    def written(*texts: str) -> list[Path]:
+        paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(text)
+        return paths
+
+    return written
 
 
 @pytest.fixture
@@ -64,6 +77,8 @@ class TestRuns:
             assert row["mean_a"] == pytest.approx(a.mean())
             assert row["mean_b"] == pytest.approx(b.mean())
             assert_as_scipy_says(row, a, b)
+        named = compare.json("a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "nDCG@10", "--names", "ir_measures")
+        assert [row["metric"] for row in named["comparisons"]] == ["nDCG(gain=linear)@10"]
 
     def test_what_is_missing_is_named(self, trec: tuple[Scores, Scores, Scores], compare: Compare) -> None:
         qrels, a, b = (dict(table) for table in trec)
@@ -81,10 +96,6 @@ class TestRuns:
         zero = compare("a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--missing", "zero")
         assert "without a score of A" not in zero
         assert "topics of the qrels that are not in A count as 0 (1)" in zero
-
-    def test_names_of_ir_measures(self, trec: object, compare: Compare) -> None:
-        found = compare.json("a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "nDCG@10", "--names", "ir_measures")
-        assert [row["metric"] for row in found["comparisons"]] == ["nDCG(gain=linear)@10"]
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -110,8 +121,7 @@ class TestSeveralRuns:
         """Runs a.txt, b.txt and c.txt, which has the scores of b with more noise."""
         random = np.random.default_rng(9)
         noisy = {topic: {d: s + random.normal(0, 2) for d, s in items.items()} for topic, items in trec[2].items()}
-        lines = [f"{topic} Q0 {item} 1 {score!r} x" for topic, items in noisy.items() for item, score in items.items()]
-        Path("c.txt").write_text("\n".join(lines) + "\n")
+        write_trec(*trec, noisy)
         return {"a.txt": trec[1], "b.txt": trec[2], "c.txt": noisy}
 
     def test_all_pairs_are_the_pairs_one_by_one_but_for_holm(self, runs: object, compare: Compare) -> None:
@@ -189,17 +199,15 @@ class TestScoresByTopic:
         assert compare.json("a.json", "b.json")["comparisons"] == expected
         assert compare.json("a.csv", "b.csv")["comparisons"] == expected
 
-    def test_tables_with_folds_and_seeds(self, tmp_path: Path, compare: Compare) -> None:
+    def test_tables_with_folds_and_seeds(self, files: Callable[..., list[Path]], compare: Compare) -> None:
         random = np.random.default_rng(0)
-        key = [(f"0{topic}", fold, seed) for topic in range(12) for fold in range(2) for seed in range(3)]
-        frame = pl.DataFrame(key, schema=["topic", "fold", "seed"], orient="row")
-        files = [tmp_path / "a.csv", tmp_path / "b.csv"]
-        for file in files:
-            frame.with_columns(pl.Series("mine", random.random(len(frame))), tag=pl.lit("x")).write_csv(file)
-        (row,) = compare.json(*files)["comparisons"]
+        key = [f"0{topic},{fold},{seed}" for topic in range(12) for fold in range(2) for seed in range(3)]
+        texts = ("\n".join(["topic,fold,seed,mine,tag", *(f"{row},{random.random()},x" for row in key)]) for _ in "ab")
+        paths = files(*texts)
+        (row,) = compare.json(*paths)["comparisons"]
         assert (row["n_units"], row["trainings"]["n_folds"], row["trainings"]["n_seeds"]) == (12, 2, 3)
         assert row["trainings"]["deviation_a"] > 0
-        text = compare(*files, "--margin", "noise")
+        text = compare(*paths, "--margin", "noise")
         assert "left out of a.csv: tag (not numeric)" in text
         assert "Between seeds" in text
         assert "topics and trainings" in text
@@ -216,25 +224,22 @@ class TestScoresByTopic:
         assert [row["metric"] for row in found[0]] == ["AP"]
         assert found[0][0]["p_adjusted"] == found[1][0]["p_adjusted"]
 
-    def test_undefined_scores(self, tmp_path: Path, compare: Compare) -> None:
-        files = [tmp_path / "a.csv", tmp_path / "b.csv"]
-        files[0].write_text("topic,AP\n007,0.5\n008,\n009,0.25\n010,NaN\n011,0.4\n")
-        files[1].write_text("topic,AP\n007,0.4\n008,0.5\n009,0.5\n010,\n7,0.4\n")
-        (row,) = compare.json(*files)["comparisons"]
+    def test_undefined_scores(self, files: Callable[..., list[Path]], compare: Compare) -> None:
+        a = "topic,AP\n007,0.5\n008,\n009,0.25\n010,NaN\n011,0.4\n"
+        (row,) = compare.json(*files(a, "topic,AP\n007,0.4\n008,0.5\n009,0.5\n010,\n7,0.4\n"))["comparisons"]
         assert (row["n_units"], row["n_undefined"]) == (2, 1)
         assert row["notes"][:3] == [
             "left out: 2 topics (008; 7) without a score of A",
             "left out: 1 topic (011) without a score of B",
             "left out: 1 topic for which neither has a score",
         ]
+        text = compare(*files("topic,AP\nx,1\n", "topic,AP\ny,1\n"))
+        assert "not compared: there is no topic for which both have a score" in text
 
-    def test_lower_is_better_for_some(self, tmp_path: Path, compare: Compare) -> None:
-        files = [tmp_path / "a.csv", tmp_path / "b.csv"]
-        for file, better in zip(files, (3, 5), strict=True):
-            file.write_text(
-                "topic,nRBP,own\n" + "".join(f"{t},{better + t % 2 * t},{better - t % 3}\n" for t in range(9))
-            )
-        rank_sum, own = compare.json(*files, "--margin", 1)["comparisons"]
+    def test_lower_is_better_for_some(self, files: Callable[..., list[Path]], compare: Compare) -> None:
+        texts = ("".join(f"{t},{better + t % 2 * t},{better - t % 3}\n" for t in range(9)) for better in (3, 5))
+        paths = files(*("topic,nRBP,own\n" + text for text in texts))
+        rank_sum, own = compare.json(*paths, "--margin", 1)["comparisons"]
         assert (rank_sum["effect"]["wins"], own["effect"]["losses"]) == (9, 9)
 
     @pytest.mark.parametrize(
@@ -250,23 +255,14 @@ class TestScoresByTopic:
             ("topic,AP\nx,1\n", "", "cannot be read as per-topic scores"),
         ],
     )
-    def test_messages(self, tmp_path: Path, compare: Compare, a: str, b: str, message: str) -> None:
-        files = [tmp_path / "a.csv", tmp_path / "b.csv"]
-        for file, text in zip(files, (a, b), strict=True):
-            file.write_text(text)
-        assert message in compare(*files, status=2)
+    def test_messages(self, files: Callable[..., list[Path]], compare: Compare, a: str, b: str, message: str) -> None:
+        assert message in compare(*files(a, b), status=2)
 
     @pytest.mark.parametrize("text", ['{"means": {}}', "[]", '{"per_topic": {"x": 3}}', "{"])
     def test_json_of_something_else(self, tmp_path: Path, compare: Compare, text: str) -> None:
         file = tmp_path / "a.json"
         file.write_text(text)
         assert f"{file}: cannot be read as per-topic scores" in compare(file, file, status=2)
-
-    def test_topics_that_only_one_has_leave_nothing(self, tmp_path: Path, compare: Compare) -> None:
-        files = [tmp_path / "a.csv", tmp_path / "b.csv"]
-        for file, topic in zip(files, "xy", strict=True):
-            file.write_text(f"topic,AP\n{topic},1\n")
-        assert "not compared: there is no topic for which both have a score" in compare(*files)
 
 
 class TestOutput:

@@ -18,6 +18,11 @@ from tests.library.planted_ratings import frame, ratings
 QUICK = {"epochs": 3, "batch_size": 8, "device": "cpu"}
 
 
+def rows_of(lists: Any, topic: int) -> slice:
+    """The rows of the topic at this place."""
+    return slice(*lists.offsets[topic:][:2])
+
+
 def judged(topics: int = 20, sizes: tuple[int, ...] = (3, 5, 4)) -> JudgedLists:
     random = np.random.default_rng(0)
     lengths = [sizes[topic % len(sizes)] for topic in range(topics)]
@@ -32,7 +37,7 @@ def judged(topics: int = 20, sizes: tuple[int, ...] = (3, 5, 4)) -> JudgedLists:
     )
 
 
-def test_every_topic_is_tested_once_in_the_order_of_the_lists() -> None:
+def test_every_topic_is_tested_once_in_the_order_of_the_lists_by_a_ranker_that_never_saw_it() -> None:
     lists = judged()
     made = rb.cross_validate(lists, 4, **QUICK)
     assert [len(fold) for fold in made.folds] == [5, 5, 5, 5]
@@ -41,38 +46,25 @@ def test_every_topic_is_tested_once_in_the_order_of_the_lists() -> None:
     np.testing.assert_array_equal(made.run.offsets, lists.offsets)
     for ranker, fold in zip(made.rankers, made.folds, strict=True):
         scores = ranker.score(lists.features, lists.offsets)
-        for topic in fold:
-            place = slice(*lists.offsets[int(topic[1:]) :][:2])
+        for place in (rows_of(lists, int(topic[1:])) for topic in fold):
             np.testing.assert_allclose(made.run.scores[place], scores[place], rtol=1e-6)
-
-
-def test_no_ranker_depends_on_the_topics_that_it_scores() -> None:
-    lists = judged()
-    made = rb.cross_validate(lists, 4, **QUICK)
-    (first, *_) = made.folds
-    changed = lists.relevance.copy()
-    for topic in first:
-        place = slice(*lists.offsets[int(topic[1:]) :][:2])
+    changed, first = lists.relevance.copy(), [rows_of(lists, int(topic[1:])) for topic in made.folds[0]]
+    for place in first:
         changed[place] = 1 - changed[place]
     again = rb.cross_validate(replace(lists, relevance=changed), 4, **QUICK)
-    for topic in first:
-        place = slice(*lists.offsets[int(topic[1:]) :][:2])
+    for place in first:
         np.testing.assert_array_equal(made.run.scores[place], again.run.scores[place])
     assert not np.array_equal(made.run.scores, again.run.scores)
 
 
-def test_the_same_seed_gives_the_same_folds_and_scores() -> None:
+def test_folds_are_those_of_the_seed_or_are_named_and_leave_topics_out() -> None:
     one, same, other = (rb.cross_validate(judged(), 3, seed=seed, **QUICK) for seed in (1, 1, 2))
     assert one.folds == same.folds != other.folds
     np.testing.assert_array_equal(one.run.scores, same.run.scores)
-
-
-def test_folds_may_be_named_and_leave_topics_out() -> None:
     lists = judged()
     made = rb.cross_validate(lists, [["q3", "q1"], ["q7"]], **QUICK)
     assert (list(made.run.topics), made.folds) == (["q1", "q3", "q7"], [["q1", "q3"], ["q7"]])
-    expected = [item for topic in (1, 3, 7) for item in lists.items[slice(*lists.offsets[topic:][:2])]]
-    assert list(made.run.items) == expected
+    assert list(made.run.items) == [item for topic in (1, 3, 7) for item in lists.items[rows_of(lists, topic)]]
     assert np.isfinite(made.run.scores).all()
 
 
@@ -107,9 +99,8 @@ def test_the_command_compares_losses_and_keeps_their_runs(tmp_path: Path, capsys
     assert "A: LambdaRank(metric=nDCG@5)\nB: nDCG\n" in shown
     runs = sorted(path.name for path in (tmp_path / "runs").iterdir())
     assert runs == ["LambdaRank(metric=nDCG@5).csv", "nDCG.csv"]
-    assert (
-        main(["evaluate", str(tmp_path / "runs/nDCG.csv"), str(tmp_path / "lists.csv"), "-m", "nDCG@5", *columns]) == 0
-    )
+    evaluated = ["evaluate", str(tmp_path / "runs/nDCG.csv"), str(tmp_path / "lists.csv"), "-m", "nDCG@5", *columns]
+    assert main(evaluated) == 0
     assert capsys.readouterr().out.splitlines()[1] in shown
 
 
@@ -209,15 +200,10 @@ def test_what_no_other_fold_has_is_scored_by_means_and_counted() -> None:
 
 
 def some(lists: JudgedLists, first: int, last: int) -> JudgedLists:
-    start, stop = lists.offsets[first], lists.offsets[last]
-    return JudgedLists(
-        topics=lists.topics[first:last],
-        items=lists.items[start:stop],
-        relevance=lists.relevance[start:stop],
-        offsets=lists.offsets[first : last + 1] - start,
-        features=lists.features[start:stop],
-        feature_names=lists.feature_names,
-    )
+    offsets = lists.offsets[first : last + 1]
+    rows = slice(offsets[0], offsets[-1])
+    columns = {name: getattr(lists, name)[rows] for name in ("items", "relevance", "features")}
+    return replace(lists, topics=lists.topics[first:last], offsets=offsets - offsets[0], **columns)
 
 
 def test_given_splits_may_test_a_topic_twice() -> None:
@@ -235,9 +221,13 @@ def test_given_splits_may_test_a_topic_twice() -> None:
     for place, (split, options) in enumerate(zip(splits, ({"validation": vali}, {}), strict=True)):
         alone = rb.train_ranker(split.training, **options, **QUICK).score_lists(split.test).scores
         own = [at for at, (_, fold) in enumerate(made.tests) if fold == place + 1]
-        found = np.concatenate([made.run.scores[slice(*made.run.offsets[at:][:2])] for at in own])
+        found = np.concatenate([made.run.scores[rows_of(made.run, at)] for at in own])
         np.testing.assert_array_equal(found, alone)
     assert list(made.evaluate("AP").topics) == test.topics
+    with pytest.raises(ValueError, match="splits: found none"):
+        rb.cross_validate_splits([], **QUICK)
+    with pytest.raises(ValueError, match="negatives: found 2 beside given splits"):
+        rb.cross_validate_splits([], **FACTORS, negatives=2)
 
 
 @pytest.mark.parametrize("model", ["linear", "matrix-factorization"])
@@ -251,13 +241,6 @@ def test_parts_of_a_split_are_apart(model: str) -> None:
         rb.cross_validate_splits([split], model=model, **QUICK)
     with pytest.raises(DataError, match=rf"{what} is in the training and in the validation lists"):
         rb.train_ranker(train, test, model=model, **QUICK)
-
-
-def test_splits_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match="splits: found none"):
-        rb.cross_validate_splits([], **QUICK)
-    with pytest.raises(ValueError, match="negatives: found 2 beside given splits"):
-        rb.cross_validate_splits([], **FACTORS, negatives=2)
 
 
 # The command line
@@ -286,8 +269,7 @@ def test_a_pattern_names_the_files_of_all_splits(folder: Path, capsys: pytest.Ca
     assert "fold  topics    nDCG  epoch  seconds\n1          1" in shown
     run = rb.read_run("runs/nDCG.csv")
     assert list(run.topics) == [f"q{topic}" for topic in range(12, 22)]
-    same = [f"Fold{fold}/train.csv,Fold{fold}/vali.csv,Fold{fold}/test.csv" for fold in range(1, 11)]
-    flags = [word for split in same for word in ("--split", split)]
+    flags = [word for fold in range(1, 11) for word in ("--split", PATTERN.replace("{fold}", str(fold)))]
     assert main(["cross-validate", *flags, "--runs", "again", *FLAGS]) == 0
     assert (folder / "again/nDCG.csv").read_bytes() == (folder / "runs/nDCG.csv").read_bytes()
     absolute = ",".join(str(folder / part) for part in PATTERN.split(","))
@@ -298,14 +280,8 @@ def test_a_pattern_names_the_files_of_all_splits(folder: Path, capsys: pytest.Ca
     ("flags", "message"),
     [
         (["--split", "Fold{fold}/none.csv,Fold{fold}/test.csv"], "there is no file Fold{fold}/none.csv, with any name"),
-        (
-            ["--split", "Fold1/train.csv"],
-            "--split: found Fold1/train.csv, expected TRAIN,TEST or TRAIN,VALIDATION,TEST",
-        ),
-        (
-            ["--split", "Fold1/train.csv,Fold1/no.csv"],
-            "Fold1/no.csv: there is no such file; expected it beside Fold1/tr",
-        ),
+        (["--split", "Fold1/train.csv"], "--split: found Fold1/train.csv, expected TRAIN,TEST or TRAIN,VALIDATION,T"),
+        (["--split", "Fold1/train.csv,Fold1/no.csv"], "Fold1/no.csv: there is no such file; expected it beside Fold1"),
         (["Fold1/train.csv", "--split", PATTERN], "FILE: found Fold1/train.csv beside --split"),
         (["--folds", "3", "--split", PATTERN], "--folds: found 3 beside --split"),
         ([], "found no file: expected one to deal into folds, or the files of given splits by --split"),
@@ -322,13 +298,13 @@ def test_mistakes_in_splits_are_one_message(
 
 
 def test_a_fold_that_is_missing_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "Fold7/vali.csv").unlink()
-    assert main(["cross-validate", "--split", PATTERN, *FLAGS]) == 2
-    assert "fold 7 of Fold7/vali.csv: there is no such file; expected it beside" in capsys.readouterr().err
-    (folder / "Fold7/train.csv").unlink()
-    assert main(["cross-validate", "--split", PATTERN, *FLAGS]) == 2
-    shown = capsys.readouterr().err
-    assert "fold 7 of Fold{fold}/train.csv is missing: found the folds 1, 2, 3, 4, 5, 6, 8, 9, 10; add its" in shown
+    for name, message in {
+        "vali": "fold 7 of Fold7/vali.csv: there is no such file; expected it beside",
+        "train": "fold 7 of Fold{fold}/train.csv is missing: found the folds 1, 2, 3, 4, 5, 6, 8, 9, 10; add its",
+    }.items():
+        (folder / f"Fold7/{name}.csv").unlink()
+        assert main(["cross-validate", "--split", PATTERN, *FLAGS]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_losses_of_a_factorisation_are_compared_over_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

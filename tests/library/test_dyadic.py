@@ -70,7 +70,7 @@ def test_the_variance_has_no_bias_for_few_members(members: Any) -> None:
 
 
 @given(pairs(), st.integers(0, 99))
-def test_neither_names_nor_order_matter(drawn: tuple[Any, Any], seed: int) -> None:
+def test_neither_names_nor_order_matter_and_members_must_tell_of_others(drawn: tuple[Any, Any], seed: int) -> None:
     values, members = drawn
     random = np.random.default_rng(seed)
     order = random.permutation(len(values))
@@ -79,11 +79,6 @@ def test_neither_names_nor_order_matter(drawn: tuple[Any, Any], seed: int) -> No
     assert standard_error(values[order], turned) == pytest.approx(
         standard_error(values, members), abs=1e-7, nan_ok=True
     )
-
-
-@given(pairs())
-def test_there_is_an_estimate_if_members_tell_of_others(drawn: tuple[Any, Any]) -> None:
-    values, members = drawn
     in_all = set.intersection(*({*pair} for pair in members.tolist()))
     enough = len(np.unique(members)) >= LEAST_MEMBERS and not in_all
     estimate = over_members(values, members)
@@ -93,25 +88,18 @@ def test_there_is_an_estimate_if_members_tell_of_others(drawn: tuple[Any, Any]) 
         assert 0 < estimate.degrees_of_freedom <= len(np.unique(members)) - 1 + 1e-9
 
 
-def test_pairs_that_share_nothing_are_independent() -> None:
-    values = RANDOM.random(40)
-    estimate, units = over_members(values, RANDOM.permutation(80).reshape(40, 2)), over_units(values)
-    assert estimate is not None
-    assert estimate.standard_error == pytest.approx(units.standard_error)
-    assert (estimate.mean, estimate.degrees_of_freedom) == (units.mean, pytest.approx(units.degrees_of_freedom))
-
-
-def test_all_pairs_of_few_members_have_the_degrees_of_freedom_of_members() -> None:
+def test_pairs_apart_are_units_each_draw_counts_once_and_few_members_have_their_degrees_of_freedom() -> None:
+    values, apart = RANDOM.random(40), RANDOM.permutation(80).reshape(40, 2)
+    units = over_units(values)
+    for times in (1, 2):
+        estimate = over_members(np.repeat(values, times), np.repeat(apart, times, axis=0))
+        assert estimate is not None
+        assert (estimate.mean, estimate.standard_error) == pytest.approx((units.mean, units.standard_error))
+        assert estimate.degrees_of_freedom == pytest.approx(units.degrees_of_freedom)
     members = every_pair(6)
     estimate = over_members(RANDOM.normal(size=6)[members].sum(1), members)
     assert estimate is not None
     assert estimate.degrees_of_freedom == pytest.approx(5)
-
-
-def test_a_pair_that_stands_twice_counts_as_one_draw() -> None:
-    values, apart = RANDOM.random(20), np.arange(40).reshape(20, 2)
-    twice = standard_error(np.repeat(values, 2), np.repeat(apart, 2, axis=0))
-    assert twice == pytest.approx(standard_error(values, apart))
 
 
 @pytest.mark.parametrize(("values", "shape"), [(3, (2, 2)), (3, (3,)), (3, (3, 3)), (0, (0, 2))])

@@ -141,28 +141,22 @@ def test_what_changes_nothing(model: CrossEncoder, variant: str) -> None:
     torch.testing.assert_close(found[1], whole[1], rtol=1e-4, atol=1e-6)
 
 
-def test_recomputed_activations_drop_out_the_same_units(model: CrossEncoder) -> None:
+def test_recomputed_activations_drop_out_the_same_units_and_autocast_leaves_the_loss_in_single_precision(
+    model: CrossEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inputs, labels = batch()
-    model.train()
-    found = []
+    exact, dropped = ListwiseLoss(model, "nDCG")(inputs, labels).item(), []
     for recompute in (False, True):
+        loss = ListwiseLoss(model.eval(), "nDCG", mini_batch_size=4, recompute=recompute)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            value = loss(inputs, labels)
+        value.backward()
+        assert value.dtype == torch.float32
+        assert value.item() == pytest.approx(exact, abs=0.01)
+        model.train()
         torch.manual_seed(3)
-        loss = ListwiseLoss(model, "nDCG", mini_batch_size=4, recompute=recompute)
-        found.append(gradients(loss, model, inputs, labels))
-    torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize("recompute", [False, True])
-def test_autocast_leaves_the_loss_in_single_precision(model: CrossEncoder, recompute: bool) -> None:
-    inputs, labels = batch()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        value = ListwiseLoss(model, "nDCG", mini_batch_size=4, recompute=recompute)(inputs, labels)
-    value.backward()
-    assert value.dtype == torch.float32
-    assert value.item() == pytest.approx(ListwiseLoss(model, "nDCG")(inputs, labels).item(), abs=0.01)
-
-
-def test_prompt_and_task_reach_the_preprocessing(model: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+        dropped.append(gradients(loss, model, inputs, labels))
+    torch.testing.assert_close(*dropped, rtol=1e-5, atol=1e-7)
     seen, preprocess = [], model.preprocess
     monkeypatch.setattr(model, "preprocess", lambda pairs, **given: seen.append(given) or preprocess(pairs, **given))
     ListwiseLoss(model, mini_batch_size=0)(*batch([2]), prompt="ripe: ", task="rerank")
@@ -257,29 +251,20 @@ def test_a_training_lowers_the_loss_and_raises_ndcg(model: CrossEncoder, tmp_pat
     assert json.dumps(loss.get_config_dict(), indent=4).splitlines()[1].strip() in card
     assert re.findall("loss:.*", card) == ["loss:ListwiseLoss"]
     assert f"{after:.4f}" in card
-
-
-def test_the_citation_is_that_of_the_repository(model: CrossEncoder) -> None:
     cff = (Path(__file__).parents[2] / "CITATION.cff").read_text(encoding="utf-8")
-    citation = ListwiseLoss(model).citation
     for key in ("title", "version", "  - name"):
         (value,) = [line.partition(": ")[2].strip('"') for line in cff.splitlines() if line.startswith(f"{key}:")]
-        assert value.lower() in citation.lower()
+        assert value.lower() in loss.citation.lower()
 
 
 def samples(sizes: list[int]) -> list[dict[str, Any]]:
     """Return samples of distinct documents with positive and negative ones."""
     made = []
     for query, texts, grades in zip(*labelled_queries(sizes, 5).values(), strict=True):
-        named = [f"{text} {text.split()[place % 5]}" for place, text in enumerate(texts)]
-        judged = list(zip(named, grades, strict=True))
-        made.append(
-            {
-                "query": query,
-                "positive": [text for text, grade in judged if grade],
-                "negative": [text for text, grade in judged if not grade],
-            }
-        )
+        parts: dict[str, Any] = {"query": query, "positive": [], "negative": []}
+        for place, (text, grade) in enumerate(zip(texts, grades, strict=True)):
+            parts["positive" if grade else "negative"].append(f"{text} {text.split()[place % 5]}")
+        made.append(parts)
     return made
 
 

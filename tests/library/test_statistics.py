@@ -113,8 +113,6 @@ class TestIntervals:
     def test_no_spread_no_width(self) -> None:
         assert interval_of_mean(np.full(5, 0.25)) == (0.25, 0.25)
         assert all(map(math.isnan, interval_of_mean(np.array([0.25]))))
-
-    def test_an_unknown_method_is_named(self) -> None:
         with pytest.raises(ValueError, match=r"bca.*BCa"):
             bootstrap(np.mean, D, method="bca")
 
@@ -160,15 +158,13 @@ class TestMargins:
     def test_verdicts(self, mean: float, higher: bool, verdict: str) -> None:
         assert against_margin(Estimate(mean, 0.002, 50), 0.01, "topics", higher).verdict == verdict
 
-    def test_alike_is_the_interval_inside_the_margin(self) -> None:
+    def test_alike_is_the_interval_inside_the_margin_which_is_positive(self) -> None:
         for mean in np.linspace(-0.012, 0.012, 25):
             found = against_margin(Estimate(float(mean), 0.004, 20), 0.01, "topics")
             assert (found.p_alike <= 0.05) == (found.low >= -0.01 and found.high <= 0.01)
-
-    @pytest.mark.parametrize("margin", [0.0, -1.0, math.nan, math.inf])
-    def test_a_margin_is_a_positive_number(self, margin: float) -> None:
-        with pytest.raises(ValueError, match="margin"):
-            against_margin(over_units(D), margin, "topics")
+        for margin in (0.0, -1.0, math.nan, math.inf):
+            with pytest.raises(ValueError, match="margin"):
+                against_margin(over_units(D), margin, "topics")
 
     def test_noise_is_what_a_change_of_seed_does(self) -> None:
         a, b = RANDOM.normal(size=(2, 30, 1, 4))
@@ -184,11 +180,8 @@ class TestDesigns:
         values[0, 1, 1] = [0.5, math.nan]
         assert PairedScores(["x"], ["u", "v"], values, "12", "01").matrix[:, 0] == pytest.approx([0.6, 0.5])
 
-    def test_crossed_users_are_one_unit_each(self) -> None:
         a, b = RANDOM.normal(size=(2, 12, 5, 3))
-        pair = pair_of(a, b)
-        assert pair.differences == pytest.approx((a - b).mean((1, 2)))
-        assert compare(pair, QUICK).n_units == 12
+        assert pair_of(a, b).differences == pytest.approx((a - b).mean((1, 2))), "crossed users are one unit each"
 
     def test_what_only_one_has_is_left_out_and_named(self) -> None:
         a, b = RANDOM.normal(size=(2, 10, 2, 2))
@@ -221,68 +214,41 @@ class TestDesigns:
             ({"systems": ["x", "x"]}, "'x' twice"),
             ({"values": np.full((2, 3, 1, 1), math.inf)}, "inf"),
             ({"members": np.zeros((2, 2), np.int64)}, "members"),
+            ({}, "'z' is not one of x, y"),
         ],
     )
     def test_what_does_not_fit_is_refused(self, changes: dict[str, object], message: str) -> None:
         scores = PairedScores.of_matrix(np.zeros((3, 2)), ["x", "y"])
         with pytest.raises(ValueError, match=message):
-            replace(scores, **changes)
-
-    def test_an_unknown_system_is_named(self) -> None:
-        with pytest.raises(ValueError, match="'z' is not one of x, y"):
-            PairedScores.of_matrix(np.zeros((3, 2)), ["x", "y"]).pair("x", "z")
+            replace(scores, **changes).pair("x", "z")
 
 
 class TestTrainings:
-    def test_the_noise_floor_of_one_fold_is_the_spread_of_its_means(self) -> None:
-        cells = RANDOM.normal(size=(40, 1, 5))
-        assert seed_deviation(cells) == pytest.approx(cells[:, 0].mean(0).std(ddof=1))
+    @pytest.mark.parametrize("n_folds", [1, 3])
+    def test_the_noise_floor_is_the_spread_of_means_of_folds_that_vary_by_themselves(self, n_folds: int) -> None:
+        cells = RANDOM.normal(size=(40, n_folds, 5))
+        assert seed_deviation(cells) ** 2 == pytest.approx(cells.mean(0).var(1, ddof=1).sum() / n_folds**2)
 
-    def test_folds_vary_by_themselves(self) -> None:
-        cells = RANDOM.normal(size=(40, 3, 5))
-        expected = cells.mean(0).var(1, ddof=1).sum() / 9
-        assert seed_deviation(cells) ** 2 == pytest.approx(expected)
-
-    def test_without_units_effects_the_seeds_decide(self) -> None:
-        cells = np.tile(RANDOM.normal(size=(1, 1, 4)), (30, 1, 1))
-        found = over_trainings(cells)
-        theirs = stats.ttest_1samp(cells[0, 0], 0.0)
+    @pytest.mark.parametrize("axis", [0, 2], ids=["seeds, if units agree", "units, if seeds agree"])
+    def test_what_varies_decides(self, axis: int) -> None:
+        values = RANDOM.normal(size=8)
+        found = over_trainings(np.repeat(np.expand_dims(values, (axis, 1)), 30 if axis == 0 else 3, axis))
         assert found is not None
+        theirs = stats.ttest_1samp(values, 0.0)
         assert found.interval(0.95) == pytest.approx(tuple(theirs.confidence_interval()))
+        assert found.degrees_of_freedom == pytest.approx(7)
 
-    def test_with_seeds_that_agree_the_units_decide(self) -> None:
-        units = RANDOM.normal(size=30)
-        found = over_trainings(np.repeat(units[:, None, None], 3, 2))
-        assert found is not None
-        assert found.standard_error == pytest.approx(over_units(units).standard_error)
-        assert found.degrees_of_freedom == pytest.approx(29)
-
-    def test_one_seed_says_nothing(self) -> None:
-        assert over_trainings(RANDOM.normal(size=(30, 5, 1))) is None
-        assert math.isnan(seed_deviation(RANDOM.normal(size=(30, 5, 1))))
-        found = compare(pair_of(*RANDOM.normal(size=(2, 30, 5, 1))), replace(QUICK, margin="noise"))
-        assert math.isnan(found.trainings.low)
-        assert found.margin is None
-        assert [note for note in found.notes if "one seed" in note and "no noise" in note]
-
-    def test_a_margin_is_held_against_new_trainings_too(self) -> None:
+    def test_a_margin_is_held_against_new_trainings_too_but_seeds_that_change_nothing_give_none(self) -> None:
         a, b = RANDOM.normal(size=(2, 30, 2, 3)) + RANDOM.normal(size=(2, 1, 2, 3))
-        found, expected = compare(pair_of(a, b), replace(QUICK, margin=0.1)).margin, over_trainings(a - b)
-        assert found is not None
+        margin, expected = compare(pair_of(a, b), replace(QUICK, margin=0.1)).margin, over_trainings(a - b)
+        assert margin is not None
         assert expected is not None
-        assert (found.low, found.high) == pytest.approx(expected.interval(0.9))
-        assert found.covers == "topics and trainings"
-
-    def test_seeds_that_change_nothing_give_no_margin(self) -> None:
+        assert (margin.low, margin.high) == pytest.approx(expected.interval(0.9))
+        assert margin.covers == "topics and trainings"
         cells = np.repeat(RANDOM.random((2, 30, 1, 1)), 3, 3)
         found = compare(pair_of(*cells), replace(QUICK, margin="noise"))
         assert found.margin is None
         assert "not tested against a margin: no score changes with the seed" in found.notes
-
-    def test_a_list_without_a_score_under_one_seed_stays(self) -> None:
-        cells = RANDOM.normal(size=(30, 2, 3))
-        cells[0, 0, 0] = math.nan
-        assert over_trainings(cells) is not None
 
     def test_complete_designs_have_the_variance_of_the_textbook(self) -> None:
         """MS(units) + MS(seeds) - MS(residual), over the number of scores."""
@@ -324,15 +290,22 @@ class TestTrainings:
             (np.ones((8, 2, 2)), True, True, "approximate: with 4 trainings"),
             (np.ones((8, 1, 2)), True, False, "two trainings: an interval that covers new trainings takes at least"),
             (np.eye(4)[[0, 0, 1, 1, 2, 2, 3, 3]][:, None], False, False, "seeds of a fold have no topic in common"),
-            (np.ones((8, 1, 1)), False, False, "one seed: the variance between trainings is unknown"),
+            (
+                np.ones((8, 5, 1)),
+                False,
+                False,
+                "one seed: the variance between trainings is unknown, and there is no noi",
+            ),
         ],
     )
     def test_trainings_that_say_too_little(
         self, scored: np.ndarray, deviation: bool, interval: bool, note: str
     ) -> None:
         cells = np.where(scored > 0, RANDOM.normal(size=(2, *scored.shape)), math.nan)
-        found = compare(pair_of(*cells), QUICK)
+        found = compare(pair_of(*cells), replace(QUICK, margin="noise"))
         assert [text for text in found.notes if note in text]
+        assert (found.margin is None) != deviation
+        assert (over_trainings(cells[0]) is None) != interval
         assert math.isnan(found.trainings.deviation) != deviation
         assert math.isnan(found.trainings.low) == math.isnan(found.trainings.p_value) != interval
 
@@ -366,31 +339,26 @@ class TestPairsThatShareMembers:
 
 
 class TestWhatIsNotTested:
-    def test_one_topic(self) -> None:
-        found = compared([0.5], [0.4])
-        assert found.difference == pytest.approx(0.1)
-        assert found.notes[0] == "not tested: a test takes more than one topic"
-        assert all(map(math.isnan, (found.low, found.high, found.p_value, found.detectable)))
+    @pytest.mark.parametrize(
+        ("a", "b", "n", "difference", "interval", "note"),
+        [
+            ([0.5], [0.4], 1, 0.1, False, "not tested: a test takes more than one topic"),
+            ([math.nan, 0.2], [0.3, math.nan], 0, math.nan, False, "not compared: there is no topic for which both"),
+            ([1.0] * 30, B[:30], 30, 1 - B[:30].mean(), True, "not tested: A scores 1 in every topic"),
+            (B, B, 60, 0.0, False, "not tested: A and B score the same"),
+            (B + 0.25, B, 60, 0.25, True, "not tested: A and B differ by 0.25"),
+        ],
+    )
+    def test_too_few_or_constant(
+        self, a: object, b: object, n: int, difference: float, interval: bool, note: str
+    ) -> None:
+        found = compared(a, b)
+        assert (found.n_units, found.effect is None) == (n, n == 0)
+        assert found.difference == pytest.approx(difference, nan_ok=True)
+        assert [one for one in found.notes if one.startswith(note)]
+        assert all(map(math.isnan, (found.p_value, found.detectable)))
+        assert math.isnan(found.low) == math.isnan(found.high) != interval
         assert found.margin is None
-
-    def test_no_topic(self) -> None:
-        found = compared([math.nan, 0.2], [0.3, math.nan])
-        assert found.n_units == 0
-        assert found.notes[-1].startswith("not compared")
-        assert found.effect is None
-
-    def test_constant_scores(self) -> None:
-        found = compared([1.0] * 30, B[:30])
-        assert "not tested: A scores 1 in every topic" in found.notes
-        assert math.isnan(found.p_value)
-        assert not math.isnan(found.low)
-
-    @pytest.mark.parametrize(("shift", "text"), [(0.0, "score the same"), (0.25, "differ by 0.25")])
-    def test_constant_differences(self, shift: float, text: str) -> None:
-        found = compared(B + shift, B)
-        assert [note for note in found.notes if note.startswith("not tested: A and B " + text)]
-        assert math.isnan(found.p_value)
-        assert found.difference == pytest.approx(shift)
 
     @pytest.mark.parametrize(
         ("differing", "others", "confidence", "note"),

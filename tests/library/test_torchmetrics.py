@@ -1,7 +1,10 @@
 """Metrics in the form of torchmetrics: means, batches, ties and errors."""
 
 import copy
+import multiprocessing
+import os
 import pickle
+import socket
 import warnings
 from datetime import timedelta
 from itertools import product
@@ -15,7 +18,6 @@ import torch
 from torch import Tensor
 
 import rankbound as rb
-from tests.library.process_groups import run_forks
 
 pytest.importorskip("torchmetrics", reason="the extra torchmetrics is not installed")
 
@@ -33,10 +35,9 @@ def items(highest: int = 1, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     return torch.randn(60, generator=generator), target, indexes
 
 
-def of(metric: Any, *batches: Any) -> float:
-    """Return the metric of batches of scores, relevance and list numbers."""
-    for batch in batches:
-        metric.update(*batch)
+def of(metric: Any, batch: Any) -> float:
+    """Return the metric of scores, relevance and list numbers."""
+    metric.update(*batch)
     return float(metric.compute())
 
 
@@ -65,40 +66,36 @@ def whole_lists(metric: Any, batch: tuple[Tensor, Tensor, Tensor], cut: int) -> 
 Batch = tuple[Tensor, Tensor, Tensor]
 
 
-def in_pieces(metric: Any, batch: Batch) -> Any:
-    for piece in zip(*(one.split(20) for one in batch), strict=True):
-        metric.update(*(part.reshape(-1, 5) for part in piece))
+def updated_by(metric: Any, *batches: Any) -> Any:
+    for batch in batches:
+        metric.update(*batch)
     return metric
 
 
+def pieces(batch: Batch) -> Any:
+    return ([part.reshape(-1, 5) for part in piece] for piece in zip(*(one.split(20) for one in batch), strict=True))
+
+
 def merged(metric: Any, batch: Batch) -> Any:
-    other = metric.clone()
-    for one, place in ((metric, slice(25)), (other, slice(25, None))):
-        one.update(*(part[place] for part in batch))
-    metric.merge_state(other)
+    other = updated_by(metric.clone(), [part[25:] for part in batch])
+    updated_by(metric, [part[:25] for part in batch]).merge_state(other)
     return metric
 
 
 def whole_and_merged(metric: Any, batch: Batch) -> Any:
     """Lists of two processes stay apart, although both number theirs from 0."""
-    other = metric.clone()
-    for one, own in ((metric, batch[2] >= 4), (other, batch[2] < 4)):
-        whole_lists(one, tuple(part[own] for part in batch), 5 if one is metric else 2)
-    metric.merge_state(other)
-    return metric
-
-
-def updated_by(metric: Any, *batch: Tensor) -> Any:
-    metric.update(*batch)
+    parts = [tuple(part[own] for part in batch) for own in (batch[2] >= 4, batch[2] < 4)]
+    other = whole_lists(metric.clone(), parts[1], 2)
+    whole_lists(metric, parts[0], 5).merge_state(other)
     return metric
 
 
 ARRIVALS: dict[str, Any] = {
-    "at once": lambda metric, batch: updated_by(metric, *batch),
-    "in pieces of any shape": in_pieces,
-    "in another order": lambda metric, batch: updated_by(metric, *(part.flip(0) for part in batch)),
+    "at once": updated_by,
+    "in pieces of any shape": lambda metric, batch: updated_by(metric, *pieces(batch)),
+    "in another order": lambda metric, batch: updated_by(metric, [part.flip(0) for part in batch]),
     "in two processes": merged,
-    "with gradients": lambda metric, batch: updated_by(metric, batch[0].clone().requires_grad_(), *batch[1:]),
+    "with gradients": lambda metric, batch: updated_by(metric, [batch[0].clone().requires_grad_(), *batch[1:]]),
     "as whole lists": lambda metric, batch: whole_lists(metric, batch, 2),
     "as whole lists in two processes": whole_and_merged,
     "in a collection": lambda metric, batch: whole_lists(MetricCollection({"a": metric}), batch, 3)["a"],
@@ -145,10 +142,11 @@ def updated(metric: Any, way: str, rank: int, lists: list[int]) -> Any:
     return metric
 
 
-def computed_by_a_process(folder: Path) -> None:
+def computed_by_a_process(rank: int, port: int, folder: Path) -> None:
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "RANK": str(rank)}
+    os.environ.update(group | {"GLOO_SOCKET_IFNAME": "lo"})
     warnings.simplefilter("ignore")  # of torchmetrics, of a process without lists
     torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=60))
-    rank = torch.distributed.get_rank()
     found = {}
     for (name, ranks), way in product(RANKS.items(), WAYS):
         metrics = MetricCollection({name: RankingMetric(text, undefined=policy) for name, text, policy in METRICS})
@@ -159,7 +157,20 @@ def computed_by_a_process(folder: Path) -> None:
 
 
 def test_processes_without_lists_or_with_other_types(tmp_path: Path) -> None:
-    run_forks(2, computed_by_a_process, tmp_path)
+    """Forks have imported what this process has."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=computed_by_a_process, args=(rank, port, tmp_path)) for rank in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks beside threads
+        for process in processes:
+            process.start()
+    for process in processes:
+        process.join(120)
+        process.kill()
+    assert [process.exitcode for process in processes] == [0, 0]
     found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     scores, target, indexes = items()
     for key in product(RANKS, WAYS):
@@ -295,18 +306,14 @@ def test_updates_are_checked(change: dict[str, Tensor], message: str) -> None:
         RankingMetric("AP").update(**batch)
 
 
-@pytest.mark.parametrize("first", [0, 1])
-def test_offsets_and_indexes_are_not_mixed(first: int) -> None:
-    ways = {"offsets": torch.tensor([0, 2])}, {"indexes": torch.tensor([0, 0])}
+def test_offsets_and_indexes_are_not_mixed_and_parameters_are_checked() -> None:
+    ways: Any = {"offsets": torch.tensor([0, 2])}, {"indexes": torch.tensor([0, 0])}
     metric, batch = RankingMetric("AP"), (torch.rand(2), torch.tensor([1, 0]))
-    metric.update(*batch, **ways[first])
-    with pytest.raises(ValueError, match="found both indexes and offsets since the last reset"):
-        metric.update(*batch, **ways[1 - first])
-    metric.reset()
-    metric.update(*batch, **ways[1 - first])
-
-
-def test_parameters_are_checked() -> None:
+    for first, second in (ways, ways[::-1]):
+        metric.update(*batch, **first)
+        with pytest.raises(ValueError, match="found both indexes and offsets since the last reset"):
+            metric.update(*batch, **second)
+        metric.reset()
     with pytest.raises(ValueError, match="Did you mean AP"):
         RankingMetric("MAP")
     with pytest.raises(ValueError, match="undefined: found error, expected one of skip, zero"):

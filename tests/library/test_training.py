@@ -1,6 +1,7 @@
 """The trainer: what it learns, keeps, divides by, repeats and refuses."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -64,19 +65,13 @@ def test_kernels_train_as_the_formulas_do(loss: str, monkeypatch: pytest.MonkeyP
         torch.testing.assert_close(by_kernel, by_formula, rtol=1e-5, atol=1e-5)
 
 
-def test_free_scores_learn_the_ideal_order() -> None:
-    part = part_of(RELEVANCE)
-    _, trained = run(part, start=-part.relevance.to(torch.float32))
-    assert trained.epochs[0].metrics["test"]["nDCG"] < 1
-    assert trained.epochs[-1].metrics["test"]["nDCG"] == 1
-    assert trained.epochs[-1].loss < trained.epochs[0].loss
-    assert [epoch.number for epoch in trained.epochs] == list(range(1, 31))
-
-
-def test_the_first_best_epoch_and_the_last_one_are_kept() -> None:
+def test_free_scores_learn_the_ideal_order_and_the_first_best_epoch_and_the_last_are_kept() -> None:
     part = part_of(RELEVANCE)
     model, trained = run(part, start=-part.relevance.to(torch.float32))
     values = [epoch.metrics["test"]["nDCG"] for epoch in trained.epochs]
+    assert values[0] < values[-1] == 1
+    assert trained.epochs[-1].loss < trained.epochs[0].loss
+    assert [epoch.number for epoch in trained.epochs] == list(range(1, 31))
     chosen = trained.selected["test"]
     assert chosen.epoch == 1 + values.index(max(values))
     assert chosen.score == max(values)
@@ -106,17 +101,12 @@ def test_same_seed_same_numbers_other_seed_other_numbers() -> None:
     assert not torch.equal(first, other)
 
 
-def test_a_batch_holds_the_asked_lists_in_the_asked_order() -> None:
-    part = part_of(RELEVANCE)
-    batch = part.batch(torch.tensor([3, 1]))
-    assert batch.lists.offsets.tolist() == [0, 7, 10]
+def test_a_batch_holds_the_asked_lists_in_the_asked_order_and_splits_into_its_lists() -> None:
+    whole = part_of(RELEVANCE)
+    batch = whole.batch(torch.tensor([3, 1]))
+    assert (batch.lists.offsets.tolist(), batch.topics.tolist()) == ([0, 7, 10], [3, 1])
     assert batch.relevance.tolist() == RELEVANCE[3] + RELEVANCE[1]
     assert batch.items.tolist() == [*range(11, 18), 5, 6, 7]
-    assert batch.topics.tolist() == [3, 1]
-
-
-def test_a_batch_splits_into_its_lists() -> None:
-    whole = part_of(RELEVANCE)
     first, none, rest = whole.split([1, 0, 3])
     assert (first.items.tolist(), none.items.tolist(), rest.items.tolist()) == ([*range(5)], [], [*range(5, 18)])
     assert (first.relevance.tolist(), rest.topics.tolist()) == (RELEVANCE[0], [1, 2, 3])
@@ -124,14 +114,18 @@ def test_a_batch_splits_into_its_lists() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_score_that_is_no_number_stops_the_run_by_name(bad: float) -> None:
-    part = part_of(RELEVANCE)
-    start = torch.zeros(len(part.items))
-    start[6] = bad
+def test_a_score_that_is_no_number_stops_the_run_by_the_name_of_its_learners_topic(bad: float) -> None:
+    parts = [part_of(RELEVANCE), replace(part_of(RELEVANCE), names=["first", "second", "third", "fourth"])]
+    starts = [torch.zeros(len(part.items)) for part in parts]
+    starts[1][6] = bad
+    learners = [
+        Learner(Table(start), score, part, {"test": part}, torch.Generator())
+        for start, part in zip(starts, parts, strict=True)
+    ]
     with pytest.raises(
-        TrainingError, match=r"epoch 1: the score of topic topic-1 is not a finite number.*learning rate"
+        TrainingError, match=r"epoch 1: the score of topic second is not a finite number.*learning rate"
     ):
-        run(part, start=start)
+        train(learners, SmoothLoss("nDCG"), learning_rate=0.1, epochs=1, batch_size=8, monitored=[], selections={})
 
 
 def test_a_loss_that_is_no_number_stops_the_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,17 +146,9 @@ def test_every_epoch_may_draw_its_own_lists() -> None:
         drawn.append(parts[len(drawn)])
         return drawn[-1]
 
-    model = Table(torch.zeros(3))
-    (trained,) = train(
-        [Learner(model, score, draw, {"test": parts[0]}, torch.Generator().manual_seed(0))],
-        SmoothLoss("nDCG"),
-        learning_rate=0.1,
-        epochs=3,
-        batch_size=2,
-        optimiser="sgd",
-        monitored=[rb.metric("nDCG")],
-        selections={"test": rb.metric("nDCG")},
-    )
+    learner = Learner(Table(torch.zeros(3)), score, draw, {"test": parts[0]}, torch.Generator().manual_seed(0))
+    settings = {"learning_rate": 0.1, "epochs": 3, "batch_size": 2, "optimiser": "sgd"}
+    (trained,) = train([learner], SmoothLoss("nDCG"), **settings, monitored=[], selections={})  # type: ignore[arg-type]
     assert drawn == parts
     assert trained.epochs[0].gradient_norm > 0
     assert trained.epochs[2].gradient_norm == 0, "which lists are informative is asked of each drawing"
@@ -192,15 +178,3 @@ def test_learners_that_train_together_learn_what_they_would_alone(loss: str, opt
         assert [epoch.loss for epoch in one.epochs] == pytest.approx([epoch.loss for epoch in other.epochs], rel=1e-5)
         assert [e.gradient_norm for e in one.epochs] == pytest.approx([e.gradient_norm for e in other.epochs], rel=1e-4)
         assert [epoch.metrics for epoch in one.epochs] == [epoch.metrics for epoch in other.epochs]
-
-
-def test_a_bad_score_is_named_by_the_learner_whose_it_is() -> None:
-    good, bad = part_of(RELEVANCE), part_of([[0, 1], [1, 0, 0]])
-    named = Part(["first", "second"], bad.topics, bad.items, bad.relevance, bad.lists)
-    starts = (torch.zeros(len(good.items)), torch.tensor([0.0, 0.0, 0.0, math.nan, 0.0]))
-    learners = [
-        Learner(Table(start), score, part, {"test": part}, torch.Generator())
-        for start, part in zip(starts, (good, named), strict=True)
-    ]
-    with pytest.raises(TrainingError, match="the score of topic second is not"):
-        train(learners, SmoothLoss("nDCG"), learning_rate=0.1, epochs=1, batch_size=8, monitored=[], selections={})

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,6 @@ import pytest
 import torch
 
 import rankbound as rb
-from tests.library import parallel_gradients
-from tests.library.process_groups import run_processes
 
 # Read when the library is imported.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -24,6 +24,9 @@ BLOCKS = {
     section.partition("\n")[0]: re.findall(r"^```(\w+)\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     for section in SECTIONS
 }
+PATIENCE = 120
+"""Seconds after which processes that wait for one another are given up."""
+
 N_FEATURES, N_TOPICS = 6, {"train": 64, "vali": 12, "test": 20}
 
 
@@ -134,29 +137,14 @@ def test_the_trainer_of_transformers_trains_on_lists_of_any_length(names: dict[s
     assert trainer.evaluate(more)["eval_ndcg"] == pytest.approx(float(expected[[0, 1, 1, 0, 1]].mean()))
 
 
-def test_processes_have_the_losses_and_the_gradient_of_one(tmp_path: Path) -> None:
-    """Of informative lists that are spread unevenly: the mean of two means would be another."""
-    count = len(parallel_gradients.SHARDS)
-    run_processes(count, ["-m", "tests.library.parallel_gradients", str(tmp_path)], tmp_path)
-    found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(count)]
-    features, relevance, offsets = rb.collate(parallel_gradients.topics(*range(count)))[:3]
-    for name, loss in parallel_gradients.LOSSES.items():
-        alone = parallel_gradients.model()
-        scores = alone(features)
-        torch.testing.assert_close(torch.cat([kept[name][0] for kept in found]), loss(scores, relevance, offsets))
-        loss(scores, relevance, offsets, reduction="mean").backward()
-        for kept in found:
-            torch.testing.assert_close(kept[name][1], parallel_gradients.gradient(alone), rtol=1e-6, atol=1e-6)
-
-
 def test_two_processes_train_the_network_of_one(first: dict[str, Any], folder: Path) -> None:
-    from torch.distributed import run as torchrun
-
+    """Of informative lists that are spread unevenly: the mean of two means would be another."""
     command, *words = program("Several processes", "sh").split()
-    told = torchrun.get_args_parser().parse_args(words)
-    assert (command, told.nproc_per_node, told.standalone) == ("torchrun", "2", True)
-    (folder / told.training_script).write_text(program("Several processes"), encoding="utf-8")
-    run_processes(2, [told.training_script], folder)
+    assert command == "torchrun"
+    (folder / words[-1]).write_text(program("Several processes"), encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}", "OMP_NUM_THREADS": "1"}
+    launched = [sys.executable, "-m", "torch.distributed.run", *words]
+    subprocess.run(launched, cwd=folder, env=environment, check=True, timeout=PATIENCE)
     found = torch.load(folder / "network.pt")
 
     torch.manual_seed(0)

@@ -16,7 +16,6 @@ from rankbound.compare.statistics import (
     LEAST_TRAININGS,
     METHODS,
     RESAMPLES,
-    Estimate,
     can_reach,
     holm,
     interval_of_mean,
@@ -152,18 +151,28 @@ def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
     notes += _on_seeds(pair, settings.margin == NOISE) if members is None else []
     if n > 1:
         estimate = over_units(differences) if members is None else over_members(differences, members)
-        decidable = members is not None or _decidable(differences)
+        differing = _differing(differences)
+        decidable = members is not None or can_reach(differing, LEVEL)
         wider = over_trainings(pair.a - pair.b) if members is None and decidable else None
         testable = not any(map(_is_constant, (a, b, differences)))
         if testable:
             found["p_value"] = p_value_of_mean(differences, members, settings.flips, settings.seed)
-        if estimate is not None and (members is not None or _decidable(differences, 1 - settings.confidence)):
+        if (
+            estimate is not None
+            and decidable
+            and (members is not None or can_reach(differing, 1 - settings.confidence))
+        ):
             how = (settings.confidence, settings.resamples, settings.interval, settings.seed)
             found["low"], found["high"] = interval_of_mean(differences, members, *how)
         if estimate is not None and decidable and testable:
             found["detectable"] = detectable(estimate)
-            found["margin"] = margin = _margin_test(pair, estimate, wider, settings)
-            notes += [_NO_NOISE] if margin is None and wider is not None and settings.margin == NOISE else []
+            margin = noise_margin(pair) if isinstance(settings.margin, str) else settings.margin
+            # Of one seed, the noise is not known.
+            if margin is not None and not (settings.margin == NOISE and not margin > TIE):
+                covers = "topics" if wider is None else "topics and trainings"
+                found["margin"] = against_margin(wider or estimate, margin, covers, settings.higher_is_better)
+            elif margin is not None and wider is not None:
+                notes.append(_NO_NOISE)
         sides = {"deviation_a": pair.a, "deviation_b": pair.b, "deviation": pair.a - pair.b}
         trainings = {name: seed_deviation(cells) for name, cells in sides.items()}
         if wider is not None:
@@ -238,18 +247,6 @@ def approximate(measured: Mapping[int, Measured], count: int, what: str) -> list
     ]
 
 
-def _margin_test(pair: Pair, estimate: Estimate, wider: Estimate | None, settings: Settings) -> MarginTest | None:
-    """Test against the margin of the settings, over trainings if `wider` covers them; None without a margin."""
-    margin = settings.margin
-    if isinstance(margin, str):
-        of_noise = noise_margin(pair)
-        margin = of_noise if of_noise > TIE else None
-    if margin is None:
-        return None
-    covers = "topics" if wider is None else "topics and trainings"
-    return against_margin(wider or estimate, margin, covers, settings.higher_is_better)
-
-
 def _on_gaps(gaps: Gaps) -> list[str]:
     """Return notes on what is left out because a system lacks it."""
     notes = []
@@ -290,10 +287,11 @@ def _on_scores(a: Floats, b: Floats, members: Integers | None, confidence: float
             f"the pairs share {count} members: intervals and p are of the t distribution, with their dyadic error"
         )
         return [*notes, *approximate(OF_MEMBERS, count, "member")]
-    only = f"the scores differ in only {quantity(_differing(differences), 'topic')}"
-    if not _decidable(differences):
+    differing = _differing(differences)
+    only = f"the scores differ in only {quantity(differing, 'topic')}"
+    if not can_reach(differing, LEVEL):
         return notes or [f"no interval, and no difference could be significant: {only}"]
-    if not _decidable(differences, 1 - confidence):
+    if not can_reach(differing, 1 - confidence):
         notes.append(f"no {confidence * 100:g} % interval: {only}")
     return [*notes, *approximate(OF_TOPICS, len(a), "topic")]
 
@@ -318,11 +316,6 @@ def _seeds_per_fold(pair: Pair) -> Integers:
     """Return the number of seeds of each fold that has any."""
     seeds: Integers = any_over(np.isfinite(pair.a), 0).sum(1, dtype=np.int64)
     return seeds[seeds > 0]
-
-
-def _decidable(differences: Floats, level: float = LEVEL) -> bool:
-    """Return True if enough units differ for a sign-flip test to reject at this level, and at 5 %."""
-    return can_reach(_differing(differences), min(level, LEVEL))
 
 
 def _differing(differences: Floats) -> int:

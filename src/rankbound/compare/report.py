@@ -5,8 +5,10 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import starmap
+from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from rankbound.compare.comparison import Comparison, Settings
@@ -51,39 +53,45 @@ class Report:
 
     def __str__(self) -> str:
         """Return tables of differences, of seeds and of margin tests as text, then notes."""
-        tables = []
-        for title, cells in self._tables():
+
+        def table(title: str, cells: list[list[str]]) -> str:
             header, *rows = aligned(cells, _TEXT_COLUMNS).split("\n")
-            lines = [*([title] if title else []), header, "─" * max(map(len, [header, *rows])), *rows]
-            tables.append("\n".join(lines))
+            return "\n".join([*([title] if title else []), header, "─" * max(map(len, [header, *rows])), *rows])
+
         notes = [*(f"* {printable(note)}" for note in self._all_notes()), *self._explanations()]
-        return "\n\n".join([f"A: {printable(self.a)}\nB: {printable(self.b)}", *tables, "\n".join(notes)])
+        sides = f"A: {printable(self.a)}\nB: {printable(self.b)}"
+        return "\n\n".join([sides, *starmap(table, self._tables()), "\n".join(notes)])
 
     def to_markdown(self) -> str:
         """Return the tables and notes in Markdown."""
-        parts = [f"A: {_markdown(self.a)}  \nB: {_markdown(self.b)}"]
-        for title, cells in self._tables():
-            parts += [f"**{title}**"] if title else []
+
+        def table(title: str, cells: list[list[str]]) -> str:
             rule = [":--" if name in _TEXT_COLUMNS else "--:" for name in cells[0]]
             header, *rows = [[_markdown(cell) for cell in row] for row in cells]
-            parts.append("\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows)))
-        notes = (*self._all_notes(), *self._explanations())
-        return "\n\n".join([*parts, "\n".join(f"- {_markdown(note)}" for note in notes)])
+            lines = "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))
+            return f"**{title}**\n\n{lines}" if title else lines
+
+        notes = [f"- {_markdown(note)}" for note in (*self._all_notes(), *self._explanations())]
+        sides = f"A: {_markdown(self.a)}  \nB: {_markdown(self.b)}"
+        return "\n\n".join([sides, *starmap(table, self._tables()), "\n".join(notes)])
 
     def to_latex(self) -> str:
         """Return the tables, as `tabular`s of the package booktabs, and the notes in LaTeX."""
-        parts = [f"A: {_latex(self.a)}\\\\\nB: {_latex(self.b)}"]
-        for title, cells in self._tables():
-            parts += [rf"\paragraph{{{_latex(title)}}}"] if title else []
+
+        def table(title: str, cells: list[list[str]]) -> str:
             kinds = "".join("l" if name in _TEXT_COLUMNS else "r" for name in cells[0])
             header, *rows = [" & ".join(map(_latex, row)) + r" \\" for row in cells]
             body = "\n".join([r"\toprule", header, r"\midrule", *rows, r"\bottomrule"])
-            parts.append(f"\\begin{{tabular}}{{{kinds}}}\n{body}\n\\end{{tabular}}")
-        return "\n\n".join([*parts, *map(_latex, (*self._all_notes(), *self._explanations()))])
+            heading = rf"\paragraph{{{_latex(title)}}}" + "\n\n" if title else ""
+            return f"{heading}\\begin{{tabular}}{{{kinds}}}\n{body}\n\\end{{tabular}}"
+
+        notes = map(_latex, (*self._all_notes(), *self._explanations()))
+        sides = f"A: {_latex(self.a)}\\\\\nB: {_latex(self.b)}"
+        return "\n\n".join([sides, *starmap(table, self._tables()), *notes])
 
     def to_json(self) -> str:
         """Return the comparisons as JSON: numbers with all their digits, null if undefined."""
-        rows = [{"cell": row.cell, "metric": row.metric, **row.key, **_plain(asdict(row.found))} for row in self.rows]
+        rows = [{"cell": row.cell, "metric": row.metric, **row.key, **_plain(row.found)} for row in self.rows]
         settings = {**asdict(self.settings), "family": f"the {self._tests()} of this report"}
         del settings["higher_is_better"]
         content = {"a": self.a, "b": self.b, "settings": settings, "comparisons": rows, "notes": list(self.notes)}
@@ -106,23 +114,31 @@ class Report:
         return pl.DataFrame(self._flat_rows(), infer_schema_length=None)
 
     def _flat_rows(self) -> list[dict[str, Any]]:
-        return [{"cell": row.cell, "metric": row.metric, **_flat(_plain(asdict(row.found)))} for row in self.rows]
+        rows = []
+        for row in self.rows:
+            flat: dict[str, Any] = {"cell": row.cell, "metric": row.metric}
+            for name, value in _plain(row.found).items():
+                fields = value.items() if isinstance(value, dict) else ()
+                flat |= {f"{name}.{field}": inner for field, inner in fields} if fields else {name: value}
+            rows.append(flat | {"notes": " | ".join(row.found.notes)})
+        return rows
 
     def _tables(self) -> Iterator[tuple[str, list[list[str]]]]:
         """Yield the title and the cells of each table, header first; without characters that a terminal acts on."""
-        what: list[_Column] = [("", lambda row: row.cell)] if any(row.cell for row in self.rows) else []
-        what.append(("metric", lambda row: row.metric))
+        first = 0 if any(row.cell for row in self.rows) else 1
         trained = [row for row in self.rows if not math.isnan(row.found.trainings.deviation)]
         judged = [row for row in self.rows if row.found.margin is not None]
         for title, columns, rows in (
-            ("", _differences(self.settings.confidence), self.rows),
+            ("", _DIFFERENCES, self.rows),
             ("Between seeds", _TRAININGS, trained),
             ("Against a margin", _MARGIN, judged),
         ):
             if rows or not title:
-                header = [name for name, _ in (*what, *columns)]
-                cells = [[show(row) for _, show in (*what, *columns)] for row in rows]
-                yield title, [list(map(printable, line)) for line in (header, *cells)]
+                level = f"{self.settings.confidence * 100:g} % interval"
+                header = ["", "metric", *(level if name == "interval" else name for name in columns)]
+                filled = ([_Cells().format(cell, row.found) for cell in columns.values()] for row in rows)
+                cells = ([row.cell, row.metric, *line] for row, line in zip(rows, filled, strict=True))
+                yield title, [list(map(printable, line[first:])) for line in (header, *cells)]
 
     def _all_notes(self) -> list[str]:
         """Return each note once, prefixed by its rows unless it applies to all."""
@@ -148,61 +164,53 @@ class Report:
         return quantity(sum(not math.isnan(row.found.p_value) for row in self.rows), "test")
 
 
-_Column = tuple[str, Callable[[Row], str]]
+# Columns of the tables: a header, and the template of a comparison's cell.
+_DIFFERENCES = {
+    "topics": "{0.n_units}",
+    "A": "{0.mean_a:.4f}",
+    "B": "{0.mean_b:.4f}",
+    "A - B": "{0.difference:+.4f}",
+    "interval": "[{0.low:+.4f}, {0.high:+.4f}]",
+    "p": "{0.p_value:p}",
+    "p (Holm)": "{0.p_adjusted:p}",
+    "effect": "{0.effect.standardised:+.2f}",
+    "P(A > B)": "{0.effect.superiority:.2f}",
+    "win/tie/loss": "{0.effect.wins}/{0.effect.ties}/{0.effect.losses}",
+    "detectable": "{0.detectable:.4f}",
+}
+_TRAININGS = {
+    "folds": "{0.trainings.n_folds}",
+    "seeds": "{0.trainings.n_seeds}",
+    "sd A": "{0.trainings.deviation_a:.4f}",
+    "sd B": "{0.trainings.deviation_b:.4f}",
+    "sd A - B": "{0.trainings.deviation:.4f}",
+    "interval, new trainings too": "[{0.trainings.low:+.4f}, {0.trainings.high:+.4f}]",
+    "p": "{0.trainings.p_value:p}",
+}
+_MARGIN = {
+    "margin": "{0.margin.margin:.4f}",
+    "90 % interval": "[{0.margin.low:+.4f}, {0.margin.high:+.4f}]",
+    "over": "{0.margin.covers}",
+    "p (A no worse)": "{0.margin.p_not_worse:p}",
+    "p (alike)": "{0.margin.p_alike:p}",
+    "A is": "{0.margin.verdict}",
+}
 
 
-def _of(name: str, show: Callable[[Any], str]) -> Callable[[Row], str]:
-    """Show the effect, or the margin test, of a row; `-` if it has none."""
-    return lambda row: "-" if (part := getattr(row.found, name)) is None else show(part)
+class _Cells(Formatter):
+    """Fills templates: `-` for numbers that a comparison lacks; the format `p` is that of p-values."""
 
+    def vformat(self, format_string: str, args: Any, kwargs: Any) -> str:
+        try:
+            text = super().vformat(format_string, args, kwargs)
+        except AttributeError:
+            return "-"
+        return "-" if "nan" in text else text
 
-def _differences(confidence: float) -> list[_Column]:
-    return [
-        ("topics", lambda row: str(row.found.n_units)),
-        ("A", lambda row: _number(row.found.mean_a)),
-        ("B", lambda row: _number(row.found.mean_b)),
-        ("A - B", lambda row: _number(row.found.difference, "+.4f")),
-        (f"{confidence * 100:g} % interval", lambda row: _interval(row.found.low, row.found.high)),
-        ("p", lambda row: _p(row.found.p_value)),
-        ("p (Holm)", lambda row: _p(row.found.p_adjusted)),
-        ("effect", _of("effect", lambda effect: _number(effect.standardised, "+.2f"))),
-        ("P(A > B)", _of("effect", lambda effect: _number(effect.superiority, ".2f"))),
-        ("win/tie/loss", _of("effect", lambda effect: f"{effect.wins}/{effect.ties}/{effect.losses}")),
-        ("detectable", lambda row: _number(row.found.detectable)),
-    ]
-
-
-_TRAININGS: list[_Column] = [
-    ("folds", lambda row: str(row.found.trainings.n_folds)),
-    ("seeds", lambda row: str(row.found.trainings.n_seeds)),
-    ("sd A", lambda row: _number(row.found.trainings.deviation_a)),
-    ("sd B", lambda row: _number(row.found.trainings.deviation_b)),
-    ("sd A - B", lambda row: _number(row.found.trainings.deviation)),
-    ("interval, new trainings too", lambda row: _interval(row.found.trainings.low, row.found.trainings.high)),
-    ("p", lambda row: _p(row.found.trainings.p_value)),
-]
-
-
-_MARGIN: list[_Column] = [
-    ("margin", _of("margin", lambda test: _number(test.margin))),
-    ("90 % interval", _of("margin", lambda test: _interval(test.low, test.high))),
-    ("over", _of("margin", lambda test: test.covers)),
-    ("p (A no worse)", _of("margin", lambda test: _p(test.p_not_worse))),
-    ("p (alike)", _of("margin", lambda test: _p(test.p_alike))),
-    ("A is", _of("margin", lambda test: test.verdict)),
-]
-
-
-def _number(value: float, form: str = ".4f") -> str:
-    return "-" if math.isnan(value) else format(value, form)
-
-
-def _interval(low: float, high: float) -> str:
-    return "-" if math.isnan(low) else f"[{low:+.4f}, {high:+.4f}]"
-
-
-def _p(value: float) -> str:
-    return "< 0.0001" if value < 0.0001 else _number(value)
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec == "p":
+            return "< 0.0001" if value < 0.0001 else format(value, ".4f")
+        return format(value, format_spec)
 
 
 def _markdown(text: str) -> str:
@@ -214,20 +222,7 @@ def _latex(text: str) -> str:
     return _SIGNED.sub(lambda sign: f"${sign[0]}$", escaped)
 
 
-def _plain(value: Any) -> Any:
-    """Replace NaN and inf by None."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = " | ".join(value) if isinstance(value, list) else value
-    return flat
+def _plain(found: Comparison) -> dict[str, Any]:
+    """Return the fields of a comparison by name, with None for NaN and inf."""
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(found)), parse_constant=lambda number: None)
+    return plain

@@ -103,7 +103,15 @@ def compare_files(
         raise ConfigError(f"{every[0]}: found one file, expected two or more")
     if qrels is None:
         sources = [_source_of_file(path) for path in every]
-        return compare_sources(every, sources, _common_metrics(sources, metrics, every), settings, baseline is not None)
+        for source, path in zip(sources, every, strict=True):
+            for name in metrics:
+                if name not in source.metrics:
+                    raise DataError(f"{path}: there is no metric {name!r}; it has {', '.join(source.metrics)}")
+        common = metrics or [name for name in sources[0].metrics if all(name in one.metrics for one in sources)]
+        if not common:
+            held = "; ".join(", ".join(source.metrics) for source in sources)
+            raise DataError(f"{' and '.join(map(str, every))} have no metric in common: {held}")
+        return compare_sources(every, sources, common, settings, baseline is not None)
     if not metrics:
         raise ConfigError("metrics: found none, expected at least one to compare the runs by, as in -m nDCG@10 -m AP")
     chosen = [metric(text, names=names) for text in dict.fromkeys(metrics)]
@@ -243,20 +251,6 @@ def _source_of_file(path: Path) -> Source:
     omitted = {"without a name": list(map(repr, nameless)), "not numeric": text}
     notes = [f"left out of {path.name}: {', '.join(names)} ({why})" for why, names in omitted.items() if names]
     return Source(kept, metrics, notes)
-
-
-def _common_metrics(sources: Sequence[Source], wanted: Sequence[str], files: Sequence[Path]) -> list[str]:
-    """Return the metrics to compare: `wanted`, or all that all have; DataError if there is none, or one is missing."""
-    for source, path in zip(sources, files, strict=True):
-        for name in wanted:
-            if name not in source.metrics:
-                raise DataError(f"{path}: there is no metric {name!r}; it has {', '.join(source.metrics)}")
-    first, *others = sources
-    common = list(wanted) or [name for name in first.metrics if all(name in other.metrics for other in others)]
-    if not common:
-        held = "; ".join(", ".join(source.metrics) for source in sources)
-        raise DataError(f"{' and '.join(map(str, files))} have no metric in common: {held}")
-    return common
 
 
 def _labels_of(names: Sequence[str | Path]) -> list[str]:

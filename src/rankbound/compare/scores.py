@@ -95,28 +95,16 @@ class PairedScores:
                 raise ValueError(f"system {name!r} is not one of {', '.join(self.systems)}")
         values = self.values[[list(self.systems).index(name) for name in (system, other)]]
         scored = np.isfinite(values)
-        both = scored[0] & scored[1]
-        defined = any_over(both, (1, 2))
-        a, b = np.where(both, values, np.nan)[:, defined]
-        return Pair(
-            a,
-            b,
-            units=[self.units[unit] for unit in np.flatnonzero(defined).tolist()],
-            gaps=self._gaps(scored),
-            members=None if self.members is None else self.members[defined],
-            has_seeds=list(self.seeds) != list(NO_TRAININGS),
-        )
-
-    def _gaps(self, scored: Mask) -> "Gaps":
-        """Return the gaps between two systems; `scored` `(2, n_units, n_folds, n_seeds)` masks their scores."""
-        trained = any_over(scored, 1)
+        trained, has_any = any_over(scored, 1), any_over(scored, (0, 2, 3))
+        both: Mask = scored[0] & scored[1]
         # A training that one side lacks altogether is one gap, not one per unit.
         shared: Mask = scored & trained.all(0)
-        defined = any_over(shared[0] & shared[1], (1, 2))
-        has_any = any_over(scored, (0, 2, 3))
+        defined = any_over(both, (1, 2))
         lacks = ~any_over(shared, (2, 3)) & any_over(shared, (0, 2, 3))
-        first, second = ([self.units[unit] for unit in np.flatnonzero(row).tolist()] for row in lacks)
-        return Gaps(
+        units, first, second = (
+            [self.units[unit] for unit in np.flatnonzero(chosen).tolist()] for chosen in (defined, *lacks)
+        )
+        gaps = Gaps(
             trainings=[
                 (side, self.folds[fold], self.seeds[seed])
                 for side, fold, seed in np.argwhere(trained[::-1] & ~trained).tolist()
@@ -126,6 +114,9 @@ class PairedScores:
             n_lists=int((shared[0] ^ shared[1])[defined].sum()),
             n_undefined=int((~has_any).sum()),
         )
+        members = None if self.members is None else self.members[defined]
+        a, b = np.where(both, values, np.nan)[:, defined]
+        return Pair(a, b, units, gaps, members, has_seeds=list(self.seeds) != list(NO_TRAININGS))
 
 
 @dataclass(frozen=True)
@@ -183,13 +174,15 @@ def scores_of_frame(frame: "pl.DataFrame", metric: str, *, members: bool = False
     """
     key = [SYSTEM, "topic", *(name for name in TRAINING if name in frame.columns)]
     _refuse_doubles(frame, key)
-    axes = [
-        _coded(frame[name]) if name in key else (list(NO_TRAININGS), np.zeros(len(frame), np.int64))
-        for name in (SYSTEM, "topic", *TRAINING)
-    ]
-    systems, units, folds, seeds = (names for names, _ in axes)
-    values: Floats = np.full([len(names) for names, _ in axes], np.nan)
-    values[tuple(places for _, places in axes)] = frame[metric].cast(float).fill_null(float("nan")).to_numpy()
+    axes: dict[str, Sequence[str]] = dict.fromkeys((SYSTEM, "topic", *TRAINING), NO_TRAININGS)
+    places: dict[str, Any] = dict.fromkeys(axes, 0)
+    for name in key:
+        distinct = frame[name].unique().sort()
+        axes[name] = distinct.cast(str).to_list()
+        places[name] = frame[name].replace_strict(distinct, np.arange(len(distinct))).to_numpy()
+    systems, units, folds, seeds = axes.values()
+    values: Floats = np.full([len(names) for names in axes.values()], np.nan)
+    values[tuple(places.values())] = frame[metric].cast(float).fill_null(float("nan")).to_numpy()
     if "loss" in frame.columns:
         untrained = set(frame[SYSTEM].filter(frame["loss"] == _UNTRAINED))
         for scores in (values[place] for place, name in enumerate(systems) if name in untrained):
@@ -232,10 +225,3 @@ def _refuse_doubles(frame: "pl.DataFrame", key: Sequence[str]) -> None:
         f"{', '.join(f'{name} {value}' for name, value in first.items())}: found {len(same)} scores, expected one; "
         + (f"the rows differ in {what}: choose one" if what else "the rows differ only in their scores")
     )
-
-
-def _coded(column: "pl.Series") -> tuple[list[str], Integers]:
-    """Return the sorted distinct values as text, and the index of each row's value."""
-    names = column.unique().sort()
-    places: Integers = column.replace_strict(names, np.arange(len(names))).to_numpy()
-    return names.cast(str).to_list(), places

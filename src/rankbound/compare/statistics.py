@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -113,17 +113,16 @@ def over_trainings(cells: Floats) -> Estimate | None:
     None if the variance between trainings cannot be estimated: a fold has only one seed, or seeds that no list
     connects, or there are fewer than three trainings.
     """
-    fits = _fits(cells)
-    if sum(fit.n_seeds for fit in fits) < LEAST_TRAININGS:
+    fits, in_units = _fits(cells)
+    n_seeds, squares, between, noise, _ = fits
+    if n_seeds.sum() < LEAST_TRAININGS:
         return None
     n, units = len(cells), per_unit(cells)
-    of_units = _deviation(units - sum(fit.in_units for fit in fits)) ** 2 / n
-    squares = np.array([fit.weight for fit in fits])
-    of_trainings = float(squares @ [fit.between for fit in fits])
-    noise = float(squares @ [fit.noise for fit in fits])
-    variance = max(of_units + of_trainings - noise, of_units, of_trainings)
+    of_units = _deviation(units - in_units) ** 2 / n
+    of_trainings = float(squares @ between)
+    variance = max(of_units + of_trainings - float(squares @ noise), of_units, of_trainings)
     # As if trainings of all folds varied alike: shares of folds that are estimated would vary by chance.
-    of_folds = float(squares.sum() ** 2 / (squares**2 / [fit.n_seeds - 1 for fit in fits]).sum())
+    of_folds = float(squares.sum() ** 2 / (squares**2 / (n_seeds - 1)).sum())
     parts = np.array([of_units, variance - of_units])
     shares = parts / parts.sum() if parts.any() else np.array([1.0, 0.0])
     freedom = float(1 / (shares**_EXPONENT / np.array([n - 1, of_folds])).sum())
@@ -137,10 +136,8 @@ def seed_deviation(cells: Floats) -> float:
     folds are independent, even with the same seed. It cannot be estimated if a fold has only one seed, or seeds that
     no list connects.
     """
-    fits = _fits(cells)
-    if not fits:
-        return math.nan
-    return math.sqrt(max(sum(fit.of_a_seed for fit in fits), 0.0))
+    *_, of_a_seed = _fits(cells)[0]
+    return math.sqrt(max(sum(of_a_seed.tolist()), 0.0)) if len(of_a_seed) else math.nan
 
 
 def over_members(values: Floats, members: Integers) -> Estimate | None:
@@ -242,10 +239,11 @@ def interval_of_mean(
 
     Source: Hesterberg 2015, "What teachers should know about the bootstrap", on expanded percentile intervals.
     """
+    known = np.isfinite(values)
     if members is not None:
-        estimate = _of_pairs(values, members)
+        estimate = over_members(values[known], members[known]) if known.any() else None
         return (math.nan, math.nan) if estimate is None else estimate.interval(confidence)
-    known = np.sort(values[np.isfinite(values)])
+    known = np.sort(values[known])
     n = len(known)
     if n < 2:
         return math.nan, math.nan
@@ -272,9 +270,10 @@ def p_value_of_mean(values: Floats, members: Integers | None = None, flips: int 
     It is `sign_flip`, or the t test of `over_members` for pairs with `members` `(n_units, 2)`, NaN where that has no
     estimate.
     """
+    known = np.isfinite(values)
     if members is None:
         return sign_flip(values, flips, seed)
-    estimate = _of_pairs(values, members)
+    estimate = over_members(values[known], members[known]) if known.any() else None
     return math.nan if estimate is None else estimate.p_value()
 
 
@@ -332,7 +331,7 @@ def holm(p_values: Sequence[float], families: Sequence[str] | None = None) -> li
         ascending = tested[np.argsort(values[tested], kind="stable")]
         corrected = np.arange(len(tested), 0, -1) * values[ascending]
         adjusted[ascending] = np.maximum.accumulate(np.minimum(1.0, corrected))
-    return [float(value) for value in adjusted]
+    return adjusted.tolist()
 
 
 def bootstrap(
@@ -431,31 +430,20 @@ def _new_draws(n: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.uin
         yield draws(random, n, min(batch, resamples - start)).astype(np.uint8)
 
 
-class _Fit(NamedTuple):
-    """The additive fit of a fold's lists and seeds to their scores.
+def _fits(cells: Floats) -> tuple[Floats, Floats]:
+    """Fit effects of lists and of seeds to the scores of each fold that has any.
 
-    Attributes:
-        n_seeds, weight: the number of trainings, and the sum of the squares of their weights in the mean.
-        between, noise: the variance of the trainings' effects, and the part of it that is due to residuals.
-        of_a_seed: the variance of the fold's part of the mean between single seeds.
-        in_units: the part `(n_units,)` of units' means that is due to the effects.
+    Returns:
+        `(5, n_folds)`, without folds if one of them does not identify the effects of its seeds: the number of
+        trainings; the sum of the squares of their weights in the mean; the variance of their effects; the part of it
+        that is due to residuals; and the variance of the fold's part of the mean between single seeds. Then the part
+        `(n_units,)` of units' means that is due to the effects.
     """
-
-    n_seeds: int
-    weight: float
-    between: float
-    noise: float
-    of_a_seed: float
-    in_units: Floats
-
-
-def _fits(cells: Floats) -> list[_Fit]:
-    """Return the fit of each fold with scores; none if one of them does not identify the effects of its seeds."""
     lists = any_over(np.isfinite(cells), 2)
-    in_units = lists / np.maximum(lists.sum(1, keepdims=True), 1)
-    fits: list[_Fit] = []
+    portions_of_folds = lists / np.maximum(lists.sum(1, keepdims=True), 1)
+    fits, in_units = [], np.zeros(len(cells))
     for fold in np.flatnonzero(lists.any(0)):
-        in_unit, scored = in_units[:, fold], np.isfinite(cells[:, fold])
+        in_unit, scored = portions_of_folds[:, fold], np.isfinite(cells[:, fold])
         seeds = scored.any(0)
         scored, scores = scored[:, seeds], cells[:, fold][:, seeds]
         counts, n_seeds = scored.sum(1, keepdims=True), int(seeds.sum())
@@ -466,7 +454,7 @@ def _fits(cells: Floats) -> list[_Fit]:
         # whose eigenvalue 0 is single if lists connect all of them.
         eigenvalues, vectors = np.linalg.eigh(np.diag(scored.sum(0)) - portions.T @ scored)
         if n_seeds < 2 or eigenvalues[1] < _ROUNDING:
-            return []
+            return np.empty((5, 0)), in_units
         inverse = vectors[:, 1:] / eigenvalues[1:] @ vectors[:, 1:].T
         effects = inverse @ centred.sum(0)
         in_lists = portions @ effects
@@ -478,14 +466,9 @@ def _fits(cells: Floats) -> list[_Fit]:
         share, squares = float(in_unit.sum()) / len(cells), float((in_unit**2).sum()) / len(cells) ** 2
         # The noise of lists that are not missing takes the place of that of the fit.
         of_a_seed = share**2 * between + (squares - share**2 * leverage) * residual
-        fits.append(_Fit(n_seeds, weight, between, leverage * residual, of_a_seed, in_unit * in_lists))
-    return fits
-
-
-def _of_pairs(values: Floats, members: Integers) -> Estimate | None:
-    """Estimate the mean of the values that are known, over pairs that share members."""
-    known = np.isfinite(values)
-    return over_members(values[known], members[known]) if known.any() else None
+        fits.append((n_seeds, weight, between, leverage * residual, of_a_seed))
+        in_units += in_unit * in_lists
+    return np.array(fits).reshape(-1, 5).T, in_units
 
 
 def _mean(values: Floats) -> float:

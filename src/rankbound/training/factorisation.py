@@ -47,7 +47,22 @@ def pair_inputs(
     of rows changes nothing. DataError if a factorisation could not learn from the lists, or if they do not fit each
     other.
     """
-    _require_something_to_learn(lists, recipe)
+    if not len(lists.items):
+        raise DataError("there are no items in the training lists; expected judged items")
+    if name_column(lists.items).n_unique() == len(lists.items):
+        raise DataError(
+            "no item is in two topics, but a factorisation learns from items that recur: name the column of the items "
+            "by `item` (on the command line: --item NAME), or train a model of features"
+        )
+    label = float(lists.relevance[0])
+    if bool((lists.relevance == label).all()) and not (recipe.negatives and label > 0):
+        advice = (
+            "add rows of items with relevance 0, or draw some for each relevant item by negatives=3 (on the command "
+            "line: --negatives 3)"
+            if label > 0
+            else "expected relevant items, with labels above 0"
+        )
+        raise DataError(f"all {len(lists.items)} relevance labels are {label:g}, so that no order is better: {advice}")
     drawn = with_negatives(lists, recipe.negatives, recipe.seed) if recipe.negatives else lists
     vocabulary = Vocabulary.of_lists(drawn)
     topics, items, order = sorted_pairs(drawn, vocabulary)
@@ -62,7 +77,15 @@ def pair_inputs(
 
     held, held_out = np.zeros(len(topics), bool), None
     if validation is not None:
-        held_out = _validation_part(lists, validation, vocabulary, recipe)
+        if recipe.negatives:
+            raise DataError(
+                f"found negatives={recipe.negatives} beside validation lists, whose items might be drawn as negatives: "
+                "expected a share of the lists for validation, or rows of relevance 0 instead of drawn ones"
+            )
+        require_apart({"training": lists, "validation": validation}, by_item=True)
+        own = map(torch.from_numpy, vocabulary.known_indices(validation, recipe.unknown, "validation lists: "))
+        labels, limits = as_tensor(validation.relevance, "relevance"), as_tensor(validation.offsets, "offsets")
+        held_out = Part(validation.topics, *own, labels, Lists(limits))
     elif recipe.validation_share:
         held = held_out_within(topics, items, relevance, recipe.validation_share, recipe.seed)
         held_out = part(held)
@@ -91,38 +114,6 @@ def sorted_pairs(lists: JudgedLists, vocabulary: "Vocabulary") -> tuple[Indices,
     topics = np.repeat(topics, np.diff(lists.offsets))
     order = np.lexsort((items, topics))
     return topics[order], items[order], order
-
-
-def _require_something_to_learn(lists: JudgedLists, recipe: Recipe) -> None:
-    """Raise DataError if no item is in two topics, of which one teaches nothing of another, or all labels are one."""
-    if not len(lists.items):
-        raise DataError("there are no items in the training lists; expected judged items")
-    if name_column(lists.items).n_unique() == len(lists.items):
-        raise DataError(
-            "no item is in two topics, but a factorisation learns from items that recur: name the column of the items "
-            "by `item` (on the command line: --item NAME), or train a model of features"
-        )
-    label = float(lists.relevance[0])
-    if bool((lists.relevance == label).all()) and not (recipe.negatives and label > 0):
-        advice = (
-            "add rows of items with relevance 0, or draw some for each relevant item by negatives=3 (on the command "
-            "line: --negatives 3)"
-            if label > 0
-            else "expected relevant items, with labels above 0"
-        )
-        raise DataError(f"all {len(lists.items)} relevance labels are {label:g}, so that no order is better: {advice}")
-
-
-def _validation_part(lists: JudgedLists, validation: JudgedLists, vocabulary: "Vocabulary", recipe: Recipe) -> Part:
-    if recipe.negatives:
-        raise DataError(
-            f"found negatives={recipe.negatives} beside validation lists, whose items might be drawn as negatives: "
-            "expected a share of the lists for validation, or rows of relevance 0 instead of drawn ones"
-        )
-    require_apart({"training": lists, "validation": validation}, by_item=True)
-    topics, items = vocabulary.known_indices(validation, recipe.unknown, "validation lists: ")
-    relevance, offsets = as_tensor(validation.relevance, "relevance"), as_tensor(validation.offsets, "offsets")
-    return Part(validation.topics, torch.from_numpy(topics), torch.from_numpy(items), relevance, Lists(offsets))
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,12 @@ class Factorization(nn.Module):
         by_kernel: bool = False,
     ) -> None:
         super().__init__()
-        self.topics = nn.Parameter(_uniform(n_topics, factors, spread, generator))
-        self.items = nn.Parameter(_uniform(n_items, factors, spread, generator))
+        self.topics, self.items = (
+            nn.Parameter(
+                torch.empty(count, factors, dtype=torch.float32).uniform_(-spread, spread, generator=generator)
+            )
+            for count in (n_topics, n_items)
+        )
         self.item_bias = nn.Parameter(torch.zeros(n_items, dtype=torch.float32)) if bias == "item" else None
         self._by_kernel = by_kernel and usable()
 
@@ -155,10 +159,6 @@ class _Products(torch.autograd.Function):
         tensors = (*(tensor.detach() for tensor in ctx.saved_tensors), upstream.contiguous(), *gradients)
         add_gradients(*(tensor.numpy() for tensor in tensors))
         return *gradients, None, None
-
-
-def _uniform(rows: int, columns: int, spread: float, generator: torch.Generator | None) -> Tensor:
-    return torch.empty(rows, columns, dtype=torch.float32).uniform_(-spread, spread, generator=generator)
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,9 @@ def train_ranker(
     criterion = metric(chosen.metric)
     if not criterion.higher_is_better:
         raise ValueError(f"metric {chosen.metric}: lower is better; expected a metric whose higher values are better")
-    where = _device(device)
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"device: found {device}, but PyTorch finds no GPU here; expected auto or cpu")
+    where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     for given in (lists,) if validation is None else (lists, validation):
         if not isinstance(given, JudgedLists):
             raise ValueError(
@@ -179,7 +181,16 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
                     f"{name} is {tensor.dtype} with {tensor.numel()} values; expected finite torch.float32"
                 )
         weights = {name.removeprefix(WEIGHTS): tensor for name, tensor in tensors.items() if name.startswith(WEIGHTS)}
-        model = _with_weights(recipe, len(names), vocabulary, weights)
+        model: nn.Module
+        # Without memory, as a header may claim any width.
+        with torch.device("meta"):
+            if vocabulary is not None:
+                model = Factorization(len(vocabulary.topics), len(vocabulary.items), recipe.factors, bias=recipe.bias)
+            elif len(recipe.hidden) > len(weights):
+                raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
+            else:
+                model = recipe.build(len(names))
+        model.load_state_dict(weights, assign=True)
         return Ranker(recipe, names, scaling, model, dict(header["record"]), vocabulary)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
         raise DataError(f"{path}: a ranker whose parts don't fit each other ({error}); train it again") from error
@@ -330,14 +341,6 @@ def _finite(scores: Tensor) -> Tensor:
     return scores
 
 
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device: found {name}, but PyTorch finds no GPU here; expected auto or cpu")
-    return torch.device(name)
-
-
 def _parts(lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe) -> tuple[Part, Part | None]:
     """Return the lists to train on, and those to select the epoch on, by default a share of the topics.
 
@@ -440,19 +443,3 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tenso
     if format_name != FORMAT:
         raise DataError(f"{path}: found {format_name or 'no header of a ranker'}, expected a ranker ({FORMAT})")
     return header, tensors
-
-
-def _with_weights(
-    recipe: Recipe, n_features: int, vocabulary: "Vocabulary | None", weights: Mapping[str, Tensor]
-) -> nn.Module:
-    """Return the recipe's model with these weights; it is built without memory, as a header may claim any width."""
-    model: nn.Module
-    with torch.device("meta"):
-        if vocabulary is not None:
-            model = Factorization(len(vocabulary.topics), len(vocabulary.items), recipe.factors, bias=recipe.bias)
-        elif len(recipe.hidden) > len(weights):
-            raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
-        else:
-            model = recipe.build(n_features)
-    model.load_state_dict(weights, assign=True)
-    return model

@@ -35,10 +35,20 @@ class Split:
 
 def require_apart(parts: Mapping[str, JudgedLists | None], *, by_item: bool) -> None:
     """Raise DataError for a topic that is in two of the named parts, or, `by_item`, for a topic's item in two."""
+    if by_item:
+        import polars as pl
+
+        from rankbound.io.table_columns import name_column, topic_column
+
     there = {name: lists for name, lists in parts.items() if lists is not None}
     for (a, first), (b, second) in combinations(there.items(), 2):
         if by_item:
-            shared = _shared_item(first, second)
+            frames = [
+                pl.DataFrame({"topic": topic_column(lists.topics, lists.offsets), "item": name_column(lists.items)})
+                for lists in (second, first)
+            ]
+            rows = frames[0].join(frames[1], on=["topic", "item"], how="semi", maintain_order="left")
+            shared = "item {1} of topic {0}".format(*map(quoted, rows.row(0))) if len(rows) else ""
         else:
             known = set(first.topics)
             shared = next((f"topic {quoted(topic)}" for topic in second.topics if topic in known), "")
@@ -48,16 +58,3 @@ def require_apart(parts: Mapping[str, JudgedLists | None], *, by_item: bool) -> 
                 f"{shared} is in the {a} and in the {b} lists; expected {where} in one of them: remove it from one"
                 + ("" if by_item else ", or give different topics different names")
             )
-
-
-def _shared_item(a: JudgedLists, b: JudgedLists) -> str:
-    import polars as pl
-
-    from rankbound.io.table_columns import name_column, topic_column
-
-    frames = [
-        pl.DataFrame({"topic": topic_column(lists.topics, lists.offsets), "item": name_column(lists.items)})
-        for lists in (a, b)
-    ]
-    shared = frames[1].join(frames[0], on=["topic", "item"], how="semi", maintain_order="left")
-    return "item {1} of topic {0}".format(*map(quoted, shared.row(0))) if len(shared) else ""
