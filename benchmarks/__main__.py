@@ -19,7 +19,7 @@ PAGE, PAGE_FIGURE = "benchmarks_results.md", "images/benchmarks_loss.svg"
 EXAMPLES = """\
 examples:
   python -m benchmarks --quick                  a check that everything works: small sizes, a minute or two
-  python -m benchmarks                          all questions, about a quarter of an hour on two cores
+  python -m benchmarks                          all questions, about half an hour on two cores
   python -m benchmarks --only loss evaluation   two of the questions; the tables of the others are kept
   python -m benchmarks --report --write-docs    no measurements: docs/ from earlier results
 Libraries that are not installed are reported and left out; `make bench` installs them all. Use an idle machine.
@@ -105,6 +105,7 @@ def _run_one(chosen: argparse.Namespace, name: str, setting: str, out: Path) -> 
         "OMP_NUM_THREADS": threads,
         "NUMBA_NUM_THREADS": threads,
         "JAX_PLATFORMS": "cpu",
+        "HF_HUB_OFFLINE": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
     }
     flags = [flag for flag, is_set in (("--quick", chosen.quick), ("--no-peers", chosen.no_peers)) if is_set]

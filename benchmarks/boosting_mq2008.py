@@ -9,7 +9,6 @@ import argparse
 import csv
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,66 +45,44 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
     "AP min-max": {"of": "AP", "bound": "min-max"},
 }
 
-Fitted = tuple[Array, int, float]
-"""The values of test topics `(n_metrics, n_topics)`, the number of trees, and processor seconds per round."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """Values `(n_metrics, n_seeds, n_topics)`, and numbers of trees and seconds of all folds and seeds."""
-
-    values: Array
-    trees: Array
-    seconds: Array
-
-    @classmethod
-    def of(cls, runs: list[list[Fitted]]) -> "Result":
-        """Join the folds of every seed."""
-        values = np.stack([np.concatenate([values for values, *_ in run], axis=1) for run in runs], axis=1)
-        trees, seconds = np.array([numbers for run in runs for _, *numbers in run]).T
-        return cls(values, trees, seconds)
-
-    def of_topics(self) -> Array:
-        """Return each topic's means over the seeds, `(n_metrics, n_topics)`; NaN if the metric is undefined."""
-        return np.asarray(self.values.mean(axis=1))
-
 
 def main(arguments: list[str] | None = None) -> None:
     """Train all methods, and write the values of each topic and the table of differences."""
-    chosen = _parser().parse_args(arguments)
-    torch.set_num_threads(1)
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    folds = list(folds_of(chosen.data))
-    # All methods in turn, so that a busy machine slows none of them more than the others.
-    turns = [
-        [{method: _run(options, parts, seed) for method, options in METHODS.items()} for parts in folds]
-        for seed in tqdm(range(chosen.seeds), "seeds", disable=None)
-    ]
-    results = {method: Result.of([[turn[method] for turn in run] for run in turns]) for method in METHODS}
-    rows = [_row(method, results) for method in METHODS]
-    table = "\n".join([*_head(results, chosen.seeds), *rows]) + "\n"
-    (chosen.out / "boosting_mq2008.md").write_text(table, encoding="utf-8")
-    _write_topics(chosen.out / "boosting_mq2008.csv", results)
-    print(f"\n{table}")
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.boosting_mq2008", description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("data/boosting_mq2008"), help="folder of the data")
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"), help="folder of the tables")
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds, which sample the features of each tree")
-    return parser
+    chosen = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    folds = folds_of(chosen.data)
+    # All methods in turn, so that a busy machine slows none of them more than the others.
+    runs = [
+        [[_run(options, parts, seed) for options in METHODS.values()] for parts in folds]
+        for seed in tqdm(range(chosen.seeds), "seeds", disable=None)
+    ]
+    numbers = np.array([[run[1:] for run in methods] for of_folds in runs for methods in of_folds])
+    # (n_methods, n_metrics, n_seeds, n_topics)
+    joined = [np.concatenate([[run[0] for run in methods] for methods in of_folds], axis=-1) for of_folds in runs]
+    text = comparison(np.stack(joined, axis=2), *numbers.T)
+    (chosen.out / "boosting_mq2008.md").write_text(text, encoding="utf-8")
+    with (chosen.out / "boosting_mq2008.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["objective", "topic", *METRICS])
+        for method, values in zip(METHODS, np.stack(joined).mean(axis=0), strict=True):
+            for topic, row in enumerate(values.T):
+                writer.writerow([method, topic, *("" if np.isnan(value) else f"{value:.6f}" for value in row)])
+    print(f"\n{text}")
 
 
-def _run(options: Mapping[str, Any], parts: Mapping[str, Part], seed: int) -> Fitted:
-    objective = rb.boosting_objective(**options) if options else BASELINE
-    parameters = {**TREES, "objective": objective, "seed": seed}
+def _run(options: Mapping[str, Any], parts: Mapping[str, Part], seed: int) -> tuple[Array, int, float]:
+    """Return test topics' values `(n_metrics, n_topics)`, the number of trees, and processor seconds per round."""
     train, validation = (
         lgb.Dataset(parts[name][0], parts[name][1], group=parts[name][2]) for name in ("train", "validation")
     )
     began = time.process_time()
     model = lgb.train(
-        parameters,
+        {**TREES, "objective": rb.boosting_objective(**options) if options else BASELINE, "seed": seed},
         train,
         ROUNDS,
         valid_sets=[validation.set_reference(train)],
@@ -115,8 +92,7 @@ def _run(options: Mapping[str, Any], parts: Mapping[str, Part], seed: int) -> Fi
     seconds = (time.process_time() - began) / model.current_iteration()
     features, grades, sizes = parts["test"]
     scores = np.asarray(model.predict(features))
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    values = rb.evaluate(map(rb.metric, METRICS), scores, grades, offsets)
+    values = rb.evaluate(map(rb.metric, METRICS), scores, grades, np.concatenate([[0], np.cumsum(sizes)]))
     return np.stack([value.numpy() for value in values.values()]), model.best_iteration, seconds
 
 
@@ -148,37 +124,28 @@ def difference(paired: Array) -> list[str]:
     return [f"{paired.mean():+.4f} ({interval.low:+.4f} to {interval.high:+.4f})", f"{test.pvalue:.2f}"]
 
 
-def _head(results: Mapping[str, Result], seeds: int) -> list[str]:
-    undefined = np.isnan(results[BASELINE].of_topics()[METRICS.index(CHOSEN_BY)])
-    return [
+def comparison(values: Array, trees: Array, seconds: Array) -> str:
+    """Return the table; the methods are the first axis of all arrays, the baseline comes first."""
+    seeds, of_topics = values.shape[2], values.mean(axis=2)
+    undefined = np.isnan(of_topics[0, METRICS.index(CHOSEN_BY)])
+    lines = [
         f"MQ2008, {len(undefined)} test topics over five folds; {undefined.sum()} have no relevant document and are",
         f"skipped. Mean and standard deviation over {seeds} seeds; difference to {BASELINE}, paired by topic, with its",
         "95 % bootstrap interval, and the p of a randomisation test. Processor time per tree, with its evaluation on",
-        f"the validation part, relative to that of {BASELINE}, {np.median(results[BASELINE].seconds) * 1000:.1f} ms.",
+        f"the validation part, relative to that of {BASELINE}, {np.median(seconds[0]) * 1000:.1f} ms.",
         "",
         "| objective | trees | time per tree | " + " | ".join(f"{name} | difference | p" for name in METRICS) + " |",
         "|---|--:|--:|" + "--:|:--|--:|" * len(METRICS),
     ]
-
-
-def _row(method: str, results: Mapping[str, Result]) -> str:
-    ratio = float(np.median(results[method].seconds / results[BASELINE].seconds))
-    cells = [method, str(int(np.median(results[method].trees))), f"{ratio:.1f}"]
-    tested = results[method].values, results[method].of_topics(), results[BASELINE].of_topics()
-    for values, own, other in zip(*tested, strict=True):
-        means = np.nanmean(values, axis=1)
-        cells.append(f"{means.mean():.4f} ± {means.std():.4f}")
-        cells += ["", ""] if method == BASELINE else difference((own - other)[~np.isnan(own)])
-    return f"| {' | '.join(cells)} |"
-
-
-def _write_topics(path: Path, results: Mapping[str, Result]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["objective", "topic", *METRICS])
-        for method, result in results.items():
-            for topic, row in enumerate(result.of_topics().T):
-                writer.writerow([method, topic, *("" if np.isnan(value) else f"{value:.6f}" for value in row)])
+    for place, method in enumerate(METHODS):
+        ratio = np.median(seconds[place] / seconds[0])
+        cells = [method, f"{int(np.median(trees[place]))}", f"{ratio:.1f}"]
+        for of_seeds, own, other in zip(values[place], of_topics[place], of_topics[0], strict=True):
+            means = np.nanmean(of_seeds, axis=1)
+            cells.append(f"{means.mean():.4f} ± {means.std():.4f}")
+            cells += difference((own - other)[~np.isnan(own)]) if place else ["", ""]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ class JudgedSet:
         spread: standard deviation of the logarithm of the lists' sizes.
         zeros: write the values that are zero.
         query_ids: write `qid:` into each line.
+        documents: write the name of the document into each line, as LETOR 4.0 does.
     """
 
     topics: int
@@ -43,6 +44,7 @@ class JudgedSet:
     spread: float = 0.6
     zeros: bool = True
     query_ids: bool = True
+    documents: bool = False
 
 
 MSLR_WEB10K = JudgedSet(10_000, 1_200_192, 136, (624_263, 386_280, 159_451, 21_317, 8_881), counts=66)
@@ -78,14 +80,13 @@ def _lines(random: np.random.Generator, judged: JudgedSet, queries: Integers, si
     is_count = (feature % 2 == 0) & (feature < 2 * judged.counts)
     kinds = [f"{index}:%d" if count else f"{index}:%.6f" for index, count in enumerate(is_count.tolist(), 1)]
     whole = " ".join(kinds)
-    for grade, topic, row in zip(label.tolist(), query.tolist(), values.tolist(), strict=True):
+    for place, (grade, topic, row) in enumerate(zip(label.tolist(), query.tolist(), values.tolist(), strict=True)):
         key = f"qid:{topic + 1} " if judged.query_ids else ""
-        text = (
-            whole % tuple(row)
-            if judged.zeros
-            else " ".join(kind % value for kind, value in zip(kinds, row, strict=True) if value)
-        )
-        yield f"{grade} {key}{text} \n".encode()
+        text = whole % tuple(row)
+        if not judged.zeros:
+            text = " ".join(kind % value for kind, value in zip(kinds, row, strict=True) if value)
+        document = f"#docid = GX{place} inc = 1 prob = 0.5" if judged.documents else ""
+        yield f"{grade} {key}{text} {document}\n".encode()
 
 
 PARTS = 5

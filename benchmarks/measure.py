@@ -3,23 +3,20 @@
 Contenders take turns round after round in one process, under the same conditions. A contender's time in a round is the
 median over the calls of its turn, several if they are short. The first call of a turn is not counted, as it pays for
 cold caches and memory that the previous contender released. Ratios are taken within a round.
-
-`python -m benchmarks.measure MODULE NAME N FEW` is the probe of `memory_of`.
 """
 
 import csv
 import os
 import platform
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
@@ -116,7 +113,8 @@ def race(
         The rows, with those of the calls that were too slow last, and the seconds of every call.
     """
     first, scales = next(iter(calls)), scales or {}
-    warm = {name: _warm_up(call) for name, call in calls.items()}
+    # The second of two calls: the first compiles, fills caches and starts threads.
+    warm = {name: [_seconds(call), _seconds(call)][1] for name, call in calls.items()}
     slow = {name: seconds for name, seconds in warm.items() if seconds > LONGEST_CALL and name != first}
     running = {name: call for name, call in calls.items() if name not in slow}
     round_seconds = sum(max(warm[name], pace.turn) for name in running)
@@ -130,12 +128,6 @@ def race(
         rows.append(Row(size, n, name, seconds, "s", median(ratios), min(ratios), max(ratios), rounds))
     seconds_of = {row.contender: row.value for row in rows} | slow
     return rows + [Row(size, n, name, note=f"a call takes {slow[name]:.0f} s") for name in slow], seconds_of
-
-
-def _warm_up(call: Call) -> float:
-    """Return the seconds of a call, after one that compiles, fills caches and starts threads."""
-    call()
-    return _seconds(call)
 
 
 def _turn(call: Call, turn: float) -> float:
@@ -179,42 +171,25 @@ def cost_of(command: Sequence[object], folder: Path | None = None, patience: flo
     Raises:
         RuntimeError: it fails, or takes longer than `patience` seconds; then with what it printed, if it is not shown.
     """
-    words = [str(word) for word in command]
-    begin, status, in_time = time.monotonic(), None, True
+    words, begin, in_time = [str(word) for word in command], time.monotonic(), True
     memory = dict.fromkeys(_WATCHED, 0.0)
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(words, cwd=folder, **({"stdout": log, "stderr": log} if folder else {}))
-        while status is None:
-            ended, code, usage = os.wait4(process.pid, os.WNOHANG if in_time else 0)
-            if ended:
-                status = process.returncode = os.waitstatus_to_exitcode(code)
-            elif time.monotonic() > begin + patience:
-                process.kill()
+        while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
+            if time.monotonic() > begin + patience:
                 in_time = False
-            else:
-                memory = {key: max(most, _memory(key, process.pid)) for key, most in memory.items()}
-                time.sleep(_WATCH)
-        if status or not in_time:
+                os.kill(process.pid, signal.SIGKILL)
+            memory = {key: max(most, _memory(key, process.pid)) for key, most in memory.items()}
+            time.sleep(_WATCH)
+        process.returncode, usage = os.waitstatus_to_exitcode(ended[1]), ended[2]
+        if process.returncode or not in_time:
             log.seek(0)
-            what = f"ended with {status}" if in_time else f"took more than {patience:.0f} seconds"
+            what = f"ended with {process.returncode}" if in_time else f"took more than {patience:.0f} seconds"
             shown = " ".join(words).removeprefix(f"{sys.executable} -m ")
             raise RuntimeError(f"{shown} {what}\n{log.read()[-2000:]}")
     processor = usage.ru_utime + usage.ru_stime
     # In kilobytes on Linux.
     return Cost(time.monotonic() - begin, processor, *memory.values(), largest=usage.ru_maxrss * 1024)
-
-
-def memory_of(module: str, name: str, n: int, few: int, patience: float | None = None) -> float:
-    """Return the bytes that a step adds to the peak memory of a new process, as a process may keep memory that it used.
-
-    Args:
-        module: the module of this package whose function `probe(name, n)` prepares the step.
-        few: the size of a step that precedes it, which loads and compiles.
-        patience: the longest run time of the process in seconds.
-    """
-    command = [sys.executable, "-m", "benchmarks.measure", f"benchmarks.{module}", name, str(n), str(few)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=True, cwd=ROOT)
-    return float(done.stdout)
 
 
 def added_peak(step: Call) -> float:
@@ -243,8 +218,12 @@ def _memory(key: str, pid: int | str = "self") -> float:
 
 def describe(threads: int) -> str:
     """Return processor, threads and versions as one line."""
+    cpus = Path("/proc/cpuinfo")
+    lines = cpus.read_text("utf-8").splitlines() if cpus.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    processor = names[0] if names else platform.processor() or platform.machine()
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"{_processor()}, {threads} threads, {platform.system()}; {python}, {versions()}"
+    return f"{processor}, {threads} threads, {platform.system()}; {python}, {versions()}"
 
 
 def usable_cores() -> int:
@@ -254,25 +233,15 @@ def usable_cores() -> int:
 
 def cores_in_use() -> float:
     """Return the number of cores in use by others, measured over a second; 0 if the system does not report it."""
-    if not Path("/proc/stat").exists():
+    counters = Path("/proc/stat")
+    if not counters.exists():
         return 0.0
-    before = _core_seconds()
+    # Clock ticks of all cores since boot; the fourth and the fifth are idle time, waits for disks included.
+    before = [int(word) for word in counters.read_text("ascii").splitlines()[0].split()[1:9]]
     time.sleep(_LOOK)
-    (total, idle), (total_before, idle_before) = _core_seconds(), before
-    return (os.cpu_count() or 1) * (1 - (idle - idle_before) / max(total - total_before, 1e-9))
-
-
-def _core_seconds() -> tuple[float, float]:
-    """Return the total time and the idle time (including waits for disks) of all cores since boot, in clock ticks."""
-    counts = [int(word) for word in Path("/proc/stat").read_text("ascii").splitlines()[0].split()[1:9]]
-    return sum(counts), counts[3] + counts[4]
-
-
-def _processor() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    after = [int(word) for word in counters.read_text("ascii").splitlines()[0].split()[1:9]]
+    passed = [now - then for now, then in zip(after, before, strict=True)]
+    return (os.cpu_count() or 1) * (1 - sum(passed[3:5]) / max(sum(passed), 1e-9))
 
 
 def versions(names: Iterable[str] = _PACKAGES) -> str:
@@ -305,11 +274,3 @@ def digits(value: float) -> str:
     """Format with three significant digits, without an exponent."""
     whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
     return f"{value:,.{3 - whole}f}" if whole < 3 else f"{round(value, 3 - whole):,.0f}"
-
-
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    _, module, name, n, few = sys.argv
-    prepare = import_module(module).probe
-    prepare(name, int(few))()
-    print(added_peak(prepare(name, int(n))))

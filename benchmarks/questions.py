@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ import numpy as np
 import torch
 
 from benchmarks.batches import Batch, lists_of, movielens_lists, movielens_sizes, one_list
+from benchmarks.generated_sets import MQ2008, PARTS, generated_source, sizes_of, write_queries
 from benchmarks.losses import (
     PEERS,
     check_same,
@@ -32,7 +34,8 @@ from benchmarks.losses import (
     rax_step,
     step_of,
 )
-from benchmarks.measure import FULL, LONGEST_CALL, OURS, QUICK, Call, Row, memory_of, race
+from benchmarks.measure import FULL, LONGEST_CALL, OURS, QUICK, ROOT, Call, Row, added_peak, race
+from benchmarks.rerankers import RERANKED, TRAINED, step_of_model
 
 LARGEST_MEMORY = 6e9
 """Largest number of bytes that a call may need, estimated from its number of pairs."""
@@ -83,7 +86,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Cell:
-    """A size with its data; on the data `few`, a first call loads and compiles before the preparation is timed."""
+    """A size with its data; on the data `few`, a first call loads and compiles before anything is measured."""
 
     size: str
     n: int
@@ -94,18 +97,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Question:
-    """A row of the table of questions.
+    """A row of the table of questions; `questions.yaml` says what each is about.
 
     Attributes:
-        about: the description, in Markdown.
         cells: yields the cells, at full or (given True) at quick sizes; the first contender is the reference.
         check: raises ArithmeticError if results by contender differ.
         settings: the allocators under which it is measured.
         in_memory: True if memory is measured, not time.
     """
 
-    title: str
-    about: str
     cells: Callable[[bool], Iterator[Cell]]
     check: Callable[[Mapping[str, Any]], None] | None = None
     settings: tuple[str, ...] = ("default",)
@@ -125,12 +125,13 @@ def measure(name: str, *, quick: bool = False, peers: bool = True, label: str = 
                 print(f"\r\x1b[K{label}: {cell.size}", end="", file=sys.stderr, flush=True)
             contenders = [one for one in cell.contenders if peers or one.own]
             obstacles = {one.name: one.obstacle(cell.data, seconds_per_pair) for one in contenders}
-            left_out = [Row(cell.size, cell.n, name, note=why) for name, why in obstacles.items() if why]
             running = [one for one in contenders if not obstacles[one.name]]
             if question.in_memory:
-                rows += _memories(cell, running, seconds_per_pair) + [replace(row, unit="MB") for row in left_out]
+                rows += _memories(name, cell, running, quick, seconds_per_pair)
             else:
-                rows += _times(question, cell, running, quick, seconds_per_pair) + left_out
+                rows += _times(question, cell, running, quick, seconds_per_pair)
+            unit = "MB" if question.in_memory else "s"
+            rows += [Row(cell.size, cell.n, name, unit=unit, note=why) for name, why in obstacles.items() if why]
     return rows
 
 
@@ -147,8 +148,9 @@ def _times(
         prepared[one.name] = time.perf_counter() - begin
     if not running or running[0] is not cell.contenders[0]:
         return []
-    if question.check:
-        question.check({one.name: calls[one.name]() for one in running if one.same})
+    alike = {one.name: calls[one.name]() for one in running if one.same and question.check}
+    if question.check and alike:
+        question.check(alike)
     scales = {one.name: one.scale for one in running}
     rows, taken = race(calls, QUICK if quick else FULL, cell.size, cell.n, scales)
     # The first is never left out.
@@ -157,24 +159,29 @@ def _times(
     return [row if row.left_out else replace(row, note=notes[row.contender]) for row in rows]
 
 
-def _memories(cell: Cell, running: Sequence[Contender], seconds_per_pair: dict[str, float]) -> list[Row]:
+def _memories(
+    question: str, cell: Cell, running: Sequence[Contender], quick: bool, seconds_per_pair: dict[str, float]
+) -> list[Row]:
     """Return what a step adds to the memory of a process of its own; who takes too long is left out from then on."""
     rows = []
     for one in running:
         row = Row(cell.size, cell.n, one.name, unit="MB")
         try:
-            added = memory_of("questions", one.name, cell.n, SHORT_LIST, PATIENCE) / 1e6
-            rows.append(replace(row, value=added, rounds=1))
+            rows.append(replace(row, value=memory_of(question, str(quick), cell.size, one.name) / 1e6, rounds=1))
         except subprocess.TimeoutExpired:
             rows.append(replace(row, note=f"takes over {PATIENCE:.0f} s"))
             seconds_per_pair[one.name] = PATIENCE / max(one.pairs(cell.data), 1)
         except subprocess.CalledProcessError as error:
             rows.append(replace(row, note=f"failed: {(error.stderr.strip() or 'killed').splitlines()[-1]}"))
     ours = max(next((row.value for row in rows if row.contender == OURS), float("nan")), 1.0)
-    ratios = [row.value / ours for row in rows]
-    return [
-        replace(row, ratio=ratio, ratio_low=ratio, ratio_high=ratio) for row, ratio in zip(rows, ratios, strict=True)
-    ]
+    return [replace(row, **dict.fromkeys(("ratio", "ratio_low", "ratio_high"), row.value / ours)) for row in rows]
+
+
+def memory_of(*cell: str) -> float:
+    """Return the bytes that a step adds to the peak memory of a new process: one may keep memory that it has used."""
+    command = [sys.executable, "-m", "benchmarks.questions", *cell]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True, cwd=ROOT)
+    return float(done.stdout)
 
 
 # One list, and lists of very different lengths.
@@ -217,13 +224,7 @@ SHORT_LIST = 100
 
 def _one_list(lengths: Sequence[int], quick_lengths: Sequence[int], quick: bool) -> Iterator[Cell]:
     for n in quick_lengths if quick else lengths:
-        yield Cell(f"{n:,}", n, one_list(n), OF_ONE_LIST)
-
-
-def probe(name: str, n: int) -> Call:
-    """Prepare a contender's step on one list."""
-    (contender,) = [one for one in OF_ONE_LIST if one.name == name]
-    return contender.prepare(one_list(n))
+        yield Cell(f"{n:,}", n, one_list(n), OF_ONE_LIST, few=one_list(SHORT_LIST))
 
 
 def _ragged(quick: bool) -> Iterator[Cell]:
@@ -418,8 +419,6 @@ def _order_by_order(pairs: list[tuple[int, int]], samples: int) -> None:
 
 # LETOR text to parquet.
 
-_PARTS, _WIDTH = 5, 46
-
 
 def _letor(quick: bool) -> Iterator[Cell]:
     with tempfile.TemporaryDirectory(prefix="rankbound-letor-") as name:
@@ -438,8 +437,20 @@ def _letor(quick: bool) -> Iterator[Cell]:
         yield Cell(f"{megabytes:.0f} MB", round(megabytes), parts, contenders)
 
 
+def _write_letor(folder: Path, topics: int) -> list[Path]:
+    """Write five parts of about equal size, and an uncompressed archive of them in MQ2008's layout."""
+    judged, random = replace(MQ2008, documents=True), np.random.default_rng(0)
+    sizes = sizes_of(random, topics, 20 * topics, judged.spread)
+    paths = [folder / f"S{part}.txt" for part in range(1, PARTS + 1)]
+    with zipfile.ZipFile(folder / "MQ2008.zip", "w", zipfile.ZIP_STORED) as archive:
+        for path, queries in zip(paths, np.array_split(np.arange(topics), PARTS), strict=True):
+            with path.open("wb") as file:
+                write_queries(file, random, judged, queries, sizes)
+            archive.write(path, f"MQ2008/{path.name}")
+    return paths
+
+
 def _convert(parts: list[Path]) -> None:
-    from benchmarks.generated_sets import generated_source
     from rankbound_study.config.sections.known_sets import known_set
     from rankbound_study.data.judged_files import convert
     from rankbound_study.data.sources import RawFile
@@ -449,59 +460,26 @@ def _convert(parts: list[Path]) -> None:
     convert(RawFile(generated_source("mq2008", archive), archive), known_set("mq2008"), folder / "ours.parquet")
 
 
-def _write_letor(folder: Path, topics: int) -> list[Path]:
-    """Write five parts of about equal size, and an uncompressed archive of them in MQ2008's layout."""
-    from rankbound_study.data import synthetic
-    from rankbound_study.data.contracts import read_table
-
-    source = folder / "synthetic.parquet"
-    synthetic.generate("synthetic-mq2008", source, seed=0, size=str(topics))
-    table = read_table(source, "lists")
-    shares = np.array_split(np.arange(topics), _PARTS)
-    paths = [folder / f"S{part}.txt" for part in range(1, _PARTS + 1)]
-    with zipfile.ZipFile(folder / "MQ2008.zip", "w", zipfile.ZIP_STORED) as archive:
-        for path, share in zip(paths, shares, strict=True):
-            rows = table.slice(int(share[0]), len(share)).to_pylist()
-            path.write_text("".join(line for row in rows for line in _letor_lines(row)), encoding="ascii")
-            archive.write(path, f"MQ2008/{path.name}")
-    return paths
-
-
-def _letor_lines(row: dict[str, list[object]]) -> Iterator[str]:
-    pattern = " ".join(f"{index}:%.6f" for index in range(1, _WIDTH + 1))
-    for item, label, features in zip(row["items"], row["relevance"], row["features"], strict=True):
-        yield f"{label} qid:{row['topic']} {pattern % tuple(features)} #docid = {item} inc = 1 prob = 0.5\n"  # type: ignore[arg-type]
-
-
 def _read(path: Path) -> tuple[Any, ...]:
     from sklearn.datasets import load_svmlight_file
 
-    return tuple(load_svmlight_file(str(path), n_features=_WIDTH, dtype=np.float32, query_id=True))
-
-
-def _read_all(parts: list[Path]) -> list[tuple[Any, ...]]:
-    return [_read(part) for part in parts]
+    return tuple(load_svmlight_file(str(path), n_features=MQ2008.width, dtype=np.float32, query_id=True))
 
 
 def _read_and_write(parts: list[Path]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    writer = None
-    for part in parts:
-        features, relevance, query = _read(part)
-        dense = pa.array(features.toarray().ravel())
-        columns = {"topic": query, "relevance": relevance, "features": pa.FixedSizeListArray.from_arrays(dense, _WIDTH)}
-        table = pa.table(columns)
-        writer = writer or pq.ParquetWriter(parts[0].with_name("peer.parquet"), table.schema, compression="zstd")
-        writer.write_table(table)
-    if writer is not None:
-        writer.close()
+    columns = {"topic": pa.int64(), "relevance": pa.float64(), "features": pa.list_(pa.float32(), MQ2008.width)}
+    with pq.ParquetWriter(parts[0].with_name("peer.parquet"), pa.schema(columns), compression="zstd") as writer:
+        for features, relevance, query in map(_read, parts):
+            dense = pa.FixedSizeListArray.from_arrays(pa.array(features.toarray().ravel()), MQ2008.width)
+            writer.write_table(pa.table([query, relevance, dense], schema=pa.schema(columns)))
 
 
 _CONVERTERS = (
     (OURS, None, _convert),
-    ("scikit-learn, reading only", "sklearn", _read_all),
+    ("scikit-learn, reading only", "sklearn", lambda parts: [_read(part) for part in parts]),
     ("scikit-learn and pyarrow", "sklearn", _read_and_write),
 )
 
@@ -558,88 +536,46 @@ def _tree(options: Mapping[str, str] | None, data: Mapping[str, Any]) -> Call:
     return booster.update if options is None else partial(booster.update, fobj=rb.boosting_objective(**options))
 
 
-QUESTIONS: dict[str, Question] = {
-    "loss": Question(
-        "Loss, one list",
-        """\
-Forward and backward of the smooth nDCG loss (temperature 1, no bound) on one list, a tenth of the items relevant,
-float32, standard normal scores. `rankbound` picks its method, `rankbound, direct` sums over pairs of a relevant
-item and any item; `torch, P x N` is the plain way to write that, `torch, N x N` the matrix of all pairs that public
-code builds, `Rax` its `approx_t12n(ndcg_metric)`, compiled beforehand. *`pytorchltr` has no such loss: its
-LambdaNDCGLoss2 stands in.""",
-        partial(_one_list, LENGTHS, LENGTHS[:3]),
-        check=check_same,
-        settings=("default", "kept"),
-    ),
-    "ragged": Question(
-        "Loss, a batch of 32 lists",
-        """\
-The same step on 32 lists with the sizes of MovieLens latest-small: 25 to some 500 relevant items (equally spaced
-quantiles of the 412 users), and one, two or three times as many others. Ours takes the lists as they are; `torch, P
-x N` goes list by list; the others take them padded to the longest one. `Rax` is compiled for this one shape
-beforehand: in training, every batch with another longest list would be padded further or compiled anew.""",
-        _ragged,
-        check=check_same,
-        settings=("default", "kept"),
-    ),
-    "short": Question(
-        "Losses, batches of short lists",
-        """\
-A step, forward and backward, of the mean loss of batches of short lists with a tenth of relevant items: 128 and 512
-lists of 10, 128 of 100, and 64 whose lengths are lognormal (mean 121, longest 324; a third relevant). `padded torch` is
-the formula of each loss written over one padded tensor, of all pairs where the loss has pairs, and checked to have our
-value. `Rax`, `allRank` and `pytorchltr` (LambdaNDCGLoss2 for LambdaRank) are their own losses on padded tensors, Rax'
-compiled for the shape of each batch beforehand; several are scaled or normalised otherwise. Ours runs with
-compiled kernels (the extra `fast`); `reference` is the same loss without.""",
-        _short,
-        check=partial(check_same, tolerance=1e-4),
-    ),
-    "memory": Question(
-        "Memory of the loss",
-        """\
-The same step on one list in a process of its own: the highest resident memory during the step, less that before it,
-when the libraries are loaded, the loss is compiled, a short list has been through it and the long list lies ready.""",
-        partial(_one_list, LONG_LENGTHS, (1_000,)),
-        settings=("default", "kept"),
-        in_memory=True,
-    ),
-    "evaluation": Question(
-        "Evaluation",
-        """\
-nDCG@10 (linear gain), AP, RR and P@10 of every list, all at once: 120 items a list, grades 0 to 4, no two scores of
-a list equal. Every library starts from what it works on in memory: ours from flat arrays, ranx from its Run and
-Qrels, pytrec_eval and ir_measures from dicts with an evaluator that has read the judgments, scikit-learn (nDCG
-only, told that there are no ties) from matrices. Making these from flat arrays is not in the time; it is noted
-beside it. All means agree to 1e-9.""",
-        _evaluation,
-        check=_same_means,
-    ),
-    "distributions": Question(
-        "Score distributions",
-        """\
-Tables of nDCG, AP and the nRBP loss for lists with MovieLens' sizes (equally spaced quantiles): ours exact to 1e-4
-or better, against 300,000 random orders of each list, as the thesis does, which err by 1.5e-3 (95 %). `sampled`
-draws many orders at once by a compiled kernel and is `method="sampled"` of ours; `order by order` is the plain way, a
-permutation and its three scores in NumPy, one after the other. Of both only a stated part is drawn, and the time
-scaled up.""",
-        _distributions,
-    ),
-    "letor": Question(
-        "LETOR text to parquet",
-        """\
-Generated judgments in the layout of LETOR 4.0 (46 features, five parts). Ours is what the study's step `convert`
-runs, on an archive that is not compressed: it also compares the parts with their checksums, keeps the document names,
-checks every line, and needs memory for a chunk of the file. scikit-learn's `load_svmlight_file` reads the five parts to
-matrices; the third line also writes these with pyarrow.""",
-        _letor,
-    ),
-    "boosting": Question(
-        "Objectives of tree boosting",
-        """\
-One tree of LightGBM (15 leaves, half of the features, one thread), gradient and Hessian included, on generated
-data: 470 lists of 20 with 46 features, the size of a fold of MQ2008, and 2,000 lists of 120 with 136 features; a fifth
-of the rows has grade 1 or 2. Trees start from standard normal scores, which a learning rate of 1e-4 hardly moves, so
-that all trees are alike. Ours are `rankbound.boosting_objective`; the peer is LightGBM's objective `lambdarank`.""",
-        _boosting,
-    ),
+# Losses for rerankers.
+
+DOCUMENTS, FEW_DOCUMENTS = (100, 1_000), 10
+
+
+def _rerankers(quick: bool) -> Iterator[Cell]:
+    for n in (FEW_DOCUMENTS,) if quick else DOCUMENTS:
+        for loss, makes in {**RERANKED, "training step": TRAINED}.items():
+            contenders = [
+                Contender(
+                    name,
+                    partial(step_of_model, make, of_texts=makes is TRAINED),
+                    own=name.startswith(OURS),
+                    package="sentence_transformers",
+                    same=makes is not TRAINED,
+                )
+                for name, make in makes.items()
+            ]
+            yield Cell(f"{loss}, {n:,} documents", n, n, contenders, few=FEW_DOCUMENTS)
+
+
+_BOTH = ("default", "kept")
+QUESTIONS = {
+    "loss": Question(partial(_one_list, LENGTHS, LENGTHS[:3]), check_same, settings=_BOTH),
+    "ragged": Question(_ragged, check_same, settings=_BOTH),
+    "short": Question(_short, partial(check_same, tolerance=1e-4)),
+    "memory": Question(partial(_one_list, LONG_LENGTHS, (1_000,)), settings=_BOTH, in_memory=True),
+    "evaluation": Question(_evaluation, _same_means),
+    "distributions": Question(_distributions),
+    "letor": Question(_letor),
+    "boosting": Question(_boosting),
+    "rerankers": Question(_rerankers, partial(check_same, tolerance=1e-4)),
+    "rerankers-memory": Question(_rerankers, in_memory=True),
 }
+
+if __name__ == "__main__":
+    # In the process of `memory_of`: ignore deprecation warnings of the peers.
+    warnings.simplefilter("ignore")
+    _, question, quick, size, contender = sys.argv
+    (cell,) = [cell for cell in QUESTIONS[question].cells(quick == "True") if cell.size == size]
+    (prepare,) = [one.prepare for one in cell.contenders if one.name == contender]
+    prepare(cell.few)()
+    print(added_peak(prepare(cell.data)))

@@ -116,7 +116,7 @@ def test_lightning_logs_the_mean_over_the_lists(names: dict[str, Any]) -> None:
 
 def test_the_trainer_of_transformers_trains_on_lists_of_any_length(names: dict[str, Any]) -> None:
     pytest.importorskip("sentence_transformers", reason="the extra rerankers is not installed")
-    from benchmarks.tiny_reranker import tiny_reranker
+    from benchmarks.rerankers import tiny_reranker
 
     tiny_reranker(Path("reranker"))
     exec(program("The Trainer of transformers"), names)

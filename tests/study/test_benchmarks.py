@@ -205,7 +205,7 @@ def test_a_part_of_the_work_and_what_is_noted_of_it(monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_memory_that_is_not_measured_says_why(error: Exception, note: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def pretend(module: str, name: str, n: int, *limits: float) -> float:
+    def pretend(question: str, quick: str, size: str, name: str) -> float:
         if name != OURS:
             raise error
         return 2e6
@@ -237,7 +237,9 @@ def test_every_goal_is_measured_by_its_question() -> None:
     assert [goal for goal, *_ in outcomes(results)] == list(GOALS)
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if "rerankers" in name else []) for name in QUESTIONS]
+)
 def test_every_question_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Who is slow on a busy machine is measured all the same.
     monkeypatch.setattr(questions, "PATIENCE", 600.0)

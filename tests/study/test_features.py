@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import features, features_cells
-from benchmarks.features_cells import FAILS, NO, NOT_TRIED, PARTLY, YES, Feature, Seen, holds, try_cell
+from benchmarks import features
+from benchmarks.features import FAILS, NOT_TRIED, Feature, try_cell
+from benchmarks.features_probes import NO, PARTLY, PROBES, YES, Seen, holds
 from benchmarks.losses import allrank
 
 ROWS = {row.name: row for rows, _ in features.TABLES.values() for row in rows}
@@ -48,7 +49,7 @@ def test_rankbound_has_what_the_table_says(name: str) -> None:
 
 
 def test_rankbound_measures_are_counted() -> None:
-    assert OURS.keys() == ROWS.keys() - {"Number of ranking measures"}
+    assert OURS.keys() | {"Number of ranking measures"} == ROWS.keys() == PROBES.keys()
     assert int(try_cell(ROWS["Number of ranking measures"], "rankbound").verdict) > 20
 
 
@@ -66,7 +67,7 @@ def test_the_page_says_what_the_program_says_of_rankbound() -> None:
 
 
 def test_an_absent_library_is_reported_and_the_rest_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(features_cells.PACKAGES, "absent", "no_such_package")
+    monkeypatch.setitem(features.PACKAGES, "absent", "no_such_package")
 
     def lacks_a_module() -> Seen:
         import no_such_module  # noqa: F401
@@ -78,12 +79,12 @@ def test_an_absent_library_is_reported_and_the_rest_is_tried(monkeypatch: pytest
 
     probes = {"absent": breaks, "Rax": lacks_a_module, "LightGBM": breaks, "rankbound": lambda: holds(True, "seen")}
     row = Feature("A feature", "", "word", probes)
-    monkeypatch.setattr(features_cells, "find_spec", lambda name: None if name == "no_such_package" else object())
-    assert features_cells.try_table([row], list(probes)) == {
-        ("A feature", "absent"): (NOT_TRIED, "no_such_package is not installed"),
-        ("A feature", "Rax"): (NOT_TRIED, "no_such_module is not installed"),
-        ("A feature", "LightGBM"): (FAILS, "ValueError: a message"),
-        ("A feature", "rankbound"): (YES, "seen"),
+    monkeypatch.setattr(features, "find_spec", lambda name: None if name == "no_such_package" else object())
+    assert {library: try_cell(row, library) for library in probes} == {
+        "absent": (NOT_TRIED, "no_such_package is not installed"),
+        "Rax": (NOT_TRIED, "no_such_module is not installed"),
+        "LightGBM": (FAILS, "ValueError: a message"),
+        "rankbound": (YES, "seen"),
     }
 
 
