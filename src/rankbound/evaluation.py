@@ -303,8 +303,9 @@ def _of_orders(metrics: Sequence[Metric], run: JudgedRun) -> dict[Metric, Floats
 
     @on_cpu
     def values() -> dict[Metric, Floats]:
-        inputs = (torch.from_numpy(array) for array in (run.order, run.starts, run.relevance))
-        found = {one: one.in_range(value) for one, value in values_in_order(metrics, *inputs, run.lists).items()}
+        order, starts, relevance = (torch.from_numpy(array) for array in (run.order, run.starts, run.relevance))
+        found = values_in_order(metrics, order, starts, relevance, run.lists)
+        found = {one: one.in_range(value) for one, value in found.items()}
         if not run.retrieved.all():
             found = {one: _without_missing(one, value, run) for one, value in found.items()}
         return {one: value.numpy() for one, value in found.items()}
