@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rankbound._version import __version__
 
 if TYPE_CHECKING:
-    from rankbound.boosting import (
-        boosting_metric,
-        boosting_objective,
-        lightgbm_folds,
-        lightgbm_topics,
-        xgboost_topics,
-    )
+    from rankbound.boosting import boosting_metric, boosting_objective, lightgbm_folds, lightgbm_topics, xgboost_topics
     from rankbound.bounds.base import BoundedMetric, bound, bounded
     from rankbound.bounds.extremes import expectation, extremes, maximum, minimum
     from rankbound.bounds.score_distribution import ScoreDistribution, score_distribution
@@ -60,57 +54,17 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "Batch",
-    "BoundedMetric",
-    "CrossValidated",
-    "Evaluation",
-    "JudgedLists",
-    "Lists",
-    "Metric",
-    "Qrels",
-    "Ranker",
-    "RankingLoss",
-    "Recipe",
-    "Run",
-    "ScoreDistribution",
-    "SmoothLoss",
-    "Split",
-    "Topic",
-    "__version__",
-    "boosting_metric",
-    "boosting_objective",
-    "bound",
-    "bounded",
-    "collate",
-    "compare_runs",
-    "cross_validate",
-    "cross_validate_splits",
-    "evaluate",
-    "evaluate_run",
-    "expectation",
-    "extremes",
-    "from_list_column",
-    "from_padded",
-    "lightgbm_folds",
-    "lightgbm_topics",
-    "load",
-    "loss",
-    "maximum",
-    "metric",
-    "minimum",
-    "pack_lists",
-    "read_lists",
-    "read_qrels",
-    "read_run",
-    "score_distribution",
-    "smooth_rank",
-    "to_padded",
-    "train_ranker",
-    "write_qrels",
-    "write_run",
-    "xgboost_topics",
-]
+# Type checkers read lists of texts alone.
+__all__ = ["__version__"]
+__all__ += ["Batch", "JudgedLists", "Lists", "Qrels", "Run", "Split", "Topic"]
+__all__ += ["collate", "from_list_column", "from_padded", "pack_lists", "read_lists", "to_padded"]
+__all__ += ["read_qrels", "read_run", "write_qrels", "write_run"]
+__all__ += ["Evaluation", "Metric", "compare_runs", "evaluate", "evaluate_run", "metric"]
+__all__ += ["BoundedMetric", "ScoreDistribution", "bound", "bounded", "score_distribution"]
+__all__ += ["expectation", "extremes", "maximum", "minimum"]
+__all__ += ["RankingLoss", "SmoothLoss", "loss", "smooth_rank"]
+__all__ += ["CrossValidated", "Ranker", "Recipe", "cross_validate", "cross_validate_splits", "load", "train_ranker"]
+__all__ += ["boosting_metric", "boosting_objective", "lightgbm_folds", "lightgbm_topics", "xgboost_topics"]
 
 
 if not TYPE_CHECKING:

@@ -118,22 +118,14 @@ class RankingObjective:
     def __call__(
         self, first: ArrayLike, second: Any, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
-        """Return gradient and Hessian, `(n_items,)` each.
-
-        The arguments are `(preds, data)` or, for scikit-learn's interface, `(label, preds, weight, group)`.
-        """
-        predictions, judged = Judgements.passed(first, second, weight, group)
-        gradient, hessian = self.derivatives(judged.scores(predictions), judged)
-        return gradient.numpy(), hessian.numpy()
-
-    def derivatives(self, scores: Tensor, judged: "Judgements") -> tuple[Tensor, Tensor]:
         """Return the gradient and the Hessian, bounded from below, over the mean Hessian: `(n_items,)` each.
 
-        Raises:
-            ValueError: if no topic is informative.
+        The arguments are `(preds, data)` or, for scikit-learn's interface, `(label, preds, weight, group)`. Raises
+        `ValueError` for invalid ones, or if no topic is informative.
         """
+        predictions, judged = Judgements.passed(first, second, weight, group)
         # The unit magnifies rounding errors where all lists are far from any change: XGBoost's scores are single.
-        scores = scores.to(torch.float64)
+        scores = judged.scores(predictions).to(torch.float64)
         known, facts = self._with_facts(judged)
         relevance, lists = known.relevance, known.lists
         informative = self.loss.informative_by(facts, relevance, lists)
@@ -150,24 +142,22 @@ class RankingObjective:
             hessian = torch.maximum(curvature, size.clamp(min=LEAST_HESSIAN * mean_size) / self.step)
         hessian = torch.where(rows, hessian, 0.0)
         if judged.weight is not None:
-            weight = judged.weight.to(gradient)
-            gradient, hessian = gradient * weight, hessian * weight
+            of_rows = judged.weight.to(gradient)
+            gradient, hessian = gradient * of_rows, hessian * of_rows
         unit = hessian[rows].mean().clamp(min=tiny)
-        return gradient / unit, hessian / unit
+        return (gradient / unit).numpy(), (hessian / unit).numpy()
 
     def _with_facts(self, judged: "Judgements") -> tuple["Judgements", Facts | None]:
         """Return the judgements with the loss's facts about them, those of the tree before if they are the same."""
-        known, own = self._known, judged.relevance
-        if (
-            known is not None
-            and own.dtype == known[0].relevance.dtype
-            and torch.equal(own, known[0].relevance)
-            and torch.equal(judged.lists.offsets, known[0].lists.offsets)
+        known, own = self._known, judged
+        if known is None or not (
+            known[0].relevance.dtype == own.relevance.dtype
+            and torch.equal(known[0].relevance, own.relevance)
+            and torch.equal(known[0].lists.offsets, own.lists.offsets)
         ):
-            return known
-        # The caller may write to the labels later, and another thread may keep other judgements meanwhile.
-        kept = replace(judged, relevance=own.clone())
-        known = self._known = kept, self.loss.facts(kept.relevance, kept.lists)
+            # The caller may write to the labels later, and another thread may keep other judgements meanwhile.
+            own = replace(judged, relevance=judged.relevance.clone())
+            known = self._known = own, self.loss.facts(own.relevance, own.lists)
         return known
 
     def __getstate__(self) -> dict[str, Any]:
@@ -213,31 +203,24 @@ class TopicMetrics:
     def __init__(self, *metrics: str | Metric) -> None:
         if not metrics:
             raise ValueError("metrics: found none, expected at least one, such as nDCG@10")
-        self.metrics = tuple(metric(one) for one in metrics)
+        self.metrics = tuple(dict.fromkeys(map(metric, metrics)))
         # XGBoost's scikit-learn classes ask for it before they call without groups, which is refused by name.
         self.__name__ = repr(self)
 
     def __call__(
         self, first: ArrayLike, second: Any, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> list[tuple[Any, ...]]:
-        """Return each metric's name, its weighted mean over the topics and, for LightGBM, its direction.
-
-        The arguments are `(preds, data)` or, for scikit-learn's interface, `(label, preds, weight, group)`.
-        """
+        """Return each metric's name, its weighted mean over the topics and, for LightGBM, its direction."""
         predictions, judged = Judgements.passed(first, second, weight, group)
+        weights = np.ones(len(judged.lists))
+        if judged.weight is not None:
+            # The mean weight of each topic's rows, 0 for topics without rows.
+            total = judged.lists.sum(judged.weight.to(torch.float64))
+            weights = (total / judged.lists.sizes.clamp(min=1)).numpy()
         means: list[tuple[Any, ...]] = []
-        found = self.per_topic(predictions, judged)
-        for one in self.metrics:
-            name, values = str(one), found[str(one)]
-            defined, mean = ~np.isnan(values), float("nan")
-            if judged.weight is None and defined.any():
-                mean = float(values[defined].mean())
-            elif judged.weight is not None:
-                # The mean weight of each topic's rows, 0 for topics without rows.
-                total = judged.lists.sum(judged.weight.to(torch.float64))
-                weights = (total / judged.lists.sizes.clamp(min=1)).numpy()[defined]
-                if weights.sum() > 0:
-                    mean = float(np.dot(values[defined], weights) / weights.sum())
+        for one, (name, values) in zip(self.metrics, self.per_topic(predictions, judged).items(), strict=True):
+            used = ~np.isnan(values) & (weights > 0)
+            mean = float(np.average(values[used], weights=weights[used])) if used.any() else float("nan")
             means.append((name, mean) if hasattr(second, "get_uint_info") else (name, mean, one.higher_is_better))
         return means
 

@@ -52,9 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run `rankbound ARGUMENTS` and return the exit status, as `run` does."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in STEPS:
-        _print_error(
+        print(
             f"rankbound {words[0]}: this is a step of the study, not of the library: in a clone of the repository, run "
-            f"`python -m rankbound_study {' '.join(words)}`"
+            f"`python -m rankbound_study {' '.join(words)}`",
+            file=sys.stderr,
         )
         return USAGE_ERROR
     parser = build_parser(
@@ -83,15 +84,22 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str], around: Around = l
         # The reader of the output closed the pipe (`rankbound ... | head`): not an error.
         sys.stderr.close()
     except OSError as error:
-        status, message = USAGE_ERROR, _text_of(error)
+        where = "" if error.filename is None else f"{os.fspath(error.filename)}: "
+        advice = "check that the file exists, its permissions and the free space on its disk"
+        status, message = USAGE_ERROR, f"{where}{error.strerror or error}; {advice}"
     except _Signal as error:
         status, message = KILLED + error.number, f"ended by {error}; no partial output is left: run it again"
     except BaseException as error:
-        if not _is_of_memory(error):
+        # Compiled libraries raise many other types than MemoryError.
+        if not isinstance(error, MemoryError) and not SIGNS_OF_MEMORY.search(str(error)):
             raise
         status, message = USAGE_ERROR, OUT_OF_MEMORY
     if message:
-        _print_error(f"{parser.prog} {arguments.subcommand}: {message}")
+        # Objects of the failed step may keep removed files open and their disk space occupied.
+        gc.collect()
+        # The exit status remains where printing fails, to a log on a full disk.
+        with suppress(OSError):
+            print(printable_message(f"{parser.prog} {arguments.subcommand}: {message}"), file=sys.stderr, flush=True)
     return status
 
 
@@ -165,22 +173,3 @@ def _send_to_main_thread(number: int) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, number)
     else:
         signal.raise_signal(number)
-
-
-def _print_error(text: str) -> None:
-    """Print to standard error; a failure to print (a log on a full disk) is ignored, as the exit status remains."""
-    # Objects of the failed step may keep removed files open and their disk space occupied.
-    gc.collect()
-    with suppress(OSError):
-        print(printable_message(text), file=sys.stderr, flush=True)
-
-
-def _is_of_memory(error: BaseException) -> bool:
-    """Return whether an error is for want of memory: compiled libraries raise many other types than MemoryError."""
-    return isinstance(error, MemoryError) or SIGNS_OF_MEMORY.search(str(error)) is not None
-
-
-def _text_of(error: OSError) -> str:
-    where = "" if error.filename is None else f"{os.fspath(error.filename)}: "
-    advice = "check that the file exists, its permissions and the free space on its disk"
-    return f"{where}{error.strerror or error}; {advice}"

@@ -27,7 +27,7 @@ from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Intents, Qrels, Run
 from rankbound.kernels.formulas import Floats, RankedItems
 from rankbound.kernels.formulas import values_of as values_of_formulas
-from rankbound.lazy import Ranks, Tensor, torch
+from rankbound.lazy import Lists, Tensor, torch
 from rankbound.metrics import Metric, metrics_of
 from rankbound.metrics.base import (
     HIGHEST_GRADE,
@@ -38,8 +38,7 @@ from rankbound.metrics.base import (
     formula_of,
     values_in_order,
 )
-from rankbound.metrics.intents import IntentMetric
-from rankbound.metrics.sets import JudgedIntents, JudgedRun, RunMetric
+from rankbound.metrics.runs import IntentMetric, JudgedIntents, JudgedRun, RunMetric
 from rankbound.texts import quantity, require_one_of
 
 if TYPE_CHECKING:
@@ -95,11 +94,9 @@ class Evaluation:
         """Return a table of the means, with the numbers of topics that they are of."""
         means, undefined = self.means(), self.undefined()
         rows = [(name, shown(means[name]), len(self.topics) - undefined[name], undefined[name]) for name in means]
-        notes = [
-            f"topics of the qrels that the run lacks: {len(self.missing)}" if self.missing else "",
-            f"topics of the run that the qrels lack: {len(self.unjudged)}" if self.unjudged else "",
-        ]
-        return "\n".join([aligned([("metric", "mean", "topics", "undefined"), *rows]), *filter(None, notes)])
+        counts = {"qrels that the run lacks": self.missing, "run that the qrels lack": self.unjudged}
+        notes = [f"topics of the {where}: {len(topics)}" for where, topics in counts.items() if topics]
+        return "\n".join([aligned([("metric", "mean", "topics", "undefined"), *rows]), *notes])
 
 
 def needs_intents(metrics: Sequence[Metric]) -> bool:
@@ -170,12 +167,7 @@ def evaluate_run(
             'missing="skip" to leave them out without this warning',
             stacklevel=2,
         )
-    return Evaluation(
-        topics=wanted,
-        values=values,
-        missing=absent,
-        unjudged=[topic for topic in run.topics if topic not in in_qrels],
-    )
+    return Evaluation(wanted, values, absent, unjudged=[topic for topic in run.topics if topic not in in_qrels])
 
 
 def shown(value: float) -> str:
@@ -209,14 +201,8 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> Ju
         topic = np.repeat(np.arange(len(lists.topics)), np.diff(lists.offsets))
         place = {name: index for index, name in enumerate(topics)}
         chosen = np.array([place.get(name, -1) for name in lists.topics], dtype=np.int64)[topic]
-        every = pl.DataFrame(
-            {
-                "topic": pl.Series(chosen, dtype=pl.Int64),
-                "item": name_column(lists.items),
-                column: pl.Series(values).cast(pl.Float64),
-                **others,
-            }
-        )
+        columns = {"topic": pl.Series(chosen, dtype=pl.Int64), "item": name_column(lists.items)}
+        every = pl.DataFrame({**columns, column: pl.Series(values).cast(pl.Float64), **others})
         picked = every.filter(pl.col("topic") >= 0)
         require_distinct_items(picked, column, topics)
         return picked
@@ -268,13 +254,13 @@ def values_of(metrics: Sequence[Metric], run: JudgedRun, undefined: str = "skip"
         item = int((~np.isfinite(run.scores)).argmax())
         topic = run.topics[int(np.searchsorted(run.offsets, item, side="right")) - 1]
         raise ValueError(f"scores: found {run.scores[item]} in topic {topic}, expected finite numbers")
-    values: dict[str, Floats] = {}
+    values: dict[Metric, Floats] = {}
     for unjudged in get_args(Unjudged):
         if chosen := [one for one in metrics if one.unjudged == unjudged]:
             values |= _values_of_treated(chosen, _treated(run, unjudged))
     if undefined == "zero":
-        values = {name: np.where(np.isnan(value), 0.0, value) for name, value in values.items()}
-    return {str(one): values[str(one)] for one in metrics}
+        values = {one: np.where(np.isnan(value), 0.0, value) for one, value in values.items()}
+    return {str(one): values[one] for one in metrics}
 
 
 def _treated(run: JudgedRun, unjudged: Unjudged) -> JudgedRun:
@@ -286,10 +272,10 @@ def _treated(run: JudgedRun, unjudged: Unjudged) -> JudgedRun:
     return run.keep(kept) if unjudged == "marked" else replace(run, relevance=run.relevance.clip(min=0)).keep(kept)
 
 
-def _values_of_treated(metrics: Sequence[Metric], run: JudgedRun) -> dict[str, Floats]:
+def _values_of_treated(metrics: Sequence[Metric], run: JudgedRun) -> dict[Metric, Floats]:
     """Return the values of metrics that take unjudged items alike: by their formulas, unless relevant items tie."""
-    values = {str(one): one.of_run(run) for one in metrics if isinstance(one, RunMetric)}
-    others = [one for one in metrics if not isinstance(one, RunMetric)]
+    values: dict[Metric, Floats] = {one: one.of_run(run) for one in metrics if isinstance(one, RunMetric)}
+    others = [one for one in metrics if one not in values]
     if run.relevance.max(initial=0.0) > HIGHEST_GRADE:
         for one in others:
             one.require_gains_that_fit(torch.from_numpy(run.relevance), torch.float64)
@@ -304,74 +290,60 @@ def _values_of_treated(metrics: Sequence[Metric], run: JudgedRun) -> dict[str, F
     if known and (len(tied) == 0 or not tied.all()):
         items = RankedItems.of(run.relevance[run.order], run.offsets, ~run.retrieved[run.order])
         of_formulas = zip(known, values_of_formulas(list(known.values()), items), strict=True)
-        values |= {str(one): one.in_range(value) for one, value in of_formulas}
+        values |= {one: one.in_range(value) for one, value in of_formulas}
     if known and tied.any():
         of_tied = _of_orders(list(known), run.keep(np.repeat(tied, np.diff(run.offsets))))
-        values |= {name: np.where(tied, value, values.get(name, np.nan)) for name, value in of_tied.items()}
+        values |= {one: np.where(tied, value, values.get(one, np.nan)) for one, value in of_tied.items()}
     return values
 
 
-def _of_orders(metrics: Sequence[Metric], run: JudgedRun) -> dict[str, Floats]:
+def _of_orders(metrics: Sequence[Metric], run: JudgedRun) -> dict[Metric, Floats]:
     """Return the values of metrics by their functions of ranks and of tied blocks."""
     from rankbound.lists import on_cpu
 
     @on_cpu
-    def values() -> dict[str, Floats]:
-        relevance = torch.from_numpy(run.relevance)
-        order, starts = torch.from_numpy(run.order), torch.from_numpy(run.starts)
+    def values() -> dict[Metric, Floats]:
+        order, starts, relevance = (torch.from_numpy(array) for array in (run.order, run.starts, run.relevance))
         found = values_in_order(metrics, order, starts, relevance, run.lists)
-        ranged = {one: one.in_range(found[str(one)]) for one in metrics}
+        found = {one: one.in_range(value) for one, value in found.items()}
         if not run.retrieved.all():
-            ranged = {one: _without_missing(one, value, run) for one, value in ranged.items()}
-        return {str(one): value.numpy() for one, value in ranged.items()}
+            found = {one: _without_missing(one, value, run) for one, value in found.items()}
+        return {one: value.numpy() for one, value in found.items()}
 
     return values()
 
 
 def _without_missing(metric: Metric, at_bottom: Tensor, run: JudgedRun) -> Tensor:
     """Return the value with the missing items at rank infinity, given that with them at the bottom."""
-    from rankbound.ranks import hard_ranks
+    from rankbound.lists import Lists
+    from rankbound.ranks import orders_of_ties
 
     relevance, retrieved, lists = torch.from_numpy(run.relevance), torch.from_numpy(run.retrieved), run.lists
+    missing = lists.position >= lists.spread(lists.sum(retrieved))
     if metric.has_formula_for_ties:
-        ranks = hard_ranks(torch.from_numpy(run.order), lists, metric.rank_weights(relevance))
-        without = metric.of_ranks(_at_infinity(ranks, ~retrieved), relevance, lists)
-        value = at_bottom - metric.in_range(metric.of_ranks(ranks, relevance, lists)) + without
+        ranked = relevance[torch.from_numpy(run.order)]
+        without = _at_infinity(metric, ranked, lists, missing)
+        value = at_bottom - metric.in_range(_at_infinity(metric, ranked, lists, torch.tensor(False))) + without
     else:
-        value = without = _mean_at_infinity(metric, relevance, retrieved, run)
+        without = torch.zeros(len(lists), dtype=torch.float64)
+        for ranked, weight in orders_of_ties(run.blocks, relevance, lists, TIE_BREAKS):
+            value = weight * _at_infinity(metric, ranked, lists, missing)
+            without = without + torch.where(weight > 0, value, 0.0)
+        value = without
     # Metrics of the best relevant rank are NaN where no relevant item was retrieved; their value is 0.
     none_retrieved = lists.sum(metric.relevant(relevance) & retrieved) == 0
     value = torch.where(none_retrieved & torch.isnan(without) & ~torch.isnan(at_bottom), 0.0, value)
     value = torch.where(lists.sum(~retrieved) > 0, value, at_bottom)
     defined = torch.isfinite(value) | torch.isnan(at_bottom)
-    if not (metric.higher_is_better and bool(defined.all()) and _is_worth_nothing_at_infinity(metric, relevance.max())):
+    alone = _at_infinity(metric, relevance.max().reshape(1), Lists(torch.tensor([0, 1])), torch.tensor([True]))
+    if not (metric.higher_is_better and bool(defined.all()) and not bool(alone.nan_to_num(nan=0.0).any())):
         raise ValueError(f"metric {metric}: is undefined where a relevant item was not retrieved")
     return metric.in_range(value)
 
 
-def _at_infinity(ranks: Ranks, missing: Tensor) -> Ranks:
-    return replace(ranks, position=torch.where(missing, torch.inf, ranks.position))
+def _at_infinity(metric: Metric, ranked: Tensor, lists: Lists, missing: Tensor) -> Tensor:
+    """Return the value of lists, given the relevance of their items from rank 1 down, with missing ones at infinity."""
+    from rankbound.ranks import ranks_in_order
 
-
-def _mean_at_infinity(metric: Metric, relevance: Tensor, retrieved: Tensor, run: JudgedRun) -> Tensor:
-    """Return the mean over the orders of `Metric.of_blocks`, with the missing items, which are last, at infinity."""
-    from rankbound.ranks import orders_of_ties, ranks_in_order
-
-    lists = run.lists
-    missing = lists.position >= lists.spread(lists.sum(retrieved))
-    mean = torch.zeros(len(lists), dtype=torch.float64)
-    for ranked, weight in orders_of_ties(run.blocks, relevance, lists, TIE_BREAKS):
-        ranks = _at_infinity(ranks_in_order(lists, metric.rank_weights(ranked)), missing)
-        mean = mean + torch.where(weight > 0, weight * metric.of_ranks(ranks, ranked, lists), 0.0)
-    return mean
-
-
-def _is_worth_nothing_at_infinity(metric: Metric, grade: Tensor) -> bool:
-    """Return true if the value of a list with one relevant item at rank infinity is 0 or NaN."""
-    from rankbound.lists import Lists
-    from rankbound.ranks import hard_ranks
-
-    lists, relevance = Lists(torch.tensor([0, 1])), grade.reshape(1)
-    alone = hard_ranks(torch.tensor([0]), lists, metric.rank_weights(relevance))
-    value = metric.of_ranks(_at_infinity(alone, torch.tensor([True])), relevance, lists)
-    return not bool(torch.nan_to_num(value, nan=0.0).any())
+    ranks = ranks_in_order(lists, metric.rank_weights(ranked))
+    return metric.of_ranks(replace(ranks, position=torch.where(missing, torch.inf, ranks.position)), ranked, lists)

@@ -12,6 +12,7 @@ from functools import cached_property, wraps
 from itertools import pairwise
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
@@ -38,6 +39,10 @@ _Result = TypeVar("_Result")
 @dataclass(frozen=True, eq=False)
 class Lists:
     """The limits of a batch's lists.
+
+    In all methods, `values` `(n_items,)` are numbers of the items (`(n_lists,)` in `spread`, of the lists), and `mask`
+    `(n_items,)` is true for some items. Booleans and integers are converted to float64 where they are reduced. The
+    results are tensors `(n_lists,)` of reductions, `(n_items,)` of others, and lists, as many as before.
 
     Args:
         offsets: `(n_lists + 1,)`, int64: starts at 0, never descends, and ends at `n_items`. `checked` verifies it.
@@ -68,37 +73,19 @@ class Lists:
             ValueError: for offsets that are not integers, do not start at 0, descend, do not end at `n_items`, or are a
                 tensor on another device.
         """
-        tensor = as_tensor(offsets, "offsets")
+        tensor = as_tensor(offsets, "offsets", device=device)
         if len(tensor) == 0:
             raise ValueError("offsets: found none, expected (n_lists + 1,) with at least the leading 0")
-        if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        if tensor.is_floating_point() or tensor.dtype == torch.bool:
             raise ValueError(f"offsets: found dtype {tensor.dtype}, expected integers")
-        if device is not None and tensor.device != device:
-            if isinstance(offsets, Tensor):
-                raise ValueError(f"offsets: found on {tensor.device}, expected on {device} beside the scores")
-            tensor = tensor.to(device)
-        tensor = tensor.to(torch.int64)
-        lists = cls(tensor)
+        lists = cls(tensor.to(torch.int64))
         # Known without reading the last offset.
         lists.__dict__["n_items"] = n_items
-        if not values:
-            if not tensor.is_cpu:
-                return lists
+        if values:
+            _require_limits(lists.offsets, n_items)
+        elif tensor.is_cpu:
             # Sums over lists that end elsewhere would read any memory, and on a CPU no comparison waits.
-            limits = tensor.numpy()
-            if limits[0] == 0 and limits[-1] == n_items and (limits[1:] >= limits[:-1]).all():
-                return lists
-        if int(tensor[0]) != 0 or int(tensor[-1]) != n_items:
-            raise ValueError(
-                f"offsets: found {int(tensor[0])} .. {int(tensor[-1])}, expected 0 .. {n_items} (the number of items)"
-                + _hint(tensor, n_items)
-            )
-        if bool((tensor[1:] < tensor[:-1]).any()):
-            where = int(torch.nonzero(tensor[1:] < tensor[:-1])[0, 0])
-            raise ValueError(
-                f"offsets: entry {where + 1} ({int(tensor[where + 1])}) is below entry {where} "
-                f"({int(tensor[where])}); expected offsets that never descend"
-            )
+            _require_limits(lists.offsets.numpy(), n_items)
         return lists
 
     @classmethod
@@ -147,62 +134,27 @@ class Lists:
         return torch.arange(self.n_items, device=self.device) - self.spread(self.offsets[:-1])
 
     def spread(self, values: Tensor) -> Tensor:
-        """Repeat each list's value for its items.
-
-        Args:
-            values: `(n_lists,)`.
-
-        Returns:
-            A tensor `(n_items,)`.
-        """
+        """Repeat each list's value for its items."""
         # Much faster than indexing with brackets, for batches of any size.
         return values.index_select(0, self.segment)
 
     def sum(self, values: Tensor) -> Tensor:
-        """Return the sum of the items' values of each list; 0 for an empty list.
-
-        Args:
-            values: `(n_items,)`; booleans and integers are converted to float64.
-
-        Returns:
-            A tensor `(n_lists,)`.
-        """
+        """Return the sum of the items' values of each list; 0 for an empty list."""
         floating = as_floating(values)
         # The sum of a million numbers in single precision would have a relative error of 1e-4. Short lists are treated
         # alike, since their sums must not depend on the size of the batch.
         return _reduce(floating.to(torch.float64), "sum", self).to(floating.dtype)
 
     def max(self, values: Tensor) -> Tensor:
-        """Return the largest value of each list; minus infinity for an empty list.
-
-        Args:
-            values: `(n_items,)`; booleans and integers are converted to float64.
-
-        Returns:
-            A tensor `(n_lists,)`.
-        """
+        """Return the largest value of each list; minus infinity for an empty list."""
         return _reduce(as_floating(values), "max", self)
 
     def min(self, values: Tensor) -> Tensor:
-        """Return the smallest value of each list; infinity for an empty list.
-
-        Args:
-            values: `(n_items,)`; booleans and integers are converted to float64.
-
-        Returns:
-            A tensor `(n_lists,)`.
-        """
+        """Return the smallest value of each list; infinity for an empty list."""
         return _reduce(as_floating(values), "min", self)
 
     def running_sum(self, values: Tensor) -> Tensor:
-        """Return the sum of its list's values up to and including each item, which depends on that list alone.
-
-        Args:
-            values: `(n_items,)`.
-
-        Returns:
-            A tensor `(n_items,)`.
-        """
+        """Return the sum of its list's values up to and including each item, which depends on that list alone."""
         if not values.is_floating_point() or (values.is_cpu and _are_exact_in_sums(values)):
             total = values.cumsum(0)
             before = torch.cat([total.new_zeros(1), total]).index_select(0, self.offsets[:-1])
@@ -218,14 +170,7 @@ class Lists:
         return total
 
     def keep(self, mask: Tensor) -> "Lists":
-        """Return the lists of some of the items; lists may become empty, but none is removed.
-
-        Args:
-            mask: `(n_items,)`, true for the items to keep.
-
-        Returns:
-            The lists, as many as before.
-        """
+        """Return the lists of the items where the mask is true; lists may become empty, but none is removed."""
         kept = torch.cat([self.offsets.new_zeros(1), mask.cumsum(0)])
         return Lists(kept.index_select(0, self.offsets))
 
@@ -260,8 +205,8 @@ def from_padded(values: Tensor, mask: Tensor | None = None, *, lengths: Tensor |
     if lengths is not None:
         longest, known = values.shape[1], as_tensor(lengths, "lengths").to(values.device)
         if len(known) != len(values) or known.is_floating_point():
-            expected = f"{len(values)} integers, one per list"
-            raise ValueError(f"lengths: found {len(known)} of {known.dtype}, expected {expected}")
+            found = f"{len(known)} of {known.dtype}"
+            raise ValueError(f"lengths: found {found}, expected {len(values)} integers, one per list")
         wrong = known[(known < 0) | (known > longest)]
         if len(wrong):
             raise ValueError(f"lengths: found {wrong[0]}, expected numbers from 0 to {longest}, the length of the rows")
@@ -366,12 +311,13 @@ def collate(topics: Sequence[tuple[Tensor, Tensor] | Topic]) -> Batch:
     return Batch(torch.cat(features), labels, Lists.of_sizes(sizes).offsets, names)
 
 
-def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tensor:
+def as_tensor(values: ArrayLike, name: str, n_items: int | None = None, device: torch.device | None = None) -> Tensor:
     """Return a flat tensor that shares the memory of `values` where possible.
 
     `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series. Unsigned integers of 16 bits
-    or more are converted to int64, floats of 8 bits to float32. Raises `ValueError`, with the argument's `name`, for
-    values that aren't flat or not `n_items` many, for complex and sparse ones, and for integers from 2^63.
+    or more are converted to int64, floats of 8 bits to float32; arrays are moved to `device`, if it is given. Raises
+    `ValueError`, with the argument's `name`, for values that aren't flat or not `n_items` many, for complex and sparse
+    ones, for integers from 2^63, and for a tensor on another device, since silent copies at every call are slow.
     """
     tensor = values if isinstance(values, Tensor) else column_tensor(values, name)
     if tensor.dtype in STORED_ONLY:
@@ -388,18 +334,16 @@ def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tenso
         raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected a flat (n_items,) array{advice}")
     if n_items is not None and len(tensor) != n_items:
         raise ValueError(f"{name}: found {len(tensor)} values, expected {n_items}, one per item")
-    return tensor
+    if device is None or tensor.device == device:
+        return tensor
+    if isinstance(values, Tensor):
+        raise ValueError(f"{name}: found on {tensor.device}, expected on {device} beside the scores")
+    return tensor.to(device)
 
 
 def beside(scores: Tensor, values: ArrayLike, name: str) -> Tensor:
-    """Return `values` as a flat tensor of constants, one per score, on the scores' device.
-
-    Arrays are moved there. A tensor on another device raises `ValueError`, since silent copies at every call are slow.
-    """
-    tensor = as_tensor(values, name, len(scores))
-    if tensor.device != scores.device and isinstance(values, Tensor):
-        raise ValueError(f"{name}: found on {tensor.device}, expected on {scores.device} beside the scores")
-    return tensor.detach().to(scores.device)
+    """Return `values` as a flat tensor of constants, one per score, on the scores' device."""
+    return as_tensor(values, name, len(scores), scores.device).detach()
 
 
 def weights_of(weights: ArrayLike, name: str, count: int, beside: Tensor) -> Tensor:
@@ -442,18 +386,16 @@ def require_grades(relevance: Tensor) -> None:
         return
     lowest, highest = (one.item() for one in torch.aminmax(relevance))
     if not lowest >= 0:
-        raise ValueError(f"relevance: found {float(lowest)}, expected grades from 0")
-    if highest == float("inf"):
-        raise ValueError("relevance: found inf, expected finite grades from 0")
-    if highest > LARGEST_GRADE:
-        raise ValueError(
-            f"relevance: found {highest:g}, expected grades up to {LARGEST_GRADE:.2g}, whose sums are finite"
-        )
-    if highest > LARGEST_EXACT and not relevance.is_floating_point():
-        raise ValueError(
-            f"relevance: found {highest}, expected grades up to 2^53 ({LARGEST_EXACT}), which are exact in double "
-            "precision"
-        )
+        wrong = f"{float(lowest)}, expected grades from 0"
+    elif highest == float("inf"):
+        wrong = "inf, expected finite grades from 0"
+    elif highest > LARGEST_GRADE:
+        wrong = f"{highest:g}, expected grades up to {LARGEST_GRADE:.2g}, whose sums are finite"
+    elif highest > LARGEST_EXACT and not relevance.is_floating_point():
+        wrong = f"{highest}, expected grades up to 2^53 ({LARGEST_EXACT}), which are exact in double precision"
+    else:
+        return
+    raise ValueError(f"relevance: found {wrong}")
 
 
 def are_fractions(relevance: Tensor) -> bool:
@@ -500,13 +442,24 @@ def on_cpu(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _R
     return call
 
 
-def _hint(offsets: Tensor, n_items: int) -> str:
-    """Return the end of the message for offsets that look like the sizes of the lists, or the list of each item."""
-    if int(offsets.sum()) == n_items and int(offsets.min()) >= 0:
-        return "; these are sizes of lists: pass rankbound.Lists.of_sizes(sizes).offsets"
-    if len(offsets) == n_items:
-        return "; there is one per item: pass the index of each list's first item, and the number of items at the end"
-    return ""
+def _require_limits(offsets: Tensor | npt.NDArray[np.int64], n_items: int) -> None:
+    """Raise `ValueError` for offsets that are not limits of lists, with advice for sizes or indices of lists."""
+    first, last, falls = int(offsets[0]), int(offsets[-1]), offsets[1:] < offsets[:-1]
+    if first != 0 or last != n_items:
+        hint = ""
+        if int(offsets.sum()) == n_items and int(offsets.min()) >= 0:
+            hint = "; these are sizes of lists: pass rankbound.Lists.of_sizes(sizes).offsets"
+        elif len(offsets) == n_items:
+            hint = (
+                "; there is one per item: pass the index of each list's first item, and the number of items at the end"
+            )
+        raise ValueError(f"offsets: found {first} .. {last}, expected 0 .. {n_items} (the number of items){hint}")
+    if bool(falls.any()):
+        place = int(falls.nonzero()[0][0])
+        raise ValueError(
+            f"offsets: entry {place + 1} ({int(offsets[place + 1])}) is below entry {place} ({int(offsets[place])}); "
+            "expected offsets that never descend"
+        )
 
 
 def _are_exact_in_sums(values: Tensor) -> bool:

@@ -6,7 +6,7 @@ grade per rank. N items with $c_g$ of each grade g have $N! / \\prod_g c_g!$ ord
 permutation.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import comb, inf, lgamma, log
@@ -159,15 +159,65 @@ def orders_of_ties(blocks: TieBlocks, relevance: Tensor, lists: Lists, most: int
     0. Any other list gets `most` random orders. A list's weights sum to 1, and its orders depend on its blocks and
     their grades alone.
     """
-    ties = _Ties(blocks, relevance, lists)
-    few = ties.log_orders <= log(most) + _ROUNDING
-    number = torch.where(few, ties.log_orders.exp().round(), float(most))
-    enumerated, drawn = _Enumerated(ties, few), lists.spread(~few)
+    # The grades of each block's items in descending order, in runs of equal grade.
+    ranked = relevance[blocks.order]
+    by_grade = torch.argsort(ranked, descending=True, stable=True)
+    grades = ranked[by_grade[torch.argsort(blocks.block[by_grade], stable=True)]]
+    begins = torch.ones(len(ranked), dtype=torch.bool, device=lists.device)
+    begins[1:] = (grades[1:] != grades[:-1]) | (blocks.block[1:] != blocks.block[:-1])
+    run_grades = grades[begins]
+    run_sizes = torch.bincount(begins.cumsum(0) - 1, minlength=len(run_grades))
+    runs = Lists.of_sizes(torch.bincount(blocks.block[begins], minlength=len(blocks.size)))
+    log_ways = _log_factorial(blocks.size) - runs.sum(_log_factorial(run_sizes))
+    # The logarithm of the number of orders that each list's ties admit, (n_lists,).
+    log_orders = blocks.lists.sum(log_ways)
+    few = log_orders <= log(most) + _ROUNDING
+    number = torch.where(few, log_orders.exp().round(), float(most))
+    all_few, drawn, longest = bool(few.all()), lists.spread(~few), int(lists.sizes.max()) if len(lists) else 0
+
+    # Blocks with several orders, and the ranked items in them.
+    is_open = (log_ways > _ROUNDING) & blocks.lists.spread(few)
+    slots = torch.nonzero(is_open[blocks.block]).squeeze(1)
+    runs_of = _orders_of_blocks(blocks, is_open, slots, runs, run_sizes, log_ways) if len(slots) else None
     for index in range(int(number.max()) if len(lists) else 0):
-        ranked = enumerated(index)
-        if not bool(few.all()):
-            ranked = torch.where(drawn, ties.shuffled(index), ranked)
+        ranked = grades if runs_of is None else grades.index_copy(0, slots, run_grades[runs_of(index)])
+        if not all_few:
+            # All lists share the same random keys.
+            keys = torch.from_numpy(np.random.default_rng((0, index)).random(longest)).to(lists.device)
+            by_key = torch.argsort(keys[lists.position], stable=True)
+            shuffled = grades[by_key[torch.argsort(blocks.block[by_key], stable=True)]]
+            ranked = torch.where(drawn, shuffled, ranked)
         yield ranked, (index < number) / number
+
+
+def _orders_of_blocks(
+    blocks: TieBlocks, is_open: Tensor, slots: Tensor, runs: Lists, run_sizes: Tensor, log_ways: Tensor
+) -> Callable[[int], Tensor]:
+    """Return a function of an order's index: the run from which each of the `slots` of the open blocks has its grade.
+
+    The index's mixed-radix digits are the indices of the blocks' orders.
+    """
+    owner = (is_open.cumsum(0) - 1)[blocks.block[slots]]
+    of_open = is_open[runs.segment]
+    open_runs = Lists(torch.unique_consecutive(runs.keep(of_open).offsets))
+    counts = open_runs.offsets.new_zeros(len(open_runs), int(open_runs.sizes.max()))
+    counts[open_runs.segment, open_runs.position] = run_sizes[of_open]
+    logs = log_ways[is_open]
+    before = blocks.lists.keep(is_open).running_sum(logs) - logs
+    ways, stride = (number.exp().round().to(torch.int64) for number in (logs, before))
+
+    # All orders of each distinct block.
+    sorts, which = torch.unique(counts, dim=0, return_inverse=True)
+    ways_of_sort = torch.empty_like(sorts[:, 0]).scatter_(0, which, ways)
+    rows = Lists.of_sizes(ways_of_sort)
+    kinds = orders_at(sorts[rows.segment], rows.spread(ways_of_sort), rows.position)
+    first_row, first_run = rows.offsets[:-1][which], runs.offsets[:-1][is_open]
+    place = slots - (blocks.size.cumsum(0) - blocks.size)[is_open][owner]
+
+    def runs_of(index: int) -> Tensor:
+        return first_run[owner] + kinds[(first_row + index // stride % ways)[owner], place]
+
+    return runs_of
 
 
 def n_orders(counts: Sequence[int]) -> int | float:
@@ -221,70 +271,6 @@ def _by_list(order: Tensor, lists: Lists) -> Tensor:
         digits = (lists.segment[order] >> shift).numpy().astype(np.uint16)
         order = order[torch.from_numpy(np.argsort(digits, kind="stable"))]
     return order
-
-
-class _Ties:
-    """The grades of each block's items in descending order, in runs of equal grade."""
-
-    def __init__(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> None:
-        ranked = relevance[blocks.order]
-        by_grade = torch.argsort(ranked, descending=True, stable=True)
-        self.blocks, self.lists = blocks, lists
-        self.grades = ranked[by_grade[torch.argsort(blocks.block[by_grade], stable=True)]]
-
-        begins = torch.ones(len(ranked), dtype=torch.bool, device=lists.device)
-        begins[1:] = (self.grades[1:] != self.grades[:-1]) | (blocks.block[1:] != blocks.block[:-1])
-        self.runs = Lists.of_sizes(torch.bincount(blocks.block[begins], minlength=len(blocks.size)))
-        self.run_grades = self.grades[begins]
-        self.run_sizes = torch.bincount(begins.cumsum(0) - 1, minlength=len(self.run_grades))
-        self.log_ways = _log_factorial(blocks.size) - self.runs.sum(_log_factorial(self.run_sizes))
-        # The logarithm of the number of orders that each list's ties admit, (n_lists,).
-        self.log_orders = blocks.lists.sum(self.log_ways)
-
-    def shuffled(self, index: int) -> Tensor:
-        """Return the grades by rank in a random order of each block; all lists share the same random keys."""
-        longest = int(self.lists.sizes.max())
-        keys = torch.from_numpy(np.random.default_rng((0, index)).random(longest)).to(self.lists.device)
-        by_key = torch.argsort(keys[self.lists.position], stable=True)
-        return self.grades[by_key[torch.argsort(self.blocks.block[by_key], stable=True)]]
-
-
-class _Enumerated:
-    """The orders of the lists `few` by index; the index's mixed-radix digits are the indices of the blocks' orders."""
-
-    def __init__(self, ties: _Ties, few: Tensor) -> None:
-        blocks, self._ties = ties.blocks, ties
-        # Blocks with several orders, and the ranked items in them.
-        is_open = (ties.log_ways > _ROUNDING) & blocks.lists.spread(few)
-        self._slots = torch.nonzero(is_open[blocks.block]).squeeze(1)
-        self._owner = (is_open.cumsum(0) - 1)[blocks.block[self._slots]]
-        if len(self._slots) == 0:
-            return
-        runs = ties.runs.keep(is_open[ties.runs.segment])
-        runs = Lists(torch.unique_consecutive(runs.offsets))
-        counts = runs.offsets.new_zeros(len(runs), int(runs.sizes.max()))
-        counts[runs.segment, runs.position] = ties.run_sizes[is_open[ties.runs.segment]]
-        log_ways = ties.log_ways[is_open]
-        before = blocks.lists.keep(is_open).running_sum(log_ways) - log_ways
-        self._ways, self._stride = (logs.exp().round().to(torch.int64) for logs in (log_ways, before))
-
-        # All orders of each distinct block.
-        sorts, which = torch.unique(counts, dim=0, return_inverse=True)
-        ways = torch.empty_like(sorts[:, 0]).scatter_(0, which, self._ways)
-        rows = Lists.of_sizes(ways)
-        self._kinds = orders_at(sorts[rows.segment], rows.spread(ways), rows.position)
-        self._first_row = rows.offsets[:-1][which]
-        self._first_run = ties.runs.offsets[:-1][is_open]
-        first_slot = (blocks.size.cumsum(0) - blocks.size)[is_open]
-        self._place = self._slots - first_slot[self._owner]
-
-    def __call__(self, index: int) -> Tensor:
-        """Return the grades by rank in each list's order of this index; blocks of other lists are descending."""
-        if len(self._slots) == 0:
-            return self._ties.grades
-        row = self._first_row + index // self._stride % self._ways
-        run = self._first_run[self._owner] + self._kinds[row[self._owner], self._place]
-        return self._ties.grades.index_copy(0, self._slots, self._ties.run_grades[run])
 
 
 def _log_factorial(number: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Metrics of judgements by intent: written-out values, ties, agreement with ndeval, reading, refusals."""
+"""Metrics of judgements by intent: written-out values, ties, reading, refusals."""
 
 import math
 from itertools import permutations
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from test_metric_peers import judged_run
 
 import rankbound as rb
 from rankbound.errors import DataError
@@ -41,61 +42,6 @@ def test_the_best_list_has_the_value_1() -> None:
         assert value(name, judged=both) == pytest.approx(1, rel=1e-12)
 
 
-def random_judgements(seed: int, n_topics: int = 25) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Topics with unjudged and unretrieved items and 1 to 5 intents; the first item serves one."""
-    random = np.random.default_rng(seed)
-    run, judged = {}, {}
-    for topic in range(n_topics):
-        pool = [f"d{item:02}" for item in range(30)]
-        retrieved = random.permutation(pool)[: random.integers(1, 30)].tolist()
-        run[f"q{topic}"] = dict(zip(retrieved, map(float, random.permutation(len(retrieved))), strict=True))
-        judged[f"q{topic}"] = {}
-        for intent in range(random.integers(1, 6)):
-            items = random.permutation(pool)[: random.integers(1, 30)].tolist()
-            grades = random.choice(3, len(items), p=[0.6, 0.3, 0.1]).tolist()
-            judged[f"q{topic}"][str(intent + 1)] = dict(zip(items, grades, strict=True)) | {"d00": 2}
-    return run, judged
-
-
-@pytest.mark.parametrize("alpha", [0.5, 0.3, 0.0, 1.0])
-@pytest.mark.parametrize(("rel", "cutoff"), [(1, 20), (2, 10), (1, 3)])
-def test_ndeval(alpha: float, rel: int, cutoff: int) -> None:
-    pyndeval = pytest.importorskip("pyndeval")
-    run, judged = random_judgements(1)
-    rows = [(q, t, i, y) for q, intents in judged.items() for t, items in intents.items() for i, y in items.items()]
-    retrieved = [(q, item, score) for q, items in run.items() for item, score in items.items()]
-    names = [f"alpha-nDCG@{cutoff}", f"ERR-IA@{cutoff}"]
-    theirs = (
-        pyndeval.ndeval(rows, retrieved, names, alpha=alpha)
-        if rel == 1
-        else pyndeval.RelevanceEvaluator(rows, names, relevance_level=rel, alpha=alpha).evaluate(retrieved)
-    )
-    ours = [f"{name}(rel={rel},alpha={alpha})@{cutoff}" for name in ("alpha_nDCG", "ERR_IA")]
-    found = rb.evaluate_run(run, judged, ours)
-    for values, name in zip(found.values.values(), names, strict=True):
-        np.testing.assert_allclose(values, [theirs[topic][name] for topic in found.topics], rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("text", ["alpha_nDCG@10", "alpha_nDCG(alpha=0.3,rel=2)@5", "ERR_IA@10", "ERR_IA(rel=2)@20"])
-def test_ir_measures(text: str) -> None:
-    pytest.importorskip("pyndeval")
-    ir_measures = pytest.importorskip("ir_measures")
-    run, judged = random_judgements(2)
-    qrels = [
-        ir_measures.Qrel(q, item, grade, intent)
-        for q, intents in judged.items()
-        for intent, items in intents.items()
-        for item, grade in items.items()
-    ]
-    retrieved = [ir_measures.ScoredDoc(q, item, score) for q, items in run.items() for item, score in items.items()]
-    theirs = {
-        one.query_id: one.value for one in ir_measures.iter_calc([ir_measures.parse_measure(text)], qrels, retrieved)
-    }
-    metric = rb.metric(text, names="ir_measures")
-    found = rb.evaluate_run(run, judged, metric)
-    np.testing.assert_allclose(found.values[str(metric)], [theirs[topic] for topic in found.topics], rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("name", ["alpha_nDCG", "alpha_nDCG(alpha=0.2)@3", "ERR_IA@4", "ERR_IA(alpha=1)@2"])
 @pytest.mark.parametrize("scores", [(1, 1, 1, 1, 1), (2, 1, 1, 1, 0), (1, 1, 2, 0, 0)])
 def test_ties_are_the_mean_over_all_orders(name: str, scores: tuple[int, ...]) -> None:
@@ -109,7 +55,7 @@ def test_ties_are_the_mean_over_all_orders(name: str, scores: tuple[int, ...]) -
 
 @pytest.mark.filterwarnings("ignore:metric .* found one intent")
 def test_values_do_not_depend_on_other_topics_or_metrics() -> None:
-    run, judged = random_judgements(3)
+    run, judged = judged_run(3, 30, by_intent=True)
     names = ["alpha_nDCG@10", "ERR_IA@5", "AP", "Bpref", "SetP"]
     together = rb.evaluate_run(run, judged, names)
     for place, topic in enumerate(together.topics):
@@ -132,7 +78,7 @@ def test_relevance_is_the_highest_to_an_intent() -> None:
 
 @pytest.mark.parametrize("name", ["qrels.txt", "qrels.txt.gz", "qrels.csv", "qrels.parquet"])
 def test_files_keep_intents(tmp_path: Path, name: str) -> None:
-    _, judged = random_judgements(4)
+    _, judged = judged_run(4, 30, by_intent=True)
     qrels = rb.read_qrels(judged, intents=True)
     rb.write_qrels(tmp_path / name, qrels)
     read = rb.read_qrels(tmp_path / name, intents=True)
@@ -145,7 +91,7 @@ def test_files_keep_intents(tmp_path: Path, name: str) -> None:
 
 
 def test_the_order_of_lines_does_not_matter(tmp_path: Path) -> None:
-    run, judged = random_judgements(5)
+    run, judged = judged_run(5, 30, by_intent=True)
     lines = [
         f"{q} {intent} {item} {grade}"
         for q, intents in judged.items()
@@ -196,7 +142,3 @@ def test_metrics_of_intents_refuse_other_input() -> None:
         rb.evaluate_run(RUN, rb.read_qrels({"q": {"a": 1}}), "alpha_nDCG@10")
     with pytest.raises(ValueError, match="expected a run and judgements by intent"):
         rb.evaluate("alpha_nDCG", [1.0], [1], [0, 1])
-    with pytest.raises(ValueError, match=r"needs a cut-off, as in ERR_IA@10"):
-        rb.metric("ERR_IA")
-    with pytest.raises(ValueError, match=r"found alpha=2\.0, expected 0 to 1"):
-        rb.metric("alpha_nDCG(alpha=2)")

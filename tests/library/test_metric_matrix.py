@@ -1,19 +1,20 @@
 """Every metric has every property: the metrics of the library x what evaluation and training rely on.
 
-A metric joins by being in `rankbound.metrics`: its ties, extremes and means are compared with its own values of all
-orders. With its arithmetic in `brute_force.METRICS`, those values are compared, too.
+A metric joins by being in `rankbound.metrics`, and so do some of one's own: its ties, extremes and means are compared
+with its own values of all orders. With its arithmetic in `brute_force.METRICS`, those values are compared, too.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+import test_own_metric
 import torch
 from brute_force import METRICS, Order, Value, binary_orders, graded_orders, mean, orders_of_ties
 from hypothesis import example, given
@@ -47,7 +48,13 @@ def own_value(text: str) -> Callable[[Order], Value]:
 
 LISTED = {type(rb.metric(text)) for text in METRICS}
 OTHERS = [kind for kind in KINDS.values() if kind not in LISTED and not issubclass(kind, RunMetric)]
-ORACLES = METRICS | {text: own_value(text) for text in map(example_of, OTHERS)}
+OWN = {str(metric): metric for metric in test_own_metric.METRICS}
+ORACLES = (
+    METRICS
+    | {text: own_value(text) for text in map(example_of, OTHERS)}
+    | {text: partial(test_own_metric.of_order, metric) for text, metric in OWN.items()}
+)
+ALL = [OWN.get(text, text) for text in ORACLES]
 BINARY = [order for n in range(6, 9) for p in range(n + 1) for order in binary_orders(n, p)]
 SHORT: list[Order] = [order for n in range(6) for order in product(range(4), repeat=n)] + BINARY
 GRADED: list[Order] = [(), (0,), (3,), (0, 0, 0), (2, 2), (3, 1), (2, 0, 1, 0), (3, 1, 0, 2, 1), (1, 0, 0, 1, 3, 0, 2)]
@@ -91,6 +98,10 @@ BATCH = [*TIED, *DEGENERATE, *GENERIC]
 every_metric = pytest.mark.parametrize("name", ORACLES)
 
 
+def parsed(name: str) -> rb.Metric:
+    return OWN.get(name) or rb.metric(name)
+
+
 def flat(rows: Sequence[Row]) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     scores = np.array([score for row, _ in rows for score in row], dtype=float)
     grades = np.array([grade for _, row in rows for grade in row], dtype=np.int64)
@@ -98,7 +109,7 @@ def flat(rows: Sequence[Row]) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArra
 
 
 def values(name: str, rows: Sequence[Row]) -> Floats:
-    return np.asarray(rb.metric(name)(*flat(rows)))
+    return np.asarray(parsed(name)(*flat(rows)))
 
 
 def ranked(orders: Sequence[Order]) -> list[Row]:
@@ -117,7 +128,7 @@ def tensors(rows: Sequence[Row], dtype: torch.dtype = torch.float64) -> tuple[to
 
 def all_values(rows: Sequence[Row]) -> dict[str, Floats]:
     """Every metric, from one sort."""
-    found = rb.evaluate(list(ORACLES), *flat(rows))
+    found = rb.evaluate(ALL, *flat(rows))
     assert list(found) == list(ORACLES)
     return {name: value.numpy() for name, value in found.items()}
 
@@ -168,7 +179,7 @@ def test_the_order_of_rows_does_not_count(rows: list[Row], random: Any) -> None:
 @given(BATCHES, st.sampled_from([lambda s: s - 1000, lambda s: 3 * s + 7, np.exp, np.arctan, lambda s: s**3]))
 def test_only_the_order_of_scores_counts(rows: list[Row], increasing: Callable[[Floats], Floats]) -> None:
     scores, grades, offsets = flat(rows)
-    moved = rb.evaluate(list(ORACLES), increasing(scores), grades, offsets)
+    moved = rb.evaluate(ALL, increasing(scores), grades, offsets)
     for name, expected in all_values(rows).items():
         np.testing.assert_array_equal(moved[name].numpy(), expected, err_msg=name)
 
@@ -177,8 +188,8 @@ def test_only_the_order_of_scores_counts(rows: list[Row], increasing: Callable[[
 def test_extremes_and_expectation_of_graded_lists(name: str) -> None:
     grades, offsets = flat(ranked(GRADED))[1:]
     known = [of_all_orders(name, order) for order in GRADED]
-    low, high = rb.extremes(name, grades, offsets)
-    expected = rb.expectation(name, relevance=grades, offsets=offsets)
+    low, high = rb.extremes(parsed(name), grades, offsets)
+    expected = rb.expectation(parsed(name), relevance=grades, offsets=offsets)
     for found, best in ((low, min), (high, max)):
         extreme = [math.nan if None in each else float(best(each)) for each in known]
         np.testing.assert_allclose(found, extreme, rtol=1e-12, atol=1e-14)
@@ -189,15 +200,19 @@ def test_extremes_and_expectation_of_graded_lists(name: str) -> None:
 def test_closed_forms_of_binary_lists_are_those_of_the_lists(name: str) -> None:
     """Formulas of (N, P) against the walk over all orders, N <= 7."""
     sizes = [(n, p) for n in range(1, 8) for p in range(n + 1)]
-    grade = getattr(rb.metric(name), "rel", 1)
+    grade = getattr(parsed(name), "rel", 1)
     known = [[ORACLES[name](tuple(grade * y for y in order)) for order in binary_orders(n, p)] for n, p in sizes]
     n, p = np.array(sizes).T
-    for found, of in ((rb.minimum(name, n, p), min), (rb.maximum(name, n, p), max), (rb.expectation(name, n, p), mean)):
+    for found, of in (
+        (rb.minimum(parsed(name), n, p), min),
+        (rb.maximum(parsed(name), n, p), max),
+        (rb.expectation(parsed(name), n, p), mean),
+    ):
         expected = [math.nan if None in each else float(of(each)) for each in known]
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
 
 
-@every_metric
+@pytest.mark.parametrize("name", ORACLES.keys() - OWN.keys())
 def test_the_text_reads_back_as_the_metric(name: str) -> None:
     metric = rb.metric(name)
     assert str(metric) == rb.loss(name).text == name
@@ -242,7 +257,7 @@ def test_an_example_of_every_metric_can_be_made(kind: type[rb.Metric]) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_the_smooth_loss_is_finite_and_0_where_the_metric_is_undefined(name: str, dtype: torch.dtype) -> None:
     scores, grades, offsets = tensors(DEGENERATE, dtype)
-    loss = rb.SmoothLoss(name)
+    loss = rb.SmoothLoss(parsed(name))
     found = loss(scores, grades, offsets)
     (gradient,) = torch.autograd.grad(found.sum(), scores)
     assert found.dtype == dtype
@@ -257,7 +272,7 @@ def test_the_smooth_loss_is_finite_and_0_where_the_metric_is_undefined(name: str
 @pytest.mark.parametrize("bound", ["min-max", "expectation", "expectation-max"])
 def test_the_bounded_loss_is_finite(name: str, bound: str) -> None:
     scores, grades, offsets = tensors([*GENERIC, *DEGENERATE], torch.float32)
-    found = rb.SmoothLoss(name, bound)(scores, grades, offsets)
+    found = rb.SmoothLoss(parsed(name), bound)(scores, grades, offsets)
     (gradient,) = torch.autograd.grad(found.sum(), scores, allow_unused=True)
     assert torch.isfinite(found).all()
     assert gradient is None or torch.isfinite(gradient).all()
@@ -268,7 +283,7 @@ def test_the_bounded_loss_is_finite(name: str, bound: str) -> None:
 def test_a_low_temperature_gives_the_hard_value(name: str, method: str) -> None:
     if "p=0)" in name and method == "interpolated":
         pytest.skip("0 ** (R - 1) jumps at R = 1: the interpolation's own 1e-9 shows")
-    loss = rb.SmoothLoss(name, temperature=5e-4, method=method)
+    loss = rb.SmoothLoss(parsed(name), temperature=5e-4, method=method)
     scores, grades, offsets = tensors(GENERIC)
     found = loss.smooth_value(scores, grades, Lists(offsets)).detach()
     np.testing.assert_allclose(found, values(name, GENERIC), rtol=1e-6, atol=1e-7)
@@ -277,7 +292,7 @@ def test_a_low_temperature_gives_the_hard_value(name: str, method: str) -> None:
 @every_metric
 def test_the_gradient_is_that_of_finite_differences(name: str) -> None:
     scores, grades, offsets = tensors(GENERIC)
-    loss = rb.SmoothLoss(name, method="direct")
+    loss = rb.SmoothLoss(parsed(name), method="direct")
     assert torch.autograd.gradcheck(lambda x: loss(x, grades, offsets), scores, eps=1e-6, atol=1e-7, rtol=1e-5)
 
 
@@ -319,7 +334,7 @@ WRITTEN_OUT = (
 @pytest.mark.parametrize("name", WRITTEN_OUT)
 @pytest.mark.parametrize("method", ["direct", "interpolated"])
 def test_the_smooth_value_is_the_written_out_arithmetic(name: str, method: str) -> None:
-    loss = rb.SmoothLoss(name, temperature=0.7, method=method)
+    loss = rb.SmoothLoss(parsed(name), temperature=0.7, method=method)
     scores, grades, offsets = tensors(GENERIC)
     expected = [written_out(name, np.array(s), np.array(y), 0.7) for s, y in GENERIC]
     found = loss.smooth_value(scores, grades, Lists(offsets)).detach()

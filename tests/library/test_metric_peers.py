@@ -69,40 +69,92 @@ def test_pytrec_eval(theirs: str, rel: int) -> None:
     np.testing.assert_allclose(here(*batch()), [found[f"{t}"][theirs] for t in range(N_LISTS)], rtol=0, atol=1e-9)
 
 
+def judged_run(seed: int, n_items: int, by_intent: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Topics with retrieved and unretrieved, judged and unjudged items; the first judged one is relevant."""
+    random = np.random.default_rng(seed)
+    pool = [f"d{item:02}" for item in range(n_items)]
+
+    def judged() -> dict[str, int]:
+        items = random.permutation(pool)[: random.integers(1, n_items)].tolist()
+        return dict(zip(items, random.choice(4, len(items), p=[0.6, 0.2, 0.1, 0.1]).tolist(), strict=True)) | {
+            items[0]: 3
+        }
+
+    run, qrels = {}, {}
+    for topic in range(30):
+        retrieved = random.permutation(pool)[: random.integers(1, n_items)].tolist()
+        run[f"q{topic}"] = dict(zip(retrieved, map(float, random.permutation(len(retrieved))), strict=True))
+        qrels[f"q{topic}"] = (
+            {str(intent + 1): judged() for intent in range(random.integers(1, 6))} if by_intent else judged()
+        )
+    return run, qrels
+
+
 # One text there is read here by names="ir_measures".
-IR_MEASURES = (
-    *("nDCG", "nDCG@10", "AP", "AP(rel=2)", "AP@5", "AP(rel=2)@10", "RR", "RR(rel=2)", "RR@3", "P@5", "P(rel=2)@5"),
-    *("R@10", "R(rel=2)@4", "Success@5", "Success(rel=4)@2", "Rprec", "Rprec(rel=2)"),
-    *("IPrec@0.0", "IPrec@0.1", "IPrec@0.5", "IPrec(rel=2)@0.8", "IPrec@1.0"),
-    *("Bpref", "Bpref(rel=2)", "infAP", "infAP(rel=2)"),
+IR_MEASURES = {
+    "lists": (
+        *("nDCG", "nDCG@10", "AP", "AP(rel=2)", "AP@5", "AP(rel=2)@10", "RR", "RR(rel=2)", "RR@3", "P@5", "P(rel=2)@5"),
+        *("R@10", "R(rel=2)@4", "Success@5", "Success(rel=4)@2", "Rprec", "Rprec(rel=2)"),
+        *("IPrec@0.0", "IPrec@0.1", "IPrec@0.5", "IPrec(rel=2)@0.8", "IPrec@1.0"),
+        *("Bpref", "Bpref(rel=2)", "infAP", "infAP(rel=2)"),
+    ),
+    # gdeval: exponential gain, ERR on a scale up to 4; it prints five digits.
+    "gdeval": ("nDCG(dcg='exp-log2')@10", "nDCG(dcg='exp-log2')@3", "ERR@5", "ERR@20"),
+    "a run": (
+        *("Rprec", "Rprec(rel=2)", "IPrec@0.1", "IPrec(rel=2)@0.5", "SetP", "SetP(rel=2)", "SetR", "SetR(rel=3)"),
+        *("SetF", "SetF(beta=4.0)", "SetF(beta=0.5,rel=2)", "Bpref", "Bpref(rel=2)", "infAP", "infAP(rel=2)"),
+        *("Judged@1", "Judged@5", "Judged@100", "Judged"),
+    ),
+    "intents": ("alpha_nDCG@10", "alpha_nDCG(alpha=0.3,rel=2)@5", "ERR_IA@10", "ERR_IA(rel=2)@20"),
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "text"), [(source, text) for source, texts in IR_MEASURES.items() for text in texts]
 )
-
-
-@pytest.mark.parametrize("text", IR_MEASURES)
-def test_ir_measures(text: str) -> None:
-    found = of_ir_measures(text)
-    here = np.asarray(rb.metric(text, names="ir_measures")(*batch()))
-    np.testing.assert_allclose(here, found, rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("text", ["nDCG(dcg='exp-log2')@10", "nDCG(dcg='exp-log2')@3", "ERR@5", "ERR@20"])
-def test_ir_measures_by_gdeval(text: str) -> None:
-    """gdeval: exponential gain, ERR on a scale up to 4; it prints five digits."""
-    ir_measures = pytest.importorskip("ir_measures")
-    if not ir_measures.gdeval.is_available():
-        pytest.skip("gdeval needs perl")
-    here = np.asarray(rb.metric(text, names="ir_measures")(*batch()))
-    np.testing.assert_allclose(here, of_ir_measures(text), rtol=0, atol=5.1e-6)
-
-
-def of_ir_measures(text: str) -> list[float]:
+def test_ir_measures(source: str, text: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # its parser uses ast.Num and others
         ir_measures = pytest.importorskip("ir_measures")
-        measure = ir_measures.parse_measure(text)
-        qrels, run = qrels_and_run()
-        found = {value.query_id: value.value for value in ir_measures.iter_calc([measure], qrels, run)}
-    return [found[f"{t}"] for t in range(N_LISTS)]
+        if source == "intents":
+            pytest.importorskip("pyndeval")
+        if source == "gdeval" and not ir_measures.gdeval.is_available():
+            pytest.skip("gdeval needs perl")
+        run, qrels = judged_run(1, 30, source == "intents") if source in ("a run", "intents") else qrels_and_run()[::-1]
+        judged: Any = qrels
+        if source == "intents":
+            judged = [
+                ir_measures.Qrel(q, item, grade, intent)
+                for q, intents in qrels.items()
+                for intent, items in intents.items()
+                for item, grade in items.items()
+            ]
+        values = ir_measures.iter_calc([ir_measures.parse_measure(text)], judged, run)
+        theirs = {value.query_id: value.value for value in values}
+    metric = rb.metric(text, names="ir_measures")
+    found = rb.evaluate_run(run, qrels, metric)
+    expected = [theirs[topic] for topic in found.topics]
+    tolerance = 5.1e-6 if source == "gdeval" else 1e-9
+    np.testing.assert_allclose(found.values[str(metric)], expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.3, 0.0, 1.0])
+@pytest.mark.parametrize(("rel", "cutoff"), [(1, 20), (2, 10), (1, 3)])
+def test_ndeval(alpha: float, rel: int, cutoff: int) -> None:
+    pyndeval = pytest.importorskip("pyndeval")
+    run, judged = judged_run(1, 30, by_intent=True)
+    rows = [(q, t, i, y) for q, intents in judged.items() for t, items in intents.items() for i, y in items.items()]
+    retrieved = [(q, item, score) for q, items in run.items() for item, score in items.items()]
+    names = [f"alpha-nDCG@{cutoff}", f"ERR-IA@{cutoff}"]
+    theirs = (
+        pyndeval.ndeval(rows, retrieved, names, alpha=alpha)
+        if rel == 1
+        else pyndeval.RelevanceEvaluator(rows, names, relevance_level=rel, alpha=alpha).evaluate(retrieved)
+    )
+    ours = [f"{name}(rel={rel},alpha={alpha})@{cutoff}" for name in ("alpha_nDCG", "ERR_IA")]
+    found = rb.evaluate_run(run, judged, ours)
+    for values, name in zip(found.values.values(), names, strict=True):
+        np.testing.assert_allclose(values, [theirs[topic][name] for topic in found.topics], rtol=0, atol=1e-9)
 
 
 # ranx: ndcg has linear gain, ndcg_burges exponential gain; map@k divides by all relevant items.
@@ -135,36 +187,24 @@ def test_ranx(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(ours(text), found, rtol=0, atol=1e-9, err_msg=theirs)
 
 
-@pytest.mark.parametrize("k", [None, 1, 10])
 @pytest.mark.parametrize("levels", [None, 3])
-def test_scikit_learn_ndcg(k: int | None, levels: int | None) -> None:
-    """Linear gain; with few distinct scores both sides average over the orders of ties."""
+def test_scikit_learn(levels: int | None) -> None:
+    """Linear gain; with few distinct scores both sides average over the orders of ties, of AP excepted."""
     metrics: Any = pytest.importorskip("sklearn.metrics")
     scores, grades, offsets = batch()
     coarse = scores if levels is None else np.floor(scores * levels / scores.max())
-    cutoff = "" if k is None else f"@{k}"
-    theirs = {"nDCG": metrics.ndcg_score, "DCG": metrics.dcg_score}
-    for name, score in theirs.items():
-        found = [score([grades[a:b]], [coarse[a:b]], k=k) for a, b in pairwise(offsets)]
-        here = rb.metric(f"{name}(gain=linear){cutoff}")(coarse, grades, offsets)
-        np.testing.assert_allclose(here, found, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("levels", [None, 3])
-def test_scikit_learn_area_under_the_roc_curve_is_pair_accuracy(levels: int | None) -> None:
-    metrics: Any = pytest.importorskip("sklearn.metrics")
-    scores, grades, offsets = batch()
-    coarse = scores if levels is None else np.floor(scores * levels / scores.max())
-    binary = (grades > 1).astype(int)
-    lists = list(pairwise(offsets))
-    found = [metrics.roc_auc_score(binary[a:b], coarse[a:b]) for a, b in lists]
-    np.testing.assert_allclose(rb.metric("PairAccuracy")(coarse, binary, offsets), found, rtol=0, atol=1e-9)
-
-
-def test_scikit_learn_average_precision() -> None:
-    metrics: Any = pytest.importorskip("sklearn.metrics")
-    found = [metrics.average_precision_score(grades > 1, scores) for scores, grades in each()]
-    np.testing.assert_allclose(ours("AP(rel=2)"), found, rtol=0, atol=1e-9)
+    binary, lists = (grades > 1).astype(int), list(pairwise(offsets))
+    rows: list[tuple[str, Any, Any]] = [("PairAccuracy", metrics.roc_auc_score, binary)]
+    if levels is None:
+        rows.append(("AP", metrics.average_precision_score, binary))
+    for k in (None, 1, 10):
+        for name, score in (("nDCG", metrics.ndcg_score), ("DCG", metrics.dcg_score)):
+            text = f"{name}(gain=linear)" + ("" if k is None else f"@{k}")
+            rows.append((text, lambda y, s, k=k, score=score: score([y], [s], k=k), grades))
+    for text, theirs, labels in rows:
+        found = [theirs(labels[a:b], coarse[a:b]) for a, b in lists]
+        here = rb.metric(text)(coarse, labels, offsets)
+        np.testing.assert_allclose(here, found, rtol=1e-9, atol=1e-12, err_msg=text)
 
 
 def test_scipy_kendall() -> None:

@@ -30,96 +30,83 @@ def test_defaults_and_blanks_do_not_make_another_metric() -> None:
     assert rb.metric("P@5") != Precision(cutoff=6)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("ndcg", "Did you mean nDCG"),
-        ("NDGC@10", "Did you mean nDCG"),
-        ("MAP", "Did you mean AP"),
-        ("MRR", "Did you mean RR"),
-        ("rbp(p=0.8)", "Did you mean RBP"),
-        ("MAP", "whose mean over lists is MAP"),
-        ("mrr@10", "RR, whose mean over lists is MRR"),
-        ("R@10", "Did you mean Recall, as in Recall@10"),
-        ("HitRate@10", "Did you mean Hit"),
-        ("AUC", "Did you mean PairAccuracy"),
-        ("Precision@5", "Did you mean P, as in P@10"),
-        ("Compat", "unknown name 'Compat'; known are AP, infAP, Bpref, ERR, CG, DCG, nDCG, RR, Hit, "),
-        ("IPrec", "IPrec needs recall"),
-        ("IPrec(recall=1.5)", "recall=1.5, expected a recall from 0 to 1"),
-        ("AP(rel=0)", "rel=0, expected a grade from 1"),
-        ("Hit(rel=-1)@3", "rel=-1, expected a grade from 1"),
-        ("AP@0", "cut-off 0, expected at least 1"),
-        ("CG", "CG needs a cut-off, as in CG@10"),
-        ("Recall", "Recall needs a cut-off"),
-        ("ERR", "ERR needs max"),
-        ("ERR(max=0)", "max=0, expected the highest grade, 1 to 20"),
-        ("ERR(max=21)", "max=21, expected the highest grade, 1 to 20"),
-        ("PairError(norm=mean)", "norm=mean, expected one of none, pairs, max"),
-        ("Kendall(weight=top)", "weight=top, expected one of uniform, difference"),
-        ("CG(gain=square)@3", "gain=square, expected one of exp2, linear"),
-        ("nDCG@0", "cut-off 0, expected at least 1"),
-        ("P@0", "cut-off 0, expected at least 1"),
-        ("nDCG@-1", "expected a text such as"),
-        ("nDCG@", "expected a text such as"),
-        ("", "expected a text such as"),
-        ("P", "needs a cut-off"),
-        ("RBP", "needs p"),
-        ("PairAccuracy@5", "takes no cut-off"),
-        ("nRBP(p=0.9)@5", "takes no cut-off"),
-        ("AP(relevance=2)", "unknown parameter 'relevance'; AP takes: rel"),
-        ("nDCG(cutoff=3)", "unknown parameter 'cutoff'; nDCG takes: gain, discount; a cut-off is written nDCG@10"),
-        ("nDCG(gain=square)", "gain=square, expected one of exp2, linear"),
-        ("nDCG(discount=log)", "discount=log, expected one of"),
-        ("nDCG(linear)", "expected parameters as name=value"),
-        ("RBP(p=much)", "p=much, expected float"),
-        ("RBP(p=1)", r"p=1.0, expected a persistence in \[0, 1\)"),
-        ("nRBP(p=-0.1)", r"p=-0.1, expected a persistence in \[0, 1\)"),
-        ("RBP(p=nan)", r"p=nan, expected a persistence in \[0, 1\)"),
-        ("AP(rel=1.5)", "rel=1.5, expected int"),
-    ],
-)
+REFUSED = {
+    "NDGC@10": "Did you mean nDCG",
+    "MRR": "Did you mean RR, whose mean over lists is MRR",
+    "rbp(p=0.8)": "Did you mean RBP",
+    "R@10": "Did you mean Recall, as in Recall@10",
+    "HitRate@10": "Did you mean Hit",
+    "Precision@5": "Did you mean P, as in P@10",
+    "Compat": "unknown name 'Compat'; known are AP, infAP, Bpref, ERR, CG, DCG, nDCG, RR, Hit, ",
+    "IPrec": "IPrec needs recall",
+    "IPrec(recall=1.5)": "recall=1.5, expected a recall from 0 to 1",
+    "AP(rel=0)": "rel=0, expected a grade from 1",
+    "SetR(rel=0)": "rel=0, expected a grade from 1",
+    "AP@0": "cut-off 0, expected at least 1",
+    "CG": "CG needs a cut-off, as in CG@10",
+    "ERR_IA": "needs a cut-off, as in ERR_IA@10",
+    "ERR": "ERR needs max",
+    "ERR(max=0)": "max=0, expected the highest grade, 1 to 20",
+    "ERR(max=21)": "max=21, expected the highest grade, 1 to 20",
+    "PairError(norm=mean)": "norm=mean, expected one of none, pairs, max",
+    "Kendall(weight=top)": "weight=top, expected one of uniform, difference",
+    "CG(gain=square)@3": "gain=square, expected one of exp2, linear",
+    "nDCG@-1": "expected a text such as",
+    "": "expected a text such as",
+    "PairAccuracy@5": "takes no cut-off",
+    "SetP@5": "takes no cut-off",
+    "AP(relevance=2)": "unknown parameter 'relevance'; AP takes: rel",
+    "nDCG(cutoff=3)": "unknown parameter 'cutoff'; nDCG takes: gain, discount; a cut-off is written nDCG@10",
+    "nDCG(discount=log)": "discount=log, expected one of",
+    "nDCG(linear)": "expected parameters as name=value",
+    "RBP(p=much)": "p=much, expected float",
+    "RBP(p=1)": r"p=1.0, expected a persistence in \[0, 1\)",
+    "nRBP(p=-0.1)": r"p=-0.1, expected a persistence in \[0, 1\)",
+    "RBP(p=nan)": r"p=nan, expected a persistence in \[0, 1\)",
+    "AP(rel=1.5)": "rel=1.5, expected int",
+    "SetF(beta=0)": "beta=0.0, expected a finite number above 0",
+    "alpha_nDCG(alpha=2)": r"found alpha=2\.0, expected 0 to 1",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED.items())
 def test_wrong_texts_are_refused_with_what_was_expected(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rb.metric(text)
 
 
 @pytest.mark.parametrize("cutoff", [0, -1])
-@pytest.mark.parametrize("name", ["nDCG", "DCG", "CG", "P", "Recall", "Hit", "AP", "RR"])
+@pytest.mark.parametrize("name", ["nDCG", "DCG", "CG", "P", "Recall", "Hit", "AP", "RR", "Judged", "ERR_IA"])
 def test_a_cutoff_below_1_is_refused_by_name(name: str, cutoff: int) -> None:
     with pytest.raises(ValueError, match=f"cut-off {cutoff}, expected at least 1"):
         KINDS[name](cutoff=cutoff)  # type: ignore[call-arg]
 
 
+NAN, INFINITY = float("nan"), float("inf")
+
+
 @pytest.mark.parametrize(
-    ("arguments", "name"),
+    ("name", "wrong"),
     [
-        (([float("nan"), 1], [1, 0], [0, 2]), "scores"),
-        (([float("inf"), 1], [1, 0], [0, 2]), "scores"),
-        (([[1.0, 2.0]], [1, 0], [0, 2]), "scores"),
-        (([1.0, 2.0], [1, -1], [0, 2]), "relevance"),
-        (([1.0, 2.0], [1.0, float("nan")], [0, 2]), "relevance"),
-        (([1.0, 2.0], [1.0, float("inf")], [0, 2]), "relevance"),
-        (([1.0, 2.0], [1], [0, 2]), "relevance"),
-        (([1.0, 2.0], [1, 0], [0, 1]), "offsets"),
-        (([1.0, 2.0], [1, 0], [0, 2, 1, 2]), "offsets"),
-        (([1.0, 2.0], [1, 0], [0.0, 2.0]), "offsets"),
+        *(("scores", wrong) for wrong in ([NAN, 1], [INFINITY, 1], [[1.0, 2.0]])),
+        *(("relevance", wrong) for wrong in ([1, -1], [1.0, NAN], [1.0, INFINITY], [1])),
+        *(("offsets", wrong) for wrong in ([0, 1], [0, 2, 1, 2], [0.0, 2.0])),
     ],
 )
 @pytest.mark.parametrize("metric", ["nDCG", "AP", "PairAccuracy", "ERR(max=4)"])
-def test_bad_arguments_are_named(arguments: tuple[Any, ...], name: str, metric: str) -> None:
+def test_bad_arguments_are_named(name: str, wrong: list[Any], metric: str) -> None:
+    arguments = {"scores": [1.0, 2.0], "relevance": [1, 0], "offsets": [0, 2]} | {name: wrong}
     with pytest.raises(ValueError, match=f"^{name}: "):
-        rb.metric(metric)(*map(np.array, arguments))
+        rb.metric(metric)(*map(np.array, arguments.values()))
 
 
 @pytest.mark.parametrize("name", ["relevance", "offsets"])
 def test_a_tensor_on_another_device_is_named(name: str) -> None:
     arguments = {"scores": torch.zeros(2), "relevance": torch.tensor([1, 0]), "offsets": torch.tensor([0, 2])}
     arguments[name] = arguments[name].to("meta")
-    with pytest.raises(ValueError, match=f"^{name}: found on meta, expected on cpu beside the scores"):
-        rb.metric("AP")(*arguments.values())
-    with pytest.raises(ValueError, match=f"^{name}: found on meta, expected on cpu beside the scores"):
-        rb.SmoothLoss("AP")(*arguments.values())
+    for function in (rb.metric("AP"), rb.SmoothLoss("AP")):
+        with pytest.raises(ValueError, match=f"^{name}: found on meta, expected on cpu beside the scores"):
+            function(*arguments.values())
 
 
 def test_gains_that_do_not_fit_are_refused() -> None:
@@ -135,10 +122,9 @@ def test_gains_that_do_not_fit_are_refused() -> None:
 
 
 def test_grades_above_the_scale_of_err_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^relevance: found grade 3, expected grades up to 2, the max of ERR"):
-        rb.metric("ERR(max=2)")(SCORES, GRADES, ONE_LIST)
-    with pytest.raises(ValueError, match=r"^relevance: found grade 3, expected grades up to 2"):
-        rb.SmoothLoss("ERR(max=2)@3")(torch.tensor([2.0, 1.0]), torch.tensor([3, 1]), torch.tensor([0, 2]))
+    for function in (rb.metric("ERR(max=2)"), rb.SmoothLoss("ERR(max=2)@3")):
+        with pytest.raises(ValueError, match=r"^relevance: found grade 3, expected grades up to 2, the max of ERR"):
+            function(torch.tensor([2.0, 1.0]), torch.tensor([3, 1]), torch.tensor([0, 2]))
 
 
 def test_long_lists_keep_their_digits() -> None:
@@ -227,24 +213,12 @@ def test_large_grades_do_not_overflow_their_type() -> None:
     assert value[0] == pytest.approx(127 + 127 / LOG3 + 63 / 2)
 
 
-def test_tensors_in_tensors_out_and_arrays_in_arrays_out() -> None:
-    tensors = [torch.from_numpy(array) for array in (SCORES, GRADES, ONE_LIST)]
-    value = rb.metric("nDCG")(*tensors)
-    assert isinstance(value, torch.Tensor)
-    assert value.dtype == torch.float64
-    array = rb.metric("nDCG")(SCORES, GRADES, ONE_LIST)
-    assert isinstance(array, np.ndarray)
-    assert value.tolist() == array.tolist()
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.int32])
-def test_scores_of_any_precision_give_float64(dtype: torch.dtype) -> None:
+def test_tensors_of_any_precision_give_float64_tensors_without_gradients_and_arrays_arrays(dtype: torch.dtype) -> None:
     scores = torch.tensor([3, 1, 2]).to(dtype)
-    value = rb.metric("AP")(scores, torch.tensor([0, 1, 1]), torch.tensor([0, 3]))
-    assert value.dtype == torch.float64
-    assert value.tolist() == pytest.approx([(1 / 2 + 2 / 3) / 2])
-
-
-def test_scores_that_need_gradients_evaluate_without_them() -> None:
-    scores = torch.tensor([1.0, 2.0], requires_grad=True)
-    assert not rb.metric("nDCG")(scores, torch.tensor([1, 0]), torch.tensor([0, 2])).requires_grad
+    value = rb.metric("AP")(scores.requires_grad_(dtype.is_floating_point), torch.tensor([0, 1, 1]), [0, 3])
+    assert isinstance(value, torch.Tensor)
+    assert (value.dtype, value.requires_grad) == (torch.float64, False)
+    array = rb.metric("AP")(np.array([3, 1, 2]), np.array([0, 1, 1]), np.array([0, 3]))
+    assert isinstance(array, np.ndarray)
+    assert value.tolist() == array.tolist() == pytest.approx([(1 / 2 + 2 / 3) / 2])

@@ -1,7 +1,6 @@
-"""Metrics of a run and its qrels: values, agreement with ir_measures, and refusals elsewhere."""
+"""Metrics of a run and its qrels: values and refusals elsewhere."""
 
 import math
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,40 +57,6 @@ def test_topics_without_relevant_or_without_retrieved_items() -> None:
     np.testing.assert_array_equal(list(found.values()), expected)
 
 
-def random_judgements(seed: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int]]]:
-    """Topics with retrieved and unretrieved, judged and unjudged items, a relevant one at least."""
-    random = np.random.default_rng(seed)
-    run, qrels = {}, {}
-    for topic in range(30):
-        pool = [f"d{item:02}" for item in range(40)]
-        retrieved = random.permutation(pool)[: random.integers(1, 40)].tolist()
-        judged = random.permutation(pool)[: random.integers(1, 40)].tolist()
-        run[f"q{topic}"] = dict(zip(retrieved, map(float, random.permutation(len(retrieved))), strict=True))
-        grades = random.choice(4, len(judged), p=[0.6, 0.2, 0.1, 0.1])
-        qrels[f"q{topic}"] = {**dict(zip(judged, grades.tolist(), strict=True)), judged[0]: 3}
-    return run, qrels
-
-
-IR_MEASURES = (
-    *("Rprec", "Rprec(rel=2)", "IPrec@0.1", "IPrec(rel=2)@0.5", "SetP", "SetP(rel=2)", "SetR", "SetR(rel=3)", "SetF"),
-    *("SetF(beta=4.0)", "SetF(beta=0.5,rel=2)", "Bpref", "Bpref(rel=2)", "infAP", "infAP(rel=2)"),
-    *("Judged@1", "Judged@5", "Judged@100", "Judged"),
-)
-
-
-@pytest.mark.parametrize("text", IR_MEASURES)
-def test_ir_measures(text: str) -> None:
-    run, qrels = random_judgements(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # its parser uses ast.Num and others
-        ir_measures = pytest.importorskip("ir_measures")
-        values = ir_measures.iter_calc([ir_measures.parse_measure(text)], qrels, run)
-        theirs = {value.query_id: value.value for value in values}
-    metric = rb.metric(text, names="ir_measures")
-    found = rb.evaluate_run(run, qrels, metric)
-    np.testing.assert_allclose(found.values[str(metric)], [theirs[topic] for topic in found.topics], rtol=0, atol=1e-9)
-
-
 def test_pooled_items_that_are_not_judged(tmp_path: Path) -> None:
     """Negative relevance in TREC qrels, which files keep; test_trec.py compares the values with trec_eval's."""
     qrels = Qrels(topics=["q"], items=list("abc"), relevance=[0, 1, 0], offsets=[0, 3], unjudged=[True, False, False])
@@ -127,20 +92,6 @@ def test_other_uses_are_refused(name: str, use: str) -> None:
     message = f"metric {name}: found lists of scores and grades, expected a run and qrels".replace("(", r"\(")
     with pytest.raises(ValueError, match=message.replace(")", r"\)")):
         ELSEWHERE[use](name)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("SetF(beta=0)", "beta=0.0, expected a finite number above 0"),
-        ("SetP@5", "takes no cut-off"),
-        ("SetR(rel=0)", "rel=0, expected a grade from 1"),
-        ("Judged@0", "cut-off 0, expected at least 1"),
-    ],
-)
-def test_wrong_parameters_are_refused(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        rb.metric(text)
 
 
 @pytest.mark.parametrize("name", ["Bpref", "infAP"])

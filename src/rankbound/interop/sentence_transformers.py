@@ -26,7 +26,7 @@ from rankbound.losses import RankingLoss
 from rankbound.losses import loss as parse_loss
 from rankbound.losses.base import Reduction, at_least_single
 from rankbound.metrics import Metric, metrics_of
-from rankbound.metrics.sets import JudgedRun
+from rankbound.metrics.runs import JudgedRun
 from rankbound.texts import quoted, require_one_of
 
 with needs_extra("rerankers"):

@@ -20,7 +20,7 @@ from rankbound.losses.base import ItemSum, RankingLoss, Reduction, reduced, time
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
-from rankbound.metrics.sets import RunMetric
+from rankbound.metrics.runs import RunMetric
 from rankbound.ranks import Ranks, tie_blocks
 from rankbound.smooth_ranks import require_method, smooth_ranks_of
 

@@ -7,7 +7,7 @@ from rankbound.metrics.base import Metric, values_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.pairs import RankSum
 from rankbound.metrics.precision import NormalizedRBP
-from rankbound.metrics.sets import RunMetric
+from rankbound.metrics.runs import RunMetric
 from rankbound.texts import build, named_kinds, split_text, unknown_name
 
 KINDS: dict[str, type[Metric]] = {

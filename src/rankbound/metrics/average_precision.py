@@ -1,14 +1,13 @@
 """Average precision, and its relatives for incomplete judgements: infAP and bpref."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from rankbound.kernels import formulas
 from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import POOLED, Array, Thresholded, Unjudged, by_arrays, ratio
+from rankbound.metrics.base import POOLED, Array, Thresholded, by_arrays, ratio
 
 # The smoothing of Yilmaz and Aslam, as trec_eval has it.
 EPSILON = 1e-5
@@ -42,9 +41,8 @@ class AveragePrecision(Thresholded):
     array([0.83333333])
     """
 
-    name: ClassVar[str] = "AP"
-    formula: ClassVar[int | None] = formulas.AP
-
+    name = "AP"
+    formula = formulas.AP
     cutoff: int | None = None
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
@@ -105,8 +103,8 @@ class InferredAveragePrecision(Thresholded):
     array([0.8333])
     """
 
-    name: ClassVar[str] = "infAP"
-    unjudged: ClassVar[Unjudged] = "marked"
+    name = "infAP"
+    unjudged = "marked"
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         return self.relevant(relevance), relevance >= 0, relevance >= POOLED
@@ -140,8 +138,8 @@ class BinaryPreference(Thresholded):
     array([0.75])
     """
 
-    name: ClassVar[str] = "Bpref"
-    unjudged: ClassVar[Unjudged] = "left out"
+    name = "Bpref"
+    unjudged = "left out"
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         return (~self.relevant(relevance),)

@@ -85,10 +85,7 @@ class Metric(ABC):
         """
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
-        """Return weights of the items, whose sums over the items above each item `ranks.above` holds; none by default.
-
-        Each is a tensor `(n_items,)`.
-        """
+        """Return weights `(n_items,)`, by default none; `ranks.above` has their sums over the items above each item."""
         return ()
 
     def relevant(self, relevance: Tensor) -> Tensor:
@@ -179,16 +176,30 @@ class Metric(ABC):
             ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, grades or
                 weights that are negative, NaN or infinite, or weights for a metric without gains.
         """
-        value = values_of([self], scores, relevance, offsets, weights=weights)[str(self)]
+        (value,) = values_of([self], scores, relevance, offsets, weights=weights).values()
         return value if isinstance(scores, torch.Tensor) else value.numpy()
 
     def _value(
         self, scores: ArrayLike, offsets: ArrayLike, relevance: ArrayLike, weights: ArrayLike | None = None
     ) -> Tensor:
-        return _values_of([self], scores, offsets, relevance, weights)[str(self)]
+        return _values_of([self], scores, offsets, relevance, weights)[0]
 
     def __str__(self) -> str:
         return text_of(self)
+
+    def __post_init__(self) -> None:
+        if (cutoff := getattr(self, "cutoff", None)) is not None:
+            found = f"metric {self.name}: found cut-off"
+            if not isinstance(cutoff, Integral):
+                raise ValueError(f"{found} {cutoff}, expected a whole number from 1")
+            if cutoff < 1:
+                raise ValueError(f"{found} {cutoff}, expected at least 1")
+            require_exact(int(cutoff), found)
+
+    def _require(self, parameter: str, valid: bool, expected: str) -> None:
+        """Raise `ValueError` for a parameter that is not valid."""
+        if not valid:
+            raise ValueError(f"metric {self.name}: found {parameter}={getattr(self, parameter)}, expected {expected}")
 
 
 def values_of(
@@ -208,10 +219,13 @@ def values_of(
     from rankbound.gradients import through_transforms
     from rankbound.lists import as_tensor, is_transformed
 
-    if not is_transformed():
-        return _values_of(list(metrics), scores, offsets, relevance, weights, by_kernel)
-    flat = as_tensor(scores, "scores")
-    return {str(one): through_transforms(one._value, flat, offsets, relevance, weights) for one in metrics}
+    chosen = list(metrics)
+    if is_transformed():
+        flat = as_tensor(scores, "scores")
+        values = [through_transforms(one._value, flat, offsets, relevance, weights) for one in chosen]
+    else:
+        values = _values_of(chosen, scores, offsets, relevance, weights, by_kernel)
+    return dict(zip(map(str, chosen), values, strict=True))
 
 
 def _values_of(
@@ -221,50 +235,44 @@ def _values_of(
     relevance: ArrayLike,
     weights: ArrayLike | None = None,
     by_kernel: bool | None = None,
-) -> dict[str, Tensor]:
+) -> list[Tensor]:
+    from rankbound import lists as checks
     from rankbound.kernels import usable
-    from rankbound.lists import (
-        Lists,
-        are_fractions,
-        as_floating,
-        as_tensor,
-        beside,
-        require_finite,
-        require_grades,
-        warn_of_fractions,
-        weights_of,
-    )
     from rankbound.ranks import block_starts, descending_order
 
-    flat = as_tensor(scores, "scores").detach()
+    flat = checks.as_tensor(scores, "scores").detach()
     if flat.is_meta:
         raise ValueError("scores: found a tensor on meta, which holds no numbers; expected one on another device")
-    grades = beside(flat, relevance, "relevance")
+    grades = checks.beside(flat, relevance, "relevance")
     if weights is not None:
-        require_grades(grades)
+        checks.require_grades(grades)
         exact = grades.to(torch.float64)
-        grades = chosen[0].weighted(grades, weights_of(weights, "weights", len(exact), exact))
-    lists = Lists.checked(offsets, len(flat), flat.device)
-    require_finite(as_floating(flat))
-    require_grades(grades)
+        grades = chosen[0].weighted(grades, checks.weights_of(weights, "weights", len(exact), exact))
+    lists = checks.Lists.checked(offsets, len(flat), flat.device)
+    checks.require_finite(checks.as_floating(flat))
+    checks.require_grades(grades)
     # Narrow types hold neither a threshold above their range nor sums.
     grades = grades.to(torch.float64 if grades.is_floating_point() else torch.int64)
+    fractions = checks.are_fractions(grades)
     for metric in chosen:
         metric.require_gains_that_fit(grades, torch.float64)
-    if are_fractions(grades):
-        for metric in chosen:
-            warn_of_fractions(str(metric), grades, metric.relevant)
+        if fractions:
+            checks.warn_of_fractions(str(metric), grades, metric.relevant)
     if by_kernel is None:
         by_kernel = len(flat) >= WORTH_A_KERNEL or _KERNEL in sys.modules
-    values: dict[str, Tensor] = {}
-    if by_kernel and flat.is_cpu and usable() and _are_doubles(flat):
-        known = {metric: formula for metric in chosen if (formula := formula_of(metric))}
-        values = _by_kernel(known, flat, grades, lists) if known else {}
-    if others := [metric for metric in chosen if str(metric) not in values]:
+    values: dict[Metric, Tensor] = {}
+    # Kernels compare scores in double precision, in which larger whole numbers are not exact.
+    if by_kernel and flat.is_cpu and usable() and (flat.is_floating_point() or _are_exact(flat)):
+        values = _by_kernel(chosen, flat, grades, lists)
+    if others := [metric for metric in chosen if metric not in values]:
         order = descending_order(flat, lists)
         starts = block_starts(flat.index_select(0, order), lists)
         values |= values_in_order(others, order, starts, grades, lists)
-    return {str(metric): metric.in_range(values[str(metric)]) for metric in chosen}
+    return [metric.in_range(values[metric]) for metric in chosen]
+
+
+def _are_exact(whole: Tensor) -> bool:
+    return not len(whole) or -LARGEST_EXACT <= int(whole.min()) <= int(whole.max()) <= LARGEST_EXACT
 
 
 def formula_of(metric: Metric) -> Formula | None:
@@ -276,39 +284,40 @@ def formula_of(metric: Metric) -> Formula | None:
     return Formula(kind=kind, **parameters)
 
 
-def _are_doubles(scores: Tensor) -> bool:
-    """Return false for whole numbers that are not exact in double precision, in which kernels compare them."""
-    if scores.is_floating_point() or not len(scores):
-        return True
-    return int(scores.min()) >= -LARGEST_EXACT and int(scores.max()) <= LARGEST_EXACT
+def _formulas_of(metrics: Iterable[Metric]) -> dict[Metric, Formula]:
+    return {metric: formula for metric in metrics if (formula := formula_of(metric))}
 
 
-def _by_kernel(known: dict[Metric, Formula], scores: Tensor, grades: Tensor, lists: Lists) -> dict[str, Tensor]:
+def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists: Lists) -> dict[Metric, Tensor]:
     """Return the values of metrics with formulas, those of tied lists by their blocks; none for other grades."""
     from rankbound.ranks import tie_blocks
 
+    if not (known := _formulas_of(metrics)):
+        return {}
     tables = list(dict.fromkeys(formula.table for formula in known.values()))
-    numbers = np.array(
-        [
-            (one.kind, one.rel, GAINS.index(one.gain), tables.index(one.table), one.cutoff or math.inf, one.normalised)
-            for one in known.values()
-        ],
-        dtype=np.float64,
-    )
+    numbers = [
+        (one.kind, one.rel, GAINS.index(one.gain), tables.index(one.table), one.cutoff or math.inf, one.normalised)
+        for one in known.values()
+    ]
     discounts = np.stack([discounts_of(table, int(lists.sizes.max()) if len(lists) else 0) for table in tables])
     values = torch.empty(len(known), len(lists), dtype=torch.float64, device=lists.device)
     tied = torch.empty(len(lists), dtype=torch.bool, device=lists.device)
     inputs = scores.to(torch.float64), grades.to(torch.float64), lists.offsets
-    arrays = [tensor.contiguous().numpy() for tensor in inputs]
-    of_untied_lists = import_module(_KERNEL).of_untied_lists
-    n_tied = of_untied_lists(*arrays, numbers, discounts, _gains_of_grades(), tied.numpy(), values.numpy())
+    n_tied = import_module(_KERNEL).of_untied_lists(
+        *(tensor.contiguous().numpy() for tensor in inputs),
+        np.array(numbers, dtype=np.float64),
+        discounts,
+        _gains_of_grades(),
+        tied.numpy(),
+        values.numpy(),
+    )
     if n_tied < 0:
         return {}
     if n_tied:
         items, rest = _items_of(tied, lists)
         blocks, own = tie_blocks(scores.index_select(0, items), rest), grades.index_select(0, items)
         values[:, tied] = torch.stack([metric.of_blocks(blocks, own, rest) for metric in known])
-    return dict(zip(map(str, known), values, strict=True))
+    return dict(zip(known, values, strict=True))
 
 
 @cache
@@ -318,7 +327,7 @@ def _gains_of_grades() -> npt.NDArray[np.float64]:
 
 def values_in_order(
     metrics: Sequence[Metric], order: Tensor, starts: Tensor, grades: Tensor, lists: Lists
-) -> dict[str, Tensor]:
+) -> dict[Metric, Tensor]:
     """Return the values of lists that `order` sorts into blocks of equal scores, which begin where `starts` is true.
 
     Each list is evaluated as if it were alone: as one order, unless a tie leaves open where an item of a grade other
@@ -331,21 +340,19 @@ def values_in_order(
     shared[:-1] |= ~starts[1:]
     shared &= ranked != 0
     if not bool(shared.any()):
-        return dict(zip(map(str, metrics), _of_ranked(metrics, ranked, lists), strict=True))
+        return dict(zip(metrics, _of_ranked(metrics, ranked, lists), strict=True))
     tied = lists.sum(shared) > 0
-    if bool(tied.all()):
-        blocks = blocks_of(order, starts, lists)
-        return {str(metric): metric.of_blocks(blocks, grades, lists) for metric in metrics}
     values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
-    items, rest = _items_of(~tied, lists)
-    values[:, ~tied] = torch.stack(_of_ranked(metrics, ranked.index_select(0, items), rest))
+    if not bool(tied.all()):
+        items, rest = _items_of(~tied, lists)
+        values[:, ~tied] = torch.stack(_of_ranked(metrics, ranked.index_select(0, items), rest))
     items, rest = _items_of(tied, lists)
     # The places of the tied lists' items among all items, and among theirs.
     moved = rest.spread(lists.offsets[:-1][tied] - rest.offsets[:-1])
     blocks = blocks_of(order.index_select(0, items) - moved, starts.index_select(0, items), rest)
     own = grades.index_select(0, items)
     values[:, tied] = torch.stack([metric.of_blocks(blocks, own, rest).to(values) for metric in metrics])
-    return dict(zip(map(str, metrics), values.unbind(), strict=True))
+    return dict(zip(metrics, values, strict=True))
 
 
 def _items_of(chosen: Tensor, lists: Lists) -> tuple[Tensor, Lists]:
@@ -355,13 +362,12 @@ def _items_of(chosen: Tensor, lists: Lists) -> tuple[Tensor, Lists]:
 
 def _of_ranked(metrics: Sequence[Metric], ranked: Tensor, lists: Lists) -> list[Tensor]:
     """Return the values of lists, given the relevance of their items from rank 1 down."""
-    formulas = {str(metric): formula for metric in metrics if ranked.is_cpu and (formula := formula_of(metric))}
-    values = {}
-    if formulas:
+    values: dict[Metric, Array] = {}
+    if ranked.is_cpu and (known := _formulas_of(metrics)):
         items = RankedItems.of(ranked.numpy(), lists.offsets.numpy())
-        values = dict(zip(formulas, values_of_formulas(list(formulas.values()), items), strict=True))
+        values = dict(zip(known, values_of_formulas(list(known.values()), items), strict=True))
     return [
-        torch.from_numpy(values[str(one)]) if str(one) in values else _of_ranking(one, ranked, lists).to(torch.float64)
+        torch.from_numpy(values[one]) if one in values else _of_ranking(one, ranked, lists).to(torch.float64)
         for one in metrics
     ]
 
@@ -383,24 +389,12 @@ class Thresholded(Metric):
     rel: int = 1
 
     def __post_init__(self) -> None:
-        if self.rel < 1:
-            raise ValueError(f"metric {self.name}: found rel={self.rel}, expected a grade from 1")
+        super().__post_init__()
+        self._require("rel", self.rel >= 1, "a grade from 1")
         require_exact(self.rel, f"metric {self.name}: found rel")
-        require_cutoff(self.name, getattr(self, "cutoff", None))
 
     def relevant(self, relevance: Tensor) -> Tensor:
         return relevance >= self.rel
-
-
-def require_cutoff(name: str, cutoff: int | None) -> None:
-    """Raise `ValueError` for a cut-off below 1 or between two ranks."""
-    if cutoff is None:
-        return
-    if not isinstance(cutoff, Integral):
-        raise ValueError(f"metric {name}: found cut-off {cutoff}, expected a whole number from 1")
-    if cutoff < 1:
-        raise ValueError(f"metric {name}: found cut-off {cutoff}, expected at least 1")
-    require_exact(cutoff, f"metric {name}: found cut-off")
 
 
 def exp2(grades: Tensor) -> Tensor:

@@ -2,11 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import Metric, by_tensors, exp2, require_cutoff
+from rankbound.metrics.base import Metric, by_tensors, exp2
 from rankbound.metrics.first_relevant import NEGLIGIBLE, log_binomial, mean_discount, ragged_sums
 
 # The probability of stopping at the highest grade, 1 - 2^-max, must differ from 1 in single precision too.
@@ -38,18 +37,14 @@ class ERR(Metric):
     array([0.53125])
     """
 
-    name: ClassVar[str] = "ERR"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
-
+    name = "ERR"
+    span = (0.0, 1.0)
     max: int
     cutoff: int | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.max <= LARGEST_SCALE:
-            raise ValueError(
-                f"metric {self.name}: found max={self.max}, expected the highest grade, 1 to {LARGEST_SCALE}"
-            )
-        require_cutoff(self.name, self.cutoff)
+        super().__post_init__()
+        self._require("max", 1 <= self.max <= LARGEST_SCALE, f"the highest grade, 1 to {LARGEST_SCALE}")
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         return (torch.log1p(-self.stops(relevance)),)

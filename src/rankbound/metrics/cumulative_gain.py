@@ -10,14 +10,13 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 
 from rankbound.kernels import formulas
 from rankbound.kernels.formulas import Floats, Integers, RankedItems, normaliser, table_size
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import Array, Metric, exp2, formula_of, ratio, require_cutoff
+from rankbound.metrics.base import Array, Metric, exp2, formula_of, ratio
 
 GAINS = ("exp2", "linear")
 
@@ -56,9 +55,7 @@ class AdditiveMetric(Metric):
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         self.require_gains_that_fit(relevance, ranks.position.dtype)
         terms = self.gains(relevance).to(ranks.position) * self.discount_at(ranks.position)
-        if self._cutoff is not None:
-            terms = terms * ranks.within(self._cutoff)
-        return ratio(lists.sum(terms), self.normaliser(relevance, lists))
+        return ratio(lists.sum(terms * ranks.within(self._cutoff)), self.normaliser(relevance, lists))
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         self.require_gains_that_fit(relevance, torch.float64)
@@ -66,13 +63,11 @@ class AdditiveMetric(Metric):
         ends = blocks.first - 1 + blocks.size
         mean_discount = (totals.index_select(0, ends) - totals.index_select(0, blocks.first - 1)) / blocks.size
         gains = blocks.sum(self.gains(relevance).to(torch.float64))
-        formula = formula_of(self) if relevance.is_cpu else None
-        if formula is None:
-            divisor = self.normaliser(relevance, lists)
-        else:
+        if relevance.is_cpu and (formula := formula_of(self)):
             # That of evaluation, which does not depend on the other lists.
-            items = RankedItems.of(relevance.numpy(), lists.offsets.numpy())
-            divisor = torch.from_numpy(normaliser(formula, items))
+            divisor = torch.from_numpy(normaliser(formula, RankedItems.of(relevance.numpy(), lists.offsets.numpy())))
+        else:
+            divisor = self.normaliser(relevance, lists)
         return ratio(blocks.lists.sum(gains * mean_discount), divisor)
 
     def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
@@ -99,9 +94,8 @@ class GainMetric(AdditiveMetric):
     gain: str
 
     def __post_init__(self) -> None:
-        if self.gain not in GAINS:
-            raise ValueError(f"metric {self.name}: found gain={self.gain}, expected one of {', '.join(GAINS)}")
-        require_cutoff(self.name, self._cutoff)
+        super().__post_init__()
+        self._require("gain", self.gain in GAINS, f"one of {', '.join(GAINS)}")
 
     def gains(self, relevance: Tensor) -> Tensor:
         grades = relevance.to(torch.float64)
@@ -109,9 +103,8 @@ class GainMetric(AdditiveMetric):
             return grades
         if not relevance.is_floating_point():
             return torch.exp2(grades) - 1
-        gains = exp2(grades) - 1
         # Small gains, which weights make, would lose their digits.
-        return torch.where(grades < 1, torch.expm1(grades * math.log(2)), gains)
+        return torch.where(grades < 1, torch.expm1(grades * math.log(2)), exp2(grades) - 1)
 
     def weighted(self, relevance: Tensor, weights: Tensor) -> Tensor:
         self.require_gains_that_fit(relevance, torch.float64)
@@ -149,10 +142,9 @@ class CG(GainMetric):
     array([2.])
     """
 
-    name: ClassVar[str] = "CG"
-    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
-    formula: ClassVar[int | None] = formulas.DCG
-
+    name = "CG"
+    span = (0.0, math.inf)
+    formula = formulas.DCG
     gain: str = "linear"
     cutoff: int
 
@@ -178,25 +170,19 @@ class DCG(GainMetric):
     array([2.5])
     """
 
-    name: ClassVar[str] = "DCG"
-    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
-    formula: ClassVar[int | None] = formulas.DCG
-
+    name = "DCG"
+    span = (0.0, math.inf)
+    formula = formulas.DCG
     gain: str = "exp2"
     discount: str = "log2(r+1)"
     cutoff: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.discount not in DISCOUNTS:
-            raise ValueError(
-                f"metric {self.name}: found discount={self.discount}, expected one of {', '.join(DISCOUNTS)}"
-            )
+        self._require("discount", self.discount in DISCOUNTS, f"one of {', '.join(DISCOUNTS)}")
 
     def discount_at(self, position: Tensor) -> Tensor:
-        if self.discount == "log2(r)":
-            return 1 / torch.log2(position.clamp(min=2))
-        return 1 / torch.log2(position + 1)
+        return 1 / torch.log2(position + 1 if self.discount == "log2(r+1)" else position.clamp(min=2))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,10 +205,10 @@ class NDCG(DCG):
     array([0.63092975])
     """
 
-    name: ClassVar[str] = "nDCG"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    formula: ClassVar[int | None] = formulas.DCG
-    normalised: ClassVar[bool] = True
+    name = "nDCG"
+    span = (0.0, 1.0)
+    formula = formulas.DCG
+    normalised = True
 
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         if len(relevance) == 0:

@@ -8,7 +8,6 @@ lengths are computed together, a bounded number of terms at a time.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 
@@ -43,9 +42,8 @@ class ReciprocalRank(Thresholded):
     array([0.5])
     """
 
-    name: ClassVar[str] = "RR"
-    formula: ClassVar[int | None] = formulas.RECIPROCAL_RANK
-
+    name = "RR"
+    formula = formulas.RECIPROCAL_RANK
     cutoff: int | None = None
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
@@ -88,9 +86,8 @@ class Hit(Thresholded):
     array([1.])
     """
 
-    name: ClassVar[str] = "Hit"
-    formula: ClassVar[int | None] = formulas.HIT
-
+    name = "Hit"
+    formula = formulas.HIT
     cutoff: int
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:

@@ -7,7 +7,6 @@ $\sum_i y_i \tilde R_i$ is, up to a constant per list, $\sum_{y_i > y_j} (y_i - 
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -62,10 +61,10 @@ class RankSum(Thresholded, RankedPairs):
     array([2.])
     """
 
-    name: ClassVar[str] = "nRBP"
-    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
-    higher_is_better: ClassVar[bool] = False
-    formula: ClassVar[int | None] = formulas.RANK_SUM
+    name = "nRBP"
+    span = (0.0, math.inf)
+    higher_is_better = False
+    formula = formulas.RANK_SUM
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         relevant = self.relevant(relevance).to(ranks.position)
@@ -88,8 +87,8 @@ class LinearDCG(RankedPairs):
     array([5.])
     """
 
-    name: ClassVar[str] = "LinearDCG"
-    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    name = "LinearDCG"
+    span = (0.0, math.inf)
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         return lists.sum(relevance.to(ranks.position) * (lists.spread(ranks.sizes) - ranks.position))
@@ -110,8 +109,8 @@ class LinearNDCG(LinearDCG):
     array([0.5])
     """
 
-    name: ClassVar[str] = "LinearNDCG"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    name = "LinearNDCG"
+    span = (0.0, 1.0)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         return super().informative(relevance, lists) & (lists.sizes > 1)
@@ -146,15 +145,14 @@ class PairError(RankedPairs):
     array([0.25])
     """
 
-    name: ClassVar[str] = "PairError"
-    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
-    higher_is_better: ClassVar[bool] = False
-
+    name = "PairError"
+    span = (0.0, math.inf)
+    higher_is_better = False
     norm: str = "none"
 
     def __post_init__(self) -> None:
-        if self.norm not in NORMS:
-            raise ValueError(f"metric {self.name}: found norm={self.norm}, expected one of {', '.join(NORMS)}")
+        super().__post_init__()
+        self._require("norm", self.norm in NORMS, f"one of {', '.join(NORMS)}")
 
     def in_range(self, value: Values) -> Values:
         return super().in_range(value).clip(max=1.0 if self.norm == "max" else math.inf)
@@ -187,7 +185,7 @@ class PairMetric(RankedPairs):
     It takes one sum over the items per positive grade that occurs.
     """
 
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    span = (0.0, 1.0)
 
     @abstractmethod
     def of_pairs(self, wrong: Values, unequal: Values, sizes: Values) -> Values:
@@ -229,7 +227,7 @@ class PairAccuracy(PairMetric):
     array([0.66666667])
     """
 
-    name: ClassVar[str] = "PairAccuracy"
+    name = "PairAccuracy"
 
     def of_pairs(self, wrong: Values, unequal: Values, sizes: Values) -> Values:
         return 1 - ratio(wrong, unequal)
@@ -256,13 +254,12 @@ class Kendall(PairMetric):
     array([0.75])
     """
 
-    name: ClassVar[str] = "Kendall"
-
+    name = "Kendall"
     weight: str = "uniform"
 
     def __post_init__(self) -> None:
-        if self.weight not in WEIGHTS:
-            raise ValueError(f"metric {self.name}: found weight={self.weight}, expected one of {', '.join(WEIGHTS)}")
+        super().__post_init__()
+        self._require("weight", self.weight in WEIGHTS, f"one of {', '.join(WEIGHTS)}")
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         return super().rank_weights(relevance) if self.weight == "uniform" else ()

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -49,9 +48,8 @@ class Precision(BinaryAdditiveMetric):
     array([0.5])
     """
 
-    name: ClassVar[str] = "P"
-    formula: ClassVar[int | None] = formulas.PRECISION
-
+    name = "P"
+    formula = formulas.PRECISION
     cutoff: int
 
     def binary_normaliser(self, p: Values) -> Values:
@@ -77,9 +75,8 @@ class Recall(BinaryAdditiveMetric):
     array([0.5])
     """
 
-    name: ClassVar[str] = "Recall"
-    formula: ClassVar[int | None] = formulas.RECALL
-
+    name = "Recall"
+    formula = formulas.RECALL
     cutoff: int
 
     def binary_normaliser(self, p: Values) -> Values:
@@ -103,15 +100,13 @@ class RBP(BinaryAdditiveMetric):
     array([0.625])
     """
 
-    name: ClassVar[str] = "RBP"
-    formula: ClassVar[int | None] = formulas.RBP
-
+    name = "RBP"
+    formula = formulas.RBP
     p: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.p < 1:
-            raise ValueError(f"metric {self.name}: found p={self.p}, expected a persistence in [0, 1)")
+        self._require("p", 0 <= self.p < 1, "a persistence in [0, 1)")
 
     def discount_at(self, position: Tensor) -> Tensor:
         return (1 - self.p) * self.p ** (position - 1)
@@ -154,9 +149,9 @@ class NormalizedRBP(RBP):
     array([1.])
     """
 
-    name: ClassVar[str] = "nRBP"
-    formula: ClassVar[int | None] = formulas.RBP
-    normalised: ClassVar[bool] = True
+    name = "nRBP"
+    formula = formulas.RBP
+    normalised = True
 
     def binary_normaliser(self, p: Values) -> Values:
         return self._of_first(p)
@@ -181,7 +176,7 @@ class RPrecision(Thresholded):
     array([0.5])
     """
 
-    name: ClassVar[str] = "Rprec"
+    name = "Rprec"
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         relevant = self.relevant(relevance).to(ranks.position)
@@ -228,14 +223,12 @@ class InterpolatedPrecision(Thresholded):
     array([0.66666667])
     """
 
-    name: ClassVar[str] = "IPrec"
-
+    name = "IPrec"
     recall: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.recall <= 1:
-            raise ValueError(f"metric {self.name}: found recall={self.recall}, expected a recall from 0 to 1")
+        self._require("recall", 0 <= self.recall <= 1, "a recall from 0 to 1")
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         return (self.relevant(relevance),)
