@@ -14,9 +14,9 @@ from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.report.blocks import Finding, ReportSection
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import GENERATED, Claims
+from rankbound_study.report.columns import signed
 from rankbound_study.report.law_section import law_findings
 from rankbound_study.report.table_files import read_table
-from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.vocabulary import LOSSES
 
 _QUESTION = (

@@ -12,8 +12,8 @@ import polars as pl
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Finding, TableBlock, plain_rows
+from rankbound_study.report.columns import signed
 from rankbound_study.report.table_5_1_scores import TOLERANCE
-from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.vocabulary import PUBLISHED
 
 NAME = "Printed scores that are not reproduced"

@@ -12,7 +12,7 @@ from rankbound_study.claims import verdict_table
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, REFUTED
 from rankbound_study.report import claims_table
 from rankbound_study.report.blocks import Cell, Finding, ReportSection, TableBlock
-from rankbound_study.report.typeset_numbers import with_minus_signs
+from rankbound_study.report.columns import with_minus_signs
 from rankbound_study.results.number_texts import probability
 
 _TEXT = (

@@ -15,10 +15,10 @@ from rankbound_study.claims.cells import is_distinct, significance
 from rankbound_study.claims.comparisons import AFFINE_PREFIX, METRIC_COLUMNS, TRAINED_FOR, VARIANT_COLUMNS
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Finding
+from rankbound_study.report.columns import DASH, signed
 from rankbound_study.report.table_5_1_summary import cell_name
 from rankbound_study.report.table_files import read_table
 from rankbound_study.report.tables.crossed import METRICS_CROSSED
-from rankbound_study.report.typeset_numbers import DASH, signed
 from rankbound_study.results.trained import UNTRAINED
 from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, PUBLISHED
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from rankbound_study.claims.law import NAME, PREDICTION_COLUMNS, PREDICTIONS, SECOND_HYPOTHESIS
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
 from rankbound_study.report.blocks import Finding, ReportSection
+from rankbound_study.report.columns import with_minus_signs
 from rankbound_study.report.made_blocks import Figures, table_blocks
 from rankbound_study.report.table_files import read_table
-from rankbound_study.report.typeset_numbers import with_minus_signs
 
 FIGURES = ("figure_law", "figure_weight_powers")
 

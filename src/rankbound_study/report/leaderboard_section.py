@@ -14,12 +14,12 @@ from rankbound_study.figures import figure_specs
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.provenance.manifest import Manifest
 from rankbound_study.report.blocks import Cell, Finding, ReportSection, TableBlock, changes, plain_rows
+from rankbound_study.report.columns import DASH, signed
 from rankbound_study.report.made_blocks import Figures
 from rankbound_study.report.settings_table import settings_table
 from rankbound_study.report.table_files import read_table
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.report.tables.leaderboard import read_facts
-from rankbound_study.report.typeset_numbers import DASH, signed
 from rankbound_study.results.number_texts import probability
 from rankbound_study.results.systems import SYSTEM, names_of
 

@@ -12,9 +12,9 @@ from rankbound.texts import quantity
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.blocks import Finding, ReportSection
 from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.columns import signed
 from rankbound_study.report.made_blocks import Figures, table_blocks
 from rankbound_study.report.neural_tables import Results, four, read_results
-from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES
 from rankbound_study.results.neural_pairs import READINGS
 from rankbound_study.results.neural_runs import printed_scores

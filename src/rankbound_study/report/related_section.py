@@ -10,9 +10,9 @@ from rankbound.texts import quantity
 from rankbound_study.claims.related import COLUMNS, GRADIENT_COLUMNS, GRADIENTS, NAME, RANK_COLUMNS, RANKS
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Paragraph, ReportSection
+from rankbound_study.report.columns import signed, with_minus
 from rankbound_study.report.made_blocks import table_blocks
 from rankbound_study.report.table_files import read_table
-from rankbound_study.report.typeset_numbers import signed, with_minus
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
 
 _TEXT = "Other work normalises metrics or gradients by list. Each paragraph ends with what it predicts, and our number."

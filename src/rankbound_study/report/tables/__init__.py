@@ -50,7 +50,8 @@ def make(name: str, files: StudyFiles, options: Mapping[str, Any]) -> TableFiles
         raise ConfigError(f"{name}: found the option {unknown[0]!r}, expected {expected}")
     assert spec.make is not None
     made = spec.make(name, files, **options, **spec.arguments)
-    files_of_table: TableFiles = made if isinstance(made, TableFiles) else TableFiles(made)
-    if spec.layout is None or files_of_table.texts is not None:
-        return files_of_table
-    return replace(files_of_table, texts=plain_texts(spec.layout(files_of_table.table)))
+    found: TableFiles = made if isinstance(made, TableFiles) else TableFiles(made)
+    lay = spec.in_files or spec.layout
+    if lay is None or ".md" not in spec.beside or found.texts is not None:
+        return found
+    return replace(found, texts=plain_texts(lay(found.table)))

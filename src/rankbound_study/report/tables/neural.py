@@ -1,6 +1,6 @@
 """Tables of the neural-ranking study: 1 to 3, a row per method, and the scores by the number of features."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,11 @@ import polars as pl
 
 from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.report import render_latex, render_markdown
-from rankbound_study.report.blocks import Cell, TableBlock, changes
+from rankbound_study.report.blocks import Cell, TableBlock
+from rankbound_study.report.columns import DASH, Across, Column, Layout, Row, with_minus
 from rankbound_study.report.neural_tables import R_SQUARED, neural_table, read_results
-from rankbound_study.report.table_files import TableFiles, TableTexts
+from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
 from rankbound_study.report.tables.spec import TableSpec
-from rankbound_study.report.typeset_numbers import DASH, with_minus
 from rankbound_study.results.neural_features import NOT_RUN, FeatureResults, feature_results
 from rankbound_study.results.neural_names import (
     AS_PRINTED,
@@ -46,27 +45,10 @@ def neural_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
 
 
 def score_blocks(scores: pl.DataFrame, table: Printed) -> list[TableBlock]:
-    """Return one table per data set, without columns that have no numbers."""
+    """Return one table per data set, without columns that have no numbers; the best method by validation is bold."""
     return [
         _block(own, table, str(dataset or "")) for (dataset,), own in scores.group_by("dataset", maintain_order=True)
     ]
-
-
-def method_block(
-    name: str, header: Sequence[str], rows: Sequence[tuple[str, str, Sequence[str]]], marked: Collection[str]
-) -> TableBlock:
-    """Return a table of methods by family, from family, method and a text per column; `marked` methods are bold."""
-    return TableBlock(
-        name,
-        "",
-        ("family", "method", *header),
-        tuple(
-            (Cell(family), Cell(method, strong=method in marked), *map(Cell, cells)) for family, method, cells in rows
-        ),
-        labels=2,
-        rules=changes([family for family, _, _ in rows]),
-        sortable=True,
-    )
 
 
 def caption(scores: pl.DataFrame, table: Printed) -> str:
@@ -77,42 +59,47 @@ def caption(scores: pl.DataFrame, table: Printed) -> str:
 
 
 def texts(scores: pl.DataFrame, table: Printed) -> TableTexts:
-    """Return the table's files; the best method by validation is bold."""
+    """Return the table's files."""
     title = f"Table {table.number} of the neural-ranking study: {table.title}"
-    return texts_of_methods(title, caption(scores, table), score_blocks(scores, table))
+    return _texts(title, caption(scores, table), score_blocks(scores, table))
 
 
-def texts_of_methods(title: str, caption: str, tables: Sequence[TableBlock]) -> TableTexts:
-    """Return the files of tables of methods, one per data set."""
-    capitalised = [replace(table, header=("Family", "Method", *table.header[2:])) for table in tables]
-    return TableTexts(
-        render_markdown.tables(f"{title}. {caption}", tables, titled=True), render_latex.tables(title, capitalised)
-    )
+def _texts(title: str, caption: str, blocks: Sequence[TableBlock]) -> TableTexts:
+    capitalised = [replace(block, header=("Family", "Method", *block.header[2:])) for block in blocks]
+    return texts_of(f"{title}. {caption}", blocks)._replace(latex=texts_of("", capitalised, title).latex)
+
+
+def _methods(name: str, columns: Sequence[Column] = (), across: Across | None = None, *, bold: str) -> Layout:
+    """Return the layout of a row per method, by family; methods with `bold` are bold."""
+    method = Column("method", ("method", bold), lambda method, best: Cell(method, strong=best))
+    layout = (Column("family"), method, *columns)
+    return Layout(name, "", layout, labels=2, rules=("family",), sortable=True, across=across)
 
 
 def _block(scores: pl.DataFrame, table: Printed, dataset: str) -> TableBlock:
     by_method = {(row["method"], row["metric"]): row for row in scores.iter_rows(named=True)}
-    methods = list(dict.fromkeys(scores["method"].to_list()))
+
+    def of_metric(name: str, title: str) -> Iterator[Column]:
+        yield Column(title, None, lambda row: _number(by_method.get((row["method"], name), {}).get("ours")))
+        if name in (*table.metrics, R_SQUARED):
+            yield Column("95 % interval", None, lambda row: _interval(by_method.get((row["method"], name), {})))
+
+    methods = dict.fromkeys(scores["method"])
     main = [by_method[method, table.metric] for method in methods if (method, table.metric) in by_method]
-    present = set(scores.filter(pl.col("ours").is_not_null())["metric"].to_list())
-    others = [name for name in (*table.metrics[1:], R_SQUARED, *_READING_TITLES) if name in present]
-    tested = any(row["p_holm"] is not None for row in main)
-    printed_on = "printed" if table.of_faces or table.is_on(dataset) else f"printed, {table.dataset}"
-    header = [_METRIC_TITLES.get(table.metric, "NDCG@10"), "95 % interval"]
-    header += [printed_on] * bool(scores["printed"].count()) + ["p to best"] * tested
-    for name in others:
-        header += [_METRIC_TITLES[name]] + ["95 % interval"] * (name in (*table.metrics, R_SQUARED))
-    rows, best = [], set()
-    for row in main:
-        cells = [_number(row["ours"]), _interval(row)]
-        cells += [_number(row["printed"])] * bool(scores["printed"].count()) + [_p_value(row["p_holm"])] * tested
-        for name in others:
-            other = by_method.get((row["method"], name), {})
-            cells += [_number(other.get("ours"))] + [_interval(other)] * (name in (*table.metrics, R_SQUARED))
-        if row["ours"] is not None and row["family"] != CONTROL and row["difference_to_best"] is None:
-            best.add(row["method"])
-        rows.append((row["family"], row["method"], cells))
-    return method_block(data_set_title(dataset) if dataset else "not run", header, rows, best)
+    present = set(scores.filter(pl.col("ours").is_not_null())["metric"])
+    columns = list(of_metric(table.metric, _METRIC_TITLES.get(table.metric, "NDCG@10")))
+    if scores["printed"].count():
+        on = "printed" if table.of_faces or table.is_on(dataset) else f"printed, {table.dataset}"
+        columns.append(Column(on, "printed", _number))
+    if any(row["p_holm"] is not None for row in main):
+        columns.append(Column("p to best", "p_holm", lambda p: "<0.001" if p < 0.001 else f"{p:.3f}"))
+    for name in (*table.metrics[1:], R_SQUARED, *_READING_TITLES):
+        columns += of_metric(name, _METRIC_TITLES[name]) if name in present else ()
+    rows = [
+        row | {"best": row["ours"] is not None and row["family"] != CONTROL and row["difference_to_best"] is None}
+        for row in main
+    ]
+    return _methods(data_set_title(dataset) if dataset else "not run", columns, bold="best").of_rows(rows)
 
 
 def _of_queries(scores: pl.DataFrame, table: Printed) -> list[str]:
@@ -192,10 +179,6 @@ def _interval(row: Mapping[str, Any]) -> str:
     return with_minus(f"{row['low']:.3f}…{row['high']:.3f}")
 
 
-def _p_value(value: float | None) -> str:
-    return DASH if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
 @described(
     SPECS,
     **{
@@ -241,39 +224,31 @@ def features_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
         yield replace(block, name=FEATURES_TITLE, caption=f"{block.name}. {FEATURES_CAPTION}")
 
 
-def _features_blocks(results: FeatureResults) -> list[TableBlock]:
-    """Return one table per data set: the methods, then the gaps of the families."""
-    return [_features_block(results, dataset) for dataset in results.datasets]
-
-
 def features_texts(results: FeatureResults) -> TableTexts:
-    """Return the table's files."""
-    return texts_of_methods(
-        FEATURES_TITLE, FEATURES_CAPTION if results.datasets else NOT_RUN, _features_blocks(results)
-    )
+    """Return the table's files: one table per data set."""
+    blocks = [_features_block(results, dataset) for dataset in results.datasets]
+    return _texts(FEATURES_TITLE, FEATURES_CAPTION if blocks else NOT_RUN, blocks)
 
 
 def _features_block(results: FeatureResults, dataset: str, title: Callable[[int], str] = "{:,}".format) -> TableBlock:
-    """Return the table of a data set; `title` is that of the column of a number of features."""
+    """Return the methods of a data set, then the gaps of its families; `title` is that of a number of features."""
     scores = results.scores.filter(pl.col("dataset") == dataset)
     gaps = results.gaps.filter(pl.col("dataset") == dataset, pl.col("features").is_not_null())
-    counts = scores["features"].unique().sort().to_list()
-    rows = []
-    for (family, method), own in scores.group_by("family", "method", maintain_order=True):
-        by_count = {row["features"]: row for row in own.iter_rows(named=True)}
-        cells = [_features_cell(by_count.get(count), "ours", "{:.4f}", "{:.3f}") for count in counts]
-        rows.append((str(family), str(method), cells))
-    for (family,), own in gaps.group_by("family", maintain_order=True):
-        by_count = {row["features"]: row for row in own.iter_rows(named=True)}
-        cells = [_features_cell(by_count.get(count), "difference", "{:+.4f}", "{:+.3f}") for count in counts]
-        rows.append((str(family), _GAP, cells))
-    return method_block(data_set_title(dataset), list(map(title, counts)), rows, {_GAP})
+    across = Across(
+        ("family", "method"),
+        ("features",),
+        {count: title(count) for count in scores["features"].unique().sort()},
+        lambda row: Cell(with_minus(_features_cell(row))),
+    )
+    rows = [row | {"gap": False} for row in scores.to_dicts()]
+    rows += [row | {"gap": True, "method": _GAP} for row in gaps.to_dicts()]
+    return _methods(data_set_title(dataset), across=across, bold="gap").of_rows(rows)
 
 
-def _features_cell(row: dict[str, float] | None, value: str, digits: str, limits: str) -> str:
-    if row is None:
-        return DASH
-    return with_minus(f"{digits.format(row[value])} ({limits.format(row['low'])}…{limits.format(row['high'])})")
+def _features_cell(row: Row) -> str:
+    if row["gap"]:
+        return f"{row['difference']:+.4f} ({row['low']:+.3f}…{row['high']:+.3f})"
+    return f"{row['ours']:.4f} ({row['low']:.3f}…{row['high']:.3f})"
 
 
 @described(

@@ -11,6 +11,9 @@ from rankbound_study.report.blocks import TableBlock
 from rankbound_study.report.table_files import read_table
 from rankbound_study.results.specs import Spec
 
+Lays = Callable[[pl.DataFrame], TableBlock]
+"""Lays the rows of a table out for people, such as a `report.columns.Layout`."""
+
 
 @dataclass(frozen=True)
 class TableSpec(Spec):
@@ -26,10 +29,14 @@ class TableSpec(Spec):
     """The report's section that shows it."""
     columns: Mapping[str, Any] | None = None
     """The columns of its CSV file."""
-    layout: Callable[[pl.DataFrame], TableBlock] | None = None
+    layout: Lays | None = None
     """Lays its rows out for people."""
+    in_files: Lays | None = None
+    """Lays its rows out in NAME.md and NAME.tex, if not as in the report."""
+    first: tuple[tuple[str, Mapping[str, Any], Lays], ...] = ()
+    """CSV files beside it that the report shows above it: end of the name, columns, layout."""
     blocks: Callable[[str, Path], Iterator[TableBlock]] | None = None
-    """Yields what the report shows from a folder of tables, if that is not the layout of its rows."""
+    """Yields what the report shows from a folder of tables, if that is not the layout of rows."""
 
     def shown(self, name: str, folder: Path) -> Iterator[TableBlock]:
         """Yield what the report shows; nothing of a table without rows."""
@@ -39,4 +46,5 @@ class TableSpec(Spec):
         assert self.layout is not None
         assert self.columns is not None
         if len(table := read_table(folder / f"{name}.csv", self.columns)):
+            yield from (lay(read_table(folder / f"{name}{end}.csv", columns)) for end, columns, lay in self.first)
             yield self.layout(table)
