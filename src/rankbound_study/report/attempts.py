@@ -11,6 +11,7 @@ import polars as pl
 
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
+from rankbound_study.report import prose
 from rankbound_study.report.blocks import Finding, TableBlock, plain_rows
 from rankbound_study.report.columns import signed
 from rankbound_study.report.table_5_1_scores import TOLERANCE
@@ -19,11 +20,8 @@ from rankbound_study.vocabulary import PUBLISHED
 NAME = "Printed scores that are not reproduced"
 HEADER = ("data set", "loss", "bounding", "printed", "random ordering", "attempts", "nearest", "difference", "by")
 LABELS = 3
-CAPTION = (
-    f"Printed scores of Table 5.1 from which every run of the published protocol differs by more than {TOLERANCE}. "
-    "Attempts are all combinations of label reading, persistence of nRBP and protocol that ran; “nearest” is the one "
-    "closest to the printed score. The random ordering is scored by the metric that the thesis names."
-)
+FILE = "findings.md"
+_SENTENCES = frozenset({len(HEADER) - 1})
 _PRINTED_CELL = ("base", "nsr", "loss", "bounding", "published")
 
 
@@ -48,8 +46,8 @@ def not_reproduced(*by_protocol: pl.DataFrame) -> list[dict[str, Any]]:
 
 def block(missed: list[dict[str, Any]]) -> TableBlock:
     """Return the table for the report."""
-    prose = frozenset({len(HEADER) - 1})
-    return TableBlock(NAME, CAPTION, HEADER, plain_rows(_cells(missed)), LABELS, prose=prose, sortable=True)
+    caption = prose.text(FILE, "attempts", tolerance=TOLERANCE)
+    return TableBlock(NAME, caption, HEADER, plain_rows(_cells(missed)), LABELS, sortable=True, prose=_SENTENCES)
 
 
 def _cells(missed: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
@@ -68,20 +66,9 @@ def finding(missed: list[dict[str, Any]], printed: int) -> Iterator[Finding]:
     """Report how many of the printed scores are not reproduced, and how many of those a random ordering beats."""
     if not missed or not printed:
         return
-    below = [cell for cell in missed if cell["random"] and max(cell["random"]) > cell["published"]]
-    losses = sorted({f"{cell['loss']} on {_data_set(cell)}" for cell in missed})
-    yield Finding(
-        f"{len(missed)} of {printed} printed scores of Table 5.1 are not reproduced: {'; '.join(losses)}.",
-        f"The section Table 5.1 shows the nearest attempts. {len(below)} of them lie below the score of a random "
-        "ordering by the same metric and one of the two readings of relevance that the thesis may have used: such a "
-        "score cannot be of that metric and reading."
-        if below
-        else "The section Table 5.1 shows the nearest attempts.",
-    )
-
-
-def _data_set(cell: dict[str, Any]) -> str:
-    return DataSet(cell["base"], None).label
+    below = sum(bool(cell["random"]) and max(cell["random"]) > cell["published"] for cell in missed)
+    losses = sorted({f"{cell['loss']} on {DataSet(cell['base'], None).label}" for cell in missed})
+    yield prose.finding(FILE, "not-reproduced", missed=missed, printed=printed, losses=losses, below=below)
 
 
 def _words(attempt: dict[str, Any]) -> str:

@@ -56,5 +56,11 @@ def _environment() -> Any:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(undefined=StrictUndefined, autoescape=False)
-    environment.filters |= {"signed": signed, "four": score, "quantity": quantity}
+    environment.filters |= {
+        "signed": signed,
+        "four": score,
+        "digits": "{:.4f}".format,
+        "quantity": quantity,
+        "bounding": lambda name: "no bounding" if name == "none" else f"{name} bounding",
+    }
     return environment
