@@ -360,15 +360,5 @@ def distribution_findings(folder: Path) -> Iterator[Finding]:
             best += helping[-1:] if above and not below else []
         counts = map(str, (len(part), untrained, higher, lower))
         rows.append((loss, bounding, *counts, signed(_mean(part)), str(above), str(below)))
-    header = (
-        "loss",
-        "bounding",
-        "data sets",
-        "did not train",
-        "higher",
-        "lower",
-        "mean change",
-        "above affine",
-        "below",
-    )
+    counted = ("data sets", "did not train", "higher", "lower", "mean change", "above affine", "below")
     yield finding(FILE, "variants", ("loss", "bounding", *counted), tuple(rows), best=best, helping=helping)

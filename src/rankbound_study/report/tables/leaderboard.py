@@ -27,6 +27,7 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, TableBlock
 from rankbound_study.report.columns import DASH, Column, Layout, Row, with_margin
+from rankbound_study.report.prose import text
 from rankbound_study.report.table_files import TableFiles, read_table, texts_of
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.results.made_files import reading
@@ -113,14 +114,10 @@ def _block(table: pl.DataFrame, margin: float, *, several: bool) -> TableBlock:
     names = names_of(table)
     of_baseline = next((row["model"] for row in table.iter_rows(named=True) if row["role"] == BASELINE), "")
     shown = [name for name in COMPARISONS if name != BASELINE or of_baseline]
-    stuck = f"{MARK} did not train: without a rank, compared with none. " if table["n_untrained"].sum() else ""
+    stuck = bool(table["n_untrained"].sum())
     layout = Layout(
         f"Leaderboard, {label}" if several else "Leaderboard",
-        f"Mean over the test topics, ordered by the validation score on {first['metric']}: no test score selects the "
-        "best, and on the test part another may score higher. In small type: half of the 95 % interval; ▲ "
-        f"significantly better, ▼ significantly worse (p at most {LEVEL} after Holm's correction over all systems), ≈ "
-        f"alike, within ±{margin:g} by two one-sided tests. Differences are on {first['metric']}, paired by topic; "
-        f"controls are not trained and have no rank. {stuck}`tables/{NAME}.csv` has the means on other metrics.",
+        text("table_leaderboard.md", "caption", metric=first["metric"], margin=margin, level=LEVEL, stuck=stuck),
         (
             _label("rank", lambda row: DASH if row["rank"] is None else str(row["rank"])),
             _label("model", lambda row: names[tuple(row[name] for name in SYSTEM)] + MARK * bool(row["n_untrained"])),

@@ -12,6 +12,7 @@ from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.report.blocks import Cell, TableBlock
 from rankbound_study.report.columns import DASH, Across, Column, Layout, Row, with_minus
 from rankbound_study.report.neural_tables import R_SQUARED, neural_table, read_results
+from rankbound_study.report.prose import text
 from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.results.neural_features import NOT_RUN, FeatureResults, feature_results
@@ -29,6 +30,7 @@ from rankbound_study.results.number_texts import score
 from rankbound_study.results.specs import StudyFiles, described
 
 SPECS: dict[str, TableSpec] = {}
+FILE = "table_neural.md"
 
 # Only the CSV file has the fourth reading, both wrong: it is what remains of the other two.
 _READING_TITLES = {"BothRight": "both right", "SameLabel": "same label", "Ties": "ties"}
@@ -54,8 +56,24 @@ def score_blocks(scores: pl.DataFrame, table: Printed) -> list[TableBlock]:
 def caption(scores: pl.DataFrame, table: Printed) -> str:
     """Return the caption: the data, the intervals, the tests, and what can be compared with the printed scores."""
     if not scores["ours"].count():
-        return f"Printed scores only. {what_is_missing(table)}"
-    return " ".join((_of_faces if table.of_faces else _of_queries)(scores, table))
+        return text(FILE, "not-run", missing=what_is_missing(table))
+    ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
+    first = ran.group_by("dataset", maintain_order=True).first()
+    counts = [row | {"title": data_set_title(row["dataset"])} for row in first.iter_rows(named=True)]
+    settings = ["with-printed-settings"] * ran["method"].str.ends_with(AS_PRINTED).any()
+    if table.of_faces:
+        metrics, synthetic = set(scores["metric"]), scores["dataset"].str.starts_with(SYNTHETIC).all()
+        notes = ["r-squared"] * (R_SQUARED in metrics) + ["both-right"] * (READINGS[0] in metrics)
+        notes += settings + ["synthetic-faces"] * synthetic
+        return " ".join((text(FILE, "of-faces", counts=counts), *(text(FILE, note) for note in notes)))
+    parts = [text(FILE, "of-queries", counts=counts), *(text(FILE, note) for note in settings)]
+    others = [row["title"] for row in counts if not table.is_on(row["dataset"])]
+    if scores["printed"].count() and (others or not counts):
+        every = len(others) == len(counts)
+        parts.append(text(FILE, "beside-print", dataset=table.dataset, others=others, every=every))
+    if "mq2008-label1" in first["dataset"]:
+        parts.append(text(FILE, "elsewhere"))
+    return " ".join(parts)
 
 
 def texts(scores: pl.DataFrame, table: Printed) -> TableTexts:
@@ -102,73 +120,6 @@ def _block(scores: pl.DataFrame, table: Printed, dataset: str) -> TableBlock:
     return _methods(data_set_title(dataset) if dataset else "not run", columns, bold="best").of_rows(rows)
 
 
-def _of_queries(scores: pl.DataFrame, table: Printed) -> list[str]:
-    ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
-    counts = ran.group_by("dataset", maintain_order=True).first()
-    lists = "; ".join(
-        f"{data_set_title(row['dataset'])}: {quantity(row['n'], 'query', 'queries')} of "
-        f"{quantity(row['n_folds'], 'fold')}, {row['n_skipped']:,} without a relevant document left out"
-        for row in counts.iter_rows(named=True)
-    )
-    notes = [
-        f"Mean over test queries ({lists}), with the epoch picked on validation queries.",
-        _TESTS.format(unit="queries"),
-    ]
-    if ran["method"].str.ends_with(AS_PRINTED).any():
-        notes.append(_AS_PRINTED)
-    datasets = counts["dataset"].to_list()
-    others = [data_set_title(name) for name in datasets if not table.is_on(name)]
-    if scores["printed"].count() and (others or not datasets):
-        ours = "ours is not" if len(others) == len(datasets) else f"{' and '.join(others)} is not"
-        notes.append(
-            f"The printed column is on {table.dataset}, {ours}: other queries, documents and features. Only the order "
-            "of the methods, and the difference of each score from a random ordering, can be compared."
-        )
-    if "mq2008-label1" in datasets:
-        notes.append(_ELSEWHERE)
-    return notes
-
-
-def _of_faces(scores: pl.DataFrame, table: Printed) -> list[str]:
-    ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
-    counts = ran.group_by("dataset", maintain_order=True).first()
-    pairs = "; ".join(
-        f"{quantity(row['n'], 'pair')} of {quantity(row['n_folds'], 'split')}" for row in counts.iter_rows(named=True)
-    )
-    notes = [
-        f"Share of test pairs in the right order ({pairs}; ties count half, a random ordering scores 0.5), with the "
-        "epoch picked on validation pairs. Intervals and tests account for pairs that share a face. “p to best” is the "
-        "p-value of the comparison with the best method by validation (bold), adjusted by Holm."
-    ]
-    if R_SQUARED in set(scores["metric"]):
-        notes.append("R² is that of the predicted ages of distinct test faces.")
-    if READINGS[0] in set(scores["metric"]):
-        notes.append(
-            "Classifiers learn from each pair that one face is older and the other younger, and label a face “older” "
-            "if its score exceeds 0.5. Pair accuracy orders the two faces by score, as for every other method. “Both "
-            "right” requires the right label for both faces. A face of medium age is older in some pairs and younger "
-            "in others, so both faces of a pair often get the same label, which counts as a failure. Only that reading "
-            "gives numbers like the printed ones, which lie below the 0.5 of guessing (N18 in docs/errata.md)."
-        )
-    if ran["method"].str.ends_with(AS_PRINTED).any():
-        notes.append(_AS_PRINTED)
-    if scores["dataset"].str.starts_with(SYNTHETIC).all():
-        notes.append("Synthetic faces: the table has no printed scores.")
-    return notes
-
-
-_AS_PRINTED = f"Methods marked “{AS_PRINTED.strip('-')}” use the optimiser, learning rate and batches of the paper."
-_ELSEWHERE = (
-    "For orientation, published NDCG@10 on MQ2008 with binary labels and without queries that lack a relevant document "
-    "is about 0.70 to 0.72 (Köppel et al. 2019, Pairwise Learning to Rank by Neural Networks Revisited, "
-    "arXiv:1909.02768, Table 2)."
-)
-_TESTS = (
-    "Intervals are bootstrap intervals over {unit}; “p to best” is the p-value of a paired sign-flip test against the "
-    "best trained method by validation (bold), adjusted by Holm. Controls are not trained."
-)
-
-
 def _number(value: float | None) -> str:
     return DASH if value is None else with_minus(score(value))
 
@@ -183,9 +134,7 @@ def _interval(row: Mapping[str, Any]) -> str:
     SPECS,
     **{
         table.name: TableSpec(
-            "A table of Application of Neural Networks in Ranking: methods that rank, classify and regress on the same "
-            "lists, with the epoch picked by a validation part, 95 % intervals, paired tests and the printed scores. "
-            "The table's caption says what can be compared.",
+            text(FILE, "table"),
             title=f"{table.number}, {table.title}",
             needs=("runs", "epochs", *(("predictions", "images") if table.of_faces else ())),
             data=(table.number,),
@@ -207,12 +156,7 @@ def make_neural(name: str, files: StudyFiles) -> TableFiles:
 
 
 FEATURES_TITLE = "Scores by the number of features"
-FEATURES_CAPTION = (
-    "Mean score (NDCG@10 of web queries, pair accuracy of faces) of methods trained on a subset of the features. The "
-    "subsets are drawn at random in every fold, are the same for all methods, and are nested. The 95 % intervals do "
-    "not cover the variation between draws of the features. The gap is the best network minus the best linear model or "
-    "trees of its family, both picked by validation, on the same lists."
-)
+FEATURES_CAPTION = text(FILE, "features")
 _GAP = "gap"
 
 
@@ -254,8 +198,7 @@ def _features_cell(row: Row) -> str:
 @described(
     SPECS,
     table_neural_features=TableSpec(
-        "Methods of Application of Neural Networks in Ranking, trained on some of the features, and the gap between "
-        "networks and other models by the number of features.",
+        text(FILE, "features-table"),
         title="scores by the number of features",
         needs=("runs", "epochs", "predictions", "images"),
         data=(1, 2, 3),
