@@ -25,6 +25,7 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, TableBlock
 from rankbound_study.report.columns import DASH, DATA_SET, Across, Column, Layout, Row, with_margin
+from rankbound_study.report.prose import text
 from rankbound_study.report.table_files import TableFiles, read_table, texts_of
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
@@ -33,6 +34,7 @@ from rankbound_study.results.trained import MARK
 from rankbound_study.vocabulary import POPULARITY, UNBOUNDED
 
 SPECS: dict[str, TableSpec] = {}
+FILE = "table_crossed.md"
 
 MARKS = (
     f"In small type: half of the 95 % interval over topics and trainings; {UP} significantly higher, {DOWN} "
@@ -58,10 +60,7 @@ def _difference(row: Row, prefix: str = "") -> Cell:
 METRICS_CROSSED = "table_metrics_crossed"
 METRICS = Layout(
     "Metric trained and metric judged",
-    "Rows are losses as trained, unbounded and each with the bounding that scores highest on the validation part; "
-    "columns are the metrics that judge them on the same test lists. Bold: the mean score of the loss trained for the "
-    "metric (nDCG's for nDCG@10). Other cells: the difference from it, bounded minus bounded. For RR and P@k, which "
-    f"no loss is trained for, differences are from the {COMMON} loss. {MARKS} Losses that did not train are left out.",
+    text(FILE, "metrics", common=COMMON, marks=MARKS),
     (DATA_SET, Column("trained on", "loss"), Column("bounding", write=bounding_title)),
     labels=3,
     rules=("dataset", "nsr", "bounded"),
@@ -78,8 +77,7 @@ METRICS = Layout(
 @described(
     SPECS,
     table_metrics_crossed=TableSpec(
-        "The metric trained against the metric judged: mean scores of the losses, unbounded and with their best "
-        "bounding by validation, on seven metrics, minus those of the loss that is trained for the metric.",
+        text(FILE, "table-metrics-crossed"),
         title="metric trained and metric judged",
         needs=("runs", "epochs"),
         options=("study",),
@@ -95,10 +93,7 @@ def make_metrics_crossed(name: str, files: StudyFiles, *, study: str = "thesis")
 
 RATIOS = Layout(
     "Ratio trained and ratio tested",
-    "Rows are test lists, at one negative sampling ratio, with losses and boundings; columns are the ratios of the "
-    "training, and scores are in the metric that judges the loss. Bold: the mean score of training at the ratio of the "
-    "test. Other cells: the difference from it, over the test lists that lost no negative because training had seen "
-    f"it. {MARKS}",
+    text(FILE, "ratios", marks=MARKS),
     (
         replace(DATA_SET, title="test lists", names=("dataset", "nsr_test")),
         Column("loss"),
@@ -141,8 +136,7 @@ def _ratios_shown(name: str, folder: Path) -> Iterator[TableBlock]:
 @described(
     SPECS,
     table_ratios=TableSpec(
-        "The ratio of negatives trained against the ratio tested: mean scores of all losses and boundings minus those "
-        "of training at the ratio of the test, and the effect of bounding for each pair of ratios.",
+        text(FILE, "table-ratios"),
         title="ratio trained and ratio tested",
         needs=("runs", "epochs", "experiments", "experiment_epochs"),
         options=("study",),
@@ -158,9 +152,7 @@ def make_ratios(name: str, files: StudyFiles, *, study: str = "thesis") -> Table
 
 SAMPLINGS = Layout(
     "Losses and samplings of negatives",
-    "Columns are samplings of negatives, those of the test lists last; rows are losses and boundings, in the metric "
-    "that judges the loss. Bold: the mean score of popularity, the count of training ratings. Other cells: the "
-    f"difference from it on the same lists. {MARKS} An asterisk marks the best bounding of a loss by validation.",
+    text(FILE, "samplings", marks=MARKS),
     (
         Column("judged by", "metric"),
         Column(
@@ -195,8 +187,7 @@ def samplings_block(table: pl.DataFrame) -> TableBlock:
 @described(
     SPECS,
     table_samplings=TableSpec(
-        "Losses and boundings against the sampling of test negatives: mean scores minus that of popularity, the count "
-        "of training ratings, on the same lists.",
+        text(FILE, "table-samplings"),
         title="losses and samplings",
         needs=("runs", "epochs"),
         options=("study",),

@@ -31,6 +31,7 @@ from rankbound_study.report.columns import (
     with_minus,
     with_minus_signs,
 )
+from rankbound_study.report.prose import text
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.results.specs import StudyFiles, described
@@ -38,13 +39,11 @@ from rankbound_study.results.trained import MARK
 from rankbound_study.vocabulary import AFFINE, LOSSES
 
 SPECS: dict[str, TableSpec] = {}
+FILE = "table_effects.md"
 
 EFFECTS = Layout(
     "Effects of bounding",
-    "Bounded minus unbounded, in the metric that judges the loss, with the 95 % interval over topics and trainings. "
-    "The margin is that of noise between two trainings of one system; without several seeds there is none. Bold: "
-    "significant (Holm, all cells); italics: alike within the margin. The affine bounds of nRBP train one model, and "
-    "min-max stands for all three. Models that did not train are left out.",
+    text(FILE, "effects"),
     (
         DATA_SET,
         Column("loss"),
@@ -65,10 +64,7 @@ EFFECTS = Layout(
 )
 MEANS = Layout(
     "Mean effects",
-    "Every cell has the same weight. Cells share topics and trainings, so the interval of a mean uses the covariance "
-    "of their errors (a bootstrap) and the variance of true effects between cells (method of moments, t interval). The "
-    "last column has the interval for the effect in a new cell. The data sets are too few for a variance between data "
-    "sets: a new cell is one on data like these. Of two readings of the same queries, means contain one.",
+    text(FILE, "means"),
     (
         Column("bounds"),
         Column("loss", write=lambda loss: "all losses" if loss == EVERY else loss),
@@ -90,8 +86,7 @@ MEANS = Layout(
 @described(
     SPECS,
     table_effects=TableSpec(
-        "The effects of bounding: bounded minus unbounded in every distinct cell of Table 5.1, with intervals and "
-        "noise margins, and the mean effects over cells by a random-effects model.",
+        text(FILE, "table-effects"),
         title="the effects of bounding",
         needs=("runs", "epochs"),
         options=("study",),
@@ -126,11 +121,7 @@ def _law_effect(effect: float, low: float, high: float, p_residual: float | None
 _CHANGES = ("mismatch", "influence", "CV of weights")
 LAW = Layout(
     "The law of list weights",
-    "Mean score with weights minus without, paired by topic, in the metric that judges the loss; in small type half of "
-    "the 95 % interval over topics and trainings. Changes are those of coefficients of variation over the training "
-    "lists. Predicted is the line of mismatch through all cells that count; bold where the effect lies significantly "
-    "farther than 0.002 from it (Holm). Cells in italics repeat the weights of an earlier one and do not count. Models "
-    "that did not train are left out.",
+    text(FILE, "law"),
     tuple(
         map(
             _unless_repeated,
@@ -154,8 +145,7 @@ def _fit(name: str) -> tuple[Column, Column]:
 
 LINES = Layout(
     "Lines through the cells",
-    "Effect per unit of change, by least squares; 95 % intervals of a bootstrap of topics within data sets and of "
-    "trainings within folds. The law is about mismatch; the other two predictors are for comparison.",
+    text(FILE, "lines"),
     (
         *(Column("predictor"), Column("cells"), Column("n"), *_fit("slope"), *_fit("intercept")),
         Column("R²", "r_squared", fixed(2)),
@@ -178,9 +168,7 @@ PREDICTIONS = Layout(
 @described(
     SPECS,
     table_law=TableSpec(
-        "The law of list weights: the effect of every bound and of the experiment's weights on the mean score, against "
-        "the change of mismatch between training lists, with the lines by least squares and the outcome of the "
-        "predictions.",
+        text(FILE, "table-law"),
         title="the law of list weights",
         needs=("runs", "epochs", "experiments", "experiment_epochs", "instances"),
         options=("study",),
@@ -233,10 +221,7 @@ def _of_folds(name: str, title: str, digits: int) -> Column:
 
 WEIGHTS_IN_FILES = Layout(
     "List weights of bounds",
-    "Coefficients of variation (standard deviation over mean) over the informative training lists: of a bound's "
-    "weights; of the influence, a list's weight times the range of its loss over all orders; and of the mismatch, the "
-    "influence over the range of the judging metric; without and with the bound. The effective number of lists is "
-    "n/(1 + CV²) of the influence. Means over folds; in small type the smallest and largest fold.",
+    text(FILE, "weights-in-files"),
     (
         *(DATA_SET, Column("loss"), Column("bounding")),
         *(_of_folds(name, title, digits) for name, (title, digits) in _NUMBERS.items()),
@@ -247,9 +232,7 @@ WEIGHTS_IN_FILES = Layout(
 )
 WEIGHTS = Layout(
     "List weights of bounds",
-    "Coefficients of variation (standard deviation over mean) over the informative training lists: of the influence of "
-    "the unbounded loss, and of the weights that each affine bound amounts to. The effective number of lists is "
-    "n/(1 + CV²) of the influence. Means over folds; `tables/table_list_weights.csv` has the ranges and the mismatch.",
+    text(FILE, "weights"),
     (
         *(DATA_SET, Column("loss")),
         Column("effective lists", ("effective_without", "n_lists"), lambda some, every: f"{some:.0f} of {every:.0f}"),
@@ -270,8 +253,7 @@ WEIGHTS = Layout(
 @described(
     SPECS,
     table_list_weights=TableSpec(
-        "The weights of training lists that affine bounds amount to, by data set and loss: coefficients of variation "
-        "of weights, influence and mismatch, without and with the bound, and the effective number of lists.",
+        text(FILE, "table-list-weights"),
         title="list weights of bounds",
         needs=("instances",),
         section="law",
@@ -309,11 +291,7 @@ def _weights_row(instances: FoldedLists, loss: str, bounding: str) -> dict[str, 
 
 REGIMES = Layout(
     "Effect of bounding by regime",
-    "Bounded minus unbounded, in the mean of the metric that judges the loss, with a 95 % interval (bootstrap over "
-    "users and seeds), and the same for the users with fewer relevant items than the median and for all others. Spread "
-    "is the planted standard deviation of log P, correlation that of list size and kind of taste; a dash marks real "
-    "data. CV is the coefficient of variation of a list's influence, the range of its loss over all orders. † marks "
-    "effects with trainings that did not train.",
+    text(FILE, "regimes"),
     (
         DATA_SET,
         Column("spread", write="{:g}".format),
@@ -346,9 +324,7 @@ REGIMES = Layout(
 @described(
     SPECS,
     table_regimes=TableSpec(
-        "Effect of bounding by regime: planted parameters of generated data, capacity of the model, coefficient of "
-        "variation of the lists' influence, and the change in the mean score with its 95 % interval over users and "
-        "trainings.",
+        text(FILE, "table-regimes"),
         title="effect of bounding by regime",
         needs=("runs", "epochs", "experiments", "experiment_epochs"),
         options=("study", "planted"),

@@ -22,6 +22,7 @@ from rankbound_study.report.columns import (
     signed,
     with_margin,
 )
+from rankbound_study.report.prose import text
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.results.neural_names import data_set_title
 from rankbound_study.results.paired_scores import scores_of_runs
@@ -30,6 +31,7 @@ from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
 
 SPECS: dict[str, TableSpec] = {}
+FILE = "table_protocols.md"
 
 FLATTERY_COLUMNS: dict[str, pl.DataType] = {
     "dataset": pl.String(),
@@ -40,8 +42,7 @@ FLATTERY_COLUMNS: dict[str, pl.DataType] = {
 }
 FLATTERY_IN_FILES = Layout(
     "Bias of a test-picked epoch",
-    "Mean score of the same trainings (honest protocol, all folds and seeds) at the epoch picked by the test part and "
-    "at the one picked by the validation part, and their difference with its 95 % interval over topics.",
+    text(FILE, "flattery-in-files"),
     (
         *(DATA_SET, Column("loss"), Column("bounding", write=bounding_title), Column("metric")),
         *(Column("test-picked", "test_picked", fixed(4)), Column("validation-picked", "validation_picked", fixed(4))),
@@ -51,9 +52,7 @@ FLATTERY_IN_FILES = Layout(
 )
 FLATTERY = Layout(
     "Bias of a test-picked epoch",
-    "Score of the same trainings (honest protocol, all folds and seeds) at the epoch picked by the test part minus "
-    "that at the epoch picked by the validation part. In small type: half of the 95 % interval over topics; bold where "
-    "the interval excludes zero. `tables/table_flattery.csv` has both scores.",
+    text(FILE, "flattery"),
     (DATA_SET, Column("loss")),
     labels=2,
     rules=("dataset", "nsr"),
@@ -114,9 +113,7 @@ def _flattery_row(cell: pl.DataFrame) -> Iterator[dict[str, object]]:
 @described(
     SPECS,
     table_flattery=TableSpec(
-        "The bias of picking the epoch on the test part: the same trainings of the honest protocol, scored at the "
-        "epoch picked by the test part and at the one picked by validation, with the interval of the difference over "
-        "topics.",
+        text(FILE, "table-flattery"),
         title="bias of a test-picked epoch",
         needs=("runs",),
         options=("study",),
@@ -185,9 +182,7 @@ def _rate_place(row: Mapping[str, object]) -> tuple[object, ...]:
 
 RATES_LAYOUT = Layout(
     "Selected learning rates",
-    "Learning rates that the folds select, each by its own validation part, with the number of folds; bold where a "
-    "fold selects an end of its grid, so that a better rate may lie outside. `tables/table_rates.csv` has the mean "
-    "scores of all rates of the grids.",
+    text(FILE, "rates-layout"),
     (
         Column(
             "data set",
@@ -223,8 +218,7 @@ def rates_block(table: pl.DataFrame) -> TableBlock:
 @described(
     SPECS,
     table_rates=TableSpec(
-        "The learning rates that the folds select from their grids, each by its own validation part, and the mean "
-        "scores of all rates of the grids.",
+        text(FILE, "table-rates"),
         title="selected learning rates",
         needs=("rates",),
         options=("study",),

@@ -28,6 +28,7 @@ from rankbound_study.claims.varied import (
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.columns import DASH, DATA_SET, Column, Layout, signed, with_minus
+from rankbound_study.report.prose import text
 from rankbound_study.report.settings_table import differing, option_text
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables.spec import TableSpec
@@ -35,6 +36,7 @@ from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.vocabulary import JUDGED_BY
 
 SPECS: dict[str, TableSpec] = {}
+FILE = "table_sensitivity.md"
 
 COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("choice", "variant", "setting", "dataset"), pl.String()),
@@ -197,10 +199,7 @@ def _tau(title: str, name: str) -> Column:
 
 SENSITIVITY = Layout(
     "Sensitivity to unstated choices",
-    "Other settings minus the study's own, with the same folds and seeds: the mean, smallest and largest change in "
-    "the scores of the losses and boundings, the number of changes significantly above and below zero (Holm), and "
-    "Kendall's tau between the two orders of the losses by nDCG, with the smallest one between two seeds. Losses and "
-    "boundings that did not train with the other setting are counted and left out of everything else.",
+    text(FILE, "sensitivity"),
     (
         *(Column("setting"), DATA_SET, Column("losses", "n_trainings"), Column("did not train", "n_untrained")),
         Column("mean change", "mean_change", signed),
@@ -217,9 +216,7 @@ SENSITIVITY = Layout(
 @described(
     SPECS,
     table_sensitivity=TableSpec(
-        "Sensitivity to choices that the thesis does not state (learning rate, activation, temperature, optimiser, "
-        "sizes, the epoch, the size of the validation part, the labels that count as relevant): each variant minus the "
-        "study's own setting, with the same folds and seeds, and the agreement between the orders of the losses.",
+        text(FILE, "table-sensitivity"),
         title="sensitivity to unstated choices",
         needs=("runs", "experiments"),
         uses=("epochs", "experiment_epochs"),

@@ -9,22 +9,16 @@ from rankbound_study.claims.related import COLUMNS as RELATED_COLUMNS
 from rankbound_study.claims.worked import PERSISTENCE, worked_table
 from rankbound_study.report.blocks import Cell
 from rankbound_study.report.columns import DASH, DATA_SET, Column, Layout, between, fixed, signed
+from rankbound_study.report.prose import text
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.results.number_texts import score
 from rankbound_study.results.specs import StudyFiles, described
 
 SPECS: dict[str, TableSpec] = {}
+FILE = "table_sources.md"
 
-_CAPTIONS = {
-    "1.1": "A list with all relevant items at the bottom scores above a list whose only relevant item is second.",
-    "2.2": "DCG of the ideal and the worst ordering of nine items with three relevant ones.",
-    "2.3": f"RBP with p = {PERSISTENCE} of the same two orderings.",
-    "2.4": "AP of the same two orderings.",
-    "3.1": "DCG of all orderings of X(2,1) and X(3,2), and its expectation.",
-    "3.2": "First term of the nRBP loss of all orderings of X(2,1) and X(3,2), and its expectation.",
-    "3.3": "AP of all orderings of X(2,1) and X(3,2), and its expectation.",
-}
+_WORKED = ("1.1", "2.2", "2.3", "2.4", "3.1", "3.2", "3.3")
 HOLDS = {True: "yes", False: "NO", None: "–"}
 _WORKED_COLUMNS = {
     **dict.fromkeys(("part", "row", "quantity"), pl.String),
@@ -51,13 +45,14 @@ def _worked(title: str, caption: str) -> TableSpec:
 @described(
     SPECS,
     **{
-        f"table_{number.replace('.', '_')}": _worked(f"Table {number}", caption)
-        for number, caption in _CAPTIONS.items()
+        f"table_{number.replace('.', '_')}": _worked(
+            f"Table {number}", text(FILE, f"worked-{number}", persistence=PERSISTENCE)
+        )
+        for number in _WORKED
     },
     table_murphy_9_3=_worked(
         "Murphy, Table 9.3",
-        "Murphy's Table 9.3 (linear gain, first two ranks undiscounted) and his example of AP. The book adds up "
-        "rounded terms, and carries its DCG into the nDCG.",
+        text(FILE, "murphy"),
     ),
 )
 def make_worked(name: str, files: StudyFiles) -> TableFiles:
@@ -85,10 +80,7 @@ def _of_metric(metric: str) -> tuple[Column, ...]:
 
 CITEULIKE = Layout(
     "Losses on CiteULike-a",
-    "Published: Li, Urbano and Hanjalic (SIGIR 2021), at the best rate and epoch on the test part, means over folds. "
-    "Ours, test-picked: rate and epoch by the test part, too; then both by the validation part, with the picked rate "
-    "(an asterisk marks an end of the grid). Behind nRBP: the unbounded nRBP loss minus the row's at "
-    "the same temperature, with its 95 % interval over users and trainings.",
+    text(FILE, "citeulike"),
     (
         Column("NSR", "nsr"),
         Column("temperature", write="{:g}".format),
@@ -105,8 +97,7 @@ CITEULIKE = Layout(
 @described(
     SPECS,
     table_citeulike=TableSpec(
-        "RBP, nDCG and AP losses on CiteULike-a: published scores beside ours, every loss and bounding at its own "
-        "learning rate at each temperature of smooth ranks, and their distance to the unbounded nRBP loss.",
+        text(FILE, "table-citeulike"),
         title="losses on CiteULike-a",
         needs=("experiments", "experiment_epochs"),
         options=("study",),
@@ -132,10 +123,7 @@ _COUNTS = {
 }
 RELATED = Layout(
     "Systems by bounded metrics",
-    "The trained losses and boundings of a data set by a metric and by its bounded form, on the same test lists: "
-    "Kendall's tau between both orders of means, pairs of systems in the other order, those that are significantly so "
-    "by both (Holm), and pairs that differ significantly by the metric, by its bounded form, and by one of them alone "
-    "(at 5 %, without correction). Lists whose items are all relevant are left out.",
+    text(FILE, "related"),
     (
         *(DATA_SET, Column("metric"), Column("bounded by", "bound"), Column("tau", write=fixed(2))),
         *(Column(title, name) for name, title in _COUNTS.items()),
@@ -149,8 +137,7 @@ RELATED = Layout(
 @described(
     SPECS,
     table_related=TableSpec(
-        "What related work predicts here: the order of the trained systems by metrics and by their bounded forms, the "
-        "coherence of gradients, and a loss of ranks beside the losses of the metrics.",
+        text(FILE, "table-related"),
         title="what related work predicts here",
         needs=("runs", "epochs"),
         options=("study",),

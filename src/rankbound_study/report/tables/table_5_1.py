@@ -17,6 +17,7 @@ from rankbound_study.jobs.files import RATES
 from rankbound_study.report import table_5_1_summary
 from rankbound_study.report.blocks import Cell, TableBlock
 from rankbound_study.report.columns import DASH, Across, Column, Layout, Row
+from rankbound_study.report.prose import text
 from rankbound_study.report.table_5_1_scores import METRICS, table_5_1
 from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
 from rankbound_study.report.tables.spec import TableSpec
@@ -26,14 +27,10 @@ from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.results.trained import MARK, UNTRAINED
 from rankbound_study.vocabulary import HONEST, LOSSES, PUBLISHED, UNBOUNDED
 
+FILE = "table_5_1.md"
 SPECS: dict[str, TableSpec] = {}
 
-_CAPTION = (
-    "Mean score by loss and bounding (rows) and data set (columns): the printed value, ours, and the difference. "
-    "Models are scored by the metric that they were trained for (nRBP with p = 0.95), per topic and then averaged over "
-    "topics. Lists without a relevant item have no score: they are left out and counted. Random ordering, oracle and "
-    "popularity are the controls."
-)
+_CAPTION = text(FILE, "table-5-1")
 _FILES = (".md", ".tex", "_summary.json")
 DIGITS = 4
 """Decimals of a score, as in the thesis."""
@@ -52,17 +49,16 @@ def is_honest(table: pl.DataFrame) -> bool:
 
 def block(table: pl.DataFrame, protocol: str) -> TableBlock:
     """Return the table for the report; bold and italic type are computed from our numbers."""
-    beside = "The thesis' score is in small type. " if table["published"].count() else ""
-    if is_honest(table):
-        beside = (
-            "In small type: half of the 95 % interval over topics and trainings, with an arrow if a bounded loss ranks "
-            f"significantly better or worse than the unbounded one ({SIGNIFICANT}); rows of nRBP(p=0.8) and "
-            "nRBP(p=0.9) are not tested. "
-        )
     layout = Layout(
         "Table 5.1",
-        f"Mean score over the test lists, {protocol}. {beside}Bold: highest of its loss; italic: above the unbounded "
-        f"loss. {_on_untrained(table)}Controls are not trained.",
+        text(
+            FILE,
+            "block",
+            protocol=protocol,
+            printed=table["published"].count() and not is_honest(table),
+            significant=SIGNIFICANT if is_honest(table) else "",
+            untrained=_on_untrained(table),
+        ),
         (
             Column("trained on", "loss", lambda loss: Cell("control", emphasis=True) if loss == "none" else loss),
             Column("bounding", "name"),
@@ -88,7 +84,7 @@ def _on_untrained(table: pl.DataFrame) -> str:
     """Explain the mark of cells that did not train; empty if there are none."""
     if table.filter(UNTRAINED).is_empty():
         return ""
-    return f"{MARK} did not train, or some of its trainings did not: neither compared with the others nor tested. "
+    return text(FILE, "untrained", mark=MARK)
 
 
 def texts(table: pl.DataFrame) -> TableTexts:
@@ -192,10 +188,7 @@ SIGN_COLUMNS: dict[str, pl.DataType] = {
 }
 SIGNS_LAYOUT = Layout(
     "Signs under both protocols",
-    "Distinct cells whose mean difference from the unbounded loss has another sign by the honest protocol than by the "
-    "published one, and the step that changes it: to the honest protocol at the lowest rate of its grid (selection of "
-    "epochs, training part, seeds), or from there to the selected rates. There and back: cells whose sign changes in "
-    "both steps. The last column counts those that are significant with opposite signs (Holm).",
+    text(FILE, "signs-layout"),
     tuple(
         Column(title)
         for title in ("loss", "cells", "other sign", "by protocol", "by rate", "there and back", "significantly")
@@ -262,8 +255,7 @@ def _sign(change: str) -> pl.Expr:
 @described(
     SPECS,
     table_signs=TableSpec(
-        "The effect of bounding in each distinct cell by the published protocol, by the honest protocol at the lowest "
-        "rate of its grid, and by the honest protocol at the selected rates, with the cells that change signs.",
+        text(FILE, "table-signs"),
         title="signs of effects under both protocols",
         needs=("runs", "rates"),
         uses=("epochs",),
