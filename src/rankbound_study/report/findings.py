@@ -13,10 +13,11 @@ import polars as pl
 from rankbound_study.claims.cells import is_distinct, significance
 from rankbound_study.claims.comparisons import AFFINE_PREFIX, METRIC_COLUMNS, TRAINED_FOR, VARIANT_COLUMNS
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.blocks import Finding
+from rankbound_study.figures.style import bounding_title
+from rankbound_study.report.blocks import Finding, TableBlock, plain_rows
 from rankbound_study.report.columns import DASH, between, signed
-from rankbound_study.report.prose import finding
-from rankbound_study.report.table_5_1_summary import cell_name
+from rankbound_study.report.prose import finding, text
+from rankbound_study.report.table_5_1_scores import TOLERANCE, cell_name
 from rankbound_study.report.table_files import read_table
 from rankbound_study.report.tables.crossed import METRICS_CROSSED
 from rankbound_study.results.trained import UNTRAINED
@@ -25,6 +26,7 @@ from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, PUBLISHED
 ON_COLLAPSE, ON_EQUAL_LOSSES, ON_POPULARITY = "T26", "T14", "P01"
 """The claims on the collapse of nDCG under distribution bounding, on three boundings that should perform alike, and on
 popularity."""
+
 
 FILE = "findings.md"
 _DIGITS = 4
@@ -362,3 +364,66 @@ def distribution_findings(folder: Path) -> Iterator[Finding]:
         rows.append((loss, bounding, *counts, signed(_mean(part)), str(above), str(below)))
     counted = ("data sets", "did not train", "higher", "lower", "mean change", "above affine", "below")
     yield finding(FILE, "variants", ("loss", "bounding", *counted), tuple(rows), best=best, helping=helping)
+
+
+_OF_CELL = ("data set", "loss", "bounding", "printed", "random ordering")
+ATTEMPTS_HEADER = (*_OF_CELL, "attempts", "nearest", "difference", "by")
+_PRINTED_CELL = ("base", "nsr", "loss", "bounding", "published")
+
+
+def not_reproduced(*by_protocol: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return one record per printed score that is not reproduced, from Table 5.1 by one or more protocols."""
+    table = pl.concat(by_protocol).with_columns(base=pl.col("dataset").str.replace(r"-label\d$", ""))
+    tried = table.filter(pl.col("published").is_not_null(), pl.col("ours").is_not_null())
+    randoms = table.filter(pl.col("model") == "random", pl.col("protocol") == PUBLISHED)
+    missed = []
+    for key, attempts in tried.group_by(_PRINTED_CELL, maintain_order=True):
+        as_print = attempts.filter(pl.col("protocol") == PUBLISHED, pl.col("as_printed"))
+        if len(as_print) and not as_print["within_0.015"].any():
+            cell = dict(zip(_PRINTED_CELL, key, strict=True))
+            nearest = attempts.sort(pl.col("difference").abs(), maintain_order=True).row(0, named=True)
+            metric = as_print["metric"][0]
+            orders = randoms.filter(
+                pl.col("base") == cell["base"], pl.col("nsr").eq_missing(cell["nsr"]), pl.col("metric") == metric
+            )
+            missed.append({**cell, "n": len(attempts), "nearest": nearest, "random": orders["ours"].to_list()})
+    return missed
+
+
+def attempts_block(missed: list[dict[str, Any]]) -> TableBlock:
+    """Return the table for the report."""
+    return TableBlock(
+        "Printed scores that are not reproduced",
+        text(FILE, "attempts", tolerance=TOLERANCE),
+        ATTEMPTS_HEADER,
+        plain_rows(_attempt_cells(missed)),
+        labels=3,
+        sortable=True,
+        prose=frozenset({len(ATTEMPTS_HEADER) - 1}),
+    )
+
+
+def _attempt_cells(missed: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for cell in missed:
+        nearest = cell["nearest"]
+        label = DataSet(cell["base"], cell["nsr"]).label
+        orders = ", ".join(f"{value:.4f}" for value in sorted(cell["random"], reverse=True)) or "–"
+        yield (
+            *(label, cell["loss"], bounding_title(cell["bounding"])),
+            *(f"{cell['published']:.4f}", orders, str(cell["n"])),
+            *(f"{nearest['ours']:.4f}", signed(nearest["difference"]), _words(nearest)),
+        )
+
+
+def attempts_findings(missed: list[dict[str, Any]], printed: int) -> Iterator[Finding]:
+    """Report how many of the printed scores are not reproduced, and how many of those a random ordering beats."""
+    if not missed or not printed:
+        return
+    below = sum(bool(cell["random"]) and max(cell["random"]) > cell["published"] for cell in missed)
+    losses = sorted({f"{cell['loss']} on {DataSet(cell['base'], None).label}" for cell in missed})
+    yield finding(FILE, "not-reproduced", missed=missed, printed=printed, losses=losses, below=below)
+
+
+def _words(attempt: dict[str, Any]) -> str:
+    reading = f", {DataSet(attempt['dataset'], None).label}" if attempt["nsr"] is None else ""
+    return f"{attempt['protocol']} protocol, {attempt['metric']}{reading}"

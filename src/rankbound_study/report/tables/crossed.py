@@ -27,7 +27,7 @@ from rankbound_study.report.blocks import Cell, TableBlock
 from rankbound_study.report.columns import DASH, DATA_SET, Across, Column, Layout, Row, with_margin
 from rankbound_study.report.prose import text
 from rankbound_study.report.table_files import TableFiles, read_table, texts_of
-from rankbound_study.report.tables.spec import TableSpec
+from rankbound_study.report.tables import TableSpec
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
 from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.results.trained import MARK

@@ -33,7 +33,7 @@ from rankbound_study.report.columns import (
 )
 from rankbound_study.report.prose import text
 from rankbound_study.report.table_files import TableFiles
-from rankbound_study.report.tables.spec import TableSpec
+from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.results.trained import MARK
 from rankbound_study.vocabulary import AFFINE, LOSSES

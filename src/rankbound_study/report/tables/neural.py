@@ -14,7 +14,7 @@ from rankbound_study.report.columns import DASH, Across, Column, Layout, Row, wi
 from rankbound_study.report.neural_tables import R_SQUARED, neural_table, read_results
 from rankbound_study.report.prose import text
 from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
-from rankbound_study.report.tables.spec import TableSpec
+from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural_features import NOT_RUN, FeatureResults, feature_results
 from rankbound_study.results.neural_names import (
     AS_PRINTED,

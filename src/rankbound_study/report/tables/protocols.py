@@ -23,7 +23,7 @@ from rankbound_study.report.columns import (
     with_margin,
 )
 from rankbound_study.report.prose import text
-from rankbound_study.report.tables.spec import TableSpec
+from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural_names import data_set_title
 from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.results.runs_file import scan_runs

@@ -31,7 +31,7 @@ from rankbound_study.report.columns import DASH, DATA_SET, Column, Layout, signe
 from rankbound_study.report.prose import text
 from rankbound_study.report.settings_table import differing, option_text
 from rankbound_study.report.table_files import TableFiles
-from rankbound_study.report.tables.spec import TableSpec
+from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.vocabulary import JUDGED_BY
 

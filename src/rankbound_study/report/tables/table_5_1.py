@@ -14,13 +14,12 @@ from rankbound_study.claims.cells import SIGNIFICANT, is_distinct, significance
 from rankbound_study.data.contracts import read_table as read_contract
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
-from rankbound_study.report import table_5_1_summary
 from rankbound_study.report.blocks import Cell, TableBlock
 from rankbound_study.report.columns import DASH, Across, Column, Layout, Row
 from rankbound_study.report.prose import text
-from rankbound_study.report.table_5_1_scores import METRICS, table_5_1
+from rankbound_study.report.table_5_1_scores import METRICS, metrics, summarise, table_5_1
 from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
-from rankbound_study.report.tables.spec import TableSpec
+from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.specs import StudyFiles, described
@@ -173,8 +172,7 @@ def make_table_5_1(name: str, files: StudyFiles, **options: str) -> TableFiles:
     """Return the table with its summary and its means."""
     assert files.runs is not None
     table = table_5_1(files.runs, RunsChoice(**options), files.epochs)
-    summary, metrics = table_5_1_summary.summarise(table), table_5_1_summary.metrics(table)
-    return TableFiles(table, texts(table), {"_summary.json": summary}, metrics)
+    return TableFiles(table, texts(table), {"_summary.json": summarise(table)}, metrics(table))
 
 
 SIGNS = "table_signs"
