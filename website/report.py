@@ -15,7 +15,7 @@ from typing import Any
 from rankbound.errors import DataError
 from rankbound_study import figures
 from rankbound_study.provenance.checksums import MANIFEST
-from rankbound_study.report import document, render_html, render_markdown, render_typst
+from rankbound_study.report import document, render_html, render_tables, render_typst
 from rankbound_study.report.blocks import Document, TableBlock, typeset
 from rankbound_study.report.made_blocks import Figures
 from rankbound_study.report.provenance_section import CODE
@@ -101,7 +101,7 @@ def _page(content: Document, missing: list[str], absent: list[str]) -> Iterator[
     if content.synthetic:
         yield f"{render_html.SYNTHETIC}\n"
     code = [block for block in sections["provenance"].blocks if isinstance(block, TableBlock) and block.name == CODE]
-    yield render_markdown.tables(OF_A_STUDY, code) if code else OF_TABLES
+    yield render_tables.markdown(OF_A_STUDY, code) if code else OF_TABLES
     if abstract := sections.get("abstract"):
         yield f"## Abstract\n\n{_text(abstract.text)}\n"
         yield from (f"- **{_text(each.headline)}** {_text(each.detail)}" for each in abstract.findings)

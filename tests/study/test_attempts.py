@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from rankbound_study.report import attempts, table_5_1_scores
+from rankbound_study.report import findings, table_5_1_scores
 
 Row = dict[str, object]
 
@@ -44,35 +44,35 @@ def random_order(dataset: str, ours: float) -> Row:
 def test_a_score_is_reproduced_by_any_reading_of_the_labels_but_by_no_other_metric() -> None:
     other = row("mq2008-label2", 0.701, metric="nRBP(p=0.8)", as_printed=False)
     off = row("mq2008-label1", 0.8)
-    assert attempts.not_reproduced(table(off, row("mq2008-label2", 0.71))) == []
-    assert len(attempts.not_reproduced(table(off, other))) == 1
+    assert findings.not_reproduced(table(off, row("mq2008-label2", 0.71))) == []
+    assert len(findings.not_reproduced(table(off, other))) == 1
 
 
 def test_honest_runs_are_attempts_but_do_not_reproduce_what_was_made_otherwise() -> None:
     honest = table(row("mq2008-label1", 0.701, protocol="honest"))
-    (found,) = attempts.not_reproduced(table(row("mq2008-label1", 0.8)), honest)
+    (found,) = findings.not_reproduced(table(row("mq2008-label1", 0.8)), honest)
     assert found["n"] == 2
     assert found["nearest"]["protocol"] == "honest"
 
 
 def test_the_nearest_attempt_is_named_with_its_distance() -> None:
     tried = [row("mq2008-label1", 0.8), row("mq2008-label2", 0.66, metric="nRBP(p=0.8)", as_printed=False)]
-    block = attempts.block(attempts.not_reproduced(table(*tried, random_order("mq2008-label1", 0.75))))
+    block = findings.attempts_block(findings.not_reproduced(table(*tried, random_order("mq2008-label1", 0.75))))
     (text,) = [[cell.text for cell in cells] for cells in block.rows]
     assert text[:6] == ["MQ2008", "nRBP", "unbounded", "0.7000", "0.7500", "2"]
     assert text[6:8] == ["0.6600", "−0.0400"]
     assert "nRBP(p=0.8)" in text[8]
-    assert len(text) == len(attempts.HEADER)
+    assert len(text) == len(findings.ATTEMPTS_HEADER)
 
 
 @pytest.mark.parametrize(("random", "below"), [(0.75, True), (0.65, False)])
 def test_a_printed_score_below_a_random_order_is_told(random: float, below: bool) -> None:
-    found = attempts.not_reproduced(table(row("mq2008-label1", 0.8), random_order("mq2008-label1", random)))
-    (told,) = attempts.finding(found, 60)
+    found = findings.not_reproduced(table(row("mq2008-label1", 0.8), random_order("mq2008-label1", random)))
+    (told,) = findings.attempts_findings(found, 60)
     assert told.headline == "1 of 60 printed scores of Table 5.1 are not reproduced: nRBP on MQ2008."
     assert ("1 of them lie below the score of a random ordering" in told.detail) == below
 
 
 def test_nothing_printed_gives_nothing() -> None:
-    assert attempts.not_reproduced(table(row("synthetic-mq2008-label1", 0.8, published=None))) == []
-    assert list(attempts.finding([], 60)) == []
+    assert findings.not_reproduced(table(row("synthetic-mq2008-label1", 0.8, published=None))) == []
+    assert list(findings.attempts_findings([], 60)) == []

@@ -22,7 +22,7 @@ from rankbound_study.cli import main
 from rankbound_study.report import claims_table
 from rankbound_study.report.blocks import TableBlock
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.render_latex import escaped
+from rankbound_study.report.render_tables import escaped
 
 CLAIMS = registry.claims()
 

@@ -57,14 +57,14 @@ def test_rows_stand_in_the_order_of_table_5_1(runs: Path) -> None:
 
 def test_the_report_has_a_row_per_loss_and_a_column_per_bounding(runs: Path) -> None:
     table = protocols.table_flattery(runs, "thesis")
-    block = protocols.flattery_block(table)
+    block = protocols.FLATTERY(table)
     assert [loss.text for _, loss, *_ in block.rows] == ["nDCG", "AP", "nRBP"] * 2
     assert block.rows[0][0].text == block.rows[2][0].text == "MovieLens NSR\N{NO-BREAK SPACE}1"
     assert block.rules == {3}
     assert [cell.text for cell in block.rows[1][2:]] == ["+0.0300"] * 5
     assert all(cell.strong for _, _, *cells in block.rows for cell in cells)
     unsure = table.with_columns(low=pl.lit(-0.01), high=pl.lit(0.03)).filter(pl.col("bounding") != "min-max")
-    assert protocols.flattery_block(unsure).rows[0][2:4] == (Cell("+0.0100", "±0.0200"), Cell("–"))
+    assert protocols.FLATTERY(unsure).rows[0][2:4] == (Cell("+0.0100", "±0.0200"), Cell("–"))
 
 
 def test_without_honest_runs_the_table_is_empty_and_readable(tmp_path: Path) -> None:

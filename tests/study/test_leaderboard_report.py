@@ -23,8 +23,7 @@ from rankbound_study.report.blocks import ReportSection, TableBlock
 from rankbound_study.report.leaderboard_section import Leaderboard
 from rankbound_study.report.made_blocks import Figures
 from rankbound_study.report.output import write_json, write_text
-from rankbound_study.report.table_5_1_scores import table_5_1
-from rankbound_study.report.table_5_1_summary import summarise
+from rankbound_study.report.table_5_1_scores import summarise, table_5_1
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.specs import StudyFiles

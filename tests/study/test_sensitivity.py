@@ -92,7 +92,7 @@ def test_the_command_writes_all_forms(tmp_path: Path) -> None:
     assert main(["table", "table_sensitivity", *files, "--options", options]) == 0
     read = pl.read_csv(tmp_path / "table_sensitivity.csv", schema=sensitivity.COLUMNS)
     assert len(read) == 1
-    assert len(sensitivity.block(read).rows[0]) == len(sensitivity.HEADER)
+    assert len(sensitivity.SENSITIVITY(read).rows[0]) == len(sensitivity.SENSITIVITY.columns)
     assert "| learning rate 0.03 | MovieLens NSR" in (tmp_path / "table_sensitivity.md").read_text("utf-8")
     assert r"\midrule" in (tmp_path / "table_sensitivity.tex").read_text("utf-8")
 

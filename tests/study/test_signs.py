@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from rankbound_study.report.table_5_1_scores import COLUMNS
-from rankbound_study.report.tables.table_5_1 import SIGNS_HEADER, signs, signs_block
+from rankbound_study.report.tables.table_5_1 import SIGNS_LAYOUT, signs, signs_block
 
 CELLS = {
     "min-max": (0.001, -0.002, -0.003),
@@ -44,7 +44,7 @@ def counts(table: pl.DataFrame) -> dict[str, list[str]]:
 def test_every_change_is_counted_at_its_step() -> None:
     table = signs(table_of(0), table_of(2), rates())
     assert table["lowest_rate"].to_list() == pytest.approx([changes[1] for changes in CELLS.values()])
-    found = dict(zip(SIGNS_HEADER[1:], counts(table)["AP"], strict=True))
+    found = dict(zip([column.title for column in SIGNS_LAYOUT.columns][1:], counts(table)["AP"], strict=True))
     assert (found["cells"], found["other sign"]) == ("4", "2")
     assert (found["by protocol"], found["by rate"]) == ("1", "1")
     assert (found["there and back"], found["significantly"]) == ("1", "0")

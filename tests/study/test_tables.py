@@ -12,7 +12,7 @@ from synthetic_runs import BOUNDINGS, SETS, write_runs
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.commands import table as table_command
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report import table_5_1_scores, table_5_1_summary
+from rankbound_study.report import table_5_1_scores
 from rankbound_study.report.tables import table_5_1
 from rankbound_study.results.scores import RunsChoice
 
@@ -93,7 +93,7 @@ def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
     sets = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))
     found = table_5_1_scores.table_5_1(write_runs(tmp_path / "runs.parquet", sets=sets, topics=8), PUBLISHED)
     assert found["published"].is_null().all()
-    facts = table_5_1_summary.summarise(found)
+    facts = table_5_1_scores.summarise(found)
     assert facts["synthetic"]
     assert facts["cells"] == {}
     assert facts["mq2008"]["fits"] == {}
@@ -130,7 +130,7 @@ def test_a_missing_column_and_an_unknown_option_are_named(tmp_path: Path) -> Non
 
 
 def test_the_summary_counts_what_the_table_holds(table: pl.DataFrame) -> None:
-    facts = table_5_1_summary.summarise(table)
+    facts = table_5_1_scores.summarise(table)
     movielens = table.filter(pl.col("dataset") == "movielens", pl.col("as_printed"), pl.col("loss") != "none")
     assert facts["cells"]["movielens"] == {"within": int(movielens["within_0.015"].sum()), "total": 45}
     assert facts["cells"]["mq2008-label1"]["total"] == 15
@@ -146,12 +146,12 @@ def test_the_summary_counts_what_the_table_holds(table: pl.DataFrame) -> None:
 
 def test_one_reading_of_mq2008_alone_fits_nothing(tmp_path: Path) -> None:
     path = write_runs(tmp_path / "runs.parquet", sets=(("mq2008-label2", None),), topics=8)
-    facts = table_5_1_summary.summarise(table_5_1_scores.table_5_1(path, PUBLISHED))
+    facts = table_5_1_scores.summarise(table_5_1_scores.table_5_1(path, PUBLISHED))
     assert set(facts["mq2008"]["fits"].values()) == {None}
 
 
 def test_metrics_are_nested_numbers_for_every_cell(table: pl.DataFrame) -> None:
-    nested = table_5_1_summary.metrics(table)
+    nested = table_5_1_scores.metrics(table)
     assert set(nested) == {"movielens-nsr1", "movielens-nsr2", "movielens-nsr3", "mq2008-label1", "mq2008-label2"}
     assert set(nested["movielens-nsr1"]["nDCG"]["nDCG"]) == set(BOUNDINGS)
     assert set(nested["mq2008-label2"]["controls"]["AP"]) == {"random", "popularity", "oracle"}

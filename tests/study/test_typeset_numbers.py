@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankbound_study.report.typeset_numbers import signed
+from rankbound_study.report.columns import signed
 from rankbound_study.results import number_texts
 from rankbound_study.results.number_texts import probability
 

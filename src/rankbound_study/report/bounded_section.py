@@ -10,10 +10,9 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report import attempts
 from rankbound_study.report.blocks import Finding, ReportSection, TableBlock
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.findings import findings, honest_findings
+from rankbound_study.report.findings import attempts_block, attempts_findings, findings, honest_findings, not_reproduced
 from rankbound_study.report.made_blocks import table_blocks
 from rankbound_study.report.table_5_1_scores import COLUMNS
 from rankbound_study.report.table_files import read_table
@@ -80,7 +79,7 @@ class Bounded:
         If others have `tested` the effect of bounding, it is not counted without a test.
         """
         printed = self.table.filter(pl.col("published").is_not_null())
-        missed = attempts.finding(self._not_reproduced, printed.select("nsr", "loss", "bounding").n_unique())
+        missed = attempts_findings(self._not_reproduced, printed.select("nsr", "loss", "bounding").n_unique())
         honest = self.honest_summary if len(self.honest) else None
         yield from findings(
             self.table, self.summary, honest, missed, claims.quoted, tested=tested or bool(self._tested)
@@ -96,12 +95,12 @@ class Bounded:
 
     @cached_property
     def _not_reproduced(self) -> list[dict[str, Any]]:
-        return attempts.not_reproduced(self.table, self.honest)
+        return not_reproduced(self.table, self.honest)
 
     def _blocks(self) -> Iterator[TableBlock]:
         yield table_5_1.block(self.table, self.protocol)
         if self._not_reproduced:
-            yield attempts.block(self._not_reproduced)
+            yield attempts_block(self._not_reproduced)
         if len(self.honest):
             honest = table_5_1.block(self.honest, scores.PROTOCOLS[HONEST])
             yield replace(honest, name="Table 5.1, honest protocol")

@@ -7,31 +7,16 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.texts import quantity
 from rankbound_study.claims import verdict_table
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, REFUTED
 from rankbound_study.report import claims_table
 from rankbound_study.report.blocks import Cell, Finding, ReportSection, TableBlock
-from rankbound_study.report.typeset_numbers import with_minus_signs
+from rankbound_study.report.columns import with_minus_signs
+from rankbound_study.report.prose import finding, text
 from rankbound_study.results.number_texts import probability
 
-_TEXT = (
-    "Claims of the sources, decided by the runs of the honest protocol unless a claim is about the published one. A "
-    "claim is confirmed or refuted by tests at the 5 % level (with Holm's correction if it needs several) or, if it "
-    "is about all cases, by counting; it is inconclusive if these runs do not decide it."
-)
-_CAPTION = (
-    "Groups of claims stand in the order of their weight for the question whether bounding helps. In small type: the "
-    "deciding statistic with its 95 % interval, its p-value, the number of units, and where it is shown."
-)
-_SOURCE_CAPTION = (
-    "The claims of this paper with their verdicts and reasons, as in the section Claims: first refuted, then "
-    "inconclusive, then confirmed claims, and last those that these runs cannot decide."
-)
-GENERATED = (
-    "Generated data decide no claim about the literature: verdicts that depend on data are about the generated "
-    "stand-ins."
-)
+FILE = "claims.md"
+GENERATED = text(FILE, "generated")
 _BY_DOUBT = (REFUTED, INCONCLUSIVE, CONFIRMED, NOT_TESTABLE, NOT_RUN)
 _DECIDED = (CONFIRMED, REFUTED)
 
@@ -62,29 +47,35 @@ class Claims:
         parts = [
             f"{every[verdict]} are {verdict}" for verdict in (CONFIRMED, REFUTED, INCONCLUSIVE) if verdict in every
         ]
-        yield Finding(
-            f"Of {quantity(len(self.table), 'claim')} of the sources, {', '.join(parts)}.",
-            f"Counts by source; the section Claims has the deciding numbers of each.{f' {GENERATED}' * synthetic}",
+        yield finding(
+            FILE,
+            "counts",
             ("source", *verdicts),
             tuple(
                 (title, *(str(of_source.get(verdict, 0)) for verdict in verdicts))
                 for title, of_source in by_source.items()
             ),
+            claims=len(self.table),
+            parts=parts,
+            generated=GENERATED if synthetic else "",
         )
 
     def sections(self) -> Iterator[ReportSection]:
         """Return the section with all claims, a table for each group."""
         if self.table is not None:
-            blocks = tuple(_block(name, _caption(own), own) for name, own in verdict_table.groups(self.table))
-            text = " ".join(filter(None, (_TEXT, _CAPTION, _undecided(self.table))))
-            yield ReportSection("claims", "Claims", text, blocks)
+            blocks = tuple(
+                _block(name, f"{verdict_table.summary(own)}.", own) for name, own in verdict_table.groups(self.table)
+            )
+            undecided = self.table.filter(pl.col("verdict") == INCONCLUSIVE)
+            opening = text(FILE, "opening", inconclusive=len(undecided), known=undecided["margin"].count())
+            yield ReportSection("claims", "Claims", opening, blocks)
 
     def of_source(self, letter: str) -> Iterator[TableBlock]:
         """Return the claims of one source, refuted ones first."""
         if self.table is not None:
             order = pl.col("verdict").replace_strict({verdict: place for place, verdict in enumerate(_BY_DOUBT)})
             own = verdict_table.of_source(self.table, letter).sort(order, maintain_order=True)
-            yield _block("Claims of the paper", _SOURCE_CAPTION, own)
+            yield _block("Claims of the paper", text(FILE, "of-the-paper"), own)
 
     def verdict(self, claim: str) -> str:
         """Return a claim's verdict; empty if there are no claims."""
@@ -99,23 +90,6 @@ class Claims:
             return ""
         row = self.table.row(by_predicate=pl.col("id") == claim, named=True)
         return f"Claim {claim}, {row['verdict']}: {with_minus_signs(row['reason'])}"
-
-
-def _undecided(table: pl.DataFrame) -> str:
-    """Return how many claims are inconclusive, and for how many a larger sample is known; empty without samples."""
-    rows = table.filter(pl.col("verdict") == INCONCLUSIVE)
-    known = rows.filter(pl.col("margin").is_not_null())
-    if known.is_empty():
-        return ""
-    return (
-        f"Inconclusive claims number {len(rows)}. For {len(known)} of these, the small type has the number of topics, "
-        "or of seeds, that would decide the difference behind it for the margin that it names, with a power of 80 %; "
-        "the others rest on orders or counts, which no single difference decides."
-    )
-
-
-def _caption(table: pl.DataFrame) -> str:
-    return f"{verdict_table.summary(table)}."
 
 
 def _block(name: str, caption: str, table: pl.DataFrame) -> TableBlock:

@@ -6,9 +6,8 @@ from dataclasses import replace
 import polars as pl
 
 from rankbound_study.claims.verdict_table import groups, summary
-from rankbound_study.report import render_latex, render_markdown
 from rankbound_study.report.blocks import Cell, TableBlock, changes, plain_rows
-from rankbound_study.report.table_files import TableTexts
+from rankbound_study.report.table_files import TableTexts, texts_of
 
 
 def estimate(row: dict[str, object]) -> str:
@@ -33,9 +32,7 @@ def texts(table: pl.DataFrame) -> TableTexts:
     count = summary(table)
     heading = f"Claims of the sources and their verdicts. {count}."
     blocks = [_with_statistics(_plain(name, own), own) for name, own in groups(table)]
-    return TableTexts(
-        render_markdown.tables(heading, blocks, titled=True), render_latex.tables(count, [_plain("Claims", table)])
-    )
+    return texts_of(heading, blocks)._replace(latex=texts_of("", [_plain("Claims", table)], count).latex)
 
 
 def _plain(name: str, table: pl.DataFrame) -> TableBlock:

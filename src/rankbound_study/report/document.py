@@ -10,12 +10,11 @@ from pathlib import Path
 from rankbound_study.figures import figure_specs
 from rankbound_study.provenance.checksums import Places
 from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
-from rankbound_study.report.abstract import abstract
+from rankbound_study.report.abstract import abstract, law_findings, law_sections
 from rankbound_study.report.blocks import Document, ReportSection
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.findings import crossed_findings, distribution_findings
-from rankbound_study.report.law_section import law_findings, law_sections
 from rankbound_study.report.leaderboard_section import Leaderboard
 from rankbound_study.report.made_blocks import Figures, table_blocks
 from rankbound_study.report.methods_section import left_out_blocks, methods_section

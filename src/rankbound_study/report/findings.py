@@ -6,19 +6,20 @@ difference is a collapse, an effect or noise; findings quote their verdicts.
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
-from rankbound.texts import quantity
 from rankbound_study.claims.cells import is_distinct, significance
 from rankbound_study.claims.comparisons import AFFINE_PREFIX, METRIC_COLUMNS, TRAINED_FOR, VARIANT_COLUMNS
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.blocks import Finding
-from rankbound_study.report.table_5_1_summary import cell_name
+from rankbound_study.figures.style import bounding_title
+from rankbound_study.report.blocks import Finding, TableBlock, plain_rows
+from rankbound_study.report.columns import DASH, between, signed
+from rankbound_study.report.prose import finding, text
+from rankbound_study.report.table_5_1_scores import TOLERANCE, cell_name
 from rankbound_study.report.table_files import read_table
 from rankbound_study.report.tables.crossed import METRICS_CROSSED
-from rankbound_study.report.typeset_numbers import DASH, signed
 from rankbound_study.results.trained import UNTRAINED
 from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, PUBLISHED
 
@@ -26,6 +27,8 @@ ON_COLLAPSE, ON_EQUAL_LOSSES, ON_POPULARITY = "T26", "T14", "P01"
 """The claims on the collapse of nDCG under distribution bounding, on three boundings that should perform alike, and on
 popularity."""
 
+
+FILE = "findings.md"
 _DIGITS = 4
 
 
@@ -69,12 +72,7 @@ def above_unbounded(table: pl.DataFrame) -> Iterator[Finding]:
     if not sum(ours):
         return
     printed = _directions(trained.filter(pl.col("dataset") != "mq2008-label2"), "published")
-    detail = f"Equal to four decimals: {ours[1]}; below: {ours[2]}."
-    if sum(printed):
-        detail += (
-            f" In print, {printed[0]} of {sum(printed)} lie above, {printed[1]} are equal, {printed[2]} lie below."
-        )
-    yield Finding(f"{ours[0]} of {sum(ours)} bounded losses score above their unbounded loss.", detail)
+    yield finding(FILE, "above-unbounded", ours=ours, printed=printed)
 
 
 def data_set_label(name: str) -> str:
@@ -95,28 +93,26 @@ def _popularity(summary: dict[str, Any], verdict: str) -> Iterator[Finding]:
     pairs = [values for metrics in compared.values() for values in metrics.values()]
     if not pairs:
         return
-    beaten, of_all = sum(values["popularity"] > values["best"] for values in pairs), quantity(len(pairs), "comparison")
-    if beaten:
-        headline = f"Plain popularity scores above every trained model in {beaten} of {of_all}."
-    else:
-        headline = f"A trained model scores above plain popularity in {len(pairs)} of {of_all}."
     metrics = list(dict.fromkeys(metric for of_set in compared.values() for metric in of_set))
-    yield Finding(
-        headline,
-        f"Popularity counts how often an item is relevant in training. {verdict} Its score and the highest mean over "
-        f"boundings, {summary['protocol']} protocol:".replace("  ", " "),
+    yield finding(
+        FILE,
+        "popularity",
         ("data set", *metrics),
         tuple(
             (
                 data_set_label(name),
                 *(
-                    f"{of_set[m]['popularity']:.{_DIGITS}f} : {of_set[m]['best']:.{_DIGITS}f}" if m in of_set else "–"
+                    f"{of_set[m]['popularity']:.{_DIGITS}f} : {of_set[m]['best']:.{_DIGITS}f}" if m in of_set else DASH
                     for m in metrics
                 ),
             )
             for name, of_set in compared.items()
             if of_set
         ),
+        beaten=sum(values["popularity"] > values["best"] for values in pairs),
+        of=len(pairs),
+        verdict=verdict,
+        protocol=summary["protocol"],
     )
 
 
@@ -130,13 +126,8 @@ def _reproduced(trained: pl.DataFrame, summary: dict[str, Any]) -> Iterator[Find
         return
     compared = trained.filter(pl.col("dataset") == "movielens", pl.col("difference").is_not_null())
     farthest = compared.sort(pl.col("difference").abs(), descending=True).row(0, named=True)
-    yield Finding(
-        f"{cells['within']} of {cells['total']} MovieLens scores of Table 5.1 are reproduced to within "
-        f"{summary['tolerance']}.",
-        f"The largest difference is that of {farthest['loss']} with {_bounding(farthest['bounding'])} at NSR "
-        f"{farthest['nsr']}: {farthest['ours']:.{_DIGITS}f} here, {farthest['published']:.{_DIGITS}f} printed. The "
-        f"mean absolute difference is {compared.select(pl.col('difference').abs().mean()).item():.{_DIGITS}f}.",
-    )
+    mean = compared.select(pl.col("difference").abs().mean()).item()
+    yield finding(FILE, "reproduced", **farthest | cells | {"tolerance": summary["tolerance"], "mean": mean})
 
 
 def _reading(summary: dict[str, Any]) -> Iterator[Finding]:
@@ -149,20 +140,17 @@ def _reading(summary: dict[str, Any]) -> Iterator[Finding]:
         return
     fits = {metric: summary["mq2008"]["fits"][metric] for metric in distances}
     plain = [metric for metric in ("nDCG", "AP") if metric in fits]
-    if plain and len({fits[metric] for metric in plain}) == 1:
-        headline = f"The printed MQ2008 scores of {' and '.join(plain)} fit {data_set_label(fits[plain[0]])}."
-    else:
-        headline = "No single reading of the MQ2008 labels fits the printed scores."
     readings = sorted({name for values in distances.values() for name in values})
-    yield Finding(
-        headline,
-        "The thesis says that only the highest label counts as relevant. Mean absolute difference between our scores "
-        "and the printed ones, by reading:",
-        ("metric", *(data_set_label(name) for name in readings)),
+    yield finding(
+        FILE,
+        "reading",
+        ("metric", *map(data_set_label, readings)),
         tuple(
-            (metric, *(f"{values[name]:.{_DIGITS}f}" if name in values else "–" for name in readings))
+            (metric, *(f"{values[name]:.{_DIGITS}f}" if name in values else DASH for name in readings))
             for metric, values in distances.items()
         ),
+        fitting=plain if len({fits[metric] for metric in plain}) == 1 else [],
+        reading=data_set_label(fits[plain[0]]) if plain else "",
     )
 
 
@@ -171,10 +159,10 @@ def _collapse(trained: pl.DataFrame, summary: dict[str, Any], verdict: str) -> I
     if not changes:
         return
     printed = _printed_changes(trained)
-    yield Finding(
-        f"Distribution bounding changes mean nDCG by {_span(list(changes.values()))} where negatives are sampled "
-        f"({summary['protocol']} protocol).",
-        f"{verdict} Change of the mean nDCG against the unbounded loss, {summary['protocol']} protocol:".lstrip(),
+    values = list(changes.values())
+    yield finding(
+        FILE,
+        "collapse",
         ("data set", "ours", "printed") if printed else ("data set", "change"),
         tuple(
             (
@@ -184,28 +172,21 @@ def _collapse(trained: pl.DataFrame, summary: dict[str, Any], verdict: str) -> I
             )
             for name, value in changes.items()
         ),
+        span=signed(values[0]) if len(values) == 1 else between(min(values), max(values)),
+        verdict=verdict,
+        protocol=summary["protocol"],
     )
 
 
 def _untrained(table: pl.DataFrame) -> Iterator[Finding]:
     """Name the cells with trainings that did not train."""
-    cells, named = _trained(table), _trained(table).filter(UNTRAINED)
-    if named.is_empty():
-        return
-    texts = [
-        f"{row['loss']} with {_bounding(row['bounding'])} on {DataSet(row['dataset'], row['nsr']).label} "
-        f"({row['n_untrained']} of {row['n_trainings']})"
-        for row in named.iter_rows(named=True)
+    cells = _trained(table)
+    named = [
+        row | {"label": DataSet(row["dataset"], row["nsr"]).label}
+        for row in cells.filter(UNTRAINED).iter_rows(named=True)
     ]
-    yield Finding(
-        f"{len(named)} of {len(cells)} losses and boundings of Table 5.1 did not train.",
-        "Their gradients vanish, or they rank as a random ordering does. They are not compared with the others. "
-        f"Trainings that did not train: {'; '.join(texts)}.",
-    )
-
-
-def _span(changes: list[float]) -> str:
-    return signed(changes[0]) if len(changes) == 1 else f"{signed(min(changes))} to {signed(max(changes))}"
+    if named:
+        yield finding(FILE, "untrained", named=named, cells=len(cells))
 
 
 def _printed_changes(trained: pl.DataFrame) -> dict[str, float]:
@@ -238,12 +219,13 @@ def _equal_losses(trained: pl.DataFrame, summary: dict[str, Any], verdict: str) 
     of_print = printed.group_by("dataset", "nsr").agg(
         (pl.col("published").max() - pl.col("published").min()).alias("d")
     )
-    largest: float | None = of_print.select(pl.col("d").max()).item()
-    in_print = "" if largest is None else f"; in print it is {largest:.{_DIGITS}f}"
-    yield Finding(
-        f"On nRBP, min-max, expectation and expectation-max end within {spreads[name]:.{_DIGITS}f} of each other.",
-        "For this loss the three weigh the lists alike, up to a common factor. The largest difference is on "
-        f"{data_set_label(name)}{in_print}. {verdict}".rstrip(),
+    yield finding(
+        FILE,
+        "equal-losses",
+        spread=spreads[name],
+        label=data_set_label(name),
+        printed=of_print.select(pl.col("d").max()).item(),
+        verdict=verdict,
     )
 
 
@@ -256,7 +238,7 @@ def _broken_controls(summary: dict[str, Any]) -> Iterator[Finding]:
             if values.get("random") is not None and (values["unbounded"] or 0) < values["random"]:
                 broken.append(f"{data_set_label(name)} {metric}: the unbounded model is below the random ordering")
     if broken:
-        yield Finding("A control fails: something is wrong with these runs.", "; ".join(broken) + ".")
+        yield finding(FILE, "broken-controls", broken=broken)
 
 
 def _skipped(summary: dict[str, Any]) -> Iterator[Finding]:
@@ -266,13 +248,7 @@ def _skipped(summary: dict[str, Any]) -> Iterator[Finding]:
         if counts["skipped"]
     ]
     if parts:
-        yield Finding(
-            "Test lists without relevant items are left out of every mean.", f"Lists left out: {'; '.join(parts)}."
-        )
-
-
-def _bounding(name: str) -> str:
-    return "no bounding" if name == "none" else f"{name} bounding"
+        yield finding(FILE, "skipped", parts=parts)
 
 
 def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Finding]:
@@ -285,14 +261,10 @@ def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Fi
         return
     sides = pl.Series([significance(*row) for row in tested.select("change", "p_holm").rows()])
     better, worse = tested.filter(sides == 1), tested.filter(sides == -1)
-    untrained = table.filter(pl.col("as_printed"), UNTRAINED).height
-    seeds: int = tested.select(pl.col("n_seeds").max()).item()
-    yield Finding(
-        f"Bounding improves {len(better)} of {quantity(len(tested), 'cell')} significantly and degrades {len(worse)}; "
-        f"for {len(tested) - len(better) - len(worse)} the difference is not significant.",
-        "Each cell compares a bounded loss with the unbounded one, with epochs picked by validation, "
-        f"{quantity(seeds, 'seed')} and Holm's correction over these cells. The affine bounds of nRBP train one model "
-        f"and count as one cell. {_untrained_left_out(untrained)}{_extremes(tested)}{_untested(published)}",
+    by_change = tested.sort("change")
+    yield finding(
+        FILE,
+        "tested",
         ("loss", "cells", "better", "worse", "mean change"),
         tuple(
             (
@@ -305,6 +277,14 @@ def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Fi
             for loss in LOSSES
             if len(of_loss := tested.filter(pl.col("loss") == loss))
         ),
+        better=len(better),
+        worse=len(worse),
+        cells=len(tested),
+        seeds=tested["n_seeds"].max(),
+        untrained=table.filter(pl.col("as_printed"), UNTRAINED).height,
+        gain=_change(by_change.row(-1, named=True)),
+        loss=_change(by_change.row(0, named=True)),
+        untested=list(above_unbounded(published.filter(pl.col("protocol") == PUBLISHED))),
     )
 
 
@@ -316,30 +296,9 @@ def _distinct(tested: pl.DataFrame) -> pl.DataFrame:
     return tested.with_columns(training).unique(key, keep="first", maintain_order=True).drop("training")
 
 
-def _untrained_left_out(untrained: int) -> str:
-    if not untrained:
-        return ""
-    cells = "1 cell that did not train is" if untrained == 1 else f"{untrained} cells that did not train are"
-    return f"{cells} left out. "
-
-
-def _extremes(tested: pl.DataFrame) -> str:
-    rows = tested.sort("change")
-    least, most = (_change(rows.row(place, named=True)) for place in (0, -1))
-    return f"The largest gain is {most}, the largest loss {least}."
-
-
 def _change(row: dict[str, Any]) -> str:
     size = f"{signed(row['change'])} ± {row['change_margin']:.4f}"
     return f"{size} ({row['loss']} with {row['bounding']} bounding on {data_set_label(cell_name(row))})"
-
-
-def _untested(published: pl.DataFrame) -> str:
-    published = published.filter(pl.col("protocol") == PUBLISHED)
-    return "".join(
-        f" By the published protocol, and without a test, {finding.headline} {finding.detail}"
-        for finding in above_unbounded(published)
-    )
 
 
 def crossed_findings(folder: Path) -> Iterator[Finding]:
@@ -353,100 +312,118 @@ def crossed_findings(folder: Path) -> Iterator[Finding]:
     if table.is_empty():
         return
     better, worse = _sides(table)
-    yield Finding(
-        "Losses trained for another metric score significantly higher than the loss trained for it in "
-        f"{better} of {quantity(len(table), 'comparison')}, and significantly lower in {worse}.",
-        "Each comparison has one data set and one judging metric: two unbounded losses, or each with its best bounding "
-        "by validation. Holm's correction is over all differences of the table.",
+    yield finding(
+        FILE,
+        "crossed",
         ("judged by", "trained on", "comparisons", "higher", "lower", "mean difference"),
         tuple(
-            (str(metric), str(loss), str(len(part)), *map(str, _sides(part)), signed(_mean_difference(part)))
+            (str(metric), str(loss), str(len(part)), *map(str, _sides(part)), signed(_mean(part)))
             for (metric, loss), part in table.group_by("metric", "loss", maintain_order=True)
         ),
+        better=better,
+        worse=worse,
+        comparisons=len(table),
     )
 
 
-def _sides(table: pl.DataFrame) -> tuple[int, int]:
+def _sides(table: pl.DataFrame, prefix: str = "") -> tuple[int, int]:
     """Count the differences that are significantly above and below zero."""
-    sides = [significance(*row) for row in table.select("difference", "p_holm").rows()]
+    sides = [significance(*row) for row in table.select(f"{prefix}difference", f"{prefix}p_holm").rows()]
     return sides.count(1), sides.count(-1)
 
 
-def _mean_difference(table: pl.DataFrame) -> float:
-    mean: float = table.select(pl.col("difference").mean()).item()
+def _mean(table: pl.DataFrame) -> float | None:
+    mean: float | None = table.select(pl.col("difference").mean()).item()
     return mean
 
 
 VARIANTS_FILE = "table_sensitivity_distribution.csv"
 
 
-class _Variant(NamedTuple):
-    """A loss with a variant of the bound: counts of data sets on which it is significantly better or worse."""
-
-    loss: str
-    bounding: str
-    data_sets: int
-    untrained: int
-    higher: int
-    lower: int
-    mean: float | None
-    above_affine: int
-    below_affine: int
-
-    def __str__(self) -> str:
-        return f"{self.loss} with {self.bounding}"
-
-    @property
-    def helps(self) -> bool:
-        """Significantly better than the unbounded loss on some data set, and neither worse nor untrained on any."""
-        return self.higher > 0 and not self.lower and not self.untrained
-
-
 def distribution_findings(folder: Path) -> Iterator[Finding]:
     """Name the variants that help and harm nowhere, and those that beat the best affine bounding; nothing without any.
 
-    A variant should be used if it ranks better than the best affine bounding, too, on some data set, and nowhere worse.
+    A variant helps if it is significantly better than the unbounded loss on some data set, and neither worse nor
+    untrained on any. It should be used if it ranks better than the best affine bounding, too, and nowhere worse.
     """
     if not (folder / VARIANTS_FILE).exists():
         return
     table = read_table(folder / VARIANTS_FILE, VARIANT_COLUMNS)
     if table.is_empty():
         return
-    variants = [_variant(part) for part in table.partition_by("loss", "bounding", maintain_order=True)]
-    variants.sort(key=lambda one: LOSSES.index(one.loss))
-    helping = [one for one in variants if one.helps]
-    best = [one for one in helping if one.above_affine and not one.below_affine]
-    yield Finding(
-        f"Distribution bounding should be used for {_named(best)}: it ranks significantly better than no bounding and "
-        "the best affine one on some data set, and significantly worse on none."
-        if best
-        else "No variant of distribution bounding should be used: none ranks significantly better than no bounding and "
-        "the best affine one without ranking worse, or not training, on another data set.",
-        f"Better than no bounding and nowhere worse: {_named(helping)}. Data sets on which each variant is "
-        "significantly higher or lower (Holm) than the unbounded loss, and than the affine bounding that the "
-        "validation part picks:",
-        ("loss", "bounding", "data sets", "did not train", "higher", "lower", "mean change", "above affine", "below"),
-        tuple(_variant_row(one) for one in variants),
+    helping, best, rows = [], [], []
+    parts = table.partition_by("loss", "bounding", maintain_order=True)
+    for part in sorted(parts, key=lambda part: LOSSES.index(part["loss"][0])):
+        loss, bounding = part.select("loss", "bounding").row(0)
+        untrained = int((~part["trained"]).sum())
+        (higher, lower), (above, below) = _sides(part), _sides(part, AFFINE_PREFIX)
+        if higher and not lower and not untrained:
+            helping.append(f"{loss} with {bounding}")
+            best += helping[-1:] if above and not below else []
+        counts = map(str, (len(part), untrained, higher, lower))
+        rows.append((loss, bounding, *counts, signed(_mean(part)), str(above), str(below)))
+    counted = ("data sets", "did not train", "higher", "lower", "mean change", "above affine", "below")
+    yield finding(FILE, "variants", ("loss", "bounding", *counted), tuple(rows), best=best, helping=helping)
+
+
+_OF_CELL = ("data set", "loss", "bounding", "printed", "random ordering")
+ATTEMPTS_HEADER = (*_OF_CELL, "attempts", "nearest", "difference", "by")
+_PRINTED_CELL = ("base", "nsr", "loss", "bounding", "published")
+
+
+def not_reproduced(*by_protocol: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return one record per printed score that is not reproduced, from Table 5.1 by one or more protocols."""
+    table = pl.concat(by_protocol).with_columns(base=pl.col("dataset").str.replace(r"-label\d$", ""))
+    tried = table.filter(pl.col("published").is_not_null(), pl.col("ours").is_not_null())
+    randoms = table.filter(pl.col("model") == "random", pl.col("protocol") == PUBLISHED)
+    missed = []
+    for key, attempts in tried.group_by(_PRINTED_CELL, maintain_order=True):
+        as_print = attempts.filter(pl.col("protocol") == PUBLISHED, pl.col("as_printed"))
+        if len(as_print) and not as_print["within_0.015"].any():
+            cell = dict(zip(_PRINTED_CELL, key, strict=True))
+            nearest = attempts.sort(pl.col("difference").abs(), maintain_order=True).row(0, named=True)
+            metric = as_print["metric"][0]
+            orders = randoms.filter(
+                pl.col("base") == cell["base"], pl.col("nsr").eq_missing(cell["nsr"]), pl.col("metric") == metric
+            )
+            missed.append({**cell, "n": len(attempts), "nearest": nearest, "random": orders["ours"].to_list()})
+    return missed
+
+
+def attempts_block(missed: list[dict[str, Any]]) -> TableBlock:
+    """Return the table for the report."""
+    return TableBlock(
+        "Printed scores that are not reproduced",
+        text(FILE, "attempts", tolerance=TOLERANCE),
+        ATTEMPTS_HEADER,
+        plain_rows(_attempt_cells(missed)),
+        labels=3,
+        sortable=True,
+        prose=frozenset({len(ATTEMPTS_HEADER) - 1}),
     )
 
 
-def _variant(part: pl.DataFrame) -> _Variant:
-    loss, bounding = part.select("loss", "bounding").row(0)
-    sides, affine = (
-        [significance(*row) for row in part.select(f"{prefix}difference", f"{prefix}p_holm").rows()]
-        for prefix in ("", AFFINE_PREFIX)
-    )
-    mean: float | None = part.select(pl.col("difference").mean()).item()
-    untrained = int((~part["trained"]).sum())
-    counts = (sides.count(1), sides.count(-1))
-    return _Variant(loss, bounding, len(part), untrained, *counts, mean, affine.count(1), affine.count(-1))
+def _attempt_cells(missed: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for cell in missed:
+        nearest = cell["nearest"]
+        label = DataSet(cell["base"], cell["nsr"]).label
+        orders = ", ".join(f"{value:.4f}" for value in sorted(cell["random"], reverse=True)) or "–"
+        yield (
+            *(label, cell["loss"], bounding_title(cell["bounding"])),
+            *(f"{cell['published']:.4f}", orders, str(cell["n"])),
+            *(f"{nearest['ours']:.4f}", signed(nearest["difference"]), _words(nearest)),
+        )
 
 
-def _variant_row(one: _Variant) -> tuple[str, ...]:
-    mean = DASH if one.mean is None else signed(one.mean)
-    numbers = (one.data_sets, one.untrained, one.higher, one.lower)
-    return (one.loss, one.bounding, *map(str, numbers), mean, str(one.above_affine), str(one.below_affine))
+def attempts_findings(missed: list[dict[str, Any]], printed: int) -> Iterator[Finding]:
+    """Report how many of the printed scores are not reproduced, and how many of those a random ordering beats."""
+    if not missed or not printed:
+        return
+    below = sum(bool(cell["random"]) and max(cell["random"]) > cell["published"] for cell in missed)
+    losses = sorted({f"{cell['loss']} on {DataSet(cell['base'], None).label}" for cell in missed})
+    yield finding(FILE, "not-reproduced", missed=missed, printed=printed, losses=losses, below=below)
 
 
-def _named(variants: list[_Variant]) -> str:
-    return ", ".join(map(str, variants)) or "none"
+def _words(attempt: dict[str, Any]) -> str:
+    reading = f", {DataSet(attempt['dataset'], None).label}" if attempt["nsr"] is None else ""
+    return f"{attempt['protocol']} protocol, {attempt['metric']}{reading}"

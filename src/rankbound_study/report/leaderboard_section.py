@@ -7,22 +7,23 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.texts import quantity
 from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, COLUMNS, TOPICS, UNDECIDED, WORSE
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import figure_specs
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.provenance.manifest import Manifest
 from rankbound_study.report.blocks import Cell, Finding, ReportSection, TableBlock, changes, plain_rows
+from rankbound_study.report.columns import DASH, signed
 from rankbound_study.report.made_blocks import Figures
+from rankbound_study.report.prose import finding, text
 from rankbound_study.report.settings_table import settings_table
 from rankbound_study.report.table_files import read_table
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.report.tables.leaderboard import read_facts
-from rankbound_study.report.typeset_numbers import DASH, signed
 from rankbound_study.results.number_texts import probability
 from rankbound_study.results.systems import SYSTEM, names_of
 
+FILE = "leaderboard.md"
 NAMED_TOPICS = 5
 """Topics that are named at either end of the differences."""
 
@@ -74,11 +75,8 @@ class Leaderboard:
             if len(best):
                 yield self._finding(facts, own, best.row(0, named=True))
             elif stuck := own.filter(pl.col("n_untrained") > 0).height:
-                yield Finding(
-                    f"{DataSet(facts['dataset'], facts['nsr']).label}: no model trained, so none ranks best.",
-                    f"Of {quantity(stuck, 'system')}, some trainings kept the order of their start or a random one: "
-                    "look at the learning curves, and try other learning rates or more epochs.",
-                )
+                label = DataSet(facts["dataset"], facts["nsr"]).label
+                yield finding(FILE, "none-trained", label=label, stuck=stuck)
         yield from self._effect_of_bounding()
 
     def sections(self, results: Path, figures: Figures, *, synthetic: bool) -> Iterator[ReportSection]:
@@ -88,7 +86,9 @@ class Leaderboard:
         blocks = list(self._blocks())
         settings = settings_table(results / "experiments.parquet")
         others = (replace(block, name="Settings of the experiments") for block in settings)
-        yield ReportSection("leaderboard", "Leaderboard", _TEXT, (*blocks, *self._named_topics(), *others))
+        yield ReportSection(
+            "leaderboard", "Leaderboard", text(FILE, "opening"), (*blocks, *self._named_topics(), *others)
+        )
         names = [name for name in figure_specs() if name.startswith("figure_leaderboard_")]
         if drawn := tuple(figures.blocks(names, synthetic=synthetic)):
             yield ReportSection("leaderboard-figures", "Figures of the leaderboard", "", drawn)
@@ -98,20 +98,31 @@ class Leaderboard:
         return self.table.filter(pl.col("dataset") == facts["dataset"], pl.col("nsr").eq_missing(nsr))
 
     def _finding(self, facts: Mapping[str, Any], own: pl.DataFrame, best: Mapping[str, Any]) -> Finding:
-        label = DataSet(facts["dataset"], facts["nsr"]).label
-        interval = "" if best["low"] is None else f" (95 % interval {best['low']:.4f} to {best['high']:.4f})"
-        sentences = (
-            _of_data(facts, best),
-            _counts(own, self.facts["margin"]),
-            _highest(own, best),
-            self._cost(own, best),
+        verdicts = _verdict_counts(own.filter(pl.col("rank") > 1)["best_verdict"].drop_nulls().to_list())
+        words = (
+            "significantly better",
+            "significantly worse",
+            f"alike within ±{self.facts['margin']:g}",
+            "inconclusive",
         )
-        return Finding(
-            f"{label}: {_name(own, best)} ranks best by validation; its mean {best['metric']} on the test part is "
-            f"{best['score']:.4f}{interval}.",
-            " ".join(filter(None, sentences)),
+        ranked = own.filter(pl.col("rank").is_not_null())
+        highest = ranked.sort("score", "rank", descending=[True, False]).row(0, named=True)
+        seconds = [self.costs.get(tuple(row[name] for name in _KEY)) for row in own.iter_rows(named=True)]
+        of_best = self.costs.get(tuple(best[name] for name in _KEY))
+        return finding(
+            FILE,
+            "best",
             ("it is compared with", "difference", "95 % interval", "p (Holm)", "verdict"),
             tuple(_beside_best(own, best, facts["partner"])),
+            label=DataSet(facts["dataset"], facts["nsr"]).label,
+            name=_name(own, best),
+            data=facts,
+            verdicts=list(verdicts.values()),
+            counts=[f"{count} {word}" for word, count in zip(words, verdicts.values(), strict=True) if count],
+            highest=highest | {"name": _name(own, highest)},
+            time="" if of_best is None else _time(sum(value for value in seconds if value is not None)),
+            time_of_best="" if of_best is None else _time(of_best),
+            **{name: best[name] for name in ("metric", "score", "low", "high", "n_skipped", "rank")},
         )
 
     def _effect_of_bounding(self) -> Iterator[Finding]:
@@ -120,11 +131,9 @@ class Leaderboard:
         if bounded.is_empty():
             return
         counts = _verdict_counts(bounded["counterpart_verdict"].to_list())
-        yield Finding(
-            f"Bounding improves {counts[BETTER]} of {quantity(len(bounded), 'case')} significantly and degrades "
-            f"{counts[WORSE]}.",
-            "Each case compares a bounded loss with the unbounded one of the same model. Alike within "
-            f"±{self.facts['margin']:g}: {counts[ALIKE]}. Inconclusive: {counts[UNDECIDED]}.",
+        yield finding(
+            FILE,
+            "bounding",
             ("model", "cases", "better", "worse", ALIKE, UNDECIDED, "mean difference"),
             tuple(
                 (
@@ -135,15 +144,10 @@ class Leaderboard:
                 )
                 for (model,), rows in bounded.group_by("model", maintain_order=True)
             ),
+            cases=len(bounded),
+            margin=self.facts["margin"],
+            **{kind: counts[kind] for kind in (BETTER, WORSE, ALIKE, UNDECIDED)},
         )
-
-    def _cost(self, own: pl.DataFrame, best: Mapping[str, Any]) -> str:
-        seconds = [self.costs.get(tuple(row[name] for name in _KEY)) for row in own.iter_rows(named=True)]
-        known = [value for value in seconds if value is not None]
-        of_best = self.costs.get(tuple(best[name] for name in _KEY))
-        if of_best is None:
-            return ""
-        return f"Training all of them took {_time(sum(known))} of a processor, the best one {_time(of_best)}."
 
     def _blocks(self) -> Iterator[TableBlock]:
         """Yield the leaderboard of each data set with a column of costs, if they are known."""
@@ -172,18 +176,9 @@ class Leaderboard:
                     groups.append((label, row["role"]))
                     rows.append((label, _plain_name(row), row["topic"], *_topic_numbers(row)))
         if rows:
-            caption = (
-                "The test topics on which the best system by validation gains and loses most beside another one: score "
-                "of the best, of the other, and the difference."
-            )
+            caption = text(FILE, "topics")
             header = ("data set", "best minus", "topic", "items", "relevant", "best", "other", "difference")
             yield TableBlock("Topics that gain and lose", caption, header, plain_rows(rows), 3, changes(groups))
-
-
-_TEXT = (
-    "All systems on the same topics and by one metric. “Best” is the one with the highest validation score; the test "
-    "part selects nothing."
-)
 
 
 def _costs(manifest: Manifest | None) -> dict[tuple[Any, ...], float]:
@@ -215,47 +210,9 @@ def _plain_name(row: Mapping[str, Any]) -> str:
     return f"{row['model']}, {row['loss']}, {bounding_title(row['bounding'])}"
 
 
-def _of_data(facts: Mapping[str, Any], best: Mapping[str, Any]) -> str:
-    """Describe the test lists."""
-    length = f"{facts['shortest']} to {facts['longest']}" if facts["shortest"] < facts["longest"] else facts["longest"]
-    share = 100 * facts["relevant"] / max(facts["items"], 1)
-    seeds = f", {quantity(facts['seeds'], 'seed')}" if facts["seeds"] > 1 else ""
-    skipped = (
-        f" Left out, without a defined score: {quantity(best['n_skipped'], 'topic')}." if best["n_skipped"] else ""
-    )
-    return (
-        f"{quantity(facts['topics'], 'test topic')} with {quantity(facts['items'], 'item')} ({length} in a list), "
-        f"{share:.0f} % of them relevant, in {quantity(facts['folds'], 'fold')}{seeds}.{skipped}"
-    )
-
-
-def _counts(own: pl.DataFrame, margin: float) -> str:
-    """Count the verdicts on the other trained systems beside the best one."""
-    verdicts = own.filter(pl.col("rank") > 1)["best_verdict"].drop_nulls().to_list()
-    words = {
-        BETTER: "significantly better",
-        WORSE: "significantly worse",
-        ALIKE: f"alike within ±{margin:g}",
-        UNDECIDED: "inconclusive",
-    }
-    counts = [f"{count} {words[kind]}" for kind, count in _verdict_counts(verdicts).items() if count]
-    if not counts:
-        return ""
-    others = quantity(len(verdicts), "other trained system")
-    return f"{others}, compared with it on the test part: {', '.join(counts)}."
-
-
 def _verdict_counts(verdicts: Sequence[str]) -> dict[str, int]:
     """Count verdicts by kind, in the order of the words of `verdict`."""
     return {kind: sum(one.startswith(kind) for one in verdicts) for kind in (BETTER, WORSE, ALIKE, UNDECIDED)}
-
-
-def _highest(own: pl.DataFrame, best: Mapping[str, Any]) -> str:
-    """Name the highest score on the test part, which does not select the best."""
-    row = own.filter(pl.col("rank").is_not_null()).sort("score", "rank", descending=[True, False]).row(0, named=True)
-    if row["rank"] == best["rank"]:
-        return "It also has the highest test score."
-    return f"The highest test score, {row['score']:.4f}, is that of {_name(own, row)} (rank {row['rank']})."
 
 
 def _beside_best(

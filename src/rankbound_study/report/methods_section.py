@@ -14,6 +14,7 @@ from rankbound_study.data.instances import LEFT_OUT_KEY
 from rankbound_study.data.schemas import DATASET_KEY
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, Paragraph, ReportSection, TableBlock
+from rankbound_study.report.prose import text
 from rankbound_study.results.neural_names import data_set_title
 from rankbound_study.vocabulary import HONEST, PUBLISHED
 
@@ -26,37 +27,8 @@ _BOUNDED = {
 }
 """Bounding -> the bounded value of a metric M of one list (thesis, chapter 3), as a formula and in words."""
 
-_LOSSES = (
-    "A list of N items with scores s has smooth ranks Rᵢ = 1 + Σ σ((sⱼ − sᵢ) / τ), summed over all other items j, with "
-    "the logistic function σ and the temperature τ = {temperature:g}. Replacing ranks by smooth ranks makes nDCG and "
-    "AP differentiable; their losses are −nDCG and −AP. The nRBP loss is Σ (Rᵢ − 1) over the P relevant items minus "
-    "P(P − 1)/2, a smooth count of the pairs with an irrelevant item above a relevant one. A loss is bounded list by "
-    "list and then averaged over the lists of a batch. nDCG and AP are bounded first and then negated; the nRBP loss "
-    "is bounded without negation, and its largest value is that of the worst ordering, P(N − P)."
-)
-_TRAINING = (
-    "Within a protocol, all losses and boundings of a data set and a model share {shared}the number of epochs, the "
-    "folds, the negatives and the random seeds, so every comparison is paired. `docs/report.md` describes how learning "
-    "rates and numbers of epochs were chosen; the last section lists them."
-)
-_ONE_RATE = "the learning rate, "
-_GRIDS = (
-    " Every loss and bounding has its own learning rate{where}: each fold is trained once with every rate of a grid, "
-    "and the part that selects its epoch selects the rate, too."
-)
-_PROTOCOLS = {
-    PUBLISHED: (
-        "The published protocol picks the epoch on the test part. This is an assumption about the printed scores: the "
-        "thesis states neither a number of epochs nor a validation part, and the code of the paper that it builds on "
-        "(Li, Urbano and Hanjalic, SIGIR 2021) picks the epoch on the test part. Such scores are biased upwards and "
-        "serve only for comparison with the printed ones."
-    ),
-    HONEST: (
-        "The honest protocol picks the epoch on a validation part, which is used neither for training nor for the "
-        "reported scores."
-    ),
-}
-_DECIDING = " Its runs decide the claims, except those about the published protocol or about formulas."
+FILE = "methods.md"
+_PROTOCOLS = (PUBLISHED, HONEST)
 _OF_CLAIMS = "table_claims"
 _CONTROLS = {
     "random": "a random ordering (its exact mean)",
@@ -64,15 +36,6 @@ _CONTROLS = {
     "best-feature": "the single feature, ascending or descending, with the highest nDCG on the training part of a fold",
     "popularity": "popularity, the number of times that an item is relevant in training, where topics share items",
 }
-_STATISTICS = (
-    "Units are topics: whole users, with all their folds, and queries, each in one fold. The 95 % interval of a mean "
-    "covers the variation over topics and, with several seeds, over trainings (a t interval of crossed or nested "
-    "means). Differences are paired by topic. P-values of a family, such as all distinct bounded cells of a table, "
-    "are adjusted by Holm's method. “Alike” and “no worse” are tests against a margin (two one-sided tests, and one), "
-    "never the absence of a significant difference. Intervals of the bias of a test-picked epoch, of Kendall's tau "
-    "and of scores over queries in the second study are bootstrap intervals over topics; those over pairs of faces "
-    "account for faces that occur in several pairs."
-)
 
 
 def methods_section(config: Mapping[str, Any] | None, left_out: Iterable[TableBlock] = ()) -> ReportSection:
@@ -89,19 +52,19 @@ def methods_section(config: Mapping[str, Any] | None, left_out: Iterable[TableBl
         (
             *_data(known),
             *left_out,
-            Paragraph("Losses", _LOSSES.format(temperature=float(known.get("temperature", 1.0)))),
+            Paragraph("Losses", text(FILE, "losses", temperature=float(known.get("temperature", 1.0)))),
             _bounds(known.get("boundings", list(_BOUNDED)), _estimates(known)),
             Paragraph("Training", _training(known)),
             Paragraph("Protocols", _text_of(protocols, claims=_OF_CLAIMS in known.get("tables", [_OF_CLAIMS]))),
             *_controls(known.get("controls", list(_CONTROLS))),
-            Paragraph("Statistics", _STATISTICS),
+            Paragraph("Statistics", text(FILE, "statistics")),
         ),
     )
 
 
 def _text_of(protocols: Sequence[str], *, claims: bool) -> str:
-    texts = " ".join(_PROTOCOLS[name] for name in protocols)
-    return texts + _DECIDING if claims and HONEST in protocols else texts
+    deciding = ["deciding"] if claims and HONEST in protocols else []
+    return " ".join(text(FILE, name) for name in (*protocols, *deciding))
 
 
 def _data(config: Mapping[str, Any]) -> Iterator[Paragraph]:
@@ -128,11 +91,8 @@ def _training(config: Mapping[str, Any]) -> str:
         protocol: sum(isinstance(one.get("learning_rate", {}).get(protocol), list) for one in sections)
         for protocol in protocols
     }
-    if not any(tuned.values()):
-        return _TRAINING.format(shared=_ONE_RATE)
     everywhere = all(count == len(sections) for count in tuned.values())
-    named = " and ".join(f"under the {protocol} protocol" for protocol, count in tuned.items() if count)
-    return _TRAINING.format(shared="") + _GRIDS.format(where="" if everywhere else f" {named}")
+    return text(FILE, "training", tuned=[name for name, count in tuned.items() if count], everywhere=everywhere)
 
 
 def _read_by(compared: list[str], name: str) -> bool:
@@ -142,59 +102,41 @@ def _read_by(compared: list[str], name: str) -> bool:
 
 def _controls(names: list[str]) -> Iterator[Paragraph]:
     if controls := [_CONTROLS[name] for name in names]:
-        yield Paragraph("Controls", f"Models without training serve as controls: {'; '.join(controls)}.")
+        yield Paragraph("Controls", text(FILE, "controls", controls=controls))
 
 
 def _of_ratings(name: str, options: Mapping[str, Any]) -> str:
-    return " ".join(
-        (
-            f"{DataSet(name, None).label}: a topic is a user, an item with a rating of at least {options['threshold']} "
-            f"is relevant, and users with fewer than {options['min_relevant']} relevant items are left out.",
-            *_of_negatives(options),
-        )
-    )
-
-
-def _of_negatives(options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how the irrelevant items of ratings are chosen, a sentence or two for each way that the study uses."""
+    """Describe ratings, and how their irrelevant items are chosen in each way that the study uses."""
     readings = list(samplings_of(options))
     ratios = sorted({nsr for _, nsr in readings if isinstance(nsr, int) and nsr != OWN})
     mixed = sorted({nsr for _, nsr in readings if isinstance(nsr, tuple)})
-    comes = "Every relevant item comes with" if not mixed else "Relevant items come with"
     each = [f"{_listed(list(several))} negatives by a ratio drawn for each user" for several in mixed]
-    numbers = ", or ".join([*([f"{_listed(ratios)} negatives"] if ratios else []), *each])
     drawn = {sampling for sampling, nsr in readings if sampling.draws and nsr != OWN}
-    if drawn:
-        alike = all(sampling.train == sampling.test for sampling in drawn)
-        yield (
-            f"{comes} {numbers} (the negative sampling ratio, NSR), drawn without replacement from all rated items "
-            f"except the user's relevant ones; {'parts' if alike else 'drawn parts'} have no negatives in common."
-        )
-    if any(POPULARITY in sampling for sampling in drawn):
-        yield "By popularity, every draw takes an item with a probability proportional to the number of its ratings."
-    if any(nsr == OWN for _, nsr in readings):
-        yield (
-            "Own negatives are the user's ratings below the threshold; users, and lists of a part, without any are "
-            "left out."
-        )
-    if any(FULL in sampling for sampling, _ in readings):
-        yield "A full catalogue is all rated items, without those that are relevant to the user in another part."
+    return text(
+        FILE,
+        "ratings",
+        label=DataSet(name, None).label,
+        drawn=drawn,
+        mixed=mixed,
+        numbers=", or ".join([*([f"{_listed(ratios)} negatives"] if ratios else []), *each]),
+        alike=all(sampling.train == sampling.test for sampling in drawn),
+        popularity=any(POPULARITY in sampling for sampling in drawn),
+        own=any(nsr == OWN for _, nsr in readings),
+        full=any(FULL in sampling for sampling, _ in readings),
+        **{key: options[key] for key in ("threshold", "min_relevant")},
+    )
 
 
 def _of_lists(name: str, options: Mapping[str, Any]) -> str:
     levels = [threshold for threshold in options["thresholds"] if threshold != GRADED]
     readings = [f"a label of at least {_listed(levels)} is relevant"] if levels else []
     readings += ["labels are graded relevance"] if GRADED in options["thresholds"] else []
-    several = " (each reading is a data set of its own)" if len(options["thresholds"]) > 1 else ""
-    reading = ", or ".join(readings)
-    return f"{DataSet(name, None).label}: a topic is a query with its judged documents, and {reading}{several}."
+    label, several = DataSet(name, None).label, len(options["thresholds"]) > 1
+    return text(FILE, "lists", label=label, readings=readings, several=several)
 
 
 def _of_images(name: str, options: Mapping[str, Any]) -> str:
-    return (
-        f"{data_set_title(name)}: pairs of faces whose ages differ by more than {options['above']} years. Exact "
-        "duplicates are dropped, near duplicates are kept in one part of the split, and pairs are drawn within parts."
-    )
+    return text(FILE, "images", label=data_set_title(name), above=options["above"])
 
 
 def _listed(values: list[int]) -> str:
@@ -209,32 +151,24 @@ def _estimates(config: Mapping[str, Any]) -> str:
     found = {one: [name for name in sets if method_of(config, one, name) == SAMPLED] for one in protocols}
     if not any(found.values()):
         return ""
-    text = f" F is estimated from {config['distributions']['samples']:,} random orderings"
+    estimated = f"F is estimated from {config['distributions']['samples']:,} random orderings"
     if all(names == sets for names in found.values()):
-        return f"{text}."
+        return f"{estimated}."
     places = [
         f"under the {protocol} protocol"
         + ("" if names == sets else f" on {' and '.join(DataSet(name, None).label for name in names)}")
         for protocol, names in found.items()
         if names
     ]
-    return f"{text} {' and '.join(places)}, and exact elsewhere."
+    return f"{estimated} {' and '.join(places)}, and exact elsewhere."
 
 
 def _bounds(names: list[str], estimates: str) -> TableBlock:
     rows = tuple((Cell(bounding_title(name)), *map(Cell, _BOUNDED[name])) for name in names if name in _BOUNDED)
-    caption = (
-        "The bounded value of a metric M on one list of N items, P of them relevant. Here min, max and E are the "
-        "smallest, largest and mean value over all orderings of that list, and F is their cumulative distribution."
-        f"{estimates if 'distribution' in names else ''}"
-    )
+    caption = text(FILE, "bounds", estimates=estimates if "distribution" in names else "")
     return TableBlock("Boundings", caption, ("bounding", "value", "in words"), rows, labels=3)
 
 
-_LEFT_OUT = (
-    "A list without irrelevant items has one order, which tells nothing of a model. Only lists with a user's own "
-    "negatives can lack them: at other sampling ratios, nobody is left out for that reason."
-)
 _REASONS = {
     "users": ("user", "rated no item below the threshold"),
     "lists": ("list", "of other users, in a part of a fold that got none of their ratings below the threshold"),
@@ -246,7 +180,7 @@ def left_out_blocks(instances: Sequence[Path]) -> Iterator[TableBlock]:
     """Yield the table for these files of instances, unless they have everybody; DataError for a damaged file."""
     rows = tuple(row for path in instances for row in _left_out_rows(path))
     if rows:
-        yield TableBlock("Left out", _LEFT_OUT, ("data set", "left out", "because"), rows, labels=3)
+        yield TableBlock("Left out", text(FILE, "left-out"), ("data set", "left out", "because"), rows, labels=3)
 
 
 def _left_out_rows(path: Path) -> Iterator[tuple[Cell, ...]]:

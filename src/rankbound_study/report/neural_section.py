@@ -8,17 +8,18 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound.texts import quantity
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.blocks import Finding, ReportSection
 from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.columns import signed
 from rankbound_study.report.made_blocks import Figures, table_blocks
 from rankbound_study.report.neural_tables import Results, four, read_results
-from rankbound_study.report.typeset_numbers import signed
+from rankbound_study.report.prose import finding, text
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES
 from rankbound_study.results.neural_pairs import READINGS
 from rankbound_study.results.neural_runs import printed_scores
 
+FILE = "neural.md"
 SAME_MODELS = (
     ("RankNet", "Class-NN"),
     ("Rank-LR", "Class-LR"),
@@ -50,25 +51,26 @@ def _above_random(web: Results) -> Iterator[Finding]:
         return
     means = [web.mean(method) or 0.0 for family in FAMILIES for method in web.of_family(family)]
     all_printed = printed_scores(web.about)["printed"].to_list()
-    yield Finding(
-        f"LambdaMART scores {four(lambdamart)} on {web.data}, {_place(lambdamart, means)}; a random ordering scores "
-        f"{four(random)}.",
-        f"{sum(mean > random for mean in means)} of {len(means)} methods have a higher mean than a random ordering. "
-        f"The paper prints {four(printed)} for LambdaMART on {web.about.dataset}, {_place(printed, all_printed)}, "
-        f"without a random ordering. {_skipped(web)}",
+    row = web.scores.filter(pl.col("ours").is_not_null(), pl.col("family") != CONTROL).row(0, named=True)
+    yield finding(
+        FILE,
+        "above-random",
+        ours=lambdamart,
+        data=web.data,
+        place=_place(lambdamart, means),
+        random=random,
+        above=sum(mean > random for mean in means),
+        methods=len(means),
+        printed=printed,
+        printed_place=_place(printed, all_printed),
+        dataset=web.about.dataset,
+        skipped=row["n_skipped"],
+        n=row["n"],
     )
 
 
 def _place(score: float, scores: Sequence[float]) -> str:
     return f"place {1 + sum(other > score for other in scores)} of {len(scores)}"
-
-
-def _skipped(web: Results) -> str:
-    row = web.scores.filter(pl.col("ours").is_not_null(), pl.col("family") != CONTROL).row(0, named=True)
-    return (
-        f"Left out, without a relevant document: {row['n_skipped']:,} of "
-        f"{quantity(row['n'] + row['n_skipped'], 'test query', 'test queries')}."
-    )
 
 
 def _readings(faces: Results) -> Iterator[Finding]:
@@ -78,11 +80,9 @@ def _readings(faces: Results) -> Iterator[Finding]:
     printed = [value for name in names if (value := faces.printed(name)) is not None]
     if not names or not printed:
         return
-    yield Finding(
-        f"Ordered by their scores, as all other methods are, the classifiers of {faces.data} have a pair accuracy of "
-        f"{_span(by_score)}; {_span(printed)} is printed.",
-        "The printed values lie below the 0.5 of a random ordering. If a pair counts only when the older face is "
-        f"labelled older and the younger one younger, our shares are {_span(both)}.",
+    yield finding(
+        FILE,
+        "readings",
         ("method", "by score", "both labels right", "one label for both", "both wrong", "printed"),
         tuple(
             (
@@ -92,6 +92,10 @@ def _readings(faces: Results) -> Iterator[Finding]:
             )
             for name in names
         ),
+        data=faces.data,
+        by_score=_span(by_score),
+        printed=_span(printed),
+        both=_span(both),
     )
 
 
@@ -107,11 +111,9 @@ def _same_models(table: Results) -> Iterator[Finding]:
     printed = [_printed_difference(table, *pair) for pair, _ in rows]
     known = [(comparison, value) for (_, comparison), value in zip(rows, printed, strict=True) if value is not None]
     outside = sum(not comparison["low"] <= value <= comparison["high"] for comparison, value in known)
-    yield Finding(
-        f"{outside} of {len(known)} printed differences between one model's scores for two tasks lie outside our 95 % "
-        f"interval on {table.data}.",
-        f"{table.about.metric.replace('PairAccuracy', 'Pair accuracy')} of one model trained for two tasks; printed "
-        f"scores are on {table.about.dataset}:",
+    yield finding(
+        FILE,
+        "same-models",
         ("methods", "ours", "95 % interval", "printed"),
         tuple(
             (
@@ -122,6 +124,11 @@ def _same_models(table: Results) -> Iterator[Finding]:
             )
             for ((method, other), comparison), value in zip(rows, printed, strict=True)
         ),
+        outside=outside,
+        known=len(known),
+        data=table.data,
+        metric=table.about.metric.replace("PairAccuracy", "Pair accuracy"),
+        dataset=table.about.dataset,
     )
 
 
@@ -144,9 +151,9 @@ def _as_printed(table: Results) -> Iterator[Finding]:
     changes = [comparison["difference"] for *_, comparison in rows]
     span = signed(changes[0]) if len(changes) == 1 else f"{signed(min(changes))} to {signed(max(changes))}"
     random = 0.5 if table.about.of_faces else table.mean("random")
-    yield Finding(
-        f"The paper's optimiser, learning rate and batches change the scores on {table.data} by {span}.",
-        f"A random ordering scores {four(random)}.",
+    yield finding(
+        FILE,
+        "as-printed",
         ("method", "as printed", "ours", "difference", "95 % interval"),
         tuple(
             (
@@ -158,6 +165,9 @@ def _as_printed(table: Results) -> Iterator[Finding]:
             )
             for name, base, comparison in rows
         ),
+        data=table.data,
+        span=span,
+        random=four(random),
     )
 
 
@@ -168,14 +178,6 @@ def _span(values: Sequence[float]) -> str:
 SOURCE = "N"
 """First letter of the ids of this study's claims."""
 
-_TEXT = (
-    "The paper Application of Neural Networks in Ranking compares methods that rank, classify and regress. This "
-    "section has facts that no claim covers, then the paper's claims, tables and figures. The validation part picks "
-    "every method's epoch and the best of several methods. The people in the pictures are unknown: near duplicates are "
-    "kept in one part of the split, but a person may appear in two."
-)
-_GENERATED = "The tables and figures below show generated data, which decide no claim about the literature."
-
 
 def neural_sections(tables: Path, figures: Figures, claims: Claims) -> Iterator[ReportSection]:
     """Yield the study's sections; nothing if the study has no tables."""
@@ -184,9 +186,9 @@ def neural_sections(tables: Path, figures: Figures, claims: Claims) -> Iterator[
         return
     synthetic = any(table.synthetic for table in results)
     listed = () if all(table.synthetic for table in results) else claims.of_source(SOURCE)
-    text = f"{_TEXT} {_GENERATED}" if synthetic else _TEXT
+    opening = " ".join(text(FILE, name) for name in ("opening", *["generated"] * synthetic))
     shown = (*listed, *table_blocks("neural", tables))
-    yield ReportSection("neural", "Neural networks in ranking", text, shown, tuple(facts(results)))
+    yield ReportSection("neural", "Neural networks in ranking", opening, shown, tuple(facts(results)))
     names = [name for name in figure_specs() if name.startswith("figure_neural_")]
     drawn = tuple(figures.blocks(names, synthetic=synthetic))
     yield ReportSection("neural-figures", "Figures of neural ranking", "", drawn)

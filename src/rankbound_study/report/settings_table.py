@@ -11,6 +11,7 @@ import polars as pl
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Cell, TableBlock
+from rankbound_study.report.prose import text
 from rankbound_study.results.neural_names import data_set_title
 from rankbound_study.results.runs_file import scan_runs
 
@@ -35,10 +36,6 @@ def _value_text(value: object) -> str:
 
 _GROUP = ("protocol", "study", "dataset")
 _NAME = "Settings"
-_CAPTION = (
-    "Training options of every method, with the picked epochs. Options shared by all methods of a study on a data set "
-    "are in bold; the rows below list the others. “RankNet of 30” is RankNet on 30 of the features."
-)
 _HEADER = ("method", "options", "epochs")
 _LABELS = 2
 _OPTIONS = 1
@@ -67,7 +64,15 @@ def settings_table(runs: Path) -> Iterator[TableBlock]:
         rules.add(len(rows))
         rows += _rows(group, _lines(methods.iter_rows(named=True)))
     if rows:
-        yield TableBlock(_NAME, _CAPTION, _HEADER, tuple(rows), _LABELS, frozenset(rules), prose=frozenset({_OPTIONS}))
+        yield TableBlock(
+            _NAME,
+            text("settings.md", "caption"),
+            _HEADER,
+            tuple(rows),
+            _LABELS,
+            frozenset(rules),
+            prose=frozenset({_OPTIONS}),
+        )
 
 
 def _lines(methods: Iterable[Mapping[str, Any]]) -> list[_Line]:

@@ -1,13 +1,13 @@
 """A table's files: CSV for programs, Markdown and LaTeX for people."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from rankbound_study.report import render_latex, render_markdown
+from rankbound_study.report import render_tables
 from rankbound_study.report.blocks import TableBlock
 from rankbound_study.report.output import write_json, write_text
 from rankbound_study.results.made_files import reading
@@ -49,11 +49,18 @@ class TableFiles:
                 write_json(folder / f"{name}{suffix}", content)
 
 
+def texts_of(
+    heading: str, blocks: Sequence[TableBlock], comment: str = "", *, titled: bool = True, dash: str = "--"
+) -> TableTexts:
+    """Return Markdown below a heading and LaTeX below a comment; `titled` and `dash` as in `render_tables`."""
+    return TableTexts(
+        render_tables.markdown(heading, blocks, titled=titled), render_tables.latex(comment, blocks, dash=dash)
+    )
+
+
 def plain_texts(block: TableBlock) -> TableTexts:
     """Return the files of one table below its name (and, in Markdown, its caption)."""
-    return TableTexts(
-        render_markdown.tables(f"{block.name}. {block.caption}", [block]), render_latex.tables(block.name, [block])
-    )
+    return texts_of(f"{block.name}. {block.caption}", [block], block.name, titled=False)
 
 
 def read_table(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:

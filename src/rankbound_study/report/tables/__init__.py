@@ -4,16 +4,58 @@ A function returns the rows of a table, or its files. As for figures, a module i
 list.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from rankbound.errors import ConfigError
 from rankbound_study.claims import verdict_table
-from rankbound_study.report.table_files import TableFiles, plain_texts
-from rankbound_study.report.tables.spec import TableSpec
-from rankbound_study.results.specs import StudyFiles, found_specs
+from rankbound_study.report.blocks import TableBlock
+from rankbound_study.report.table_files import TableFiles, plain_texts, read_table
+from rankbound_study.results.specs import Spec, StudyFiles, found_specs
+
+Lays = Callable[[pl.DataFrame], TableBlock]
+"""Lays the rows of a table out for people, such as a `report.columns.Layout`."""
+
+
+@dataclass(frozen=True)
+class TableSpec(Spec):
+    """A table: its function makes it from its name, the files, the options and its arguments."""
+
+    options: tuple[str, ...] = ()
+    """The keys of its options, which the configuration determines."""
+    beside: tuple[str, ...] = (".md", ".tex")
+    """Ends of the names of its files beside NAME.csv."""
+    metrics: bool = False
+    """Its means are the study's metrics, a file of their own that DVC compares."""
+    section: str = "table-5-1"
+    """The report's section that shows it."""
+    columns: Mapping[str, Any] | None = None
+    """The columns of its CSV file."""
+    layout: Lays | None = None
+    """Lays its rows out for people."""
+    in_files: Lays | None = None
+    """Lays its rows out in NAME.md and NAME.tex, if not as in the report."""
+    first: tuple[tuple[str, Mapping[str, Any], Lays], ...] = ()
+    """CSV files beside it that the report shows above it: end of the name, columns, layout."""
+    blocks: Callable[[str, Path], Iterator[TableBlock]] | None = None
+    """Yields what the report shows from a folder of tables, if that is not the layout of rows."""
+
+    def shown(self, name: str, folder: Path) -> Iterator[TableBlock]:
+        """Yield what the report shows; nothing of a table without rows."""
+        if self.blocks is not None:
+            yield from self.blocks(name, folder)
+            return
+        assert self.layout is not None
+        assert self.columns is not None
+        if len(table := read_table(folder / f"{name}.csv", self.columns)):
+            yield from (lay(read_table(folder / f"{name}{end}.csv", columns)) for end, columns, lay in self.first)
+            yield self.layout(table)
+
 
 _REQUIRED = ("runs", "epochs")
 """Files without which a table that needs them cannot be made; others are absent from some studies."""
@@ -50,7 +92,8 @@ def make(name: str, files: StudyFiles, options: Mapping[str, Any]) -> TableFiles
         raise ConfigError(f"{name}: found the option {unknown[0]!r}, expected {expected}")
     assert spec.make is not None
     made = spec.make(name, files, **options, **spec.arguments)
-    files_of_table: TableFiles = made if isinstance(made, TableFiles) else TableFiles(made)
-    if spec.layout is None or files_of_table.texts is not None:
-        return files_of_table
-    return replace(files_of_table, texts=plain_texts(spec.layout(files_of_table.table)))
+    found: TableFiles = made if isinstance(made, TableFiles) else TableFiles(made)
+    lay = spec.in_files or spec.layout
+    if lay is None or ".md" not in spec.beside or found.texts is not None:
+        return found
+    return replace(found, texts=plain_texts(lay(found.table)))

@@ -1,7 +1,8 @@
 """The leaderboard: all models with all losses and bounds on one metric, with tests, and where they differ."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,11 @@ from rankbound_study.claims.leaderboard import (
 )
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report import render_latex, render_markdown
 from rankbound_study.report.blocks import Cell, TableBlock
-from rankbound_study.report.table_files import TableFiles, TableTexts, read_table
-from rankbound_study.report.tables.spec import TableSpec
-from rankbound_study.report.typeset_numbers import DASH, signed
+from rankbound_study.report.columns import DASH, Column, Layout, Row, with_margin
+from rankbound_study.report.prose import text
+from rankbound_study.report.table_files import TableFiles, read_table, texts_of
+from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.made_files import reading
 from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.results.systems import SYSTEM, names_of, read_systems, untrained_systems, validation_means
@@ -39,7 +40,6 @@ SPECS: dict[str, TableSpec] = {}
 NAME = "table_leaderboard"
 BESIDE = (".md", ".tex", "_summary.json", "_lengths.csv", "_topics.csv")
 MARKS = {BETTER: "▲", WORSE: "▼", ALIKE: "≈"}
-LABELS = 4
 _TITLES = {BEST: "minus the best", "counterpart": "minus unbounded", BASELINE: "minus {}"}
 
 
@@ -111,66 +111,55 @@ def _facts(board: Board) -> dict[str, Any]:
 def _block(table: pl.DataFrame, margin: float, *, several: bool) -> TableBlock:
     first = table.row(0, named=True)
     label = DataSet(first["dataset"], first["nsr"]).label
-    names = _models(table)
+    names = names_of(table)
     of_baseline = next((row["model"] for row in table.iter_rows(named=True) if row["role"] == BASELINE), "")
     shown = [name for name in COMPARISONS if name != BASELINE or of_baseline]
-    stuck = f"{MARK} did not train: without a rank, compared with none. " if table["n_untrained"].sum() else ""
-    return TableBlock(
+    stuck = bool(table["n_untrained"].sum())
+    layout = Layout(
         f"Leaderboard, {label}" if several else "Leaderboard",
-        f"Mean over the test topics, ordered by the validation score on {first['metric']}: no test score selects the "
-        "best, and on the test part another may score higher. In small type: half of the 95 % interval; ▲ "
-        f"significantly better, ▼ significantly worse (p at most {LEVEL} after Holm's correction over all systems), ≈ "
-        f"alike, within ±{margin:g} by two one-sided tests. Differences are on {first['metric']}, paired by topic; "
-        f"controls are not trained and have no rank. {stuck}`tables/{NAME}.csv` has the means on other metrics.",
-        ("rank", "model", "loss", "bounding", first["metric"], *(_TITLES[name].format(of_baseline) for name in shown)),
-        tuple(_row(row, name, shown) for row, name in zip(table.iter_rows(named=True), names, strict=True)),
-        labels=LABELS,
-        rules=frozenset({first_control} if (first_control := table["rank"].count()) < len(table) else ()),
+        text("table_leaderboard.md", "caption", metric=first["metric"], margin=margin, level=LEVEL, stuck=stuck),
+        (
+            _label("rank", lambda row: DASH if row["rank"] is None else str(row["rank"])),
+            _label("model", lambda row: names[tuple(row[name] for name in SYSTEM)] + MARK * bool(row["n_untrained"])),
+            _label("loss", lambda row: str(row["loss"])),
+            _label("bounding", lambda row: bounding_title(row["bounding"])),
+            Column(first["metric"], ("score", "low", "high"), _score, null=True),
+            *(
+                Column(
+                    _TITLES[name].format(of_baseline),
+                    tuple(f"{name}_{what}" for what in ("difference", "low", "high", "verdict")),
+                    lambda difference, low, high, verdict: with_margin(difference, low, high, _mark(verdict)),
+                )
+                for name in shown
+            ),
+        ),
+        labels=4,
         sortable=True,
     )
+    first_control = table["rank"].count()
+    return replace(layout(table), rules=frozenset({first_control} if first_control < len(table) else ()))
 
 
-def _models(table: pl.DataFrame) -> list[str]:
-    names = names_of(table)
-    return [names[key] for key in table.select("variant", "model", "loss", "bounding").rows()]
+def _label(title: str, write: Callable[[Row], str]) -> Column:
+    """Return a column of texts, in bold for the best system; controls have a model alone, in italics."""
+
+    def cell(row: Row) -> Cell:
+        control, is_model = row["loss"] == "none", title == "model"
+        dash = title in ("loss", "bounding") and control
+        return Cell(DASH if dash else write(row), strong=row["role"] == BEST, emphasis=is_model and control)
+
+    return Column(title, None, cell)
 
 
-def _row(row: Mapping[str, Any], model: str, shown: list[str]) -> tuple[Cell, ...]:
-    control, best = row["loss"] == "none", row["role"] == BEST
-    half = None if row["low"] is None else (row["high"] - row["low"]) / 2
-    return (
-        Cell(DASH if row["rank"] is None else str(row["rank"]), strong=best),
-        Cell(f"{model}{MARK if row['n_untrained'] else ''}", strong=best, emphasis=control),
-        Cell(DASH if control else row["loss"], strong=best),
-        Cell(DASH if control else bounding_title(row["bounding"]), strong=best),
-        Cell(DASH if row["score"] is None else f"{row['score']:.4f}", _margin(half)),
-        *(_difference(row, name) for name in shown),
-    )
-
-
-def _difference(row: Mapping[str, Any], name: str) -> Cell:
-    difference, low, high = (row[f"{name}_{what}"] for what in ("difference", "low", "high"))
-    if difference is None:
-        return Cell(DASH)
-    return Cell(signed(difference), f"{_margin((high - low) / 2)}{_mark(row[f'{name}_verdict'])}")
+def _score(score: float | None, low: float | None, high: float | None) -> Cell:
+    margin = "" if low is None or high is None else f"±{(high - low) / 2:.4f}"
+    return Cell(DASH if score is None else f"{score:.4f}", margin)
 
 
 def _mark(verdict: str) -> str:
     """Return the mark of a verdict; a significant difference within the margin has two."""
     found, within, _ = verdict.partition(WITHIN)
     return f"{MARKS.get(found, '')}{MARKS[ALIKE] if within else ''}"
-
-
-def _margin(half: float | None) -> str:
-    return "" if half is None else f"±{half:.4f}"
-
-
-def _texts(table: pl.DataFrame, margin: float) -> TableTexts:
-    _shown = list(blocks_of(table, margin))
-    heading = f"Leaderboard. {_shown[0].caption}" if _shown else "Leaderboard: no trained models."
-    return TableTexts(
-        render_markdown.tables(heading, _shown, titled=True), render_latex.tables("Leaderboard", _shown, dash=DASH)
-    )
 
 
 @described(
@@ -198,4 +187,6 @@ def make_leaderboard(
         "_lengths.csv": _joined(map(by_length, boards)),
         "_topics.csv": _joined(map(by_topic, boards)),
     }
-    return TableFiles(table, _texts(table, choice.margin), beside)
+    shown = list(blocks_of(table, choice.margin))
+    heading = f"Leaderboard. {shown[0].caption}" if shown else "Leaderboard: no trained models."
+    return TableFiles(table, texts_of(heading, shown, "Leaderboard", dash=DASH), beside)

@@ -1,6 +1,6 @@
 """Tables of the neural-ranking study: 1 to 3, a row per method, and the scores by the number of features."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,12 @@ import polars as pl
 
 from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.report import render_latex, render_markdown
-from rankbound_study.report.blocks import Cell, TableBlock, changes
+from rankbound_study.report.blocks import Cell, TableBlock
+from rankbound_study.report.columns import DASH, Across, Column, Layout, Row, with_minus
 from rankbound_study.report.neural_tables import R_SQUARED, neural_table, read_results
-from rankbound_study.report.table_files import TableFiles, TableTexts
-from rankbound_study.report.tables.spec import TableSpec
-from rankbound_study.report.typeset_numbers import DASH, with_minus
+from rankbound_study.report.prose import text
+from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
+from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural_features import NOT_RUN, FeatureResults, feature_results
 from rankbound_study.results.neural_names import (
     AS_PRINTED,
@@ -30,6 +30,7 @@ from rankbound_study.results.number_texts import score
 from rankbound_study.results.specs import StudyFiles, described
 
 SPECS: dict[str, TableSpec] = {}
+FILE = "table_neural.md"
 
 # Only the CSV file has the fourth reading, both wrong: it is what remains of the other two.
 _READING_TITLES = {"BothRight": "both right", "SameLabel": "same label", "Ties": "ties"}
@@ -46,140 +47,77 @@ def neural_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
 
 
 def score_blocks(scores: pl.DataFrame, table: Printed) -> list[TableBlock]:
-    """Return one table per data set, without columns that have no numbers."""
+    """Return one table per data set, without columns that have no numbers; the best method by validation is bold."""
     return [
         _block(own, table, str(dataset or "")) for (dataset,), own in scores.group_by("dataset", maintain_order=True)
     ]
 
 
-def method_block(
-    name: str, header: Sequence[str], rows: Sequence[tuple[str, str, Sequence[str]]], marked: Collection[str]
-) -> TableBlock:
-    """Return a table of methods by family, from family, method and a text per column; `marked` methods are bold."""
-    return TableBlock(
-        name,
-        "",
-        ("family", "method", *header),
-        tuple(
-            (Cell(family), Cell(method, strong=method in marked), *map(Cell, cells)) for family, method, cells in rows
-        ),
-        labels=2,
-        rules=changes([family for family, _, _ in rows]),
-        sortable=True,
-    )
-
-
 def caption(scores: pl.DataFrame, table: Printed) -> str:
     """Return the caption: the data, the intervals, the tests, and what can be compared with the printed scores."""
     if not scores["ours"].count():
-        return f"Printed scores only. {what_is_missing(table)}"
-    return " ".join((_of_faces if table.of_faces else _of_queries)(scores, table))
+        return text(FILE, "not-run", missing=what_is_missing(table))
+    ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
+    first = ran.group_by("dataset", maintain_order=True).first()
+    counts = [row | {"title": data_set_title(row["dataset"])} for row in first.iter_rows(named=True)]
+    settings = ["with-printed-settings"] * ran["method"].str.ends_with(AS_PRINTED).any()
+    if table.of_faces:
+        metrics, synthetic = set(scores["metric"]), scores["dataset"].str.starts_with(SYNTHETIC).all()
+        notes = ["r-squared"] * (R_SQUARED in metrics) + ["both-right"] * (READINGS[0] in metrics)
+        notes += settings + ["synthetic-faces"] * synthetic
+        return " ".join((text(FILE, "of-faces", counts=counts), *(text(FILE, note) for note in notes)))
+    parts = [text(FILE, "of-queries", counts=counts), *(text(FILE, note) for note in settings)]
+    others = [row["title"] for row in counts if not table.is_on(row["dataset"])]
+    if scores["printed"].count() and (others or not counts):
+        every = len(others) == len(counts)
+        parts.append(text(FILE, "beside-print", dataset=table.dataset, others=others, every=every))
+    if "mq2008-label1" in first["dataset"]:
+        parts.append(text(FILE, "elsewhere"))
+    return " ".join(parts)
 
 
 def texts(scores: pl.DataFrame, table: Printed) -> TableTexts:
-    """Return the table's files; the best method by validation is bold."""
+    """Return the table's files."""
     title = f"Table {table.number} of the neural-ranking study: {table.title}"
-    return texts_of_methods(title, caption(scores, table), score_blocks(scores, table))
+    return _texts(title, caption(scores, table), score_blocks(scores, table))
 
 
-def texts_of_methods(title: str, caption: str, tables: Sequence[TableBlock]) -> TableTexts:
-    """Return the files of tables of methods, one per data set."""
-    capitalised = [replace(table, header=("Family", "Method", *table.header[2:])) for table in tables]
-    return TableTexts(
-        render_markdown.tables(f"{title}. {caption}", tables, titled=True), render_latex.tables(title, capitalised)
-    )
+def _texts(title: str, caption: str, blocks: Sequence[TableBlock]) -> TableTexts:
+    capitalised = [replace(block, header=("Family", "Method", *block.header[2:])) for block in blocks]
+    return texts_of(f"{title}. {caption}", blocks)._replace(latex=texts_of("", capitalised, title).latex)
+
+
+def _methods(name: str, columns: Sequence[Column] = (), across: Across | None = None, *, bold: str) -> Layout:
+    """Return the layout of a row per method, by family; methods with `bold` are bold."""
+    method = Column("method", ("method", bold), lambda method, best: Cell(method, strong=best))
+    layout = (Column("family"), method, *columns)
+    return Layout(name, "", layout, labels=2, rules=("family",), sortable=True, across=across)
 
 
 def _block(scores: pl.DataFrame, table: Printed, dataset: str) -> TableBlock:
     by_method = {(row["method"], row["metric"]): row for row in scores.iter_rows(named=True)}
-    methods = list(dict.fromkeys(scores["method"].to_list()))
+
+    def of_metric(name: str, title: str) -> Iterator[Column]:
+        yield Column(title, None, lambda row: _number(by_method.get((row["method"], name), {}).get("ours")))
+        if name in (*table.metrics, R_SQUARED):
+            yield Column("95 % interval", None, lambda row: _interval(by_method.get((row["method"], name), {})))
+
+    methods = dict.fromkeys(scores["method"])
     main = [by_method[method, table.metric] for method in methods if (method, table.metric) in by_method]
-    present = set(scores.filter(pl.col("ours").is_not_null())["metric"].to_list())
-    others = [name for name in (*table.metrics[1:], R_SQUARED, *_READING_TITLES) if name in present]
-    tested = any(row["p_holm"] is not None for row in main)
-    printed_on = "printed" if table.of_faces or table.is_on(dataset) else f"printed, {table.dataset}"
-    header = [_METRIC_TITLES.get(table.metric, "NDCG@10"), "95 % interval"]
-    header += [printed_on] * bool(scores["printed"].count()) + ["p to best"] * tested
-    for name in others:
-        header += [_METRIC_TITLES[name]] + ["95 % interval"] * (name in (*table.metrics, R_SQUARED))
-    rows, best = [], set()
-    for row in main:
-        cells = [_number(row["ours"]), _interval(row)]
-        cells += [_number(row["printed"])] * bool(scores["printed"].count()) + [_p_value(row["p_holm"])] * tested
-        for name in others:
-            other = by_method.get((row["method"], name), {})
-            cells += [_number(other.get("ours"))] + [_interval(other)] * (name in (*table.metrics, R_SQUARED))
-        if row["ours"] is not None and row["family"] != CONTROL and row["difference_to_best"] is None:
-            best.add(row["method"])
-        rows.append((row["family"], row["method"], cells))
-    return method_block(data_set_title(dataset) if dataset else "not run", header, rows, best)
-
-
-def _of_queries(scores: pl.DataFrame, table: Printed) -> list[str]:
-    ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
-    counts = ran.group_by("dataset", maintain_order=True).first()
-    lists = "; ".join(
-        f"{data_set_title(row['dataset'])}: {quantity(row['n'], 'query', 'queries')} of "
-        f"{quantity(row['n_folds'], 'fold')}, {row['n_skipped']:,} without a relevant document left out"
-        for row in counts.iter_rows(named=True)
-    )
-    notes = [
-        f"Mean over test queries ({lists}), with the epoch picked on validation queries.",
-        _TESTS.format(unit="queries"),
+    present = set(scores.filter(pl.col("ours").is_not_null())["metric"])
+    columns = list(of_metric(table.metric, _METRIC_TITLES.get(table.metric, "NDCG@10")))
+    if scores["printed"].count():
+        on = "printed" if table.of_faces or table.is_on(dataset) else f"printed, {table.dataset}"
+        columns.append(Column(on, "printed", _number))
+    if any(row["p_holm"] is not None for row in main):
+        columns.append(Column("p to best", "p_holm", lambda p: "<0.001" if p < 0.001 else f"{p:.3f}"))
+    for name in (*table.metrics[1:], R_SQUARED, *_READING_TITLES):
+        columns += of_metric(name, _METRIC_TITLES[name]) if name in present else ()
+    rows = [
+        row | {"best": row["ours"] is not None and row["family"] != CONTROL and row["difference_to_best"] is None}
+        for row in main
     ]
-    if ran["method"].str.ends_with(AS_PRINTED).any():
-        notes.append(_AS_PRINTED)
-    datasets = counts["dataset"].to_list()
-    others = [data_set_title(name) for name in datasets if not table.is_on(name)]
-    if scores["printed"].count() and (others or not datasets):
-        ours = "ours is not" if len(others) == len(datasets) else f"{' and '.join(others)} is not"
-        notes.append(
-            f"The printed column is on {table.dataset}, {ours}: other queries, documents and features. Only the order "
-            "of the methods, and the difference of each score from a random ordering, can be compared."
-        )
-    if "mq2008-label1" in datasets:
-        notes.append(_ELSEWHERE)
-    return notes
-
-
-def _of_faces(scores: pl.DataFrame, table: Printed) -> list[str]:
-    ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
-    counts = ran.group_by("dataset", maintain_order=True).first()
-    pairs = "; ".join(
-        f"{quantity(row['n'], 'pair')} of {quantity(row['n_folds'], 'split')}" for row in counts.iter_rows(named=True)
-    )
-    notes = [
-        f"Share of test pairs in the right order ({pairs}; ties count half, a random ordering scores 0.5), with the "
-        "epoch picked on validation pairs. Intervals and tests account for pairs that share a face. “p to best” is the "
-        "p-value of the comparison with the best method by validation (bold), adjusted by Holm."
-    ]
-    if R_SQUARED in set(scores["metric"]):
-        notes.append("R² is that of the predicted ages of distinct test faces.")
-    if READINGS[0] in set(scores["metric"]):
-        notes.append(
-            "Classifiers learn from each pair that one face is older and the other younger, and label a face “older” "
-            "if its score exceeds 0.5. Pair accuracy orders the two faces by score, as for every other method. “Both "
-            "right” requires the right label for both faces. A face of medium age is older in some pairs and younger "
-            "in others, so both faces of a pair often get the same label, which counts as a failure. Only that reading "
-            "gives numbers like the printed ones, which lie below the 0.5 of guessing (N18 in docs/errata.md)."
-        )
-    if ran["method"].str.ends_with(AS_PRINTED).any():
-        notes.append(_AS_PRINTED)
-    if scores["dataset"].str.starts_with(SYNTHETIC).all():
-        notes.append("Synthetic faces: the table has no printed scores.")
-    return notes
-
-
-_AS_PRINTED = f"Methods marked “{AS_PRINTED.strip('-')}” use the optimiser, learning rate and batches of the paper."
-_ELSEWHERE = (
-    "For orientation, published NDCG@10 on MQ2008 with binary labels and without queries that lack a relevant document "
-    "is about 0.70 to 0.72 (Köppel et al. 2019, Pairwise Learning to Rank by Neural Networks Revisited, "
-    "arXiv:1909.02768, Table 2)."
-)
-_TESTS = (
-    "Intervals are bootstrap intervals over {unit}; “p to best” is the p-value of a paired sign-flip test against the "
-    "best trained method by validation (bold), adjusted by Holm. Controls are not trained."
-)
+    return _methods(data_set_title(dataset) if dataset else "not run", columns, bold="best").of_rows(rows)
 
 
 def _number(value: float | None) -> str:
@@ -192,17 +130,11 @@ def _interval(row: Mapping[str, Any]) -> str:
     return with_minus(f"{row['low']:.3f}…{row['high']:.3f}")
 
 
-def _p_value(value: float | None) -> str:
-    return DASH if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
 @described(
     SPECS,
     **{
         table.name: TableSpec(
-            "A table of Application of Neural Networks in Ranking: methods that rank, classify and regress on the same "
-            "lists, with the epoch picked by a validation part, 95 % intervals, paired tests and the printed scores. "
-            "The table's caption says what can be compared.",
+            text(FILE, "table"),
             title=f"{table.number}, {table.title}",
             needs=("runs", "epochs", *(("predictions", "images") if table.of_faces else ())),
             data=(table.number,),
@@ -224,12 +156,7 @@ def make_neural(name: str, files: StudyFiles) -> TableFiles:
 
 
 FEATURES_TITLE = "Scores by the number of features"
-FEATURES_CAPTION = (
-    "Mean score (NDCG@10 of web queries, pair accuracy of faces) of methods trained on a subset of the features. The "
-    "subsets are drawn at random in every fold, are the same for all methods, and are nested. The 95 % intervals do "
-    "not cover the variation between draws of the features. The gap is the best network minus the best linear model or "
-    "trees of its family, both picked by validation, on the same lists."
-)
+FEATURES_CAPTION = text(FILE, "features")
 _GAP = "gap"
 
 
@@ -241,46 +168,37 @@ def features_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
         yield replace(block, name=FEATURES_TITLE, caption=f"{block.name}. {FEATURES_CAPTION}")
 
 
-def _features_blocks(results: FeatureResults) -> list[TableBlock]:
-    """Return one table per data set: the methods, then the gaps of the families."""
-    return [_features_block(results, dataset) for dataset in results.datasets]
-
-
 def features_texts(results: FeatureResults) -> TableTexts:
-    """Return the table's files."""
-    return texts_of_methods(
-        FEATURES_TITLE, FEATURES_CAPTION if results.datasets else NOT_RUN, _features_blocks(results)
-    )
+    """Return the table's files: one table per data set."""
+    blocks = [_features_block(results, dataset) for dataset in results.datasets]
+    return _texts(FEATURES_TITLE, FEATURES_CAPTION if blocks else NOT_RUN, blocks)
 
 
 def _features_block(results: FeatureResults, dataset: str, title: Callable[[int], str] = "{:,}".format) -> TableBlock:
-    """Return the table of a data set; `title` is that of the column of a number of features."""
+    """Return the methods of a data set, then the gaps of its families; `title` is that of a number of features."""
     scores = results.scores.filter(pl.col("dataset") == dataset)
     gaps = results.gaps.filter(pl.col("dataset") == dataset, pl.col("features").is_not_null())
-    counts = scores["features"].unique().sort().to_list()
-    rows = []
-    for (family, method), own in scores.group_by("family", "method", maintain_order=True):
-        by_count = {row["features"]: row for row in own.iter_rows(named=True)}
-        cells = [_features_cell(by_count.get(count), "ours", "{:.4f}", "{:.3f}") for count in counts]
-        rows.append((str(family), str(method), cells))
-    for (family,), own in gaps.group_by("family", maintain_order=True):
-        by_count = {row["features"]: row for row in own.iter_rows(named=True)}
-        cells = [_features_cell(by_count.get(count), "difference", "{:+.4f}", "{:+.3f}") for count in counts]
-        rows.append((str(family), _GAP, cells))
-    return method_block(data_set_title(dataset), list(map(title, counts)), rows, {_GAP})
+    across = Across(
+        ("family", "method"),
+        ("features",),
+        {count: title(count) for count in scores["features"].unique().sort()},
+        lambda row: Cell(with_minus(_features_cell(row))),
+    )
+    rows = [row | {"gap": False} for row in scores.to_dicts()]
+    rows += [row | {"gap": True, "method": _GAP} for row in gaps.to_dicts()]
+    return _methods(data_set_title(dataset), across=across, bold="gap").of_rows(rows)
 
 
-def _features_cell(row: dict[str, float] | None, value: str, digits: str, limits: str) -> str:
-    if row is None:
-        return DASH
-    return with_minus(f"{digits.format(row[value])} ({limits.format(row['low'])}…{limits.format(row['high'])})")
+def _features_cell(row: Row) -> str:
+    if row["gap"]:
+        return f"{row['difference']:+.4f} ({row['low']:+.3f}…{row['high']:+.3f})"
+    return f"{row['ours']:.4f} ({row['low']:.3f}…{row['high']:.3f})"
 
 
 @described(
     SPECS,
     table_neural_features=TableSpec(
-        "Methods of Application of Neural Networks in Ranking, trained on some of the features, and the gap between "
-        "networks and other models by the number of features.",
+        text(FILE, "features-table"),
         title="scores by the number of features",
         needs=("runs", "epochs", "predictions", "images"),
         data=(1, 2, 3),

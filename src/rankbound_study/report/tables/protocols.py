@@ -11,10 +11,19 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import read_table as read_contract
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
-from rankbound_study.report.blocks import Cell, TableBlock, changes, plain_rows
-from rankbound_study.report.table_files import TableFiles, TableTexts, plain_texts
-from rankbound_study.report.tables.spec import TableSpec
-from rankbound_study.report.typeset_numbers import DASH, signed
+from rankbound_study.report.blocks import Cell, TableBlock
+from rankbound_study.report.columns import (
+    DATA_SET,
+    Across,
+    Column,
+    Layout,
+    between,
+    fixed,
+    signed,
+    with_margin,
+)
+from rankbound_study.report.prose import text
+from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural_names import data_set_title
 from rankbound_study.results.paired_scores import scores_of_runs
 from rankbound_study.results.runs_file import scan_runs
@@ -22,6 +31,7 @@ from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
 
 SPECS: dict[str, TableSpec] = {}
+FILE = "table_protocols.md"
 
 FLATTERY_COLUMNS: dict[str, pl.DataType] = {
     "dataset": pl.String(),
@@ -30,26 +40,29 @@ FLATTERY_COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("test_picked", "validation_picked", "flattery", "low", "high"), pl.Float64()),
     **dict.fromkeys(("n_topics", "n_trainings"), pl.Int64()),
 }
-FLATTERY_TITLE = "Bias of a test-picked epoch"
-FLATTERY_CAPTION = (
-    "Mean score of the same trainings (honest protocol, all folds and seeds) at the epoch picked by the test part and "
-    "at the one picked by the validation part, and their difference with its 95 % interval over topics."
+FLATTERY_IN_FILES = Layout(
+    "Bias of a test-picked epoch",
+    text(FILE, "flattery-in-files"),
+    (
+        *(DATA_SET, Column("loss"), Column("bounding", write=bounding_title), Column("metric")),
+        *(Column("test-picked", "test_picked", fixed(4)), Column("validation-picked", "validation_picked", fixed(4))),
+        *(Column("difference", "flattery", signed), Column("95 % interval", ("low", "high"), between)),
+    ),
+    labels=4,
 )
-FLATTERY_HEADER = (
-    "data set",
-    "loss",
-    "bounding",
-    "metric",
-    "test-picked",
-    "validation-picked",
-    "difference",
-    "95 % interval",
-)
-FLATTERY_LABELS = 4
-FLATTERY_REPORT_CAPTION = (
-    "Score of the same trainings (honest protocol, all folds and seeds) at the epoch picked by the test part minus "
-    "that at the epoch picked by the validation part. In small type: half of the 95 % interval over topics; bold where "
-    "the interval excludes zero. `tables/table_flattery.csv` has both scores."
+FLATTERY = Layout(
+    "Bias of a test-picked epoch",
+    text(FILE, "flattery"),
+    (DATA_SET, Column("loss")),
+    labels=2,
+    rules=("dataset", "nsr"),
+    sortable=True,
+    across=Across(
+        ("dataset", "nsr", "loss"),
+        ("bounding",),
+        {bounding: bounding_title(bounding) for bounding in BOUNDINGS},
+        lambda row: with_margin(row["flattery"], row["low"], row["high"], strong=row["low"] > 0 or row["high"] < 0),
+    ),
 )
 _KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "topic", "selection", "n", "p")
 _PICKED = ("test", "validation")
@@ -72,40 +85,6 @@ def table_flattery(runs: Path, study: str) -> pl.DataFrame:
         for row in table.iter_rows(named=True)
     ]
     return table[sorted(range(len(table)), key=lambda place: order[place])]
-
-
-def flattery_texts(table: pl.DataFrame) -> TableTexts:
-    """Return the table's files: a row per data set, loss and bounding."""
-    return plain_texts(
-        TableBlock(
-            FLATTERY_TITLE, FLATTERY_CAPTION, FLATTERY_HEADER, plain_rows(_flattery_cells(table)), FLATTERY_LABELS
-        )
-    )
-
-
-def flattery_block(table: pl.DataFrame) -> TableBlock:
-    """Return the report's table: a row per data set and loss, a column per bounding, a dash where none was trained."""
-    rows, labels = [], []
-    for (dataset, nsr, loss), cells in table.group_by("dataset", "nsr", "loss", maintain_order=True):
-        differences = {row["bounding"]: _difference(row) for row in cells.iter_rows(named=True)}
-        labels.append(DataSet(str(dataset), None if nsr is None else int(str(nsr))).label)
-        by_bounding = (differences.get(bounding, Cell(DASH)) for bounding in BOUNDINGS)
-        rows.append((Cell(labels[-1]), Cell(str(loss)), *by_bounding))
-    header = ("data set", "loss", *map(bounding_title, BOUNDINGS))
-    return TableBlock(FLATTERY_TITLE, FLATTERY_REPORT_CAPTION, header, tuple(rows), 2, changes(labels), sortable=True)
-
-
-def _flattery_cells(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
-    for row in table.iter_rows(named=True):
-        numbers = (f"{row['test_picked']:.4f}", f"{row['validation_picked']:.4f}", signed(row["flattery"]))
-        interval = f"{signed(row['low'])} to {signed(row['high'])}"
-        label = DataSet(row["dataset"], row["nsr"]).label
-        yield label, row["loss"], bounding_title(row["bounding"]), row["metric"], *numbers, interval
-
-
-def _difference(row: dict[str, float]) -> Cell:
-    low, high = row["low"], row["high"]
-    return Cell(signed(row["flattery"]), f"±{(high - low) / 2:.4f}", strong=low > 0 or high < 0)
 
 
 def _flattery_row(cell: pl.DataFrame) -> Iterator[dict[str, object]]:
@@ -134,21 +113,19 @@ def _flattery_row(cell: pl.DataFrame) -> Iterator[dict[str, object]]:
 @described(
     SPECS,
     table_flattery=TableSpec(
-        "The bias of picking the epoch on the test part: the same trainings of the honest protocol, scored at the "
-        "epoch picked by the test part and at the one picked by validation, with the interval of the difference over "
-        "topics.",
+        text(FILE, "table-flattery"),
         title="bias of a test-picked epoch",
         needs=("runs",),
         options=("study",),
         columns=FLATTERY_COLUMNS,
-        layout=flattery_block,
+        layout=FLATTERY,
+        in_files=FLATTERY_IN_FILES,
     ),
 )
-def make_flattery(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
+def make_flattery(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.DataFrame:
     """Return the table of a study."""
     assert files.runs is not None
-    table = table_flattery(files.runs, study)
-    return TableFiles(table, flattery_texts(table))
+    return table_flattery(files.runs, study)
 
 
 RATE_COLUMNS: dict[str, pl.DataType] = {
@@ -160,12 +137,6 @@ RATE_COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("n_selected", "n_folds"), pl.Int64()),
     "at_edge": pl.Boolean(),
 }
-RATES_TITLE = "Selected learning rates"
-RATES_CAPTION = (
-    "Learning rates that the folds select, each by its own validation part, with the number of folds; bold where a "
-    "fold selects an end of its grid, so that a better rate may lie outside. `tables/table_rates.csv` has the mean "
-    "scores of all rates of the grids."
-)
 _RATE_CELL = ["study", "dataset", "nsr", "model", "loss", "bounding"]
 
 
@@ -189,18 +160,6 @@ def table_rates(rates: Path, study: str) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=RATE_COLUMNS)
 
 
-def rates_block(table: pl.DataFrame) -> TableBlock:
-    """Return the report's table: a row per data set and loss or method, a column per bounding."""
-    rows, labels = [], []
-    for (study, dataset, nsr, model, loss), cells in table.group_by(*_RATE_CELL[:5], maintain_order=True):
-        selected = {str(bounding): _selected(own) for (bounding,), own in cells.group_by("bounding")}
-        labels.append(_data_set(str(study), str(dataset), None if nsr is None else int(str(nsr))))
-        name = str(model if study == STUDY else loss)
-        rows.append((Cell(labels[-1]), Cell(name), *(selected.get(one, Cell(DASH)) for one in BOUNDINGS)))
-    header = ("data set", "loss or method", *map(bounding_title, BOUNDINGS))
-    return TableBlock(RATES_TITLE, RATES_CAPTION, header, tuple(rows), 2, changes(labels))
-
-
 def _is_end(which: str) -> pl.Expr:
     rate = pl.col("learning_rate")
     end = rate.min() if which == "min" else rate.max()
@@ -221,21 +180,45 @@ def _rate_place(row: Mapping[str, object]) -> tuple[object, ...]:
     )
 
 
-def _selected(cell: pl.DataFrame) -> Cell:
-    chosen = cell.filter(pl.col("n_selected") > 0)
-    texts = [f"{rate:g} ({count})" for rate, count in chosen.select("learning_rate", "n_selected").iter_rows()]
-    return Cell(", ".join(texts), strong=bool(chosen["at_edge"].any()))
+RATES_LAYOUT = Layout(
+    "Selected learning rates",
+    text(FILE, "rates-layout"),
+    (
+        Column(
+            "data set",
+            ("study", "dataset", "nsr"),
+            lambda study, dataset, nsr: data_set_title(dataset) if study == STUDY else DataSet(dataset, nsr).label,
+            null=True,
+        ),
+        Column(
+            "loss or method", ("study", "model", "loss"), lambda study, model, loss: model if study == STUDY else loss
+        ),
+    ),
+    labels=2,
+    rules=("study", "dataset", "nsr"),
+    across=Across(
+        ("study", "dataset", "nsr", "model", "loss"),
+        ("bounding",),
+        {bounding: bounding_title(bounding) for bounding in BOUNDINGS},
+        lambda row: Cell(row["selected"], strong=row["at_edge"]),
+    ),
+)
 
 
-def _data_set(study: str, dataset: str, nsr: int | None) -> str:
-    return data_set_title(dataset) if study == STUDY else DataSet(dataset, nsr).label
+def rates_block(table: pl.DataFrame) -> TableBlock:
+    """Return the report's table: the rates that the folds of a cell select, with their numbers."""
+    chosen = pl.col("n_selected") > 0
+    rate = pl.format("{} ({})", pl.col("learning_rate").map_elements("{:g}".format, pl.String), "n_selected")
+    cells = table.group_by(_RATE_CELL, maintain_order=True).agg(
+        rate.filter(chosen).str.join(", ").alias("selected"), pl.col("at_edge").filter(chosen).any()
+    )
+    return RATES_LAYOUT(cells)
 
 
 @described(
     SPECS,
     table_rates=TableSpec(
-        "The learning rates that the folds select from their grids, each by its own validation part, and the mean "
-        "scores of all rates of the grids.",
+        text(FILE, "table-rates"),
         title="selected learning rates",
         needs=("rates",),
         options=("study",),

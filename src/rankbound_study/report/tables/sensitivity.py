@@ -27,26 +27,17 @@ from rankbound_study.claims.varied import (
 )
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.blocks import TableBlock, plain_rows
+from rankbound_study.report.columns import DASH, DATA_SET, Column, Layout, signed, with_minus
+from rankbound_study.report.prose import text
 from rankbound_study.report.settings_table import differing, option_text
 from rankbound_study.report.table_files import TableFiles
-from rankbound_study.report.tables.spec import TableSpec
-from rankbound_study.report.typeset_numbers import DASH, signed, with_minus
+from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.vocabulary import JUDGED_BY
 
 SPECS: dict[str, TableSpec] = {}
+FILE = "table_sensitivity.md"
 
-TITLE = "Sensitivity to unstated choices"
-CAPTION = (
-    "Other settings minus the study's own, with the same folds and seeds: the mean, smallest and largest change in "
-    "the scores of the losses and boundings, the number of changes significantly above and below zero (Holm), and "
-    "Kendall's tau between the two orders of the losses by nDCG, with the smallest one between two seeds. Losses and "
-    "boundings that did not train with the other setting are counted and left out of everything else."
-)
-_CHANGES = ("mean change", "smallest", "largest", "up", "down", "tau", "tau of seeds")
-HEADER = ("setting", "data set", "losses", "did not train", *_CHANGES)
-LABELS = 2
 COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("choice", "variant", "setting", "dataset"), pl.String()),
     "nsr": pl.Int8(),
@@ -202,38 +193,37 @@ def _row(
     }
 
 
-def block(table: pl.DataFrame) -> TableBlock:
-    """Return the table for the report and its files."""
-    return TableBlock(TITLE, CAPTION, HEADER, plain_rows(_cells(table)), LABELS, sortable=True)
+def _tau(title: str, name: str) -> Column:
+    return Column(title, name, lambda tau: DASH if math.isnan(tau) else with_minus(f"{tau:.2f}"))
 
 
-def _cells(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
-    for row in table.iter_rows(named=True):
-        changes = (signed(row[name]) for name in ("mean_change", "least_change", "largest_change"))
-        taus = (_tau(row[name]) for name in ("order_agreement", "agreement_of_seeds"))
-        counts = (DASH if row[name] is None else str(row[name]) for name in ("n_higher", "n_lower"))
-        label = DataSet(row["dataset"], row["nsr"]).label
-        trained = (DASH if row[name] is None else str(row[name]) for name in ("n_trainings", "n_untrained"))
-        yield row["setting"], label, *trained, *changes, *counts, *taus
-
-
-def _tau(value: float | None) -> str:
-    return DASH if value is None or math.isnan(value) else with_minus(f"{value:.2f}")
+SENSITIVITY = Layout(
+    "Sensitivity to unstated choices",
+    text(FILE, "sensitivity"),
+    (
+        *(Column("setting"), DATA_SET, Column("losses", "n_trainings"), Column("did not train", "n_untrained")),
+        Column("mean change", "mean_change", signed),
+        Column("smallest", "least_change", signed),
+        Column("largest", "largest_change", signed),
+        *(Column("up", "n_higher"), Column("down", "n_lower")),
+        *(_tau("tau", "order_agreement"), _tau("tau of seeds", "agreement_of_seeds")),
+    ),
+    labels=2,
+    sortable=True,
+)
 
 
 @described(
     SPECS,
     table_sensitivity=TableSpec(
-        "Sensitivity to choices that the thesis does not state (learning rate, activation, temperature, optimiser, "
-        "sizes, the epoch, the size of the validation part, the labels that count as relevant): each variant minus the "
-        "study's own setting, with the same folds and seeds, and the agreement between the orders of the losses.",
+        text(FILE, "table-sensitivity"),
         title="sensitivity to unstated choices",
         needs=("runs", "experiments"),
         uses=("epochs", "experiment_epochs"),
         options=("study", "experiments"),
         beside=(".md", ".tex", "_distribution.csv"),
         columns=COLUMNS,
-        layout=block,
+        layout=SENSITIVITY,
     ),
 )
 def make_sensitivity(

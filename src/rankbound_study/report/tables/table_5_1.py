@@ -3,7 +3,7 @@
 Each mean has a note: the printed mean (published protocol) or its margin (honest protocol).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,30 +11,25 @@ import polars as pl
 
 from rankbound.compare.margins import LEVEL, TIE
 from rankbound_study.claims.cells import SIGNIFICANT, is_distinct, significance
-from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import read_table as read_contract
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
-from rankbound_study.report import render_latex, render_markdown, table_5_1_summary
-from rankbound_study.report.blocks import Cell, TableBlock, changes
-from rankbound_study.report.table_5_1_scores import METRICS, table_5_1
-from rankbound_study.report.table_files import TableFiles, TableTexts
-from rankbound_study.report.tables.spec import TableSpec
-from rankbound_study.report.typeset_numbers import DASH
+from rankbound_study.report.blocks import Cell, TableBlock
+from rankbound_study.report.columns import DASH, Across, Column, Layout, Row
+from rankbound_study.report.prose import text
+from rankbound_study.report.table_5_1_scores import METRICS, metrics, summarise, table_5_1
+from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
+from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.results.trained import MARK, UNTRAINED
 from rankbound_study.vocabulary import HONEST, LOSSES, PUBLISHED, UNBOUNDED
 
+FILE = "table_5_1.md"
 SPECS: dict[str, TableSpec] = {}
 
-_CAPTION = (
-    "Mean score by loss and bounding (rows) and data set (columns): the printed value, ours, and the difference. "
-    "Models are scored by the metric that they were trained for (nRBP with p = 0.95), per topic and then averaged over "
-    "topics. Lists without a relevant item have no score: they are left out and counted. Random ordering, oracle and "
-    "popularity are the controls."
-)
+_CAPTION = text(FILE, "table-5-1")
 _FILES = (".md", ".tex", "_summary.json")
 DIGITS = 4
 """Decimals of a score, as in the thesis."""
@@ -53,33 +48,42 @@ def is_honest(table: pl.DataFrame) -> bool:
 
 def block(table: pl.DataFrame, protocol: str) -> TableBlock:
     """Return the table for the report; bold and italic type are computed from our numbers."""
-    sets = scores.data_sets(table.rename({"nsr": "nsr_test"}))
-    losses = [loss for loss in METRICS if loss in table["loss"]] or METRICS
-    rows = [row for loss in losses for metric in METRICS[loss] for row in _rows(table, sets, loss, metric)]
-    beside = "The thesis' score is in small type. " if table["published"].count() else ""
-    if is_honest(table):
-        beside = (
-            "In small type: half of the 95 % interval over topics and trainings, with an arrow if a bounded loss ranks "
-            f"significantly better or worse than the unbounded one ({SIGNIFICANT}); rows of nRBP(p=0.8) and "
-            "nRBP(p=0.9) are not tested. "
-        )
-    return TableBlock(
+    layout = Layout(
         "Table 5.1",
-        f"Mean score over the test lists, {protocol}. {beside}Bold: highest of its loss; italic: above the unbounded "
-        f"loss. {_on_untrained(table)}Controls are not trained.",
-        ("trained on", "bounding", "scored by", *(data_set.label for data_set in sets)),
-        tuple(rows),
+        text(
+            FILE,
+            "block",
+            protocol=protocol,
+            printed=table["published"].count() and not is_honest(table),
+            significant=SIGNIFICANT if is_honest(table) else "",
+            untrained=_on_untrained(table),
+        ),
+        (
+            Column("trained on", "loss", lambda loss: Cell("control", emphasis=True) if loss == "none" else loss),
+            Column("bounding", "name"),
+            Column("scored by", "metric"),
+        ),
         labels=3,
-        rules=frozenset({0}) | changes([metric.text for _, _, metric, *_ in rows]),
+        rules=("metric",),
         sortable=True,
+        across=Across(
+            ("loss", "name", "metric"),
+            ("dataset", "nsr"),
+            {tuple(one): one.label for one in scores.data_sets(table.rename({"nsr": "nsr_test"}))},
+            _cell,
+        ),
     )
+    losses = [loss for loss in METRICS if loss in table["loss"]] or METRICS
+    rows = [row for loss in losses for metric in METRICS[loss] for row in _rows(table, loss, metric)]
+    block = layout.of_rows(rows)
+    return replace(block, rules=block.rules | {0})
 
 
 def _on_untrained(table: pl.DataFrame) -> str:
     """Explain the mark of cells that did not train; empty if there are none."""
     if table.filter(UNTRAINED).is_empty():
         return ""
-    return f"{MARK} did not train, or some of its trainings did not: neither compared with the others nor tested. "
+    return text(FILE, "untrained", mark=MARK)
 
 
 def texts(table: pl.DataFrame) -> TableTexts:
@@ -96,62 +100,49 @@ def texts(table: pl.DataFrame) -> TableTexts:
         f" Ours {beside}; **highest of its loss**, *above unbounded*. {_on_untrained(table)}"
     ).rstrip()
     comment = f"Table 5.1, {protocol or 'no'} protocol: ours {beside}"
-    return TableTexts(render_markdown.tables(heading, [markdown]), render_latex.tables(comment, [latex], dash=DASH))
+    in_latex = texts_of("", [latex], comment, dash=DASH).latex
+    return texts_of(heading, [markdown], titled=False)._replace(latex=in_latex)
 
 
-def _rows(table: pl.DataFrame, sets: list[DataSet], loss: str, metric: str) -> Iterator[tuple[Cell, ...]]:
+def _rows(table: pl.DataFrame, loss: str, metric: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a loss and then the controls, each with the best and the unbounded score that compare with it.
+
+    Scores of cells that did not train are not compared; with fewer than two others there is no best one.
+    """
     of_metric = table.filter(pl.col("metric") == metric)
     trained = of_metric.filter(pl.col("loss") == loss)
-    controls = of_metric.filter(pl.col("loss") == "none")
-    names = scores.boundings(trained)
-    cells = {(row["dataset"], row["nsr"], row["bounding"]): row for row in trained.iter_rows(named=True)}
-    best = {
-        data_set: _best(cells[place] for name in names if (place := (*data_set, name)) in cells) for data_set in sets
-    }
-    for name in names:
-        row = []
-        for data_set in sets:
-            own = cells.get((*data_set, name))
-            base = cells.get((*data_set, "none"))
-            row.append(_cell(own, None if base is None or base["n_untrained"] else base["ours"], best[data_set]))
-        yield Cell(loss), Cell(bounding_title(name)), Cell(metric), *row
-    values = {(row["dataset"], row["nsr"], row["model"]): row for row in controls.iter_rows(named=True)}
-    for model in sorted(controls["model"].unique()):
-        row = [_cell(values.get((*data_set, model)), None, None) for data_set in sets]
-        yield Cell("control", emphasis=True), Cell(model), Cell(metric), *row
+    places = {name: place for place, name in enumerate(scores.boundings(trained))}
+    cells = sorted(trained.to_dicts(), key=lambda row: places[row["bounding"]])
+    for row in cells:
+        of_set = [one for one in cells if (one["dataset"], one["nsr"]) == (row["dataset"], row["nsr"])]
+        known = {one["bounding"]: one["ours"] for one in of_set if one["ours"] is not None and not one["n_untrained"]}
+        best = max(known.values()) if len(known) > 1 else None
+        yield row | {"name": bounding_title(row["bounding"]), "best": best, "base": known.get("none")}
+    for row in of_metric.filter(pl.col("loss") == "none").sort("model", maintain_order=True).iter_rows(named=True):
+        yield row | {"name": row["model"], "best": None, "base": None}
 
 
-def _best(of_loss: Iterable[dict[str, Any]]) -> float | None:
-    """Return the highest score of the cells that trained; None if there are fewer than two."""
-    known = [row["ours"] for row in of_loss if row["ours"] is not None and not row["n_untrained"]]
-    return max(known) if len(known) > 1 else None
-
-
-def _cell(row: dict[str, object] | None, base: object, best: float | None) -> Cell:
-    if row is None or not isinstance(row["ours"], float):
+def _cell(row: Row) -> Cell:
+    ours, best, base = row["ours"], row["best"], row["base"]
+    if ours is None:
         return Cell(DASH)
-    ours = row["ours"]
     if row["n_untrained"]:
         return Cell(f"{ours:.{DIGITS}f}{MARK}", _note(row))
     return Cell(
         f"{ours:.{DIGITS}f}",
         _note(row),
         strong=best is not None and round(ours, DIGITS) == round(best, DIGITS),
-        emphasis=isinstance(base, float) and round(ours, DIGITS) > round(base, DIGITS),
+        emphasis=base is not None and round(ours, DIGITS) > round(base, DIGITS),
     )
 
 
-def _note(row: dict[str, object]) -> str:
+def _note(row: Row) -> str:
     """Return the printed mean or (honest protocol) the margin, with an arrow if the change is significant."""
     published, margin = row["published"], row["margin"]
     if row["protocol"] != HONEST:
-        return f"{published:.{DIGITS}f}" if isinstance(published, float) and row["as_printed"] else ""
-    side = significance(_number(row["change"]), _number(row["p_holm"]))
-    return f"±{margin:.{DIGITS}f}{('', UP, DOWN)[side]}" if isinstance(margin, float) else ""
-
-
-def _number(value: object) -> float | None:
-    return value if isinstance(value, float) else None
+        return f"{published:.{DIGITS}f}" if published is not None and row["as_printed"] else ""
+    side = significance(row["change"], row["p_holm"])
+    return f"±{margin:.{DIGITS}f}{('', UP, DOWN)[side]}" if margin is not None else ""
 
 
 @described(
@@ -181,8 +172,7 @@ def make_table_5_1(name: str, files: StudyFiles, **options: str) -> TableFiles:
     """Return the table with its summary and its means."""
     assert files.runs is not None
     table = table_5_1(files.runs, RunsChoice(**options), files.epochs)
-    summary, metrics = table_5_1_summary.summarise(table), table_5_1_summary.metrics(table)
-    return TableFiles(table, texts(table), {"_summary.json": summary}, metrics)
+    return TableFiles(table, texts(table), {"_summary.json": summarise(table)}, metrics(table))
 
 
 SIGNS = "table_signs"
@@ -194,14 +184,15 @@ SIGN_COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("loss", "bounding"), pl.String()),
     **dict.fromkeys((*_CHANGES, "p_published", "p_honest"), pl.Float64()),
 }
-SIGNS_TITLE = "Signs under both protocols"
-SIGNS_CAPTION = (
-    "Distinct cells whose mean difference from the unbounded loss has another sign by the honest protocol than by the "
-    "published one, and the step that changes it: to the honest protocol at the lowest rate of its grid (selection of "
-    "epochs, training part, seeds), or from there to the selected rates. There and back: cells whose sign changes in "
-    "both steps. The last column counts those that are significant with opposite signs (Holm)."
+SIGNS_LAYOUT = Layout(
+    "Signs under both protocols",
+    text(FILE, "signs-layout"),
+    tuple(
+        Column(title)
+        for title in ("loss", "cells", "other sign", "by protocol", "by rate", "there and back", "significantly")
+    ),
+    labels=1,
 )
-SIGNS_HEADER = ("loss", "cells", "other sign", "by protocol", "by rate", "there and back", "significantly")
 
 
 def signs(published: pl.DataFrame, honest: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
@@ -221,8 +212,8 @@ def signs(published: pl.DataFrame, honest: pl.DataFrame, rates: pl.DataFrame) ->
 def signs_block(table: pl.DataFrame) -> TableBlock:
     """Return the counts by loss, and of all cells."""
     groups = {loss: table.filter(pl.col("loss") == loss) for loss in LOSSES} | {"all": table}
-    rows = tuple((Cell(loss), *map(Cell, _counts(own))) for loss, own in groups.items() if len(own))
-    return TableBlock(SIGNS_TITLE, SIGNS_CAPTION, SIGNS_HEADER, rows, 1, frozenset({len(rows) - 1}))
+    block = SIGNS_LAYOUT.of_rows([{"loss": loss, **_counts(own)} for loss, own in groups.items() if len(own)])
+    return replace(block, rules=frozenset({len(block.rows) - 1}))
 
 
 def _changes(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
@@ -240,18 +231,18 @@ def _at_lowest_rate(rates: pl.DataFrame) -> pl.DataFrame:
     return beside.select(*_CELL, (pl.col("test_score") - pl.col("usual")).alias("lowest_rate"))
 
 
-def _counts(table: pl.DataFrame) -> Iterator[str]:
+def _counts(table: pl.DataFrame) -> dict[str, int | None]:
     published, lowest, honest = (_sign(name) for name in _CHANGES)
     other = table.filter(published * honest < 0)
-    yield str(len(table))
-    yield str(len(other))
-    if table["lowest_rate"].is_null().all():
-        yield from (DASH, DASH, DASH)
-    else:
-        yield str(other.filter(published * lowest < 0).height)
-        yield str(other.filter(lowest * honest < 0).height)
-        yield str(table.filter(published * lowest < 0, lowest * honest < 0).height)
-    yield str(other.filter(pl.col("p_published") <= LEVEL, pl.col("p_honest") <= LEVEL).height)
+    known = not table["lowest_rate"].is_null().all()
+    return {
+        "cells": len(table),
+        "other sign": len(other),
+        "by protocol": other.filter(published * lowest < 0).height if known else None,
+        "by rate": other.filter(lowest * honest < 0).height if known else None,
+        "there and back": table.filter(published * lowest < 0, lowest * honest < 0).height if known else None,
+        "significantly": other.filter(pl.col("p_published") <= LEVEL, pl.col("p_honest") <= LEVEL).height,
+    }
 
 
 def _sign(change: str) -> pl.Expr:
@@ -262,8 +253,7 @@ def _sign(change: str) -> pl.Expr:
 @described(
     SPECS,
     table_signs=TableSpec(
-        "The effect of bounding in each distinct cell by the published protocol, by the honest protocol at the lowest "
-        "rate of its grid, and by the honest protocol at the selected rates, with the cells that change signs.",
+        text(FILE, "table-signs"),
         title="signs of effects under both protocols",
         needs=("runs", "rates"),
         uses=("epochs",),

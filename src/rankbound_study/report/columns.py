@@ -1,0 +1,151 @@
+"""Tables for people as columns: each has a title, the columns of the data that a cell shows, and how it writes them.
+
+A `Layout` makes a `TableBlock` of a table's rows, from which all forms are rendered. Numbers have a true minus, and a
+dash where there is none.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from rankbound_study.config.data_sets import DataSet
+from rankbound_study.report.blocks import Cell, TableBlock, changes
+from rankbound_study.results import number_texts
+
+DASH = "–"
+
+Row = Mapping[str, Any]
+
+
+def signed(value: float | None) -> str:
+    """Return a signed difference to four decimals, or a dash for None."""
+    return DASH if value is None else with_minus(number_texts.signed(value))
+
+
+def fixed(digits: int) -> Callable[[float], str]:
+    """Return a format with a number of decimals."""
+    return lambda value: with_minus(f"{value:.{digits}f}")
+
+
+def between(low: float, high: float) -> str:
+    """Return an interval of differences."""
+    return f"{signed(low)} to {signed(high)}"
+
+
+def with_margin(
+    value: float, low: float, high: float, mark: str = "", *, strong: bool = False, emphasis: bool = False
+) -> Cell:
+    """Return a difference with half of its interval in small type."""
+    return Cell(signed(value), f"±{(high - low) / 2:.4f}{mark}", strong=strong, emphasis=emphasis)
+
+
+def with_minus(text: str) -> str:
+    """Replace every hyphen by a minus sign."""
+    return text.replace("-", "−")
+
+
+def with_minus_signs(sentence: str) -> str:
+    """Replace the hyphens of negative numbers in a sentence by minus signs."""
+    return re.sub(r"(?<![\w.^])-(?=\d)", "−", sentence)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column for people.
+
+    Attributes:
+        title: its heading.
+        names: the columns of the data whose values a cell shows; the title if empty, the whole row if None.
+        write: makes the cell of these values. If one of them is null, the cell is a dash.
+        null: `write` is also called with nulls.
+    """
+
+    title: str
+    names: str | tuple[str, ...] | None = ()
+    write: Callable[..., str | Cell] = str
+    null: bool = False
+
+    def cell(self, row: Row) -> Cell:
+        """Return the cell of a row."""
+        if self.names is None:
+            values: list[Any] = [row]
+        else:
+            names = (self.names,) if isinstance(self.names, str) else self.names or (self.title,)
+            values = [row[name] for name in names]
+        if not self.null and any(value is None for value in values):
+            return Cell(DASH)
+        written = self.write(*values)
+        return written if isinstance(written, Cell) else Cell(written)
+
+
+DATA_SET = Column("data set", ("dataset", "nsr"), lambda dataset, nsr: DataSet(dataset, nsr).label, null=True)
+
+
+@dataclass(frozen=True)
+class Across:
+    """Cells across the values of a column: a row of the layout is then a group of rows of the data.
+
+    Attributes:
+        by: the columns whose values a group has in common.
+        names: the columns whose values the cells stand below.
+        titles: these values with their headings.
+        write: makes the cell of a row of the data; where there is none, the cell is a dash.
+    """
+
+    by: tuple[str, ...]
+    names: tuple[str, ...]
+    titles: Mapping[Any, str]
+    write: Callable[[Row], Cell]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A table for people: its name, caption and columns, of which the first `labels` are texts.
+
+    A thin rule stands where a column in `rules` changes; columns in `prose` hold sentences.
+    """
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    labels: int
+    rules: tuple[str, ...] = ()
+    sortable: bool = False
+    prose: frozenset[int] = frozenset()
+    across: Across | None = None
+
+    def __call__(self, table: pl.DataFrame) -> TableBlock:
+        """Return the block of a table's rows."""
+        return self.of_rows(table.to_dicts())
+
+    def of_rows(self, rows: Sequence[Row]) -> TableBlock:
+        """Return the block of rows."""
+        header = [column.title for column in self.columns]
+        groups: list[list[Row]] = [[row] for row in rows]
+        if self.across is not None:
+            header += self.across.titles.values()
+            of_key: dict[tuple[Any, ...], list[Row]] = {}
+            for row in rows:
+                of_key.setdefault(tuple(row[name] for name in self.across.by), []).append(row)
+            groups = list(of_key.values())
+        return TableBlock(
+            self.name,
+            self.caption,
+            tuple(header),
+            tuple((*(column.cell(group[0]) for column in self.columns), *self._across(group)) for group in groups),
+            self.labels,
+            changes([[group[0][name] for name in self.rules] for group in groups]),
+            self.sortable,
+            self.prose,
+        )
+
+    def _across(self, group: Sequence[Row]) -> Sequence[Cell]:
+        if self.across is None:
+            return ()
+        across = self.across
+        cells = {tuple(row[name] for name in across.names): across.write(row) for row in group}
+        keys = (key if isinstance(key, tuple) else (key,) for key in across.titles)
+        return [cells.get(key, Cell(DASH)) for key in keys]
