@@ -11,8 +11,7 @@ from rankbound.errors import ConfigError
 from rankbound.lists import Lists
 from rankbound.texts import derive_seed
 from rankbound.training.trainer import Draw, Part
-from rankbound_study.data.list_pairs import pairs_of_lists
-from rankbound_study.data.reader import Split
+from rankbound_study.data.reader import Split, pairs_of_lists
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import FoldParts, StudyData
 from rankbound_study.jobs.weighted_lists import weighted

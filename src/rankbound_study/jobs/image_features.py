@@ -8,10 +8,8 @@ import pyarrow as pa
 import torch
 from tqdm import tqdm
 
-from rankbound_study.data.arrow import strings_to_arrow, to_arrow
-from rankbound_study.data.contracts import open_writer, read_table, write_table
+from rankbound_study.data.contracts import open_writer, origin, read_table, strings_to_arrow, to_arrow, write_table
 from rankbound_study.data.images import Faces, read_faces, read_pixels
-from rankbound_study.data.schemas import origin
 from rankbound_study.jobs.shards import Shards
 from rankbound_study.jobs.vgg16_weights import read_weights
 from rankbound_study.models.vgg16 import INPUT_SIDE, VGG16, imagenet_images

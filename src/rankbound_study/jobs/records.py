@@ -11,8 +11,7 @@ from torch import Tensor
 from rankbound.metrics import metric
 from rankbound.metrics.base import values_of
 from rankbound.training.trainer import Epoch, Part
-from rankbound_study.data.arrow import repeated, strings_to_arrow, to_arrow
-from rankbound_study.data.schemas import CONTRACTS
+from rankbound_study.data.contracts import CONTRACTS, repeated, strings_to_arrow, to_arrow
 from rankbound_study.jobs.job import RUN_METRICS
 
 

@@ -13,7 +13,7 @@ from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT
 from rankbound_study.report import claims_table
 from rankbound_study.report.blocks import Cell, Finding, ReportSection, TableBlock
 from rankbound_study.report.typeset_numbers import with_minus_signs
-from rankbound_study.results.number_texts import probability
+from rankbound_study.results.specs import probability
 
 _TEXT = (
     "Claims of the sources, decided by the runs of the honest protocol unless a claim is about the published one. A "

@@ -2,14 +2,14 @@
 
 import re
 
-from rankbound_study.results import number_texts
+from rankbound_study.results import specs
 
 DASH = "–"
 
 
 def signed(value: float | None) -> str:
     """Return a signed difference to four decimals, or a dash for None."""
-    return DASH if value is None else with_minus(number_texts.signed(value))
+    return DASH if value is None else with_minus(specs.signed(value))
 
 
 def with_minus(text: str) -> str:

@@ -29,9 +29,8 @@ from rankbound_study.report.blocks import Cell, TableBlock
 from rankbound_study.report.table_files import TableFiles, TableTexts, read_table
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, signed
-from rankbound_study.results.made_files import reading
-from rankbound_study.results.specs import StudyFiles, described
-from rankbound_study.results.systems import SYSTEM, names_of, read_systems, untrained_systems, validation_means
+from rankbound_study.results.scores import SYSTEM, names_of, read_systems, untrained_systems, validation_means
+from rankbound_study.results.specs import StudyFiles, described, reading
 from rankbound_study.results.trained import MARK
 
 SPECS: dict[str, TableSpec] = {}

@@ -16,9 +16,8 @@ from rankbound_study.report.table_files import TableFiles, TableTexts, plain_tex
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, signed
 from rankbound_study.results.neural_names import data_set_title
-from rankbound_study.results.paired_scores import scores_of_runs
-from rankbound_study.results.runs_file import scan_runs
-from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.results.scores import scores_of_runs
+from rankbound_study.results.specs import StudyFiles, described, scan_runs
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
 
 SPECS: dict[str, TableSpec] = {}

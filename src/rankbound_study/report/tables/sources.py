@@ -16,8 +16,7 @@ from rankbound_study.report.blocks import Cell, TableBlock, changes, plain_rows
 from rankbound_study.report.table_files import TableFiles, read_table
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, signed, with_minus
-from rankbound_study.results.number_texts import score
-from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.results.specs import StudyFiles, described, score
 
 SPECS: dict[str, TableSpec] = {}
 
