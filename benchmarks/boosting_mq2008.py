@@ -21,10 +21,8 @@ from tqdm import tqdm
 
 import rankbound as rb
 from benchmarks.questions import TREES as TREES_OF_RACES
-from rankbound_study.data.fetch import fetch
-from rankbound_study.data.plain_files import as_file
-from rankbound_study.data.publishers import PUBLISHERS
-from rankbound_study.data.sources import SOURCES, RawFile
+from rankbound_study.data.fetch import PUBLISHERS, fetch
+from rankbound_study.data.sources import SOURCES, RawFile, as_file
 
 Array = npt.NDArray[Any]
 Part = tuple[Array, Array, Array]

@@ -12,8 +12,16 @@ from rankbound.errors import DataError
 from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.data import judged_files, ratings
 from rankbound_study.data.archives import find_member, list_members, read_members
-from rankbound_study.data.folders import Folder, file_name, folder_members, sum_of
-from rankbound_study.data.sources import SOURCES, RawFile, RawSource, member_checksum
+from rankbound_study.data.sources import (
+    SOURCES,
+    Folder,
+    RawFile,
+    RawSource,
+    file_name,
+    folder_members,
+    member_checksum,
+    sum_of,
+)
 
 
 def raw_file(name: str, path: Path) -> RawFile:

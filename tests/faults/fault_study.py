@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from project import GENERATED, Project
 
-from rankbound_study.data.folders import sum_of
+from rankbound_study.data.sources import sum_of
 from tests.raw_files import encode_image
 
 MIRROR = "mirror"
@@ -162,7 +162,7 @@ def _generate_archives(project: Project) -> None:
         file.write("\nimport dataclasses\n\nSOURCES = dict(SOURCES)\n")
         for name, change in changes.items():
             file.write(f"SOURCES[{name!r}] = dataclasses.replace(SOURCES[{name!r}], {change})\n")
-    with project.path("src/rankbound_study/data/publishers.py").open("a", encoding="utf-8") as file:
+    with project.path("src/rankbound_study/data/fetch.py").open("a", encoding="utf-8") as file:
         file.write("\nimport dataclasses\n\nPUBLISHERS = dict(PUBLISHERS)\n")
         for name in changes:
             address = f"addresses=({NOWHERE + '/' + name!r},)"

@@ -14,9 +14,16 @@ import pytest
 from rankbound.errors import DataError
 from rankbound.io.files import read_lists, read_qrels, read_run
 from rankbound_study.data import reader
-from rankbound_study.data.contracts import contract_of, count_rows, read_metadata, read_row_groups, read_table
+from rankbound_study.data.contracts import (
+    CONTRACTS,
+    SCHEMA_KEY,
+    contract_of,
+    count_rows,
+    read_metadata,
+    read_row_groups,
+    read_table,
+)
 from rankbound_study.data.images import read_faces, read_pixels
-from rankbound_study.data.schemas import CONTRACTS, SCHEMA_KEY
 from tests.faults.hostile_files import with_little_memory
 
 MUTATIONS = int(os.environ.get("RANKBOUND_FUZZ", "300"))

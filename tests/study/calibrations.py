@@ -18,7 +18,7 @@ from scipy import stats
 from rankbound_study.claims.networks import trends
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
-from rankbound_study.results.neural_features import GAP_COLUMNS, SCORE_COLUMNS, FeatureResults
+from rankbound_study.results.neural_runs import GAP_COLUMNS, SCORE_COLUMNS, FeatureResults
 from rankbound_study.vocabulary import BOUNDINGS, LOSSES
 from tests.study.repeated_studies import RUNS, STUDY, Held, Setting, World, of_bounded, settings, verdicts
 

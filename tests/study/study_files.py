@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from rankbound_study.data.contracts import write_table
-from rankbound_study.data.instances import SPLITS, lists_table
-from rankbound_study.data.instances import write_instances as write_lists_of
+from rankbound_study.data.contracts import SPLITS, lists_table, write_table
+from rankbound_study.data.sampling import write_instances as write_lists_of
 
 N_ITEMS = 40
 N_FEATURES = 3

@@ -10,7 +10,7 @@ import pytest
 from rar4_fixture import LINK, make_rar
 
 from rankbound.errors import DataError
-from rankbound_study.data import archives, rar
+from rankbound_study.data import archives
 from rankbound_study.data.archives import Limits, find_member, list_members, open_member
 
 MEMBERS = {"MQ2008/S1.txt": b"0 qid:1 1:0.5\r\n" * 5000, "MQ2008/deep/S2.txt": b"", "notes.txt": b"x"}
@@ -40,8 +40,8 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     if request.param == "unar":
         if shutil.which("unar") is None:
             pytest.skip("the program unar is not installed")
-        monkeypatch.setattr(rar, "_import_libarchive", lambda: None)
-    elif rar._import_libarchive() is None:
+        monkeypatch.setattr(archives, "_import_libarchive", lambda: None)
+    elif archives._import_libarchive() is None:
         pytest.skip("libarchive is not installed")
     return make_rar(path, MEMBERS)
 
@@ -210,7 +210,7 @@ def test_an_error_page_is_told_from_an_archive(tmp_path: Path) -> None:
 
 def test_without_any_rar_reader_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make_rar(tmp_path / "x.rar", MEMBERS)
-    monkeypatch.setattr(rar, "_import_libarchive", lambda: None)
+    monkeypatch.setattr(archives, "_import_libarchive", lambda: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     for call in (lambda: list_members(path), lambda: content(path, "notes.txt")):
         with pytest.raises(DataError, match=r"libarchive is not installed; .*`unar` is not.*unpack it by hand"):
@@ -224,6 +224,6 @@ def test_unar_takes_over_where_libarchive_fails_on_the_content(tmp_path: Path, m
     def fail(*_: object) -> None:
         raise libarchive.ArchiveError("RAR solid archive support unavailable.")
 
-    monkeypatch.setattr(rar, "_libarchive_blocks", fail)
+    monkeypatch.setattr(archives, "_libarchive_blocks", fail)
     path = make_rar(tmp_path / "x.rar", MEMBERS)
     assert content(path, "MQ2008/S1.txt") == MEMBERS["MQ2008/S1.txt"]

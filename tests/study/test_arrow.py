@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rankbound_study.data.arrow import strings_to_arrow, to_arrow, to_numpy
+from rankbound_study.data.contracts import strings_to_arrow, to_arrow, to_numpy
 
 
 @pytest.mark.parametrize("kind", ["int8", "int32", "int64", "float32", "float64"])

@@ -25,9 +25,8 @@ from rankbound_study.config.sections.description import SizeKeys
 from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.config.study import Study
 from rankbound_study.data import ratings
-from rankbound_study.data.contracts import read_metadata, read_table
+from rankbound_study.data.contracts import PARTS_KEY, read_metadata, read_table
 from rankbound_study.data.judged_files import convert
-from rankbound_study.data.schemas import PARTS_KEY
 from rankbound_study.data.sources import SOURCES, RawFile
 
 NO_TURNS = Pace(fewest=3, most=3, seconds=0.0, turn=0.0)

@@ -12,7 +12,7 @@ from rankbound_study.config.check import check_config, editor_schema
 from rankbound_study.config.estimate import estimated, uncounted
 from rankbound_study.config.lines import KeyPath, merged
 from rankbound_study.config.study import Study
-from rankbound_study.data.schemas import CONTRACTS
+from rankbound_study.data.contracts import CONTRACTS
 
 ROOT = Path(__file__).resolve().parents[2]
 SYNTHETIC_LISTS = {"size": 40, "seed": 0, "thresholds": [1]}

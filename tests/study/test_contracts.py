@@ -9,8 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankbound.errors import DataError
-from rankbound_study.data.contracts import contract_of, open_writer, read_metadata, read_table, write_table
-from rankbound_study.data.schemas import CONTRACTS, FEATURES, PIXELS, SCHEMA_KEY, VECTOR
+from rankbound_study.data.contracts import (
+    CONTRACTS,
+    FEATURES,
+    PIXELS,
+    SCHEMA_KEY,
+    VECTOR,
+    contract_of,
+    open_writer,
+    read_metadata,
+    read_table,
+    write_table,
+)
 
 FOLDS = pa.table({"fold": pa.array([1, 2, 3], pa.int8()), "split": ["train"] * 3, "face": ["a", "b", "c"]})
 

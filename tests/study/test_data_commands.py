@@ -10,7 +10,7 @@ import pytest
 from rar4_fixture import make_rar
 
 from rankbound_study import cli
-from rankbound_study.data import publishers, sources
+from rankbound_study.data import fetch, sources
 from rankbound_study.data.reader import read_features, read_instances, read_item_names
 from tests.raw_files import source_of
 
@@ -57,8 +57,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, archive: Path) -> None:
     """Let the source expect this archive's content, and know no address."""
     source = source_of(name, archive)
     monkeypatch.setattr(sources, "SOURCES", {name: source})
-    publisher = replace(publishers.PUBLISHERS[name], source=source, addresses=())
-    monkeypatch.setattr(publishers, "PUBLISHERS", {name: publisher})
+    publisher = replace(fetch.PUBLISHERS[name], source=source, addresses=())
+    monkeypatch.setattr(fetch, "PUBLISHERS", {name: publisher})
 
 
 @pytest.fixture

@@ -6,11 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankbound_study.data.draws import Drawing, RelevantPairs
-from rankbound_study.data.folds import FOLDS, split_relevant
-from rankbound_study.data.instances import SPLITS
-from rankbound_study.data.negatives import sampled_instances
+from rankbound_study.data.contracts import FOLDS, SPLITS
+from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
 from rankbound_study.data.reader import Split, merge
+from rankbound_study.data.splits import split_relevant
 
 user_sizes = st.lists(st.integers(5, 40), min_size=1, max_size=5)
 

@@ -14,8 +14,7 @@ from rankbound_study.config.own_files import own_files
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data import judged_files, ratings
 from rankbound_study.data.inspection import inspect
-from rankbound_study.data.plain_files import raw_data
-from rankbound_study.data.sources import source_of
+from rankbound_study.data.sources import raw_data, source_of
 
 COLUMNS = {"topic": "1", "item": "2", "rating": "3"}
 LAYOUTS: dict[str, dict[str, Any]] = {

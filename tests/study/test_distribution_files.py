@@ -14,9 +14,8 @@ from rankbound.bounds.score_distribution import score_distribution, score_distri
 from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import DataError
 from rankbound_study import cli
-from rankbound_study.data.contracts import write_table
+from rankbound_study.data.contracts import ITEM_COUNT_KEY, write_table
 from rankbound_study.data.distribution_files import read_distributions, write_distributions
-from rankbound_study.data.instances import ITEM_COUNT_KEY
 
 PAIRS = [(2, 1), (8, 4), (20, 10), (6, 6), (400, 200)]
 

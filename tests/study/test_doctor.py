@@ -162,13 +162,13 @@ def test_a_wrong_configuration_is_missing_with_its_problems(diagnosed: Diagnosed
 
 def test_a_rar_archive_needs_a_reader(diagnosed: Diagnosed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also under the name .zip; the publisher's address ends in .rar, too."""
-    monkeypatch.setattr("rankbound_study.data.rar.readers", list)
+    monkeypatch.setattr("rankbound_study.data.archives.readers", list)
     assert "! mq2008: no reader of .rar archives: install libarchive" in diagnosed(status=1, **MQ2008)
     archive = write_archive(tmp_path / "data/raw/MQ2008.zip")
     assert "none, and none is needed" in diagnosed(**MQ2008)
     archive.write_bytes(b"Rar!\x1a\x07\x00")
     assert "! mq2008: no reader" in diagnosed(status=1, **MQ2008)
-    monkeypatch.setattr("rankbound_study.data.rar.readers", lambda: ["unar"])
+    monkeypatch.setattr("rankbound_study.data.archives.readers", lambda: ["unar"])
     assert "readers of .rar archives: unar" in diagnosed(**MQ2008)
 
 

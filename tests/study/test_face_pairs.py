@@ -13,18 +13,11 @@ import pytest
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study import cli
-from rankbound_study.data.contracts import read_table, write_table
-from rankbound_study.data.face_pairs import PairDrawing, Partners, draw_pairs, sample_pairs
-from rankbound_study.data.image_splits import (
-    Splitting,
-    check_no_shared_groups,
-    fold_images,
-    read_image_folds,
-    split_groups,
-)
+from rankbound_study.data.contracts import SPLITS, read_table, write_table
 from rankbound_study.data.images import IMAGES_KEY, SIDE, Faces, images_table, read_faces, read_pixels
-from rankbound_study.data.instances import SPLITS
 from rankbound_study.data.reader import read_instances
+from rankbound_study.data.sampling import PairDrawing, Partners, draw_pairs, sample_pairs
+from rankbound_study.data.splits import Splitting, check_no_shared_groups, fold_images, read_image_folds, split_groups
 from rankbound_study.data.synthetic import generate
 
 SPLITTING = Splitting("toy", folds=2, validation_share=0.2, test_share=0.2, seed=0)

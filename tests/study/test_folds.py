@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from rankbound.errors import DataError
-from rankbound_study.data.contracts import read_metadata, read_table, write_table
-from rankbound_study.data.folds import FOLDS, fold_interactions, keep_relevant, split_relevant
+from rankbound_study.data.contracts import FOLDS, read_metadata, read_table, write_table
+from rankbound_study.data.splits import RatingSplitting, keep_relevant, split_ratings, split_relevant
 
 
 def test_relevant_pairs_of_users_with_enough_of_them_stay() -> None:
@@ -54,7 +54,7 @@ def write_ratings(path: Path) -> Path:
 
 def test_the_file_states_how_it_was_made(tmp_path: Path) -> None:
     ratings, out = write_ratings(tmp_path / "x.parquet"), tmp_path / "folds.parquet"
-    fold_interactions(ratings, out, dataset="toy", threshold=4, min_relevant=10, seed=0)
+    split_ratings(ratings, out, RatingSplitting(dataset="toy", threshold=4, min_relevant=10, seed=0))
     folds = read_table(out, "interaction-folds")
     assert folds.column("topic").to_pylist() == [1] * 12
     assert sorted(np.bincount(folds.column("fold").to_numpy())[1:].tolist()) == [2, 2, 2, 3, 3]
@@ -64,4 +64,4 @@ def test_the_file_states_how_it_was_made(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"no user has 13 ratings of at least 4; the most that a user has are 12: lower the"
     ):
-        fold_interactions(ratings, out, dataset="toy", threshold=4, min_relevant=13, seed=0)
+        split_ratings(ratings, out, RatingSplitting(dataset="toy", threshold=4, min_relevant=13, seed=0))

@@ -32,9 +32,9 @@ from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REF
 from rankbound_study.cli import main
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
-from rankbound_study.data.instances import SPLITS, lists_table
-from rankbound_study.data.instances import write_instances as write_lists_of
+from rankbound_study.data.contracts import SPLITS, lists_table
 from rankbound_study.data.reader import read_instances
+from rankbound_study.data.sampling import write_instances as write_lists_of
 from rankbound_study.report.abstract import law_findings, law_sections
 from rankbound_study.report.made_blocks import Figures
 from rankbound_study.results.list_weights import Influence

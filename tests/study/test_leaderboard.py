@@ -12,7 +12,7 @@ from scipy import stats
 from rankbound.compare.statistics import holm
 from rankbound_study.claims.leaderboard import ALIKE, BETTER, UNDECIDED, WITHIN, WORSE, groups_of, verdict
 from rankbound_study.report.tables import leaderboard
-from rankbound_study.results.systems import SYSTEM
+from rankbound_study.results.scores import SYSTEM
 
 LEVEL = np.linspace(0.3, 0.8, TOPICS)
 MLP, BOUNDED, LINEAR = (

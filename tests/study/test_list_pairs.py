@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankbound_study.data.list_pairs import pairs_of_lists
-from rankbound_study.data.reader import Split
+from rankbound_study.data.reader import Split, pairs_of_lists
 
 
 def random_split(seed: int = 0, lists: int = 12) -> Split:

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankbound.errors import DataError
-from rankbound_study.data.contracts import read_table, write_table
-from rankbound_study.data.list_splits import ListSplitting, split_lists
-from rankbound_study.data.schemas import PARTS_KEY
+from rankbound_study.data.contracts import PARTS_KEY, read_table, write_table
+from rankbound_study.data.splits import ListSplitting, split_lists
 
 Places = dict[str, list[list[int]]]
 Folds = dict[tuple[int, str], list[int]]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankbound.compare import PairedScores, compare
-from rankbound_study.results.method_means import MethodMeans
+from rankbound_study.results.neural_pairs import MethodMeans
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 

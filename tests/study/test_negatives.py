@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from rankbound.errors import DataError
-from rankbound_study.data.draws import Drawing, RelevantPairs, _Others
-from rankbound_study.data.folds import FOLDS, split_relevant
-from rankbound_study.data.instances import SPLITS
-from rankbound_study.data.negatives import sampled_instances
+from rankbound_study.data.contracts import FOLDS, SPLITS
+from rankbound_study.data.negatives import Drawing, RelevantPairs, _Others, sampled_instances
+from rankbound_study.data.splits import split_relevant
 
 DRAWING = Drawing(dataset="toy", nsr=2, validation_share=0.1, seed=0)
 SIZES = {7: 25, 9: 31, 12: 60}

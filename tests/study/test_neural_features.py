@@ -29,9 +29,8 @@ from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound_study.commands import table as table_command
 from rankbound_study.data.contracts import write_table
 from rankbound_study.figures import style
-from rankbound_study.results.neural_features import FeatureResults, feature_results
 from rankbound_study.results.neural_names import TABLES
-from rankbound_study.results.neural_runs import read_runs
+from rankbound_study.results.neural_runs import FeatureResults, feature_results, read_runs
 from rankbound_study.results.specs import StudyFiles
 
 COUNTS = (5, 10, 46)

@@ -19,7 +19,7 @@ from rankbound_study.commands import figure as figure_command
 from rankbound_study.figures import faces, illustrations, style
 from rankbound_study.report.inline_svg import inline_svg
 from rankbound_study.report.output import template
-from rankbound_study.results.coefficients import coefficients
+from rankbound_study.results.neural_pairs import coefficients
 from rankbound_study.results.specs import StudyFiles
 
 NEURAL = [name for name in figures.figure_specs() if name.startswith("figure_neural_")]

@@ -13,7 +13,7 @@ from rankbound.compare.statistics import bootstrap
 from rankbound.errors import DataError
 from rankbound_study.claims.rules import partial_conjunction
 from rankbound_study.results.neural_pairs import r_squared
-from rankbound_study.results.paired_scores import names_pairs, scores_of_runs
+from rankbound_study.results.scores import names_pairs, scores_of_runs
 
 RANDOM = np.random.default_rng(31)
 TRUE = RANDOM.normal(40, 10, 60)

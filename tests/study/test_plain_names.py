@@ -13,8 +13,7 @@ from rankbound_study.cli import main
 from rankbound_study.config.check import check_config
 from rankbound_study.config.lines import KeyPath, merged
 from rankbound_study.config.study import Study
-from rankbound_study.data.fetch import MIRROR_VARIABLE, fetch
-from rankbound_study.data.publishers import PUBLISHERS
+from rankbound_study.data.fetch import MIRROR_VARIABLE, PUBLISHERS, fetch
 from rankbound_study.export.kept import Kept, lists_folder
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.tables import table_names

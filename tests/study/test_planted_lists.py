@@ -11,8 +11,8 @@ from planted_systems import STUDY
 
 from rankbound_study.claims.leaderboard import BETTER, WORSE
 from rankbound_study.cli import main
-from rankbound_study.data.contracts import write_table
-from rankbound_study.data.instances import SPLITS, lists_table, write_instances
+from rankbound_study.data.contracts import SPLITS, lists_table, write_table
+from rankbound_study.data.sampling import write_instances
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.controls_job import run_controls
 from rankbound_study.report.tables import leaderboard

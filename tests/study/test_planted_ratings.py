@@ -11,8 +11,7 @@ from rankbound.errors import ConfigError
 from rankbound_study.cli import main
 from rankbound_study.config.sections.planted import PlantedKeys
 from rankbound_study.data.contracts import read_metadata, read_table
-from rankbound_study.data.synthetic import generate
-from rankbound_study.data.synthetic_ratings import Population, _ratings
+from rankbound_study.data.synthetic import Population, _ratings, generate
 
 USERS = 200
 

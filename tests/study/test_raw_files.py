@@ -11,12 +11,12 @@ from test_archives import make_zip
 
 from rankbound.errors import DataError
 from rankbound_study import cli
-from rankbound_study.data import archives, folders, inspection, plain_files, rar, sources
+from rankbound_study.data import archives, inspection, sources
 from rankbound_study.doctor import machine
 from tests.raw_files import encode_image, raw_file, source_of
 
 SRC = Path(__file__).parents[2] / "src"
-READERS = (archives, folders, inspection, plain_files, rar, sources)
+READERS = (archives, inspection, sources)
 """The modules that may open archives, `inspection` those that nothing describes yet; others are given a `RawFile`."""
 
 
@@ -154,7 +154,7 @@ def test_a_raw_file_gives_the_members_of_its_archive(tmp_path: Path) -> None:
 def test_nothing_else_opens_archives() -> None:
     """A reader that needs no `RawFile` would take any content: it has to be written another way."""
     allowed = {Path(str(module.__file__)) for module in (*READERS, machine)}  # `machine` asks which readers there are
-    closed = {archives.__name__, rar.__name__, "zipfile", "tarfile", "libarchive"}
+    closed = {archives.__name__, "zipfile", "tarfile", "libarchive"}
     opening = {path for path in SRC.rglob("*.py") if closed & set(_imported(path))}
     assert opening == allowed
 

@@ -9,13 +9,11 @@ import pyarrow as pa
 import pytest
 
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.data.contracts import read_metadata, read_table, write_table
-from rankbound_study.data.draws import Drawing
-from rankbound_study.data.folds import fold_interactions
-from rankbound_study.data.list_splits import ListSplitting, split_lists
+from rankbound_study.data.contracts import PARTS_KEY, read_metadata, read_table, write_table
+from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances, read_item_names
 from rankbound_study.data.sampling import label_dataset, sample_interactions, sample_lists
-from rankbound_study.data.schemas import PARTS_KEY
+from rankbound_study.data.splits import ListSplitting, RatingSplitting, split_lists, split_ratings
 
 LABELS = [[2, 0, 1], [0, 0], [1, 2, 0], [2], [0, 2]]
 WIDTH = 2
@@ -158,7 +156,7 @@ def write_ratings(folder: Path) -> Path:
         table.sort_by([("topic", "ascending"), ("item", "ascending")]), folder / "ratings.parquet", "interactions"
     )
     options = {"dataset": "toy", "threshold": 4.0, "min_relevant": 10, "seed": 0}
-    fold_interactions(folder / "ratings.parquet", folder / "folds.parquet", **options)  # type: ignore[arg-type]
+    split_ratings(folder / "ratings.parquet", folder / "folds.parquet", RatingSplitting(**options))  # type: ignore[arg-type]
     return folder / "ratings.parquet"
 
 
@@ -295,7 +293,7 @@ def test_the_synthetic_label_is_inherited_and_cannot_be_dropped(tmp_path: Path) 
 
     generate("synthetic-movielens", tmp_path / "ratings.parquet", seed=0, size="12")
     options = {"threshold": 4.0, "min_relevant": 10, "seed": 0}
-    fold_interactions(tmp_path / "ratings.parquet", tmp_path / "folds.parquet", dataset="x", **options)  # type: ignore[arg-type]
+    split_ratings(tmp_path / "ratings.parquet", tmp_path / "folds.parquet", RatingSplitting(dataset="x", **options))  # type: ignore[arg-type]
     assert sampled_ratings(tmp_path / "ratings.parquet", dataset="synthetic-movielens").synthetic
     assert "rankbound.synthetic" in read_metadata(tmp_path / "folds.parquet", "interaction-folds")
     with pytest.raises(ConfigError, match="is synthetic, so its data set cannot be named 'movielens'"):

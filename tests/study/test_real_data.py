@@ -11,17 +11,13 @@ import pytest
 from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.data import judged_files
 from rankbound_study.data import ratings as ratings_files
-from rankbound_study.data.contracts import read_metadata, read_table
-from rankbound_study.data.draws import Drawing
-from rankbound_study.data.fetch import MIRROR_VARIABLE, fetch
-from rankbound_study.data.folds import fold_interactions
-from rankbound_study.data.list_splits import ListSplitting, split_lists
-from rankbound_study.data.publishers import PUBLISHERS
-from rankbound_study.data.rating_splits import RatingSplitting, split_ratings
+from rankbound_study.data.contracts import PARTS_KEY, read_metadata, read_table
+from rankbound_study.data.fetch import MIRROR_VARIABLE, PUBLISHERS, fetch
+from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import sample_interactions, sample_lists
-from rankbound_study.data.schemas import PARTS_KEY
 from rankbound_study.data.sources import SOURCES, RawFile
+from rankbound_study.data.splits import ListSplitting, RatingSplitting, split_lists, split_ratings
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get(MIRROR_VARIABLE),
@@ -91,7 +87,7 @@ def test_movielens_has_the_published_users_and_items(ratings: Path, folder: Path
     assert len(table) == expected["ratings"]
     assert len(np.unique(table.column("topic").to_numpy())) == expected["users"]
     folds, out = folder / "folds.parquet", folder / f"nsr{nsr}.parquet"
-    fold_interactions(ratings, folds, dataset="movielens", threshold=4, min_relevant=25, seed=0)
+    split_ratings(ratings, folds, RatingSplitting(dataset="movielens", threshold=4, min_relevant=25, seed=0))
     checked = {"threshold": 4, "min_relevant": 25}
     sample_interactions(ratings, folds, out, drawing=Drawing("movielens", nsr, 0.1, 0), checked=checked)
     instances = read_instances(out)

@@ -12,9 +12,7 @@ from test_train_job import frame, train
 
 from rankbound_study import cli
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.data.contracts import write_table
-from rankbound_study.data.folds import FOLDS
-from rankbound_study.data.instances import REPEATS_KEY, SPLITS
+from rankbound_study.data.contracts import FOLDS, REPEATS_KEY, SPLITS, write_table
 from rankbound_study.data.reader import FoldedLists, read_instances
 from rankbound_study.export import trec_folder
 from rankbound_study.jobs.collect import collect

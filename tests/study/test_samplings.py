@@ -17,13 +17,11 @@ from rankbound_study.config.lines import merged
 from rankbound_study.config.samplings import EVERY, FULL, POPULARITY, UNIFORM, SampledName, Sampling, sampled_name
 from rankbound_study.config.sections.data import InteractionKeys
 from rankbound_study.config.study import Study
-from rankbound_study.data.draws import Drawing, Ratings, RelevantPairs, weighted_draw
-from rankbound_study.data.folds import split_relevant
-from rankbound_study.data.instances import SPLITS
-from rankbound_study.data.negatives import sampled_instances
+from rankbound_study.data.contracts import CONTRACTS, SPLITS
+from rankbound_study.data.negatives import Drawing, Ratings, RelevantPairs, sampled_instances, weighted_draw
 from rankbound_study.data.reader import merge, read_instances
 from rankbound_study.data.sampling import sample_interactions
-from rankbound_study.data.schemas import CONTRACTS
+from rankbound_study.data.splits import RatingSplitting, split_relevant
 
 ROOT = Path(__file__).resolve().parents[2]
 USERS, ITEMS, RELEVANT = 6, 120, 25
@@ -187,7 +185,7 @@ def test_whole_catalogues_beyond_a_file_are_refused_before_anything_is_drawn() -
 def rated(tmp_path, monkeypatch) -> None:
     """Ratings of 6 users, the first with one rating below 4, the last with none, and their folds."""
     from rankbound_study.data.contracts import write_table
-    from rankbound_study.data.folds import fold_interactions
+    from rankbound_study.data.splits import split_ratings
 
     monkeypatch.chdir(tmp_path)
     place = np.tile(np.arange(RELEVANT + 7), USERS)
@@ -199,7 +197,9 @@ def rated(tmp_path, monkeypatch) -> None:
         pa.schema(list(CONTRACTS["interactions"].columns.items()))
     )
     write_table(table.sort_by([("topic", "ascending"), ("item", "ascending")]), "ratings.parquet", "interactions")
-    fold_interactions("ratings.parquet", "folds.parquet", dataset="toy", threshold=4, min_relevant=25, seed=0)
+    split_ratings(
+        "ratings.parquet", "folds.parquet", RatingSplitting(dataset="toy", threshold=4, min_relevant=25, seed=0)
+    )
 
 
 def sampled(drawing: Drawing) -> dict[str, int]:

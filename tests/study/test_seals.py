@@ -10,7 +10,7 @@ import torch
 from rankbound.errors import DataError
 from rankbound.io.models import UNSEALED, check_seal, read_tensors, seal, write_tensors
 from rankbound_study.data.contracts import count_rows, read_metadata, read_row_groups, read_table, write_table
-from rankbound_study.results.runs_file import scan_runs
+from rankbound_study.results.specs import scan_runs
 
 FOLDS = pa.table({"fold": pa.array([1, 2, 3], pa.int8()), "split": ["train"] * 3, "face": ["a", "b", "c"]})
 

@@ -13,8 +13,7 @@ from rar4_fixture import make_rar
 
 from rankbound.errors import ConfigError, SourceError
 from rankbound_study.data.archives import Limits
-from rankbound_study.data.fetch import MIRROR_VARIABLE, Patience, fetch
-from rankbound_study.data.publishers import PUBLISHERS, Publisher
+from rankbound_study.data.fetch import MIRROR_VARIABLE, PUBLISHERS, Patience, Publisher, fetch
 from rankbound_study.data.sources import SOURCES, RawSource, check_content, find_source
 
 TEXT = b"0 qid:1 1:0.5\n" * 200_000  # several read blocks, of a length that no block divides

@@ -10,11 +10,10 @@ import pytest
 
 from rankbound.errors import ConfigError
 from rankbound_study.data.contracts import read_metadata, read_table
-from rankbound_study.data.draws import Drawing
-from rankbound_study.data.folds import fold_interactions, keep_relevant
-from rankbound_study.data.list_splits import ListSplitting, split_lists
+from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import sample_interactions, sample_lists
+from rankbound_study.data.splits import ListSplitting, RatingSplitting, keep_relevant, split_lists, split_ratings
 from rankbound_study.data.synthetic import generate
 
 
@@ -103,7 +102,7 @@ def test_a_low_rank_model_beats_popularity_and_that_beats_chance(tmp_path: Path,
     ratings, folds, out = (tmp_path / name for name in ("ratings", "folds", "instances"))
     name = "synthetic-movielens"
     generate(name, ratings, seed, "demo")
-    fold_interactions(ratings, folds, dataset=name, threshold=4, min_relevant=25, seed=0)
+    split_ratings(ratings, folds, RatingSplitting(dataset=name, threshold=4, min_relevant=25, seed=0))
     checked = {"threshold": 4.0, "min_relevant": 25}
     sample_interactions(ratings, folds, out, drawing=Drawing(name, 3, 0.1, 0), checked=checked)
     instances = read_instances(out)

@@ -11,11 +11,10 @@ from test_train_job import frame, options
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study import cli
-from rankbound_study.data.draws import Drawing, RelevantPairs
-from rankbound_study.data.folds import FOLDS
-from rankbound_study.data.instances import write_instances
-from rankbound_study.data.negatives import sampled_instances
+from rankbound_study.data.contracts import FOLDS
+from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
 from rankbound_study.data.reader import FoldedLists, Split, read_instances
+from rankbound_study.data.sampling import write_instances
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData, as_tested, with_few_relevant, with_tests_of
 

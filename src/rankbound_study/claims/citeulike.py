@@ -22,8 +22,8 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.varied import Training, picked_by_validation, picked_rows, trainings
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.experiments import VARIANT
-from rankbound_study.results.paired_scores import scores_of_runs
-from rankbound_study.results.runs_file import scan_runs
+from rankbound_study.results.scores import scores_of_runs
+from rankbound_study.results.specs import scan_runs
 from rankbound_study.vocabulary import JUDGED_BY, UNBOUNDED
 
 DATASET = "citeulike-a"

@@ -27,7 +27,7 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.varied import Training, best_bounding, on_the_same_lists, trainings
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.results.paired_scores import scores_of_runs
+from rankbound_study.results.scores import scores_of_runs
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, POPULARITY, UNBOUNDED
 
 JUDGED = ("nDCG", "nDCG@10", "AP", JUDGED_BY["nRBP"], "RR", "P@5", "P@10")

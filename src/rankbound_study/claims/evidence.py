@@ -15,7 +15,7 @@ import polars as pl
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.config.experiments import VARIANT
-from rankbound_study.results.runs_file import scan_runs
+from rankbound_study.results.specs import scan_runs
 from rankbound_study.results.trained import JOB, read_trainings
 from rankbound_study.vocabulary import HONEST, SELECTIONS, UNBOUNDED
 

@@ -73,8 +73,8 @@ from rankbound_study.claims.varied import (
 )
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict, holds
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.results.number_texts import signed
-from rankbound_study.results.paired_scores import scores_of_runs
+from rankbound_study.results.scores import scores_of_runs
+from rankbound_study.results.specs import signed
 from rankbound_study.vocabulary import LOSSES, UNBOUNDED
 
 SIZES = ("f16", USUAL, "f64")

@@ -36,10 +36,9 @@ from rankbound_study.claims.verdict import (
     Verdict,
 )
 from rankbound_study.data.images import read_faces
-from rankbound_study.results.coefficients import coefficients
 from rankbound_study.results.neural_names import CONTROL, FAMILIES
-from rankbound_study.results.neural_pairs import GAPS, explained, read_pairs, with_readings
-from rankbound_study.results.number_texts import score
+from rankbound_study.results.neural_pairs import GAPS, coefficients, explained, read_pairs, with_readings
+from rankbound_study.results.specs import score
 
 SHOWN = "table_neural_2"
 CLAIMED_ORDER = (RANK, REGRESSION, CLASSIFICATION)

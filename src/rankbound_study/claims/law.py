@@ -30,7 +30,7 @@ from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REF
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
 from rankbound_study.data.reader import FoldedLists
-from rankbound_study.results.number_texts import signed
+from rankbound_study.results.specs import signed
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
 
 if TYPE_CHECKING:

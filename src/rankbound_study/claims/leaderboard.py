@@ -22,7 +22,7 @@ from rankbound.compare.scores import Floats, Integers, Pair, PairedScores, any_o
 from rankbound.compare.statistics import CONFIDENCE
 from rankbound_study.claims.cells import Contrast, contrast, estimate
 from rankbound_study.claims.rules import adjusted
-from rankbound_study.results.systems import METRICS, SYSTEM, control_place
+from rankbound_study.results.scores import METRICS, SYSTEM, control_place
 from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, POPULARITY, UNBOUNDED
 
 BEST, COUNTERPART, BASELINE = "best", "counterpart", "baseline"
@@ -111,7 +111,7 @@ class Board:
     ) -> "Board":
         """Order the systems of one data set and choose those for comparison.
 
-        `systems` and `validation` are those of `rankbound_study.results.systems`, of one data set at one ratio.
+        `systems` and `validation` are those of `rankbound_study.results.scores`, of one data set at one ratio.
         """
         parts = {tuple(map(str, key)): rows for key, rows in systems.group_by(SYSTEM, maintain_order=True)}
         picked = {tuple(row[:-1]): row[-1] for row in validation.select(*SYSTEM, "validation").drop_nulls().rows()}

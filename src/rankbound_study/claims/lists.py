@@ -50,7 +50,7 @@ from rankbound_study.claims.statistics import (
 )
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.results.number_texts import signed
+from rankbound_study.results.specs import signed
 from rankbound_study.vocabulary import AFFINE, BOUNDED, BOUNDINGS, LOSSES
 
 STRONG = 0.7

@@ -49,7 +49,7 @@ from rankbound_study.claims.rules import (
 )
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.results.number_texts import signed
+from rankbound_study.results.specs import signed
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, LOSSES, UNBOUNDED
 
 TABLE = "table_5_1"

@@ -20,9 +20,8 @@ from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Mis
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title
 from rankbound_study.results.neural_runs import FAMILY_NAMES, NETWORKS
-from rankbound_study.results.number_texts import signed
-from rankbound_study.results.paired_scores import names_pairs, scores_of_runs
-from rankbound_study.results.validation import best_of, scores_of_methods
+from rankbound_study.results.scores import best_of, names_pairs, scores_of_methods, scores_of_runs
+from rankbound_study.results.specs import signed
 
 QUERIES, PIXELS, FEATURES = "mq2008-label1", "aaf", "aaf-vgg16"
 """The data sets on which claims of the neural-ranking study can be decided."""

@@ -29,9 +29,9 @@ from rankbound_study.claims.registry import Decider, decides
 from rankbound_study.claims.rules import Sample, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.results.neural_features import FeatureResults, feature_results
 from rankbound_study.results.neural_names import AS_PRINTED, data_set_title
-from rankbound_study.results.number_texts import score, signed
+from rankbound_study.results.neural_runs import FeatureResults, feature_results
+from rankbound_study.results.specs import score, signed
 
 DIRECT, RANKNET = "DirectRanker", "RankNet"
 

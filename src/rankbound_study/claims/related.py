@@ -28,7 +28,7 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import GRADED, DataSet
-from rankbound_study.results.paired_scores import scores_of_runs
+from rankbound_study.results.scores import scores_of_runs
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, LOSSES, UNBOUNDED
 
 METRICS = ("nDCG", "AP")

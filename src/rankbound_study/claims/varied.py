@@ -28,8 +28,7 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted, by_p
 from rankbound_study.claims.verdict import INCONCLUSIVE, MissingEvidence
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.results.paired_scores import scores_of_runs
-from rankbound_study.results.validation import best_of, validation_scores
+from rankbound_study.results.scores import best_of, scores_of_runs, validation_scores
 
 USUAL = "usual"
 """The study's own setting, among the variants."""

@@ -68,8 +68,8 @@ def _tried(study: "Study", name: str, described: "DescriptionKeys", folder: Path
     from rankbound_study.config.code_digests import CodeDigests
     from rankbound_study.config.own_files import own_files
     from rankbound_study.config.steps import Steps
-    from rankbound_study.data.plain_files import is_archive
     from rankbound_study.data.reader import read_instances
+    from rankbound_study.data.sources import is_archive
 
     files = list(map(Path, own_files(described)))
     is_packed = any(file.suffix == ".gz" or is_archive(file) for file in files)
@@ -105,7 +105,7 @@ def _beginnings(described: "DescriptionKeys", files: Sequence[Path], folder: Pat
     """Write the beginnings of files to a folder; return the description of these."""
     import polars as pl
 
-    from rankbound_study.data.table_inspection import beginning_of
+    from rankbound_study.data.inspection import beginning_of
 
     path = Path(described.path or "")
     for file in files:

@@ -8,7 +8,7 @@ from rankbound_study.commands._description_flag import add_description_flag, rea
 
 if TYPE_CHECKING:
     from rankbound_study.config.sections.description import DescriptionKeys
-    from rankbound_study.data.plain_files import Raw
+    from rankbound_study.data.sources import Raw
 
 SUMMARY = "Turn raw files into parquet: interactions (ratings), judged lists, or images"
 EXAMPLES = """\
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Convert the files if their content is that of their source."""
     from rankbound.errors import ConfigError
     from rankbound_study.config.sections.description import CONVERTED
-    from rankbound_study.data.plain_files import raw_data
+    from rankbound_study.data.sources import raw_data
 
     described, source = read_description(arguments.source, arguments.description)
     if described.format not in CONVERTED:

@@ -25,8 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Fetch and check the archive, and state its terms."""
-    from rankbound_study.data.fetch import fetch
-    from rankbound_study.data.publishers import PUBLISHERS, publisher_of
+    from rankbound_study.data.fetch import PUBLISHERS, fetch, publisher_of
 
     described, source = read_description(arguments.source, arguments.description)
     publisher = PUBLISHERS.get(source.name) or publisher_of(source, described)

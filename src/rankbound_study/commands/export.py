@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"--space {space!r}: expected one or more characters without white space, such as _")
     with needs_extra("statistics"):
         from rankbound_study.export.trec_folder import export
-        from rankbound_study.results.selection import parse_choice
+        from rankbound_study.results.compare_runs import parse_choice
     choice = parse_choice([f"{key}={value}" for key, value in given_selection(arguments).items()], "flag")
     print(_summary(export(arguments.results, arguments.data, arguments.out_dir, choice, space), arguments.out_dir))
 

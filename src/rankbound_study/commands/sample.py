@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rankbound_study.data.draws import Drawing
+    from rankbound_study.data.negatives import Drawing
 
 SUMMARY = "Make training instances: negatives (interactions), a relevance threshold (judged lists), or pairs (images)"
 EXAMPLES = """\
@@ -64,10 +64,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the instances."""
-    from rankbound_study.data.contracts import contract_of
-    from rankbound_study.data.face_pairs import PairDrawing, sample_pairs
-    from rankbound_study.data.instances import SPLITS
-    from rankbound_study.data.sampling import label_dataset, sample_interactions, sample_lists
+    from rankbound_study.data.contracts import SPLITS, contract_of
+    from rankbound_study.data.sampling import (
+        PairDrawing,
+        label_dataset,
+        sample_interactions,
+        sample_lists,
+        sample_pairs,
+    )
     from rankbound_study.options import read_options
 
     files = (arguments.data, arguments.folds, arguments.out)
@@ -93,7 +97,7 @@ def _drawing(dataset: str, text: str) -> tuple["Drawing", dict[str, float]]:
     """Return how to draw, and the options that the folds were made with."""
     from rankbound.errors import ConfigError
     from rankbound_study.config.samplings import EVERY, PLAIN, Sampling
-    from rankbound_study.data.draws import Drawing
+    from rankbound_study.data.negatives import Drawing
     from rankbound_study.options import parse_options, read_options
 
     given, defaults = parse_options(text), {**INTERACTION_OPTIONS, "sampling": PLAIN._asdict()}

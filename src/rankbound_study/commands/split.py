@@ -45,9 +45,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the folds."""
     from rankbound_study.data.contracts import contract_of
-    from rankbound_study.data.image_splits import Splitting, fold_images
-    from rankbound_study.data.list_splits import ListSplitting, split_lists
-    from rankbound_study.data.rating_splits import RatingSplitting, split_ratings
+    from rankbound_study.data.splits import (
+        ListSplitting,
+        RatingSplitting,
+        Splitting,
+        fold_images,
+        split_lists,
+        split_ratings,
+    )
     from rankbound_study.options import read_options
 
     contract = contract_of(arguments.data, ("interactions", "lists", "images"))

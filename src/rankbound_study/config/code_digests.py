@@ -38,7 +38,9 @@ ONLY_WITH = {
     (f"{STUDY}.commands.convert", f"{STUDY}.data.ratings"): ("ratings",),
     (f"{STUDY}.commands.convert", f"{STUDY}.data.judged_files"): ("letor", "lightgbm", "table"),
     (f"{STUDY}.commands.convert", f"{STUDY}.data.faces"): ("faces",),
-    (f"{STUDY}.data.judged_files", f"{STUDY}.data.judged_tables"): ("table",),
+    (f"{STUDY}.data.judged_files", f"{LIBRARY}.io.files"): ("table",),
+    (f"{STUDY}.data.judged_files", f"{LIBRARY}.io.table_columns"): ("table",),
+    (f"{STUDY}.data.judged_files", f"{LIBRARY}.io.tables"): ("table",),
     (f"{LIBRARY}.metrics", f"{LIBRARY}.names"): ("ir_measures", "trec_eval"),
 }
 """Imports inside functions that run for certain options alone, with words of which the options have to hold one."""

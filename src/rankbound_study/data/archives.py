@@ -5,10 +5,15 @@ The format is detected from the first bytes, not from the file's name. RAR is re
 malformed or occurs twice, if it holds links, if members overlap, or if sizes (declared or read) exceed the limits.
 """
 
+import ctypes
 import io
+import json
 import os
 import re
+import shutil
 import struct
+import subprocess
+import tempfile
 import unicodedata
 import zipfile
 import zlib
@@ -16,18 +21,19 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import BinaryIO
+from types import ModuleType
+from typing import Any, BinaryIO
 
 from rankbound.errors import DataError
 from rankbound.io.text_files import BlockStream
-from rankbound_study.data import rar
-from rankbound_study.data.rar import Member
 
-ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
-RAR_STARTS = (b"Rar!\x1a\x07\x00", b"Rar!\x1a\x07\x01\x00")
+ARCHIVE_STARTS = (b"PK\x03\x04", b"PK\x05\x06", b"Rar!\x1a\x07\x00", b"Rar!\x1a\x07\x01\x00")
+"""The first bytes of .zip and .rar archives."""
+
 MAXIMUM_NAME_LENGTH = 1024
+LISTING_SECONDS = 120
 _BUFFER_BYTES = 2**17
 _LINK_MODE, _MODE_MASK, _ENCRYPTED = 0o120000, 0o170000, 0x1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -42,6 +48,16 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtim
 
 
 @dataclass(frozen=True)
+class Member:
+    """An entry of an archive: path with forward slashes, declared bytes, and whether it is a file, folder or link."""
+
+    name: str
+    size: int
+    kind: str
+    encrypted: bool = False
+
+
+@dataclass(frozen=True)
 class Limits:
     """Limits of an archive: number of members, bytes of one member, bytes of all."""
 
@@ -50,19 +66,24 @@ class Limits:
     total_bytes: int = 8 * 2**30
 
 
+def readers() -> list[str]:
+    """Return the names of the readers of .rar archives that are installed."""
+    programs = all(shutil.which(name) for name in ("lsar", "unar"))
+    return [*(["libarchive"] if _import_libarchive() else []), *(["unar"] if programs else [])]
+
+
 def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> list[Member]:
     """Return the regular files of an archive, in its order, after every check that needs no content.
 
     Raises DataError if the file is not an archive, is damaged, or breaks a rule of this module.
     """
     limits = limits or Limits()
-    members = _list_zip(path, limits) if _is_zip(path) else rar.list_members(path)
+    members = _list_zip(path, limits) if _is_zip(path) else _list_rar(path)
     if len(members) > limits.members:
         raise _refused(path, f"it has {len(members)} members, more than {limits.members}")
     seen: dict[str, str] = {}
     for member in members:
-        _check_member(path, member, limits)
-        _check_name_is_new(path, member.name, seen)
+        _check_member(path, member, limits, seen)
     total = sum(member.size for member in members)
     if total > limits.total_bytes:
         raise _refused(path, f"its members add up to {total} bytes, more than {limits.total_bytes}")
@@ -110,15 +131,16 @@ def _is_zip(path: str | os.PathLike[str]) -> bool:
             start = file.read(8)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
-    if not start.startswith(ZIP_STARTS + RAR_STARTS):
+    if not start.startswith(ARCHIVE_STARTS):
         raise DataError(
             f"{path}: neither a .zip nor a .rar archive: it begins with {start!r}; "
             "perhaps an error page was saved instead: delete it and fetch it again"
         )
-    return start.startswith(ZIP_STARTS)
+    return start.startswith(b"PK")
 
 
-def _check_member(path: str | os.PathLike[str], member: Member, limits: Limits) -> None:
+def _check_member(path: str | os.PathLike[str], member: Member, limits: Limits, seen: dict[str, str]) -> None:
+    """Refuse unsafe members; `seen` has the names so far as disks may compare them."""
     name = member.name
     # No control characters, and no marks that make a name look like another one.
     if not name or len(name) > MAXIMUM_NAME_LENGTH or not name.isprintable():
@@ -131,10 +153,7 @@ def _check_member(path: str | os.PathLike[str], member: Member, limits: Limits) 
         raise _refused(path, f"member {name!r} is encrypted")
     if not 0 <= member.size <= limits.member_bytes:
         raise _refused(path, f"member {name!r} has {member.size} bytes, more than {limits.member_bytes}")
-
-
-def _check_name_is_new(path: str | os.PathLike[str], name: str, seen: dict[str, str]) -> None:
-    """Refuse names that differ only in case or accent encoding: on some disks they are one file."""
+    # Names that differ only in case or accent encoding are one file on some disks.
     other = seen.setdefault(unicodedata.normalize("NFC", name).casefold().rstrip("/"), name)
     if other is not name:
         how = "occurs twice" if other == name else f"is the same file as {other!r} on some disks"
@@ -143,6 +162,13 @@ def _check_name_is_new(path: str | os.PathLike[str], name: str, seen: dict[str, 
 
 def _refused(path: str | os.PathLike[str], reason: str) -> DataError:
     return DataError(f"{path}: archive refused: {reason}; fetch it again from its publisher")
+
+
+def _damaged(path: str | os.PathLike[str], error: object, more: str = "") -> DataError:
+    return DataError(
+        f"{path}: cannot be unpacked ({error}{'; ' + more if more else ''}): it may be truncated or damaged, so "
+        "fetch it again; if it opens elsewhere, unpack it by hand and pack the same files into a .zip"
+    )
 
 
 def _list_zip(path: str | os.PathLike[str], limits: Limits) -> list[Member]:
@@ -154,8 +180,8 @@ def _list_zip(path: str | os.PathLike[str], limits: Limits) -> list[Member]:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
     except _DAMAGE as error:
-        raise rar.damaged(path, error) from error
-    _check_layout(path, infos)
+        raise _damaged(path, error) from error
+    _check_layout(path, sorted(infos, key=lambda info: info.header_offset))
     return [_zip_member(info) for info in infos]
 
 
@@ -178,7 +204,6 @@ def _directory_bytes(path: str | os.PathLike[str]) -> int:
 
 def _check_layout(path: str | os.PathLike[str], infos: Sequence[zipfile.ZipInfo]) -> None:
     """Refuse members that share bytes: this is how a bomb of a few kilobytes works."""
-    infos = sorted(infos, key=lambda info: info.header_offset)
     for info, following in pairwise(infos):
         end = info.header_offset + _LOCAL_HEADER_BYTES + len(info.orig_filename) + info.compress_size
         if end > following.header_offset:
@@ -204,6 +229,7 @@ def _checked_members(path: str | os.PathLike[str], limits: Limits | None) -> Ite
     """Yield a function that reads a member by name, block by block, after the checks of `list_members`."""
     sizes = {member.name: member.size for member in list_members(path, limits)}
     with ExitStack() as stack:
+        infos: dict[str, zipfile.ZipInfo] | None = None
         if _is_zip(path):
             archive = stack.enter_context(zipfile.ZipFile(path))
             infos = {_zip_member(info).name: info for info in archive.infolist()}
@@ -211,7 +237,7 @@ def _checked_members(path: str | os.PathLike[str], limits: Limits | None) -> Ite
         def blocks_of(name: str) -> Iterator[bytes]:
             if name not in sizes:
                 raise DataError(f"{path}: there is no member {name!r}")
-            blocks = _zip_blocks(archive, infos[name]) if _is_zip(path) else rar.member_blocks(path, name)
+            blocks = _rar_blocks(path, name) if infos is None else _zip_blocks(archive, infos[name])
             checked = _checked_blocks(blocks, f"{path}: member {name!r}", sizes[name])
             # A member that is not read to its end keeps the archive open.
             stack.callback(checked.close)
@@ -235,6 +261,101 @@ def _checked_blocks(blocks: Iterator[bytes], where: str, size: int) -> Generator
                 break
             yield block
     except _DAMAGE as error:
-        raise rar.damaged(where, error) from error
+        raise _damaged(where, error) from error
     if count != size:
-        raise rar.damaged(where, f"read {count} bytes, but it declares {size}")
+        raise _damaged(where, f"read {count} bytes, but it declares {size}")
+
+
+def _list_rar(path: str | os.PathLike[str]) -> list[Member]:
+    """Return all entries of a .rar; DataError, with what to do by hand, if neither reader can read it."""
+    libarchive = _import_libarchive()
+    reason: object = "libarchive is not installed"
+    if libarchive is not None:
+        try:
+            with libarchive.file_reader(os.fspath(path)) as archive:
+                return [_libarchive_member(entry, libarchive) for entry in archive]
+        except libarchive.ArchiveError as error:
+            reason = error
+    return [member for _, member in _run_lsar(path, reason)]
+
+
+def _rar_blocks(path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
+    """Yield the content of the member of that name; OSError or DataError if neither reader can read it."""
+    libarchive = _import_libarchive()
+    reason: object = "libarchive is not installed"
+    if libarchive is not None:
+        try:
+            blocks = _libarchive_blocks(libarchive, path, name)
+            # Read the first block here: libarchive opens archives that it cannot decompress.
+            first = next(blocks, b"")
+        except libarchive.ArchiveError as error:
+            reason = error
+        else:
+            try:
+                yield from chain([first], blocks)
+            except libarchive.ArchiveError as error:
+                raise OSError(str(error)) from error
+            return
+    # By index, not by name: unar reads a name as a pattern.
+    index = next(index for index, member in _run_lsar(path, reason) if member.name == name)
+    command = ["unar", "-quiet", "-output-directory", "-", "-indexes", os.fspath(path), str(index)]
+    with tempfile.TemporaryFile() as messages:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, stdin=subprocess.DEVNULL)
+        try:
+            assert process.stdout is not None
+            with process.stdout as stdout:
+                yield from iter(partial(stdout.read, _BUFFER_BYTES), b"")
+                if process.wait() != 0:
+                    messages.seek(0)
+                    text = messages.read(500).decode(errors="replace").strip()
+                    raise OSError(f"unar ended with status {process.returncode}: {text}")
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _import_libarchive() -> ModuleType | None:
+    try:
+        import libarchive
+    except (ImportError, OSError, AttributeError, TypeError):
+        # The Python binding fails in any of these ways if the system's library is missing or too old.
+        return None
+    return libarchive if isinstance(libarchive, ModuleType) else None
+
+
+def _libarchive_member(entry: Any, libarchive: ModuleType) -> Member:
+    is_link = entry.islnk or not (entry.isfile or entry.isdir)
+    kind = "link" if is_link else "folder" if entry.isdir else "file"
+    # The binding has no function for this.
+    is_encrypted = libarchive.ffi.libarchive.archive_entry_is_data_encrypted
+    return Member(_name(entry), int(entry.size or 0), kind, bool(is_encrypted(ctypes.c_void_p(entry._entry_p))))
+
+
+def _name(entry: Any) -> str:
+    # Bytes if it is not text; None if the archive has no name for it.
+    return os.fsdecode(entry.pathname or "").replace("\\", "/")
+
+
+def _libarchive_blocks(libarchive: ModuleType, path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
+    with libarchive.file_reader(os.fspath(path)) as archive:
+        yield from next(entry for entry in archive if _name(entry) == name).get_blocks()
+
+
+def _run_lsar(path: str | os.PathLike[str], reason: object) -> list[tuple[int, Member]]:
+    """Return unar's number of each entry, and the entry; `reason` says why libarchive did not read it."""
+    if not all(map(shutil.which, ("lsar", "unar"))):
+        raise _damaged(path, reason, "no second reader: `unar` is not installed")
+    command = ["lsar", "-j", os.fspath(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, check=True, timeout=LISTING_SECONDS)
+        entries: list[dict[str, Any]] = json.loads(done.stdout)["lsarContents"]
+    except (subprocess.SubprocessError, ValueError, KeyError) as error:
+        raise _damaged(path, f"lsar: {error}") from error
+    found = []
+    for entry in entries:
+        is_link = bool(entry.get("XADIsLink") or entry.get("XADLinkDestination"))
+        kind = "link" if is_link else "folder" if entry.get("XADIsDirectory") else "file"
+        name = str(entry["XADFileName"]).replace("\\", "/")
+        encrypted = bool(entry.get("XADIsEncrypted"))
+        found.append((entry["XADIndex"], Member(name, int(entry.get("XADFileSize", 0)), kind, encrypted)))
+    return found

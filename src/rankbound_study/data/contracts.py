@@ -1,16 +1,25 @@
-"""The only functions that write and read the parquet files that steps exchange.
+"""The parquet files that steps exchange: their columns, and the only functions that write and read them.
 
-Every file has a contract (see `rankbound_study.data.schemas`). Its name and version, such as `instances/1`, are in the
-file's metadata under `rankbound.schema`. `write_table` casts a table to its contract and writes the same bytes for the
-same content; `read_table` refuses a file that breaks the contract and names the wrong column. Files are sealed (see
+Every file has a contract of `CONTRACTS`. Its name and version, such as `instances/1`, are in the file's metadata under
+`rankbound.schema`. `write_table` casts a table to its contract and writes the same bytes for the same content;
+`read_table` refuses a file that breaks the contract and names the wrong column. Files are sealed (see
 `rankbound.io.models`): a file whose bytes have changed since is refused as well.
+
+The last functions convert between NumPy and Arrow over the same memory: Arrow's own conversions import pandas if it is
+installed, which takes longer than a small step's whole work.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,7 +27,139 @@ from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
 from rankbound.io.models import DAMAGE, UNSEALED, check_memory, count_nulls, open_parquet, seal, unreadable
 from rankbound.io.models import KEY as SEAL_KEY
-from rankbound_study.data.schemas import CONTRACTS, SCHEMA_KEY, Contract, same_type, type_text
+
+SPLITS = ("train", "validation", "test")
+FOLDS = 5
+"""Parts into which a user's relevant items, or generated lists, are cut."""
+
+LARGEST_PART = 2**31 - 1
+"""Items of all lists of a part at most: Arrow's lists have offsets of 32 bits."""
+
+SCHEMA_KEY = "rankbound.schema"
+"""Metadata of every file: its contract's name and version."""
+
+DATASET_KEY = "rankbound.dataset"
+"""Metadata: the data set of a file, or from which it was made."""
+
+SYNTHETIC_KEY = "rankbound.synthetic"
+"""Metadata of a synthetic file and of all files made from it: how it was generated, as sorted JSON."""
+
+PARTS_KEY = "rankbound.parts"
+"""Metadata of a lists file: JSON object of the raw files' names, each with its ranges of lists, [first, past last]."""
+
+OPTIONS_KEY = "rankbound.folds"
+"""Metadata of a folds file of interactions or images: the options it was made with, as sorted JSON."""
+
+TOPICS_KEY = "rankbound.topics"
+"""Metadata of a splits file: a digest of the topics of the lists that it splits."""
+
+ITEM_COUNT_KEY = "rankbound.item_count"
+"""Metadata of an instances file: items are indices 0 .. this number - 1."""
+
+ITEM_NAMES_KEY = "rankbound.item_names"
+"""Metadata of sampled instances: JSON list of the item ids by index. (For judged lists: rows of the lists file.)"""
+
+TOPIC_NAMES_KEY = "rankbound.topic_names"
+"""Metadata of interactions whose users are texts: JSON list of them by number. (Items' have the key above.)"""
+
+LEFT_OUT_KEY = "rankbound.left_out"
+"""Metadata of sampled instances: JSON of the numbers of users and of lists that were left out, if there are any."""
+
+REPEATS_KEY = "rankbound.repeats"
+"""Metadata of sampled instances whose folds are drawn several times: how often."""
+
+# Types with any width d, as `type_text` writes them.
+FEATURES = "list<fixed_size_list<float>[d]>"
+VECTOR = "fixed_size_list<float>[d]"
+PIXELS = "fixed_size_binary[d]"
+"""The bytes of a picture, all red, then green, then blue."""
+
+_WIDTH = re.compile(r"\[\d+\]")
+_FIELD = re.compile(r"\w+: ")
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Columns in order; those in `nullable` may hold nulls; `metrics` allows further columns of type float64."""
+
+    name: str
+    columns: Mapping[str, pa.DataType | str]
+    nullable: frozenset[str] = field(default=frozenset())
+    metrics: bool = False
+    version: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.name}/{self.version}"
+
+
+_KINDS = {"vectors": FEATURES, "vector": VECTOR, "pixels": PIXELS}
+
+
+def _columns(text: str) -> dict[str, pa.DataType | str]:
+    """Return columns by name, of the types that a text gives them: `[int8]` is a list, others have Arrow's names."""
+    pairs = (column.split(": ") for column in text.split(", "))
+    return {
+        name: _KINDS.get(kind)
+        or (pa.list_(pa.type_for_alias(kind[1:-1])) if kind.startswith("[") else pa.type_for_alias(kind))
+        for name, kind in pairs
+    }
+
+
+_TRAINING = (
+    "study: string, protocol: string, dataset: string, nsr_train: int8, nsr_test: int8, model: string, "
+    "options: string, loss: string, bounding: string, fold: int8, seed: int16"
+)
+_LIST = f"{_TRAINING}, selection: string, topic: string"
+_DISTRIBUTION = "minimum maximum expectation sd count low high width error".replace(" ", ": double, ")
+_NSR_KEYS = frozenset({"nsr_train", "nsr_test"})
+
+CONTRACTS: Mapping[str, Contract] = {
+    name: Contract(name, _columns(text), nullable, metrics=name in ("runs", "epochs"))
+    for name, text, nullable in (
+        ("interactions", "topic: int32, item: int32, rating: float, timestamp: int64", frozenset[str]()),
+        ("lists", "topic: string, items: [string], relevance: [int8], features: vectors", frozenset()),
+        ("list-splits", "fold: int8, split: string, list: int32", frozenset()),
+        ("interaction-folds", "topic: int32, item: int32, fold: int8", frozenset()),
+        ("interaction-splits", "fold: int8, split: string, topic: int32, item: int32", frozenset()),
+        ("images", "face: string, number: int32, age: int8, group: int32, pixels: pixels", frozenset()),
+        ("image-folds", "fold: int8, split: string, face: string", frozenset()),
+        ("image-features", "face: string, features: vector", frozenset()),
+        (
+            "instances",
+            "dataset: string, nsr: int8, fold: int8, split: string, topic: string, items: [int64], relevance: [int8]",
+            frozenset({"nsr"}),
+        ),
+        (
+            "distributions",
+            f"metric: string, n: int32, p: int32, {_DISTRIBUTION}: double, support: [double], probability: [double]",
+            frozenset(),
+        ),
+        ("runs", f"{_LIST}, n: int32, p: int32, epoch: int32", _NSR_KEYS),
+        (
+            "epochs",
+            f"{_TRAINING}, epoch: int32, part: string, mean_loss: double, gradient_norm: double",
+            _NSR_KEYS,
+        ),
+        (
+            "rates",
+            f"{_TRAINING}, learning_rate: double, epoch: int32, score: double, test_score: double, chosen: bool",
+            _NSR_KEYS,
+        ),
+        ("predictions", f"{_LIST}, items: [int64], scores: [float]", _NSR_KEYS),
+    )
+}
+
+
+def origin(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return the metadata that a file takes over from those it is made of: data set, and how it was generated."""
+    return {key: metadata[key] for key in (DATASET_KEY, SYNTHETIC_KEY) if key in metadata}
+
+
+def type_text(kind: pa.DataType | str) -> str:
+    """Return a type with any width as contracts name it; any other type in Arrow's words."""
+    if isinstance(kind, str) or not _WIDTH.search(str(kind)):
+        return str(kind)
+    return _WIDTH.sub("[d]", _FIELD.sub("", str(kind)))
 
 
 def write_table(
@@ -50,12 +191,14 @@ def open_writer(
 ) -> Iterator["TableWriter"]:
     """Yield a function that appends a table as one row group; the file appears if the block ends without an error."""
     with atomic_path(path) as temporary:
-        writer = TableWriter(temporary, Path(path), CONTRACTS[contract], metadata or {})
+        writer = TableWriter(temporary, path, CONTRACTS[contract], metadata or {})
         try:
             yield writer
         finally:
-            writer.close()
-        if not writer.opened:
+            if writer.file is not None:
+                writer.note(SEAL_KEY, UNSEALED)
+                writer.file.close()
+        if writer.file is None:
             raise DataError(f"{path}: nothing was written: a {contract} file needs at least one table, even if empty")
         seal(temporary)
 
@@ -63,41 +206,32 @@ def open_writer(
 class TableWriter:
     """Appends tables to one file, each as a row group; the first one fixes what the contract leaves open."""
 
-    def __init__(self, temporary: Path, path: Path, contract: Contract, metadata: Mapping[str, str]) -> None:
+    def __init__(
+        self, temporary: Path, path: str | os.PathLike[str], contract: Contract, metadata: Mapping[str, str]
+    ) -> None:
         self._temporary, self._path, self._contract = temporary, path, contract
         self._metadata = {SCHEMA_KEY: str(contract), **metadata}
-        self._writer: pq.ParquetWriter | None = None
-
-    @property
-    def opened(self) -> bool:
-        """Return whether any table was written."""
-        return self._writer is not None
+        self.file: pq.ParquetWriter | None = None
 
     def __call__(self, table: pa.Table) -> None:
         """Append `table` as one row group."""
         table = _conform(table, self._contract, f"the table meant for {self._path}")
-        if self._writer is None:
+        if self.file is None:
             schema = table.schema.with_metadata(dict(sorted(self._metadata.items())))
             # Dictionaries pay off for repeated text; for numbers they cost more than they save.
             repeating = [column.name for column in schema if pa.types.is_string(column.type)]
-            self._writer = pq.ParquetWriter(
+            self.file = pq.ParquetWriter(
                 self._temporary, schema, compression="zstd", version="2.6", use_dictionary=repeating or False
             )
-        if table.schema != self._writer.schema:
-            raise DataError(f"{self._path}: a later part has the columns {table.schema}, not {self._writer.schema}")
-        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        if table.schema != self.file.schema:
+            raise DataError(f"{self._path}: a later part has the columns {table.schema}, not {self.file.schema}")
+        self.file.write_table(table, row_group_size=max(table.num_rows, 1))
 
     def note(self, key: str, value: str) -> None:
         """Add text to the file's metadata that is known only after the first tables (see `read_metadata`)."""
-        if self._writer is None:
+        if self.file is None:
             raise ValueError("write a table first")
-        self._writer.add_key_value_metadata({key: value})
-
-    def close(self) -> None:
-        """Write the footer."""
-        if self._writer is not None:
-            self._writer.add_key_value_metadata({SEAL_KEY: UNSEALED})
-            self._writer.close()
+        self.file.add_key_value_metadata({key: value})
 
 
 def read_table(path: str | os.PathLike[str], contract: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -105,35 +239,24 @@ def read_table(path: str | os.PathLike[str], contract: str, columns: Sequence[st
 
     Raises DataError, which names the file and the column, what was found and what was expected.
     """
-    expected = CONTRACTS[contract]
-    with _opened(path, expected) as file:
-        _check_columns(file.schema_arrow, expected, str(path))
-        check_memory(file, path)
-        for name in columns or ():
-            if name not in file.schema_arrow.names:
-                raise DataError(f"{path}: there is no column {name!r}; it has {', '.join(file.schema_arrow.names)}")
-        table = file.read(columns=None if columns is None else list(columns))
-        table.validate(full=True)
-    _check_nulls(table, expected, str(path))
-    return table if columns is None else table.select(list(columns))
+    with _opened(path, contract, whole=True) as file:
+        names = file.schema_arrow.names
+        unknown = next((name for name in columns or () if name not in names), None)
+        if unknown is not None:
+            raise DataError(f"{path}: there is no column {unknown!r}; it has {', '.join(names)}")
+        return _checked(file.read(columns=list(columns or names)), columns or names, contract, path)
 
 
 def read_row_groups(path: str | os.PathLike[str], contract: str, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the named columns one row group at a time, to save memory; checks are those of `read_table`."""
-    expected = CONTRACTS[contract]
-    with _opened(path, expected) as file:
-        _check_columns(file.schema_arrow, expected, str(path))
-        check_memory(file, path)
+    with _opened(path, contract, whole=True) as file:
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group, columns=list(columns)).select(list(columns))
-            table.validate(full=True)
-            _check_nulls(table, expected, str(path))
-            yield table
+            yield _checked(file.read_row_group(group, columns=list(columns)), columns, contract, path)
 
 
 def read_metadata(path: str | os.PathLike[str], contract: str) -> dict[str, str]:
     """Return the text metadata of a file of that contract, after checking its version."""
-    with _opened(path, CONTRACTS[contract]) as file:
+    with _opened(path, contract) as file:
         found = file.metadata.metadata or {}
         of_file = {b"ARROW:schema", SEAL_KEY.encode()}
         return {key.decode(): value.decode() for key, value in found.items() if key not in of_file}
@@ -141,15 +264,14 @@ def read_metadata(path: str | os.PathLike[str], contract: str) -> dict[str, str]
 
 def count_rows(path: str | os.PathLike[str], contract: str) -> int:
     """Return the number of rows in a file of that contract."""
-    with _opened(path, CONTRACTS[contract]) as file:
+    with _opened(path, contract) as file:
         return int(file.metadata.num_rows)
 
 
 def contract_of(path: str | os.PathLike[str], allowed: Sequence[str]) -> str:
     """Return which of the `allowed` contracts a file has, by its metadata; DataError if none."""
-    file = open_parquet(path)
-    found = (file.metadata.metadata or {}).get(SCHEMA_KEY.encode(), b"none").decode(errors="replace")
-    file.close()
+    with closing(open_parquet(path)) as file:
+        found = (file.metadata.metadata or {}).get(SCHEMA_KEY.encode(), b"none").decode(errors="replace")
     for name in allowed:
         if found == str(CONTRACTS[name]):
             return name
@@ -158,26 +280,36 @@ def contract_of(path: str | os.PathLike[str], allowed: Sequence[str]) -> str:
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str], contract: Contract) -> Iterator[pq.ParquetFile]:
-    """Open a file and check its version; damage that is noticed while it is open is a DataError, too."""
-    file = open_parquet(path)
-    try:
-        _check_version(file.schema_arrow, contract, path)
-        yield file
-    except DAMAGE as error:
-        raise unreadable(path, error) from error
-    finally:
-        file.close()
+def _opened(path: str | os.PathLike[str], name: str, *, whole: bool = False) -> Iterator[pq.ParquetFile]:
+    """Open a file and check its version, and for `whole` reads its columns and whether they fit into memory.
+
+    Damage that is noticed while it is open is a DataError, too.
+    """
+    contract = CONTRACTS[name]
+    with closing(open_parquet(path)) as file:
+        try:
+            found = (file.schema_arrow.metadata or {}).get(SCHEMA_KEY.encode())
+            version = None if found is None else found.decode(errors="replace")
+            if version != str(contract):
+                raise DataError(
+                    f"{path}: the metadata key {SCHEMA_KEY!r} should be {str(contract)!r}, found "
+                    f"{'none' if version is None else repr(version)}; this is another kind of file or one of another "
+                    "version: delete it and run the step that makes it again"
+                )
+            if whole:
+                _check_columns(file.schema_arrow, contract, str(path))
+                check_memory(file, path)
+            yield file
+        except DAMAGE as error:
+            raise unreadable(path, error) from error
 
 
-def _check_version(schema: pa.Schema, contract: Contract, path: str | os.PathLike[str]) -> None:
-    found = (schema.metadata or {}).get(SCHEMA_KEY.encode())
-    if found is None or found.decode(errors="replace") != str(contract):
-        text = "none" if found is None else repr(found.decode(errors="replace"))
-        raise DataError(
-            f"{path}: the metadata key {SCHEMA_KEY!r} should be {str(contract)!r}, found {text}; this is "
-            "another kind of file or one of another version: delete it and run the step that makes it again"
-        )
+def _checked(table: pa.Table, columns: Sequence[str], contract: str, path: str | os.PathLike[str]) -> pa.Table:
+    """Return these columns of a table that was read."""
+    table.validate(full=True)
+    table = table.select(list(columns))
+    _check_nulls(table, CONTRACTS[contract], str(path))
+    return table
 
 
 def _check_columns(schema: pa.Schema, contract: Contract, where: str) -> None:
@@ -187,10 +319,9 @@ def _check_columns(schema: pa.Schema, contract: Contract, where: str) -> None:
                 f"{where}: column {name!r} is missing; {contract} requires it as {type_text(expected)}, "
                 f"and the columns found are {', '.join(schema.names) or 'none'}"
             )
-        if not same_type(schema.field(name).type, expected):
-            raise DataError(
-                f"{where}: column {name!r} is {schema.field(name).type}, but {contract} requires {type_text(expected)}"
-            )
+        kind = schema.field(name).type
+        if (type_text(kind) if isinstance(expected, str) else kind) != expected:
+            raise DataError(f"{where}: column {name!r} is {kind}, but {contract} requires {type_text(expected)}")
     for name in schema.names:
         if name in contract.columns:
             continue
@@ -210,21 +341,94 @@ def _check_nulls(table: pa.Table, contract: Contract, where: str) -> None:
 
 def _conform(table: pa.Table, contract: Contract, where: str) -> pa.Table:
     """Return the table in the contract's column order and types, or raise DataError."""
-    for name in contract.columns:
-        if name not in table.column_names:
-            _check_columns(table.schema, contract, where)
+    if not set(contract.columns) <= set(table.column_names):
+        _check_columns(table.schema, contract, where)
     order = [*contract.columns, *(name for name in table.column_names if name not in contract.columns)]
-    columns = {name: _cast(table.column(name), contract.columns.get(name), name, where) for name in order}
+    columns = {}
+    for name in order:
+        column, expected = table.column(name), contract.columns.get(name)
+        if isinstance(expected, pa.DataType) and column.type != expected:
+            try:
+                column = column.cast(expected)
+            except pa.ArrowException as error:
+                raise DataError(f"{where}: column {name!r} cannot become {type_text(expected)}: {error}") from error
+        columns[name] = column
     conformed = pa.table(columns)
     _check_columns(conformed.schema, contract, where)
     _check_nulls(conformed, contract, where)
     return conformed
 
 
-def _cast(column: pa.ChunkedArray, expected: pa.DataType | str | None, name: str, where: str) -> pa.ChunkedArray:
-    if expected is None or isinstance(expected, str) or same_type(column.type, expected):
-        return column
-    try:
-        return column.cast(expected)
-    except pa.ArrowException as error:
-        raise DataError(f"{where}: column {name!r} cannot become {type_text(expected)}: {error}") from error
+FoldLists = tuple[int, str, pa.Table]
+"""A fold, a split, and its lists by `lists_table`."""
+
+
+def lists_table(
+    names: Sequence[str], items: npt.NDArray[np.int64], relevance: npt.NDArray[np.int8], offsets: npt.NDArray[np.int64]
+) -> pa.Table:
+    """Return a row for each list: the topic's name, items and relevance."""
+    if offsets[-1] > LARGEST_PART:
+        raise DataError(f"found {offsets[-1]:,} items in the lists of a part, expected at most {LARGEST_PART:,}")
+    starts = to_arrow(offsets.astype(np.int32))
+    lists = (pa.ListArray.from_arrays(starts, to_arrow(values)) for values in (items, relevance))
+    return pa.table([strings_to_arrow(names), *lists], ["topic", "items", "relevance"])
+
+
+def to_arrow(values: npt.NDArray[Any]) -> pa.Array:
+    """Return a flat array of numbers as an Arrow array of the same type, without a copy if it is contiguous."""
+    contiguous = np.ascontiguousarray(values)
+    kind = pa.from_numpy_dtype(contiguous.dtype)
+    return pa.Array.from_buffers(kind, len(contiguous), [None, pa.py_buffer(contiguous)])
+
+
+def strings_to_arrow(texts: Sequence[str]) -> pa.Array:
+    """Return texts as an Arrow array."""
+    encoded = [text.encode() for text in texts]
+    offsets = np.fromiter(accumulate(map(len, encoded), initial=0), np.int32, len(encoded) + 1)
+    return pa.Array.from_buffers(
+        pa.string(), len(encoded), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    )
+
+
+def repeated(value: str | int | None, kind: pa.DataType, count: int) -> pa.Array:
+    """Return an Arrow array of `count` times the same value; None gives nulls."""
+    if value is None:
+        return pa.nulls(count, kind)
+    if isinstance(value, str):
+        return strings_to_arrow([value] * count)
+    return to_arrow(np.full(count, value, _dtype(kind)))
+
+
+def to_numpy(array: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Return the numbers of an Arrow array without nulls; a read-only view of its memory if it has one chunk."""
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    views = [_view(chunk) for chunk in chunks]
+    return views[0] if len(views) == 1 else np.concatenate([np.empty(0, _dtype(array.type)), *views])
+
+
+def list_to_numpy(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Return the offsets, from 0, and the numbers of a column of lists; views if it has one chunk."""
+    lists = one_chunk(column)
+    offsets = to_numpy(lists.offsets).astype(np.int64)
+    return offsets - offsets[0], to_numpy(lists.flatten())
+
+
+def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array, without a copy if it has one chunk."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _view(array: pa.Array) -> npt.NDArray[Any]:
+    if array.null_count:
+        raise ValueError(f"found {array.null_count} nulls, expected numbers only")
+    buffer, dtype = array.buffers()[1], _dtype(array.type)
+    if len(array) == 0:
+        return np.empty(0, dtype)
+    view = np.frombuffer(buffer, dtype, len(array), array.offset * dtype.itemsize)
+    view.flags.writeable = False
+    return view
+
+
+def _dtype(kind: pa.DataType) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+    return dtype

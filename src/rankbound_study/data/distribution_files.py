@@ -8,8 +8,7 @@ import pyarrow as pa
 from rankbound.bounds.tables import COLUMNS, DistributionTables
 from rankbound.errors import DataError
 from rankbound.kernels.formulas import Floats
-from rankbound_study.data.arrow import to_arrow, to_numpy
-from rankbound_study.data.contracts import read_metadata, read_table, write_table
+from rankbound_study.data.contracts import read_metadata, read_table, to_arrow, to_numpy, write_table
 
 SAMPLES_KEY, TILT_KEY = "rankbound.samples", "rankbound.tilt"
 

@@ -6,6 +6,7 @@ is right. Near duplicates stay and share a group, which no split may divide.
 """
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -15,20 +16,22 @@ from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image, ImageOps, UnidentifiedImageError
 from tqdm import tqdm
 
 from rankbound.errors import DataError
-from rankbound_study.data.contracts import open_writer
-from rankbound_study.data.folders import file_name, folder_members
-from rankbound_study.data.image_decoding import FILTER, FIT, decode_image
+from rankbound_study.data.contracts import DATASET_KEY, open_writer
 from rankbound_study.data.image_hash import BITS, THRESHOLD, Bits, close_pairs, connect, perceptual_hashes
 from rankbound_study.data.images import CHANNELS, IMAGES_KEY, SIDE, Pixels, images_table
-from rankbound_study.data.schemas import DATASET_KEY
-from rankbound_study.data.sources import RawFile
+from rankbound_study.data.sources import RawFile, file_name, folder_members
 
 FOLDER = "original images"
 YOUNGEST, OLDEST = 2, 80
+FILTER = "bilinear"
+FIT = "squash"
 
+# Smaller pictures would have to be enlarged; larger ones are not portraits of some hundred pixels.
+_LONGEST_SIDE, _WIDEST = 4000, 2.0
 _NAME = re.compile(r"(\d{5})A(\d{2})\.jpg")
 _ROWS = 512  # 15 MB of pixels
 
@@ -63,7 +66,17 @@ def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
             raise DataError(f"{raw.path}: every image in {FOLDER!r} occurs more than once: nothing is left")
         groups = connect(len(chosen), close_pairs(hashes[kept])[0])
         numbers = np.array([face.number for face in chosen])
-        notes = {DATASET_KEY: "aaf", IMAGES_KEY: describe(np.asarray(digests)[~kept])}
+        repeated = np.asarray(digests)[~kept]
+        facts = {
+            "exact_duplicates": len(repeated),
+            "exact_duplicate_groups": len(np.unique(repeated)),
+            "filter": FILTER,
+            "fit": FIT,
+            "hash_bits": BITS,
+            "hash_threshold": THRESHOLD,
+            "shape": [CHANNELS, SIDE, SIDE],
+        }
+        notes = {DATASET_KEY: "aaf", IMAGES_KEY: json.dumps(facts, sort_keys=True)}
         with open_writer(out, "images", notes) as write:
             start = 0
             for _, pixels in _batches(_pictures(raw, chosen, progress)):
@@ -76,13 +89,22 @@ def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
 
 def parse_names(members: Sequence[str], where: str) -> list[Face]:
     """Return the faces of these members, by number; DataError names the first malformed name."""
-    faces = [_parse(member, where) for member in members]
-    by_number: dict[int, Face] = {}
-    for face in faces:
-        other = by_number.setdefault(face.number, face)
-        if other is not face:
-            raise DataError(f"{where}: {other.member!r} and {face.member!r} have the same number")
-    return sorted(faces, key=lambda face: face.number)
+    faces: dict[int, Face] = {}
+    for member in members:
+        name = file_name(member)
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise DataError(
+                f"{where}: member {member!r}: expected a name such as 00012A34.jpg: five digits of a number, "
+                "the letter A, two digits of an age"
+            )
+        number, age = int(match[1]), int(match[2])
+        if not YOUNGEST <= age <= OLDEST:
+            raise DataError(f"{where}: member {member!r}: found the age {age}, expected {YOUNGEST} .. {OLDEST}")
+        other = faces.setdefault(number, Face(member, name.removesuffix(".jpg"), number, age)).member
+        if other != member:
+            raise DataError(f"{where}: {other!r} and {member!r} have the same number")
+    return [faces[number] for number in sorted(faces)]
 
 
 def is_repeated(digests: Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -92,34 +114,29 @@ def is_repeated(digests: Sequence[str]) -> npt.NDArray[np.bool_]:
     return repeated
 
 
-def describe(repeated: npt.NDArray[np.str_]) -> str:
-    """Return the metadata as sorted JSON; `repeated` are the digests of the dropped files."""
-    return json.dumps(
-        {
-            "exact_duplicates": len(repeated),
-            "exact_duplicate_groups": len(np.unique(repeated)),
-            "filter": FILTER,
-            "fit": FIT,
-            "hash_bits": BITS,
-            "hash_threshold": THRESHOLD,
-            "shape": [CHANNELS, SIDE, SIDE],
-        },
-        sort_keys=True,
-    )
+def decode_image(content: bytes, where: str) -> Pixels:
+    """Return the pixels of a JPEG file, `(3, SIDE, SIDE)`, red, green and blue, 0 .. 255.
 
+    The whole picture is squashed into the square, not cropped: most of the faces are 8 : 9, so all are changed alike,
+    and chin and hair, which indicate the age, stay in. Pillow's bilinear filter averages over all pixels that a smaller
+    one covers. The camera's orientation is applied; grey and CMYK become RGB.
 
-def _parse(member: str, where: str) -> Face:
-    name = file_name(member)
-    match = _NAME.fullmatch(name)
-    if match is None:
-        raise DataError(
-            f"{where}: member {member!r}: expected a name such as 00012A34.jpg: five digits of a number, "
-            "the letter A, two digits of an age"
-        )
-    number, age = int(match[1]), int(match[2])
-    if not YOUNGEST <= age <= OLDEST:
-        raise DataError(f"{where}: member {member!r}: found the age {age}, expected {YOUNGEST} .. {OLDEST}")
-    return Face(member, name.removesuffix(".jpg"), number, age)
+    Raises DataError for content that is not a JPEG, is truncated, or has a size that no such portrait has.
+    """
+    try:
+        with Image.open(io.BytesIO(content), formats=("JPEG",)) as image:
+            short, long = sorted(image.size)
+            if short < SIDE or long > min(_LONGEST_SIDE, _WIDEST * short):
+                raise DataError(
+                    f"{where}: found an image of {image.width} x {image.height} pixels; expected sides from {SIDE} to "
+                    f"{_LONGEST_SIDE}, none above {_WIDEST:.0f} times the other"
+                )
+            upright = ImageOps.exif_transpose(image).convert("RGB")
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        reason = "unknown format" if isinstance(error, UnidentifiedImageError) else error
+        raise DataError(f"{where}: not a readable JPEG image of {len(content)} bytes ({reason})") from error
+    small = upright.resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+    return np.ascontiguousarray(np.asarray(small, dtype=np.uint8).transpose(2, 0, 1))
 
 
 def _pictures(raw: RawFile, faces: Sequence[Face], progress: tqdm) -> Iterator[Picture]:

@@ -1,25 +1,59 @@
-"""Get a raw archive from disk, from a mirror or from its publisher, and check it before use."""
+"""Get a raw archive from disk, from a mirror or from its publisher, and check it before use.
+
+Only downloads depend on this module: another address changes no data, because `sources` says which content is right.
+"""
 
 import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
 from rankbound.errors import SourceError
 from rankbound.io.atomic import temporary_beside
-from rankbound_study.data.publishers import Publisher
-from rankbound_study.data.sources import RawSource, check_content
+from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.config.sections.known_sets import known_names, known_set
+from rankbound_study.data.sources import SOURCES, RawSource, check_content
 
 MIRROR_VARIABLE = "RANKBOUND_MIRROR"
 _BLOCK_BYTES = 2**18
 _TOO_MANY_REQUESTS, _FIRST_SERVER_FAULT = 429, 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publisher:
+    """The publisher's addresses and terms of a raw file.
+
+    `file_names` are its possible names on a mirror or if placed by hand, preferred first; `addresses` the publisher's.
+    """
+
+    source: RawSource
+    file_names: tuple[str, ...]
+    addresses: tuple[str, ...]
+    homepage: str
+    terms: str
+    citation: str
+
+
+def publisher_of(source: RawSource, described: DescriptionKeys) -> Publisher:
+    """Return the publisher of a data set's raw file by its description."""
+    return Publisher(
+        source=source,
+        file_names=tuple(described.archives or ()),
+        addresses=tuple(described.addresses or ()),
+        homepage=described.homepage or "",
+        terms=described.terms or "",
+        citation=described.citation or "",
+    )
+
+
+PUBLISHERS: Mapping[str, Publisher] = {name: publisher_of(SOURCES[name], known_set(name)) for name in known_names()}
+"""The publishers of the data sets that the project knows."""
 
 
 @dataclass(frozen=True)
@@ -119,19 +153,15 @@ def _advice(publisher: Publisher, target: Path, faults: list[str]) -> str:
 
 
 def _copy(place: str, part: Path, patience: Patience) -> None:
-    if place.startswith(("http://", "https://")):
-        _download_patiently(place, part, patience)
+    if not place.startswith(("http://", "https://")):
+        try:
+            shutil.copyfile(place, part)
+        except OSError as error:
+            raise _Fault(error.strerror or str(error)) from error
         return
-    try:
-        shutil.copyfile(place, part)
-    except OSError as error:
-        raise _Fault(error.strerror or str(error)) from error
-
-
-def _download_patiently(address: str, part: Path, patience: Patience) -> None:
     for attempt in range(1, patience.attempts + 1):
         try:
-            _download(address, part, patience)
+            _download(place, part, patience)
             return
         except _Fault as fault:
             if not fault.again or attempt == patience.attempts:
@@ -149,30 +179,23 @@ def _download(address: str, part: Path, patience: Patience) -> None:
     try:
         with requests.get(address, stream=True, timeout=timeouts, headers=headers) as response:
             if not response.ok:
-                again = response.status_code in (_TOO_MANY_REQUESTS,) or response.status_code >= _FIRST_SERVER_FAULT
+                again = response.status_code == _TOO_MANY_REQUESTS or response.status_code >= _FIRST_SERVER_FAULT
                 raise _Fault(f"the server answered {response.status_code} {response.reason}", again)
-            _save(response, part)
+            length = response.headers.get("Content-Length", "")
+            # disable=None: no bar unless the output is a terminal.
+            bar = tqdm(
+                total=int(length) if length.isdigit() else None, desc=part.name, unit="B", unit_scale=True, disable=None
+            )
+            with part.open("wb") as file, bar:
+                # A body that is shorter than announced is an error of requests.
+                for block in response.iter_content(_BLOCK_BYTES):
+                    bar.update(file.write(block))
+                file.flush()
+                os.fsync(file.fileno())
     except requests.RequestException as error:
         raise _Fault(_root_cause(error), again=True) from error
     except OSError as error:
         raise _Fault(f"could not write {part}: {error.strerror or error}") from error
-
-
-def _save(response: Any, part: Path) -> None:
-    expected = response.headers.get("Content-Length")
-    length = int(expected) if expected and expected.isdigit() else None
-    received = 0
-    # disable=None: no bar unless the output is a terminal.
-    bar = tqdm(total=length, desc=part.name, unit="B", unit_scale=True, disable=None)
-    with part.open("wb") as file, bar:
-        for block in response.iter_content(_BLOCK_BYTES):
-            file.write(block)
-            received += len(block)
-            bar.update(len(block))
-        file.flush()
-        os.fsync(file.fileno())
-    if length is not None and received != length:
-        raise _Fault(f"cut off after {received} of {length} bytes", again=True)
 
 
 def _root_cause(error: BaseException) -> str:

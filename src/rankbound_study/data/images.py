@@ -12,9 +12,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.errors import DataError
-from rankbound_study.data.arrow import strings_to_arrow, to_arrow, to_numpy
-from rankbound_study.data.contracts import count_rows, read_metadata, read_row_groups, read_table
-from rankbound_study.data.schemas import SYNTHETIC_KEY
+from rankbound_study.data.contracts import (
+    SYNTHETIC_KEY,
+    count_rows,
+    read_metadata,
+    read_row_groups,
+    read_table,
+    strings_to_arrow,
+    to_arrow,
+    to_numpy,
+)
 
 Path = str | os.PathLike[str]
 

@@ -1,7 +1,7 @@
 """Judged lists in files of any known layout, converted to one file.
 
 A list that several files repeat, as the files of folds do, is stored once. Which lists each file has is noted in the
-metadata, from which `rankbound_study.data.list_splits` makes the folds.
+metadata, from which `rankbound_study.data.splits` makes the folds.
 """
 
 import hashlib
@@ -19,12 +19,11 @@ from tqdm import tqdm
 from tqdm.utils import CallbackIOWrapper
 
 from rankbound.errors import DataError
-from rankbound.io.letor import LARGEST_LABEL, group_sizes, largest_index, read_lists, with_query_ids
-from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.data.contracts import open_writer
-from rankbound_study.data.plain_files import Raw
-from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY
-from rankbound_study.data.sizes import require_sizes
+from rankbound.io import letor
+from rankbound.io.judged import JudgedLists, doubt, listed
+from rankbound_study.config.sections.description import ColumnKeys, DescriptionKeys
+from rankbound_study.data.contracts import DATASET_KEY, PARTS_KEY, open_writer
+from rankbound_study.data.sources import Raw, as_file, require_sizes
 
 _GROUP_BYTES = 16 * 2**20
 
@@ -86,16 +85,13 @@ _Reader = Callable[[str, set[str], Callable[[int], object]], Iterator[pa.Table]]
 
 def _reader(raw: Raw, described: DescriptionKeys, names: Sequence[str]) -> _Reader:
     if described.format == "table":
-        from rankbound_study.data.judged_tables import TableReader
-
-        tables = TableReader(raw, described)
-        return lambda name, seen, on_bytes: tables.read(name)
+        return _Tables(raw, described)
     return _LetorText(raw, described, described.features or max(_width(raw, name) for name in names))
 
 
 def _width(raw: Raw, name: str) -> int:
     with raw.open(name) as stream:
-        return largest_index(stream, raw.where(name))
+        return letor.largest_index(stream, raw.where(name))
 
 
 @dataclass
@@ -108,21 +104,73 @@ class _LetorText:
     _numbered: int = 0
 
     def __call__(self, name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
-        where, largest = self.raw.where(name), self.described.largest_label or LARGEST_LABEL
+        where, largest = self.raw.where(name), self.described.largest_label or letor.LARGEST_LABEL
         with self.raw.open(name) as text:
             counted = cast("BinaryIO", CallbackIOWrapper(on_bytes, text, "read"))
             stream = self._with_ids(text, name) if self.described.format == "lightgbm" else counted
-            yield from read_lists(stream, max(self.width, 1), where, seen=seen, largest_label=largest)
+            yield from letor.read_lists(stream, max(self.width, 1), where, seen=seen, largest_label=largest)
         if not self.width:
             raise DataError(f"{where}: there are no features in it; expected lines of `label qid:ID index:value ...`")
 
     def _with_ids(self, text: BinaryIO, name: str) -> BinaryIO:
         beside = self.raw.find(name + self.described.groups)
         with self.raw.open(beside) as lines:
-            sizes = group_sizes(lines, self.raw.where(beside))
+            sizes = letor.group_sizes(lines, self.raw.where(beside))
         first = self._numbered + 1
         self._numbered += len(sizes)
-        return with_query_ids(text, sizes, self.raw.where(name), first)
+        return letor.with_query_ids(text, sizes, self.raw.where(name), first)
+
+
+@dataclass
+class _Tables:
+    """A reader of CSV or parquet files with a row per item, in a stream; it finds the features of the first in others.
+
+    What is left out, and doubtful features, are printed.
+    """
+
+    raw: Raw
+    described: DescriptionKeys
+    _features: Sequence[str] | None = None
+
+    def __call__(self, name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
+        from rankbound.io.files import kind_of, read_lists
+        from rankbound.io.table_columns import Columns
+        from rankbound.io.tables import TableStream
+
+        named = self.described.columns or ColumnKeys.model_validate({"topic": "topic"})
+        columns = Columns(named.topic, named.item, named.relevance or "relevance")
+        features = named.features if self._features is None else self._features
+        where, largest = self.raw.where(name), self.described.largest_label or letor.LARGEST_LABEL
+        with as_file(self.raw, name) as path:
+            try:
+                stream = TableStream(path, columns, features) if kind_of(path) == "rows" else None
+                # Packed files, and LETOR text, are read whole.
+                for part in [read_lists(path, features=features)] if stream is None else stream:
+                    self._features = part.feature_names
+                    yield _table(part, largest, str(path))
+            except DataError as error:
+                raise DataError(str(error).replace(str(path), where)) from error
+        if stream is not None and stream.left_out:
+            print(f"note: {where}: left out, as `features` does not name them: {listed(stream.left_out)}")
+        if stream is not None and stream.doubtful:
+            print(f"note: {where}: {doubt(stream.doubtful)}")
+
+
+def _table(lists: JudgedLists, largest_label: int, where: str) -> pa.Table:
+    wrong = (lists.relevance != np.floor(lists.relevance)) | (lists.relevance > largest_label)
+    if wrong.any():
+        raise DataError(
+            f"{where}: found relevance {lists.relevance[wrong][0]:g}, expected whole numbers 0 .. {largest_label}: "
+            "write grades as such, for example 0, 0.5 and 1 as 0, 1 and 2"
+        )
+    columns = {
+        "items": pa.array(list(lists.items), pa.string()),
+        "relevance": pa.array(lists.relevance.astype(np.int8)),
+        "features": pa.FixedSizeListArray.from_arrays(pa.array(lists.features.ravel()), lists.features.shape[1]),
+    }
+    offsets = pa.array(lists.offsets.astype(np.int32))
+    made = {key: pa.ListArray.from_arrays(offsets, column) for key, column in columns.items()}
+    return pa.table({"topic": pa.array(list(lists.topics), pa.string()), **made})
 
 
 @dataclass

@@ -14,10 +14,19 @@ import pyarrow as pa
 
 from rankbound.errors import DataError
 from rankbound_study.config.samplings import FULL, SampledName
-from rankbound_study.data.arrow import list_to_numpy, one_chunk, to_numpy
-from rankbound_study.data.contracts import read_metadata, read_row_groups, read_table
-from rankbound_study.data.instances import ITEM_COUNT_KEY, ITEM_NAMES_KEY, REPEATS_KEY, SPLITS
-from rankbound_study.data.schemas import SYNTHETIC_KEY
+from rankbound_study.data.contracts import (
+    ITEM_COUNT_KEY,
+    ITEM_NAMES_KEY,
+    REPEATS_KEY,
+    SPLITS,
+    SYNTHETIC_KEY,
+    list_to_numpy,
+    one_chunk,
+    read_metadata,
+    read_row_groups,
+    read_table,
+    to_numpy,
+)
 
 Path = str | os.PathLike[str]
 
@@ -51,9 +60,7 @@ class Split:
     @property
     def positives(self) -> npt.NDArray[np.int64]:
         """The number P of items with relevance above 0 in each list."""
-        before = np.concatenate(([0], np.cumsum(self.relevance > 0, dtype=np.int64)))
-        counts: npt.NDArray[np.int64] = before[self.offsets[1:]] - before[self.offsets[:-1]]
-        return counts
+        return np.diff(self.keep(self.relevance > 0).offsets)
 
     def slices(self) -> Iterator[tuple[int, slice]]:
         """Yield the topic of each list, and the places of its items."""
@@ -112,8 +119,11 @@ class FoldedLists:
         left_out = {"test"} if sampling.draws else {"validation", "test"}
         own = [one for (_, name), one in self.splits.items() if sampling.test != FULL or name not in left_out]
         merged = [merge(self.split(fold, "train"), self.split(fold, "validation")) for fold in self.folds]
-        every = [*own, *merged]
-        sizes = {pair for split in every for pair in zip(split.sizes.tolist(), split.positives.tolist(), strict=True)}
+        sizes = {
+            pair
+            for split in (*own, *merged)
+            for pair in zip(split.sizes.tolist(), split.positives.tolist(), strict=True)
+        }
         return {(n, p) for n, p in sizes if p > 0}
 
 
@@ -123,26 +133,25 @@ def read_instances(path: Path) -> FoldedLists:
     metadata = read_metadata(path, "instances")
     if not re.fullmatch(r"[0-9]{1,18}", metadata.get(ITEM_COUNT_KEY, "")):
         raise DataError(f"{path}: the metadata key {ITEM_COUNT_KEY!r} should be the number of items; make it anew")
-    names = table.column("topic").to_pylist()
+    item_count, names = int(metadata[ITEM_COUNT_KEY]), table.column("topic").to_pylist()
     topics = {name: index for index, name in enumerate(dict.fromkeys(names))}
     index = np.fromiter((topics[name] for name in names), dtype=np.int64, count=len(names))
     instances = FoldedLists(
         dataset=str(_single(table, "dataset", path)),
         nsr=_single(table, "nsr", path),
         topics=tuple(topics),
-        item_count=int(metadata[ITEM_COUNT_KEY]),
+        item_count=item_count,
         item_names=_item_names(metadata, path),
         synthetic=SYNTHETIC_KEY in metadata,
         splits={
-            key: _split(table.slice(start, stop - start), index[start:stop], f"{path}, fold {key[0]}, {key[1]}")
-            for key, start, stop in _ranges(table, path)
+            (fold, split): _split(table.slice(start, stop - start), index[start:stop], item_count, where)
+            for (fold, split), start, stop in _ranges(table, path)
+            for where in [f"{path}, fold {fold}, {split}"]
         },
         repeats=_repeats(metadata, path),
     )
     if len(instances.folds) % instances.repeats:
         raise DataError(f"{path}: {len(instances.folds)} folds are not those of {instances.repeats} repeats")
-    for key, split in instances.splits.items():
-        _check(split, instances.item_count, f"{path}, fold {key[0]}, {key[1]}")
     return instances
 
 
@@ -202,6 +211,44 @@ def read_item_names(path: Path) -> list[str]:
     return [name for chunk in column.chunks for name in chunk.flatten().to_pylist()]
 
 
+def pairs_of_lists(split: Split, count: int | None = None, random: np.random.Generator | None = None) -> Split:
+    """Return all pairs of a more and a less relevant item of one list, or `count` of them, as two-item lists.
+
+    Pairs are within a query, without ties, each once (Li and Wu section 3). A pair keeps its list's topic, its items
+    keep their indices and labels, and `random` determines their sides (without it, the more relevant item comes first).
+    With `count`, that many pairs are drawn by `random` without replacement, uniformly over all pairs of all lists, so
+    long lists weigh more, as they do among all pairs; if `count` exceeds the number of pairs, all are taken.
+
+    Time and memory are proportional to the items and the pairs taken, never to all pairs. Raises ValueError if `count`
+    is given without `random`, or if no list has two items of different relevance.
+    """
+    if count is not None and (random is None or count < 1):
+        raise ValueError(f"count: found {count} with random {random}, expected 1 or more, and a generator")
+    # Items by list and ascending relevance, the lists' starts, and how many of its list are below each item: the number
+    # before the first item of its label.
+    owner, first = np.repeat(np.arange(len(split)), split.sizes), np.repeat(split.offsets[:-1], split.sizes)
+    order = np.lexsort((split.relevance, owner))
+    starts = np.diff(split.relevance[order].astype(np.int64), prepend=-1) != 0
+    starts[1:] |= np.diff(owner) != 0
+    below = np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0)) - first
+    ends = np.cumsum(below)
+    total = int(ends[-1]) if len(ends) else 0
+    if total == 0:
+        raise ValueError(f"split: none of its {len(split)} lists has two items of different relevance")
+    chosen = np.arange(total)
+    if count is not None and random is not None and count < total:
+        chosen = np.sort(random.choice(total, count, replace=False, shuffle=False))
+    # Pair k joins one item with the k-th of all items below it: `better` and `worse` are positions in `order`.
+    better = np.searchsorted(ends, chosen, side="right")
+    worse = first[better] + chosen - (ends[better] - below[better])
+    places = order[np.stack((better, worse), 1)]
+    if random is not None:
+        places = random.permuted(places, axis=1)
+    topics = split.owners[places[:, 0]]
+    flat = places.reshape(-1)
+    return Split(topics, split.items[flat], split.relevance[flat], 2 * np.arange(len(places) + 1))
+
+
 def _repeats(metadata: Mapping[str, str], path: Path) -> int:
     text = metadata.get(REPEATS_KEY, "1")
     if not re.fullmatch(r"[1-9][0-9]?", text):
@@ -247,22 +294,19 @@ def _ranges(table: pa.Table, path: Path) -> list[tuple[tuple[int, str], int, int
     return ranges
 
 
-def _split(table: pa.Table, topics: npt.NDArray[np.int64], where: str) -> Split:
+def _split(table: pa.Table, topics: npt.NDArray[np.int64], item_count: int, where: str) -> Split:
     (offsets, items), (others, relevance) = (list_to_numpy(table.column(name)) for name in ("items", "relevance"))
     if not np.array_equal(offsets, others):
         raise DataError(f"{where}: the lists of columns 'items' and 'relevance' differ in length")
+    if len(np.unique(topics)) != len(topics):
+        raise DataError(f"{where}: a topic has more than one list")
+    if len(items) and not (items.min() >= 0 and items.max() < item_count):
+        raise DataError(f"{where}: column 'items' holds an index outside 0 .. {item_count - 1}")
+    if len(relevance) and relevance.min() < 0:
+        raise DataError(f"{where}: column 'relevance' holds {relevance.min()}, expected 0 or more")
     return Split(topics, items, relevance, offsets)
 
 
 def _values(table: pa.Table, name: str) -> pa.Array:
     """Return the values of all lists of a column."""
     return one_chunk(table.column(name)).flatten()
-
-
-def _check(split: Split, item_count: int, where: str) -> None:
-    if len(np.unique(split.topics)) != len(split.topics):
-        raise DataError(f"{where}: a topic has more than one list")
-    if len(split.items) and not (split.items.min() >= 0 and split.items.max() < item_count):
-        raise DataError(f"{where}: column 'items' holds an index outside 0 .. {item_count - 1}")
-    if len(split.relevance) and split.relevance.min() < 0:
-        raise DataError(f"{where}: column 'relevance' holds {split.relevance.min()}, expected 0 or more")

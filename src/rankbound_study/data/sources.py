@@ -1,30 +1,54 @@
-"""Raw files: which content is right. (`publishers` has their addresses and terms.)
+"""Raw files: which content is right, and its comparison before use. (`fetch` has their addresses and terms.)
 
 An archive may be repacked (the publisher ships MQ2008 as .rar, mirrors as .zip), so the content counts: every member
 named here must have its checksum, with CRLF line ends read as LF if `normalise` says so, and a folder named here must
 hold its files. A file that is not an archive has its own checksum.
 
-Steps read raw files only through `RawFile`, which makes this comparison first.
+Steps read raw data only through `RawFile`, or `PlainFiles` for somebody's own files, which make this comparison first.
 """
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from rankbound.errors import ConfigError, DataError, SourceError
-from rankbound_study.config.sections.description import ContentKeys, DescriptionKeys, FolderKeys, LimitKeys
+from rankbound.io.text_files import open_unpacked
+from rankbound_study.config.sections.description import ContentKeys, DescriptionKeys, LimitKeys
 from rankbound_study.config.sections.known_sets import known_names, known_set
-from rankbound_study.data.archives import Limits, find_member, list_members, open_member, read_members
-from rankbound_study.data.folders import Folder, check_folder
-from rankbound_study.data.rar import Member
+from rankbound_study.data.archives import (
+    ARCHIVE_STARTS,
+    Limits,
+    Member,
+    find_member,
+    list_members,
+    open_member,
+    read_members,
+)
 
 _MEGABYTE = 2**20
-_READ_BYTES = _MEGABYTE
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The expected content of a folder.
+
+    `path` is the folder's name; `count` the number of files; `names` the checksum of their names (see `sum_of`).
+    `editions` maps the bytes of all files together to the checksum of their contents. An edition of `unknown_from`
+    bytes or more has no known checksum; only its names are checked.
+    """
+
+    path: str
+    count: int
+    names: str
+    editions: Mapping[int, str] = field(default_factory=dict)
+    unknown_from: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,29 +77,27 @@ class RawSource:
 
 def source_of(name: str, described: DescriptionKeys) -> RawSource:
     """Return the source of a data set's raw files by its description."""
-    content, limits = (
-        described.content or ContentKeys.model_validate({}),
-        described.limits or LimitKeys.model_validate({}),
-    )
+    content = described.content or ContentKeys.model_validate({})
+    limits, keys = described.limits or LimitKeys.model_validate({}), described.folder
     return RawSource(
         name=name,
         title=described.title or name,
         algorithm=content.algorithm,
         normalise=content.line_ends == "any",
         members=content.members,
-        folder=_folder_of(described.folder),
+        folder=None
+        if keys is None
+        else Folder(
+            keys.path,
+            keys.count,
+            keys.names,
+            {int(size): checksum for size, checksum in keys.editions.items()},
+            None if keys.unknown_from is None else keys.unknown_from * _MEGABYTE,
+        ),
         checksum=content.file or "",
         limits=Limits(limits.members, limits.member_megabytes * _MEGABYTE, limits.megabytes * _MEGABYTE),
         remark=described.remark or "",
     )
-
-
-def _folder_of(keys: FolderKeys | None) -> Folder | None:
-    if keys is None:
-        return None
-    editions = {int(size): checksum for size, checksum in keys.editions.items()}
-    unknown_from = None if keys.unknown_from is None else keys.unknown_from * _MEGABYTE
-    return Folder(keys.path, keys.count, keys.names, editions, unknown_from)
 
 
 SOURCES: Mapping[str, RawSource] = {name: source_of(name, known_set(name)) for name in known_names()}
@@ -137,6 +159,83 @@ class RawFile:
         return read_members(self.path, names, self.source.limits)
 
 
+@dataclass(frozen=True)
+class PlainFiles:
+    """Files that have been compared with the checksums of their source, if it has any; gzip is unpacked.
+
+    Raises SourceError for other content, which names the file, the checksum expected and the one found.
+    """
+
+    source: RawSource
+    paths: Sequence[Path]
+
+    def __post_init__(self) -> None:
+        for wanted, expected in self.source.members.items():
+            name = self.find(wanted)
+            with self.open(name) as stream:
+                require_checksum(self.source, expected, checksum_of(stream, self.source), f"{name}: its content")
+
+    @property
+    def path(self) -> str:
+        """What they are called in messages: the file, or the folder that holds all of them."""
+        return os.path.commonpath(self.paths)
+
+    @cached_property
+    def members(self) -> Sequence[Member]:
+        """The files by their paths."""
+        return [Member(path.as_posix(), path.stat().st_size, "file") for path in self.paths]
+
+    def find(self, wanted: str) -> str:
+        """Return the one path that ends in `wanted`; DataError if there is none or several."""
+        return find_member(self.members, wanted, self.path)
+
+    def where(self, name: str) -> str:
+        """Return what that file is called in messages."""
+        return name
+
+    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """Open the file of that path as a stream of bytes."""
+        return open_unpacked(name)
+
+
+Raw = RawFile | PlainFiles
+
+
+def raw_data(source: RawSource, paths: Sequence[Path], own: bool) -> Raw:
+    """Return what was fetched, or an archive, as a `RawFile`; somebody's own files as they lie."""
+    if len(paths) == 1 and (not own or is_archive(paths[0])):
+        return RawFile(source, paths[0])
+    return PlainFiles(source, paths)
+
+
+@contextmanager
+def as_file(raw: Raw, name: str) -> Iterator[Path]:
+    """Yield a path of the file of that name; a member of an archive is unpacked to the system's folder for such files.
+
+    For formats that are not read in one pass. Raises DataError if there is no room for it.
+    """
+    if isinstance(raw, PlainFiles):
+        yield Path(name)
+        return
+    with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
+        path = Path(folder, PurePosixPath(name).name)
+        try:
+            with raw.open(name) as stream, path.open("wb") as file:
+                shutil.copyfileobj(stream, file, _MEGABYTE)
+        except OSError as error:
+            raise DataError(f"{raw.where(name)}: cannot be unpacked to {folder}: {error.strerror}") from error
+        yield path
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether a file is a .zip or .rar archive, by its first bytes."""
+    try:
+        with path.open("rb") as file:
+            return file.read(8).startswith(ARCHIVE_STARTS)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
+
+
 def check_content(source: RawSource, path: str | os.PathLike[str]) -> None:
     """Compare the file with the checksums of its source: its own, or those of its members and folder.
 
@@ -148,7 +247,7 @@ def check_content(source: RawSource, path: str | os.PathLike[str]) -> None:
             _check_file(source, path)
             return
         if source.folder is not None:
-            check_folder(source.folder, path, source.limits)
+            _check_folder(source.folder, path, source.limits)
         members = list_members(path, source.limits) if source.members else []
         for wanted, expected in source.members.items():
             name = find_member(members, wanted, path)
@@ -173,9 +272,53 @@ def member_checksum(path: str | os.PathLike[str], name: str, source: RawSource) 
 def checksum_of(stream: BinaryIO, source: RawSource) -> str:
     """Return the checksum of a stream's content, by the source's algorithm and line-end rule."""
     # The publisher gives md5; it guards against damage here, not against an adversary.
-    digest = hashlib.new(source.algorithm, usedforsecurity=False)
-    _update(digest.update, stream.read, source.normalise)
+    digest, held = hashlib.new(source.algorithm, usedforsecurity=False), b""
+    while data := stream.read(_MEGABYTE):
+        data = held + data
+        # A carriage return at the end of a block may be the first half of a CRLF.
+        held = b"\r" if source.normalise and data.endswith(b"\r") else b""
+        data = data[: len(data) - len(held)]
+        digest.update(data.replace(b"\r\n", b"\n") if source.normalise else data)
+    digest.update(held)
     return digest.hexdigest()
+
+
+def folder_members(members: Sequence[Member], folder: str, path: str | os.PathLike[str]) -> list[Member]:
+    """Return the files of the one folder of that name, without subfolders, by name; DataError if there is not one."""
+    files = [member for member in members if f"/{member.name}".rpartition("/")[0].endswith(f"/{folder}")]
+    places = sorted({member.name.rpartition("/")[0] for member in files})
+    if len(places) != 1:
+        shown = ", ".join(places) or ", ".join(member.name for member in members[:8]) or "nothing"
+        raise DataError(
+            f"{path}: expected one folder {folder!r} with files, found {len(places)}; the archive has {shown}: "
+            "check that this is the right file, and that it is complete"
+        )
+    return sorted(files, key=lambda member: member.name)
+
+
+def sum_of(lines: Iterable[str]) -> str:
+    """Return the SHA-256 of lines that end in LF; for contents, the lines of `sha256sum *` in that folder."""
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(f"{line}\n".encode())
+    return digest.hexdigest()
+
+
+def file_name(member: str) -> str:
+    """Return the last part of a member's path."""
+    return member.rpartition("/")[2]
+
+
+def require_sizes(described: DescriptionKeys, topics: int, rows: int, where: str) -> None:
+    """Raise DataError if files have other numbers of topics and rows than their description states."""
+    stated = described.sizes
+    if stated is None or (topics, rows) == (stated.topics, stated.rows):
+        return
+    raise DataError(
+        f"{where}: found {rows:,} rows of {topics:,} topics, but {described.title or 'the description'} has "
+        f"{stated.rows:,} of {stated.topics:,}: it is incomplete, or of another edition; fetch it again, or "
+        "describe it under another name (docs/data.md)"
+    )
 
 
 def _check_file(source: RawSource, path: str | os.PathLike[str]) -> None:
@@ -191,12 +334,22 @@ def _check_file(source: RawSource, path: str | os.PathLike[str]) -> None:
         )
 
 
-def _update(update: Callable[[bytes], None], read: Callable[[int], bytes], normalise: bool) -> None:
-    held = b""
-    while data := read(_READ_BYTES):
-        data = held + data
-        # A carriage return at the end of a block may be the first half of a CRLF.
-        held = b"\r" if normalise and data.endswith(b"\r") else b""
-        data = data[: len(data) - len(held)]
-        update(data.replace(b"\r\n", b"\n") if normalise else data)
-    update(held)
+def _check_folder(folder: Folder, path: str | os.PathLike[str], limits: Limits) -> None:
+    """Raise DataError if the archive's folder does not hold the files of `folder`."""
+    members = folder_members(list_members(path, limits), folder.path, path)
+    names = [file_name(member.name) for member in members]
+    where = f"{path}: folder {folder.path!r}"
+    if len(names) != folder.count or sum_of(names) != folder.names:
+        raise DataError(
+            f"{where}: expected {folder.count} files, whose names have the checksum {folder.names}, "
+            f"found {len(names)} with {sum_of(names)}"
+        )
+    size = sum(member.size for member in members)
+    if size not in folder.editions:
+        if folder.unknown_from is not None and size >= folder.unknown_from:
+            return
+        raise DataError(f"{where}: its files have {size} bytes; known editions have {sorted(folder.editions)}")
+    contents = read_members(path, [member.name for member in members], limits)
+    checksum = sum_of(f"{hashlib.sha256(content).hexdigest()}  {file_name(name)}" for name, content in contents)
+    if checksum != folder.editions[size]:
+        raise DataError(f"{where}: the checksum of its contents should be {folder.editions[size]}, found {checksum}")

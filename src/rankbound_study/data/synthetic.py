@@ -2,27 +2,47 @@
 
 They have the published sizes and shares, scaled down on demand, and a planted structure that a model can learn in part:
 a random ordering scores below a fitted model, and the model below an oracle, by margins that tests state.
+
+*Ratings*: a user's utility of an item decides which items the user rates, and which of these are relevant: both are
+draws without replacement with probabilities proportional to exp(utility / noise). An item of larger utility is
+therefore more likely to be relevant, and the order by utility is the best one by expectation (Bayes-optimal) among
+negatives that are drawn uniformly. Data sets of any name have sizes and tastes by planted parameters.
+
+*Faces*: hair and skin indicate the age in part. Hair turns grey with age: a linear sign, blurred by hair colours.
+Wrinkles are stripes whose strength grows with age but whose place is random: no linear model detects them. Some
+pictures are altered copies of others with another age, as in the real set.
 """
 
 import json
 import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from scipy.special import ndtri
 
 from rankbound.errors import ConfigError
 from rankbound.texts import derive_seed
 from rankbound_study.config.data_sets import SMALLEST_GENERATED, SYNTHETIC
 from rankbound_study.config.sections.planted import PlantedKeys
-from rankbound_study.data.contracts import write_table
-from rankbound_study.data.folds import FOLDS
-from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY, SYNTHETIC_KEY
-from rankbound_study.data.synthetic_faces import generate_faces
-from rankbound_study.data.synthetic_ratings import like_movielens, with_planted
+from rankbound_study.data.contracts import (
+    CONTRACTS,
+    DATASET_KEY,
+    FOLDS,
+    PARTS_KEY,
+    SYNTHETIC_KEY,
+    open_writer,
+    write_table,
+)
+from rankbound_study.data.image_hash import BITS, THRESHOLD, close_pairs, connect, perceptual_hashes
+from rankbound_study.data.images import CHANNELS, IMAGES_KEY, SIDE, Pixels, images_table
 
 Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 SIZES = {
@@ -55,43 +75,31 @@ def generate(
             f"there is no synthetic data set {dataset!r}; known are {', '.join(SIZES)}, and, with planted parameters, "
             f"any other name {SYNTHETIC}*"
         )
-    topics = _topics(dataset, size)
+    sizes = SIZES.get(dataset, SIZES["synthetic-movielens"])
+    if size not in sizes and (not size.isdigit() or int(size) < SMALLEST_GENERATED):
+        raise ConfigError(f"--size is {size!r}; expected demo, full, or a number of topics from {SMALLEST_GENERATED}")
+    topics = sizes[size] if size in sizes else int(size)
     stated = {"dataset": dataset, "seed": seed, "topics": topics}
     if planted is not None:
         stated["planted"] = planted.model_dump()
     metadata = {DATASET_KEY: dataset, SYNTHETIC_KEY: json.dumps(stated, sort_keys=True)}
-    if dataset == "synthetic-aaf":
-        generate_faces(out, topics, seed, metadata)
-        return
+    random = np.random.default_rng(derive_seed("synthetic", dataset, seed, topics))
     if planted is not None:
         # Not by the name: two data sets that differ in one parameter share everything that it does not change.
-        ratings = with_planted(np.random.default_rng(derive_seed("planted", seed, topics)), topics, planted)
+        ratings = _with_planted(np.random.default_rng(derive_seed("planted", seed, topics)), topics, planted)
         write_table(ratings, out, "interactions", metadata=metadata)
-        return
-    random = np.random.default_rng(derive_seed("synthetic", dataset, seed, topics))
-    if dataset == "synthetic-movielens":
-        write_table(like_movielens(random, topics, SIZES[dataset]["full"]), out, "interactions", metadata=metadata)
-        return
-    table, parts = _judged_lists(random, topics)
-    write_table(table, out, "lists", parts, {**metadata, PARTS_KEY: json.dumps(_places(parts))})
+    elif dataset == "synthetic-aaf":
+        _write_faces(out, topics, seed, metadata)
+    elif dataset == "synthetic-movielens":
+        write_table(_like_movielens(random, topics, sizes["full"]), out, "interactions", metadata=metadata)
+    else:
+        table = _judged_lists(random, topics)
+        parts = np.array_split(np.arange(topics), FOLDS)
+        places = {f"S{part}": [[int(own[0]), int(own[-1]) + 1]] for part, own in enumerate(parts, start=1)}
+        write_table(table, out, "lists", list(map(len, parts)), {**metadata, PARTS_KEY: json.dumps(places)})
 
 
-def _places(sizes: list[int]) -> dict[str, list[list[int]]]:
-    """Return the ranges of parts of these sizes."""
-    ends = np.cumsum(sizes).tolist()
-    return {f"S{part}": [[end - size, end]] for part, (size, end) in enumerate(zip(sizes, ends, strict=True), start=1)}
-
-
-def _topics(dataset: str, size: str) -> int:
-    sizes = SIZES.get(dataset, SIZES["synthetic-movielens"])
-    if size in sizes:
-        return sizes[size]
-    if not size.isdigit() or int(size) < SMALLEST_GENERATED:
-        raise ConfigError(f"--size is {size!r}; expected demo, full, or a number of topics from {SMALLEST_GENERATED}")
-    return int(size)
-
-
-def _judged_lists(random: np.random.Generator, queries: int) -> tuple[pa.Table, list[int]]:
+def _judged_lists(random: np.random.Generator, queries: int) -> pa.Table:
     """Return lists whose labels follow hidden causes, partly linear; the features are noisy mixtures of these."""
     more = np.floor(_MEDIAN_MORE * np.exp(_MORE_SPREAD * random.standard_normal(queries)))
     sizes = np.clip(_FEWEST_DOCUMENTS + more, _FEWEST_DOCUMENTS, _MOST_DOCUMENTS).astype(np.int64)
@@ -111,8 +119,7 @@ def _judged_lists(random: np.random.Generator, queries: int) -> tuple[pa.Table, 
         "features": pa.FixedSizeListArray.from_arrays(pa.array(features.ravel()), _WIDTH),
     }
     lists = {name: pa.ListArray.from_arrays(starts, values) for name, values in columns.items()}
-    parts = [len(part) for part in np.array_split(np.arange(queries), FOLDS)]
-    return pa.table({"topic": topics, **lists}), parts
+    return pa.table({"topic": topics, **lists})
 
 
 def _labels(random: np.random.Generator, utility: Floats) -> npt.NDArray[np.int8]:
@@ -139,3 +146,192 @@ def _features(random: np.random.Generator, causes: Floats, offsets: Integers) ->
     features = np.zeros((rows, _WIDTH))
     features[:, random.permutation(_WIDTH)[: _WIDTH - _CONSTANT]] = (noise - lowest[query]) / spread[query]
     return np.round(features, 6).astype(np.float32)
+
+
+# MovieLens latest-small (INVENTORY section 1): 412 users with at least 25 relevant items, 198 with fewer; 9,724
+# rated movies; relevant items per user 25 .. 1227, median 65.5, mean 110.5; 48% of all ratings are 4 or more.
+_FULL_ITEMS, _FEWEST_ITEMS = 9724, 600
+_DROPPED_SHARE, _RELEVANT_SHARE = 198 / 412, 0.48
+_LEAST_RELEVANT, _MOST_RELEVANT, _MEDIAN_EXCESS, _EXCESS_SPREAD = 25, 1227, 40.5, 1.2
+_ITEMS_PER_RELEVANT = 6  # room for three negatives per relevant item among the rated movies
+_TASTES, _TASTE_WEIGHT, _POPULARITY_SPREAD = 4, 1.6, 1.3
+_FIRST_TIMESTAMP = 1_000_000_000
+
+
+def _like_movielens(random: np.random.Generator, users: int, full_users: int) -> pa.Table:
+    """Return ratings by popularity and taste, in the sizes of MovieLens scaled to a number of users."""
+    scale = min(1.0, users / full_users)
+    items = max(_FEWEST_ITEMS, round(_FULL_ITEMS * scale))
+    relevant = _relevant_counts(random, users, scale, items // _ITEMS_PER_RELEVANT)
+    popularity = _POPULARITY_SPREAD * random.standard_normal(items)
+    item_tastes = random.standard_normal((items, _TASTES))
+    tastes = (random.standard_normal(_TASTES) / np.sqrt(_TASTES) for _ in relevant)
+    return _ratings(random, relevant, (popularity + _TASTE_WEIGHT * item_tastes @ taste for taste in tastes))
+
+
+def _with_planted(random: np.random.Generator, users: int, planted: PlantedKeys) -> pa.Table:
+    """Return ratings of a planted population; ConfigError if the longest list leaves no item to draw from."""
+    population = Population.drawn(random, users, planted)
+    longest = round(population.relevant.max() / _RELEVANT_SHARE)
+    if longest > planted.items:
+        raise ConfigError(
+            f"planted.items is {planted.items}, but the longest list takes {longest} rated items: raise items, or "
+            "lower spread or mean_relevant"
+        )
+    return _ratings(random, population.relevant, population.utilities(), planted.noise)
+
+
+@dataclass(frozen=True)
+class Population:
+    """The planted truth: sizes and tastes of users, and the items' places in the space of tastes.
+
+    Attributes:
+        relevant: number of relevant items of every user.
+        minority: whether a user's taste is of the kind that goes with long lists.
+        tastes: `(n_users, rank)`; the minority's lie in the first half of the dimensions, all others' in the second.
+        item_tastes: `(n_items, rank)`.
+        popularity: `(n_items,)`, the same for all users.
+    """
+
+    relevant: Integers
+    minority: npt.NDArray[np.bool_]
+    tastes: Floats
+    item_tastes: Floats
+    popularity: Floats
+
+    @classmethod
+    def drawn(cls, random: np.random.Generator, users: int, planted: PlantedKeys) -> "Population":
+        r"""Draw a population in which spread and correlation hold exactly, up to rounding.
+
+        Sizes are $c \exp(s \sqrt{3} u)$ for values $u$ evenly spaced between -1 and 1, whose standard deviation is
+        $1 / \sqrt{3}$; $c$ makes their mean `mean_relevant`. The correlation is between the normal scores of sizes and
+        a standard normal score of every user, of which the largest belong to the minority.
+        """
+        place = (2 * random.permutation(users) + 1) / users - 1
+        sizes = np.exp(planted.spread * place * np.sqrt(3 / (1 - 1 / users**2)))
+        relevant = np.round(planted.mean_relevant * sizes / sizes.mean()).astype(np.int64)
+        score = _correlated(random, ndtri((place + 1) / 2), planted.correlation)
+        minority = np.zeros(users, dtype=np.bool_)
+        minority[np.argsort(-score)[: round(planted.minority * users)]] = True
+        half = planted.rank // 2
+        tastes = random.standard_normal((users, planted.rank)) / np.sqrt(half)
+        tastes[minority, half:] = 0
+        tastes[~minority, :half] = 0
+        popularity = planted.popularity * random.standard_normal(planted.items)
+        item_tastes = planted.taste * random.standard_normal((planted.items, planted.rank))
+        return cls(relevant, minority, tastes, item_tastes, popularity)
+
+    def utilities(self) -> Iterator[Floats]:
+        """Yield every user's utilities of all items."""
+        for taste in self.tastes:
+            yield self.popularity + self.item_tastes @ taste
+
+
+def _correlated(random: np.random.Generator, scores: Floats, correlation: float) -> Floats:
+    """Return values whose sample correlation with centred scores is exactly `correlation`."""
+    noise = random.standard_normal(len(scores))
+    noise -= noise.mean()
+    noise -= scores * (noise @ scores) / (scores @ scores)
+    noise *= np.sqrt((scores @ scores) / (noise @ noise))
+    found: Floats = correlation * scores + np.sqrt(1 - correlation**2) * noise
+    return found
+
+
+def _ratings(
+    random: np.random.Generator, relevant: Integers, utilities: Iterable[Floats], noise: float = 1.0
+) -> pa.Table:
+    """Return the ratings of users with so many relevant items each, by their utilities."""
+    rows = []
+    for user, (count, utility) in enumerate(zip(relevant.tolist(), utilities, strict=True), 1):
+        items = len(utility)
+        rated = min(items, round(count / _RELEVANT_SHARE))
+        # The largest values of utility plus Gumbel noise are a draw without replacement by exp(utility).
+        chosen = np.argsort(-(utility + noise * random.gumbel(size=items)))[:rated]
+        ordered = chosen[np.argsort(-(utility[chosen] + noise * random.gumbel(size=rated)))]
+        good = random.choice((4.0, 4.5, 5.0), size=count)
+        poor = random.integers(1, 8, size=rated - count) / 2
+        rows.append((np.full(rated, user), ordered, np.concatenate((good, poor))))
+    topic, item, rating = (np.concatenate(column) for column in zip(*rows, strict=True))
+    order = np.lexsort((item, topic))
+    # Like the real ones, movie ids are not dense.
+    timestamp = _FIRST_TIMESTAMP + random.permutation(len(order))
+    columns = {"topic": topic[order], "item": 1 + 3 * item[order], "rating": rating[order], "timestamp": timestamp}
+    return pa.table(columns).cast(pa.schema(CONTRACTS["interactions"].columns.items()))
+
+
+def _relevant_counts(random: np.random.Generator, users: int, scale: float, most: int) -> Integers:
+    """Return relevant items per user: `users` with enough of them, and the share of others that folding drops."""
+    excess = _MEDIAN_EXCESS * np.sqrt(scale) * np.exp(_EXCESS_SPREAD * random.standard_normal(users))
+    enough = np.clip(_LEAST_RELEVANT + np.round(excess), _LEAST_RELEVANT, min(most, _MOST_RELEVANT))
+    fewer = random.integers(1, _LEAST_RELEVANT, size=round(users * _DROPPED_SHARE))
+    shuffled: Integers = random.permutation(np.concatenate((enough.astype(np.int64), fewer)))
+    return shuffled
+
+
+# All-Age-Faces without exact duplicates: ages 2 .. 80, and the shares of the decades.
+_DECADES = np.array([2, 10, 20, 30, 40, 50, 60, 70, 81])
+_SHARES = np.array([0.080, 0.095, 0.238, 0.255, 0.155, 0.086, 0.053, 0.038])
+_COPY_SHARE = 0.02
+
+_BLOCK = 240
+_TEXTURE_GRID, _TEXTURE = 13, 24.0
+_HAIR_NOISE, _GREYNESS, _WRINKLES = 30.0, 110.0, 30.0
+_BACKGROUND, _SKIN = (90, 220), (120, 210)
+
+
+def _write_faces(out: str | os.PathLike[str], count: int, seed: int, metadata: Mapping[str, str]) -> None:
+    """Write an images file of `count` drawn faces with 3 x 100 x 100 pixels."""
+    hashes = np.concatenate([perceptual_hashes(pixels) for pixels, _ in _blocks(count, seed)])
+    groups = connect(count, close_pairs(hashes)[0])
+    notes = {"hash_bits": BITS, "hash_threshold": THRESHOLD, "shape": [CHANNELS, SIDE, SIDE]}
+    numbers = np.arange(count)
+    with open_writer(out, "images", {**metadata, IMAGES_KEY: json.dumps(notes, sort_keys=True)}) as write:
+        start = 0
+        # Drawn twice instead of held in memory: the real set's size would take 400 MB.
+        for pixels, ages in _blocks(count, seed):
+            part = slice(start, start + len(pixels))
+            names = [f"{number:05}A{age:02}" for number, age in zip(numbers[part].tolist(), ages.tolist(), strict=True)]
+            write(images_table(names, numbers[part], ages, groups[part], pixels))
+            start += len(pixels)
+
+
+def _blocks(count: int, seed: int) -> Iterator[tuple[Pixels, Integers]]:
+    """Yield some faces and their ages at a time; the last ones are altered copies of the first ones."""
+    for start in range(0, count, _BLOCK):
+        size = min(_BLOCK, count - start)
+        random = np.random.default_rng(derive_seed("synthetic", "synthetic-aaf", seed, count, start))
+        decade = random.choice(len(_SHARES), size, p=_SHARES / _SHARES.sum())
+        ages = random.integers(_DECADES[decade], _DECADES[decade + 1])
+        drawn = _draw(random, ages)
+        if copies := int(_COPY_SHARE * size):
+            drawn[-copies:] = 0.8 * drawn[:copies] + 25 + 2 * random.standard_normal(drawn[:copies].shape)
+        yield np.clip(np.round(drawn), 0, 255).astype(np.uint8), ages
+
+
+def _draw(random: np.random.Generator, ages: Integers) -> Singles:
+    """Return faces `(n, 3, side, side)` before rounding: background, hair, wrinkled skin, and a texture over all."""
+    count = len(ages)
+    age = ((ages - _DECADES[0]) / (_DECADES[-1] - 1 - _DECADES[0])).astype(np.float32)
+    place = np.linspace(-1, 1, SIDE, dtype=np.float32)
+    across, down = place[None, None, :], place[None, :, None]
+    width = _spread(0.45 + 0.06 * random.standard_normal(count, dtype=np.float32))
+    face = (across / width) ** 2 + (down / 0.7) ** 2 < 1
+    hair = ((across / (width + 0.12)) ** 2 + ((down + 0.2) / 0.75) ** 2 < 1) & ~(face & (down > -0.35))
+    stripes = np.sin(_spread(random.uniform(25, 35, count)) * down + _spread(random.uniform(0, 2 * np.pi, count)))
+    canvas = np.empty((count, CHANNELS, SIDE, SIDE), dtype=np.float32)
+    grey = 30 + _GREYNESS * age + _HAIR_NOISE * np.abs(random.standard_normal(count, dtype=np.float32))
+    for channel in range(CHANNELS):
+        background, skin = (_spread(random.uniform(*reach, count)) for reach in (_BACKGROUND, _SKIN))
+        wrinkled = skin + _WRINKLES * _spread(age) * stripes
+        canvas[:, channel] = np.where(hair, _spread(grey), np.where(face, wrinkled, background))
+    # Smooth noise, which makes all pictures different.
+    knots = np.linspace(0, SIDE - 1, _TEXTURE_GRID)
+    weights = np.clip(1 - np.abs(np.arange(SIDE)[:, None] - knots) / knots[1], 0, None).astype(np.float32)
+    coarse = random.standard_normal((count, _TEXTURE_GRID, _TEXTURE_GRID), dtype=np.float32)
+    canvas += _TEXTURE * (weights @ coarse @ weights.T)[:, None]
+    return canvas
+
+
+def _spread(values: npt.NDArray[Any]) -> Singles:
+    """Return a value per face, for all its pixels."""
+    return values.astype(np.float32)[:, None, None]

@@ -167,7 +167,7 @@ def kernels() -> Finding:
 
 def tools(rar_sources: Sequence[str]) -> Iterator[Finding]:
     """Yield the programs that steps call; `rar_sources` are the data sets that come as .rar archives."""
-    from rankbound_study.data.rar import readers
+    from rankbound_study.data.archives import readers
 
     found = readers()
     if found or not rar_sources:

@@ -15,7 +15,7 @@ from rankbound.errors import ConfigError, DataError
 from rankbound.io.judged import Qrels, Run
 from rankbound.metrics import evaluate, metric
 from rankbound_study.data.contracts import read_table
-from rankbound_study.results.selection import KEYS, RUNS_FILE, read_runs, selected
+from rankbound_study.results.compare_runs import KEYS, RUNS_FILE, read_runs, selected
 
 ENDING = ".predictions.parquet"
 

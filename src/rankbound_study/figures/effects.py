@@ -17,9 +17,7 @@ from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.config.samplings import SampledName
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec, read_made
-from rankbound_study.results.made_files import reading
-from rankbound_study.results.number_texts import signed
-from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.results.specs import StudyFiles, described, reading, signed
 from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
 
 SPECS: dict[str, FigureSpec] = {}

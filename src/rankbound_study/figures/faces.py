@@ -14,9 +14,8 @@ from rankbound_study.data.image_hash import Bits
 from rankbound_study.data.images import Faces, read_faces
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec, neural_title
-from rankbound_study.results.coefficients import coefficients
 from rankbound_study.results.neural_names import TABLES, data_set_title, table_of, what_is_missing
-from rankbound_study.results.neural_pairs import read_pairs, with_readings
+from rankbound_study.results.neural_pairs import coefficients, read_pairs, with_readings
 from rankbound_study.results.specs import StudyFiles, described
 
 SPECS: dict[str, FigureSpec] = {}

@@ -6,7 +6,6 @@ import polars as pl
 
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec, neural_title
-from rankbound_study.results.neural_features import NOT_RUN, FeatureResults, feature_results
 from rankbound_study.results.neural_names import (
     FAMILIES,
     PAIR_ACCURACY,
@@ -17,9 +16,9 @@ from rankbound_study.results.neural_names import (
     what_is_missing,
 )
 from rankbound_study.results.neural_pairs import GAPS, by_gap, read_pairs
-from rankbound_study.results.neural_runs import read_epochs, read_runs
+from rankbound_study.results.neural_runs import NOT_RUN, FeatureResults, feature_results, read_epochs, read_runs
+from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.specs import StudyFiles, described
-from rankbound_study.results.validation import best_of, scores_of_methods
 
 SPECS: dict[str, FigureSpec] = {}
 

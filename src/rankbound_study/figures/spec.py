@@ -7,8 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.results.made_files import reading
-from rankbound_study.results.specs import Spec
+from rankbound_study.results.specs import Spec, reading
 from rankbound_study.vocabulary import JUDGED_BY, LOSSES
 
 _SCORES = "Columns are data sets, rows boundings; one score per topic, the mean over its test lists (folds, seeds)."

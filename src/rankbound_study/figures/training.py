@@ -12,8 +12,7 @@ from rankbound_study.data.contracts import read_table
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec
 from rankbound_study.jobs.files import RATES
-from rankbound_study.results.runs_file import scan_runs
-from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.results.specs import StudyFiles, described, scan_runs
 from rankbound_study.vocabulary import BOOSTED_TREES, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, UNBOUNDED
 
 SPECS: dict[str, FigureSpec] = {}

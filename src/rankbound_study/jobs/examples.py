@@ -13,9 +13,8 @@ from rankbound.lists import Lists
 from rankbound.texts import derive_seed
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
-from rankbound_study.data.list_pairs import pairs_of_lists
 from rankbound_study.data.list_weights import list_weights
-from rankbound_study.data.reader import Split
+from rankbound_study.data.reader import Split, pairs_of_lists
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import FoldParts, StudyData
 from rankbound_study.models.layers import CHANNELS

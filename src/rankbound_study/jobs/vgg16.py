@@ -14,10 +14,8 @@ from rankbound.errors import DataError, SourceError
 from rankbound.io.models import read_tensors, write_tensors
 from rankbound.texts import derive_seed
 from rankbound_study.config.comparisons import VGG16_FILE
-from rankbound_study.data.arrow import strings_to_arrow, to_arrow
-from rankbound_study.data.contracts import open_writer, read_table, write_table
+from rankbound_study.data.contracts import open_writer, origin, read_table, strings_to_arrow, to_arrow, write_table
 from rankbound_study.data.images import Faces, read_faces, read_pixels
-from rankbound_study.data.schemas import origin
 from rankbound_study.data.sources import RawFile
 from rankbound_study.jobs.shards import Shards
 from rankbound_study.models.vgg16 import INPUT_SIDE, VGG16, check_published, imagenet_images

@@ -18,7 +18,7 @@ from rankbound_study.report.table_5_1_scores import COLUMNS
 from rankbound_study.report.table_files import read_table
 from rankbound_study.report.tables import table_5_1
 from rankbound_study.results import scores
-from rankbound_study.results.made_files import reading
+from rankbound_study.results.specs import reading
 from rankbound_study.vocabulary import HONEST
 
 HONEST_TABLE = "table_5_1_honest"

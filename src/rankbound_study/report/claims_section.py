@@ -13,7 +13,7 @@ from rankbound_study.report import claims_table
 from rankbound_study.report.blocks import Cell, Finding, ReportSection, TableBlock
 from rankbound_study.report.columns import with_minus_signs
 from rankbound_study.report.prose import finding, text
-from rankbound_study.results.number_texts import probability
+from rankbound_study.results.specs import probability
 
 FILE = "claims.md"
 GENERATED = text(FILE, "generated")

@@ -13,7 +13,7 @@ import polars as pl
 
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Cell, TableBlock, changes
-from rankbound_study.results import number_texts
+from rankbound_study.results import specs
 
 DASH = "–"
 
@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 
 def signed(value: float | None) -> str:
     """Return a signed difference to four decimals, or a dash for None."""
-    return DASH if value is None else with_minus(number_texts.signed(value))
+    return DASH if value is None else with_minus(specs.signed(value))
 
 
 def fixed(digits: int) -> Callable[[float], str]:

@@ -22,7 +22,7 @@ from rankbound_study.report.neural_section import neural_sections
 from rankbound_study.report.provenance_section import provenance_section
 from rankbound_study.report.related_section import related_sections
 from rankbound_study.report.tables.sources import HOLDS
-from rankbound_study.results.made_files import reading
+from rankbound_study.results.specs import reading
 
 _EFFECTS = {"effects": "Effects of bounding"}
 _FURTHER = {

@@ -20,8 +20,8 @@ from rankbound_study.report.settings_table import settings_table
 from rankbound_study.report.table_files import read_table
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.report.tables.leaderboard import read_facts
-from rankbound_study.results.number_texts import probability
-from rankbound_study.results.systems import SYSTEM, names_of
+from rankbound_study.results.scores import SYSTEM, names_of
+from rankbound_study.results.specs import probability
 
 FILE = "leaderboard.md"
 NAMED_TOPICS = 5

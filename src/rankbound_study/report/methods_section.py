@@ -9,9 +9,7 @@ from rankbound.texts import quantity
 from rankbound_study.config.data_sets import GRADED, DataSet
 from rankbound_study.config.samplings import FULL, OWN, POPULARITY, samplings_of
 from rankbound_study.config.score_distributions import SAMPLED, method_of
-from rankbound_study.data.contracts import read_metadata
-from rankbound_study.data.instances import LEFT_OUT_KEY
-from rankbound_study.data.schemas import DATASET_KEY
+from rankbound_study.data.contracts import DATASET_KEY, LEFT_OUT_KEY, read_metadata
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, Paragraph, ReportSection, TableBlock
 from rankbound_study.report.prose import text

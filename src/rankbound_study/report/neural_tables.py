@@ -23,11 +23,11 @@ from rankbound.errors import ConfigError, DataError
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.report.table_files import read_table
 from rankbound_study.results import neural_runs
-from rankbound_study.results.method_means import MethodMeans
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, TABLES, Printed, data_set_title
 from rankbound_study.results.neural_pairs import (
     GAP_COLUMNS,
     READINGS,
+    MethodMeans,
     by_gap,
     compared,
     explained,
@@ -36,8 +36,8 @@ from rankbound_study.results.neural_pairs import (
     with_readings,
 )
 from rankbound_study.results.neural_runs import printed_scores
-from rankbound_study.results.number_texts import score
-from rankbound_study.results.validation import best_of, scores_of_methods
+from rankbound_study.results.scores import best_of, scores_of_methods
+from rankbound_study.results.specs import score
 
 COLUMNS: Mapping[str, Any] = {
     **dict.fromkeys(("dataset", "family", "method", "loss", "metric"), pl.String),

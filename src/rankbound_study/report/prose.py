@@ -11,7 +11,7 @@ from typing import Any
 from rankbound.texts import quantity
 from rankbound_study.report.blocks import Finding, Paragraph
 from rankbound_study.report.columns import signed
-from rankbound_study.results.number_texts import score
+from rankbound_study.results.specs import score
 
 
 def text(file: str, name: str, **facts: Any) -> str:

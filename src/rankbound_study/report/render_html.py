@@ -10,7 +10,7 @@ from rankbound_study.figures.style import DARK, GRID, INK, MUTED
 from rankbound_study.report.blocks import Document, FigureBlock, typeset
 from rankbound_study.report.inline_svg import inline_svg, variable
 from rankbound_study.report.output import template, write_text
-from rankbound_study.results.made_files import reading
+from rankbound_study.results.specs import reading
 
 SYNTHETIC = (
     "<b>Synthetic data.</b> These lists and labels were generated to try out the workflow. "

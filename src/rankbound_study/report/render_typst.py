@@ -10,7 +10,7 @@ from rankbound.io.atomic import atomic_path
 from rankbound_study.figures import figure_file
 from rankbound_study.report.blocks import Document, FigureBlock, Paragraph, TableBlock, typeset
 from rankbound_study.report.output import template
-from rankbound_study.results.made_files import reading
+from rankbound_study.results.specs import reading
 
 
 def write(document: Document, results: Path, path: Path) -> None:

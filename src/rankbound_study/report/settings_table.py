@@ -13,7 +13,7 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Cell, TableBlock
 from rankbound_study.report.prose import text
 from rankbound_study.results.neural_names import data_set_title
-from rankbound_study.results.runs_file import scan_runs
+from rankbound_study.results.specs import scan_runs
 
 
 def option_text(name: str, value: object) -> str:

@@ -10,7 +10,7 @@ import polars as pl
 from rankbound_study.report import render_tables
 from rankbound_study.report.blocks import TableBlock
 from rankbound_study.report.output import write_json, write_text
-from rankbound_study.results.made_files import reading
+from rankbound_study.results.specs import reading
 
 
 class TableTexts(NamedTuple):

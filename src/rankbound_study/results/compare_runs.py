@@ -1,24 +1,57 @@
 """Comparison of selections of runs tables: pairs of runs that agree except in the keys that separate A from B."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from rankbound.compare.comparison import Settings
 from rankbound.compare.report import Report, Row
 from rankbound.compare.runs import report_of, rows_of
-from rankbound.errors import DataError
+from rankbound.errors import ConfigError, DataError
 from rankbound.metrics import metric
-from rankbound_study.results import selection
-from rankbound_study.results.paired_scores import names_pairs
+from rankbound_study.data.contracts import read_table
+from rankbound_study.results.scores import names_pairs
+from rankbound_study.vocabulary import HONEST, SELECTIONS
 
 RUN_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
 """Default metrics of a runs table: those that judge the losses."""
 
 PAIR_METRICS = ("PairAccuracy",)
 """Default metrics of a runs table of pairs."""
+
+KEYS = (
+    *("study", "protocol", "dataset", "nsr_train", "nsr_test"),
+    *("model", "options", "loss", "bounding", "selection"),
+)
+"""Columns of the runs table that identify a run, except fold and seed."""
+
+RUNS_FILE = "runs.parquet"
+
+_OF_TRAINING = ("options", "loss", "bounding", "selection")
+"""Keys without meaning for a control, which is not trained and has the loss `none`."""
+
+_OF_LISTS = ("dataset", "nsr_test")
+"""Keys that identify the data of a topic's name."""
+
+_NUMBERS = ("nsr_train", "nsr_test", "fold", "seed")
+_SHOWN = 6
+
+Key = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RunsPair:
+    """Rows of A and B that are compared: their `common` keys, and the keys of each alone."""
+
+    common: Key
+    a_key: Key
+    b_key: Key
+    a: pl.DataFrame
+    b: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -33,47 +66,181 @@ class Choice:
     def of(cls, both: Mapping[str, str | None], a: Sequence[str], b: Sequence[str]) -> "Choice":
         """Build the filters from values by key (None where not given) and `KEY=VALUE` texts."""
         texts = [f"{key}={value}" for key, value in both.items() if value is not None]
-        return cls(
-            selection.parse_choice(texts, "flag"), selection.parse_choice(a, "--a"), selection.parse_choice(b, "--b")
-        )
+        return cls(parse_choice(texts, "flag"), parse_choice(a, "--a"), parse_choice(b, "--b"))
 
 
 def compare_runs(files: Sequence[Path], choice: Choice, metrics: Sequence[str], settings: Settings) -> Report:
     """Compare every pair of runs of two selections that agree except in the keys that separate A from B."""
     same = files[0] == files[1]
-    tables = [selection.read_runs(files[0])]
-    tables.append(tables[0] if same else selection.read_runs(files[1]))
+    tables = [read_runs(files[0])]
+    tables.append(tables[0] if same else read_runs(files[1]))
     a, b = (
-        selection.selected(table, {**choice.both, **own}, name)
+        selected(table, {**choice.both, **own}, name)
         for table, own, name in zip(tables, (choice.a, choice.b), ("A", "B"), strict=True)
     )
-    a, b = selection.with_defaults(a, b, [*choice.both, *choice.a, *choice.b])
+    a, b = with_defaults(a, b, [*choice.both, *choice.a, *choice.b])
     apart = [key for key in (*choice.a, *choice.b) if choice.a.get(key) != choice.b.get(key)]
-    cells, notes = selection.matched(a, b, apart, same)
-    wanted = _metrics_of(metrics or (PAIR_METRICS if names_pairs(a) else RUN_METRICS), a, b, files)
+    cells, notes = matched(a, b, apart, same)
+    wanted = [str(metric(text)) for text in dict.fromkeys(metrics or (PAIR_METRICS if names_pairs(a) else RUN_METRICS))]
+    known = [name for name, kind in a.schema.items() if kind == pl.Float64]
+    for path, frame in zip(files, (a, b), strict=True):
+        for name in wanted:
+            if name not in frame.columns:
+                raise DataError(f"{path}: there is no metric {name!r}; it has {', '.join(known)}")
     rows = []
     for cell in cells:
         key = {"common": dict(cell.common), "a_key": dict(cell.a_key), "b_key": dict(cell.b_key)}
-        label = selection.label(cell, cells)
         found = rows_of(cell.a, cell.b, wanted, settings, names_pairs(cell.a))
-        rows += [Row(label, row.metric, row.found, key) for row in found]
+        rows += [Row(label(cell, cells), row.metric, row.found, key) for row in found]
     a_name, b_name = (_name(path, own, cells) for path, own in zip(files, ("a_key", "b_key"), strict=True))
     return report_of(a_name, b_name, rows, settings, notes)
 
 
-def _metrics_of(metrics: Sequence[str], a: pl.DataFrame, b: pl.DataFrame, files: Sequence[Path]) -> list[str]:
-    """Return the columns of the metrics; a DataError lists the available ones."""
-    found = [name for name, kind in a.schema.items() if kind == pl.Float64]
-    wanted = [str(metric(text)) for text in dict.fromkeys(metrics)]
-    for path, frame in zip(files, (a, b), strict=True):
-        for name in wanted:
-            if name not in frame.columns:
-                raise DataError(f"{path}: there is no metric {name!r}; it has {', '.join(found)}")
-    return wanted
-
-
-def _name(path: Path, side: str, cells: Sequence[selection.RunsPair]) -> str:
+def _name(path: Path, side: str, cells: Sequence[RunsPair]) -> str:
     """Return the file, and the keys of this side that are the same in all cells."""
     keys = [getattr(cell, side) for cell in cells]
     fixed = [f"{key} {value}" for key, value in keys[0].items() if all(one[key] == value for one in keys)]
     return ", ".join([str(path), *(text for text in fixed if not text.startswith("options "))])
+
+
+def read_runs(path: Path) -> pl.DataFrame:
+    """Read the runs table of a file, or of a results folder.
+
+    Raises:
+        DataError: there is no such table, or it violates its contract.
+    """
+    file = path / RUNS_FILE if path.is_dir() else path
+    if not file.is_file():
+        raise DataError(f"{file}: there is no such file; expected a runs table, or a results folder that holds one")
+    frame = pl.from_arrow(read_table(file, "runs"))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def parse_choice(texts: Sequence[str], flag: str) -> dict[str, str]:
+    """Parse `KEY=VALUE` texts; ConfigError for a text without =, or a key that is not a column of the runs table."""
+    choice = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        key = {"nsr": "nsr_test"}.get(key, key)
+        if not equals or key not in (*KEYS, "fold", "seed"):
+            raise ConfigError(f"{flag} {text!r}: expected KEY=VALUE with one of the keys {', '.join(KEYS)}, fold, seed")
+        choice[key] = value
+    return choice
+
+
+def selected(runs: pl.DataFrame, choice: Key, name: str) -> pl.DataFrame:
+    """Return the rows with the values of `choice`; if there are none, a ConfigError lists the existing values."""
+    for key, value in choice.items():
+        wanted = (
+            None
+            if value in ("", None)
+            else int(value)
+            if key in _NUMBERS and str(value).lstrip("-").isdigit()
+            else value
+        )
+        found = runs[key].unique().sort()
+        if wanted not in found.to_list():
+            raise ConfigError(f"{key} {value!r}: {name} has no such runs; it has {_shown(found.to_list())}")
+        runs = runs.filter(pl.col(key).eq_missing(pl.lit(wanted, dtype=found.dtype)))
+    return runs
+
+
+def with_defaults(a: pl.DataFrame, b: pl.DataFrame, given: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Apply defaults: the honest protocol if both have it, and each protocol's own choice of the epoch."""
+    if "protocol" not in given and all(HONEST in frame["protocol"] for frame in (a, b)):
+        a, b = (frame.filter(pl.col("protocol") == HONEST) for frame in (a, b))
+    if "selection" not in given:
+        a, b = (_of_usual_selection(frame) for frame in (a, b))
+    return a, b
+
+
+def matched(
+    a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same_file: bool
+) -> tuple[list[RunsPair], list[str]]:
+    """Return the cells to compare, and notes on runs that only one side has.
+
+    The keys `apart` separate A from B, as does a key of which one side has a single value that the other lacks (the
+    data set and NSR of the test part must be named in `apart`). Runs that agree in all other keys are compared. A
+    control that is separated by its model has no training keys to agree on.
+
+    Raises:
+        ConfigError: there is nothing to compare, or A and B are the same runs.
+    """
+    a_keys, b_keys = (frame.select(KEYS).unique().sort(KEYS, nulls_last=False).to_dicts() for frame in (a, b))
+    untrained = any(all(one["loss"] == "none" for one in keys) for keys in (a_keys, b_keys))
+    apart = [*apart, *(_OF_TRAINING if untrained and "model" in apart else ())]
+    free = [key for key in KEYS if key in apart or _tells_apart(key, a_keys, b_keys)]
+    joined = [key for key in KEYS if key not in free]
+    pairs = [
+        (one, other)
+        for one, other in product(a_keys, b_keys)
+        if all(one[key] == other[key] for key in joined) and not (same_file and one == other)
+    ]
+    differences = [_difference(key, a_keys, b_keys) for key in joined]
+    notes = [f"left out: {text}" for text in differences if text]
+    if not pairs and same_file and not free:
+        raise ConfigError(
+            "A and B are the same runs: choose what separates them, such as --a bounding=none --b bounding=min-max"
+        )
+    if not pairs:
+        raise ConfigError(
+            "A and B have no runs in common to compare; "
+            + ("; ".join(filter(None, differences)) or "no combination of their keys is in both")
+            + ": choose with --a KEY=VALUE and --b KEY=VALUE"
+        )
+    cells = []
+    for one, other in pairs:
+        rows = [
+            frame.filter(*(pl.col(key).eq_missing(pl.lit(of[key], dtype=frame.schema[key])) for key in KEYS))
+            for frame, of in ((a, one), (b, other))
+        ]
+        common, a_key, b_key = (
+            {key: of[key] for key in keys} for of, keys in ((one, joined), (one, free), (other, free))
+        )
+        cells.append(RunsPair(common, a_key, b_key, *rows))
+    return cells, notes
+
+
+def label(cell: RunsPair, cells: Sequence[RunsPair]) -> str:
+    """Label a cell among others: varying values that A and B share, and `A's vs B's` where theirs differ."""
+    shared, ours, theirs = (
+        [_text(key, value) for key, value in of(cell).items() if len({of(one)[key] for one in cells}) > 1]
+        for of in _PARTS
+    )
+    if all(one.common.get("nsr_train") == one.common.get("nsr_test") for one in cells):
+        shared = list(dict.fromkeys(shared))
+    versus = f"{' '.join(ours)} vs {' '.join(theirs)}".strip() if ours or theirs else ""
+    return ", ".join(filter(None, [*shared, versus]))
+
+
+_PARTS: tuple[Callable[[RunsPair], Key], ...] = (lambda one: one.common, lambda one: one.a_key, lambda one: one.b_key)
+
+
+def _tells_apart(key: str, a_keys: Sequence[Key], b_keys: Sequence[Key]) -> bool:
+    """Check that one side has a single value of this key that the other lacks; keys of lists must be named."""
+    if key in _OF_LISTS:
+        return False
+    ours, theirs = ({one[key] for one in keys} for keys in (a_keys, b_keys))
+    return (len(ours) == 1 or len(theirs) == 1) and not ours & theirs
+
+
+def _difference(key: str, a_keys: Sequence[Key], b_keys: Sequence[Key]) -> str:
+    ours, theirs = ({one[key] for one in keys} for keys in (a_keys, b_keys))
+    named = (("A", ours - theirs), ("B", theirs - ours))
+    only = [f"only {name} has {_shown(sorted(map(str, values)))}" for name, values in named if values]
+    return f"{key}: {', '.join(only)}" if only else ""
+
+
+def _of_usual_selection(frame: pl.DataFrame) -> pl.DataFrame:
+    usual = pl.col("selection") == pl.col("protocol").replace_strict(SELECTIONS, default="")
+    found = frame.filter(usual | (pl.col("loss") == "none"))
+    return found if len(found) else frame
+
+
+def _text(key: str, value: Any) -> str:
+    return "" if value is None else f"NSR {value}" if key in _NUMBERS[:2] else str(value)
+
+
+def _shown(values: Sequence[Any]) -> str:
+    return ", ".join(map(str, values[:_SHOWN])) + (f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else "")

@@ -1,20 +1,33 @@
-"""Pairs of faces as the methods scored them: the older face, both scores, and the classifiers' labels."""
+"""Means of the neural-ranking study's methods: over lists, over pairs of faces, and by what models see of a face.
+
+Pairs are as the methods scored them: the older face, both scores, and the classifiers' labels. Means have the intervals
+and tests of `rankbound.compare`.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from rankbound.compare.scores import Floats, Integers
-from rankbound.compare.statistics import CONFIDENCE, METHODS, RESAMPLES, bootstrap, drawn_means
+from rankbound.compare.scores import Floats, Integers, mean_of_known
+from rankbound.compare.statistics import (
+    CONFIDENCE,
+    METHODS,
+    RESAMPLES,
+    bootstrap,
+    drawn_means,
+    interval_of_mean,
+    p_value_of_mean,
+)
 from rankbound.errors import DataError
+from rankbound.io.models import check_seal
 from rankbound_study.config.comparisons import STUDY
 from rankbound_study.data.contracts import read_table
 from rankbound_study.data.images import read_faces
-from rankbound_study.results.method_means import MethodMeans
 from rankbound_study.results.neural_names import PAIR_ACCURACY
 
 GAPS = ((6, 10), (11, 20), (21, 30), (31, 99))
@@ -34,6 +47,48 @@ READINGS = ("BothRight", "SameLabel", "BothWrong", "Ties")
 wrong. `Ties` have equal scores and count as half a correct pair each."""
 
 _KEY = ("dataset", "method", "fold", "seed", "topic")
+
+
+@dataclass(frozen=True)
+class MethodMeans:
+    """Means of `values` `(n_methods, n_lists)`, NaN where undefined; lists that are pairs have `faces` `(n_lists, 2)`.
+
+    Differences and combinations are over the lists with a score of all their methods. They agree with
+    `rankbound.compare.compare` to the last digit.
+    """
+
+    values: Floats
+    faces: Integers | None = None
+
+    @property
+    def means(self) -> Floats:
+        """The mean of each method."""
+        return mean_of_known(self.values)
+
+    def interval(self, method: int) -> tuple[float, float]:
+        """Return the 95 % interval of a method's mean, clipped to 0 .. 1 for pairs."""
+        _, low, high = self._around(self.values[method])
+        return (low, high) if self.faces is None else (max(low, 0.0), min(high, 1.0))
+
+    def difference(self, method: int, other: int) -> tuple[float, float, float]:
+        """Return the mean difference of two methods, with its 95 % interval."""
+        return self._around(self.values[method] - self.values[other])
+
+    def p_value(self, method: int, other: int) -> float:
+        """Return the two-sided p-value of equal means of two methods."""
+        return p_value_of_mean(self.values[method] - self.values[other], self.faces)
+
+    def combination(self, weights: Floats) -> tuple[float, float, float, float]:
+        """Return the weighted sum of all methods' means, its 95 % interval and the two-sided p-value of a zero sum."""
+        used = np.flatnonzero(weights)
+        values = weights[used] @ self.values[used]
+        return *self._around(values), p_value_of_mean(values, self.faces)
+
+    def _around(self, values: Floats) -> tuple[float, float, float]:
+        """Return the mean and its interval: the value of a single list, NaN for several pairs of too few faces."""
+        mean = float(mean_of_known(values))
+        low, high = interval_of_mean(values, self.faces)
+        return (mean, mean, mean) if np.isfinite(values).sum() < 2 else (mean, low, high)
 
 
 def read_pairs(predictions: Sequence[Path], images: Path) -> pl.DataFrame:
@@ -97,9 +152,7 @@ def compared(pairs: pl.DataFrame, value: str) -> tuple[tuple[str, ...], MethodMe
 
     Their errors allow for shared faces; a face in two folds counts once.
     """
-    averaged = pairs.group_by("method", "fold", "topic").agg(pl.col("older", "younger").first(), pl.col(value).mean())
-    wide = averaged.pivot("method", index=["fold", "topic", "older", "younger"], values=value).sort("fold", "topic")
-    methods = tuple(sorted(set(wide.columns) - {"fold", "topic", "older", "younger"}))
+    methods, wide = _by_method(pairs, value, ("older", "younger"))
     missing = [method for method in methods if wide[method].null_count()]
     if missing:
         raise DataError(f"predictions: {missing[0]} scored other pairs than the other methods; train it again")
@@ -111,16 +164,24 @@ def method_means(frame: pl.DataFrame, metric: str, pairs: pl.DataFrame | None) -
     """Return the methods and their per-list means; those of faces allow for pairs that share a face."""
     if metric == PAIR_ACCURACY and pairs is not None:
         return compared(pairs, PAIR_ACCURACY)
-    averaged = frame.group_by("method", "fold", "topic").agg(pl.col(metric).mean())
-    wide = averaged.pivot("method", index=["fold", "topic"], values=metric).sort("fold", "topic")
-    methods = tuple(sorted(set(wide.columns) - {"fold", "topic"}))
+    methods, wide = _by_method(frame, metric)
     return methods, MethodMeans(wide.select(pl.col(methods).cast(pl.Float64).fill_null(math.nan)).to_numpy().T)
+
+
+def _by_method(frame: pl.DataFrame, value: str, fixed: Sequence[str] = ()) -> tuple[tuple[str, ...], pl.DataFrame]:
+    """Return the methods, and a column of means over seeds for each of them, a row per list."""
+    averaged = frame.group_by("method", "fold", "topic").agg(
+        pl.col(*fixed).first() if fixed else [], pl.col(value).mean()
+    )
+    wide = averaged.pivot("method", index=["fold", "topic", *fixed], values=value).sort("fold", "topic")
+    return tuple(sorted(set(wide.columns) - {"fold", "topic", *fixed})), wide
 
 
 def explained(pairs: pl.DataFrame) -> dict[str, tuple[float, float, float, int]]:
     """Return R^2 of each method's scores as ages, its interval, and the number of test faces, each once per fold."""
+    columns = {"": "face", "_age": "age", "_score": "score"}
     sides = [
-        pairs.select("method", "fold", *(pl.col(f"{side}{part}").alias(name) for part, name in _SIDE_COLUMNS))
+        pairs.select("method", "fold", *(pl.col(f"{side}{part}").alias(name) for part, name in columns.items()))
         for side in ("older", "younger")
     ]
     faces = pl.concat(sides).group_by("method", "fold", "face").agg(pl.col("age").first(), pl.col("score").mean())
@@ -178,4 +239,25 @@ def by_gap(pairs: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=GAP_COLUMNS, orient="row").sort("method", "from_years")
 
 
-_SIDE_COLUMNS = (("", "face"), ("_age", "age"), ("_score", "score"))
+def coefficients(path: Path, shape: tuple[int, int, int]) -> Floats | None:
+    """Read the coefficients `shape` of the first fold and seed in a weights file; None if it holds no linear model.
+
+    They refer to pixels from 0 to 1, whatever the model's own scale; those of a regression are in years.
+    """
+    from safetensors import safe_open
+
+    check_seal(path)
+    with safe_open(path, framework="numpy") as weights:
+        names = sorted(weights.keys())
+        size = math.prod(shape)
+        found = [
+            name for name in names if name.endswith("weight") and math.prod(weights.get_slice(name).get_shape()) == size
+        ]
+        if not found:
+            return None
+        first = found[0].rsplit("/", 1)[0]
+        own = {name.removeprefix(f"{first}/"): weights.get_tensor(name) for name in names if name.startswith(first)}
+        values = np.asarray(weights.get_tensor(found[0]), dtype=np.float64).reshape(shape)
+    deviation = np.asarray(own.get("scale.deviation", 1.0), dtype=np.float64).reshape(-1, 1, 1)
+    scaled: Floats = values / deviation * float(own.get("target.deviation", 1.0))
+    return scaled

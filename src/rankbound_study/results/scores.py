@@ -1,8 +1,10 @@
-"""Scores of one protocol from the runs table, for tables and figures: by data set in a fixed order, and in pairs.
+"""Scores of a study's runs tables: by data set in a fixed order, of all systems side by side, and paired by topics.
 
 Published and honest runs are never mixed: every reader selects one protocol. The published protocol picks the epoch on
 the test part (see `rankbound_study.vocabulary` for what is known of the printed scores), the honest one on a validation
-part.
+part. Trained *systems* (models by loss and bounding, variants of the experiments) are those of the honest protocol, at
+the epoch that the validation part selects. Variants are in, unless they are tested on other lists. The best of several
+methods is chosen by the validation part, too: a choice by the test part would be biased.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +14,15 @@ from typing import Any
 
 import polars as pl
 
+from rankbound.compare import scores as compared
+from rankbound.compare.scores import PairedScores, scores_of_frame
 from rankbound.errors import ConfigError, DataError
+from rankbound_study.config.comparisons import STUDY
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.results.runs_file import scan_runs
-from rankbound_study.results.trained import read_trainings
-from rankbound_study.vocabulary import BOUNDINGS, HONEST, LOSSES, PUBLISHED, SELECTIONS
+from rankbound_study.config.experiments import VARIANT
+from rankbound_study.results.specs import StudyFiles, scan_runs
+from rankbound_study.results.trained import read_trainings, untrained_counts
+from rankbound_study.vocabulary import BOUNDINGS, CONTROLS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, SELECTIONS
 
 PROTOCOLS = {
     PUBLISHED: "published protocol: epoch picked on the test part",
@@ -24,6 +30,15 @@ PROTOCOLS = {
 }
 
 _KEY = ("study", "model", "options", "dataset", "nsr_test", "loss", "bounding", "fold", "seed", "topic")
+
+SYSTEM = ("variant", "model", "loss", "bounding")
+"""What distinguishes two systems on a data set; `variant` is empty for the study's own settings."""
+
+METRICS = tuple(JUDGED_BY.values())
+"""The metrics of every system, whichever of them judges its loss."""
+
+_DATA = ("dataset", "nsr_test")
+_TRAINING = ("fold", "seed")
 
 
 @dataclass(frozen=True)
@@ -47,15 +62,9 @@ class RunsChoice:
         return cls(**options)
 
 
-THESIS_DATA_SETS = tuple(
-    DataSet(name, nsr)
-    for name, nsr in (
-        ("movielens", 1),
-        ("movielens", 2),
-        ("movielens", 3),
-        ("mq2008-label1", None),
-        ("mq2008-label2", None),
-    )
+THESIS_DATA_SETS = (
+    *(DataSet("movielens", nsr) for nsr in (1, 2, 3)),
+    *(DataSet(f"mq2008-label{label}", None) for label in (1, 2)),
 )
 
 
@@ -137,6 +146,119 @@ def heading(text: str, choice: RunsChoice, sets: Sequence[DataSet]) -> str:
     return f"{text}\n({synthetic}{PROTOCOLS[choice.protocol]})"
 
 
+def read_systems(files: StudyFiles, study: str) -> pl.DataFrame:
+    """Return a row per system, fold, seed and test list: options, n, p, epoch and metrics, null where undefined.
+
+    Raises:
+        DataError: a file is missing or damaged, or lacks a column.
+    """
+    columns = ["options", *_TRAINING, "topic", "n", "p", "epoch", *METRICS]
+    picked = (pl.col("selection") == SELECTIONS[HONEST]) | (pl.col("loss") == "none")
+    rows = [
+        _of_study(path, study).filter(picked, _on_its_own_lists()).select(*_DATA, *SYSTEM, *columns).collect()
+        for path in (files.runs, files.experiments)
+        if path is not None
+    ]
+    key = [*_DATA, *SYSTEM, *_TRAINING, "topic"]
+    return pl.concat(rows).with_columns(pl.col(METRICS).fill_nan(None)).sort(key)
+
+
+def validation_means(files: StudyFiles, study: str, systems: pl.DataFrame, metric: str) -> pl.DataFrame:
+    """Return each trained system's `validation` score: of the selected epochs, averaged over folds and seeds.
+
+    The metric is the same for all systems, although each selects its epochs by its own. `systems` are those that
+    `read_systems` returns.
+    """
+    training = [*_DATA, *SYSTEM, *_TRAINING]
+    epochs = [
+        _of_study(path, study)
+        .filter(pl.col("part") == "validation", _on_its_own_lists())
+        .select(*training, "epoch", metric)
+        .collect()
+        for path in (files.epochs, files.experiment_epochs)
+        if path is not None
+    ]
+    if not epochs:
+        return pl.DataFrame(
+            schema={name: systems.schema[name] for name in (*_DATA, *SYSTEM)} | {"validation": pl.Float64}
+        )
+    picked = systems.filter(pl.col("loss") != "none").select(*training, "epoch").unique()
+    found = picked.join(pl.concat(epochs), on=[*training, "epoch"], how="inner", nulls_equal=True).sort(training)
+    means = found.group_by(*_DATA, *SYSTEM, maintain_order=True).agg(pl.col(metric).fill_nan(None).mean())
+    return means.rename({metric: "validation"})
+
+
+def untrained_systems(files: StudyFiles, study: str) -> pl.DataFrame:
+    """Return the systems with a training that did not train, and the number of these, `n_untrained`."""
+    both = (files.runs, files.epochs), (files.experiments, files.experiment_epochs)
+    trainings = read_trainings(*both, protocol=HONEST)
+    counts = untrained_counts(_with_variant(trainings.lazy(), study).collect(), [*_DATA, *SYSTEM])
+    return counts.filter(pl.col("n_untrained") > 0)
+
+
+def names_of(systems: pl.DataFrame) -> dict[tuple[str, ...], str]:
+    """Return the shortest model name of each system that no other one of its loss and bounding has.
+
+    It is the model's, or, where two settings of one model are trained with a loss and bounding, that of the variant.
+    """
+    keys = sorted(set(systems.select(SYSTEM).rows()))
+    models = [key[1:] for key in keys]
+    return {
+        (variant, model, *training): f"{model} ({variant})"
+        if variant and models.count((model, *training)) > 1
+        else model
+        for variant, model, *training in keys
+    }
+
+
+def control_place(name: str) -> int:
+    """Return the place of a control in their fixed order."""
+    return CONTROLS.index(name) if name in CONTROLS else len(CONTROLS)
+
+
+def validation_scores(epochs: pl.LazyFrame, metric: str, by: str = "model") -> dict[str, float]:
+    """Return the score of the epoch picked by validation, averaged over folds and seeds, by a column of the epochs.
+
+    Values of the column without a defined score are left out; the result is empty if no epoch has this metric.
+    """
+    if metric not in epochs.collect_schema().names():
+        return {}
+    measured = epochs.filter(pl.col("part") == "validation").with_columns(pl.col(metric).fill_nan(None))
+    highest = measured.group_by(by, "fold", "seed").agg(pl.col(metric).max()).sort(by, "fold", "seed")
+    means = highest.group_by(by, maintain_order=True).agg(pl.col(metric).mean()).drop_nulls().collect()
+    return dict(means.rows())
+
+
+def scores_of_methods(epochs: Path, dataset: str, metric: str) -> dict[str, float]:
+    """Return the validation scores of the neural-ranking study's methods on a data set, by their names in the runs."""
+    own = (pl.col("study") == STUDY) & (pl.col("dataset") == dataset)
+    return validation_scores(scan_runs(epochs).filter(own), metric)
+
+
+def best_of(names: Sequence[str], scores: Mapping[str, float]) -> str | None:
+    """Return the name with the highest validation score (ties: the last alphabetically); None without scores."""
+    return max((name for name in names if name in scores), key=lambda name: (scores[name], name), default=None)
+
+
+def scores_of_runs(
+    runs: pl.DataFrame, metric: str, by: Sequence[str] = ("model", "loss", "bounding"), *, members: bool = False
+) -> PairedScores:
+    """Return the scores of systems in the runs table on one metric; the columns `by`, joined by " / ", name a system.
+
+    The rows should have one data set and protocol, one selection of epochs and one set of options per system. The rest
+    is as for `scores_of_frame`.
+    """
+    names = pl.concat_str([pl.col(name).cast(pl.String) for name in by], separator=" / ")
+    return scores_of_frame(runs.with_columns(names.alias(compared.SYSTEM)), metric, members=members)
+
+
+def names_pairs(frame: pl.DataFrame) -> bool:
+    """Return True if every row of the runs table is a pair whose topic names both members."""
+    if "n" not in frame.columns or frame.is_empty():
+        return False
+    return bool((frame["n"] == 2).all()) and bool((frame["topic"].str.count_matches(" ") == 1).all())
+
+
 def _refuse_mixtures(path: Path, frame: pl.DataFrame) -> None:
     cell = ["dataset", "nsr_test", "loss", "bounding"]
     for key in ("study", "model", "options"):
@@ -149,3 +271,20 @@ def _refuse_mixtures(path: Path, frame: pl.DataFrame) -> None:
                 else f"{path}: the cell {' / '.join(str(part) for part in where)} holds runs with different options: "
                 f"{'; '.join(values)}; collect only one of them"
             )
+
+
+def _of_study(path: Path, study: str) -> pl.LazyFrame:
+    return _with_variant(scan_runs(path), study)
+
+
+def _with_variant(runs: pl.LazyFrame, study: str) -> pl.LazyFrame:
+    """Select a study's honest runs; `variant` is empty for those with its own settings."""
+    own = (pl.col("study") == study) | pl.col("study").str.starts_with(f"{study}{VARIANT}")
+    variant = pl.col("study").str.strip_prefix(study).str.strip_prefix(VARIANT).alias("variant")
+    return runs.filter(own, pl.col("protocol") == HONEST).with_columns(variant)
+
+
+def _on_its_own_lists() -> pl.Expr:
+    """Select runs that are tested on the data set's lists, not at another ratio or with fewer relevant items."""
+    few = pl.col("options").str.json_path_match("$.test_relevant")
+    return pl.col("nsr_train").eq_missing(pl.col("nsr_test")) & few.is_null()

@@ -1,11 +1,28 @@
-"""Descriptions of figures and tables, which are the `SPECS` of their modules, and the files that they are made from."""
+"""What figures, tables and claims share: their descriptions, the files they read, and the formats of numbers.
 
-from collections.abc import Callable, Iterable, Mapping
+The descriptions are the `SPECS` of the modules of figures and tables. Table files have six decimals: a number is first
+rounded to six, so its digits do not depend on whether it was read from a file.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, TypeVar
+
+import polars as pl
+
+from rankbound.errors import DataError
+from rankbound.io.models import check_seal
+
+FILE_PLACES = 6
+
+_DAMAGE = (
+    *(ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
+    pl.exceptions.PolarsError,
+)
 
 
 @dataclass(frozen=True)
@@ -85,3 +102,57 @@ def found_specs(package: str, folders: Iterable[str]) -> dict[str, Any]:
                 raise ValueError(f"two modules describe {name}: {specs[name].module} and {module}")
             specs[name] = replace(spec, module=module)
     return specs
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn any error of reading a damaged file into a DataError that names the file."""
+    try:
+        yield
+    except DataError:
+        raise
+    except FileNotFoundError as error:
+        # Tables and figures lie in folders of these names.
+        step = f"{path.parent.name.removesuffix('s')} {path.stem.removesuffix('_summary')}"
+        raise DataError(f"{path} is missing: make it with `python -m rankbound_study {step}`") from error
+    except _DAMAGE as error:
+        reason = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise DataError(
+            f"{path}: not as the step wrote it that makes it ({reason}); delete it and run that step again"
+        ) from error
+
+
+def scan_runs(path: Path, columns: Iterable[str] = ()) -> pl.LazyFrame:
+    """Scan the rows of a parquet file; DataError if it is missing or damaged, or lacks one of the columns."""
+    check_seal(path)
+    scan = pl.scan_parquet(path, glob=False)
+    try:
+        found = scan.collect_schema().names()
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: there is no such file; run the step that makes it first") from error
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(
+            f"{path}: not a readable parquet file ({reason}); it may be cut off or damaged: delete it and run the step "
+            "that makes it again"
+        ) from error
+    for column in columns:
+        if column not in found:
+            raise DataError(f"{path}: column {column!r} is missing; expected the columns of the runs contract")
+    return scan
+
+
+def signed(value: float) -> str:
+    """Format a difference of scores with four decimals and its sign; zero has a plus."""
+    # Adding zero removes the sign of a negative zero.
+    return f"{round(round(value, FILE_PLACES), 4) + 0.0:+.4f}"
+
+
+def score(value: float) -> str:
+    """Format a score with four decimals."""
+    return f"{round(value, FILE_PLACES):.4f}"
+
+
+def probability(value: float) -> str:
+    """Format a p-value with four decimals, or as `<0.0001`."""
+    return "<0.0001" if value < 0.00005 else f"{value:.4f}"

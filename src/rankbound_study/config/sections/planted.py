@@ -14,7 +14,7 @@ Extent = Annotated[float, Field(ge=0, le=1_000_000)]
 
 
 class PlantedKeys(Keys):
-    """Ratings by utilities of planted tastes (`data/synthetic_ratings.py` has the formulas)."""
+    """Ratings by utilities of planted tastes (`data/synthetic.py` has the formulas)."""
 
     spread: float = Field(
         0, ge=0, le=LARGEST_SPREAD, description="Standard deviation of log P, P relevant items a user"

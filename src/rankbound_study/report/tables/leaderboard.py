@@ -30,9 +30,8 @@ from rankbound_study.report.columns import DASH, Column, Layout, Row, with_margi
 from rankbound_study.report.prose import text
 from rankbound_study.report.table_files import TableFiles, read_table, texts_of
 from rankbound_study.report.tables import TableSpec
-from rankbound_study.results.made_files import reading
-from rankbound_study.results.specs import StudyFiles, described
-from rankbound_study.results.systems import SYSTEM, names_of, read_systems, untrained_systems, validation_means
+from rankbound_study.results.scores import SYSTEM, names_of, read_systems, untrained_systems, validation_means
+from rankbound_study.results.specs import StudyFiles, described, reading
 from rankbound_study.results.trained import MARK
 
 SPECS: dict[str, TableSpec] = {}

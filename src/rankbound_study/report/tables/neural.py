@@ -15,7 +15,6 @@ from rankbound_study.report.neural_tables import R_SQUARED, neural_table, read_r
 from rankbound_study.report.prose import text
 from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
 from rankbound_study.report.tables import TableSpec
-from rankbound_study.results.neural_features import NOT_RUN, FeatureResults, feature_results
 from rankbound_study.results.neural_names import (
     AS_PRINTED,
     CONTROL,
@@ -26,8 +25,8 @@ from rankbound_study.results.neural_names import (
     what_is_missing,
 )
 from rankbound_study.results.neural_pairs import READINGS
-from rankbound_study.results.number_texts import score
-from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.results.neural_runs import NOT_RUN, FeatureResults, feature_results
+from rankbound_study.results.specs import StudyFiles, described, score
 
 SPECS: dict[str, TableSpec] = {}
 FILE = "table_neural.md"

@@ -25,9 +25,8 @@ from rankbound_study.report.columns import (
 from rankbound_study.report.prose import text
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural_names import data_set_title
-from rankbound_study.results.paired_scores import scores_of_runs
-from rankbound_study.results.runs_file import scan_runs
-from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.results.scores import scores_of_runs
+from rankbound_study.results.specs import StudyFiles, described, scan_runs
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
 
 SPECS: dict[str, TableSpec] = {}

@@ -12,8 +12,7 @@ from rankbound_study.report.columns import DASH, DATA_SET, Column, Layout, betwe
 from rankbound_study.report.prose import text
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import TableSpec
-from rankbound_study.results.number_texts import score
-from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.results.specs import StudyFiles, described, score
 
 SPECS: dict[str, TableSpec] = {}
 FILE = "table_sources.md"

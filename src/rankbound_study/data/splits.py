@@ -1,0 +1,423 @@
+"""The folds of data: which ratings, judged lists or pictures train, validate and test in each of them.
+
+Ratings are cut at random, by the files of each fold, or by time; judged lists by the files of each fold or by parts
+that take turns; pictures at random, near duplicates together.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rankbound.errors import ConfigError, DataError
+from rankbound.texts import derive_seed, quantity
+from rankbound_study.config.sections.description import FEWEST_PARTS
+from rankbound_study.data.contracts import (
+    FOLDS,
+    OPTIONS_KEY,
+    PARTS_KEY,
+    SPLITS,
+    TOPICS_KEY,
+    origin,
+    read_metadata,
+    read_table,
+    repeated,
+    strings_to_arrow,
+    to_arrow,
+    to_numpy,
+    write_table,
+)
+from rankbound_study.data.images import Faces, read_faces
+
+FEWEST_TO_CUT = 2
+"""Relevant training items of a user of whom one is held out for validation."""
+
+_BLOCK = 20
+"""Number of groups of similar age that are distributed together."""
+
+_MOST_FOLDS = 100
+
+Indices = npt.NDArray[np.int64]
+Topics = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class RatingSplitting:
+    """How ratings become folds.
+
+    Attributes:
+        dataset: the data set's name, on which what is drawn depends.
+        threshold: the smallest relevant rating.
+        min_relevant: the smallest number of relevant items of a user, in all files together.
+        seed: of what is drawn.
+        folds: the files of each fold by split.
+        by_time: the keys `cut` and `test_share` of a split by time.
+        validation_share: with `by_time`, the share of each user's training items that validate.
+        repeats: without files of folds or times, the number of times that items are cut into folds.
+    """
+
+    dataset: str
+    threshold: float
+    min_relevant: int
+    seed: int
+    folds: Sequence[Mapping[str, Sequence[str]]] = ()
+    by_time: Mapping[str, Any] = field(default_factory=dict)
+    validation_share: float = 0.1
+    repeats: int = 1
+
+
+def split_ratings(interactions: Path, out: Path, splitting: RatingSplitting) -> list[str]:
+    """Write the relevant pairs of every fold (and split) of an interactions file; return notes for the user.
+
+    Without files of folds or times, each user's items are cut into five parts at random: each pair has a row with the
+    fold 1 .. 5 that tests on it (`split_relevant`) and, with `repeats`, rows with its folds 6 .. 10, 11 .. 15, ....
+    Otherwise the file has a row for each pair in a split of a fold. Users without relevant training items are left out
+    of a fold, since nothing is known of them; where validation items are drawn from training items, these must be two.
+    """
+    table = read_table(interactions, "interactions")
+    topic, item, rating = (table.column(name).to_numpy() for name in ("topic", "item", "rating"))
+    # A pair in several files counts once.
+    _, first = np.unique((topic.astype(np.int64) << 32) + item, return_index=True)
+    kept = keep_relevant(topic[first], rating[first], splitting.threshold, splitting.min_relevant)
+    if not kept.any():
+        raise _too_few(interactions, topic, rating, splitting)
+    relevant = np.isin(topic, np.unique(topic[first][kept])) & (rating >= splitting.threshold)
+    metadata = read_metadata(interactions, "interactions")
+    options = {key: getattr(splitting, key) for key in ("dataset", "threshold", "min_relevant", "seed")}
+    tables, notes, contract = [], [], "interaction-splits"
+    if splitting.folds:
+        files = _rows_of_files(json.loads(metadata.get(PARTS_KEY, "{}")))
+        folds = [
+            {split: rows[relevant[rows]] for split, rows in _named(files, named, fold, "ratings", interactions).items()}
+            for fold, named in enumerate(splitting.folds, start=1)
+        ]
+    elif splitting.by_time:
+        options |= {"by_time": dict(splitting.by_time), "validation_share": splitting.validation_share}
+        folds = [_by_time(topic, table.column("timestamp").to_numpy(), np.flatnonzero(relevant), splitting)]
+    else:
+        folds, contract = [], "interaction-folds"
+        for repeat in range(splitting.repeats):
+            fold = split_relevant(topic[relevant], splitting.dataset, splitting.seed, repeat)
+            tables.append(pa.table({"topic": topic[relevant], "item": item[relevant], "fold": fold}))
+    for number, chosen in enumerate(folds, start=1):
+        with_training, left_out = _with_training(chosen, topic)
+        if not all(len(with_training[split]) for split in ("train", "test")):
+            raise DataError(f"{interactions}: fold {number} has no user with relevant items in both train and test")
+        if left_out:
+            notes.append(f"fold {number}: users without enough relevant training items, who are left out: {left_out}")
+        for split in SPLITS:
+            if split in with_training:
+                rows = to_arrow(with_training[split])
+                pairs = {name: table.column(name).take(rows) for name in ("topic", "item")}
+                tables.append(_table(number, split, len(rows), pairs))
+    kept_notes = {**origin(metadata), OPTIONS_KEY: json.dumps(options, sort_keys=True)}
+    write_table(pa.concat_tables(tables), out, contract, metadata=kept_notes)
+    return notes
+
+
+def keep_relevant(topic: Topics, rating: npt.NDArray[np.float32], threshold: float, min_relevant: int) -> Mask:
+    """Return the rows with a rating of at least `threshold` whose topic has at least `min_relevant` such rows."""
+    relevant = rating >= threshold
+    topics, index = np.unique(topic, return_inverse=True)
+    counts = np.bincount(index[relevant], minlength=len(topics))
+    kept: Mask = relevant & (counts[index] >= min_relevant)
+    return kept
+
+
+def split_relevant(topic: Topics, dataset: str, seed: int, repeat: int = 0) -> npt.NDArray[np.int8]:
+    """Return a fold for each row (rows sorted by topic), stratified by topic: fold sizes differ by at most one.
+
+    The folds are 1 .. 5, those of repeat r 5 r + 1 .. 5 r + 5.
+
+    Each topic's rows are shuffled by a seed of (data set, seed, topic), so a user's folds do not depend on the other
+    users. The fold that gets a topic's first surplus row is random as well.
+    """
+    fold = np.empty(len(topic), dtype=np.int8)
+    starts = np.flatnonzero(np.diff(topic, prepend=topic[0] - 1)) if len(topic) else np.empty(0, dtype=np.int64)
+    for start, stop in zip(starts, np.append(starts[1:], len(topic)), strict=True):
+        again = ("repeat", repeat) if repeat else ()
+        random = np.random.default_rng(derive_seed("folds", dataset, seed, int(topic[start]), *again))
+        place = random.permutation(stop - start) + random.integers(FOLDS)
+        fold[start:stop] = place % FOLDS + 1 + repeat * FOLDS
+    return fold
+
+
+def _too_few(where: Path, topic: Topics, rating: npt.NDArray[np.float32], splitting: RatingSplitting) -> DataError:
+    _, counts = np.unique(topic[rating >= splitting.threshold], return_counts=True)
+    most = f"the most that a user has are {counts.max()}" if len(counts) else f"the highest is {rating.max():g}"
+    return DataError(
+        f"{where}: no user has {splitting.min_relevant} ratings of at least {splitting.threshold:g}; {most}: lower the "
+        "threshold of a relevant rating, or min_relevant (5 at least)"
+    )
+
+
+def _by_time(topic: Topics, time: Indices, rows: Indices, splitting: RatingSplitting) -> dict[str, Indices]:
+    """Return the relevant rows of the splits: the latest for testing, of the others the latest for validation."""
+    cut = _user_cut if splitting.by_time["cut"] == "user" else _global_cut
+    # Ties in time are in random order: by item, they would favour what was numbered first.
+    random = np.random.default_rng(derive_seed("by time", splitting.dataset, splitting.seed))
+    rows = rows[random.permutation(len(rows))]
+    rows = rows[np.lexsort((time[rows], topic[rows]))]
+    held_out = cut(topic[rows], time[rows], splitting.by_time["test_share"])
+    chosen = {"test": rows[held_out]}
+    rows = rows[~held_out]
+    if splitting.validation_share and len(rows):
+        held_out = cut(topic[rows], time[rows], splitting.validation_share)
+        chosen["validation"], rows = rows[held_out], rows[~held_out]
+    return {"train": rows, **chosen}
+
+
+def _user_cut(topic: Topics, time: Indices, share: float) -> Mask:
+    """Return the last rows of each user, one at least; rows are sorted by user and time."""
+    _, starts, counts = np.unique(topic, return_index=True, return_counts=True)
+    held_out = np.maximum(1, np.round(share * counts)).astype(np.int64)
+    place = np.arange(len(topic)) - np.repeat(starts, counts)
+    cut: Mask = place >= np.repeat(counts - held_out, counts)
+    return cut
+
+
+def _global_cut(topic: Topics, time: Indices, share: float) -> Mask:
+    """Return all rows from the moment on after which the share of them lies; rows of one moment stay together."""
+    late = max(1, round(share * len(time)))
+    cut: Mask = time >= np.sort(time)[len(time) - late]
+    return cut
+
+
+def _with_training(chosen: Mapping[str, Indices], topic: Topics) -> tuple[dict[str, Indices], int]:
+    """Return the splits without the users who have too few training items, and the number of these users."""
+    users, counts = np.unique(topic[chosen["train"]], return_counts=True)
+    known = users[counts >= (1 if "validation" in chosen else FEWEST_TO_CUT)]
+    everyone = np.unique(np.concatenate([topic[rows] for rows in chosen.values()]))
+    kept = {split: np.sort(rows[np.isin(topic[rows], known)]) for split, rows in chosen.items()}
+    return kept, len(everyone) - len(known)
+
+
+@dataclass(frozen=True)
+class ListSplitting:
+    """How judged lists become folds.
+
+    Attributes:
+        dataset: the data set's name, on which what is drawn depends.
+        folds: the files of each fold by split; none if the files are parts that take turns.
+        random_parts: the number of parts to which topics are dealt at random instead of by file; 0 for none.
+        validation_share: share of the training topics for validation, in folds without files for it.
+        seed: of random parts and validation topics.
+    """
+
+    dataset: str
+    folds: Sequence[Mapping[str, Sequence[str]]] = ()
+    random_parts: int = 0
+    validation_share: float = 0.2
+    seed: int = 0
+
+
+def split_lists(lists: Path, out: Path, splitting: ListSplitting) -> None:
+    """Write the lists of every fold and split of a judged-lists file, by their rows in it.
+
+    Of parts 1 .. n, fold k tests on part k - 1, validates on part k - 2 and trains on the others, in order from k on,
+    cyclically, as LETOR's Fold1 .. Fold5. Raises DataError for files whose lists are not noted in `lists`, and for
+    topics in two splits of a fold.
+    """
+    metadata = read_metadata(lists, "lists")
+    topics = read_table(lists, "lists", ["topic"]).column("topic").to_pylist()
+    if PARTS_KEY not in metadata:
+        raise DataError(f"{lists}: the metadata key {PARTS_KEY!r} is missing, which has the lists of each file")
+    files = _rows_of_files(json.loads(metadata[PARTS_KEY]))
+    used = len(np.unique(np.concatenate(list(files.values()))))
+    if used != len(topics):
+        raise DataError(f"{lists}: {PARTS_KEY} counts {used} lists, but there are {len(topics)}")
+    tables = []
+    for fold, chosen in enumerate(_folds(files, len(topics), splitting, lists), start=1):
+        _check_topics(topics, chosen, f"{splitting.dataset}, fold {fold}")
+        for split in SPLITS:
+            tables.append(_table(fold, split, len(chosen[split]), {"list": to_arrow(chosen[split].astype(np.int32))}))
+    notes = {**origin(metadata), TOPICS_KEY: digest_of(topics)}
+    write_table(pa.concat_tables(tables), out, "list-splits", metadata=notes)
+
+
+def digest_of(topics: Sequence[str]) -> str:
+    """Return a digest of the topics' names, by which the folds of other lists are told."""
+    return hashlib.blake2b("\n".join(topics).encode(), digest_size=16).hexdigest()
+
+
+def _folds(
+    files: Mapping[str, Indices], count: int, splitting: ListSplitting, where: Path
+) -> Iterator[dict[str, Indices]]:
+    if splitting.folds:
+        for fold, named in enumerate(splitting.folds, start=1):
+            yield _given(files, named, fold, splitting, where)
+        return
+    parts = list(files.values())
+    if splitting.random_parts:
+        if splitting.random_parts > count:
+            advice = f"set random_parts to {count} or less"
+            if count < FEWEST_PARTS:
+                advice = f"a study needs {FEWEST_PARTS} topics, one each to train, validate and test on"
+            raise DataError(
+                f"{where}: it has {quantity(count, 'topic')}, too few for {splitting.random_parts} random parts with "
+                f"one each: {advice}"
+            )
+        random = np.random.default_rng(derive_seed("parts", splitting.dataset, splitting.seed))
+        parts = [np.sort(part) for part in np.array_split(random.permutation(count), splitting.random_parts)]
+    for first in range(len(parts)):
+        *train, validation, test = (*parts[first:], *parts[:first])
+        yield {"train": np.sort(np.concatenate(train)), "validation": validation, "test": test}
+
+
+def _given(
+    files: Mapping[str, Indices], named: Mapping[str, Sequence[str]], fold: int, splitting: ListSplitting, where: Path
+) -> dict[str, Indices]:
+    """Return the lists of a fold's files; without files for validation, a share of the training lists."""
+    chosen = _named(files, named, fold, "lists", where)
+    if "validation" in chosen:
+        return chosen
+    train = chosen["train"]
+    n_held_out = max(1, round(splitting.validation_share * len(train)))
+    if n_held_out >= len(train):
+        raise DataError(
+            f"{where}: fold {fold} trains on {quantity(len(train), 'topic')}, of which {n_held_out} would be held out "
+            "for validation, so that none is left to train on: name a file for validation, or add topics"
+        )
+    random = np.random.default_rng(derive_seed("validation", splitting.dataset, fold, splitting.seed))
+    held_out = np.zeros(len(train), dtype=bool)
+    held_out[random.permutation(len(train))[:n_held_out]] = True
+    return {"train": train[~held_out], "validation": train[held_out], "test": chosen["test"]}
+
+
+def _check_topics(topics: Sequence[str], chosen: Mapping[str, Indices], where: str) -> None:
+    owners: dict[str, str] = {}
+    count = 0
+    for split in SPLITS:
+        for row in chosen[split].tolist():
+            other = owners.setdefault(topics[row], split)
+            if other != split:
+                raise DataError(
+                    f"{where}: topic {topics[row]!r} is in {other} and in {split}: remove it from one of them"
+                )
+        count += len(chosen[split])
+        if len(owners) != count:
+            raise DataError(f"{where}: a topic is in several files of {split}, or twice in one: remove the copies")
+
+
+def _rows_of_files(ranges: Mapping[str, Any]) -> dict[str, Indices]:
+    """Return the rows of each file by the metadata `PARTS_KEY`."""
+    return {name: np.concatenate([np.arange(*limits) for limits in [[0, 0], *own]]) for name, own in ranges.items()}
+
+
+def _named(
+    files: Mapping[str, Indices], named: Mapping[str, Sequence[str]], fold: int, what: str, where: Path
+) -> dict[str, Indices]:
+    """Return the rows of the splits of a fold whose files are named."""
+    unknown = next((name for names in named.values() for name in names if name not in files), None)
+    if unknown is not None:
+        raise DataError(f"{where}: it has no {what} of {unknown!r}, which fold {fold} names; convert the data anew")
+    return {split: np.concatenate([files[name] for name in names]) for split, names in named.items()}
+
+
+def _table(fold: int, split: str, count: int, columns: Mapping[str, Any]) -> pa.Table:
+    key = {"fold": repeated(fold, pa.int8(), count), "split": repeated(split, pa.string(), count)}
+    return pa.table({**key, **columns})
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """The way to split: the number of random splits ("folds"), the shares of validation and test, the seed."""
+
+    dataset: str
+    folds: int
+    validation_share: float
+    test_share: float
+    seed: int
+
+
+def fold_images(images: Path, out: Path, splitting: Splitting) -> None:
+    """Write the split (train, validation or test) of each face of an images file, in its order, for every fold.
+
+    Each fold is an independent random split: the test parts of two folds overlap. Raises ConfigError for invalid shares
+    or folds, DataError if a part would be empty.
+    """
+    if not 1 <= splitting.folds <= _MOST_FOLDS:
+        raise ConfigError(f"folds is {splitting.folds}, expected 1 .. {_MOST_FOLDS}")
+    shares = (splitting.validation_share, splitting.test_share)
+    if min(shares) <= 0 or sum(shares) >= 1:
+        raise ConfigError(
+            f"validation_share and test_share are {shares[0]} and {shares[1]}: expected above 0, sum below 1"
+        )
+    faces = read_faces(images)
+    tables = []
+    for fold in range(1, splitting.folds + 1):
+        part = split_groups(faces.groups, faces.ages, fold, splitting)
+        check_no_shared_groups(faces, part, f"{images}, fold {fold}")
+        for index, split in enumerate(SPLITS):
+            if not (part == index).any():
+                raise DataError(f"{images}: {len(faces)} faces leave the {split} part of fold {fold} empty")
+        splits = strings_to_arrow([SPLITS[index] for index in part.tolist()])
+        numbers = repeated(fold, pa.int8(), len(faces))
+        tables.append(pa.table({"fold": numbers, "split": splits, "face": strings_to_arrow(faces.names)}))
+    options = {key: getattr(splitting, key) for key in ("folds", "seed", "test_share", "validation_share")}
+    notes = {**origin(faces.metadata), OPTIONS_KEY: json.dumps(options, sort_keys=True)}
+    write_table(pa.concat_tables(tables), out, "image-folds", [len(faces)] * splitting.folds, notes)
+
+
+def read_image_folds(path: Path, faces: Faces) -> dict[int, Indices]:
+    """Read the part (0 train, 1 validation, 2 test) of each face by fold, from a file that `fold_images` wrote.
+
+    Raises DataError if the faces differ from `faces`, or if near duplicates are in two parts.
+    """
+    table = read_table(path, "image-folds")
+    fold = to_numpy(table.column("fold"))
+    names, splits = table.column("face").to_pylist(), np.array(table.column("split").to_pylist(), dtype=str)
+    parts: dict[int, Indices] = {}
+    for number in np.unique(fold).tolist():
+        rows = np.flatnonzero(fold == number)
+        if [names[row] for row in rows] != list(faces.names):
+            raise DataError(f"{path}, fold {number}: its faces are not those of the images file; make the folds anew")
+        unknown = sorted(set(splits[rows].tolist()) - set(SPLITS))
+        if unknown:
+            raise DataError(f"{path}: column 'split' holds {unknown[0]!r}; expected one of {', '.join(SPLITS)}")
+        parts[number] = np.select([splits[rows] == split for split in SPLITS], range(len(SPLITS)))
+        check_no_shared_groups(faces, parts[number], f"{path}, fold {number}")
+    return parts
+
+
+def split_groups(groups: npt.NDArray[np.int32], ages: npt.NDArray[np.int8], fold: int, splitting: Splitting) -> Indices:
+    """Return the part (0 train, 1 validation, 2 test) of each face, stratified by age, whole groups together.
+
+    The groups, ordered by the age of their first face (ties in random order), are cut into blocks of 20. From each
+    block, random groups go to each part in proportion to the shares.
+    """
+    random = np.random.default_rng(derive_seed("image-split", splitting.dataset, splitting.seed, fold))
+    _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+    order = np.lexsort((random.random(len(first)), ages[first]))
+    block = np.arange(len(order)) // _BLOCK
+    shuffled = order[np.lexsort((random.random(len(order)), block))]
+    # One offset for all blocks, so that the last, shorter block favours no part on average.
+    place = (np.arange(len(order)) % _BLOCK + random.random()) / _BLOCK
+    train_share = 1 - splitting.validation_share - splitting.test_share
+    part_of_group = np.empty(len(order), dtype=np.int64)
+    part_of_group[shuffled] = np.digitize(place, [train_share, train_share + splitting.validation_share])
+    part: Indices = part_of_group[group]
+    return part
+
+
+def check_no_shared_groups(faces: Faces, part: Indices, where: str) -> None:
+    """Raise DataError, naming two faces, if pictures of one group are in different parts."""
+    _, group = np.unique(faces.groups, return_inverse=True)
+    lowest = np.full(group.max(initial=-1) + 1, len(SPLITS))
+    np.minimum.at(lowest, group, part)
+    stray = np.flatnonzero(part != lowest[group])
+    if len(stray):
+        one = int(stray[0])
+        other = int(np.flatnonzero((group == group[one]) & (part == lowest[group[one]]))[0])
+        raise DataError(
+            f"{where}: {faces.names[other]} is in {SPLITS[part[other]]} and {faces.names[one]} in {SPLITS[part[one]]}, "
+            f"but they are near duplicates (group {faces.groups[one]}): make the folds anew"
+        )
