@@ -99,25 +99,6 @@ def smooth_ranks_of(
         return with_derivatives(scores, ranks, sums.gradient, sums.by_scores_and_upstream)
 
 
-def kernel_sums(
-    scores: Tensor,
-    lists: Lists,
-    kernel: Kernel,
-    weights: Weights,
-    *,
-    targets: Tensor | None = None,
-    temperature: float = 1.0,
-    method: str = "auto",
-) -> Tensor:
-    r"""Return $\sum_j w_j\, k((s_j - s_i)/\tau)$ over all items `j` of the list of `i`, including `i` itself.
-
-    The arguments and shapes are those of `smooth_ranks_of`. Interpolated sums have errors below 1e-7 of the list's
-    $\sum_j |w_j|$. The result is in the scores' dtype, without a gradient.
-    """
-    with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
-        return _Sums(scores, lists, weights, targets, temperature, method, PRECISE_ORDER).of(kernel).to(scores.dtype)
-
-
 def require_method(method: str, temperature: float) -> None:
     """Raise `ValueError` for an unknown method, or a temperature that isn't above 0."""
     methods = ("auto", "direct", "interpolated")
@@ -284,7 +265,10 @@ class _Sums:
             self._parts.append((items, places, sums))
 
     def of(self, kernel: Kernel) -> Tensor:
-        """Return the sums of `weights[j] * k(x[j] - x[i])` over `j`, a column per vector of weights."""
+        """Return the sums of `weights[j] * k(x[j] - x[i])` over `j`, a column per vector of weights.
+
+        Interpolated sums have errors below 1e-7 of the list's total of absolute weights.
+        """
         parts = [sums.sums(kernel, self._weights_of(items)).T for items, _, sums in self._parts]
         return joined(parts, [places for _, places, _ in self._parts]).T
 

@@ -30,7 +30,7 @@ from rankbound.interpolation import (
     Kernel,
 )
 from rankbound.lists import Lists
-from rankbound.smooth_ranks import kernel_sums
+from rankbound.smooth_ranks import PRECISE_ORDER, _Sums
 
 SLOPE_BEYOND_THE_BAND = 4.2e-8
 RANK_TOLERANCE = 1e-5
@@ -291,6 +291,18 @@ KERNELS: dict[str, tuple[Kernel, Callable[[Tensor], Tensor]]] = {
     "tanh link from below": (TANH_LINK.mirrored, lambda x: tanh_link(-x)),
     "its slope from below": (TANH_LINK_SLOPE.mirrored, lambda x: tanh_slope(-x)),
 }
+
+
+def kernel_sums(
+    scores: Tensor,
+    lists: Lists,
+    kernel: Kernel,
+    weights: tuple[Tensor | None, ...],
+    targets: Tensor | None = None,
+    temperature: float = 1.0,
+    method: str = "auto",
+) -> Tensor:
+    return _Sums(scores, lists, weights, targets, temperature, method, PRECISE_ORDER).of(kernel).to(scores.dtype)
 
 
 def sums_written_out(name: str, scores: Tensor, lists: Lists, weights: Tensor | None, tau: float = 1.0) -> Tensor:
