@@ -322,6 +322,8 @@ class TestPairsThatShareMembers:
         assert found.p_value == pytest.approx(2 * min(theirs.cdf(0), theirs.sf(0)))
         assert found.notes[0].startswith("the pairs share 20 members: intervals and p are of the t distribution")
         assert found.notes[1].startswith("approximate: with 20 members, 95 % intervals cover ")
+        few = PairedScores.of_matrix(np.stack([B + (np.arange(60) < 3), B], 1), "AB", members=faces)
+        assert not math.isnan(compare(few.pair("A", "B"), QUICK).low), "pairs that tie count, too"
 
     @pytest.mark.parametrize(
         ("faces", "reason"),

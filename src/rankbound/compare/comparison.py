@@ -153,15 +153,12 @@ def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
         estimate = over_units(differences) if members is None else over_members(differences, members)
         differing = _differing(differences)
         decidable = members is not None or can_reach(differing, LEVEL)
+        covered = members is not None or can_reach(differing, min(LEVEL, 1 - settings.confidence))
         wider = over_trainings(pair.a - pair.b) if members is None and decidable else None
         testable = not any(map(_is_constant, (a, b, differences)))
         if testable:
             found["p_value"] = p_value_of_mean(differences, members, settings.flips, settings.seed)
-        if (
-            estimate is not None
-            and decidable
-            and (members is not None or can_reach(differing, 1 - settings.confidence))
-        ):
+        if estimate is not None and covered:
             how = (settings.confidence, settings.resamples, settings.interval, settings.seed)
             found["low"], found["high"] = interval_of_mean(differences, members, *how)
         if estimate is not None and decidable and testable:

@@ -15,6 +15,7 @@ equivalence of average bioavailability".
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -69,18 +70,7 @@ def detectable(estimate: Estimate, power: float = POWER, level: float = LEVEL) -
     of freedom); the randomisation test has the same power. For the first step of Holm's correction, divide `level` by
     the number of tests.
     """
-    from scipy import optimize, stats
-
-    freedom = estimate.degrees_of_freedom
-    critical = float(stats.t.isf(level / 2, freedom))
-
-    def missing(shift: float) -> float:
-        if math.isinf(freedom):
-            return float(stats.norm.sf(critical - shift)) - power
-        return float(stats.nct.sf(critical, freedom, shift)) - power
-
-    # The root lies between 0 and a shift far beyond the critical value.
-    return float(optimize.brentq(missing, 0.0, 10.0 + 3.0 * critical)) * estimate.standard_error
+    return _in_errors(estimate.degrees_of_freedom, power, level) * estimate.standard_error
 
 
 @dataclass(frozen=True)
@@ -131,3 +121,19 @@ def noise_margin(pair: Pair) -> float:
     """
     squares = [seed_deviation(values) ** 2 for values in (pair.a, pair.b)]
     return REPEATABILITY * math.sqrt(sum(squares) / 2)
+
+
+@lru_cache(maxsize=1024)
+def _in_errors(freedom: float, power: float, level: float) -> float:
+    """Return the minimal detectable difference in standard errors of the mean."""
+    from scipy import optimize, stats
+
+    critical = float(stats.t.isf(level / 2, freedom))
+
+    def missing(shift: float) -> float:
+        if math.isinf(freedom):
+            return float(stats.norm.sf(critical - shift)) - power
+        return float(stats.nct.sf(critical, freedom, shift)) - power
+
+    # The root lies between 0 and a shift far beyond the critical value.
+    return float(optimize.brentq(missing, 0.0, 10.0 + 3.0 * critical))

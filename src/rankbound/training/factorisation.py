@@ -83,9 +83,10 @@ def pair_inputs(
                 "expected a share of the lists for validation, or rows of relevance 0 instead of drawn ones"
             )
         require_apart({"training": lists, "validation": validation}, by_item=True)
-        own = map(torch.from_numpy, vocabulary.known_indices(validation, recipe.unknown, "validation lists: "))
+        known = vocabulary.known_indices(validation, recipe.unknown, "validation lists: ")
+        of_topics, of_items = map(torch.from_numpy, known)
         labels, limits = as_tensor(validation.relevance, "relevance"), as_tensor(validation.offsets, "offsets")
-        held_out = Part(validation.topics, *own, labels, Lists(limits))
+        held_out = Part(validation.topics, of_topics, of_items, labels, Lists(limits))
     elif recipe.validation_share:
         held = held_out_within(topics, items, relevance, recipe.validation_share, recipe.seed)
         held_out = part(held)
