@@ -89,23 +89,24 @@ def test_ambiguous_members_are_not_chosen_from(tmp_path: Path) -> None:
         find_member(list_members(path), "S1.txt", path)
 
 
-@pytest.mark.parametrize("name", ["../evil.txt", "a/../../evil.txt", "/etc/evil", "C:/evil", "..\\evil.txt", "a/.."])
-def test_names_that_point_outside_are_refused(tmp_path: Path, name: str) -> None:
-    path = make_zip(tmp_path / "x.zip", {"fine.txt": b"1", name: b"2"})
-    with pytest.raises(DataError, match=r"x\.zip: archive refused: member .* points outside"):
-        list_members(path)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        *((name, "member .* points outside") for name in ("../evil.txt", "a/../../evil.txt", "/etc/evil", "C:/evil")),
+        *((name, "member .* points outside") for name in ("..\\evil.txt", "a/..")),
+        *((name, "a member has the malformed name") for name in ("x" * 2000, "a\x07b")),
+    ],
+)
+def test_unsafe_names_are_refused(tmp_path: Path, name: str, message: str) -> None:
+    make_zip(tmp_path / "x.zip", {"fine.txt": b"1", name: b"2"})
+    with pytest.raises(DataError, match=rf"x\.zip: archive refused: {message}"):
+        list_members(tmp_path / "x.zip")
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.zip"]
 
 
-def test_rar_names_that_point_outside_are_refused(tmp_path: Path) -> None:
+def test_unsafe_names_in_a_rar_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="points outside"):
         list_members(make_rar(tmp_path / "x.rar", {"a/../../evil.txt": b"1"}))
-
-
-@pytest.mark.parametrize("name", ["x" * 2000, "a\x07b"])
-def test_absurd_names_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(DataError, match="malformed name"):
-        list_members(make_zip(tmp_path / "x.zip", {name: b"1"}))
 
 
 def test_a_name_with_a_nul_is_refused(tmp_path: Path) -> None:

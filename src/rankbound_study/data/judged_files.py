@@ -38,7 +38,10 @@ def convert(raw: Raw, described: DescriptionKeys, out: str | os.PathLike[str]) -
     """
     files = _members(raw, described)
     _check_copies(raw, described)
-    reader = _reader(raw, described, list(files.values()))
+    if described.format == "table":
+        reader: _Tables | _LetorText = _Tables(raw, described)
+    else:
+        reader = _LetorText(raw, described, described.features or max(_width(raw, name) for name in files.values()))
     kept = _Kept(repeats=bool(described.given_folds))
     sizes = {member.name: member.size for member in raw.members}
     # disable=None: no bar unless the output is a terminal.
@@ -79,16 +82,6 @@ def _check_copies(raw: Raw, described: DescriptionKeys) -> None:
             )
 
 
-_Reader = Callable[[str, set[str], Callable[[int], object]], Iterator[pa.Table]]
-"""A reader of a member: its name, the topics seen so far, and what is told of the bytes read."""
-
-
-def _reader(raw: Raw, described: DescriptionKeys, names: Sequence[str]) -> _Reader:
-    if described.format == "table":
-        return _Tables(raw, described)
-    return _LetorText(raw, described, described.features or max(_width(raw, name) for name in names))
-
-
 def _width(raw: Raw, name: str) -> int:
     with raw.open(name) as stream:
         return letor.largest_index(stream, raw.where(name))
@@ -96,7 +89,10 @@ def _width(raw: Raw, name: str) -> int:
 
 @dataclass
 class _LetorText:
-    """A reader of LETOR text; queries without ids are numbered through all files."""
+    """A reader of LETOR text; queries without ids are numbered through all files.
+
+    As of tables, its arguments are the name of a member, the topics seen so far, and what is told of the bytes read.
+    """
 
     raw: Raw
     described: DescriptionKeys

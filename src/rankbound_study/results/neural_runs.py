@@ -265,18 +265,9 @@ def _score(dataset: str, run: _Run, table: Printed, means: MethodMeans, frame: p
     low, high = means.interval(run.place)
     own = frame.filter(pl.col("method") == run.method, pl.col("features") == run.features)
     lists = own.filter(pl.col(table.metric).is_not_null()).select("fold", "topic").n_unique()
-    return {
-        "dataset": dataset,
-        "family": run.family,
-        "method": run.method,
-        "network": run.network,
-        "features": run.features,
-        "metric": table.metric,
-        "ours": float(means.means[run.place]),
-        "low": low,
-        "high": high,
-        "n": lists,
-    }
+    of_run = {name: getattr(run, name) for name in ("family", "method", "network", "features")}
+    ours = {"metric": table.metric, "ours": float(means.means[run.place]), "low": low, "high": high}
+    return {"dataset": dataset, **of_run, **ours, "n": lists}
 
 
 def _gaps(epochs: Path, dataset: str, runs: Sequence[_Run], means: MethodMeans) -> Iterator[dict[str, Any]]:
@@ -339,9 +330,7 @@ def _settings_text(options: Mapping[str, Any]) -> str:
 
 def _family(frame: pl.DataFrame) -> pl.Expr:
     """Return the family in a run's options; controls are a family of their own."""
-    named = {text: json.loads(text).get("family", "") for text in frame["options"].unique()}
-    families = {text: FAMILY_NAMES.get(name, name) for text, name in named.items()}
-    of_options = pl.col("options").replace_strict(families, default="", return_dtype=pl.String)
+    of_options = _option(frame, lambda options: options.get("family", ""), pl.String).replace(FAMILY_NAMES)
     guessed = pl.col("model").str.extract(r"^(Reg|Class)").replace({"Reg": FAMILIES[1], "Class": FAMILIES[2]})
     return (
         pl.when(pl.col("model").is_in(CONTROLS))
