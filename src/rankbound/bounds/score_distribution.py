@@ -491,7 +491,7 @@ def _drawn(about: dict[str, Any], atoms: Atoms) -> ScoreDistribution:
     if len(support) == 1:
         # A single score has no range: others exist that are too rare to be drawn.
         low, high = about["minimum"], about["maximum"]
-    found = {
+    found: dict[str, Any] = {
         "count": float(len(support)),
         "low": low,
         "high": high,
