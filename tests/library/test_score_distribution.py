@@ -426,7 +426,3 @@ def test_distributions_that_cannot_be_are_refused(keywords: dict[str, Any], mess
 def test_gains_that_cannot_be_are_refused(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_the_constants_agree_with_the_thesis() -> None:
-    assert SAMPLES == 300_000

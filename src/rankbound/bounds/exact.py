@@ -138,7 +138,7 @@ def _of_uniform_rank_sums(orders: RandomOrders, half: Floats) -> Complexes:
     above, below = np.sin((large + factor) * half), np.sin(factor * half)
     size = np.exp(np.log(np.abs(above)).sum(0) - np.log(np.abs(below)).sum(0) - log(comb(orders.n, orders.p)))
     is_odd = (np.signbit(above) ^ np.signbit(below)).sum(0) % 2 == 1
-    return np.where(is_odd, -size, size).astype(np.complex128)
+    return np.asarray(np.where(is_odd, -size, size), dtype=np.complex128)
 
 
 def binned_distributions(
@@ -184,7 +184,8 @@ def _groups(waiting: dict[Sum, float]) -> list[tuple[list[Sum], float, int]]:
     groups: dict[tuple[float, int, float, tuple[int, ...]], list[Sum]] = defaultdict(list)
     for of, effort in waiting.items():
         low, high = _interval(of)
-        period, own = (high - low) * of.scale, (of.n, of.p)
+        own: tuple[int, ...] = (of.n, of.p)
+        period = (high - low) * of.scale
         if of.orders.is_uniform:
             period, own = _PERIOD_RATIO ** ceil(log(period) / log(_PERIOD_RATIO)), ()
         groups[period, round(log(of.p / (of.n - of.p)) / _DENSITY_RATIO), effort, own].append(of)
@@ -241,7 +242,8 @@ def _bins_of_series(of: Sum, period: float, coefficients: Complexes, is_last: bo
     error = truncated + 4 * float(np.exp(-LOG_OUTSIDE)) + bent + scattered
     if error > LARGEST_ERROR / 2 and not is_last:
         return None
-    return Atoms(start + width * (np.arange(bins) + 0.5), probability / probability.sum(), error, width)
+    middles: Floats = start + width * (np.arange(bins) + 0.5)
+    return Atoms(middles, probability / probability.sum(), error, width)
 
 
 def _cdf_at(edges: Floats, of: Sum, period: float, coefficients: Complexes) -> Floats:
@@ -306,7 +308,7 @@ def characteristic_functions(sums: Sequence[Sum], step: float, count: int, first
             risen *= share
             values[:, low : high + 1] *= 1.0 - share
             values[:, low : high + 1] += risen
-        for index in np.flatnonzero(sizes == size):
+        for index in np.flatnonzero(sizes == size).tolist():
             result[index] = values[:, sums[index].p]
     return result
 

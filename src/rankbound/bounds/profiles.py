@@ -9,6 +9,7 @@ take few values on binary lists, or that count pairs, have closed forms (`closed
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -172,7 +173,7 @@ class Orders:
         is_equal = k == self.profile.n and self._random.is_uniform
         return self._completed(levels, left), None if is_equal else np.exp(log_chance)
 
-    def _completed(self, levels: list[tuple[Integers, Integers]], left: Integers) -> Iterator[Kinds]:
+    def _completed(self, levels: list[tuple[Any, Any]], left: Integers) -> Iterator[Kinds]:
         place = np.arange(self.profile.n - len(levels))
         for start in range(0, len(left), self._rows):
             rest = left[start : start + self._rows].cumsum(1)
@@ -213,7 +214,13 @@ class Orders:
         if (stops := vars(type(self.metric)).get("stops")) is not None:
             return self._of_cascade(stops(self.metric, self._grades).tolist(), kinds.numpy())
         if not isinstance(self.metric, AdditiveMetric):
-            values = values_of_orders(self.metric, self._grades[kinds])
+            relevance, (rows, n) = self._grades[kinds].reshape(-1), kinds.shape
+            lists, kept = Lists(torch.arange(rows + 1) * n), self.metric.relevant(relevance)
+            ranks = hard_ranks(torch.arange(rows * n), lists, self.metric.rank_weights(relevance))
+            above = tuple(weight[kept] for weight in ranks.above)
+            ranks = replace(ranks, position=ranks.position[kept], above=above)
+            of_ranks = self.metric.of_ranks(ranks, relevance[kept], lists.keep(kept))
+            values = np.asarray(of_ranks.to(torch.float64).numpy())
             return values, np.zeros(len(values)) if type(self.metric) in OF_FRACTIONS else values
         terms, tokens = self._terms
         ranks = np.arange(self.profile.n)
@@ -244,16 +251,6 @@ class Orders:
         ratios = [gain.as_integer_ratio() for gain in gains.tolist()]
         exact = np.array([above * pow(below, -1, PRIME) % PRIME for above, below in ratios])
         return terms, exact[:, None] * residues(discounts) % PRIME
-
-
-def values_of_orders(metric: Metric, relevance: Tensor) -> Floats:
-    """Return the metric of each row of `relevance` `(n_orders, n)`, grades by rank from the top, float64."""
-    rows, n = relevance.shape
-    flat, lists = relevance.reshape(-1), Lists(torch.arange(rows + 1) * n)
-    ranks = hard_ranks(torch.arange(rows * n), lists, metric.rank_weights(flat))
-    kept = metric.relevant(flat)
-    ranks = replace(ranks, position=ranks.position[kept], above=tuple(weight[kept] for weight in ranks.above))
-    return np.asarray(metric.of_ranks(ranks, flat[kept], lists.keep(kept)).to(torch.float64).numpy())
 
 
 def closed_form(metric: Metric, orders: RandomOrders) -> Atoms | None:

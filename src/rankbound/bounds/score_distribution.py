@@ -248,7 +248,7 @@ class ScoreDistribution:
         edges, steps = start + width * np.arange(bins + 1), np.concatenate([[0.0], np.cumsum(self.probability)])
         linear = np.interp(self.support + 0.5 * integers, edges, np.concatenate([[0.0], np.cumsum(mass)]))
         changes = np.abs(linear - steps[1:]) if integers else np.abs([linear - steps[1:], linear - steps[:-1]])
-        middles = start + width * (np.arange(bins) + 0.5)
+        middles: Floats = start + width * (np.arange(bins) + 0.5)
         return replace(self, support=middles, probability=mass, width=width, error=self.error + float(changes.max()))
 
     @property
@@ -476,7 +476,7 @@ def _exact(about: dict[str, Any], atoms: Atoms, error: float = 0.0, same: float 
         # Approximation: every score has the mean mass of a random order's score.
         count = -expm1(draws * log1p(-same)) / same if same > 0 else float(draws)
         low, high = np.interp([tail, 1 - tail], np.concatenate([[0.0], below]), edges_of(support, width))
-    found = {"count": count, "low": float(low), "high": float(high), "error": error + lost}
+    found: dict[str, Any] = {"count": count, "low": float(low), "high": float(high), "error": error + lost}
     return ScoreDistribution(**about, support=support, probability=probability, width=width, **found)
 
 
@@ -491,7 +491,7 @@ def _drawn(about: dict[str, Any], atoms: Atoms) -> ScoreDistribution:
     if len(support) == 1:
         # A single score has no range: others exist that are too rare to be drawn.
         low, high = about["minimum"], about["maximum"]
-    found = {
+    found: dict[str, Any] = {
         "count": float(len(support)),
         "low": low,
         "high": high,
@@ -527,4 +527,5 @@ def smooth_bin(distance: Tensor, width: Any) -> Tensor:
     left, right = distance + width / 2, distance - width / 2
     # softplus(u) = max(u, 0) + log1p(exp(-|u|)); the difference of the first terms is the linear step.
     linear = left.clamp(min=0.0).clamp(max=width)
-    return (linear + torch.log1p(torch.exp(-left.abs())) - torch.log1p(torch.exp(-right.abs()))) / width
+    mean: Tensor = (linear + torch.log1p(torch.exp(-left.abs())) - torch.log1p(torch.exp(-right.abs()))) / width
+    return mean

@@ -316,8 +316,12 @@ class SmoothLookup:
         listed, entry = _ranges(begin, end)
         position, mass, width = self._entries[entry].unbind(1)
         if self._any_split:
+            # Bins of the nRBP loss are split into their integers, with equal shares of the mass.
             split = self._split[table][listed]
-            position, mass, width, listed = _integers(position, mass, width, listed, split)
+            entry, place = _ranges(torch.zeros_like(split), split)
+            split, listed = split[entry], listed[entry]
+            position, mass = position[entry] - (split - 1) / 2 + place, mass[entry] / split
+            width = torch.where(split > 1, 0.0, width[entry])
         own_gain = gain[listed]
         return listed, own_gain * (values[listed] - position), own_gain * width, mass, below
 
@@ -369,21 +373,6 @@ def _ranges(begin: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
     listed = torch.repeat_interleave(count)
     start = begin - (count.cumsum(0) - count)
     return listed, torch.arange(len(listed), device=begin.device) + start[listed]
-
-
-def _integers(
-    position: Tensor, mass: Tensor, width: Tensor, listed: Tensor, split: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Split each bin into its `split` integers, with equal shares of the mass; entries with `split` 1 are unchanged."""
-    entry, place = _ranges(torch.zeros_like(split), split)
-    several = (split > 1)[entry]
-    first = position - (split - 1) / 2
-    return (
-        first[entry] + place,
-        (mass / split)[entry],
-        torch.where(several, 0.0, width[entry]),
-        listed[entry],
-    )
 
 
 def _merge_near(tables: DistributionTables, gains: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
