@@ -186,26 +186,20 @@ bits = st.sampled_from(
 )  # fmt: skip
 
 
-def write(lists: list[list[tuple[int, dict[int, float], str]]]) -> str:
-    return "".join(
-        f"{label} qid:{query} {' '.join(f'{key}:{pairs[key]!r}' for key in sorted(pairs))} {comment}\n"
-        for query, one in enumerate(lists)
-        for label, pairs, comment in one
-    )
-
-
 @given(queries, st.integers(1, 200))
 def test_text_gives_what_it_was_written_from(
     lists: list[list[tuple[int, dict[int, float], str]]], chunk_bytes: int
 ) -> None:
-    table = read(write(lists).encode(), WIDTH, chunk_bytes)
+    text = "".join(
+        f"{label} qid:{query} {' '.join(f'{key}:{pairs[key]!r}' for key in sorted(pairs))} {comment}\n"
+        for query, one in enumerate(lists)
+        for label, pairs, comment in one
+    )
+    table = read(text.encode(), WIDTH, chunk_bytes)
     assert table.column("topic").to_pylist() == [str(query) for query in range(len(lists))]
     assert table.column("relevance").to_pylist() == [[label for label, _, _ in one] for one in lists]
-    flat = np.array(
-        [[pairs.get(key, 0) for key in range(1, WIDTH + 1)] for one in lists for _, pairs, _ in one], dtype=np.float64
-    )
-    found = np.concatenate([np.array(vectors) for vectors in table.column("features").to_pylist()])
-    np.testing.assert_array_equal(found.astype(np.float32), flat.astype(np.float32))
+    rows = [[pairs.get(key, 0) for key in range(1, WIDTH + 1)] for one in lists for _, pairs, _ in one]
+    np.testing.assert_array_equal(features(table), np.array(rows, np.float64).astype(np.float32))
 
 
 @given(st.lists(bits, max_size=14).map("".join), st.integers(1, 20))

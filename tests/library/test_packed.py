@@ -1,7 +1,6 @@
 """Packed files, a row for each topic: read whoever wrote them, and the features of Arrow files stay in the file."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -52,17 +51,6 @@ def test_what_is_packed_is_read_again(tmp_path: Path) -> None:
     same(rb.read_lists(tmp_path / "y.arrow"), rb.read_lists(FRAME, features=["g", "f"]))
 
 
-def test_the_file_cannot_be_written_to(tmp_path: Path) -> None:
-    rb.pack_lists(FRAME, tmp_path / "x.arrow")
-    lists = rb.read_lists(tmp_path / "x.arrow")
-    with pytest.raises(ValueError, match="read-only"):
-        lists.features[0, 0] = 7
-    topic = lists[0]
-    topic.features.add_(1)
-    assert topic.features.tolist() == [[1.5, 2], [3.5, 4]]
-    same(lists, rb.read_lists(FRAME))
-
-
 def test_text_of_many_chunks_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letor_module.read_lists, "__defaults__", (1000, None, 127))
     seen: list[int] = []
@@ -73,13 +61,19 @@ def test_text_of_many_chunks_is_packed(tmp_path: Path, monkeypatch: pytest.Monke
     same(rb.read_lists(tmp_path / "x.arrow"), rb.read_lists(path))
 
 
-def test_features_stay_in_the_file(tmp_path: Path) -> None:
+def test_features_stay_in_the_file_which_cannot_be_written_to(tmp_path: Path) -> None:
     rb.pack_lists(FRAME, tmp_path / "x.arrow")
     before = pa.total_allocated_bytes()
     lists = rb.read_lists(tmp_path / "x.arrow", features=["f", "g"])
     assert pa.total_allocated_bytes() - before < lists.features.nbytes
     assert not lists.features.flags.owndata
     assert str(tmp_path / "x.arrow") in Path("/proc/self/maps").read_text()
+    with pytest.raises(ValueError, match="read-only"):
+        lists.features[0, 0] = 7
+    topic = lists[0]
+    topic.features.add_(1)
+    assert topic.features.tolist() == [[1.5, 2], [3.5, 4]]
+    same(lists, rb.read_lists(FRAME))
 
 
 def test_a_model_learns_the_same_from_text_and_from_a_packed_file(tmp_path: Path) -> None:
@@ -130,15 +124,10 @@ def test_what_cannot_be_packed_leaves_no_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["x.txt"]
 
 
-def written(path: Path, **columns: Any) -> Path:
-    pq.write_table(packed(**columns), path)
-    return path
-
-
 def test_a_file_of_any_writer_is_read(tmp_path: Path) -> None:
     """Texts and lists that polars wrote have 64-bit offsets."""
-    path = written(tmp_path / "x.parquet", more=pa.array([1, 2, 3]))
-    pl.DataFrame(pq.read_table(path)).write_parquet(tmp_path / "y.parquet")
+    pq.write_table(table := packed(more=pa.array([1, 2, 3])), tmp_path / "x.parquet")
+    pl.DataFrame(table).write_parquet(tmp_path / "y.parquet")
     assert pa.types.is_large_list(pq.read_schema(tmp_path / "y.parquet").field("items").type)
     columns = {"topics": ["q1", "q2", "q3"], "items": ["a", "b", "c"], "offsets": [0, 2, 2, 3], "relevance": [1, 0, 2]}
     features = np.float32([[0, 1], [2, 3], [4, 5]])

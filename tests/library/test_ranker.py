@@ -300,8 +300,8 @@ def test_files_that_hold_no_ranker_are_refused(tmp_path: Path, change: Any, mess
 
 
 def test_a_recipe_reads_its_own_fields_back() -> None:
-    assert Recipe(hidden=(3,)).build(2).layers[0].weight.shape == (1, 2)
-    assert Recipe(hidden=(3,), model="mlp").build(2).layers[0].weight.shape == (3, 2)
+    shapes = [Recipe(hidden=(3,), model=model).build(2).layers[0].weight.shape for model in ("linear", "mlp")]
+    assert shapes == [(1, 2), (3, 2)]
 
 
 # The subcommands
@@ -328,7 +328,7 @@ def test_train_score_and_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert found["means"]["nDCG"] > 0.9
 
 
-def test_validation_files_and_left_out_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validation_files_and_columns_that_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = frame(planted()).with_columns(title=pl.lit("a text"))
     table.write_csv(tmp_path / "train.csv")
     # Other columns, in another order: the training file's features are looked for by name.
@@ -339,16 +339,11 @@ def test_validation_files_and_left_out_text(tmp_path: Path, capsys: pytest.Captu
     assert "features: clicks, price, noise\nleft out, as --features does not name them: title (text)\n" in printed
     assert f"nDCG@10 on {N_TOPICS} validation topics" in printed
     assert rb.load(tmp_path / "m.safetensors").recipe.hidden == (4, 2)
-
-
-def test_lists_without_relevance_can_be_scored(tmp_path: Path) -> None:
-    lists = planted()
-    rb.train_ranker(lists, epochs=1).save(tmp_path / "m.safetensors")
-    frame(lists).drop("relevance", "item").write_csv(tmp_path / "new.csv")
+    # What is scored needs neither labels nor names of items.
+    table.drop("relevance", "item").write_csv(tmp_path / "new.csv")
     assert run("score", tmp_path / "m.safetensors", tmp_path / "new.csv", "--out", tmp_path / "s.csv") == 0
     scored = pl.read_csv(tmp_path / "s.csv")
-    assert (scored.columns, len(scored)) == (["topic", "item", "score"], len(lists.items))
-    assert scored["item"][0] == "q0-2"
+    assert (scored.columns, len(scored), scored["item"][0]) == (["topic", "item", "score"], len(table), "q0-2")
 
 
 RUN = "a Q0 x 1 2 t\na Q0 y 2 1 t\nb Q0 x 1 1 t\nc Q0 x 1 1 t\n"

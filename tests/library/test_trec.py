@@ -245,10 +245,9 @@ def test_written_qrels_are_read_back_whatever_their_name(tmp_path: Path, name: s
     [
         "q1 0 a 1\nq2 0 b -2\nq1 0 c 3\n",
         "q1\t0\ta\t1\nq2\t0\tb\t-2\nq1\t0\tc\t3",
-        " q1  0 a   1 \r\n\r\nq2 0\tb -2\r\nq1 0 c 3\r\n",
-        "q1 0 a 1\n\n\nq2 0 b -2\nq1 0 c +3\n",
+        " q1  0 a   1 \r\n\r\nq2 0\tb -2\r\nq1 0 c +3\r\n",
     ],
-    ids=["plain", "tabs", "untidy", "signs"],
+    ids=["plain", "tabs", "untidy"],
 )
 def test_white_space_and_order_of_qrels_are_free(tmp_path: Path, text: str) -> None:
     """Rows of a topic come together, in the order of their first; negative relevance is 0."""
@@ -308,19 +307,13 @@ def test_objects_with_arrays_are_compared_by_identity() -> None:
     assert all(one == one and one != other and len({one, other}) == 2 for one, other in pairs)
 
 
-def test_columns_of_other_libraries_and_precisions_make_a_run() -> None:
-    """Numbers are names, too."""
+def test_columns_of_other_libraries_and_precisions_make_a_run(tmp_path: Path) -> None:
+    """Numbers are names, in files too."""
     halves = torch.tensor([1.5, 2.25], requires_grad=True)
-    for scores in (
-        pl.Series([1.5, 2.25]),
-        *(halves.to(getattr(torch, f"{kind}16")) for kind in ("float", "bfloat")),
-        halves,
-    ):
+    kinds = (torch.float16, torch.bfloat16)
+    for scores in (pl.Series([1.5, 2.25]), *(halves.to(kind) for kind in kinds), halves):
         run = Run(topics=[7], items=pl.Series(["x", "y"]), scores=scores, offsets=pl.Series([0, 2]))
         assert table_of(run) == {"7": {"x": 1.5, "y": 2.25}}
-
-
-def test_numbers_are_names_in_files_too(tmp_path: Path) -> None:
     run = Run(topics=[7, 8], items=np.array([3, 4, 3]), scores=[1.0, 2.0, 3.0], offsets=[0, 2, 3])
     write_run(tmp_path / "run.txt", run)
     assert table_of(read_run(tmp_path / "run.txt")) == {"7": {"4": 2.0, "3": 1.0}, "8": {"3": 3.0}}

@@ -225,10 +225,7 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
     """
     with needs_extra("data"):
         from rankbound.io import tables, trec
-    if _is_named_table(path):
-        tables.write_scores(path, run)
-    else:
-        trec.write_run(path, run, tag)
+    tables.write_scores(path, run) if _is_named_table(path) else trec.write_run(path, run, tag)
 
 
 def write_qrels(path: File, qrels: Qrels) -> None:
@@ -247,10 +244,7 @@ def write_qrels(path: File, qrels: Qrels) -> None:
     """
     with needs_extra("data"):
         from rankbound.io import tables, trec
-    if _is_named_table(path):
-        tables.write_judged(path, qrels)
-    else:
-        trec.write_qrels(path, qrels)
+    tables.write_judged(path, qrels) if _is_named_table(path) else trec.write_qrels(path, qrels)
 
 
 @contextmanager

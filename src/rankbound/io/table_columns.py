@@ -112,7 +112,8 @@ def require_columns(
         if name not in known:
             chosen = shortened(", ".join(features or ()), LONGEST_VALUE)
             raise DataError(f"{_no_column(table, name)}; the features to read, such as a ranker's, are {chosen}")
-        if role := columns.roles.get(name):
+        if name in columns.roles:
+            role = columns.roles[name]
             raise DataError(
                 f"{table.where}: the feature {name!r} is the column of the {role}, which a ranker must not see: choose "
                 f"other features, or name another column by `{role}` (on the command line: --{role} NAME)"

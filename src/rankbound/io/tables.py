@@ -97,7 +97,7 @@ def read_judged(
     shadows = Shadows(names if features is None else (), len(values))
     shadows.read_rows(table, relevance)
     if order is not None:
-        items, relevance, values, row_numbers = (one[order] for one in (items, relevance, values, row_numbers))
+        items, relevance, values, row_numbers = items[order], relevance[order], values[order], row_numbers[order]
     pairs = pl.DataFrame({"topic": topic_column(topics, offsets), "item": items})
     require_distinct_items(pairs, table.where, None, table.row_name, row_numbers)
     shadows.read_topics(values, offsets)
@@ -368,13 +368,13 @@ class _Csv:
 
     def look(self) -> Iterator[Table]:
         """Yield all rows, and note the types and notations of the columns."""
-        spaced: dict[str, str] | None = None
+        spaced: dict[str, Any] | None = None
         for table in self._tables(self._looked_at):
             columns = table.frame.get_columns()
             texts = [column for column in columns[1:] if column.dtype == pl.String]
             begin = {one.name: one.first() for one in texts if one.str.starts_with(" ").fill_null(False).all()}
             if spaced is None:
-                spaced = begin
+                spaced = dict(begin)
                 if table.frame.is_empty():
                     raise DataError(
                         f"{self.where}: there are no rows in it below the names of the columns; expected a row for "

@@ -57,7 +57,7 @@ def open_unpacked(path: File) -> Iterator[BinaryIO]:
     try:
         with Path(path).open("rb") as file, gzip.GzipFile(fileobj=file) as packed:
             stream: io.BufferedReader[Any] = file
-            refused = _OTHER_PACKING
+            refused: tuple[bytes, ...] = _OTHER_PACKING
             if file.peek(2).startswith(_GZIP):
                 limit = max(ALWAYS_ALLOWED, LARGEST_RATIO * os.fstat(file.fileno()).st_size)
                 stream = io.BufferedReader(BlockStream(_limited(packed, limit, path)))
