@@ -117,6 +117,8 @@ def line(text: str) -> str:
         ("rankbound_study/claims/thesis_theorems.py", {"claims"}),
         ("rankbound_study/report/render_html.py", {"document"}),
         ("rankbound_study/report/templates/page.css", {"document"}),
+        ("rankbound_study/report/templates/methods.md", {"document"}),
+        ("rankbound_study/report/templates/table_protocols.md", {"table protocols", "document"}),
         ("rankbound_study/figures/bounds.py", {"figure_3_5", "document"}),
         ("rankbound_study/report/tables/protocols.py", {"table protocols", "document"}),
         ("rankbound_study/claims/worked.py", {"table sources", "claims", "document"}),

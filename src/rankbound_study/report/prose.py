@@ -14,7 +14,7 @@ from rankbound_study.report.columns import signed
 from rankbound_study.results.specs import score
 
 
-def text(file: str, name: str, **facts: Any) -> str:
+def text(file: str, name: str, /, **facts: Any) -> str:
     """Return a piece in one line, with the facts in it.
 
     Raises:
@@ -27,14 +27,14 @@ def text(file: str, name: str, **facts: Any) -> str:
 
 
 def finding(
-    file: str, name: str, header: tuple[str, ...] = (), rows: tuple[tuple[str, ...], ...] = (), **facts: Any
+    file: str, name: str, header: tuple[str, ...] = (), rows: tuple[tuple[str, ...], ...] = (), /, **facts: Any
 ) -> Finding:
     """Return a finding, whose headline is in bold in the piece, with a table of numbers."""
     headline, detail = _titled(file, name, facts)
     return Finding(headline, detail, header, rows)
 
 
-def paragraph(file: str, name: str, **facts: Any) -> Paragraph:
+def paragraph(file: str, name: str, /, **facts: Any) -> Paragraph:
     """Return a paragraph, whose title is in bold in the piece."""
     title, rest = _titled(file, name, facts)
     return Paragraph(title.removesuffix("."), rest)

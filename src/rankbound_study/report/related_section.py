@@ -38,8 +38,8 @@ def related_sections(tables: Path, honest: pl.DataFrame) -> Iterator[ReportSecti
         *_incoherent(gradients),
         *_losses_of_ranks(ranks),
     )
-    blocks = (*paragraphs, *table_blocks("related", tables))
-    yield ReportSection("related", "Related work and what it predicts here", text(FILE, "opening"), blocks)
+    title, opening = "Related work and what it predicts here", text(FILE, "opening")
+    yield ReportSection("related", title, opening, (*paragraphs, *table_blocks("related", tables)))
 
 
 def _significant(name: str, orders: pl.DataFrame) -> Iterator[Paragraph]:
