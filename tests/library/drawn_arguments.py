@@ -23,12 +23,7 @@ PER_ROUND = 60
 ROUNDS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in range(1, 16))]
 """Values of a parameter: `make test` draws one round, `make test-faults` the others."""
 
-SCORE_FLAWS = {
-    "NaN score": np.nan,
-    "infinite score": np.inf,
-    "score of minus infinity": -np.inf,
-    "huge score": 1e300,
-}
+SCORE_FLAWS = {"NaN score": np.nan, "infinite score": np.inf, "score of minus infinity": -np.inf, "huge score": 1e300}
 RELEVANCE_FLAWS = {
     "NaN relevance": np.nan,
     "infinite relevance": np.inf,
@@ -36,7 +31,12 @@ RELEVANCE_FLAWS = {
     "huge relevance": 1e6,
     "fractional relevance": 0.5,
 }
-OFFSET_FLAWS = ("offsets from 1", "offsets beyond the items", "descending offsets", "no offsets")
+OFFSET_FLAWS: dict[str, Callable[[Array, int], Array]] = {
+    "offsets from 1": lambda offsets, n: np.append(1, offsets[1:]),
+    "offsets beyond the items": lambda offsets, n: np.append(offsets[:-1], n + 1),
+    "descending offsets": lambda offsets, n: offsets[::-1],
+    "no offsets": lambda offsets, n: offsets[:0],
+}
 LENGTH_FLAWS = ("relevance too short", "relevance too long")
 FLAWS = (*SCORE_FLAWS, *RELEVANCE_FLAWS, *OFFSET_FLAWS, *LENGTH_FLAWS)
 
@@ -112,24 +112,16 @@ def _with_flaw(
     place = int(random.integers(0, max(len(scores), 1)))
     if flaw in SCORE_FLAWS and len(scores):
         scores = scores.astype(scores.dtype if scores.dtype.kind == "f" else np.float64)
-        scores[place] = (
-            min(SCORE_FLAWS[flaw], float(np.finfo(scores.dtype).max) / 2) if "huge" in flaw else SCORE_FLAWS[flaw]
-        )
+        largest = float(np.finfo(scores.dtype).max) / 2
+        scores[place] = min(SCORE_FLAWS[flaw], largest) if "huge" in flaw else SCORE_FLAWS[flaw]
     elif flaw in RELEVANCE_FLAWS and len(relevance):
         relevance = relevance.astype(np.float64 if relevance.dtype.kind != "f" else relevance.dtype)
         relevance[place] = RELEVANCE_FLAWS[flaw]
-    elif flaw == "offsets from 1":
-        offsets = np.where(np.arange(len(offsets)) == 0, 1, offsets).astype(offsets.dtype)
-    elif flaw == "offsets beyond the items":
-        offsets = np.where(np.arange(len(offsets)) == len(offsets) - 1, len(scores) + 1, offsets).astype(offsets.dtype)
-    elif flaw == "descending offsets":
-        offsets = offsets[::-1].copy()
-    elif flaw == "no offsets":
-        offsets = offsets[:0]
-    elif flaw == "relevance too short":
-        relevance = relevance[:-1]
-    elif flaw == "relevance too long":
-        relevance = np.concatenate((relevance, relevance[-1:], np.ones(1, relevance.dtype)))
+    elif flaw in OFFSET_FLAWS:
+        offsets = OFFSET_FLAWS[flaw](offsets, len(scores)).astype(offsets.dtype)
+    elif flaw in LENGTH_FLAWS:
+        longer = np.concatenate((relevance, relevance[-1:], np.ones(1, relevance.dtype)))
+        relevance = relevance[:-1] if "short" in flaw else longer
     return scores, relevance, offsets
 
 

@@ -83,15 +83,13 @@ def test_topics_without_information_have_no_say() -> None:
         objective(0 * grades, np.linspace(0, 1, 7), None, sizes)
 
 
-def test_long_tied_lists_beyond_a_smooth_cutoff_stay_finite() -> None:
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_long_tied_lists_beyond_a_smooth_cutoff_stay_finite(dtype: type) -> None:
     """All ranks are 500: in single precision the gradient is 0, and so must the step be."""
-    objective = rb.boosting_objective("nDCG@10", "min-max")
-    grades, tied = np.arange(1000) % 7 == 0, np.zeros(1000, dtype=np.float32)
-    for scores in (tied, tied.astype(np.float64)):
-        gradient, hessian = objective(grades.astype(np.float32), scores, None, np.array([1000]))
-        assert np.isfinite(gradient).all()
-        assert np.isfinite(hessian).all()
-        assert np.all(hessian > 0)
+    grades, tied = (np.arange(1000) % 7 == 0).astype(np.float32), np.zeros(1000, dtype)
+    gradient, hessian = rb.boosting_objective("nDCG@10", "min-max")(grades, tied, None, np.array([1000]))
+    assert np.isfinite([gradient, hessian]).all()
+    assert np.all(hessian > 0)
 
 
 @pytest.mark.parametrize("hessian", HESSIANS)
@@ -217,13 +215,9 @@ def weighed(value: float) -> Any:
         (lambda: (GRADES - 1, np.zeros(7), None, SIZES), r"relevance: found -1(\.0)?, expected grades from 0"),
         (lambda: (GRADES, weighed(np.nan), None, SIZES), "scores: found nan at item 1"),
         (lambda: (GRADES, np.zeros(3), None, SIZES), "preds: found 3 values, expected"),
-        *(
-            (
-                lambda at=at: (GRADES, np.zeros(7), weighed(at), SIZES),
-                f"weight: found {at} at 1, expected finite numbers",
-            )
-            for at in (-1.0, np.nan, np.inf)
-        ),
+        (lambda: (GRADES, np.zeros(7), weighed(-1.0), SIZES), "weight: found -1.0 at 1, expected finite numbers"),
+        (lambda: (GRADES, np.zeros(7), weighed(np.nan), SIZES), "weight: found nan at 1, expected finite numbers"),
+        (lambda: (GRADES, np.zeros(7), weighed(np.inf), SIZES), "weight: found inf at 1, expected finite numbers"),
         (lambda: (GRADES, np.zeros(7), np.ones(3), SIZES), "weight: found 3 values, expected 7, one per row, or 2"),
     ],
 )
@@ -236,25 +230,16 @@ def test_bad_data_are_named(arguments: Any, message: str, function: str) -> None
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: rb.boosting_objective("AP", hessian="diagonal"),
-            "hessian: found 'diagonal', expected one of auto, ex",
-        ),
+        (lambda: rb.boosting_objective("AP", hessian="diagonal"), "found 'diagonal', expected one of auto, exact, con"),
         (lambda: rb.boosting_objective("AP", step=0), "step: found 0"),
         (lambda: rb.boosting_objective(rb.loss("AP"), "min-max"), "bound: found min-max beside a loss"),
         (lambda: rb.boosting_objective("nDGC"), "Did you mean"),
         (lambda: rb.boosting_metric(), "metrics: found none"),
         (lambda: rb.lightgbm_folds(SIZES, 3), "folds: found 3, expected 2 to 2, the number of topics"),
-        (
-            lambda: rb.lightgbm_folds(lgb.Dataset(np.zeros((7, 1)), GRADES).construct()),
-            "group: found none, expected a D",
-        ),
+        (lambda: rb.lightgbm_folds(lgb.Dataset(np.zeros((7, 1)), GRADES).construct()), "group: found none, expected a"),
         (lambda: in_cross_validation(), "lightgbm_topics: found lightgbm.cv, whose folds have other topics each"),
         (lambda: as_metric(xgb.XGBRegressor), "group: found none, expected .* only xgboost.train and xgboost.cv"),
-        (
-            lambda: as_metric(xgb.XGBRanker, group=planted(5)[2], eval_group=[planted(5)[2]]),
-            "group: found none, expected .* only xgboost.train and xgboost.cv",
-        ),
+        (lambda: as_metric(xgb.XGBRanker, group=planted(5)[2], eval_group=[planted(5)[2]]), "group: found none, exp"),
     ],
 )
 def test_calls_that_are_refused(call: Any, message: str) -> None:
@@ -270,16 +255,8 @@ def test_scikit_learns_interface() -> None:
     objective, record = rb.boosting_objective("nDCG@10", "min-max"), {}
     model = lgb.LGBMRanker(objective=objective, n_estimators=4, num_leaves=7, verbosity=-1, n_jobs=1)
     metrics, callback = rb.boosting_metric("nDCG@10", "AP"), rb.lightgbm_topics(record, "AP")
-    model.fit(
-        features,
-        grades,
-        group=sizes,
-        eval_X=features,
-        eval_y=grades,
-        eval_group=[sizes],
-        eval_metric=metrics,
-        callbacks=[callback],
-    )
+    held = {"eval_X": features, "eval_y": grades, "eval_group": [sizes]}
+    model.fit(features, grades, group=sizes, eval_metric=metrics, callbacks=[callback], **held)
     values = rb.metric("AP")(model.predict(features), grades, offsets_of(sizes))
     np.testing.assert_allclose(record["training"]["AP"][-1], values)
     assert model.evals_result_["training"]["AP"][-1] == pytest.approx(np.nanmean(values))
@@ -366,20 +343,12 @@ def test_a_data_set_with_cut_topics_warns(stratified: bool) -> None:
     assert whole["valid nDCG@10-mean"][-1] < cut["valid nDCG@10-mean"][-1]
 
 
-@pytest.mark.parametrize(
-    ("rows", "cut"),
-    [
-        ([0, 1, 2, 5], 0),
-        ([3, 4], 0),
-        ([0, 1, 2, 3, 4, 5], 0),
-        ([0, 1], 1),
-        ([1, 2, 3, 4], 1),
-        ([0, 2, 3, 5], 2),
-        ([4, 5], 1),
-    ],
-)
-def test_topics_are_cut_if_a_row_is_missing(rows: list[int], cut: int) -> None:
-    features, grades = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 0])
+CUT = {"0125": 0, "34": 0, "012345": 0, "01": 1, "1234": 1, "0235": 2, "45": 1}
+
+
+@pytest.mark.parametrize(("text", "cut"), CUT.items())
+def test_topics_are_cut_if_a_row_is_missing(text: str, cut: int) -> None:
+    features, grades, rows = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 0]), [int(row) for row in text]
     part = lightgbm_data(features, grades, np.array([3, 2, 1])).subset(rows).construct()
     found = []
     for call in (rb.boosting_metric("P@1"), rb.boosting_objective("squared")):

@@ -82,20 +82,6 @@ def test_data_frames_are_matrices(make: Any) -> None:
         column_tensor(make({"a": [1.0, None], "b": [None, 4.0]}), "features")
 
 
-@pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])
-def test_unsigned_columns_are_ranked_and_are_relevance(dtype: Any) -> None:
-    columns = [np.array(values, dtype=dtype) for values in ([3, 1, 7, 7, 0], [0, 2, 1, 0, 1], [0, 3, 5])]
-    for make in (np.array, pl.Series, torch.from_numpy):
-        scores, relevance, offsets = map(make, columns)
-        expected = rb.metric("nDCG")(*(column.astype(np.int64) for column in columns))
-        np.testing.assert_array_equal(rb.metric("nDCG")(scores, relevance, offsets), expected)
-        leaf = torch.tensor([0.3, 0.1, 0.2, 0.5, 0.4])
-        assert torch.equal(
-            rb.loss("nDCG", "min-max")(leaf, relevance, offsets),
-            rb.loss("nDCG", "min-max")(leaf, columns[1].astype(np.int64), columns[2]),
-        )
-
-
 @pytest.mark.parametrize("make", [np.array, pa.array, pl.Series, pd.Series, lambda flags: pa.array([True, *flags])[1:]])
 def test_booleans_come_as_booleans(make: Any) -> None:
     tensor = as_tensor(make([True, False, True]), "relevance")
@@ -152,17 +138,16 @@ def test_what_is_no_column_of_numbers_is_refused_by_the_arguments_name(values: A
         as_tensor(values, "relevance")
 
 
-@pytest.mark.parametrize("make", [np.array, pa.array, pl.Series, pd.Series])
-def test_metrics_and_losses_take_columns(make: Any) -> None:
-    scores, relevance, offsets = [0.9, 0.1, 0.4, 0.2, 0.7], [0, 1, 0, 1, 0], [0, 3, 5]
-    expected = rb.metric("nDCG")(np.array(scores), np.array(relevance), np.array(offsets))
-    found = rb.metric("nDCG")(make(scores), make(relevance), make(offsets))
-    np.testing.assert_array_equal(found, expected)
-    tensor = torch.tensor(scores, requires_grad=True)
-    loss = rb.SmoothLoss("nDCG")
-    torch.testing.assert_close(
-        loss(tensor, make(relevance), make(offsets)), loss(tensor, torch.tensor(relevance), torch.tensor(offsets))
-    )
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.uint16, np.uint32, np.uint64])
+@pytest.mark.parametrize("make", [np.array, pa.array, pl.Series, pd.Series, torch.from_numpy])
+def test_metrics_and_losses_take_columns(make: Any, dtype: Any) -> None:
+    scores = np.array([3, 1, 7, 7, 0], dtype)
+    whole = np.int64 if dtype == np.float64 else dtype
+    columns = [np.array(values, whole) for values in ([0, 2, 1, 0, 1], [0, 3, 5])]
+    expected = rb.metric("nDCG")(scores.astype(np.float64), *(column.astype(np.int64) for column in columns))
+    np.testing.assert_array_equal(rb.metric("nDCG")(make(scores), *map(make, columns)), expected)
+    leaf, loss = torch.tensor([0.3, 0.1, 0.2, 0.5, 0.4]), rb.loss("nDCG", "min-max")
+    assert torch.equal(loss(leaf, *map(make, columns)), loss(leaf, *(column.astype(np.int64) for column in columns)))
 
 
 LISTS = [[0.5, 1.5], [], [2.5], [3.5, 4.5, 5.5]]

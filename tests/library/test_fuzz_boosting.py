@@ -5,7 +5,7 @@ interface pass them, with the flaws of `drawn_arguments`, and some of weights.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,36 +26,17 @@ METRICS = ("nDCG", "nDCG@3", "AP", "RR", "nRBP", "P@5", "DCG", "Kendall", "PairA
 WEIGHTS = ("none", "none", "of rows", "of topics", "zero for some", "too few", "negative", "NaN")
 
 
-@dataclass
-class LightGBMData:
+def lightgbm_data(label: Array, sizes: Array, weight: Array | None) -> Any:
     """What the functions ask of a `lightgbm.Dataset`."""
-
-    label: Any
-    sizes: Any
-    weight: Any
-
-    used_indices = None
-    reference = None
-
-    def get_label(self) -> Any:
-        return self.label
-
-    def get_group(self) -> Any:
-        return self.sizes
-
-    def get_weight(self) -> Any:
-        return self.weight
+    asked = {"get_label": label, "get_group": sizes, "get_weight": weight}
+    return SimpleNamespace(used_indices=None, **{name: lambda value=value: value for name, value in asked.items()})
 
 
-class XGBoostData(LightGBMData):
+def xgboost_data(label: Array, sizes: Array, weight: Array | None) -> Any:
     """What they ask of an `xgboost.DMatrix`."""
-
-    def get_uint_info(self, name: str) -> Array:
-        assert name == "group_ptr"
-        return np.concatenate(([0], np.cumsum(self.sizes)))
-
-    def get_weight(self) -> Any:
-        return np.zeros(0, np.float32) if self.weight is None else self.weight
+    data = lightgbm_data(label, sizes, np.zeros(0, np.float32) if weight is None else weight)
+    data.get_uint_info = {"group_ptr": np.concatenate(([0], np.cumsum(sizes)))}.__getitem__
+    return data
 
 
 def weights(draw: Drawn, random: np.random.Generator) -> Array | None:
@@ -77,8 +58,8 @@ def calls(function: Any, draw: Drawn, weight: Array | None) -> dict[str, Any]:
     scores, _, _ = draw.passed()
     labels, sizes = draw.relevance.astype(np.float32), np.diff(draw.offsets.astype(np.int64))
     return {
-        "lightgbm": lambda: function(scores, LightGBMData(labels, sizes.astype(np.int32), weight)),
-        "xgboost": lambda: function(scores, XGBoostData(labels, sizes, weight)),
+        "lightgbm": lambda: function(scores, lightgbm_data(labels, sizes.astype(np.int32), weight)),
+        "xgboost": lambda: function(scores, xgboost_data(labels, sizes, weight)),
         "scikit-learn": lambda: function(labels, scores, weight, sizes),
         "labels as drawn": lambda: function(draw.passed()[1], scores, weight, sizes),
     }

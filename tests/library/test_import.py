@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.forks import run_with_torch
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -84,77 +86,71 @@ def run(code: str, *, with_torch: bool = False) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_importing_the_package_loads_nothing_heavy() -> None:
-    run(
-        "before = set(sys.modules)\n"
-        "import rankbound\n"
-        "assert rankbound.__version__\n"
-        "assert dir(rankbound) == sorted(rankbound.__all__)\n"
-        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
-        "heavy = {name for name in new if name not in sys.stdlib_module_names} - {'rankbound'}\n"
-        "assert not heavy, heavy"
-    )
+PROGRAMS = {
+    "importing the package loads nothing heavy": """
+import sys
+before = set(sys.modules)
+import rankbound
+assert rankbound.__version__
+assert dir(rankbound) == sorted(rankbound.__all__)
+new = {name.partition('.')[0] for name in set(sys.modules) - before}
+heavy = {name for name in new if name not in sys.stdlib_module_names} - {'rankbound'}
+assert not heavy, heavy
+""",
+    "metrics are values without torch: texts, other tools' names, comparisons and closed forms of binary lists": """
+import sys
+import numpy as np
+import rankbound as rb
+metric = rb.metric('nDCG(gain=linear)@10')
+assert metric == rb.metric('ndcg_cut_10', names='trec_eval') and str(metric) == 'nDCG(gain=linear)@10'
+assert hash(metric) == hash(rb.metric('nDCG@10', names='ir_measures')) and metric.cutoff == 10
+for name in ('nDCG', 'AP', 'nRBP', 'P@5', 'RBP(p=0.8)', 'PairAccuracy', 'Rprec', 'Bpref'):
+    mean = rb.expectation(name, 50, 25)
+    assert rb.minimum(name, 50, 25) < mean < rb.maximum(name, 50, np.array(25))
+    assert rb.metric(name).binary_expectation(np.array([50]), np.array([25])) == mean
+assert 'torch' not in sys.modules
+""",
+    "files whose relevant items do not tie are evaluated without torch": """
+import sys
+from pathlib import Path
+from rankbound.cli import main
+Path('run.txt').write_text('q Q0 a 1 3 x\\nq Q0 b 2 2 x\\nq Q0 c 3 1 x\\nq Q0 d 4 1 x\\n')
+Path('qrels.txt').write_text('q 0 b 2\\nq 0 e 1\\nq 0 a -1\\n')
+metrics = ('nDCG@10', 'AP', 'RR', 'P@5', 'RBP(p=0.8)', 'SetF')
+assert main(['evaluate', 'run.txt', 'qrels.txt', *(word for name in metrics for word in ('-m', name))]) == 0
+assert 'torch' not in sys.modules
+""",
+    "a name that is not there is an attribute error": """
+import rankbound
+try:
+    rankbound.smoothrank
+except AttributeError as error:
+    assert 'smoothrank' in str(error)
+else:
+    raise AssertionError('no error')
+""",
+}
+THE_EXTRA_IS_NAMED = """
+from importlib import import_module
+from rankbound.errors import RankboundError
+extras = {"lightning_ir": "lightning-ir", "sentence_transformers": "rerankers", "torchmetrics": "torchmetrics"}
+for module, extra in extras.items():
+    try:
+        import_module(f'rankbound.interop.{module}')
+    except RankboundError as error:
+        assert f"run pip install 'rankbound[{extra}]'" in str(error), error
+    else:
+        raise AssertionError(f'no error for {module}')
+"""
 
 
-def test_metrics_are_values_without_torch() -> None:
-    """Texts, other tools' names, comparisons and closed forms of binary lists."""
-    run(
-        "import sys\n"
-        "import numpy as np\n"
-        "import rankbound as rb\n"
-        "metric = rb.metric('nDCG(gain=linear)@10')\n"
-        "assert metric == rb.metric('ndcg_cut_10', names='trec_eval') and str(metric) == 'nDCG(gain=linear)@10'\n"
-        "assert hash(metric) == hash(rb.metric('nDCG@10', names='ir_measures')) and metric.cutoff == 10\n"
-        "for name in ('nDCG', 'AP', 'nRBP', 'P@5', 'RBP(p=0.8)', 'PairAccuracy', 'Rprec', 'Bpref'):\n"
-        "    mean = rb.expectation(name, 50, 25)\n"
-        "    assert rb.minimum(name, 50, 25) < mean < rb.maximum(name, 50, np.array(25))\n"
-        "    assert rb.metric(name).binary_expectation(np.array([50]), np.array([25])) == mean\n"
-        "assert 'torch' not in sys.modules"
-    )
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_without_torch(name: str, tmp_path: Path) -> None:
+    run(f"import os; os.chdir({str(tmp_path)!r})\n{PROGRAMS[name]}")
 
 
-def test_files_are_evaluated_without_torch(tmp_path: Path) -> None:
-    """A run whose relevant items do not tie."""
-    (tmp_path / "run.txt").write_text("q Q0 a 1 3 x\nq Q0 b 2 2 x\nq Q0 c 3 1 x\nq Q0 d 4 1 x\n")
-    (tmp_path / "qrels.txt").write_text("q 0 b 2\nq 0 e 1\nq 0 a -1\n")
-    run(
-        "import os, sys\n"
-        "from rankbound.cli import main\n"
-        f"os.chdir({str(tmp_path)!r})\n"
-        "metrics = ('nDCG@10', 'AP', 'RR', 'P@5', 'RBP(p=0.8)', 'SetF')\n"
-        "assert main(['evaluate', 'run.txt', 'qrels.txt', *(word for name in metrics for word in ('-m', name))]) == 0\n"
-        "assert 'torch' not in sys.modules"
-    )
-
-
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    run(
-        "import rankbound\n"
-        "try:\n"
-        "    rankbound.smoothrank\n"
-        "except AttributeError as error:\n"
-        "    assert 'smoothrank' in str(error)\n"
-        "else:\n"
-        "    raise AssertionError('no error')"
-    )
-
-
-def test_the_core_works_with_torch_and_numpy_alone() -> None:
-    run(ONLY_THE_CORE + EVERY_PUBLIC_NAME, with_torch=True)
-
-
-def test_a_module_for_another_library_names_the_extra_to_install() -> None:
-    extras = {"lightning_ir": "lightning-ir", "sentence_transformers": "rerankers", "torchmetrics": "torchmetrics"}
-    run(
-        ONLY_THE_CORE
-        + "from importlib import import_module\n"
-        + "from rankbound.errors import RankboundError\n"
-        + f"for module, extra in {extras}.items():\n"
-        + "    try:\n"
-        + "        import_module(f'rankbound.interop.{module}')\n"
-        + "    except RankboundError as error:\n"
-        + "        assert f\"run pip install 'rankbound[{extra}]'\" in str(error), error\n"
-        + "    else:\n"
-        + "        raise AssertionError(f'no error for {module}')",
-        with_torch=True,
-    )
+@pytest.mark.parametrize(
+    "program", [EVERY_PUBLIC_NAME, THE_EXTRA_IS_NAMED], ids=["the core works", "an extra is named"]
+)
+def test_with_torch_and_numpy_alone(program: str) -> None:
+    run(ONLY_THE_CORE + program, with_torch=True)

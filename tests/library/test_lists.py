@@ -6,6 +6,7 @@ and metrics of binary relevance count none of: they say so.
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 import rankbound as rb
-from rankbound.lists import ArrayLike, Lists, Topic, as_tensor, require_finite
+from rankbound.lists import Lists, Topic, as_tensor, require_finite
 
 # An empty list first, in the middle and last.
 OFFSETS = torch.tensor([0, 0, 3, 3, 4, 6, 6])
@@ -48,22 +49,18 @@ def test_offsets_that_do_not_fit_are_refused_by_name(offsets: object, found: str
         Lists.checked(torch.tensor(offsets, dtype=None if offsets else torch.int64), 6)
 
 
-@pytest.mark.parametrize("make", [list, np.array, torch.tensor])
-def test_lists_of_sizes(make: Callable[[list[int]], ArrayLike]) -> None:
-    assert Lists.of_sizes(make([2, 0, 4])).offsets.tolist() == [0, 2, 2, 6]
-
-
-@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.int16])
-def test_offsets_may_be_any_integers(dtype: type) -> None:
-    assert Lists.checked(np.array([0, 2, 6], dtype=dtype), 6).sizes.tolist() == [2, 4]
-
-
-def test_a_batch_may_be_empty() -> None:
+def test_offsets_and_sizes_may_be_any_integers_and_none() -> None:
+    for dtype in (np.int32, np.int64, np.uint32, np.int16):
+        assert Lists.checked(np.array([0, 2, 6], dtype=dtype), 6).sizes.tolist() == [2, 4]
+    for sizes in ([2, 0, 4], np.array([2, 0, 4]), torch.tensor([2, 0, 4])):
+        assert Lists.of_sizes(sizes).offsets.tolist() == [0, 2, 2, 6]
     nothing = Lists.checked(torch.tensor([0]), 0)
-    assert len(nothing) == 0
-    assert nothing.n_items == 0
-    assert nothing.segment.shape == (0,)
-    assert nothing.sum(torch.zeros(0)).shape == (0,)
+    assert (len(nothing), nothing.n_items, nothing.segment.shape, nothing.sum(torch.zeros(0)).shape) == (
+        0,
+        0,
+        (0,),
+        (0,),
+    )
 
 
 def test_each_list_has_its_items_sums_and_extremes(lists: Lists) -> None:
@@ -83,18 +80,6 @@ def test_each_list_has_its_items_sums_and_extremes(lists: Lists) -> None:
     assert lists.max(torch.tensor([3, 1, 2, 5, 7, 6])).tolist()[1] == 3
     kept = lists.keep(torch.tensor([True, False, True, False, False, True]))
     assert kept.offsets.tolist() == [0, 0, 2, 2, 2, 3, 3]
-
-
-def test_shapes_and_counts_are_refused_by_name() -> None:
-    for values, expected, message in ((torch.zeros(2, 2), None, r"shape \(2, 2\)"), (torch.zeros(2), 3, "2 values")):
-        with pytest.raises(ValueError, match=f"^relevance: found {message}, expected"):
-            as_tensor(values, "relevance", expected)
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-def test_scores_that_are_not_finite_are_named_with_their_place(bad: float) -> None:
-    with pytest.raises(ValueError, match=f"^scores: found {bad} at item 2"):
-        require_finite(torch.tensor([1.0, 2.0, bad, bad]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int64, torch.bool])
@@ -167,21 +152,31 @@ def test_gradients_reach_the_items_alone_whatever_the_padding() -> None:
     assert torch.equal(slopes[0], slopes[2])
 
 
-@pytest.mark.parametrize(
-    ("values", "keywords", "message"),
-    [
-        (torch.zeros(4), {"mask": torch.ones(4).bool()}, r"found shape \(4,\), expected \(n_lists, longest\)"),
-        (torch.zeros(2, 3), {}, "expected either mask or lengths"),
-        (torch.zeros(2, 3), {"mask": torch.ones(2, 3)}, "mask: found torch.float32 of shape"),
-        (torch.zeros(2, 3), {"mask": torch.ones(2, 4).bool()}, r"expected torch.bool of shape \(2, 3\)"),
-        (torch.zeros(2, 3), {"lengths": torch.tensor([1, 4])}, "lengths: found 4, expected numbers from 0 to 3"),
-        (torch.zeros(2, 3), {"lengths": torch.tensor([-1, 2])}, "lengths: found -1"),
-        (torch.zeros(2, 3), {"lengths": torch.tensor([1, 1, 1])}, "lengths: found 3 of torch.int64, expected 2"),
-    ],
-)
-def test_wrong_padding_is_named(values: Tensor, keywords: dict[str, Tensor], message: str) -> None:
+def padded(values: Tensor, **keywords: Any) -> Callable[[], Any]:
+    return lambda: rb.from_padded(values, **keywords)
+
+
+TWO = [Topic(torch.zeros(2, 3), torch.zeros(2), "a"), Topic(torch.zeros(1, 3), torch.zeros(2), "b")]
+REFUSED: list[tuple[Callable[[], Any], str]] = [
+    (padded(torch.zeros(4), mask=torch.ones(4).bool()), r"found shape \(4,\), expected \(n_lists, longest\)"),
+    (padded(torch.zeros(2, 3)), "expected either mask or lengths"),
+    (padded(torch.zeros(2, 3), mask=torch.ones(2, 3)), "mask: found torch.float32 of shape"),
+    (padded(torch.zeros(2, 3), mask=torch.ones(2, 4).bool()), r"expected torch.bool of shape \(2, 3\)"),
+    (padded(torch.zeros(2, 3), lengths=torch.tensor([1, 4])), "lengths: found 4, expected numbers from 0 to 3"),
+    (padded(torch.zeros(2, 3), lengths=torch.tensor([-1, 2])), "lengths: found -1"),
+    (padded(torch.zeros(2, 3), lengths=torch.tensor([1, 1, 1])), "lengths: found 3 of torch.int64, expected 2"),
+    (lambda: as_tensor(torch.zeros(2, 2), "relevance"), r"^relevance: found shape \(2, 2\), expected"),
+    (lambda: as_tensor(torch.zeros(2), "relevance", 3), "^relevance: found 2 values, expected"),
+    (lambda: require_finite(torch.tensor([1.0, 2.0, torch.nan, torch.inf])), "^scores: found nan at item 2"),
+    (lambda: require_finite(torch.tensor([1.0, -torch.inf, torch.nan])), "^scores: found -inf at item 1"),
+    (lambda: rb.collate(TWO), "topic 1 of the batch: found 1 rows of features, 2 labels"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_other_forms_are_refused_by_name(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        rb.from_padded(values, **keywords)
+        call()
 
 
 def judged() -> rb.JudgedLists:
@@ -213,12 +208,9 @@ def test_judged_lists_are_a_dataset_of_topics(workers: int) -> None:
     assert torch.equal(torch.cat([batch.features for batch in batches]), torch.from_numpy(lists.features))
 
 
-def test_collate_takes_pairs_and_refuses_uneven_ones() -> None:
+def test_collate_takes_pairs() -> None:
     batch = rb.collate([(torch.zeros(2, 3), torch.tensor([1, 0])), (torch.ones(1, 3), torch.tensor([2]))])
-    assert batch.offsets.tolist() == [0, 2, 3]
-    assert batch.names == ["0", "1"]
-    with pytest.raises(ValueError, match="topic 1 of the batch: found 1 rows of features, 2 labels"):
-        rb.collate([Topic(torch.zeros(2, 3), torch.zeros(2), "a"), Topic(torch.zeros(1, 3), torch.zeros(2), "b")])
+    assert (batch.offsets.tolist(), batch.names) == ([0, 2, 3], ["0", "1"])
 
 
 SHARED_SCORES, LIMITS = torch.tensor([0.3, 0.1, 0.2, 0.9]), [0, 3, 4]

@@ -42,8 +42,6 @@ CASES: list[tuple[Callable[[], Any], str]] = [
     (lambda: rb.metric(None), "metric: found None, expected a text such as"),
     (lambda: rb.metric(3), "metric: found 3, expected a text"),
     (lambda: rb.metric("nDCG@"), "expected a text such as nDCG@10"),
-    (lambda: rb.metric("nDCG@0"), "found cut-off 0, expected at least 1"),
-    (lambda: rb.metric("NDCG@10"), "Did you mean nDCG?"),
     (lambda: rb.metric("map@5"), "Did you mean AP, whose mean over lists is MAP?"),
     (lambda: rb.metric("AUC"), "Did you mean PairAccuracy?"),
     (lambda: rb.metric("nDCG(gains=linear)"), "unknown parameter 'gains'; nDCG takes: gain"),
@@ -58,7 +56,6 @@ CASES: list[tuple[Callable[[], Any], str]] = [
     (lambda: rb.train_ranker(rb.read_lists(FRAME), FRAME), "lists: found DataFrame, expected judged lists"),
     (lambda: rb.train_ranker(rb.read_lists(FRAME), loss=rb.loss("nDCG")),
      r"loss: found SmoothLoss\(nDCG.*\), expected a text"),
-    (lambda: rb.metric("map", names="trec"), "names: found 'trec', expected one of"),
     (lambda: rb.loss("nDCG")(SCORES, RELEVANCE, OFFSETS, weights=-torch.ones(3)),
      "weights: found -1.0 at 0, expected finite numbers from 0"),
     (lambda: rb.loss("nDCG")(SCORES, RELEVANCE, OFFSETS, weights=torch.ones(1)), "weights: found 1 values, expected 3"),
@@ -103,8 +100,9 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_training(
     def train(*arguments: Any, **options: Any) -> None:
         raise AssertionError("a training began")
 
-    monkeypatch.setattr("rankbound.training.ranker.train_ranker", train)
+    # The second module, imported here first, would keep the patch of the first.
     monkeypatch.setattr("rankbound.training.cross_validation.cross_validate", train)
+    monkeypatch.setattr("rankbound.training.ranker.train_ranker", train)
     FRAME.write_csv(tmp_path / "x.csv")
     (tmp_path / "runs/judgements.csv").mkdir(parents=True)
     flags = {"train": ["--out", str(tmp_path)], "cross-validate": ["-m", "AP", "--runs", str(tmp_path / "runs")]}

@@ -342,10 +342,12 @@ def values_in_order(
     if not bool(shared.any()):
         return dict(zip(metrics, _of_ranked(metrics, ranked, lists), strict=True))
     tied = lists.sum(shared) > 0
+    if bool(tied.all()):
+        blocks = blocks_of(order, starts, lists)
+        return {metric: metric.of_blocks(blocks, grades, lists) for metric in metrics}
     values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
-    if not bool(tied.all()):
-        items, rest = _items_of(~tied, lists)
-        values[:, ~tied] = torch.stack(_of_ranked(metrics, ranked.index_select(0, items), rest))
+    items, rest = _items_of(~tied, lists)
+    values[:, ~tied] = torch.stack(_of_ranked(metrics, ranked.index_select(0, items), rest))
     items, rest = _items_of(tied, lists)
     # The places of the tied lists' items among all items, and among theirs.
     moved = rest.spread(lists.offsets[:-1][tied] - rest.offsets[:-1])

@@ -116,7 +116,7 @@ class GainMetric(AdditiveMetric):
 
     def require_gains_that_fit(self, relevance: Tensor, dtype: "torch.dtype") -> None:
         if self.gain == "exp2":
-            require_gains_that_fit(relevance, dtype, str(self))
+            require_gains_that_fit(relevance, dtype, self)
         elif len(relevance) and float(relevance.max()) > (limit := torch.finfo(dtype).max * 2.0**-ROOM_FOR_SUMS):
             raise ValueError(
                 f"relevance: found {float(relevance.max()):g}, whose sums are too large for {dtype} scores; expected "
@@ -239,7 +239,7 @@ def _totals_of(metric: AdditiveMetric, size: int) -> Floats:
     return np.concatenate(([0.0], np.cumsum(discounts * within)))
 
 
-def require_gains_that_fit(relevance: Tensor, dtype: "torch.dtype", what: str, power: int = 1) -> None:
+def require_gains_that_fit(relevance: Tensor, dtype: "torch.dtype", what: object, power: int = 1) -> None:
     """Raise `ValueError` for grades whose gains $2^y - 1$ to a power, or sums of these, exceed the range of `dtype`."""
     largest = float(relevance.max()) if len(relevance) else 0.0
     limit = largest_grade(dtype, power)
