@@ -108,17 +108,13 @@ def _run_one(chosen: argparse.Namespace, name: str, setting: str, out: Path) -> 
         "HF_HUB_OFFLINE": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
     }
-    flags = [flag for flag, is_set in (("--quick", chosen.quick), ("--no-peers", chosen.no_peers)) if is_set]
-    command = [*_on_cores(chosen.threads), sys.executable, "-m", "benchmarks", "--measure-to", str(out), *flags]
-    return subprocess.run([*command, "--only", name], env=environment, check=False).returncode == 0
-
-
-def _on_cores(threads: int) -> list[str]:
-    """Return a prefix that restricts a command to as many cores as threads, by which XLA and Arrow choose theirs."""
-    if threads >= usable_cores() or shutil.which("taskset") is None:
-        return []
-    cores = sorted(os.sched_getaffinity(0))[:threads]
-    return ["taskset", "--cpu-list", ",".join(map(str, cores))]
+    command = [sys.executable, "-m", "benchmarks", "--measure-to", str(out), "--only", name]
+    command += [flag for flag, is_set in (("--quick", chosen.quick), ("--no-peers", chosen.no_peers)) if is_set]
+    if chosen.threads < usable_cores() and shutil.which("taskset"):
+        # On as many cores as threads, by which XLA and Arrow choose theirs.
+        cores = sorted(os.sched_getaffinity(0))[: chosen.threads]
+        command = ["taskset", "--cpu-list", ",".join(map(str, cores)), *command]
+    return subprocess.run(command, env=environment, check=False).returncode == 0
 
 
 if __name__ == "__main__":

@@ -17,17 +17,13 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy.optimize import nnls
 
 import rankbound as rb
-from benchmarks.batches import Batch, lists_of
+from benchmarks.losses import Batch, lists_of
 from benchmarks.measure import describe
 from rankbound.losses.pairwise import PairwiseLogisticLoss
-
-Times = dict[str, float]
-"""Nanoseconds of a step by method."""
 
 LENGTHS = (10, 30, 100, 300, 1_000, 3_000)
 RELEVANT_SHARES = (0.1, 0.5)
@@ -66,37 +62,34 @@ def main(arguments: list[str] | None = None) -> None:
     found: dict[str, Any] = {"machine": describe(1)}
     regrets = {}
     for name, (losses, direct, interpolated, last) in MODELS.items():
+        sizes = product(ITEMS, LENGTHS[: 3 if chosen.quick else None], RELEVANT_SHARES, SPREADS)
         terms: dict[str, list[list[float]]] = {"direct": [], "interpolated": []}
-        times: list[Times] = []
-        for loss, sums in losses.items():
-            lengths = LENGTHS[:3] if chosen.quick else LENGTHS
-            for items, n, share, spread in product(ITEMS, lengths, RELEVANT_SHARES, SPREADS):
-                lists, p = max(1, items // n), max(1, round(share * n))
-                batch = lists_of([(n, p)] * lists)
-                widths = [float(part.max() - part.min()) for part in (batch.scores * spread).split(n)]
-                # The model's estimate of the occupied rows: boxes are two units wide.
-                rows = float(np.mean([min(n, 1.0 + width / 2.0) for width in widths]))
-                terms["direct"].append(direct(sums, lists, n, p, rows))
-                terms["interpolated"].append(interpolated(sums, lists, n, p, rows))
-                times.append(_times(loss, batch, spread))
-        fitted = [one for method in terms for one in _fitted(terms[method], [taken[method] for taken in times])]
+        times: list[dict[str, float]] = []
+        for (loss, sums), (items, n, share, spread) in product(losses.items(), sizes):
+            lists, p = max(1, items // n), max(1, round(share * n))
+            batch = lists_of([(n, p)] * lists)
+            widths = [float(part.max() - part.min()) for part in (batch.scores * spread).split(n)]
+            # The model's estimate of the occupied rows: boxes are two units wide.
+            rows = float(np.mean([min(n, 1.0 + width / 2.0) for width in widths]))
+            terms["direct"].append(direct(sums, lists, n, p, rows))
+            terms["interpolated"].append(interpolated(sums, lists, n, p, rows))
+            times.append(_times(loss, batch, spread))
+        fitted = []
+        for method, of_method in terms.items():
+            # Constants from 0 whose products with the terms are near the times, in relation to these.
+            relative = np.array(of_method) / np.array([[taken[method]] for taken in times])
+            fitted += [float(f"{value:.3g}") for value in nnls(relative, np.ones(len(times)))[0]]
         found[name] = dict(zip(("PAIR_COST", "ITEM_COST", last), fitted, strict=True))
         regrets[name] = [taken["auto"] / min(taken["direct"], taken["interpolated"]) for taken in times]
-    print(json.dumps(found, indent=2))
+    text = json.dumps(found, indent=2)
+    print(text)
     for name, of_auto in regrets.items():
         print(f"{name}: auto takes {median(of_auto):.2f} times the better method's time, {max(of_auto):.2f} at most")
     if chosen.out:
-        chosen.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        chosen.out.write_text(f"{text}\n", encoding="utf-8")
 
 
-def _fitted(terms: list[list[float]], times: list[float]) -> list[float]:
-    """Return constants from 0 whose products with the terms are near the times, in relation to these."""
-    weighted: npt.NDArray[np.float64] = np.array(terms) / np.array(times)[:, None]
-    constants, _ = nnls(weighted, np.ones(len(times)))
-    return [float(f"{value:.3g}") for value in constants]
-
-
-def _times(name: str, batch: Batch, spread: float) -> Times:
+def _times(name: str, batch: Batch, spread: float) -> dict[str, float]:
     """Return the nanoseconds of a step by method: the least of several turns."""
     scores = (batch.scores * spread).requires_grad_()
     make = PairwiseLogisticLoss if name == "RankNet" else partial(rb.SmoothLoss, name)

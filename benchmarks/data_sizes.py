@@ -12,49 +12,26 @@ import json
 import shutil
 import sys
 import zipfile
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
-from benchmarks.generated_sets import (
-    EDITIONS,
-    MSLR_WEB10K,
-    MSLR_WEB30K,
-    PARTS,
-    generated_source,
-    write_folds,
-    write_ratings,
-    write_text,
-)
+from benchmarks import generated_sets as generated
 from benchmarks.measure import Cost, cost_of
 from rankbound_study.config.sections.known_sets import known_set
 
 MSLR, MSLR_TEXT = "mslr-web10k", "mslr-web30k"
-SETS = (MSLR, MSLR_TEXT, *EDITIONS)
+SETS = (MSLR, MSLR_TEXT, *generated.EDITIONS)
+_SETTINGS = {"optimiser": "adam", "learning_rate": 0.001, "epochs": 1, "batch_size": 100, "scale": "standard"}
 
-METHODS: Mapping[str, Mapping[str, Any]] = {
-    "LambdaMART": {
-        "family": "rank",
-        "model": {"name": "boosted-trees", "rounds": 10, "every": 10, "leaves": 15, "min_rows": 20},
-        "loss": "LambdaRank",
-        "settings": {},
-    },
-    "Class-LR": {
-        "family": "class",
-        "model": {"name": "linear"},
-        "loss": "logistic",
-        "settings": {"batches": "items"},
-    },
-    "RankNet": {
-        "family": "rank",
-        "model": {"name": "mlp", "hidden": [100, 30]},
-        "loss": "RankNet",
-        "settings": {"batches": "pairs", "pairs": 10_000},
-    },
+METHODS = {
+    "LambdaMART": ("rank", {"name": "boosted-trees", "rounds": 10, "every": 10, "leaves": 15, "min_rows": 20}, {}),
+    "Class-LR": ("class", {"name": "linear"}, {**_SETTINGS, "batches": "items"}),
+    "RankNet": ("rank", {"name": "mlp", "hidden": [100, 30]}, {**_SETTINGS, "batches": "pairs", "pairs": 10_000}),
 }
+"""Name -> family, model and settings."""
+_LOSSES = {"LambdaMART": "LambdaRank", "Class-LR": "logistic"}
 _JOB = {
     "study": "size",
     "protocol": "honest",
@@ -66,23 +43,28 @@ _JOB = {
     "folds": [1],
     "seeds": [0],
 }
-_SETTINGS = {"optimiser": "adam", "learning_rate": 0.001, "epochs": 1, "batch_size": 100, "scale": "standard"}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Generate the data, run the steps, and print their time and memory."""
-    chosen = _parser().parse_args(arguments)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.data_sizes", description=__doc__)
+    parser.add_argument("set", choices=SETS, help=", ".join(SETS))
+    default = Path("benchmarks/results/data-sizes")
+    parser.add_argument("--folder", type=Path, default=default, help="scratch folder, about 1 to 10 GB")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the queries or users, and rows (default: 1)")
+    help_of_methods = f"methods to train for one epoch ({MSLR} only)"
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=[*METHODS], help=help_of_methods)
+    help_of_tables = f"convert the same rows as CSV and parquet, too ({MSLR} only)"
+    parser.add_argument("--tables", action="store_true", help=help_of_tables)
+    parser.add_argument("--keep", action="store_true", help="keep the files")
+    chosen = parser.parse_args(arguments)
     folder: Path = chosen.folder / chosen.set
     folder.mkdir(parents=True, exist_ok=True)
-    raw, share = folder / ("all.txt" if chosen.set == MSLR_TEXT else known_set(chosen.set).archives[0]), chosen.share
-    if raw.exists():
-        pass
-    elif chosen.set == MSLR_TEXT:
-        write_text(raw, MSLR_WEB30K, share)
-    elif chosen.set == MSLR:
-        write_folds(raw, round(MSLR_WEB10K.topics * share), round(MSLR_WEB10K.rows * share))
-    else:
-        write_ratings(raw, EDITIONS[chosen.set], share)
+    raw = folder / ("all.txt" if chosen.set == MSLR_TEXT else known_set(chosen.set).archives[0])
+    if not raw.exists():
+        described = {MSLR: generated.MSLR_WEB10K, MSLR_TEXT: generated.MSLR_WEB30K, **generated.EDITIONS}[chosen.set]
+        writers = {MSLR: generated.write_folds, MSLR_TEXT: generated.write_text}
+        writers.get(chosen.set, generated.write_ratings)(raw, described, share=chosen.share)
     _print_size(raw)
     try:
         if chosen.set == MSLR_TEXT:
@@ -96,20 +78,6 @@ def main(arguments: list[str] | None = None) -> None:
             shutil.rmtree(folder)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.data_sizes", description=__doc__)
-    parser.add_argument("set", choices=SETS, help=", ".join(SETS))
-    default = Path("benchmarks/results/data-sizes")
-    parser.add_argument("--folder", type=Path, default=default, help="scratch folder, about 1 to 10 GB")
-    parser.add_argument("--share", type=float, default=1.0, help="share of the queries or users, and rows (default: 1)")
-    help_of_methods = f"methods to train for one epoch ({MSLR} only)"
-    parser.add_argument("--methods", nargs="*", choices=METHODS, default=[*METHODS], help=help_of_methods)
-    help_of_tables = f"convert the same rows as CSV and parquet, too ({MSLR} only)"
-    parser.add_argument("--tables", action="store_true", help=help_of_tables)
-    parser.add_argument("--keep", action="store_true", help="keep the files")
-    return parser
-
-
 def _run_steps(folder: Path, name: str, archive: Path, methods: list[str]) -> None:
     rows, folds = folder / "rows.parquet", folder / "folds.parquet"
     # Under another name and without its size: a share of the rows is not the data set.
@@ -117,7 +85,7 @@ def _run_steps(folder: Path, name: str, archive: Path, methods: list[str]) -> No
     described = {**known, "path": str(archive)}
     text = 0.0
     if name == MSLR:
-        described["content"]["members"] = dict(generated_source(name, archive).members)
+        described["content"]["members"] = dict(generated.generated_source(name, archive).members)
         with zipfile.ZipFile(archive) as opened:
             text = sum(info.file_size for info in opened.infolist() if info.filename.endswith("test.txt")) / 1e6
     step, name = partial(_print_step, "rankbound_study"), f"generated-{name}"
@@ -131,8 +99,8 @@ def _run_steps(folder: Path, name: str, archive: Path, methods: list[str]) -> No
         step("sample", name, *files, "--options", json.dumps(options), title=f"sample {reading}")
     for method in methods if text else ():
         files = ("--instances", folder / "label2.parquet", "--lists", rows, "--out", folder / f"{method}.parquet")
-        settings = METHODS[method]["settings"] and {**_SETTINGS, **METHODS[method]["settings"]}
-        job = {**_JOB, "method": method, **METHODS[method], "settings": settings}
+        described = dict(zip(("family", "model", "settings"), METHODS[method], strict=True))
+        job = {**_JOB, "method": method, "loss": _LOSSES.get(method, method), **described}
         step("job", *files, "--options", json.dumps(job), title=f"job {method}")
 
 
@@ -153,7 +121,7 @@ def _convert_tables(folder: Path, archive: Path) -> None:
     pl.scan_csv(csv).sink_parquet(parquet)
     for path in (csv, parquet):
         columns = {"topic": "query", "relevance": "label"}
-        described = {"format": "table", "path": str(path), "columns": columns, "random_parts": PARTS}
+        described = {"format": "table", "path": str(path), "columns": columns, "random_parts": generated.PARTS}
         arguments = ("--raw", path, "--out", out, "--description", json.dumps(described))
         _print_size(path)
         _print_step("rankbound_study", "convert", "rows", *arguments, title=f"convert {path.name}")
@@ -161,26 +129,22 @@ def _convert_tables(folder: Path, archive: Path) -> None:
 
 def write_csv(archive: Path, path: Path) -> None:
     """Write the rows of the archive's five parts as one table."""
-    names = ",".join(["query", "label", *(f"f{feature}" for feature in range(1, MSLR_WEB10K.width + 1))])
+    names = ",".join(["query", "label", *(f"f{feature}" for feature in range(1, generated.MSLR_WEB10K.width + 1))])
     with zipfile.ZipFile(archive) as opened, path.open("wb") as file:
         file.write(f"{names}\n".encode())
         for name in sorted(name for name in opened.namelist() if name.endswith("test.txt")):
             with opened.open(name) as lines:
-                file.writelines(map(_row, lines))
-
-
-def _row(line: bytes) -> bytes:
-    label, *pairs = line.split()
-    query, *values = (pair.partition(b":")[2] for pair in pairs)
-    return b",".join((query, label, *values)) + b"\n"
+                for label, *pairs in map(bytes.split, lines):
+                    query, *values = (pair.partition(b":")[2] for pair in pairs)
+                    file.write(b",".join((query, label, *values)) + b"\n")
 
 
 def _print_step(program: str, *arguments: object, title: str = "", is_own: bool = False) -> Cost:
     """Run a step of a program, and print its elapsed and processor time and its memory."""
     cost = cost_of([sys.executable, "-m", program, *arguments])
-    memory = f"{cost.own / 1e6:10.0f} MB of its own" if is_own else f"{cost.peak / 1e6:10.0f} MB at most"
+    memory, words = (cost.own, "of its own") if is_own else (cost.peak, "at most")
     times = f"{cost.seconds:9.1f} s{cost.processor:10.1f} s of processor"
-    print(f"{title or arguments[0]!s:24}{times}{memory}", flush=True)
+    print(f"{title or arguments[0]!s:24}{times}{memory / 1e6:10.0f} MB {words}", flush=True)
     return cost
 
 

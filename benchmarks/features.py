@@ -22,18 +22,8 @@ from benchmarks.measure import ROOT, table, versions
 PAGE = ROOT / "docs" / "features.md"
 BEGIN, END = "<!-- Written by python -m benchmarks.features --write-docs -->", "<!-- End of what is written -->"
 
-PACKAGES = {
-    "rankbound": "rankbound",
-    "Rax": "rax",
-    "allRank": "allrank",
-    "pytorchltr": "pytorchltr",
-    "sentence-transformers": "sentence_transformers",
-    "LightGBM": "lightgbm",
-    "XGBoost": "xgboost",
-    "torchmetrics": "torchmetrics",
-    "ranx": "ranx",
-    "ir_measures": "ir_measures",
-}
+LIBRARIES = ("rankbound", "Rax", "allRank", "pytorchltr", "sentence-transformers", "LightGBM", "XGBoost")
+PACKAGES = {name: name.lower().replace("-", "_") for name in (*LIBRARIES, "torchmetrics", "ranx", "ir_measures")}
 """The libraries that are tried, and what each is imported as."""
 
 SOURCE_ONLY = "TF-Ranking"
@@ -64,24 +54,18 @@ class Feature:
     source: Sequence[str] = ()
 
 
-def _read_tables() -> dict[str, tuple[list[Feature], list[str]]]:
-    """Return the rows and the columns by heading."""
-    columns = [[*PACKAGES][:7], [*EVALUATORS]]
-    return {
-        heading: (
-            [
-                Feature(row["feature"], row["meaning"], row.get("words", ""), PROBES[row["feature"]], row[SOURCE_ONLY])
-                for row in rows
-            ],
-            [*libraries, SOURCE_ONLY],
-        )
-        for (heading, rows), libraries in zip(
-            yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8")).items(), columns, strict=True
-        )
-    }
-
-
-TABLES = _read_tables()
+_ROWS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+TABLES = {
+    heading: (
+        [
+            Feature(name, row["meaning"], row.get("words", ""), PROBES[name], row[SOURCE_ONLY])
+            for name, row in rows.items()
+        ],
+        (*libraries, SOURCE_ONLY),
+    )
+    for (heading, rows), libraries in zip(_ROWS.items(), (LIBRARIES, EVALUATORS), strict=True)
+}
+"""Heading -> the rows, and the columns."""
 
 
 def main(arguments: list[str] | None = None) -> int:

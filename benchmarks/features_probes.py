@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from benchmarks.batches import Batch, one_list
-from benchmarks.losses import Prepared, allrank, allrank_loss, pytorchltr_loss, rankbound_loss, rax_loss, step_of
+import rankbound as rb
+from benchmarks import losses
 from benchmarks.measure import added_peak
 from benchmarks.questions import evaluated_by_ir_measures, evaluated_by_rankbound, evaluated_by_ranx
+from benchmarks.rerankers import Outputs, labelled_queries, tiny_reranker
 
 YES, PARTLY, NO = "yes", "partly", "no"
 
@@ -30,7 +31,7 @@ class Seen(NamedTuple):
 
 
 Probe = Callable[[], Seen]
-Step = Callable[[Batch], float]
+Step = Callable[[losses.Batch], float]
 """Returns the mean loss of lists (or the predictions of a tree); the gradient is computed, too."""
 
 
@@ -46,13 +47,13 @@ def each(probe: Callable[[Any], Seen], cases: Mapping[str, Any], *libraries: str
 
 # Losses and training.
 
-INFORMATIVE = Batch(torch.tensor([2.0, 1.0, 3.0, 1.0, 0.5]), torch.tensor([1, 0, 0, 0, 1]), [3, 2])
+INFORMATIVE = losses.Batch(torch.tensor([2.0, 1.0, 3.0, 1.0, 0.5]), torch.tensor([1, 0, 0, 0, 1]), [3, 2])
 APART = [
-    Batch(scores, relevance, [len(scores)])
+    losses.Batch(scores, relevance, [len(scores)])
     for scores, relevance in zip(INFORMATIVE.scores.split([3, 2]), INFORMATIVE.relevance.split([3, 2]), strict=True)
 ]
 """Its two lists."""
-WITH_UNINFORMATIVE = Batch(
+WITH_UNINFORMATIVE = losses.Batch(
     torch.cat([INFORMATIVE.scores, torch.tensor([1.0, 2.0, 3.0])]),
     torch.cat([INFORMATIVE.relevance, torch.tensor([0, 0, 0])]),
     [*INFORMATIVE.sizes, 3],
@@ -60,28 +61,25 @@ WITH_UNINFORMATIVE = Batch(
 """The same, and a list without relevant items."""
 LONG = 3_000
 """Items of a list, of whose pairs an array takes 36 MB: more than any allocator keeps from earlier probes."""
-LARGEST_LINEAR = 4 * LONG**2 / 2
 
 
-def _sentence_transformers(batch: Batch) -> Prepared:
+def _sentence_transformers(batch: losses.Batch) -> losses.Prepared:
     from sentence_transformers.cross_encoder.losses import LambdaLoss
-
-    from benchmarks.rerankers import Outputs
 
     model = Outputs(batch.scores)
     inputs = [["q"] * len(batch.sizes), [["d"] * size for size in batch.sizes]]
     return partial(LambdaLoss(model, mini_batch_size=-1), inputs, batch.relevance.split(batch.sizes)), model.outputs
 
 
-TORCH: Mapping[str, Callable[[Batch], Prepared]] = {
-    "rankbound": partial(rankbound_loss, "nDCG"),
-    "allRank": partial(allrank_loss, "nDCG"),
-    "pytorchltr": partial(pytorchltr_loss, "LambdaRank"),
+TORCH: Mapping[str, Callable[[losses.Batch], losses.Prepared]] = {
+    "rankbound": partial(losses.rankbound_loss, "nDCG"),
+    "allRank": partial(losses.allrank_loss, "nDCG"),
+    "pytorchltr": partial(losses.pytorchltr_loss, "LambdaRank"),
     "sentence-transformers": _sentence_transformers,
 }
 
 
-def _rax_arrays(batch: Batch) -> tuple[Any, Any, Any]:
+def _rax_arrays(batch: losses.Batch) -> tuple[Any, Any, Any]:
     """Return scores, relevance and the number of each item's list."""
     import jax.numpy as jnp
 
@@ -89,15 +87,15 @@ def _rax_arrays(batch: Batch) -> tuple[Any, Any, Any]:
     return jnp.array(batch.scores.numpy()), jnp.array(batch.relevance.numpy(), dtype="float32"), jnp.array(segments)
 
 
-def _rax_step(batch: Batch) -> float:
+def _rax_step(batch: losses.Batch) -> float:
     import jax
 
     scores, relevance, segments = _rax_arrays(batch)
-    step = jax.jit(jax.value_and_grad(rax_loss))
+    step = jax.jit(jax.value_and_grad(losses.rax_loss))
     return float(jax.block_until_ready(step(scores, relevance, segments=segments))[0])
 
 
-def _lightgbm_tree(batch: Batch) -> Any:
+def _lightgbm_tree(batch: losses.Batch) -> Any:
     """Return the predictions of a tree whose only feature are the scores."""
     import lightgbm as lgb
 
@@ -107,7 +105,7 @@ def _lightgbm_tree(batch: Batch) -> Any:
     return lgb.train({"objective": "lambdarank", **settings}, data, 1).predict(rows)
 
 
-def _xgboost_tree(batch: Batch) -> Any:
+def _xgboost_tree(batch: losses.Batch) -> Any:
     import xgboost as xgb
 
     data = _xgboost_data(batch.scores.numpy()[:, None], batch.relevance.numpy(), batch.sizes)
@@ -123,10 +121,10 @@ def _xgboost_data(rows: Any, relevance: Any, sizes: Sequence[int]) -> Any:
 
 
 LOSSES: Mapping[str, Step] = {
-    **{library: lambda batch, loss=loss: float(step_of(loss, batch)()[0]) for library, loss in TORCH.items()},
+    **{library: lambda batch, loss=loss: float(losses.step_of(loss, batch)()[0]) for library, loss in TORCH.items()},
     "Rax": _rax_step,
 }
-TREES: Mapping[str, Callable[[Batch], Any]] = {"LightGBM": _lightgbm_tree, "XGBoost": _xgboost_tree}
+TREES: Mapping[str, Callable[[losses.Batch], Any]] = {"LightGBM": _lightgbm_tree, "XGBoost": _xgboost_tree}
 
 
 def _without_padding(step: Step) -> Seen:
@@ -134,7 +132,7 @@ def _without_padding(step: Step) -> Seen:
     return holds(abs(together - apart) < 1e-5, f"both lists {together:.3f}, mean of each alone {apart:.3f}")
 
 
-def _flat_refused(loss: Callable[[Batch], Prepared]) -> Seen:
+def _flat_refused(loss: Callable[[losses.Batch], losses.Prepared]) -> Seen:
     call, _ = loss(INFORMATIVE)
     flat = INFORMATIVE.scores, INFORMATIVE.relevance.to(call.args[1].dtype)
     try:
@@ -143,21 +141,21 @@ def _flat_refused(loss: Callable[[Batch], Prepared]) -> Seen:
         return Seen(NO, f"refuses flat scores ({type(error).__name__})")
 
 
-def _groups(fit: Callable[[Batch], Any]) -> Seen:
+def _groups(fit: Callable[[losses.Batch], Any]) -> Seen:
     note = "sizes of groups" if fit in TREES.values() else "a list of documents per query"
     return holds(np.isfinite(fit(INFORMATIVE)).all(), note)
 
 
-def _memory(step: Callable[[Batch], object]) -> Seen:
-    step(one_list(20))
-    batch = one_list(LONG)
+def _memory(step: Callable[[losses.Batch], object]) -> Seen:
+    step(losses.one_list(20))
+    batch = losses.one_list(LONG)
     added = added_peak(lambda: step(batch))
-    return holds(added < LARGEST_LINEAR, f"{max(added, 0.0) / 1e6:.0f} MB")
+    return holds(added < 4 * LONG**2 / 2, f"{max(added, 0.0) / 1e6:.0f} MB")
 
 
 def _memory_of_lightgbm() -> Seen:
     try:
-        _lightgbm_tree(one_list(10_001))
+        _lightgbm_tree(losses.one_list(10_001))
     except Exception as error:
         verdict, note = _memory(_lightgbm_tree)
         return holds(verdict == YES, f"{note}; {error}", PARTLY)
@@ -169,14 +167,12 @@ def _uninformative(step: Step) -> Seen:
     return holds(abs(alone - with_it) < 1e-6, f"{alone:.3f} becomes {with_it:.3f}")
 
 
-def _uninformative_in_trees(tree: Callable[[Batch], Any]) -> Seen:
+def _uninformative_in_trees(tree: Callable[[losses.Batch], Any]) -> Seen:
     alone, with_it = tree(INFORMATIVE), tree(WITH_UNINFORMATIVE)
     return holds(np.allclose(alone, with_it[: len(alone)]), f"leaf {alone[0]:.3f} becomes {with_it[0]:.3f}")
 
 
 def _bounds_of_rankbound() -> Seen:
-    import rankbound as rb
-
     scores = rb.score_distribution("nDCG", n=3, p=1)
     shown = f"{scores.minimum:.2f} to {scores.maximum:.2f}, on average {scores.expectation:.2f}"
     return holds(len(scores.support) == 3 and scores.minimum < scores.expectation < scores.maximum, shown)
@@ -189,8 +185,6 @@ def _learnable() -> tuple[Any, Any, list[int]]:
 
 def _boosted_by_rankbound() -> Seen:
     import lightgbm as lgb
-
-    import rankbound as rb
 
     rows, relevance, sizes = _learnable()
     ranker = lgb.LGBMRanker(objective=rb.boosting_objective(rb.loss("RankNet")), n_estimators=2, verbosity=-1)
@@ -232,7 +226,7 @@ def _boosted_by_xgboost() -> Seen:
     return holds(np.diff(groups[0]).tolist() == sizes, note, PARTLY)
 
 
-def _compiled_by_torch(loss: Callable[[Batch], Prepared]) -> Seen:
+def _compiled_by_torch(loss: Callable[[losses.Batch], losses.Prepared]) -> Seen:
     call, _ = loss(INFORMATIVE)
     try:
         with torch.no_grad():
@@ -247,14 +241,14 @@ def _compiled_by_jax() -> Seen:
     import jax
 
     scores, relevance, segments = _rax_arrays(INFORMATIVE)
-    values = [loss(scores, relevance, segments=segments) for loss in (rax_loss, jax.jit(rax_loss))]
+    values = [loss(scores, relevance, segments=segments) for loss in (losses.rax_loss, jax.jit(losses.rax_loss))]
     return holds(np.isclose(*values), "by jax.jit, for CPU, GPU and TPU")
 
 
 def _attention_of_allrank() -> Seen:
-    transformer = allrank("config").TransformerConfig(N=1, d_ff=8, h=1, positional_encoding=None, dropout=0.0)
+    transformer = losses.allrank("config").TransformerConfig(N=1, d_ff=8, h=1, positional_encoding=None, dropout=0.0)
     layers = {"sizes": [8], "input_norm": False, "activation": None, "dropout": 0.0}
-    ranker = allrank("models.model").make_model(layers, transformer, {"d_output": 1}, n_features=3).eval()
+    ranker = losses.allrank("models.model").make_model(layers, transformer, {"d_output": 1}, n_features=3).eval()
     rows, mask = torch.randn(1, 4, 3), torch.zeros(1, 4, dtype=torch.bool)
     before = ranker.score(rows, mask, None)[0, 0].item()
     rows[0, 3] += 1
@@ -262,31 +256,24 @@ def _attention_of_allrank() -> Seen:
     return holds(abs(after - before) > 1e-6, "another item's features change the score")
 
 
-def _texts(make_loss: Callable[[Any], Any], note: str, verdict: str) -> Seen:
-    from benchmarks.rerankers import labelled_queries, tiny_reranker
+def _texts(ours: bool) -> Seen:
+    from sentence_transformers.cross_encoder.losses import LambdaLoss
+
+    from rankbound.interop.sentence_transformers import ListwiseLoss
 
     with tempfile.TemporaryDirectory() as folder:
         model = tiny_reranker(Path(folder))
     columns = labelled_queries([3, 4])
-    loss = make_loss(model)([columns["query"], columns["documents"]], [torch.tensor(one) for one in columns["labels"]])
-    loss.backward()
-    return holds(any(weight.grad is not None and weight.grad.any() for weight in model.parameters()), note, verdict)
-
-
-def _texts_of_rankbound() -> Seen:
-    from rankbound.interop.sentence_transformers import ListwiseLoss
-
-    return _texts(lambda model: ListwiseLoss(model, "nDCG"), "in sentence-transformers' trainer", PARTLY)
-
-
-def _texts_of_sentence_transformers() -> Seen:
-    from sentence_transformers.cross_encoder.losses import LambdaLoss
-
-    return _texts(LambdaLoss, "a cross-encoder gets gradients from texts", YES)
+    loss = ListwiseLoss(model, "nDCG") if ours else LambdaLoss(model)
+    inputs, labels = [columns["query"], columns["documents"]], [torch.tensor(one) for one in columns["labels"]]
+    loss(inputs, labels).backward()
+    learns = any(weight.grad is not None and weight.grad.any() for weight in model.parameters())
+    note = "in sentence-transformers' trainer" if ours else "a cross-encoder gets gradients from texts"
+    return holds(learns, note, PARTLY if ours else YES)
 
 
 def _clicks_of_allrank() -> Seen:
-    model = allrank("click_models.cascade_models").BaseCascadeModel(eta=0.0, threshold=1)
+    model = losses.allrank("click_models.cascade_models").BaseCascadeModel(eta=0.0, threshold=1)
     clicks = model.click((torch.zeros(3, 1), torch.tensor([0.0, 1.0, 1.0])))
     return holds(clicks.tolist() == [False, True, True], "click models")
 
@@ -347,7 +334,7 @@ def _rax(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
 
 
 def _allrank(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
-    metrics, rows = allrank("models.metrics"), (torch.tensor([scores]), torch.tensor([relevance]).float())
+    metrics, rows = losses.allrank("models.metrics"), (torch.tensor([scores]), torch.tensor([relevance]).float())
     return [float(metric(*rows, ats=[10])) for metric in (metrics.ndcg, metrics.mrr)]
 
 
@@ -417,8 +404,6 @@ def _twenty_topics() -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
 
 
 def _compared_by_rankbound() -> Seen:
-    import rankbound as rb
-
     qrels, runs = _twenty_topics()
     columns = rb.compare_runs(runs, qrels, "RR").to_polars().columns
     return holds({"low", "high", "p_adjusted"} <= set(columns), "an interval, and a p-value corrected for all tests")
@@ -440,10 +425,6 @@ def _fused_by_ranx() -> Seen:
     return holds(set(ranx.fuse(runs, method="rrf").run["q"]) == {"a", "b", "c"}, "`fuse`, by reciprocal ranks")
 
 
-ELSEWHERE = ("ndcg", "map", "mrr", "precision", "recall", "err", "dcg", "hit")
-"""Names of measures, of which LightGBM has some."""
-
-
 def _names(pattern: str, module: str, load: Callable[[str], object] = import_module) -> Callable[[], list[str]]:
     return lambda: [name for name in vars(load(module)) if re.search(pattern, name)]
 
@@ -456,9 +437,11 @@ def _of_ir_measures() -> list[str]:
 MEASURES: Mapping[str, Callable[[], list[str]]] = {
     "rankbound": lambda: [*import_module("rankbound.metrics").KINDS, "nRBP"],
     "Rax": _names("_metric$", "rax"),
-    "allRank": _names("^(n?dcg|mrr)$", "models.metrics", allrank),
+    "allRank": _names("^(n?dcg|mrr)$", "models.metrics", losses.allrank),
     "pytorchltr": _names("^(n?dcg|arp)$", "pytorchltr.evaluation"),
-    "LightGBM": lambda: [*_lightgbm([2.0, 1.0], [0, 1], *ELSEWHERE)],
+    "LightGBM": lambda: [
+        *_lightgbm([2.0, 1.0], [0, 1], *["ndcg", "map", "mrr", "precision", "recall", "err", "dcg", "hit"])
+    ],
     "torchmetrics": _names("^Retrieval", "torchmetrics.retrieval"),
     "ranx": _names("^(?!_|common|get_|metric_switch)", "ranx.metrics"),
     "ir_measures": _of_ir_measures,
@@ -484,10 +467,7 @@ PROBES: Mapping[str, Mapping[str, Probe]] = {
     },
     "Compiles as a whole": each(_compiled_by_torch, TORCH) | {"Rax": _compiled_by_jax},
     "Attention between items": {"allRank": _attention_of_allrank},
-    "Trains on texts": {
-        "rankbound": _texts_of_rankbound,
-        "sentence-transformers": _texts_of_sentence_transformers,
-    },
+    "Trains on texts": each(_texts, {"rankbound": True, "sentence-transformers": False}),
     "Clicks": {
         "allRank": _clicks_of_allrank,
         "pytorchltr": _clicks_of_pytorchltr,

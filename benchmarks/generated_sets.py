@@ -66,27 +66,24 @@ def sizes_of(random: np.random.Generator, topics: int, rows: int, spread: float)
 def write_queries(
     file: BinaryIO, random: np.random.Generator, judged: JudgedSet, queries: Integers, sizes: Integers
 ) -> None:
-    """Write the lines of some queries of a data set, whose lists have these sizes."""
-    for start in range(0, len(queries), _QUERIES_AT_ONCE):
-        file.writelines(_lines(random, judged, queries[start : start + _QUERIES_AT_ONCE], sizes))
-
-
-def _lines(random: np.random.Generator, judged: JudgedSet, queries: Integers, sizes: Integers) -> Iterator[bytes]:
-    """Yield the lines of some queries, with labels that depend weakly on the features, and without comments."""
-    query, feature = np.repeat(queries, sizes[queries]), np.arange(judged.width)
-    label = np.searchsorted(np.cumsum(judged.labels) / sum(judged.labels), random.random(len(query)), side="right")
-    noise = np.abs(random.standard_normal((len(query), judged.width)) + _KEPT_SIGNAL * label[:, None] * (feature % 3))
-    values = np.where(random.random(noise.shape) < judged.dense, noise * 10.0 ** (feature % 4), 0)
+    """Write the lines of some queries of a data set, whose lists have these sizes; labels depend weakly on features."""
+    feature = np.arange(judged.width)
     is_count = (feature % 2 == 0) & (feature < 2 * judged.counts)
     kinds = [f"{index}:%d" if count else f"{index}:%.6f" for index, count in enumerate(is_count.tolist(), 1)]
-    whole = " ".join(kinds)
-    for place, (grade, topic, row) in enumerate(zip(label.tolist(), query.tolist(), values.tolist(), strict=True)):
-        key = f"qid:{topic + 1} " if judged.query_ids else ""
-        text = whole % tuple(row)
-        if not judged.zeros:
-            text = " ".join(kind % value for kind, value in zip(kinds, row, strict=True) if value)
-        document = f"#docid = GX{place} inc = 1 prob = 0.5" if judged.documents else ""
-        yield f"{grade} {key}{text} {document}\n".encode()
+    whole, shares = " ".join(kinds), np.cumsum(judged.labels) / sum(judged.labels)
+    for start in range(0, len(queries), _QUERIES_AT_ONCE):
+        at_once = queries[start : start + _QUERIES_AT_ONCE]
+        query = np.repeat(at_once, sizes[at_once])
+        label = np.searchsorted(shares, random.random(len(query)), side="right")
+        noise = random.standard_normal((len(query), judged.width)) + _KEPT_SIGNAL * label[:, None] * (feature % 3)
+        values = np.where(random.random(noise.shape) < judged.dense, np.abs(noise) * 10.0 ** (feature % 4), 0)
+        for place, (grade, topic, row) in enumerate(zip(label.tolist(), query.tolist(), values.tolist(), strict=True)):
+            key = f"qid:{topic + 1} " if judged.query_ids else ""
+            text = whole % tuple(row)
+            if not judged.zeros:
+                text = " ".join(kind % value for kind, value in zip(kinds, row, strict=True) if value)
+            document = f"#docid = GX{place} inc = 1 prob = 0.5" if judged.documents else ""
+            file.write(f"{grade} {key}{text} {document}\n".encode())
 
 
 PARTS = 5
@@ -102,18 +99,18 @@ def write_text(path: Path, judged: JudgedSet, share: float = 1.0) -> None:
     unfinished.rename(path)
 
 
-def write_folds(path: Path, topics: int, rows: int) -> None:
+def write_folds(path: Path, judged: JudgedSet, share: float = 1.0) -> None:
     """Write an archive in MSLR-WEB10K's layout, without the training files, which no step reads.
 
     Each part is written twice: for the fold that tests on it, and for the fold that validates on it.
     """
-    random = np.random.default_rng(0)
-    sizes = sizes_of(random, topics, rows, MSLR_WEB10K.spread)
+    random, topics = np.random.default_rng(0), round(judged.topics * share)
+    sizes = sizes_of(random, topics, round(judged.rows * share), judged.spread)
     part_file, unfinished = path.with_suffix(".part.txt"), path.with_suffix(".part.zip")
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for part, queries in enumerate(np.array_split(np.arange(topics), PARTS), 1):
             with part_file.open("wb") as file:
-                write_queries(file, random, MSLR_WEB10K, queries, sizes)
+                write_queries(file, random, judged, queries, sizes)
             # Fold k trains on parts k .. k + 2, validates on k + 3 and tests on k + 4.
             for name, offset in (("test", 4), ("vali", 3)):
                 archive.write(part_file, f"Fold{(part - 1 - offset) % PARTS + 1}/{name}.txt")
@@ -155,18 +152,12 @@ EDITIONS = {
     "movielens-1m": Edition("ml-1m/ratings.dat", 6_040, 3_706, 1_000_209, "::", _STARS, _OF_1M),
     "movielens-25m": Edition("ml-25m/ratings.csv", 162_541, 59_047, 25_000_095, ",", _HALVES, _OF_25M, header=True),
 }
-FEWEST = 20
-"""Ratings of a user, at least."""
-
-_SPREAD = 1.1
-"""Standard deviation of the logarithm of the users' numbers of ratings."""
-
+# A user's fewest ratings, and the standard deviation of the logarithm of the users' numbers of ratings.
+FEWEST, _SPREAD = 20, 1.1
+# Of popularity: a movie's share is as its rank to this power, negative.
 _STEEPNESS = 0.9
-"""Of popularity: a movie's share is as its rank to this power, negative."""
-
+# Movies drawn for each that is needed, as popular ones are drawn repeatedly.
 _SURPLUS = 3
-"""Movies drawn for each that is needed, as popular ones are drawn repeatedly."""
-
 _USERS_AT_ONCE = 2_000
 _FIRST_SECOND, _SECONDS = 789_652_009, 785_000_000
 
@@ -186,37 +177,24 @@ def write_ratings(path: Path, edition: Edition, share: float = 1.0, seed: int = 
 def texts_of(edition: Edition, share: float = 1.0, seed: int = 0) -> Iterator[bytes]:
     """Yield the lines of the edition's file, those of some users at a time."""
     random = np.random.default_rng(seed)
-    sizes = _sizes(random, edition, round(edition.users * share), round(edition.rows * share))
-    for number, frame in enumerate(_frames(random, edition, sizes)):
-        text = frame.write_csv(separator="\t", include_header=edition.header and not number)
-        yield text.replace("\t", edition.separator).encode()
-
-
-def _sizes(random: np.random.Generator, edition: Edition, users: int, rows: int) -> Integers:
-    """Return the users' numbers of ratings, uneven, with the sum `rows`."""
-    most = edition.movies // _SURPLUS
+    users, rows, most = round(edition.users * share), round(edition.rows * share), edition.movies // _SURPLUS
+    # Uneven numbers of ratings; what the users with the most of them lost goes to the others, by the room they have.
     sizes = np.minimum(FEWEST - 1 + sizes_of(random, users, rows - users * (FEWEST - 1), _SPREAD), most)
-    # What the users with the most ratings lost goes to the others, by the room that they have.
     ends = np.round(np.cumsum(most - sizes) / (most - sizes).sum() * (rows - sizes.sum())).astype(np.int64)
-    even: Integers = sizes + np.diff(ends, prepend=0)
-    return even
-
-
-def _frames(random: np.random.Generator, edition: Edition, sizes: Integers) -> Iterator[pl.DataFrame]:
-    """Yield the ratings of some users at a time."""
-    movies = np.sort(random.choice(4 * edition.movies, edition.movies, replace=False)) + 1
-    of_rank = random.permutation(movies)
-    for first in range(0, len(sizes), _USERS_AT_ONCE):
-        users = np.arange(first, min(first + _USERS_AT_ONCE, len(sizes)))
-        count = int(sizes[users].sum())
-        yield pl.DataFrame(
-            {
-                "userId": np.repeat(users + 1, sizes[users]),
-                "movieId": of_rank[popular_items(random, sizes[users], edition.movies)],
-                "rating": random.choice(edition.stars, count, p=np.array(edition.shares) / sum(edition.shares)),
-                "timestamp": _FIRST_SECOND + random.integers(0, _SECONDS, count),
-            }
-        ).with_columns(pl.col("rating").cast(pl.Float32 if edition.header else pl.Int32))
+    sizes = sizes + np.diff(ends, prepend=0)
+    movies = random.permutation(np.sort(random.choice(4 * edition.movies, edition.movies, replace=False)) + 1)
+    for first in range(0, users, _USERS_AT_ONCE):
+        user = np.arange(first, min(first + _USERS_AT_ONCE, users))
+        count = int(sizes[user].sum())
+        columns = {
+            "userId": np.repeat(user + 1, sizes[user]),
+            "movieId": movies[popular_items(random, sizes[user], edition.movies)],
+            "rating": random.choice(edition.stars, count, p=np.array(edition.shares) / sum(edition.shares)),
+            "timestamp": _FIRST_SECOND + random.integers(0, _SECONDS, count),
+        }
+        frame = pl.DataFrame(columns).with_columns(pl.col("rating").cast(pl.Float32 if edition.header else pl.Int32))
+        text = frame.write_csv(separator="\t", include_header=edition.header and not first)
+        yield text.replace("\t", edition.separator).encode()
 
 
 def popular_items(random: np.random.Generator, sizes: Integers, items: int) -> Integers:
@@ -225,13 +203,11 @@ def popular_items(random: np.random.Generator, sizes: Integers, items: int) -> I
     Items are numbered by their popularity, from 0.
     """
     share = np.cumsum(np.arange(1, items + 1) ** -_STEEPNESS)
-    return np.concatenate([_distinct(random, share, int(size)) for size in sizes])
-
-
-def _distinct(random: np.random.Generator, share: npt.NDArray[np.float64], size: int) -> Integers:
-    """Return so many distinct ranks by the sums of their shares."""
-    drawn = np.searchsorted(share, random.random(_SURPLUS * size) * share[-1], side="right")
-    _, first = np.unique(drawn, return_index=True)
-    ranks = drawn[np.sort(first)][:size]
-    rest = np.setdiff1d(np.arange(len(share)), ranks)[: size - len(ranks)] if len(ranks) < size else ranks[:0]
-    return np.concatenate((ranks, rest))
+    chosen = []
+    for size in sizes.tolist():
+        drawn = np.searchsorted(share, random.random(_SURPLUS * size) * share[-1], side="right")
+        _, first = np.unique(drawn, return_index=True)
+        ranks = drawn[np.sort(first)][:size]
+        rest = np.setdiff1d(np.arange(items), ranks)[: size - len(ranks)] if len(ranks) < size else ranks[:0]
+        chosen += [ranks, rest]
+    return np.concatenate(chosen)

@@ -1,11 +1,13 @@
-"""One step of a loss, forward and backward, in each library: (mean loss, gradient of the scores).
+"""Generated lists, and one step of a loss on them, forward and backward, in each library: (mean loss, gradient).
 
-Padding and compilation precede the step and are not timed.
+Lists are flat tensors with offsets, or padded for libraries that need padding. Padding and compilation precede the
+step and are not timed.
 """
 
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -13,10 +15,72 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.batches import Batch
+RELEVANT_SHARE = 0.1
+"""Share of relevant items in single lists."""
+
+MOVIELENS_RELEVANT = {0.0: 25, 0.1: 29, 0.25: 39, 0.5: 65.5, 0.75: 137, 0.9: 245, 0.95: 304, 0.99: 607, 1.0: 1227}
+"""Quantile -> relevant movies per user, counted over the 412 users of MovieLens latest-small with at least 25."""
+
+NEGATIVES_PER_RELEVANT = (1, 2, 3)
+"""The thesis' negative sampling ratios: a list has 2, 3 or 4 times as many items as relevant ones."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Concatenated lists: `scores` (float32) and `relevance` (0 or 1) of all items, `sizes` of the lists."""
+
+    scores: Tensor
+    relevance: Tensor
+    sizes: list[int]
+
+    @property
+    def offsets(self) -> Tensor:
+        return torch.tensor([0, *np.cumsum(self.sizes)])
+
+    @property
+    def relevant(self) -> tuple[int, ...]:
+        """The number of relevant items of each list."""
+        return tuple(int(part.sum()) for part in torch.split(self.relevance, self.sizes))
+
+    def padded(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return scores, relevance and the mask of items, each `(n_lists, longest)`, padded with 0."""
+        mask = torch.arange(max(self.sizes)) < torch.tensor(self.sizes)[:, None]
+        scores, relevance = (
+            torch.zeros(mask.shape, dtype=values.dtype).masked_scatter(mask, values)
+            for values in (self.scores, self.relevance)
+        )
+        return scores, relevance, mask
+
+
+def one_list(n: int, seed: int = 0) -> Batch:
+    """Return a list of `n` items with standard normal scores, a tenth of them relevant."""
+    return lists_of([(n, max(1, round(RELEVANT_SHARE * n)))], seed)
+
+
+def movielens_lists(count: int, seed: int = 0) -> Batch:
+    """Return `count` lists at equally spaced quantiles of MovieLens' sizes; the negative sampling ratios alternate."""
+    return lists_of(movielens_sizes(count), seed)
+
+
+def lists_of(sizes: Sequence[tuple[int, int]], seed: int = 0) -> Batch:
+    """Return lists of these numbers of items and relevant items, with standard normal scores."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(sum(n for n, _ in sizes), generator=generator)
+    relevance = torch.cat([(torch.randperm(n, generator=generator) < p).to(torch.int64) for n, p in sizes])
+    return Batch(scores, relevance, [n for n, _ in sizes])
+
+
+def movielens_sizes(count: int) -> list[tuple[int, int]]:
+    """Return the numbers of items and relevant items of `count` lists, by linear interpolation of the quantiles."""
+    quantiles = (np.arange(count) + 0.5) / count
+    relevant = np.interp(quantiles, list(MOVIELENS_RELEVANT), list(MOVIELENS_RELEVANT.values())).round().astype(int)
+    ratios = np.resize(NEGATIVES_PER_RELEVANT, count)
+    return [(int(p * (1 + ratio)), int(p)) for p, ratio in zip(relevant, ratios, strict=True)]
+
 
 Step = Callable[[], tuple[Any, Any]]
 Prepared = tuple["partial[Tensor]", Tensor]
@@ -53,41 +117,36 @@ def rankbound_loss(text: str, batch: Batch, fast: str | None = None, **options: 
     loss = rb.SmoothLoss(text, **options) if options else rb.loss(text)
     scores = batch.scores.clone().requires_grad_()
     call = partial(loss, scores, batch.relevance, batch.offsets, reduction="mean")
-    return (partial(_with_fast, fast, call) if fast else call), scores
 
+    def with_fast() -> Tensor:
+        os.environ["RANKBOUND_FAST"] = fast or ""
+        return call()
 
-def _with_fast(fast: str, call: Callable[[], Tensor]) -> Tensor:
-    os.environ["RANKBOUND_FAST"] = fast
-    return call()
+    return partial(with_fast) if fast else call, scores
 
 
 def direct_torch_loss(batch: Batch) -> Prepared:
     """Prepare the direct formulation of smooth nDCG, list by list: relevant items against all items."""
     scores = batch.scores.clone().requires_grad_()
     relevant = [part.nonzero().squeeze(1) for part in torch.split(batch.relevance, batch.sizes)]
-    return partial(_list_losses, scores, batch.sizes, relevant), scores
 
+    def loss() -> Tensor:
+        losses = []
+        for part, chosen in zip(torch.split(scores, batch.sizes), relevant, strict=True):
+            # The item itself contributes a half; with another half, ranks start at 1.
+            ranks = 0.5 + torch.sigmoid(part[None, :] - part[chosen][:, None]).sum(1)
+            ideal = (1 / torch.log2(torch.arange(len(chosen)) + 2)).sum()
+            losses.append(-(1 / torch.log2(ranks + 1)).sum() / ideal)
+        return torch.stack(losses)
 
-def _list_losses(scores: Tensor, sizes: list[int], relevant: list[Tensor]) -> Tensor:
-    losses = []
-    for part, chosen in zip(torch.split(scores, sizes), relevant, strict=True):
-        # The item itself contributes a half; with another half, ranks start at 1.
-        ranks = 0.5 + torch.sigmoid(part[None, :] - part[chosen][:, None]).sum(1)
-        ideal = (1 / torch.log2(torch.arange(len(chosen)) + 2)).sum()
-        losses.append(-(1 / torch.log2(ranks + 1)).sum() / ideal)
-    return torch.stack(losses)
+    return partial(loss), scores
 
 
 def padded_torch_loss(text: str, batch: Batch) -> Prepared:
     """Prepare the usual formulation of public code: one tensor `(n_lists, longest, longest)` of all pairs."""
     padded, relevance, mask = batch.padded()
-    scores, informative = padded.requires_grad_(), relevance.amax(1) > 0
-    call = partial(_informative, PADDED[text], informative, scores, relevance.to(scores.dtype), mask)
-    return call, scores
-
-
-def _informative(of_lists: Callable[..., Tensor], informative: Tensor, *lists: Tensor) -> Tensor:
-    return of_lists(*lists)[informative]
+    scores, grades, informative = padded.requires_grad_(), relevance.to(padded.dtype), relevance.amax(1) > 0
+    return partial(lambda: PADDED[text](scores, grades, mask)[informative]), scores
 
 
 def _ranks(scores: Tensor, weights: Tensor) -> Tensor:

@@ -32,8 +32,6 @@ _MOST_CALLS = 50
 
 BUSY_CORES = 0.2
 """Load by other processes, in cores, above which figures are unusable: threads that synchronise wait for each other."""
-_LOOK = 1.0
-"""Seconds over which the load is measured."""
 _WATCH, _WATCHED = 0.02, ("VmHWM", "RssAnon")
 """Seconds between two looks at the memory of a process, and what is looked at."""
 _PACKAGES = (
@@ -238,7 +236,7 @@ def cores_in_use() -> float:
         return 0.0
     # Clock ticks of all cores since boot; the fourth and the fifth are idle time, waits for disks included.
     before = [int(word) for word in counters.read_text("ascii").splitlines()[0].split()[1:9]]
-    time.sleep(_LOOK)
+    time.sleep(1.0)
     after = [int(word) for word in counters.read_text("ascii").splitlines()[0].split()[1:9]]
     passed = [now - then for now, then in zip(after, before, strict=True)]
     return (os.cpu_count() or 1) * (1 - sum(passed[3:5]) / max(sum(passed), 1e-9))

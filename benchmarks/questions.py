@@ -22,18 +22,8 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from benchmarks.batches import Batch, lists_of, movielens_lists, movielens_sizes, one_list
+from benchmarks import losses
 from benchmarks.generated_sets import MQ2008, PARTS, generated_source, sizes_of, write_queries
-from benchmarks.losses import (
-    PEERS,
-    check_same,
-    direct_torch_loss,
-    padded_torch_loss,
-    pytorchltr_loss,
-    rankbound_loss,
-    rax_step,
-    step_of,
-)
 from benchmarks.measure import FULL, LONGEST_CALL, OURS, QUICK, ROOT, Call, Row, added_peak, race
 from benchmarks.rerankers import RERANKED, TRAINED, step_of_model
 
@@ -126,17 +116,14 @@ def measure(name: str, *, quick: bool = False, peers: bool = True, label: str = 
             contenders = [one for one in cell.contenders if peers or one.own]
             obstacles = {one.name: one.obstacle(cell.data, seconds_per_pair) for one in contenders}
             running = [one for one in contenders if not obstacles[one.name]]
-            if question.in_memory:
-                rows += _memories(name, cell, running, quick, seconds_per_pair)
-            else:
-                rows += _times(question, cell, running, quick, seconds_per_pair)
+            rows += (_memories if question.in_memory else _times)(name, cell, running, quick, seconds_per_pair)
             unit = "MB" if question.in_memory else "s"
             rows += [Row(cell.size, cell.n, name, unit=unit, note=why) for name, why in obstacles.items() if why]
     return rows
 
 
 def _times(
-    question: Question, cell: Cell, running: Sequence[Contender], quick: bool, seconds_per_pair: dict[str, float]
+    question: str, cell: Cell, running: Sequence[Contender], quick: bool, seconds_per_pair: dict[str, float]
 ) -> list[Row]:
     """Return the rows of a race, after a check that results agree; note what the contenders take for a pair."""
     calls, prepared = {}, {}
@@ -148,9 +135,10 @@ def _times(
         prepared[one.name] = time.perf_counter() - begin
     if not running or running[0] is not cell.contenders[0]:
         return []
-    alike = {one.name: calls[one.name]() for one in running if one.same and question.check}
-    if question.check and alike:
-        question.check(alike)
+    check = QUESTIONS[question].check
+    alike = {one.name: calls[one.name]() for one in running if one.same and check}
+    if check and alike:
+        check(alike)
     scales = {one.name: one.scale for one in running}
     rows, taken = race(calls, QUICK if quick else FULL, cell.size, cell.n, scales)
     # The first is never left out.
@@ -187,33 +175,28 @@ def memory_of(*cell: str) -> float:
 # One list, and lists of very different lengths.
 
 
-def _pairs(batch: Batch) -> int:
+def _pairs(batch: losses.Batch) -> int:
     return sum(n * p for n, p in zip(batch.sizes, batch.relevant, strict=True))
 
 
-def _padded_pairs(batch: Batch) -> int:
+def _padded_pairs(batch: losses.Batch) -> int:
     return len(batch.sizes) * max(batch.sizes) ** 2
 
 
-def _step(prepare: Callable[..., Any], *arguments: Any, **keywords: Any) -> Callable[[Batch], Call]:
-    return partial(step_of, partial(prepare, *arguments, **keywords))
+def _step(prepare: Callable[..., Any], *arguments: Any, **keywords: Any) -> Callable[[losses.Batch], Call]:
+    return partial(losses.step_of, partial(prepare, *arguments, **keywords))
 
 
-AUTO = Contender(OURS, _step(rankbound_loss, "nDCG", method="auto"), own=True, pairs=lambda batch: sum(batch.sizes))
-DIRECT = Contender(
-    f"{OURS}, direct", _step(rankbound_loss, "nDCG", method="direct"), own=True, pairs=_pairs, bytes_per_pair=55
-)
-DIRECT_TORCH = Contender("torch, P x N", _step(direct_torch_loss), pairs=_pairs, bytes_per_pair=10)
-PADDED_TORCH = Contender("torch, N x N", _step(padded_torch_loss, "nDCG"), pairs=_padded_pairs, bytes_per_pair=18)
-RAX = Contender("Rax", partial(rax_step, "nDCG"), package="rax", pairs=_padded_pairs, bytes_per_pair=18)
-PYTORCHLTR = Contender(
-    "pytorchltr*",
-    _step(pytorchltr_loss, "LambdaRank"),
-    package="pytorchltr",
-    same=False,
-    pairs=_padded_pairs,
-    bytes_per_pair=120,
-)
+_BY_CHOICE = _step(losses.rankbound_loss, "nDCG", method="auto")
+AUTO = Contender(OURS, _BY_CHOICE, own=True, pairs=lambda batch: sum(batch.sizes))
+_BY_PAIRS = _step(losses.rankbound_loss, "nDCG", method="direct")
+DIRECT = Contender(f"{OURS}, direct", _BY_PAIRS, own=True, pairs=_pairs, bytes_per_pair=55)
+DIRECT_TORCH = Contender("torch, P x N", _step(losses.direct_torch_loss), pairs=_pairs, bytes_per_pair=10)
+_padded = partial(Contender, pairs=_padded_pairs)
+PADDED_TORCH = _padded("torch, N x N", _step(losses.padded_torch_loss, "nDCG"), bytes_per_pair=18)
+RAX = _padded("Rax", partial(losses.rax_step, "nDCG"), package="rax", bytes_per_pair=18)
+_OTHER_LOSS = _step(losses.pytorchltr_loss, "LambdaRank")
+PYTORCHLTR = _padded("pytorchltr*", _OTHER_LOSS, package="pytorchltr", same=False, bytes_per_pair=120)
 OF_ONE_LIST = (AUTO, DIRECT, DIRECT_TORCH, PADDED_TORCH, RAX, PYTORCHLTR)
 OF_RAGGED_LISTS = (AUTO, DIRECT_TORCH, PADDED_TORCH, RAX, PYTORCHLTR)
 
@@ -224,11 +207,11 @@ SHORT_LIST = 100
 
 def _one_list(lengths: Sequence[int], quick_lengths: Sequence[int], quick: bool) -> Iterator[Cell]:
     for n in quick_lengths if quick else lengths:
-        yield Cell(f"{n:,}", n, one_list(n), OF_ONE_LIST, few=one_list(SHORT_LIST))
+        yield Cell(f"{n:,}", n, losses.one_list(n), OF_ONE_LIST, few=losses.one_list(SHORT_LIST))
 
 
 def _ragged(quick: bool) -> Iterator[Cell]:
-    batch = movielens_lists(4 if quick else 32)
+    batch = losses.movielens_lists(4 if quick else 32)
     size = f"{len(batch.sizes)} lists, {min(batch.sizes)} to {max(batch.sizes):,} items"
     yield Cell(size, len(batch.sizes), batch, OF_RAGGED_LISTS)
 
@@ -244,22 +227,22 @@ def _short(quick: bool) -> Iterator[Cell]:
     for place, (size, equal) in enumerate([*SHORT.items()][: 1 if quick else None]):
         for loss in LOSSES[: 2 if quick else None]:
             contenders = [
-                Contender(OURS, _step(rankbound_loss, loss, fast="1"), own=True),
-                Contender("reference", _step(rankbound_loss, loss, fast="0"), own=True),
-                Contender("padded torch", _step(padded_torch_loss, loss)),
+                Contender(OURS, _step(losses.rankbound_loss, loss, fast="1"), own=True),
+                Contender("reference", _step(losses.rankbound_loss, loss, fast="0"), own=True),
+                Contender("padded torch", _step(losses.padded_torch_loss, loss)),
             ]
             contenders += [
                 Contender(name, partial(prepare, loss), package=package, same=False)
-                for name, (package, losses, prepare) in PEERS.items()
-                if loss in losses
+                for name, (package, known, prepare) in losses.PEERS.items()
+                if loss in known
             ]
-            batch = _uneven() if equal is None else lists_of([(equal[1], max(1, equal[1] // 10))] * equal[0])
+            batch = _uneven() if equal is None else losses.lists_of([(equal[1], max(1, equal[1] // 10))] * equal[0])
             yield Cell(f"{loss}, {size}", place, batch, contenders)
 
 
-def _uneven() -> Batch:
+def _uneven() -> losses.Batch:
     sizes = np.random.default_rng(0).lognormal(np.log(100), 0.6, 64).round().astype(int)
-    return lists_of([(int(n), int(n) // 3) for n in np.clip(sizes, 10, 324)])
+    return losses.lists_of([(int(n), int(n) // 3) for n in np.clip(sizes, 10, 324)])
 
 
 # Evaluation of a run: matrices of scores and of relevance labels.
@@ -273,18 +256,15 @@ _Means = Callable[[], dict[str, float]]
 
 def _evaluation(quick: bool) -> Iterator[Cell]:
     lists = 200 if quick else EVALUATED
+    made = partial(Contender, note=lambda prepared, _: f"its input was made in {prepared:.2f} s, not counted")
     contenders = [
         Contender(OURS, evaluated_by_rankbound, own=True),
-        Contender("ranx", evaluated_by_ranx, package="ranx", note=_made),
-        Contender("pytrec_eval", evaluated_by_pytrec_eval, package="pytrec_eval", note=_made),
-        Contender("ir_measures", evaluated_by_ir_measures, package="ir_measures", note=_made),
-        Contender("scikit-learn (nDCG only)", evaluated_by_scikit_learn, package="sklearn", note=_made),
+        made("ranx", evaluated_by_ranx, package="ranx"),
+        made("pytrec_eval", evaluated_by_pytrec_eval, package="pytrec_eval"),
+        made("ir_measures", evaluated_by_ir_measures, package="ir_measures"),
+        made("scikit-learn (nDCG only)", evaluated_by_scikit_learn, package="sklearn"),
     ]
     yield Cell(f"{lists:,} lists of {ITEMS}", lists, _runs(lists), contenders, few=_runs(10))
-
-
-def _made(prepared: float, seconds: float) -> str:
-    return f"its input was made in {prepared:.2f} s, not counted"
 
 
 def _runs(lists: int) -> _Runs:
@@ -372,25 +352,17 @@ DRAWN_AT_ONCE, DRAWN_SINGLY = 1_500, 200
 
 
 def _distributions(quick: bool) -> Iterator[Cell]:
-    pairs = movielens_sizes(3 if quick else TABULATED)
+    pairs = losses.movielens_sizes(3 if quick else TABULATED)
     contenders = [
         Contender(OURS, lambda pairs: partial(_tables, "exact", pairs, SAMPLES), own=True),
-        _drawn("sampled", partial(_tables, "sampled"), DRAWN_AT_ONCE),
-        _drawn("order by order", _order_by_order, DRAWN_SINGLY),
     ]
+    # So many orders of each list are drawn, and the time is scaled up.
+    drawn = {"sampled": (partial(_tables, "sampled"), DRAWN_AT_ONCE), "order by order": (_order_by_order, DRAWN_SINGLY)}
+    for name, (draw, count) in drawn.items():
+        note = f"{count:,} orders a list drawn, times {SAMPLES // count:,}"
+        prepare, scale = partial(partial, draw, samples=count), SAMPLES / count
+        contenders.append(Contender(name, prepare, own=True, scale=scale, note=lambda *_, note=note: note))
     yield Cell(f"{len(pairs)} sizes x {len(DISTRIBUTED)} metrics", len(pairs), pairs, contenders)
-
-
-def _drawn(name: str, draw: Callable[..., None], count: int) -> Contender:
-    """Return a contender that draws so many orders of each list, of which the time is scaled up."""
-    note = f"{count:,} orders a list drawn, times {SAMPLES // count:,}"
-    return Contender(
-        name,
-        lambda pairs: partial(draw, pairs, count),
-        own=True,
-        scale=SAMPLES / count,
-        note=lambda prepared, seconds: note,
-    )
 
 
 def _tables(method: Any, pairs: list[tuple[int, int]], samples: int) -> None:
@@ -425,15 +397,11 @@ def _letor(quick: bool) -> Iterator[Cell]:
         parts = _write_letor(Path(name), 50 if quick else 20_000)
         megabytes = sum(part.stat().st_size for part in parts) / 1e6
         contenders = [
-            Contender(
-                name,
-                lambda parts, work=work: partial(work, parts),
-                own=package is None,
-                package=package,
-                note=lambda prepared, seconds: f"{megabytes / seconds:.0f} MB/s",
-            )
-            for name, package, work in _CONVERTERS
+            Contender(OURS, partial(partial, _convert), own=True),
+            Contender("scikit-learn, reading only", partial(partial, _read), package="sklearn"),
+            Contender("scikit-learn and pyarrow", partial(partial, _read_and_write), package="sklearn"),
         ]
+        contenders = [replace(one, note=lambda _, seconds: f"{megabytes / seconds:.0f} MB/s") for one in contenders]
         yield Cell(f"{megabytes:.0f} MB", round(megabytes), parts, contenders)
 
 
@@ -460,10 +428,10 @@ def _convert(parts: list[Path]) -> None:
     convert(RawFile(generated_source("mq2008", archive), archive), known_set("mq2008"), folder / "ours.parquet")
 
 
-def _read(path: Path) -> tuple[Any, ...]:
+def _read(parts: list[Path]) -> list[tuple[Any, ...]]:
     from sklearn.datasets import load_svmlight_file
 
-    return tuple(load_svmlight_file(str(path), n_features=MQ2008.width, dtype=np.float32, query_id=True))
+    return [load_svmlight_file(str(path), n_features=MQ2008.width, dtype=np.float32, query_id=True) for path in parts]
 
 
 def _read_and_write(parts: list[Path]) -> None:
@@ -472,30 +440,16 @@ def _read_and_write(parts: list[Path]) -> None:
 
     columns = {"topic": pa.int64(), "relevance": pa.float64(), "features": pa.list_(pa.float32(), MQ2008.width)}
     with pq.ParquetWriter(parts[0].with_name("peer.parquet"), pa.schema(columns), compression="zstd") as writer:
-        for features, relevance, query in map(_read, parts):
+        for features, relevance, query in (_read([part])[0] for part in parts):
             dense = pa.FixedSizeListArray.from_arrays(pa.array(features.toarray().ravel()), MQ2008.width)
             writer.write_table(pa.table([query, relevance, dense], schema=pa.schema(columns)))
-
-
-_CONVERTERS = (
-    (OURS, None, _convert),
-    ("scikit-learn, reading only", "sklearn", lambda parts: [_read(part) for part in parts]),
-    ("scikit-learn and pyarrow", "sklearn", _read_and_write),
-)
 
 
 # Trees: lists, rows of a list, and features.
 
 BOOSTED = {"470 x 20": (470, 20, 46), "2,000 x 120": (2_000, 120, 136)}
 PEER = "LightGBM lambdarank"
-OBJECTIVES: Mapping[str, Mapping[str, str]] = {
-    "LambdaRank": {"of": "LambdaRank"},
-    "RankNet": {"of": "RankNet"},
-    "nDCG": {"of": "nDCG"},
-    "nDCG min-max": {"of": "nDCG", "bound": "min-max"},
-    "nDCG@10 min-max": {"of": "nDCG@10", "bound": "min-max"},
-    "AP min-max": {"of": "AP", "bound": "min-max"},
-}
+OBJECTIVES = ("LambdaRank", "RankNet", "nDCG", "nDCG min-max", "nDCG@10 min-max", "AP min-max")
 TREES = {
     "num_leaves": 15,
     "learning_rate": 1e-4,
@@ -511,9 +465,9 @@ TREES = {
 def _boosting(quick: bool) -> Iterator[Cell]:
     for place, (size, numbers) in enumerate(({"20 x 20": (20, 20, 46)} if quick else BOOSTED).items()):
         data = _rows_of_trees(*numbers)
-        for objective, options in OBJECTIVES.items():
+        for objective in OBJECTIVES:
             contenders = [
-                Contender(OURS, partial(_tree, options), own=True, package="lightgbm"),
+                Contender(OURS, partial(_tree, objective), own=True, package="lightgbm"),
                 Contender(PEER, partial(_tree, None), package="lightgbm"),
             ]
             yield Cell(f"{objective}, {size}", place, data, contenders)
@@ -527,13 +481,13 @@ def _rows_of_trees(lists: int, n: int, features: int) -> dict[str, Any]:
     return {"data": data, "label": label, "group": np.full(lists, n), "init_score": random.normal(size=len(data))}
 
 
-def _tree(options: Mapping[str, str] | None, data: Mapping[str, Any]) -> Call:
+def _tree(objective: str | None, data: Mapping[str, Any]) -> Call:
     import lightgbm as lgb
 
     import rankbound as rb
 
-    booster = lgb.Booster({**TREES, "objective": "lambdarank" if options is None else "none"}, lgb.Dataset(**data))
-    return booster.update if options is None else partial(booster.update, fobj=rb.boosting_objective(**options))
+    booster = lgb.Booster({**TREES, "objective": "none" if objective else "lambdarank"}, lgb.Dataset(**data))
+    return partial(booster.update, fobj=rb.boosting_objective(*objective.split())) if objective else booster.update
 
 
 # Losses for rerankers.
@@ -559,15 +513,15 @@ def _rerankers(quick: bool) -> Iterator[Cell]:
 
 _BOTH = ("default", "kept")
 QUESTIONS = {
-    "loss": Question(partial(_one_list, LENGTHS, LENGTHS[:3]), check_same, settings=_BOTH),
-    "ragged": Question(_ragged, check_same, settings=_BOTH),
-    "short": Question(_short, partial(check_same, tolerance=1e-4)),
+    "loss": Question(partial(_one_list, LENGTHS, LENGTHS[:3]), losses.check_same, settings=_BOTH),
+    "ragged": Question(_ragged, losses.check_same, settings=_BOTH),
+    "short": Question(_short, partial(losses.check_same, tolerance=1e-4)),
     "memory": Question(partial(_one_list, LONG_LENGTHS, (1_000,)), settings=_BOTH, in_memory=True),
     "evaluation": Question(_evaluation, _same_means),
     "distributions": Question(_distributions),
     "letor": Question(_letor),
     "boosting": Question(_boosting),
-    "rerankers": Question(_rerankers, partial(check_same, tolerance=1e-4)),
+    "rerankers": Question(_rerankers, partial(losses.check_same, tolerance=1e-4)),
     "rerankers-memory": Question(_rerankers, in_memory=True),
 }
 

@@ -107,16 +107,9 @@ def tiny_reranker(folder: Path, seed: int = 0) -> "CrossEncoder":
     )
     names: dict[str, Any] = {f"{name}_token": token for name, token in SPECIAL.items()}
     PreTrainedTokenizerFast(tokenizer_object=of_words, model_max_length=LONGEST_TEXT, **names).save_pretrained(folder)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=LONGEST_TEXT,
-        initializer_range=WEIGHT_DEVIATION,
-        num_labels=1,
-    )
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    limits = {"max_position_embeddings": LONGEST_TEXT, "initializer_range": WEIGHT_DEVIATION}
+    config = BertConfig(vocab_size=len(vocabulary), num_labels=1, **sizes, **limits)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         BertForSequenceClassification(config).save_pretrained(folder)

@@ -1,29 +1,33 @@
-"""`python -m benchmarks.sweep`: what Snakemake itself spends on 1,000, 3,000 and 10,000 training jobs.
+"""`python -m benchmarks.sweep`: what Snakemake, and with `--slurm` a scheduler, spend on thousands of training jobs.
 
 Each measurement is a process of its own. *plan*: `snakemake -n` of the study's workflow with a generated configuration,
 an experiment of so many jobs on generated data. *plan of a tenth*: the same with `--batch`. *empty jobs*: a workflow of
 so many local jobs whose command does nothing. Nothing is trained.
+
+`--slurm` starts a cluster of two nodes with one GPU each on this machine (tests/cluster), and submits such jobs through
+profiles/slurm singly, in groups, or as an array. Each is a job with two nested `snakemake` processes, whose start is
+nearly all of its time on a node. The ways run one after the other; compare them only within a run, on an idle machine.
 """
 
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.measure import ROOT, Cost, cost_of
+from benchmarks.measure import ROOT, Cost, cost_of, table
 
 SIZES = (1_000, 3_000, 10_000)
 EMPTY = 1_000
-"""Largest number of empty jobs by default: each takes as long as the others."""
-MINUTES = 10
-BATCHES = 10
 BOUNDINGS = ("none", "min-max", "expectation", "expectation-max", "distribution")
-EMPTY_WORKFLOW = """\
+WORKFLOW = """\
 onstart:
     workflow.scheduler.job_rate_limiter = None
 
@@ -31,23 +35,36 @@ onstart:
 rule all:
     input:
         expand("made/{number}", number=range(JOBS)),
+    localrule: True
 
 
-rule nothing:
+rule train:
     output:
         "made/{number}",
     shell:
-        ": > {output:q}"
+        "echo $CUDA_VISIBLE_DEVICES > {output:q}"
 """
 COLUMNS = ("jobs", "measurement", "seconds", "processor seconds", "ms/job", "peak MB")
+OF_SLURM = ("way", "jobs", "whole s", "s/training", "on a node", "idle node", "before first", "after last")
+SUBMITTED, GROUPS = 300, (5, 10, 30)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure all sizes, and print a table that grows."""
-    chosen = _parser().parse_args(arguments)
-    print(f"load average before: {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
-    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
-    for jobs in chosen.jobs:
+    """Measure all sizes or ways of submission, and print a growing table; return 2 if no scheduler can be started."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description=__doc__)
+    default, ways = "(default: %(default)s)", every_way()
+    help_of_jobs = f"numbers of jobs (default: {SIZES}, with --slurm {SUBMITTED})"
+    help_of_ways = f"submit to a scheduler, in these ways or in all: {', '.join(ways)}"
+    parser.add_argument("--jobs", type=int, nargs="+", metavar="N", help=help_of_jobs)
+    parser.add_argument("--empty", type=int, default=EMPTY, metavar="N", help=f"largest number of empty jobs {default}")
+    parser.add_argument("--minutes", type=float, default=10, help=f"time limit of each measurement {default}")
+    parser.add_argument("--slurm", nargs="*", choices=ways, metavar="WAY", help=help_of_ways)
+    chosen = parser.parse_args(arguments)
+    print(f"load average before: {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores\n")
+    if chosen.slurm is not None:
+        return _submit(chosen.slurm or [*ways], (chosen.jobs or [SUBMITTED])[0])
+    print(table(COLUMNS, ()))
+    for jobs in chosen.jobs or SIZES:
         for name, cost in measured(jobs, chosen.minutes * 60, empty=jobs <= chosen.empty):
             seconds = [f"{cost.seconds:.1f}", f"{cost.processor:.1f}", f"{1000 * cost.processor / jobs:.1f}"]
             print(f"| {' | '.join([f'{jobs:,}', name, *seconds, f'{cost.largest / 2**20:.0f}'])} |", flush=True)
@@ -61,10 +78,10 @@ def measured(jobs: int, seconds: float, *, empty: bool) -> Iterator[tuple[str, C
         (folder / "sweep.yaml").write_text(yaml.safe_dump(configuration(jobs, folder)), encoding="utf-8")
         plan = ["-n", "--quiet", "all", "--configfile", str(folder / "sweep.yaml"), "--replace-workflow-config"]
         yield "plan", snakemake(plan, ROOT, seconds)
-        tenth = ["--batch", f"collect_experiments=1/{BATCHES}", "--", "collect_experiments"]
+        tenth = ["--batch", "collect_experiments=1/10", "--", "collect_experiments"]
         yield "plan of a tenth", snakemake([*plan, *tenth], ROOT, seconds)
         if empty:
-            (folder / "Snakefile").write_text(EMPTY_WORKFLOW.replace("JOBS", str(jobs)), encoding="utf-8")
+            (folder / "Snakefile").write_text(WORKFLOW.replace("JOBS", str(jobs)), encoding="utf-8")
             yield "empty jobs", snakemake(["--quiet", "all", "--scheduler", "greedy"], folder, seconds)
 
 
@@ -98,16 +115,65 @@ def snakemake(flags: Sequence[str], folder: Path, seconds: float) -> Cost:
     return cost_of([sys.executable, "-m", "snakemake", "--cores", "1", *flags], folder, seconds)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description=__doc__)
-    options: Mapping[str, tuple[Any, Mapping[str, Any], str]] = {
-        "--jobs": (SIZES, {"type": int, "nargs": "+", "metavar": "N"}, "numbers of jobs"),
-        "--empty": (EMPTY, {"type": int, "metavar": "N"}, "run empty jobs up to this number"),
-        "--minutes": (MINUTES, {"type": float}, "time limit of each measurement"),
-    }
-    for name, (default, kind, meaning) in options.items():
-        parser.add_argument(name, default=default, help=f"{meaning} (default: %(default)s)", **kind)
-    return parser
+def _submit(ways: Sequence[str], jobs: int) -> int:
+    sys.path.append(str(ROOT / "tests/cluster"))
+    from scheduler import Scheduler, missing
+
+    if reason := missing():
+        print(f"sweep: {reason}", file=sys.stderr)
+        return 2
+    print("Seconds of a job on a node, with its GPU, and of an idle node between jobs; the others are of the sweep.\n")
+    print(table(OF_SLURM, ()))
+    for way in ways:
+        # A new scheduler for each way: none inherits the queue or the accounts of another.
+        with tempfile.TemporaryDirectory(prefix="sweep-") as folder, Scheduler(Path(folder, "slurm")) as scheduler:
+            print(f"| {' | '.join(scheduled(scheduler, Path(folder, 'study'), way, jobs))} |", flush=True)
+    return 0
+
+
+def every_way() -> dict[str, Mapping[str, Any]]:
+    """Return the changes of the profile by way: singly, in groups, as an array; None removes a setting."""
+    single = {"groups": None, "group-components": None}
+    groups = {f"groups of {size}": {"group-components": {"trainings": size}} for size in GROUPS}
+    # For arrays, the plugin parses only squeue's output, and loses jobs unless all are submitted at once.
+    at_once = {"jobs": 100_000, "max-jobs-per-timespan": "100000/1s"}
+    array = {"slurm-array-jobs": "train", "slurm-status-command": "squeue", **at_once}
+    return {"single": single, **groups, "array": single | array}
+
+
+def scheduled(scheduler: Any, folder: Path, way: str, jobs: int) -> list[str]:
+    """Run one sweep in `folder`, and return its row."""
+    from scheduler import clean
+
+    profile = folder / "profile"
+    profile.mkdir(parents=True)
+    settings = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text("utf-8"))
+    settings |= {"slurm-init-seconds-before-status-checks": 1, "latency-wait": 5, "retries": 0, **every_way()[way]}
+    of_train = {"device": "cpu", "mem_mb": 500, "runtime": 10}
+    settings["set-resources"] = {"train": settings["set-resources"]["train"] | of_train}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    (profile / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    (folder / "Snakefile").write_text(WORKFLOW.replace("JOBS", str(jobs)), encoding="utf-8")
+    command = [sys.executable, "-m", "snakemake", "--workflow-profile", "profile"]
+    began = time.time()
+    with (folder / "log").open("wb") as log:
+        streams = {"stdout": log, "stderr": subprocess.STDOUT}
+        done = subprocess.run(scheduler.command(command), cwd=folder, env=clean(os.environ), check=False, **streams)
+    ended = time.time()
+    made = len(list(folder.glob("made/*")))
+    if done.returncode != 0 or made != jobs:
+        raise RuntimeError(f"{way}: {made} of {jobs}\n{(folder / 'log').read_text('utf-8')[-3000:]}")
+    listed = scheduler.ask("sacct", "-X", "-n", "-P", "-o", "State,Start,End")
+    lines = [line.split("|") for line in listed.splitlines()]
+    if {state for state, *_ in lines} != {"COMPLETED"}:
+        raise RuntimeError(f"not all jobs were completed:\n{listed}")
+    starts, ends = ([datetime.fromisoformat(line[place]).timestamp() for line in lines] for place in (1, 2))
+    first, last, held = min(starts), max(ends), sum(ends) - sum(starts)
+    # For which nodes had no job between the first start and the last end.
+    idle = len(scheduler.nodes) * (last - first) - held
+    per_job = [f"{seconds / jobs:.2f}" for seconds in (ended - began, held, idle)]
+    # Before the first: building the graph, and submitting; after the last: querying its state.
+    return [way, str(len(lines)), f"{ended - began:.0f}", *per_job, f"{first - began:.0f}", f"{ended - last:.0f}"]
 
 
 if __name__ == "__main__":

@@ -60,15 +60,7 @@ def _place(text: str) -> str:
 
 
 def formula(latex: str, display: str) -> Element:
-    """Return the MathML of a formula.
-
-    Args:
-        latex: the formula without its delimiters.
-        display: `block` or `inline`.
-
-    Raises:
-        ValueError: for a command that the converter does not know.
-    """
+    """Return the MathML of a formula without delimiters, as `block` or `inline`; ValueError for unknown commands."""
     # Upright words as a word, not as a product of letters.
     element: Element = convert_to_element(WORD.sub(r"\\text{\1}", latex), display=display)
     unknown = [part.text for part in element.iter() if (part.text or "").startswith("\\")]
@@ -79,8 +71,7 @@ def formula(latex: str, display: str) -> Element:
 
 def public_name(code: str) -> str | None:
     """Return the public name that a piece of code begins with, if it begins with one."""
-    match = NAME.match(code)
-    if not match:
+    if not (match := NAME.match(code)):
         return None
     name = match[1] or match[2]
     distinct = match[1] or "_" in name.strip("_") or name[0].isupper()

@@ -35,10 +35,7 @@ shown if this site was built in a clone that has made it. [The report](paper.md)
 def write(docs: Path, results: Path, configured: list[str]) -> list[str]:
     """Write `gallery.md` and the drawings that it shows, and return the names of these figures.
 
-    Args:
-        docs: the folder of the pages.
-        results: the results of a study, of which there may be none.
-        configured: the figures that `make paper` makes.
+    There may be no `results` of a study; `configured` are the figures that `make paper` makes.
     """
     drawings = docs / FOLDER
     drawings.mkdir(exist_ok=True)
@@ -60,9 +57,8 @@ def write(docs: Path, results: Path, configured: list[str]) -> list[str]:
                 shown = f"{title}: {plain(spec.caption.partition('. ')[0].rstrip('.'))}"
                 text.append(f"![{shown}]({FOLDER}/{name}.svg#only-light)")
                 text.append(f"![{shown}]({FOLDER}/{name}.dark.svg#only-dark)\n")
-            text.append(plain(spec.caption) + "\n")
-            if spec.shows_pictures:
-                text.append(f"{PICTURES}.\n")
+            text.append(f"{plain(spec.caption)}\n")
+            text += [f"{PICTURES}.\n"] * spec.shows_pictures
             text.append(f"```sh\n{command(name, spec, name in configured)}\n```\n")
     (docs / "gallery.md").write_text("\n".join(text), "utf-8")
     return drawn

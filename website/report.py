@@ -42,23 +42,13 @@ OF_A_STUDY = f"This copy is made from a finished study, whose steps are recorded
 SUBTITLE = (
     "From tables without records of their runs; docs/limitations.md says which version made those of the repository"
 )
-"""Subtitle of a report whose tables have no records."""
-MISSING = """
-## What this copy lacks
-"""
 
 
 def write(docs: Path, results: Path, drawn: Collection[str], configured: Mapping[str, Any]) -> None:
     """Write the page, and the report's two files into a folder beside it.
 
-    Args:
-        docs: the folder of the pages, with the drawings of the gallery.
-        results: the results of a study, or only its tables.
-        drawn: the figures that the gallery shows.
-        configured: the configuration of `make paper`, for the names of its tables and figures.
-
-    Raises:
-        DataError: Table 5.1 is missing, a table is damaged, or a file differs from the study's record.
+    `results` may have only tables; `drawn` are the figures that the gallery shows, `configured` is the configuration of
+    `make paper`. Raises DataError: Table 5.1 is missing, a table is damaged, or a file differs from the study's record.
     """
     missing = [name for name in configured["figures"] if name not in drawn]
     specs = figures.figure_specs()
@@ -67,11 +57,10 @@ def write(docs: Path, results: Path, drawn: Collection[str], configured: Mapping
         f"`{command(name, specs[name], configured=True)}` makes it."
         for name in missing
     }
-    provenance = results / MANIFEST
-    recorded = provenance.is_file()
+    provenance = results / MANIFEST if (results / MANIFEST).is_file() else None
     with _shown(drawn, docs / FOLDER, results) as shown:
-        content = document.build(results, provenance if recorded else None, figures=Figures(shown, remarks))
-        if not recorded:
+        content = document.build(results, provenance, figures=Figures(shown, remarks))
+        if not provenance:
             content = replace(content, subtitle=SUBTITLE)
         render_html.write(content, shown, docs / NAME / "index.html", home=f"../{NAME}.html")
         render_typst.write(content, shown, docs / NAME / "rankbound.pdf")
@@ -108,7 +97,7 @@ def _page(content: Document, missing: list[str], absent: list[str]) -> Iterator[
     yield "\n## Findings\n"
     yield from (f"- {_text(finding.headline)}" for finding in sections["findings"].findings)
     if missing or absent:
-        yield MISSING
+        yield "\n## What this copy lacks\n"
     if missing:
         links = ", ".join(f"[{figures.title(name)}](gallery.md#{name})" for name in missing)
         yield f"- Figures: {links}. The gallery has the command for each."
