@@ -5,7 +5,7 @@ import pytest
 
 from rankbound_study.report.blocks import Cell
 from rankbound_study.report.columns import DATA_SET, Across, Column, Layout, between, fixed, signed, with_margin
-from rankbound_study.results import number_texts
+from rankbound_study.results import specs
 from rankbound_study.results.specs import probability
 
 
@@ -34,8 +34,8 @@ def test_a_number_and_its_copy_in_a_file_have_the_same_digits(pairs: int) -> Non
     """Shares of 2,400 pairs often end in a five at the fifth place, and sums of them just below or above it."""
     share = pairs / 2400
     for near in (share - 1e-15, share, share + 1e-15):
-        assert number_texts.signed(near) == number_texts.signed(float(f"{near:.6f}"))
-        assert number_texts.score(near) == number_texts.score(float(f"{near:.6f}"))
+        assert specs.signed(near) == specs.signed(float(f"{near:.6f}"))
+        assert specs.score(near) == specs.score(float(f"{near:.6f}"))
 
 
 TABLE = pl.DataFrame(

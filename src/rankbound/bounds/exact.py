@@ -242,7 +242,7 @@ def _bins_of_series(of: Sum, period: float, coefficients: Complexes, is_last: bo
     error = truncated + 4 * float(np.exp(-LOG_OUTSIDE)) + bent + scattered
     if error > LARGEST_ERROR / 2 and not is_last:
         return None
-    middles: Floats = start + width * (np.arange(bins) + 0.5)
+    middles = np.asarray(start + width * (np.arange(bins) + 0.5), np.float64)
     return Atoms(middles, probability / probability.sum(), error, width)
 
 

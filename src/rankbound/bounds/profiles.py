@@ -218,13 +218,13 @@ class Orders:
             lists, kept = Lists(torch.arange(rows + 1) * n), self.metric.relevant(relevance)
             ranks = hard_ranks(torch.arange(rows * n), lists, self.metric.rank_weights(relevance))
             above = tuple(weight[kept] for weight in ranks.above)
-            ranks = replace(ranks, position=ranks.position[kept], above=above)
-            of_ranks = self.metric.of_ranks(ranks, relevance[kept], lists.keep(kept))
+            of_kept = replace(ranks, position=ranks.position[kept], above=above)
+            of_ranks = self.metric.of_ranks(of_kept, relevance[kept], lists.keep(kept))
             values = np.asarray(of_ranks.to(torch.float64).numpy())
             return values, np.zeros(len(values)) if type(self.metric) in OF_FRACTIONS else values
         terms, tokens = self._terms
-        ranks = np.arange(self.profile.n)
-        return terms.gather(0, kinds).sum(1).numpy(), tokens[kinds.numpy(), ranks].sum(axis=1) % PRIME
+        places = np.arange(self.profile.n)
+        return terms.gather(0, kinds).sum(1).numpy(), tokens[kinds.numpy(), places].sum(axis=1) % PRIME
 
     def _of_cascade(self, stops: list[float], kinds: Integers) -> tuple[Floats, Integers]:
         """Return the value of each order, given the kinds' probabilities of stopping, and its residue."""

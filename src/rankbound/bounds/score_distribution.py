@@ -248,7 +248,7 @@ class ScoreDistribution:
         edges, steps = start + width * np.arange(bins + 1), np.concatenate([[0.0], np.cumsum(self.probability)])
         linear = np.interp(self.support + 0.5 * integers, edges, np.concatenate([[0.0], np.cumsum(mass)]))
         changes = np.abs(linear - steps[1:]) if integers else np.abs([linear - steps[1:], linear - steps[:-1]])
-        middles: Floats = start + width * (np.arange(bins) + 0.5)
+        middles = np.asarray(start + width * (np.arange(bins) + 0.5), np.float64)
         return replace(self, support=middles, probability=mass, width=width, error=self.error + float(changes.max()))
 
     @property
