@@ -210,8 +210,24 @@ def test_hessians_are_symmetric_and_those_of_differences(name: str) -> None:
     curvature = loss.curvature(SCORES, relevance, rb.Lists(OFFSETS))
     assert (curvature is None) == (name in ("ADR-MSE", "ListNet@2") or isinstance(loss, rb.SmoothLoss))
     if curvature is not None:
-        diagonal = functional.hessian(lambda x: loss(x, relevance, OFFSETS).sum(), SCORES).diagonal()
-        torch.testing.assert_close(diagonal, curvature, rtol=1e-6, atol=close * float(curvature.abs().max()) + 1e-12)
+        matrix = functional.hessian(lambda x: loss(x, relevance, OFFSETS).sum(), SCORES)
+        atol = close * float(curvature.abs().max()) + 1e-12
+        torch.testing.assert_close(matrix.diagonal(), curvature, rtol=1e-6, atol=atol)
+        if name.startswith(WEIGHED_BY_RANKS):
+            assert matrix.sum(0).abs().max() < 1e-12, "these losses know differences of scores alone"
+
+
+def test_a_penalty_of_the_gradient_is_that_of_plain_torch() -> None:
+    def penalised(loss: Function) -> Tensor:
+        leaf = torch.tensor([0.3, -1.2, 2.0], dtype=torch.float64, requires_grad=True)
+        (slope,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
+        return torch.autograd.grad(10 * slope.square().sum(), leaf)[0]
+
+    plain = penalised(lambda x: torch.nn.functional.cross_entropy(x[None], torch.tensor([0])))
+    assert plain.abs().min() > 1e-3
+    for name in ("softmax", "multinomial"):
+        found = penalised(lambda x, name=name: rb.loss(name)(x, [1, 0, 0], [0, 3]).mean())  # type: ignore[misc]
+        torch.testing.assert_close(found, plain)
 
 
 @pytest.mark.parametrize("method", METHODS)
