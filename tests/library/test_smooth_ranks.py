@@ -83,8 +83,13 @@ LIMITS = torch.tensor([0, *RAGGED]).cumsum(0)
 
 def written_out(scores: Tensor, offsets: Tensor, weights: Tensor | None = None, temperature: float = 1.0) -> Tensor:
     """R_i = 1 + sum_{j != i} w_j sigma((s_j - s_i) / tau), list by list, in float64."""
-    own = 1.0 if weights is None else weights.to(torch.float64)
-    return 1 - own / 2 + sums_written_out("sigmoid", scores, Lists(offsets), weights, temperature)
+    scores = scores.to(torch.float64)
+    weights = torch.ones_like(scores) if weights is None else weights.to(torch.float64)
+    ranks = []
+    for part in Lists(offsets).each():
+        s, others = scores[part], 1 - torch.eye(len(scores[part]), dtype=torch.float64)
+        ranks.append(1 + (torch.sigmoid((s[None, :] - s[:, None]) / temperature) * others * weights[part]).sum(1))
+    return torch.cat(ranks)
 
 
 def assert_same_as_written_out(
@@ -227,6 +232,20 @@ def test_half_precision_scores_have_the_gradient_of_double_ones(dtype: torch.dty
     torch.testing.assert_close(
         found.to(torch.float64), expected, rtol=0, atol=float(torch.finfo(dtype).eps * expected.abs().max())
     )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_autocast_changes_nothing(method: str) -> None:
+    """Nor when the backward pass stands inside the context."""
+    scores, offsets = batch([100, 20], 3.0, dtype=torch.float32)
+    scores.requires_grad_()
+    ranks = rb.smooth_rank(scores, offsets, method=method)
+    (gradient,) = torch.autograd.grad(ranks[:50].square().sum(), scores)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        automatic = rb.smooth_rank(scores, offsets, method=method)
+        (automatic_gradient,) = torch.autograd.grad(automatic[:50].square().sum(), scores)
+    torch.testing.assert_close(automatic, ranks, rtol=1e-6, atol=0)
+    torch.testing.assert_close(automatic_gradient, gradient, rtol=1e-5, atol=1e-4)
 
 
 def test_numbers_of_other_kinds_are_taken() -> None:

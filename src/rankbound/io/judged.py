@@ -83,8 +83,9 @@ class Qrels:
     """Judgements: the judged items of each topic with their relevance labels, laid out as in `Run`.
 
     Args:
-        topics, items, offsets: as in `Run`.
+        topics, items: as in `Run`.
         relevance: `(n_items,)`, grades from 0.
+        offsets: `(n_lists + 1,)`, the lists' limits.
         unjudged: `(n_items,)`, a mask of the items that were pooled but not judged, whose relevance is 0; by default,
             all are judged.
         intents: the judgements by intent, if there are any; `relevance` has the highest of each item.
