@@ -42,6 +42,7 @@ LOSSES: dict[str, Callable[[], rb.RankingLoss]] = {
     **{f"{text}, distribution": (lambda t=text: rb.loss(t, "distribution")) for text in ("AP", "nRBP")},  # type: ignore[misc]
     **{f"{text}, cold": (lambda t=text: rb.loss(t, temperature=0.3)) for text in ("nDCG@5", "AP", "nRBP")},  # type: ignore[misc]
     **{f"{text}, boxes": (lambda t=text: SmoothLoss(t, method="interpolated")) for text in ("nDCG@5", "AP", "nRBP")},  # type: ignore[misc]
+    "AP, pairs": lambda: SmoothLoss("AP", method="direct"),
     "RankNet(method=direct,temperature=0.5)": lambda: rb.loss("RankNet(method=direct,temperature=0.5)"),
     "a sum": lambda: rb.loss("nDCG", "min-max") + 0.5 * rb.loss("RankNet"),
 }

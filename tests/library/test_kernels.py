@@ -32,17 +32,10 @@ BY_KERNEL = [
         "AP, none",
     ),
     *("AP(rel=2)@4, none", "nRBP, none", "nRBP(rel=2), none", "nDCG, min-max", "nDCG, expectation-max"),
-    *(
-        "AP, expectation",
-        "nRBP, distribution",
-        "nDCG@5, cold",
-        "AP, boxes",
-        "softmax",
-        "softmax(gain=exp2)",
-        "ListNet@1",
-    ),
-    *("RankNet", "RankNet(reduction=sum,weight=difference)", "RankNet(method=direct,temperature=0.5)", "ListMLE"),
-    *("ListMLE@2", "LambdaRank", "LambdaRank(metric=nDCG@3)", "LambdaRank(metric=nDCG(gain=linear)@2)"),
+    *("AP, expectation", "nRBP, distribution", "nDCG@5, cold", "AP, boxes", "AP, pairs"),
+    *("softmax", "softmax(gain=exp2)", "ListNet@1", "RankNet", "RankNet(reduction=sum,weight=difference)"),
+    *("RankNet(method=direct,temperature=0.5)", "ListMLE", "ListMLE@2"),
+    *("LambdaRank", "LambdaRank(metric=nDCG@3)", "LambdaRank(metric=nDCG(gain=linear)@2)"),
 ]
 
 
