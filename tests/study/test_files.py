@@ -68,6 +68,22 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     assert (tmp_path / "x.csv").read_text() == "old"
 
 
+def test_what_was_written_is_on_disk_before_it_takes_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, on_disk = tmp_path / "file.txt", list[tuple[str, str]]()
+    path.write_text("old")
+    flush = files._flush_to_disk
+
+    def flushed(temporary: Path) -> None:
+        on_disk.append((temporary.read_text(), path.read_text()))
+        flush(temporary)
+
+    monkeypatch.setattr(files, "_flush_to_disk", flushed)
+    with atomic_path(path) as temporary:
+        temporary.write_text("new")
+    assert on_disk == [("new", "old")]
+    assert path.read_text() == "new"
+
+
 def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     with other_writer(path) as killed, other_writer(path) as living:
