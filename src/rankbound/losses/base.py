@@ -55,8 +55,8 @@ class RankingLoss(nn.Module, ABC):
 
     Other methods than the call check nothing. They take `scores` `(n_items,)` in single or double precision,
     `relevance` `(n_items,)` of grades from 0, the `lists` as their limits, and possibly `weights` `(n_items,)` from 0
-    and the `facts` of these lists, if they are known (the method of this name). The
-    results are tensors `(n_lists,)` if nothing else is said.
+    and the `facts` of these lists, if they are known (the method of this name). The results are tensors `(n_lists,)` if
+    nothing else is said.
 
     Attributes:
         name: the name that begins the loss's text; a class without one is not found by `rankbound.loss`.
