@@ -128,12 +128,12 @@ def test_a_method_explains_its_arguments_and_result(kind: type, name: str, membe
     if not inspect.isfunction(member) or not parameters(member) or overrides:
         return
     # What several methods take or return is explained once, by the class.
-    of_class = inspect.getdoc(kind) or ""
+    of_class = " ".join((inspect.getdoc(kind) or "").split())
     sections = parts(text)
     explained = listed(sections.get("Args", ""))
     assert explained in (parameters(member), [name for name in parameters(member) if f"`{name}`" not in of_class])
     gives = inspect.signature(member).return_annotation not in (None, "None")
-    assert ("Returns" in sections) is gives or "The\nresults are" in of_class
+    assert ("Returns" in sections) is gives or "The results are" in of_class
 
 
 @pytest.mark.parametrize("of", [*(getattr(rb, name) for name in FUNCTIONS), *CLASSES], ids=lambda of: of.__name__)
