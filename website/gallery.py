@@ -8,28 +8,17 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from rankbound_study import figures
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec
+from website.pages import filled
 
 SOURCES = Path(figures.__file__).parents[2]
 FOLDER = "gallery"
 """The folder of the drawings, beside the pages."""
 PICTURES = "It contains pictures of a data set, whose terms forbid showing them here"
-
-INTRODUCTION = """\
----
-hide: [navigation]
-search:
-  boost: 0.5
----
-
-# Gallery
-
-Every figure of the report, with the command that makes it. Figures of formulas are always shown. A figure of results is
-shown if this site was built in a clone that has made it. [The report](paper.md) has the same ones beside its tables.
-"""
 
 
 def write(docs: Path, results: Path, configured: list[str]) -> list[str]:
@@ -46,21 +35,15 @@ def write(docs: Path, results: Path, configured: list[str]) -> list[str]:
         "Other studies": [name for name in specs if name not in configured],
     }
     drawn = [name for name in specs if _drawn(name, specs[name], drawings, results)]
-    text = [INTRODUCTION]
-    for heading, names in groups.items():
-        text.append(f"## {heading}\n")
-        for name in names:
-            spec, title = specs[name], figures.title(name)
-            text.append(f"### {title} {{ #{name} }}\n")
-            if name in drawn:
-                # The theme shows the first in its light colours and the second in its dark ones.
-                shown = f"{title}: {plain(spec.caption.partition('. ')[0].rstrip('.'))}"
-                text.append(f"![{shown}]({FOLDER}/{name}.svg#only-light)")
-                text.append(f"![{shown}]({FOLDER}/{name}.dark.svg#only-dark)\n")
-            text.append(f"{plain(spec.caption)}\n")
-            text += [f"{PICTURES}.\n"] * spec.shows_pictures
-            text.append(f"```sh\n{command(name, spec, name in configured)}\n```\n")
-    (docs / "gallery.md").write_text("\n".join(text), "utf-8")
+
+    def entry(name: str) -> dict[str, Any]:
+        spec = specs[name]
+        facts = {"caption": spec.caption, "pictures": spec.shows_pictures, "drawn": name in drawn}
+        return {"name": name, "title": figures.title(name), "command": command(name, spec, name in configured), **facts}
+
+    entries = {heading: list(map(entry, names)) for heading, names in groups.items()}
+    page = filled("gallery.md", groups=entries, folder=FOLDER, pictures=PICTURES)
+    (docs / "gallery.md").write_text(page, "utf-8")
     return drawn
 
 
@@ -103,8 +86,3 @@ def _last_edit() -> float:
 def recoloured(drawing: str, colours: Mapping[str, str]) -> str:
     """Return a drawing with other colours, all replaced at once."""
     return re.sub("|".join(colours), lambda colour: colours[colour[0]], drawing)
-
-
-def plain(caption: str) -> str:
-    """Return a caption as Markdown that shows its characters as they are."""
-    return re.sub(r"([*_<`$\\])", r"\\\1", caption)

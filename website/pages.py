@@ -3,66 +3,59 @@
 import inspect
 import io
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import rankbound
 from rankbound import cli as library
 from rankbound_study import cli as study
+from rankbound_study.report.blocks import typeset
 
 COLUMNS = 100
 """Width of the command line's help."""
-
-NAMES = """\
-# Reference
-
-Every public name of `import rankbound as rb`. [Losses at a glance](../losses.md) and [metrics](metrics.md) have the
-texts that `rb.loss` and `rb.metric` read; [the command line](command_line.md) its flags.
-
-| name | what it is |
-|---|---|
-"""
-SECONDARY = """\
----
-search:
-  boost: 0.5
----
-"""
-"""Of pages that repeat the words of others: the search ranks them lower."""
-LIBRARY = """\
-# Command line
-
-`pip install '.[data]'` installs the program `rankbound`; comparisons need the extra `statistics`.
-"""
-STUDY = """\
-# Steps of the study
-
-Snakemake runs all of them; each can be run by hand, in a clone of the repository.
-"""
 
 
 def write(root: Path, docs: Path) -> None:
     """Write the pages into the folder of the other pages."""
     reference = docs / "reference"
     public = [name for name in rankbound.__all__ if not name.startswith("_")]
-    first_lines = ((inspect.getdoc(getattr(rankbound, name)) or "").partition("\n")[0] for name in public)
-    rows = (f"| `rb.{name}` | {line} |\n" for name, line in zip(public, first_lines, strict=True))
-    (reference / "index.md").write_text(NAMES + "".join(rows), "utf-8")
-    commands = _helped(LIBRARY, library.SUBCOMMANDS, library.main)
-    (reference / "command_line.md").write_text(commands, "utf-8")
-    (reference / "steps.md").write_text(_helped(STUDY, list(study.step_modules()), study.main), "utf-8")
-    changes = (root / "CHANGELOG.md").read_text("utf-8")
-    (docs / "changes.md").write_text(SECONDARY + changes.replace("](docs/", "]("), "utf-8")
+    names = [(name, (inspect.getdoc(getattr(rankbound, name)) or "").partition("\n")[0]) for name in public]
+    (reference / "index.md").write_text(filled("names.md", names=names), "utf-8")
+    programs = {
+        "command_line": _helped(library.SUBCOMMANDS, library.main),
+        "steps": _helped(study.step_modules(), study.main),
+    }
+    for page, commands in programs.items():
+        (reference / f"{page}.md").write_text(filled("commands.md", page=page, commands=commands), "utf-8")
+    changes = (root / "CHANGELOG.md").read_text("utf-8").replace("](docs/", "](")
+    (docs / "changes.md").write_text(filled("changes.md", changes=changes), "utf-8")
 
 
-def _helped(introduction: str, names: Sequence[str], main: Callable[[Sequence[str]], int]) -> str:
-    """Return a page of what subcommands print for `--help`."""
-    page = SECONDARY + introduction
+def filled(template: str, **facts: Any) -> str:
+    """Return a page of `templates`, filled in."""
+    environment = Environment(
+        loader=PackageLoader("website"), undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+    )
+    environment.filters |= {"plain": plain, "text": lambda text: plain(typeset(text))}
+    return environment.get_template(template).render(facts)
+
+
+def plain(caption: str) -> str:
+    """Return a caption as Markdown that shows its characters as they are."""
+    return re.sub(r"([*_<`$\\])", r"\\\1", caption)
+
+
+def _helped(names: Iterable[str], main: Callable[[Sequence[str]], int]) -> dict[str, str]:
+    """Return what subcommands print for `--help`."""
+    printed: dict[str, str] = {}
     for name in names:
-        printed = io.StringIO()
-        with redirect_stdout(printed), suppress(SystemExit), patch.dict(os.environ, {"COLUMNS": str(COLUMNS)}):
+        with redirect_stdout(io.StringIO()) as out, suppress(SystemExit), patch.dict(os.environ, COLUMNS=str(COLUMNS)):
             main([name, "--help"])
-        page += f"\n## {name}\n\n```text\n{printed.getvalue()}```\n"
-    return page
+        printed[name] = out.getvalue()
+    return printed

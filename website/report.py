@@ -5,7 +5,7 @@ that is not there is named with the command that makes it.
 """
 
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,29 +16,15 @@ from rankbound.errors import DataError
 from rankbound_study import figures
 from rankbound_study.provenance.checksums import MANIFEST
 from rankbound_study.report import document, render_html, render_tables, render_typst
-from rankbound_study.report.blocks import Document, TableBlock, typeset
+from rankbound_study.report.blocks import Document, TableBlock
 from rankbound_study.report.made_blocks import Figures
 from rankbound_study.report.provenance_section import CODE
-from website.gallery import FOLDER, PICTURES, command, plain
+from website.gallery import FOLDER, PICTURES, command
+from website.pages import filled
 
 NAME = "paper"
 """The page's name, and that of the folder with the whole report."""
 
-INTRODUCTION = f"""\
-# The report
-
-{{title}}.
-
-[The whole report]({NAME}/index.html){{{{ .md-button .md-button--primary }}}} or [as a PDF]({NAME}/rankbound.pdf)
-
-[Read the report](report.md) explains its verdicts, tables and figures.
-"""
-OF_TABLES = """\
-This copy is made from the tables in `results/tables`, without records of the runs behind them. If they are those of the
-repository, [limitations](limitations.md) says which version made them and what has changed since; `make paper` makes
-all tables and figures anew.
-"""
-OF_A_STUDY = f"This copy is made from a finished study, whose steps are recorded in `results/{MANIFEST}`."
 SUBTITLE = (
     "From tables without records of their runs; docs/limitations.md says which version made those of the repository"
 )
@@ -65,7 +51,16 @@ def write(docs: Path, results: Path, drawn: Collection[str], configured: Mapping
         render_html.write(content, shown, docs / NAME / "index.html", home=f"../{NAME}.html")
         render_typst.write(content, shown, docs / NAME / "rankbound.pdf")
     absent = [name for name in configured["tables"] if not (results / "tables" / f"{name}.csv").exists()]
-    (docs / f"{NAME}.md").write_text("\n".join(_page(content, missing, absent)), "utf-8")
+    (docs / f"{NAME}.md").write_text(page(content, missing, absent), "utf-8")
+
+
+def page(content: Document, missing: Sequence[str], absent: Sequence[str]) -> str:
+    """Return the page: the report's first words, so that the search finds them, and the figures and tables it lacks."""
+    sections = {section.anchor: section for section in content.sections}
+    code = [block for block in sections["provenance"].blocks if isinstance(block, TableBlock) and block.name == CODE]
+    made = {"code": render_tables.markdown("", code).strip() if code else "", "manifest": MANIFEST}
+    lacks = {"missing": {name: figures.title(name) for name in missing}, "absent": absent}
+    return filled(f"{NAME}.md", report=content, sections=sections, synthetic=render_html.SYNTHETIC, **made, **lacks)
 
 
 @contextmanager
@@ -81,30 +76,3 @@ def _shown(drawn: Collection[str], drawings: Path, results: Path) -> Iterator[Pa
             yield shown
         except DataError as error:
             raise DataError(str(error).replace(str(shown), str(results))) from error
-
-
-def _page(content: Document, missing: list[str], absent: list[str]) -> Iterator[str]:
-    """Yield the parts of the page: the report's first words, so that the search finds them, and what it lacks."""
-    sections = {section.anchor: section for section in content.sections}
-    yield INTRODUCTION.format(title=plain(content.title))
-    if content.synthetic:
-        yield f"{render_html.SYNTHETIC}\n"
-    code = [block for block in sections["provenance"].blocks if isinstance(block, TableBlock) and block.name == CODE]
-    yield render_tables.markdown(OF_A_STUDY, code) if code else OF_TABLES
-    if abstract := sections.get("abstract"):
-        yield f"## Abstract\n\n{_text(abstract.text)}\n"
-        yield from (f"- **{_text(each.headline)}** {_text(each.detail)}" for each in abstract.findings)
-    yield "\n## Findings\n"
-    yield from (f"- {_text(finding.headline)}" for finding in sections["findings"].findings)
-    if missing or absent:
-        yield "\n## What this copy lacks\n"
-    if missing:
-        links = ", ".join(f"[{figures.title(name)}](gallery.md#{name})" for name in missing)
-        yield f"- Figures: {links}. The gallery has the command for each."
-    if absent:
-        names = ", ".join(f"`{name}`" for name in absent)
-        yield f"- Tables: {names}. `snakemake --cores 2 results/tables/NAME.csv` makes one."
-
-
-def _text(text: str) -> str:
-    return plain(typeset(text))

@@ -149,7 +149,7 @@ def test_the_page_marks_synthetic_data_and_shows_characters_as_they_are() -> Non
         ReportSection("abstract", "Abstract", "p < 5 % of $x$ and `y_i`"),
         *map(empty, ("findings", "provenance")),
     )
-    page = "\n".join(report._page(Document("a*b*", "", synthetic=True, sections=sections), [], []))
+    page = report.page(Document("a*b*", "", synthetic=True, sections=sections), [], [])
     assert report.render_html.SYNTHETIC in page
     assert "a\\*b\\*." in page
     assert "p \\< 5\N{NO-BREAK SPACE}% of \\$x\\$ and \\`y\\_i\\`" in page
