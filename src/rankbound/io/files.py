@@ -1,10 +1,10 @@
 """Read and write judged lists, runs and qrels; the format follows from the file's name and content.
 
-| | `.csv`, `.tsv` | `.parquet` | anything else (text; `.gz` too) |
-|---|---|---|---|
-| judged lists | a row per item | a row per item, or packed: a row per topic (also `.arrow`) | LETOR |
-| runs | columns topic, item, score | the same | TREC run |
-| qrels | as judged lists, features are ignored | the same | TREC qrels, or LETOR |
+| | `.csv`, `.tsv` | `.parquet` | `.json` | anything else (text; `.gz` too) |
+|---|---|---|---|---|
+| judged lists | a row per item | a row per item, or packed: a row per topic (also `.arrow`) | | LETOR |
+| runs | columns topic, item, score | the same | `{topic: {item: score}}` | TREC run |
+| qrels | as judged lists, features are ignored | the same | `{topic: {item: relevance}}` | TREC qrels, or LETOR |
 """
 
 import os
@@ -137,7 +137,7 @@ def pack_lists(
 
 
 def read_run(source: Any) -> Run:
-    """Read a run: TREC text, or a table with the columns topic, item and score; items keep their order.
+    """Read a run: TREC text, JSON, or a table with the columns topic, item and score; items keep their order.
 
     Args:
         source: a path, a data frame (polars, pandas or Arrow), or dictionaries `{topic: {item: score}}`.
@@ -152,7 +152,9 @@ def read_run(source: Any) -> Run:
     array([0.5 , 0.25])
     """
     with needs_extra("data"):
-        from rankbound.io import tables, trec
+        from rankbound.io import json_files, tables, trec
+    if json_files.is_named(source):
+        return json_files.read_run(source)
     if is_nested(source):
         return Run(**flattened(source, "scores"))
     return trec.read_run(source) if _is_text(source) else tables.read_scores(source)
@@ -167,7 +169,7 @@ def read_qrels(
     intents: bool = False,
     groups: File | None = None,
 ) -> Qrels:
-    """Read judgements: TREC qrels, or anything that `read_lists` reads.
+    """Read judgements: TREC qrels, JSON, or anything that `read_lists` reads.
 
     In TREC qrels, negative relevance marks an item that was pooled but not judged; its relevance is 0.
 
@@ -189,7 +191,9 @@ def read_qrels(
     array([1., 0.])
     """
     with needs_extra("data"):
-        from rankbound.io import letor, packed, table_columns, tables, trec
+        from rankbound.io import json_files, letor, packed, table_columns, tables, trec
+    if json_files.is_named(path):
+        return json_files.read_qrels(path, intents)
     columns = table_columns.Columns(topic, item, relevance)
     if intents:
         if is_nested(path):
@@ -208,7 +212,7 @@ def read_qrels(
 
 
 def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
-    """Write a run: a table for `.csv`, `.tsv` and `.parquet`, else TREC text; `.gz` compresses text.
+    """Write a run: a table for `.csv`, `.tsv` and `.parquet`, JSON for `.json`, else TREC text; `.gz` compresses text.
 
     Scores are written with the digits that identify them in their own precision. trec_eval reads single precision, in
     which float64 scores may become ties. The file is written atomically.
@@ -224,14 +228,17 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
     >>> rb.write_run("run.txt", rb.read_run({"q": {"a": 0.5}}))
     """
     with needs_extra("data"):
-        from rankbound.io import tables, trec
-    tables.write_scores(path, run) if _is_named_table(path) else trec.write_run(path, run, tag)
+        from rankbound.io import json_files, tables, trec
+    if json_files.is_named(path):
+        json_files.write(path, run)
+    else:
+        tables.write_scores(path, run) if _is_named_table(path) else trec.write_run(path, run, tag)
 
 
 def write_qrels(path: File, qrels: Qrels) -> None:
-    """Write judgements: a table for `.csv`, `.tsv` and `.parquet`, else TREC qrels; `.gz` compresses text.
+    """Write judgements: a table for `.csv`, `.tsv` and `.parquet`, JSON for `.json`, else TREC qrels; `.gz` packs text.
 
-    Unjudged items have relevance -1 in TREC qrels, and 0 in tables. Judgements by intent have a line for each of them.
+    Unjudged items have relevance -1 in TREC qrels, and 0 elsewhere. Judgements by intent have a line for each of them.
 
     Args:
         path: the file.
@@ -243,8 +250,11 @@ def write_qrels(path: File, qrels: Qrels) -> None:
     >>> rb.write_qrels("qrels.txt", rb.read_qrels({"q": {"a": 1}}))
     """
     with needs_extra("data"):
-        from rankbound.io import tables, trec
-    tables.write_judged(path, qrels) if _is_named_table(path) else trec.write_qrels(path, qrels)
+        from rankbound.io import json_files, tables, trec
+    if json_files.is_named(path):
+        json_files.write(path, qrels)
+    else:
+        tables.write_judged(path, qrels) if _is_named_table(path) else trec.write_qrels(path, qrels)
 
 
 @contextmanager
@@ -277,11 +287,15 @@ def _require_distinct(features: Sequence[str] | None) -> None:
 
 
 def _is_text(source: Any) -> bool:
-    """Return whether a source is a file that is no table by its name; DataError for a directory."""
+    """Return whether a source is a file that is no table by its name; DataError for a directory, and for JSON."""
+    from rankbound.io import json_files
+
     if not isinstance(source, str | os.PathLike):
         return False
     if Path(source).is_dir():
         raise DataError(f"{source}: cannot be read: found a directory, expected a file: name a file in it")
+    if json_files.is_named(source):
+        raise DataError(f"{source}: JSON holds runs and judgements; lists with features are LETOR text or tables")
     return not _is_named_table(source)
 
 
