@@ -74,10 +74,12 @@ def ndcg(gain: str = "exp2", discount: str = "log2(r+1)", k: int | None = None) 
     return value
 
 
-def average_precision(rel: int = 1, k: int | None = None) -> Callable[[Order], Value]:
+def average_precision(rel: int = 1, k: int | None = None, divisor: str = "relevant") -> Callable[[Order], Value]:
     def value(order: Order) -> Value:
         ranks = relevant_ranks(order, rel)
-        return sum((Fraction(i, r) for i, r in enumerate(ranks, start=1) if r <= (k or r)), Fraction()) / len(ranks)
+        found = [Fraction(i, r) for i, r in enumerate(ranks, start=1) if r <= (k or r)]
+        counts = {"relevant": len(ranks), "cutoff": min(len(ranks), k or len(ranks)), "found": max(len(found), 1)}
+        return sum(found, Fraction()) / counts[divisor]
 
     return _undefined_without_relevant(value, rel)
 
@@ -259,6 +261,9 @@ METRICS: dict[str, Callable[[Order], Value]] = {
     "AP@3": average_precision(k=3),
     "AP(rel=2)": average_precision(2),
     "AP(rel=2)@4": average_precision(2, 4),
+    "AP(divisor=cutoff)@3": average_precision(1, 3, "cutoff"),
+    "AP(divisor=found)@3": average_precision(1, 3, "found"),
+    "AP(rel=2,divisor=found)@2": average_precision(2, 2, "found"),
     "RR": reciprocal_rank(),
     "RR@2": reciprocal_rank(k=2),
     "RR(rel=3)": reciprocal_rank(3),

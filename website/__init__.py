@@ -4,5 +4,10 @@
 `templates` and with the packages of the study. `extensions` runs inside MkDocs, without torch and numpy.
 """
 
-WRITTEN = ("changes.md", "gallery.md", "paper.md", *map("reference/{}.md".format, ("command_line", "index", "steps")))
+WRITTEN = (
+    "changes.md",
+    "gallery.md",
+    "paper.md",
+    *map("reference/{}.md".format, ("command_line", "index", "names", "steps")),
+)
 """The pages that `python -m website` writes into docs/, where git ignores them."""

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import rankbound
 from rankbound import cli as library
+from rankbound import names as other_names
 from rankbound_study import cli as study
 from rankbound_study.report.blocks import typeset
 
@@ -27,6 +28,7 @@ def write(root: Path, docs: Path) -> None:
     public = [name for name in rankbound.__all__ if not name.startswith("_")]
     names = [(name, (inspect.getdoc(getattr(rankbound, name)) or "").partition("\n")[0]) for name in public]
     (reference / "index.md").write_text(filled("names.md", names=names), "utf-8")
+    (reference / "names.md").write_text(filled("other_names.md", rows=other_names.table()), "utf-8")
     programs = {
         "command_line": _helped(library.SUBCOMMANDS, library.main),
         "steps": _helped(study.step_modules(), study.main),

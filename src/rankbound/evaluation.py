@@ -15,7 +15,7 @@ A metric without a closed form is averaged over orders with the missing items at
 """
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -39,6 +39,7 @@ from rankbound.metrics.base import (
     values_in_order,
 )
 from rankbound.metrics.runs import IntentMetric, JudgedIntents, JudgedRun, RunMetric
+from rankbound.names import ByText
 from rankbound.texts import quantity, require_one_of
 
 if TYPE_CHECKING:
@@ -65,18 +66,21 @@ class Evaluation:
     """
 
     topics: Sequence[str]
-    values: dict[str, npt.NDArray[np.float64]]
+    values: Mapping[str, npt.NDArray[np.float64]]
     missing: Sequence[str]
     unjudged: Sequence[str]
 
     def means(self) -> dict[str, float]:
-        """Return the mean of each metric over the topics where it is defined; NaN if there are none."""
+        """Return the mean of each metric over the topics where it is defined; NaN if there are none.
+
+        Other tools' names of the same metrics find them as well: `means()["MAP"]` is that of AP.
+        """
         defined = {name: values[~np.isnan(values)] for name, values in self.values.items()}
-        return {name: float(values.mean()) if len(values) else float("nan") for name, values in defined.items()}
+        return ByText({name: float(values.mean()) if len(values) else float("nan") for name, values in defined.items()})
 
     def undefined(self) -> dict[str, int]:
         """Return the number of topics that the mean of each metric skips."""
-        return {name: int(np.isnan(values).sum()) for name, values in self.values.items()}
+        return ByText({name: int(np.isnan(values).sum()) for name, values in self.values.items()})
 
     def to_polars(self) -> "pl.DataFrame":
         """Return the values as a polars data frame with a row per topic and a column per metric."""
@@ -102,6 +106,16 @@ class Evaluation:
 def needs_intents(metrics: Sequence[Metric]) -> bool:
     """Return true if one of the metrics is of judgements by intent."""
     return any(isinstance(one, IntentMetric) for one in metrics)
+
+
+def judged_by(metrics: str | Metric | Sequence[str | Metric], qrels: Any, **columns: Any) -> tuple[list[Metric], Qrels]:
+    """Return metrics and the judgements that they need, by intent or not; `columns` as in `read_qrels`."""
+
+    def judged(known: Sequence[Metric]) -> Qrels:
+        return qrels if isinstance(qrels, Qrels) else read_qrels(qrels, **columns, intents=needs_intents(known))
+
+    chosen = metrics_of(metrics, lambda known: judged(known).relevance)
+    return chosen, judged(chosen)
 
 
 def evaluate_run(
@@ -141,9 +155,9 @@ def evaluate_run(
     if missing is not None:
         require_one_of("missing", missing, MISSING)
     require_one_of("undefined", undefined, POLICIES)
-    chosen = metrics_of(metrics)
     run = run if isinstance(run, Run) else read_run(run)
-    qrels = qrels if isinstance(qrels, Qrels) else read_qrels(qrels, intents=needs_intents(chosen))
+
+    chosen, qrels = judged_by(metrics, qrels)
     in_run, in_qrels = set(run.topics), set(qrels.topics)
     if not in_run & in_qrels:
         raise DataError(
@@ -260,7 +274,7 @@ def values_of(metrics: Sequence[Metric], run: JudgedRun, undefined: str = "skip"
             values |= _values_of_treated(chosen, _treated(run, unjudged))
     if undefined == "zero":
         values = {one: np.where(np.isnan(value), 0.0, value) for one, value in values.items()}
-    return {str(one): values[one] for one in metrics}
+    return ByText({str(one): values[one] for one in metrics})
 
 
 def _treated(run: JudgedRun, unjudged: Unjudged) -> JudgedRun:

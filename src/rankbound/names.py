@@ -1,19 +1,154 @@
-"""The names that other tools use for metrics, as a table: those of ir_measures and of trec_eval.
+"""The names that other tools use for metrics and losses: what they mean here, as a table.
 
-Some names differ in meaning. nDCG of both tools has linear gain; in ir_measures, ERR has a scale up to grade 4 (gdeval)
-and the parameter of SetF is the square of beta. For documents that a run lacks or that are unjudged, see
-`rankbound.evaluation`.
+A name with one meaning is read as that; a name with two is refused, unless the labels tell, and the message says how to
+write each. `names.csv` has a row per meaning: `[@k]` marks a name that may have a cut-off, `@k` one that has to, and
+`{x}` a number. Case, the signs between words, and a last word `loss` or `metric` don't count.
+
+For documents that a run lacks or that are unjudged, see `rankbound.evaluation`.
 """
 
+import csv
 import math
 import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TypeVar
 
 from rankbound.texts import split_text, unknown_name
+
+Value = TypeVar("Value")
 
 Parts = tuple[str, dict[str, str], int | None]
 """A metric of this library as `split_text` returns it: name, texts of the parameters, cut-off."""
 
-ROWS = (
+
+@dataclass(frozen=True)
+class Meaning:
+    """A row of the table: what the `tools` call `name` is `ours`, or nothing here; the note says what it is."""
+
+    kind: str
+    tools: str
+    name: str
+    ours: str
+    note: str
+
+    def read(self, text: str) -> str | None:
+        """Return what a text of this name means here, with its parameters and cut-off; None for another name."""
+        if "{x}" in self.name:
+            pattern = re.escape(self.name).replace(r"\{x\}", r"([\d.]+)")
+            found = re.fullmatch(pattern, text.strip(), re.IGNORECASE)
+            return found and self.ours.replace("{x}", found[1])
+        name, cut = re.fullmatch(r"(.+?)(\[@k\]|@k)?", self.name).groups()  # type: ignore[union-attr]
+        for own, inside, cutoff in _readings(text):
+            if _letters(own).removesuffix(self.kind) == _letters(name) and (cut == "[@k]" or bool(cut) == bool(cutoff)):
+                ours = re.sub(r"\[@k\]|@k", f"@{cutoff}" if cutoff else "", self.ours)
+                return _with_parameters(ours, inside) if ours else ""
+        return None
+
+
+class MeaningsError(ValueError):
+    """A name that means several things, `meanings`."""
+
+    def __init__(self, message: str, meanings: Collection[str]) -> None:
+        super().__init__(message)
+        self.meanings = meanings
+
+    def of_binary(self) -> str | None:
+        """Return the text that all meanings equal where grades are 0 and 1; None if they differ there as well."""
+        plain = {re.sub(r"\(gain=\w+\)", "", one) for one in self.meanings}
+        return plain.pop() if len(plain) == 1 else None
+
+
+class ByText(dict[str, Value]):
+    """Results by the metrics' texts; other tools' names of the same metrics find them as well."""
+
+    def __missing__(self, text: str) -> Value:
+        texts = [*meanings_of("metric", text), *_of_case(text, [re.split("[(@]", one)[0] for one in self], "metric")]
+        known = {one for one in texts if one in self}
+        if len(known) != 1:
+            raise KeyError(text)
+        return self[known.pop()]
+
+
+@cache
+def table() -> tuple[Meaning, ...]:
+    """Return all rows."""
+    text = files("rankbound").joinpath("names.csv").read_text("utf-8")
+    return tuple(Meaning(**row) for row in csv.DictReader(text.splitlines()))
+
+
+def meanings_of(kind: str, text: str) -> dict[str, Meaning]:
+    """Return the texts here that another tool's name may mean, with their rows; none for an unknown one.
+
+    A loss may also be named by the metric that it smooths.
+    """
+    for of in ("loss", "metric") if kind == "loss" else (kind,):
+        found: dict[str, Meaning] = {}
+        for row in table():
+            if row.kind == of and (ours := row.read(text)) is not None:
+                found.setdefault(ours, row)
+        if found:
+            return found
+    return {}
+
+
+def translated(kind: str, text: str, known: Collection[str]) -> str:
+    """Return what a text means here whose name is none of the `known` ones: of another tool, or of another case.
+
+    Raises:
+        ValueError: for an unknown name (the message suggests the nearest one), or one without a counterpart.
+        MeaningsError: for a name with several meanings; the message says how to write each.
+    """
+    meanings = meanings_of(kind, text) or {one: Meaning(kind, "", "", one, "") for one in _of_case(text, known, kind)}
+    if len(meanings) == 1:
+        ((ours, row),) = meanings.items()
+        if not ours:
+            raise ValueError(f"{kind} {text!r}: found a name of {row.tools} without a counterpart: {row.note}")
+        return ours
+    if meanings:
+        ways = [
+            f"{row.note} ({row.tools}): {f'write {ours}' if ours else 'not here'}" for ours, row in meanings.items()
+        ]
+        count = "two" if len(ways) == 2 else "several"
+        raise MeaningsError(f"{kind} {text!r}: found a name with {count} meanings: {'; '.join(ways)}", meanings)
+    name, *_ = split_text(text, kind)
+    raise unknown_name(kind, text, name, known)
+
+
+def _of_case(text: str, known: Iterable[str], kind: str) -> list[str]:
+    """Return the text with a known name in place of one that differs from it by case and signs alone."""
+    return [
+        _with_parameters(one + (f"@{cutoff}" if cutoff else ""), inside)
+        for own, inside, cutoff in _readings(text)
+        for one in known
+        if _letters(own).removesuffix(kind) == _letters(one).removesuffix(kind)
+    ]
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def _readings(text: str) -> list[tuple[str, str, str]]:
+    """Return the ways to read a text as name, parameters and cut-off: `P_10` is P at 10, or a name with a number."""
+    found = re.fullmatch(r"([A-Za-z][\w:.-]*?)(?:\((.*)\))?(?:([@_.])0*([1-9]\d*))?", text.strip())
+    if found is None:
+        return []
+    name, inside, sign, cutoff = (part or "" for part in found.groups())
+    return [(name, inside, cutoff), *([(f"{name}{sign}{cutoff}", inside, "")] if sign in ("_", ".") else [])]
+
+
+def _with_parameters(ours: str, inside: str) -> str:
+    if not inside:
+        return ours
+    name, parameters, cutoff = split_text(ours)
+    own = [f"{key}={value}" for key, value in parameters.items()]
+    return f"{name}({','.join([*own, inside])})" + (f"@{cutoff}" if cutoff else "")
+
+
+STRICT = (
     ("nDCG", ("nDCG", "NDCG"), "ndcg", "ndcg_cut"),
     ("AP", ("AP", "MAP"), "map", "map_cut"),
     ("RR", ("RR", "MRR"), "recip_rank", None),
@@ -33,11 +168,13 @@ ROWS = (
     ("alpha_nDCG", ("alpha_nDCG",), None, None),
     ("ERR_IA", ("ERR_IA",), None, None),
 )
-"""The name here; the names in ir_measures; trec_eval's names for whole lists, and with a cut-off (`P_5` or `P.5`)."""
+"""The name here; the names in ir_measures; trec_eval's names for whole lists, and with a cut-off (`P_5` or `P.5`).
 
-OF_IR_MEASURES = {theirs: ours for ours, names, _, _ in ROWS for theirs in names}
-WHOLE = {theirs: ours for ours, _, theirs, _ in ROWS if theirs}
-CUT = {theirs: ours for ours, _, _, theirs in ROWS if theirs}
+By `names="ir_measures"` and `names="trec_eval"`, these are read as that tool means them, and no others."""
+
+OF_IR_MEASURES = {theirs: ours for ours, names, _, _ in STRICT for theirs in names}
+WHOLE = {theirs: ours for ours, _, theirs, _ in STRICT if theirs}
+CUT = {theirs: ours for ours, _, _, theirs in STRICT if theirs}
 
 WITHOUT_COUNTERPART = {
     "Accuracy": "it compares relevant with other items by a threshold; PairAccuracy compares grades",

@@ -70,6 +70,12 @@ def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], in
     return name, parameters, number
 
 
+def is_named(text: Any, known: Collection[str]) -> bool:
+    """Return true unless a text's name is another one than the `known` ones."""
+    name = re.match(r"\s*([A-Za-z][\w-]*)(?=\s*$|\(|@)", text) if isinstance(text, str) else None
+    return name[1] in known if name else not isinstance(text, str) or not text.strip()
+
+
 def build(
     kind: Callable[..., Kind], text: str, parameters: Mapping[str, str], cutoff: int | None, what: str = "metric"
 ) -> Kind:
@@ -85,7 +91,8 @@ def build(
         arguments[key] = _typed(value, known[key].annotation, f"{what} {text!r}", key)
     if cutoff is not None:
         if CUTOFF not in known:
-            raise ValueError(f"{what} {text!r}: {name} takes no cut-off")
+            instead = f": write {name}(metric=nDCG@{cutoff})" if "metric" in known else ""
+            raise ValueError(f"{what} {text!r}: {name} takes no cut-off{instead}")
         arguments[CUTOFF] = cutoff
     missing = [one for one, parameter in known.items() if parameter.default is Parameter.empty and one not in arguments]
     if missing:
@@ -106,13 +113,8 @@ def text_of(named: Any) -> str:
     return str(named.name) + (f"({','.join(parts)})" if parts else "") + (f"@{cutoff}" if cutoff is not None else "")
 
 
-def unknown_name(
-    what: str, text: str, name: str, known: Collection[str], hints: Mapping[str, str] | None = None
-) -> ValueError:
-    """Return the error for an unknown name, with its hint or else the nearest known one."""
-    for other, hint in (hints or {}).items():
-        if other.lower() == name.lower():
-            return ValueError(f"{what} {text!r}: unknown name {name!r}. Did you mean {hint}?")
+def unknown_name(what: str, text: str, name: str, known: Collection[str]) -> ValueError:
+    """Return the error for an unknown name, with the nearest known one."""
     nearest = get_close_matches(name.lower(), [other.lower() for other in known], n=1)
     hint = f" Did you mean {next(one for one in known if one.lower() == nearest[0])}?" if nearest else ""
     return ValueError(f"{what} {text!r}: unknown name {name!r}; known are {', '.join(known)}.{hint}")

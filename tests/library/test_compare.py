@@ -103,7 +103,7 @@ class TestRuns:
             (["a.txt", "b.txt", "--qrels", "qrels.txt"], "metrics: found none"),
             (["a.txt", "b.txt"], "A TREC run needs its --qrels"),
             (["a.txt", "--qrels", "qrels.txt", "-m", "AP"], "found one file, expected two"),
-            (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "MAP"], "Did you mean AP"),
+            (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "NAP"], "Did you mean AP"),
             (["."], "compare results folders of the study with `python -m rankbound_study compare`"),
             (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--margin", "x"], "found 'x', expected a number"),
             (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--margin", "-1"], "expected a number above 0"),
@@ -181,7 +181,7 @@ class TestSeveralRuns:
             ({"baseline": "bm25"}, "baseline: found bm25, expected one of a, b"),
             ({"missing": "none"}, "missing: found none, expected one of skip, zero"),
             ({"confidence": 95}, "confidence: found 95, expected a share"),
-            ({"metrics": "MAP"}, "Did you mean AP"),
+            ({"metrics": "NAP"}, "Did you mean AP"),
         ],
     )
     def test_messages_in_python(self, arguments: dict[str, object], message: str) -> None:

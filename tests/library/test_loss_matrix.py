@@ -241,7 +241,7 @@ def test_a_loss_is_named_by_its_metric_and_bound() -> None:
     assert repr(loss) == "SmoothLoss(nDCG@10, bound=min-max, temperature=0.5)"
     assert not list(loss.parameters())
     with pytest.raises(ValueError, match="Did you mean nDCG"):
-        rb.SmoothLoss("ndcg")
+        rb.SmoothLoss("ndgc")
     with pytest.raises(ValueError, match="Did you mean min-max"):
         rb.SmoothLoss("nDCG", "min_max")
 

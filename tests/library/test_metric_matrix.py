@@ -233,6 +233,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
     "discount": st.sampled_from(["log2(r+1)", "log2(r)"]),
     "norm": st.sampled_from(["none", "pairs", "max"]),
     "weight": st.sampled_from(["uniform", "difference"]),
+    "divisor": st.sampled_from(["relevant", "cutoff", "found"]),
 }
 """Values of parameters, by name."""
 
@@ -240,6 +241,9 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
 def drawn(kind: type[rb.Metric]) -> st.SearchStrategy[rb.Metric]:
     values = {one.name: DRAWN[one.name] for one in fields(kind)}
     optional = {one.name: st.none() | DRAWN[one.name] for one in fields(kind) if one.default is None}
+    if "divisor" in values:
+        # Other divisors are those of a cut-off.
+        optional["cutoff"] = DRAWN["cutoff"]
     return st.builds(kind, **values | optional)
 
 

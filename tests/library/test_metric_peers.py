@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
 import rankbound as rb
 
@@ -57,6 +58,14 @@ PYTREC_EVAL = (
 )
 
 
+def names_one_or_one_of_several(theirs: str, ours: str) -> bool:
+    """Whether a peer's name is read as this metric, or refused with it as a way to write."""
+    try:
+        return str(rb.metric(theirs)) == ours
+    except ValueError as error:
+        return bool(re.search(rf"meanings: .*write {re.escape(ours)}(;|$)", str(error)))
+
+
 @pytest.mark.parametrize("theirs", PYTREC_EVAL)
 @pytest.mark.parametrize("rel", [1, 2])
 def test_pytrec_eval(theirs: str, rel: int) -> None:
@@ -65,6 +74,7 @@ def test_pytrec_eval(theirs: str, rel: int) -> None:
     asked = re.sub(r"_(?=[\d.]+$)", ".", theirs)
     found = pytrec_eval.RelevanceEvaluator(qrels, {asked}, relevance_level=rel).evaluate(run)
     metric = rb.metric(theirs, names="trec_eval")
+    assert names_one_or_one_of_several(theirs, str(metric))
     here = replace(metric, rel=rel) if hasattr(metric, "rel") else metric
     np.testing.assert_allclose(here(*batch()), [found[f"{t}"][theirs] for t in range(N_LISTS)], rtol=0, atol=1e-9)
 
@@ -169,6 +179,9 @@ RANX = {
     "precision@5": "P@5",
     "recall@5": "Recall@5",
     "hit_rate@2": "Hit@2",
+    "r-precision": "Rprec",
+    "dcg@5": "DCG(gain=linear)@5",
+    "dcg_burges@5": "DCG@5",
 }
 
 
@@ -183,6 +196,7 @@ def test_ranx(monkeypatch: pytest.MonkeyPatch) -> None:
         run_of_ranx = ranx.Run(run)
         ranx.evaluate(ranx.Qrels(judged), run_of_ranx, list(RANX), make_comparable=False)
     for theirs, text in RANX.items():
+        assert names_one_or_one_of_several(theirs, text)
         found = [run_of_ranx.scores[theirs][f"{t}"] for t in range(N_LISTS)]
         np.testing.assert_allclose(ours(text), found, rtol=0, atol=1e-9, err_msg=theirs)
 
@@ -200,6 +214,7 @@ def test_scikit_learn(levels: int | None) -> None:
     for k in (None, 1, 10):
         for name, score in (("nDCG", metrics.ndcg_score), ("DCG", metrics.dcg_score)):
             text = f"{name}(gain=linear)" + ("" if k is None else f"@{k}")
+            assert str(rb.metric(f"{name}_score" + ("" if k is None else f"@{k}"))) == text
             rows.append((text, lambda y, s, k=k, score=score: score([y], [s], k=k), grades))
     for text, theirs, labels in rows:
         found = [theirs(labels[a:b], coarse[a:b]) for a, b in lists]
@@ -215,3 +230,58 @@ def test_scipy_kendall() -> None:
     lists = list(pairwise(offsets))
     found = [(stats.kendalltau(scores[a:b], other[a:b]).statistic + 1) / 2 for a, b in lists]
     np.testing.assert_allclose(rb.metric("Kendall")(scores, other, offsets), found, rtol=0, atol=1e-9)
+
+
+# torchmetrics: its function, a name that people give it, and what that is here.
+TORCHMETRICS = [
+    ("average_precision", None, "RetrievalMAP", "AP"),
+    ("average_precision", 3, "RetrievalMAP@3", "AP(divisor=found)@3"),
+    ("average_precision", 3, "map@3", "AP(divisor=found)@3"),
+    ("reciprocal_rank", None, "RetrievalMRR", "RR"),
+    ("reciprocal_rank", 2, "mrr@2", "RR@2"),
+    ("precision", 3, "RetrievalPrecision@3", "P@3"),
+    ("recall", 3, "RetrievalRecall@3", "Recall@3"),
+    ("hit_rate", 2, "RetrievalHitRate@2", "Hit@2"),
+    ("r_precision", None, "RetrievalRPrecision", "Rprec"),
+    ("auroc", None, "RetrievalAUROC", "PairAccuracy"),
+    ("normalized_dcg", 5, "RetrievalNormalizedDCG@5", "nDCG(gain=linear)@5"),
+    ("normalized_dcg", 5, "ndcg@5", "nDCG(gain=linear)@5"),
+]
+
+
+@pytest.mark.parametrize(("function", "k", "theirs", "text"), TORCHMETRICS)
+def test_torchmetrics(function: str, k: int | None, theirs: str, text: str) -> None:
+    functional: Any = pytest.importorskip("torchmetrics.functional.retrieval")
+    assert names_one_or_one_of_several(theirs, text)
+    cut = {} if k is None else {"top_k": k}
+    scores, grades, offsets = batch()
+    # It takes scores beyond 0 to 1 for logits, whose probabilities tie, and items of score 0 as not retrieved.
+    scores, labels = (
+        (scores + 1) / (scores.max() + 1),
+        grades if function == "normalized_dcg" else (grades > 0).astype(int),
+    )
+    found = [
+        float(getattr(functional, f"retrieval_{function}")(torch.tensor(s), torch.tensor(y), **cut))
+        for s, y in ((scores[a:b], labels[a:b]) for a, b in pairwise(offsets))
+    ]
+    np.testing.assert_allclose(rb.metric(text)(scores, labels, offsets), found, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("k", [3, 10])
+def test_metrics_of_tree_libraries(k: int) -> None:
+    """Their means over lists, at scores that constant features leave as they start."""
+    scores, grades, offsets = batch()
+    features, sizes = np.zeros((len(scores), 1)), np.diff(offsets)
+    lgb: Any = pytest.importorskip("lightgbm")
+    xgb: Any = pytest.importorskip("xgboost")
+    rows = [("ndcg", f"nDCG@{k}", grades), ("map", f"AP(divisor=cutoff)@{k}", (grades > 0).astype(int))]
+    for name, text, labels in rows:
+        assert names_one_or_one_of_several(f"{name}@{k}", text)
+        data = lgb.Dataset(features, labels, group=sizes, init_score=scores, params={"verbosity": -1})
+        asked = {"objective": "lambdarank", "metric": name, "eval_at": [k], "verbosity": -1}
+        ((_, _, of_lightgbm, _),) = lgb.Booster(asked, data).eval_train()
+        matrix = xgb.DMatrix(features, labels, group=sizes, base_margin=scores)
+        printed = xgb.Booster({"objective": "rank:ndcg", "eval_metric": f"{name}@{k}"}, [matrix]).eval(matrix)
+        expected = float(rb.metric(text)(scores, labels, offsets).mean())
+        assert of_lightgbm == pytest.approx(expected, abs=1e-9)
+        assert float(printed.rpartition(":")[2]) == pytest.approx(expected, abs=1e-5)

@@ -1,11 +1,17 @@
-"""Other tools' names of metrics: what they mean here, and what is refused.
+"""Other tools' names of metrics and losses: what they mean here, and what is refused.
 
 `test_metric_peers.py` compares the values of most names; here are the other ways to write them.
 """
 
+import re
+import warnings
+from pathlib import Path
+
 import pytest
 
 import rankbound as rb
+from rankbound.cli import main
+from rankbound.names import table
 
 MEANINGS = {
     "ir_measures": {
@@ -69,3 +75,130 @@ def test_what_they_mean_here() -> None:
 def test_what_has_no_counterpart_is_refused(names: str, theirs: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rb.metric(theirs, names=names)
+
+
+ONE_MEANING = {
+    "metric": """
+        MAP AP  map AP  ap@5 AP@5  map_cut_5 AP@5  MAP(rel=2) AP(rel=2)  RetrievalMAP@3 AP(divisor=found)@3
+        MRR@10 RR@10  mrr RR  recip_rank RR  mrr_10 RR@10  reciprocal-rank@3 RR@3
+        recall@100 Recall@100  R@100 Recall@100  RecallAt@5 Recall@5  recall_5 Recall@5
+        precision@5 P@5  P_10 P@10  p.10 P@10  PrecisionAt@5 P@5  Precision(rel=2)@5 P(rel=2)@5
+        hit_rate@10 Hit@10  HR@10 Hit@10  HitRate@1 Hit@1  Success@5 Hit@5  hit@3 Hit@3
+        ndcg_cut_10 nDCG(gain=linear)@10  NDCG_score@5 nDCG(gain=linear)@5  ndcg_burges nDCG
+        rprec Rprec  R-Precision Rprec  r_precision Rprec  bpref Bpref  infap infAP
+        iprec_at_recall_0.30 IPrec(recall=0.3)  set_P SetP  set_recall SetR  set_f SetF
+        dcg_score DCG(gain=linear)  dcg_burges@3 DCG@3  gauc PairAccuracy  err(max=4)@20 ERR(max=4)@20
+        nrbp nRBP  NRBP(p=0.9) nRBP(p=0.9)  linear-ndcg LinearNDCG  kendall Kendall
+    """,
+    "loss": """
+        listnet ListNet@1  LISTNET@2 ListNet@2  ListNetLoss ListNet@1  listmle_loss ListMLE
+        ranknet RankNet  rank:pairwise RankNet  BPR RankNet  bpr_loss RankNet  PairLogit RankNet
+        rankNet_weightByGTDiff RankNet(weight=difference)  pairwise_logistic_loss RankNet(reduction=sum)
+        softmax_loss softmax  QuerySoftMax softmax  InfoNCE softmax  MSE squared  mse_loss squared
+        BCELoss logistic  SigmoidCrossEntropyLoss logistic  PairwiseHingeLoss hinge(reduction=sum)
+        warp@2 WARP@2  adrmse ADR-MSE  lambda_loss LambdaLoss  Hinge(margin=2) hinge(margin=2)
+        ApproxNDCG@10 nDCG@10  approx_ndcg_loss nDCG  ApproxNDCG(gain=linear) nDCG(gain=linear)
+        ApproxMRRLoss RR  map AP  mrr@10 RR@10  ndcg_cut_10 nDCG(gain=linear)@10
+    """,
+}
+"""Names and what they mean here, in turn."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "theirs", "ours"),
+    [(kind, *row) for kind, words in ONE_MEANING.items() for row in zip(*[iter(words.split())] * 2, strict=True)],
+)
+def test_a_name_with_one_meaning_is_read(kind: str, theirs: str, ours: str) -> None:
+    if kind == "metric":
+        assert str(rb.metric(theirs)) == ours
+        assert rb.metric(ours) == rb.metric(theirs)
+    else:
+        assert rb.loss(theirs).text == rb.loss(ours).text == ours
+
+
+SEVERAL = [
+    ("metric", "ndcg@10", ["nDCG(gain=linear)@10", "nDCG@10"]),
+    ("metric", "NDCG", ["nDCG(gain=linear)", "nDCG"]),
+    ("metric", "dcg@5", ["DCG(gain=linear)@5", "DCG@5"]),
+    ("metric", "map@10", ["AP@10", "AP(divisor=cutoff)@10", "AP(divisor=found)@10"]),
+    ("metric", "hits@10", ["Hit@10"]),
+    ("metric", "AUC", ["PairAccuracy"]),
+    ("loss", "lambdarank", ["LambdaRank"]),
+    ("loss", "rank:ndcg", ["LambdaRank"]),
+    ("loss", "CrossEntropy", ["softmax", "logistic"]),
+    ("loss", "ndcg", ["nDCG(gain=linear)", "nDCG"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "theirs", "ours"), SEVERAL)
+def test_a_name_with_several_meanings_says_how_to_write_each(kind: str, theirs: str, ours: list[str]) -> None:
+    read = getattr(rb, kind)
+    with pytest.raises(ValueError, match="meanings: ") as caught:
+        read(theirs)
+    assert re.findall(r"write (.+?)(?:;|$)", str(caught.value)) == ours
+    assert [read(text).text if kind == "loss" else str(read(text)) for text in ours] == ours
+
+
+@pytest.mark.parametrize("kind", ["metric", "loss"])
+@pytest.mark.parametrize("text", ["foo", "rank:x", "mop_", "@10", "ndcg@x", "", "MAP(", "P_0", "hit@", "10", "a" * 500])
+def test_what_names_nothing_is_refused_in_words(kind: str, text: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{kind} '.*': (unknown name|expected a text such as|found cut-off 0)"):
+        getattr(rb, kind)(text)
+
+
+def test_every_row_of_the_table_has_a_meaning_that_can_be_written() -> None:
+    rows = table()
+    assert len({(row.kind, row.tools, row.name, row.ours) for row in rows}) == len(rows)
+    for row in rows:
+        assert row.tools
+        if not row.ours:
+            assert row.note
+            continue
+        text = row.ours.replace("[@k]", "@3").replace("@k", "@3").replace("{x}", "0.5").replace(".0.5", "0.5")
+        read = rb.metric(text) if row.kind == "metric" else rb.loss(text)
+        assert (str(read) if row.kind == "metric" else read.text) == text.removesuffix("0.5)") + "0.5)" * text.endswith(
+            "0.5)"
+        )
+
+
+BINARY = [0.3, 0.1, 0.2], [0, 1, 0], [0, 3]
+
+
+def test_grades_of_0_and_1_tell_what_a_name_means_and_results_are_found_by_either_text() -> None:
+    with pytest.warns(UserWarning, match="metric 'ndcg@10': all grades are 0 or 1, .* evaluated as nDCG@10"):
+        values = rb.evaluate(["MAP", "ndcg@10", "mrr"], *BINARY)
+    assert list(values) == ["AP", "nDCG@10", "RR"]
+    assert values["MAP"] is values["AP"] is values["map"]
+    assert values["ndcg@10"] is values["nDCG@10"] is values["NDCG@10"]
+    with pytest.raises(KeyError, match="recall"):
+        values["recall@5"]
+    run, qrels = {"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}
+    with pytest.warns(UserWarning, match="evaluated as nDCG"):
+        found = rb.evaluate_run(run, qrels, ["ndcg", "Recall@5", "alpha_nDCG@3"][:2])
+    means = found.means()
+    assert list(means) == ["nDCG", "Recall@5"]
+    assert (means["R@5"], found.values["recall@5"].tolist(), found.undefined()["recall@5"]) == (1.0, [1.0], 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        both = rb.evaluate(["nDCG", "nDCG(gain=linear)"], *BINARY)
+    with pytest.raises(KeyError):
+        both["ndcg"]
+    for texts, message in (("ndcg", "two meanings"), ("map@3", "several meanings"), ("ERR", r"ERR\(max=2\)$")):
+        with pytest.raises(ValueError, match=message):
+            rb.evaluate_run(run, {"q": {"b": 2}}, texts)
+
+
+def test_the_command_line_reads_the_same_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.txt").write_text("q Q0 a 1 2 x\nq Q0 b 2 1 x\n")
+    (tmp_path / "qrels.txt").write_text("q 0 b 1\n")
+    files = [str(tmp_path / "run.txt"), str(tmp_path / "qrels.txt")]
+    with pytest.warns(UserWarning, match="evaluated as nDCG@10"):
+        assert main(["evaluate", *files, "-m", "MAP", "-m", "ndcg@10", "-m", "recall@100"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        "metric",
+        "AP",
+        "nDCG@10",
+        "Recall@100",
+    ]
+    assert main(["evaluate", *files, "-m", "map@10"]) != 0
+    assert "write AP(divisor=cutoff)@10" in capsys.readouterr().err

@@ -5,8 +5,8 @@ grades, the extremes are the values of the orders by descending and by ascending
 the metric's value when all items tie.
 
 The extremes assume that a metric never gets worse when an item is exchanged with a better one below it. All metrics of
-this library satisfy this. For others, such as metrics of diversity, the extremes and the bounds that use them are
-invalid.
+this library satisfy this, but for AP@k divided by the relevant items that are found, whose extremes are at these orders
+as well. For others, such as metrics of diversity, the extremes and the bounds that use them are invalid.
 """
 
 from collections.abc import Callable

@@ -59,8 +59,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Evaluate and print."""
-    from rankbound.evaluation import evaluate_run, needs_intents
-    from rankbound.io.files import read_qrels, read_run
+    from rankbound.evaluation import evaluate_run, judged_by
+    from rankbound.io.files import read_run
     from rankbound.metrics import metric
 
     path = arguments.csv
@@ -70,11 +70,14 @@ def run(arguments: argparse.Namespace) -> None:
         raise DataError(f"--csv: found {path}, which is read here: choose another name, so that it isn't overwritten")
     columns = {**columns_of(arguments), "groups": arguments.groups}
     with plain_errors():
-        metrics = [metric(text, names=arguments.names) for text in arguments.metrics]
+        metrics: list[Any] = arguments.metrics
+        if arguments.names != "rankbound":
+            metrics = [metric(text, names=arguments.names) for text in metrics]
+        chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
         evaluation = evaluate_run(
             read_run(arguments.run_file),
-            read_qrels(arguments.qrels, **columns, intents=needs_intents(metrics)),
-            metrics,
+            qrels,
+            chosen,
             missing=arguments.missing or "skip",
             undefined=arguments.undefined,
         )

@@ -14,10 +14,10 @@ from rankbound.compare.margins import LEVEL
 from rankbound.compare.report import Report, Row
 from rankbound.compare.scores import SYSTEM, TRAINING, scores_of_frame
 from rankbound.errors import ConfigError, DataError
-from rankbound.evaluation import POLICIES, evaluate_run, needs_intents
-from rankbound.io.files import needs_extra, read_qrels, read_run
+from rankbound.evaluation import POLICIES, evaluate_run, judged_by
+from rankbound.io.files import needs_extra, read_run
 from rankbound.io.judged import Qrels, Run
-from rankbound.metrics import Metric, metric, metrics_of
+from rankbound.metrics import Metric, metric
 from rankbound.texts import require_one_of
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ def compare_runs(
         raise ValueError(f"runs: found {len(runs)}, expected two or more")
     if baseline is not None:
         require_one_of("baseline", baseline, runs)
-    chosen = metrics_of(metrics)
-    judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels, intents=needs_intents(chosen))
+    chosen, judged = judged_by(metrics, qrels)
     # The baseline comes last.
     names = sorted(runs, key=lambda name: name == baseline)
     sources = [source_of_run(runs[name], judged, chosen, missing, name) for name in names]
@@ -114,8 +113,9 @@ def compare_files(
         return compare_sources(every, sources, common, settings, baseline is not None)
     if not metrics:
         raise ConfigError("metrics: found none, expected at least one to compare the runs by, as in -m nDCG@10 -m AP")
-    chosen = [metric(text, names=names) for text in dict.fromkeys(metrics)]
-    judged = read_qrels(qrels, **(columns or {}), intents=needs_intents(chosen))
+    texts = list(dict.fromkeys(metrics))
+    own = names == "rankbound"
+    chosen, judged = judged_by(texts if own else [metric(one, names=names) for one in texts], qrels, **(columns or {}))
     labels = zip(every, _labels_of(every), strict=True)
     sources = [source_of_run(path, judged, chosen, missing, label) for path, label in labels]
     return compare_sources(every, sources, sources[0].metrics, settings, baseline is not None)

@@ -4,23 +4,13 @@ from rankbound.bounds.base import Bound, Unbounded
 from rankbound.bounds.base import bound as parse_bound
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.smooth import SmoothLoss
-from rankbound.metrics import KINDS as METRICS
+from rankbound.metrics import KNOWN as METRICS
 from rankbound.metrics import Metric, metric
-from rankbound.texts import build, named_kinds, split_text, unknown_name
+from rankbound.names import translated
+from rankbound.texts import build, is_named, named_kinds, split_text
 
 KINDS: dict[str, type[RankingLoss]] = dict(named_kinds(__name__, RankingLoss))
 """The losses other than smooth metrics; to add one, define a class in a module of this package."""
-
-ALIASES = {"ApproxNDCG": "nDCG", "ApproxMRR": "RR", "BPR": "RankNet"}
-"""Other names: the first two are smooth metrics (Qin et al. 2010), BPR is RankNet of binary relevance."""
-
-HINTS = {
-    "NeuralNDCG": "nDCG, whose smooth ranks take linear memory (the matrices of NeuralSort are N x N)",
-    "LambdaMART": "LambdaRank, which boosts trees by rankbound.boosting_objective",
-    "MSE": "squared",
-    "CrossEntropy": "softmax or logistic",
-}
-"""Suggestions for other common names."""
 
 
 def loss(text: str | Metric | RankingLoss, bound: str | Bound = "none", temperature: float = 1.0) -> RankingLoss:
@@ -29,8 +19,8 @@ def loss(text: str | Metric | RankingLoss, bound: str | Bound = "none", temperat
     Args:
         text: a metric or its text (`nDCG@10`, `AP`, `nRBP`), which gives a `SmoothLoss`; or the text of another loss
             with all its parameters: `hinge(margin=2)`, `ListNet@2`, `LambdaRank(metric=nDCG(gain=linear)@10)`.
-            `ApproxNDCG`, `ApproxMRR` and `BPR` are other names of `nDCG`, `RR` and `RankNet`. A loss is returned as it
-            is.
+            Other tools' names are read, in any case, where they mean one thing: `ApproxNDCG`, `listnet`, `BPR`. A loss
+            is returned as it is.
         bound: the bound of a metric's loss.
         temperature: the temperature of a metric's loss, in units of the scores.
 
@@ -38,8 +28,8 @@ def loss(text: str | Metric | RankingLoss, bound: str | Bound = "none", temperat
         The loss, a module that is called with scores, relevance and offsets.
 
     Raises:
-        ValueError: for an unknown name (the message suggests the nearest one), parameter or value, or for a bound
-            or temperature with a loss that isn't a metric's.
+        ValueError: for an unknown name (the message suggests the nearest one), parameter or value, a name with two
+            meanings, such as `lambdarank`, or for a bound or temperature with a loss that isn't a metric's.
 
     >>> rb.loss("RankNet")(torch.tensor([0.3, 0.1, 0.2]), [0, 1, 0], [0, 3])
     tensor([0.7713])
@@ -49,12 +39,12 @@ def loss(text: str | Metric | RankingLoss, bound: str | Bound = "none", temperat
             if found != expected:
                 raise ValueError(f"{argument}: found {found} beside a loss, expected {expected}: give the loss its own")
         return text
-    name, parameters, cutoff = ("", {}, None) if isinstance(text, Metric) else split_text(text, "loss")
-    if name in ALIASES:
-        return loss(str(text).strip().replace(name, ALIASES[name], 1), bound, temperature)
+    if isinstance(text, Metric):
+        return SmoothLoss(text, bound, temperature=temperature)
+    if not is_named(text, (*KINDS, *METRICS)):
+        return loss(translated("loss", text, (*KINDS, *METRICS)), bound, temperature)
+    name, parameters, cutoff = split_text(text, "loss")
     if name not in KINDS:
-        if name and name not in (*METRICS, "nRBP"):
-            raise unknown_name("loss", str(text), name, [*KINDS, *METRICS, "nRBP"], HINTS)
         return SmoothLoss(metric(text), bound, temperature=temperature)
     if not isinstance(parse_bound(bound), Unbounded):
         raise ValueError(f"bound: found {bound} for the loss {text}, expected none: bounds are for losses of metrics")

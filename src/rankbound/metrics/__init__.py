@@ -1,30 +1,27 @@
 """Ranking metrics as values: `metric("nDCG@10")` parses a text, `str` returns it, and a call evaluates lists."""
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
+
+import numpy as np
 
 from rankbound.lazy import ArrayLike, Tensor
-from rankbound.metrics.base import Metric, values_of
+from rankbound.metrics.base import Array, Metric, values_of
+from rankbound.metrics.cascade import ERR
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.pairs import RankSum
 from rankbound.metrics.precision import NormalizedRBP
 from rankbound.metrics.runs import RunMetric
-from rankbound.texts import build, named_kinds, split_text, unknown_name
+from rankbound.names import ByText, MeaningsError, of_ir_measures, of_trec_eval, translated
+from rankbound.texts import build, is_named, named_kinds, split_text
 
 KINDS: dict[str, type[Metric]] = {
     name: kind for name, kind in named_kinds(__name__, Metric) if kind not in (NormalizedRBP, RankSum)
 }
 """The metrics by name, except the two named nRBP, which differ in their parameters."""
 
-HINTS = {
-    "MAP": "AP, whose mean over lists is MAP",
-    "MRR": "RR, whose mean over lists is MRR",
-    "Precision": "P, as in P@10",
-    "R": "Recall, as in Recall@10",
-    **dict.fromkeys(("HR", "HitRate", "Success"), "Hit, as in Hit@10"),
-    **dict.fromkeys(("AUC", "Accuracy"), "PairAccuracy"),
-    **dict.fromkeys(("Tau", "KendallTau"), "Kendall"),
-}
-"""Suggestions for other common names."""
+KNOWN = (*KINDS, NormalizedRBP.name)
+"""The names of all metrics."""
 
 NAMES = ("rankbound", "ir_measures", "trec_eval")
 
@@ -34,20 +31,23 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
 
     Texts: `nDCG@10`, `nDCG(gain=linear)`, `AP(rel=2)`, `P@5`, `RBP(p=0.8)`, `ERR(max=4)@20`; the metrics' classes
     document their parameters. `nRBP(p=0.95)` is the metric of thesis eq. 2.5; plain `nRBP` is the loss of eq. 2.12,
-    which has no persistence.
+    which has no persistence. Other tools' names are read, in any case, where they mean one thing: `MAP`, `MRR@10`,
+    `recall@100`, `ndcg_cut_10`.
 
     Args:
         text: the text, or a metric, which is returned unchanged.
-        names: the naming convention, `rankbound`, `ir_measures` or `trec_eval` (whose nDCG has linear gain).
+        names: the naming convention: of all tools, as far as they agree (`rankbound`), or those of `ir_measures` or
+            `trec_eval` alone, as these mean them (their nDCG has linear gain).
 
     Returns:
         The metric, which is called with scores, relevance and offsets; `str` gives its text.
 
     Raises:
-        ValueError: for an unknown name (the message suggests the nearest one), parameter or value.
+        ValueError: for an unknown name (the message suggests the nearest one), parameter or value, or a name with two
+            meanings, such as `ndcg@10` (the message says how to write each).
 
-    >>> str(rb.metric("nDCG(gain=exp2)@10"))
-    'nDCG@10'
+    >>> str(rb.metric("nDCG(gain=exp2)@10")), str(rb.metric("MRR@10"))
+    ('nDCG@10', 'RR@10')
     >>> str(rb.metric("nDCG@10", names="ir_measures"))
     'nDCG(gain=linear)@10'
     >>> str(rb.metric("map_cut_5", names="trec_eval"))
@@ -57,25 +57,15 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
         raise ValueError(f"names: found {names!r}, expected one of {', '.join(NAMES)}")
     if isinstance(text, Metric):
         return text
-    if names == "rankbound":
+    if names != "rankbound":
+        name, parameters, cutoff = of_ir_measures(text) if names == "ir_measures" else of_trec_eval(text)
+    elif is_named(text, KNOWN):
         name, parameters, cutoff = split_text(text)
     else:
-        from rankbound.names import of_ir_measures, of_trec_eval
-
-        name, parameters, cutoff = of_ir_measures(text) if names == "ir_measures" else of_trec_eval(text)
+        return metric(translated("metric", text, KNOWN))
     if name == NormalizedRBP.name:
         return build(NormalizedRBP if "p" in parameters else RankSum, text, parameters, cutoff)
-    if name not in KINDS:
-        raise unknown_name("metric", text, name, [*KINDS, NormalizedRBP.name], HINTS | _hint_of_trec_eval(text, name))
     return build(KINDS[name], text, parameters, cutoff)
-
-
-def _hint_of_trec_eval(text: str, name: str) -> dict[str, str]:
-    """Return the metric that trec_eval calls `ndcg_cut_10` as the suggestion for this name; none for other texts."""
-    try:
-        return {name: f"{metric(text, names='trec_eval')}, which is trec_eval's {text}"} if "_" in name else {}
-    except ValueError:
-        return {}
 
 
 def evaluate(
@@ -90,7 +80,8 @@ def evaluate(
         offsets: `(n_lists + 1,)`, the lists' limits.
 
     Returns:
-        The values of each list by the metric's text, float64 `(n_lists,)`; NaN where a metric is undefined.
+        The values of each list by the metric's text, float64 `(n_lists,)`; NaN where a metric is undefined. Other
+        tools' names of the same metrics find them as well.
 
     Raises:
         ValueError: as `Metric.__call__`, or for a text that names no metric.
@@ -98,12 +89,50 @@ def evaluate(
     >>> rb.evaluate(["nDCG", "RR"], [0.3, 0.1, 0.2], [0, 1, 0], [0, 3])
     {'nDCG': tensor([0.5000], dtype=torch.float64), 'RR': tensor([0.3333], dtype=torch.float64)}
     """
-    return values_of(metrics_of(metrics), scores, relevance, offsets)
+    return ByText(values_of(metrics_of(metrics, lambda _: relevance), scores, relevance, offsets))
 
 
-def metrics_of(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
-    """Return one or several metrics, or their texts, as a list of metrics."""
-    return [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
+def metrics_of(
+    metrics: str | Metric | Iterable[str | Metric], grades: Callable[[list[Metric]], ArrayLike] | None = None
+) -> list[Metric]:
+    """Return one or several metrics, or their texts, as a list of metrics.
+
+    Args:
+        grades: returns the relevance of the items to evaluate, given the metrics that are known without. They tell the
+            meanings of names such as `ndcg@10` apart, which are one where all grades are 0 or 1.
+    """
+    texts = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    chosen: dict[int, Metric] = {}
+    untold: dict[int, ValueError] = {}
+    for place, text in enumerate(texts):
+        try:
+            chosen[place] = metric(text)
+        except ValueError as error:
+            if grades is None or not (isinstance(error, MeaningsError) or is_named(text, (ERR.name,))):
+                raise
+            untold[place] = error
+    if grades is not None and untold:
+        relevance = grades(list(chosen.values()))
+        array = np.asarray(relevance.detach().cpu() if hasattr(relevance, "detach") else relevance)
+        chosen |= {place: _told_by(array, str(texts[place]), why) for place, why in untold.items()}
+    return [chosen[place] for place in range(len(texts))]
+
+
+def _told_by(grades: Array, text: str, why: ValueError) -> Metric:
+    """Return the metric of a text that needs grades; raise why it does, with what they say, if they don't tell."""
+    if isinstance(why, MeaningsError):
+        if not np.isin(grades, (0, 1)).all() or (alike := why.of_binary()) is None:
+            raise why
+        message = f"metric {text!r}: all grades are 0 or 1, for which its meanings are one: evaluated as {alike}"
+        warnings.warn(message, stacklevel=4)
+        return metric(alike)
+    name, parameters, cutoff = split_text(text)
+    if "max" in parameters:
+        raise why
+    highest = f"{grades.max(initial=0):g}"
+    ways = ",".join([*(f"{key}={value}" for key, value in parameters.items()), f"max={highest}"])
+    instead = f"{name}({ways})" + (f"@{cutoff}" if cutoff else "")
+    raise ValueError(f"{why}, the highest grade of the scale; {highest} is that of these items: {instead}")
 
 
 __all__ = ["AdditiveMetric", "Metric", "RunMetric", "evaluate", "metric", "metrics_of"]

@@ -7,7 +7,9 @@ import numpy as np
 from rankbound.kernels import formulas
 from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import POOLED, Array, Thresholded, by_arrays, ratio
+from rankbound.metrics.base import POOLED, Array, Thresholded, Values, by_arrays, ratio
+
+DIVISORS = ("relevant", "cutoff", "found")
 
 # The smoothing of Yilmaz and Aslam, as trec_eval has it.
 EPSILON = 1e-5
@@ -23,19 +25,22 @@ SERIES = (1 / 24, -7 / 960, 31 / 8064, -127 / 30720, 511 / 67584)
 class AveragePrecision(Thresholded):
     r"""Average precision (thesis eqs. 2.6, 2.8): the mean over the relevant items of the precision at their ranks.
 
-    $$\mathrm{AP@}k = \frac{1}{P} \sum_{i: y_i \ge \mathrm{rel},\, R_i \le k} \frac{A_i}{R_i}$$
+    $$\mathrm{AP@}k = \frac{1}{Z} \sum_{i: y_i \ge \mathrm{rel},\, R_i \le k} \frac{A_i}{R_i}$$
 
-    with $A_i$ the rank among the relevant items. P is the number of all relevant items at any k, as in trec_eval's
-    `map_cut`. NaN without relevant items. In the mean over its orders, a block of $n$ tied items after rank $t$, $m$ of
-    them relevant, with $c$ relevant items above adds
-    $\frac{m}{n}\sum_{j=1}^{\min(n, k-t)} \frac{c + 1 + (j-1)(m-1)/(n-1)}{t+j}$.
+    with $A_i$ the rank among the relevant items. NaN without relevant items. In the mean over its orders, a block of
+    $n$ tied items after rank $t$, $m$ of them relevant, with $c$ relevant items above adds
+    $\frac{m}{n}\sum_{j=1}^{\min(n, k-t)} \frac{c + 1 + (j-1)(m-1)/(n-1)}{t+j}$. For the divisor `found`, the mean is
+    exact for up to 200 distinct orders of grades in a list, otherwise that over 200 random ones.
 
     Args:
         rel: the lowest relevant grade, from 1.
+        divisor: Z of a value at k: `relevant`, the number P of all relevant items, as in trec_eval's `map_cut`;
+            `cutoff`, $\min(P, k)$, as in LightGBM and XGBoost; `found`, the number of relevant items among the first
+            k, as in torchmetrics, with 0 for none.
         cutoff: k; by default all ranks count.
 
     Raises:
-        ValueError: for `rel` or `cutoff` below 1.
+        ValueError: for `rel` or `cutoff` below 1, an unknown divisor, or one without a cut-off, where all are one.
 
     >>> rb.metric("AP")([0.9, 0.5, 0.1], [1, 0, 1], [0, 3])
     array([0.83333333])
@@ -43,7 +48,18 @@ class AveragePrecision(Thresholded):
 
     name = "AP"
     formula = formulas.AP
+    divisor: str = "relevant"
     cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require("divisor", self.divisor in DIVISORS, f"one of {', '.join(DIVISORS)}")
+        is_cut = self.divisor == "relevant" or self.cutoff is not None
+        self._require("divisor", is_cut, f"a cut-off, as in AP(divisor={self.divisor})@10")
+
+    @property
+    def has_formula_for_ties(self) -> bool:
+        return self.divisor != "found"
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         return (self.relevant(relevance),)
@@ -51,22 +67,33 @@ class AveragePrecision(Thresholded):
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         (above,) = ranks.above
         relevant = self.relevant(relevance).to(ranks.position)
-        terms = relevant * (1 + above) / ranks.position
-        return ratio(lists.sum(terms * ranks.within(self.cutoff)), lists.sum(relevant))
+        within = relevant * ranks.within(self.cutoff)
+        total, p = lists.sum(within * (1 + above) / ranks.position), lists.sum(relevant)
+        if self.divisor != "found":
+            return ratio(total, self._divisor_of(p))
+        found = lists.sum(within)
+        return torch.where(p == 0, torch.nan, total / torch.where(found == 0, 1.0, found))
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+        if self.divisor == "found":
+            return super().of_blocks(blocks, relevance, lists)
         inside = blocks.sum(self.relevant(relevance).to(torch.float64))
         terms = by_arrays(self._block_terms, blocks.first - 1, blocks.size, inside, blocks.before(inside))
-        return ratio(blocks.lists.sum(terms), blocks.lists.sum(inside))
+        return ratio(blocks.lists.sum(terms), self._divisor_of(blocks.lists.sum(inside)))
 
-    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
-        """Return the worst order's mean of i/(N-P+i) (thesis eq. 3.4) and the ideal order's 1, or min(P, k)/P at k."""
-        reached = self._reached(n - p, p)
-        return ratio(reached * mean_worst_share(n - p, reached), p), ratio(self._reached(0 * p, p), p)
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats] | None:
+        """Return the worst order's mean of i/(N-P+i) (thesis eq. 3.4) and the ideal order's 1, or min(P, k)/Z at k."""
+        if self.divisor == "found":
+            return None
+        reached, z = self._reached(n - p, p), self._divisor_of(p)
+        return ratio(reached * mean_worst_share(n - p, reached), z), ratio(self._reached(0 * p, p), z)
 
-    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats | None:
         """Return thesis eq. 3.10 in closed form: the value where all items tie."""
-        return ratio(self._block_terms(0 * n, n, p, 0 * n), p)
+        return None if self.divisor == "found" else ratio(self._block_terms(0 * n, n, p, 0 * n), self._divisor_of(p))
+
+    def _divisor_of(self, p: Values) -> Values:
+        return p if self.divisor == "relevant" or self.cutoff is None else p.clip(max=self.cutoff)
 
     def _reached(self, above: Integers, size: Integers) -> Integers:
         """Return how many of the `size` ranks after rank `above` are within the cut-off."""

@@ -278,7 +278,8 @@ def _are_exact(whole: Tensor) -> bool:
 def formula_of(metric: Metric) -> Formula | None:
     """Return the formula of a metric whose own class has one, with the metric's parameters."""
     kind = vars(type(metric)).get("formula")
-    if kind is None:
+    # The formula of AP divides by the number of all relevant items.
+    if kind is None or getattr(metric, "divisor", "relevant") != "relevant":
         return None
     parameters = {theirs: getattr(metric, ours) for theirs, ours in PARAMETERS.items() if hasattr(metric, ours)}
     return Formula(kind=kind, **parameters)
