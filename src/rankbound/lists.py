@@ -104,6 +104,51 @@ class Lists:
         counts = sizes if isinstance(sizes, Tensor) else as_tensor(sizes, "sizes")
         return cls(torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
 
+    @classmethod
+    def from_groups(cls, groups: ArrayLike) -> "Lists":
+        """Return the lists of groups as LightGBM and XGBoost have them, their sizes: another name of `of_sizes`.
+
+        Args:
+            groups: `(n_lists,)`, integers from 0, the numbers of items.
+
+        Returns:
+            The lists.
+
+        >>> rb.Lists.from_groups([2, 1]).offsets
+        tensor([0, 2, 3])
+        """
+        return cls.of_sizes(groups)
+
+    @classmethod
+    def from_ids(cls, ids: Any) -> "Lists":
+        """Return the lists of items that have the id of their query, such as XGBoost's `qid`.
+
+        Args:
+            ids: `(n_items,)`, numbers or texts: an array, a tensor, a column or a sequence. Items of a query are
+                adjacent.
+
+        Returns:
+            The lists, in the order of the items.
+
+        Raises:
+            ValueError: for ids that aren't flat, or one that comes again after others.
+
+        >>> rb.Lists.from_ids(["a", "a", "b"]).offsets
+        tensor([0, 2, 3])
+        """
+        known = np.asarray(ids.detach().cpu() if isinstance(ids, Tensor) else ids)
+        if known.ndim != 1:
+            raise ValueError(f"ids: found shape {known.shape}, expected a flat (n_items,) array")
+        starts = np.flatnonzero(np.concatenate([np.ones(min(len(known), 1), np.bool_), known[1:] != known[:-1]]))
+        _, first = np.unique(known[starts], return_index=True)
+        if len(first) < len(starts):
+            again = np.setdiff1d(np.arange(len(starts)), first)[0]
+            raise ValueError(
+                f"ids: found {known[starts[again]]!s} again at item {starts[again]} after others, expected the items "
+                "of a query beside each other: sort all arrays by numpy.argsort(ids, kind='stable')"
+            )
+        return cls(torch.from_numpy(np.append(starts, len(known))).to(torch.int64))
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -219,6 +264,58 @@ def from_padded(values: Tensor, mask: Tensor | None = None, *, lengths: Tensor |
         )
     mask = mask.to(values.device)
     return values[mask], Lists.of_sizes(mask.sum(1)).offsets
+
+
+def laid_out(
+    offsets: ArrayLike | None, mask: Any = None, lengths: Any = None, **items: Any
+) -> tuple[ArrayLike, dict[str, Any]]:
+    """Return the offsets and the flat numbers of items, given in any layout; the first of `items` decides which one.
+
+    Without offsets, flat numbers are one list; padded ones `(n_lists, longest)` have their items where `mask` is true,
+    in the first `lengths` places of each row, or everywhere; a sequence of sequences has one for each list.
+
+    Raises:
+        ValueError: for several of offsets, mask and lengths, a mask or lengths of flat numbers, or numbers of items in
+            another shape than the first ones.
+    """
+    given = [name for name, one in (("offsets", offsets), ("mask", mask), ("lengths", lengths)) if one is not None]
+    if len(given) > 1:
+        raise ValueError(f"{given[1]}: found beside {given[0]}, expected one of them, which tells the lists")
+    known = {name: values for name, values in items.items() if values is not None}
+    (what, first), *_ = known.items()
+    if offsets is not None:
+        return offsets, items
+    if _is_nested(first):
+        sizes = [len(one) for one in first]
+        for name, values in known.items():
+            if not _is_nested(values) or [len(one) for one in values] != sizes:
+                raise ValueError(f"{name}: expected {len(sizes)} lists, each as long as that of {what}")
+        flat = {name: torch.cat([as_tensor(one, name) for one in values]) for name, values in known.items()}
+        return Lists.of_sizes(torch.tensor(sizes, device=flat[what].device)).offsets, items | flat
+    tensors = {name: one if isinstance(one, Tensor) else column_tensor(one, name) for name, one in known.items()}
+    shape, device = tensors[what].shape, tensors[what].device
+    if len(shape) != 2:
+        if given:
+            raise ValueError(f"{given[0]}: found beside {what} of shape {tuple(shape)}, expected (n_lists, longest)")
+        return torch.tensor([0, len(tensors[what])], device=device), items
+    for name, tensor in tensors.items():
+        if tensor.shape != shape:
+            raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected {tuple(shape)}, that of {what}")
+    if lengths is not None:
+        lengths = as_tensor(lengths, "lengths")
+    elif mask is None:
+        mask = torch.ones(shape, dtype=torch.bool, device=device)
+    else:
+        mask = torch.as_tensor(mask)
+    padded = {name: from_padded(tensor, mask, lengths=lengths) for name, tensor in tensors.items()}
+    return padded[what][1], items | {name: values for name, (values, _) in padded.items()}
+
+
+def _is_nested(values: Any) -> bool:
+    """Return true for a sequence of sequences of numbers."""
+    if not isinstance(values, list | tuple) and getattr(values, "dtype", None) != np.dtype(object):
+        return False
+    return len(values) > 0 and hasattr(values[0], "__len__") and not isinstance(values[0], str)
 
 
 def to_padded(values: Tensor, offsets: ArrayLike, fill: float = 0.0) -> Tensor:

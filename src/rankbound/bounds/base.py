@@ -24,7 +24,7 @@ from rankbound.bounds.score_distribution import GAINS, Gain
 from rankbound.bounds.sums import UNIFORM
 from rankbound.bounds.tables import DistributionsOnDemand
 from rankbound.gradients import through_transforms
-from rankbound.lists import ArrayLike, Lists, as_tensor, is_transformed
+from rankbound.lists import ArrayLike, Lists, as_tensor, is_transformed, laid_out
 from rankbound.metrics import Metric, metric
 from rankbound.texts import build, named_kinds, split_text, text_of, unknown_name
 
@@ -241,14 +241,22 @@ class BoundedMetric:
     metric: Metric
     bound: Bound
 
-    def __call__(self, scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike) -> Any:
+    def __call__(
+        self,
+        scores: ArrayLike,
+        relevance: ArrayLike,
+        offsets: ArrayLike | None = None,
+        *,
+        mask: Any = None,
+        lengths: Any = None,
+    ) -> Any:
         """Return the bounded metric of each list, float64 `(n_lists,)`; NaN where metric or bound is undefined.
 
         Args:
             scores: `(n_items,)`, finite; higher is better. The metric is averaged over all orders of tied items, then
                 bounded.
             relevance: `(n_items,)`, grades from 0.
-            offsets: `(n_lists + 1,)`, the lists' limits.
+            offsets, mask, lengths: as of `Metric.__call__`.
 
         Returns:
             A numpy array, or a tensor if `scores` is one.
@@ -256,11 +264,14 @@ class BoundedMetric:
         Raises:
             ValueError: as `Metric.__call__`.
         """
+        is_tensor = isinstance(scores, Tensor)
+        offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance)
+        scores, relevance = flat["scores"], flat["relevance"]
         if is_transformed():
             bounded = through_transforms(self._value, as_tensor(scores, "scores"), offsets, relevance)
         else:
             bounded = self._value(scores, offsets, relevance)
-        return bounded if isinstance(scores, Tensor) else bounded.numpy()
+        return bounded if is_tensor else bounded.numpy()
 
     def _value(self, scores: ArrayLike, offsets: ArrayLike, relevance: ArrayLike) -> Tensor:
         value = self.metric._value(scores, offsets, relevance)

@@ -14,6 +14,9 @@ from rankbound.texts import LONGEST, is_number, names, printable, shortened, wid
 if TYPE_CHECKING:
     from rankbound.io.judged import JudgedLists
 
+USUAL_METRICS = ("nDCG@10", "AP", "RR", "P@10", "Recall@100")
+"""What a run is evaluated by where no metric is named."""
+
 UNKNOWN = "topics and items that a matrix factorisation was not trained on"
 
 _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands import add_file_flags, add_metric_flags, columns_of
+from rankbound.commands import USUAL_METRICS, add_file_flags, add_metric_flags, columns_of
 from rankbound.errors import DataError, plain_errors
 from rankbound.texts import quantity
 
@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 
 SUMMARY = "Evaluate a run by qrels, with trec_eval's rules and exact ties"
 EXAMPLES = """\
+  rankbound evaluate run.txt qrels.txt
   rankbound evaluate run.txt qrels.txt -m nDCG@10 -m AP
   rankbound evaluate run.txt lists.csv -m P@5 --per-topic
   rankbound evaluate scores.parquet test.letor -m nDCG@10 --json
   rankbound evaluate run.txt qrels.txt -m nDCG@10 --csv topics.csv
 
-RUN is a TREC run, or a table with the columns topic, item and score; QRELS are TREC qrels, or judged lists. Unjudged
-items count as not relevant, except for Bpref and infAP. Relevant items that the run lacks count in the ideal DCG and in
-recall. Tied items have the mean value over their orders. A topic without relevant items has no nDCG and no AP; means
-leave it out, or count it as 0 (--undefined zero). Topics of QRELS that RUN lacks are left out, with a warning, unless
---missing says otherwise; the column `missing` of --csv marks them."""
+RUN is a TREC run, JSON, or a table with the columns topic, item and score; QRELS are TREC qrels, JSON, or judged lists.
+Without -m, the metrics are nDCG@10, AP, RR, P@10 and Recall@100. Unjudged items count as not relevant, except for Bpref
+and infAP. Relevant items that the run lacks count in the ideal DCG and in recall. Tied items have the mean value over
+their orders. A topic without relevant items has no nDCG and no AP; means leave it out, or count it as 0 (--undefined
+zero). Topics of QRELS that RUN lacks are left out, with a warning, unless --missing says otherwise; the column
+`missing` of --csv marks them."""
 
 
 _LONGEST_NAME = 200
@@ -34,9 +36,11 @@ _LONGEST_NAME = 200
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("run_file", type=Path, metavar="RUN", help="TREC run, .csv, .tsv or .parquet")
-    parser.add_argument("qrels", type=Path, metavar="QRELS", help="TREC qrels, LETOR text, .csv, .tsv or .parquet")
-    add_metric_flags(parser, required=True)
+    parser.add_argument("run_file", type=Path, metavar="RUN", help="TREC run, .json, .csv, .tsv or .parquet")
+    parser.add_argument(
+        "qrels", type=Path, metavar="QRELS", help="TREC qrels, LETOR text, .json, .csv, .tsv or .parquet"
+    )
+    add_metric_flags(parser)
     parser.add_argument(
         "--missing",
         choices=("skip", "zero", "error"),
@@ -70,8 +74,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise DataError(f"--csv: found {path}, which is read here: choose another name, so that it isn't overwritten")
     columns = {**columns_of(arguments), "groups": arguments.groups}
     with plain_errors():
-        metrics: list[Any] = arguments.metrics
-        if arguments.names != "rankbound":
+        metrics: list[Any] = arguments.metrics or list(USUAL_METRICS)
+        if arguments.metrics and arguments.names != "rankbound":
             metrics = [metric(text, names=arguments.names) for text in metrics]
         chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
         evaluation = evaluate_run(

@@ -27,6 +27,7 @@ from rankbound.lists import (
     as_tensor,
     beside,
     is_transformed,
+    laid_out,
     require_finite,
     require_grades,
     warn_of_fractions,
@@ -75,10 +76,12 @@ class RankingLoss(nn.Module, ABC):
         self,
         scores: Tensor,
         relevance: ArrayLike,
-        offsets: ArrayLike,
+        offsets: ArrayLike | None = None,
         *,
         weights: ArrayLike | None = None,
         list_weights: ArrayLike | None = None,
+        mask: Any = None,
+        lengths: Any = None,
         reduction: Reduction = "none",
         validate: bool = True,
     ) -> Tensor:
@@ -87,10 +90,14 @@ class RankingLoss(nn.Module, ABC):
         Args:
             scores: `(n_items,)`, floating point and finite. Half precision is converted to single precision.
             relevance: `(n_items,)`, grades from 0; constants, as weights are: they receive no gradient.
-            offsets: `(n_lists + 1,)`, the lists' limits.
+            offsets: `(n_lists + 1,)`, the lists' limits. Without them, flat arguments are one list, padded ones
+                `(n_lists, longest)` have all their items, or those of `mask` or `lengths`, and sequences of sequences
+                one for each list.
             weights: `(n_items,)`, $w_i \ge 0$, which multiply the items' terms of the loss (`ItemSum`) or, in losses of
                 nDCG, DCG and CG, the items' gains; inverse propensities of clicks, for example.
             list_weights: `(n_lists,)`, $v_t \ge 0$, by which the lists' losses are multiplied.
+            mask: `(n_lists, longest)`, boolean, true at the items of padded `scores`, `relevance` and `weights`; or
+            lengths: `(n_lists,)`, the number of items at the beginning of each of their rows.
             reduction: `none`; `sum`, $\sum_t v_t L_t$; or `mean`, the sum divided by the number of informative lists
                 (0 if there are none).
             validate: compare offsets, scores and relevance with what is expected. On a GPU, every comparison waits for
@@ -106,6 +113,9 @@ class RankingLoss(nn.Module, ABC):
                 neither such terms nor gains, or an unknown reduction.
         """
         require_one_of("reduction", reduction, REDUCTIONS)
+        if offsets is None or mask is not None or lengths is not None:
+            offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance, weights=weights)
+            scores, relevance, weights = flat["scores"], flat["relevance"], flat["weights"]
         if not isinstance(scores, Tensor):
             raise ValueError(
                 f"scores: found {type(scores).__name__}, expected a torch.Tensor, through which gradients flow; to "

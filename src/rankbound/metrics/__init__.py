@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,13 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
 
 
 def evaluate(
-    metrics: str | Metric | Iterable[str | Metric], scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike
+    metrics: str | Metric | Iterable[str | Metric],
+    scores: ArrayLike,
+    relevance: ArrayLike,
+    offsets: ArrayLike | None = None,
+    *,
+    mask: Any = None,
+    lengths: Any = None,
 ) -> dict[str, Tensor]:
     """Evaluate metrics, or their texts, on the same lists with one sort.
 
@@ -77,7 +84,11 @@ def evaluate(
         metrics: one or several metrics or their texts.
         scores: `(n_items,)`, finite; higher is better.
         relevance: `(n_items,)`, grades from 0.
-        offsets: `(n_lists + 1,)`, the lists' limits.
+        offsets: `(n_lists + 1,)`, the lists' limits. Without them, flat arguments are one list, padded ones
+            `(n_lists, longest)` have all their items, or those of `mask` or `lengths`, and sequences of sequences
+            one for each list.
+        mask: `(n_lists, longest)`, boolean, true at the items of padded `scores` and `relevance`; or
+        lengths: `(n_lists,)`, the number of items at the beginning of each of their rows.
 
     Returns:
         The values of each list by the metric's text, float64 `(n_lists,)`; NaN where a metric is undefined. Other
@@ -89,6 +100,11 @@ def evaluate(
     >>> rb.evaluate(["nDCG", "RR"], [0.3, 0.1, 0.2], [0, 1, 0], [0, 3])
     {'nDCG': tensor([0.5000], dtype=torch.float64), 'RR': tensor([0.3333], dtype=torch.float64)}
     """
+    if offsets is None or mask is not None or lengths is not None:
+        from rankbound.lists import laid_out
+
+        offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance)
+        scores, relevance = flat["scores"], flat["relevance"]
     return ByText(values_of(metrics_of(metrics, lambda _: relevance), scores, relevance, offsets))
 
 

@@ -159,15 +159,26 @@ class Metric(ABC):
         )
 
     def __call__(
-        self, scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike, *, weights: ArrayLike | None = None
+        self,
+        scores: ArrayLike,
+        relevance: ArrayLike,
+        offsets: ArrayLike | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        mask: Any = None,
+        lengths: Any = None,
     ) -> Any:
         """Return the metric of each list, float64 `(n_lists,)`, NaN where undefined.
 
         Args:
             scores: `(n_items,)`, finite; higher is better. The metric is averaged over all orders of tied items.
             relevance: `(n_items,)`, grades from 0.
-            offsets: `(n_lists + 1,)`, the lists' limits.
+            offsets: `(n_lists + 1,)`, the lists' limits. Without them, flat arguments are one list, padded ones
+                `(n_lists, longest)` have all their items, or those of `mask` or `lengths`, and sequences of sequences
+                one for each list.
             weights: `(n_items,)`, from 0, which multiply the gains of nDCG, DCG and CG, also in the ideal order.
+            mask: `(n_lists, longest)`, boolean, true at the items of padded `scores`, `relevance` and `weights`; or
+            lengths: `(n_lists,)`, the number of items at the beginning of each of their rows.
 
         Returns:
             A numpy array, or a tensor if `scores` is one.
@@ -176,8 +187,14 @@ class Metric(ABC):
             ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, grades or
                 weights that are negative, NaN or infinite, or weights for a metric without gains.
         """
+        is_tensor = isinstance(scores, torch.Tensor)
+        if offsets is None or mask is not None or lengths is not None:
+            from rankbound.lists import laid_out
+
+            offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance, weights=weights)
+            scores, relevance, weights = flat["scores"], flat["relevance"], flat["weights"]
         (value,) = values_of([self], scores, relevance, offsets, weights=weights).values()
-        return value if isinstance(scores, torch.Tensor) else value.numpy()
+        return value if is_tensor else value.numpy()
 
     def _value(
         self, scores: ArrayLike, offsets: ArrayLike, relevance: ArrayLike, weights: ArrayLike | None = None
