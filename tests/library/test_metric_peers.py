@@ -1,12 +1,12 @@
 """Agreement with the public evaluators on random graded runs without ties, for each metric they share.
 
+trec_eval is in `test_trec`.
+
 The peers' conventions differ; the table says what a metric of theirs is called here. Every list has a relevant item,
 since without one they disagree (0, 1, or left out; NaN here). Where ties count, scikit-learn averages over them too.
 """
 
-import re
 import warnings
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -48,25 +48,6 @@ def qrels_and_run() -> tuple[dict[str, dict[str, int]], dict[str, dict[str, floa
     qrels = {f"{t}": {f"d{i}": int(y) for i, y in enumerate(grades)} for t, (_, grades) in enumerate(each())}
     run = {f"{t}": {f"d{i}": float(s) for i, s in enumerate(scores)} for t, (scores, _) in enumerate(each())}
     return qrels, run
-
-
-# trec_eval: thresholds by relevance_level, AP cut off keeps all relevant items in the denominator.
-PYTREC_EVAL = (
-    *("ndcg", "ndcg_cut_10", "map", "map_cut_5", "recip_rank", "P_5", "recall_5", "success_5", "Rprec", "bpref"),
-    *("infAP", "iprec_at_recall_0.30"),
-)
-
-
-@pytest.mark.parametrize("theirs", PYTREC_EVAL)
-@pytest.mark.parametrize("rel", [1, 2])
-def test_pytrec_eval(theirs: str, rel: int) -> None:
-    pytrec_eval = pytest.importorskip("pytrec_eval")
-    qrels, run = qrels_and_run()
-    asked = re.sub(r"_(?=[\d.]+$)", ".", theirs)
-    found = pytrec_eval.RelevanceEvaluator(qrels, {asked}, relevance_level=rel).evaluate(run)
-    metric = rb.metric(theirs, names="trec_eval")
-    here = replace(metric, rel=rel) if hasattr(metric, "rel") else metric
-    np.testing.assert_allclose(here(*batch()), [found[f"{t}"][theirs] for t in range(N_LISTS)], rtol=0, atol=1e-9)
 
 
 def judged_run(seed: int, n_items: int, by_intent: bool) -> tuple[dict[str, Any], dict[str, Any]]:
