@@ -68,16 +68,12 @@ class Drawn:
     def passed(self) -> tuple[Any, Any, Any]:
         """Return scores, relevance and offsets in new memory, as a caller would pass them."""
         arrays = self.scores, self.relevance, self.offsets
-        scores, relevance, offsets = (
-            LAYOUTS[layout](array.copy()) for layout, array in zip(self.layouts, arrays, strict=True)
-        )
-        return scores, relevance, offsets
+        return tuple(LAYOUTS[layout](array.copy()) for layout, array in zip(self.layouts, arrays, strict=True))  # type: ignore
 
     def __str__(self) -> str:
-        names, arrays = ("scores", "relevance", "offsets"), (self.scores, self.relevance, self.offsets)
-        parts = zip(names, arrays, self.layouts, strict=True)
-        forms = "; ".join(f"{name}: {layout} of {array.dtype} {array.tolist()}" for name, array, layout in parts)
-        return f"{self.flaw or 'no flaw'}; {forms}"
+        arrays = zip((self.scores, self.relevance, self.offsets), self.layouts, strict=True)
+        forms = "; ".join(f"{layout} of {array.dtype} {array.tolist()}" for array, layout in arrays)
+        return f"{self.flaw or 'no flaw'}; scores, relevance, offsets: {forms}"
 
 
 def drawn(round_: int, *, score_tensors: bool = False, flawed: float = 0.4) -> Iterator[Drawn]:

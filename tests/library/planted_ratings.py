@@ -4,7 +4,7 @@ And what the tests of rankers share: tables of lists, the command line, and file
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from rankbound import cli
 from rankbound.io.judged import JudgedLists, Run
 
 FACTORS = 3
@@ -34,15 +33,9 @@ class Ratings:
     def lists(self, mask: npt.NDArray[np.bool_], **columns: Any) -> JudgedLists:
         """Lists of a user's items."""
         user, item = np.nonzero(mask)
-        made: dict[str, Any] = {
-            "topics": [f"u{place}" for place in np.unique(user)],
-            "items": [f"i{place}" for place in item],
-            "relevance": self.relevant[user, item],
-            "offsets": np.append(0, np.cumsum(mask.sum(1)[mask.any(1)])),
-            "features": np.empty((len(item), 0), np.float32),
-            "feature_names": [],
-        }
-        return JudgedLists(**(made | columns))
+        names = {"topics": [f"u{place}" for place in np.unique(user)], "items": [f"i{place}" for place in item]}
+        given = {"relevance": self.relevant[user, item]} | names | columns
+        return lists_of(mask.sum(1)[mask.any(1)], features=np.empty((len(item), 0)), names=(), **given)
 
     def run(self, scores: npt.NDArray[np.float64]) -> Run:
         """The run of the tested pairs with these scores of all pairs."""
@@ -60,14 +53,21 @@ def ratings(seed: int = 0, users: int = 100, items: int = 60) -> Ratings:
     return Ratings(utility, relevant, judged & ~tested, tested)
 
 
+def lists_of(sizes: Sequence[int], relevance: Any, features: Any, names: Sequence[str], **columns: Any) -> JudgedLists:
+    """Lists q0, q1, ... of so many items each, which are d0, d1, ..."""
+    made: dict[str, Any] = {
+        "topics": [f"q{topic}" for topic in range(len(sizes))],
+        "items": [f"d{row}" for row in range(len(features))],
+        "offsets": np.append(0, np.cumsum(sizes)),
+    }
+    features = np.asarray(features, np.float32)
+    return JudgedLists(**(made | columns), relevance=relevance, features=features, feature_names=list(names))
+
+
 def frame(lists: JudgedLists) -> pl.DataFrame:
     columns = {name: lists.features[:, at] for at, name in enumerate(lists.feature_names)}
     topic = np.repeat(np.array(lists.topics), np.diff(lists.offsets))
     return pl.DataFrame({"topic": topic, "item": list(lists.items), "relevance": lists.relevance, **columns})
-
-
-def run(*arguments: object) -> int:
-    return cli.main([str(argument) for argument in arguments])
 
 
 def rewrite(path: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], object]) -> None:

@@ -2,9 +2,7 @@
 
 import copy
 import pickle
-import re
 import warnings
-from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
@@ -17,6 +15,9 @@ from planted_topics import FOREST, QUIET, lightgbm_data, offsets_of, planted, xg
 import rankbound as rb
 from rankbound.boosting import HESSIANS, LEAST_HESSIAN, STEP, Judgements, RankingObjective
 from rankbound.kernels import usable
+from tests.library.pages import programs
+from tests.library.planted_ratings import lists_of
+from tests.library.refusals import refusals
 
 CURVED = ["RankNet", "ListNet", "LambdaRank", "hinge", "squared", "RankNet(reduction=sum)"]
 SMOOTH = [("nDCG@10", "min-max"), ("AP", "none"), ("nRBP", "distribution(gain=sd)"), ("ADR-MSE", "none")]
@@ -26,15 +27,13 @@ SMOOTH = [("nDCG@10", "min-max"), ("AP", "none"), ("nRBP", "distribution(gain=sd
 @pytest.mark.parametrize("text", CURVED)
 def test_what_is_handed_over_is_the_gradient_and_the_floored_curvature(text: str, hessian: str) -> None:
     features, grades, sizes = planted()
-    scores = 0.7 * features[:, 0]
-    loss = rb.loss(text)
+    loss, scores = rb.loss(text), 0.7 * features[:, 0]
     leaf, relevance = torch.from_numpy(scores).requires_grad_(), torch.from_numpy(grades)
     lists = Judgements.of(grades, sizes).lists
     (expected,) = torch.autograd.grad(loss(leaf, relevance, torch.from_numpy(offsets_of(sizes))).sum(), leaf)
     rows = lists.spread(loss.informative(relevance, lists))
     least = LEAST_HESSIAN * expected[rows].abs().mean()
     curvature = loss.curvature(leaf.detach(), relevance, lists)
-    assert curvature is not None
     floored = torch.where(rows, torch.maximum(curvature, expected.abs().clamp(min=least) / STEP), 0.0)
 
     found = rb.boosting_objective(text, hessian=hessian)(scores, lightgbm_data(features, grades, sizes))
@@ -55,22 +54,40 @@ def test_losses_without_a_closed_form_have_a_constant_hessian(text: str, bound: 
             RankingObjective(curveless, "exact")
 
 
-def test_a_constant_hessian_is_the_mean_gradient_over_the_step() -> None:
+@pytest.mark.parametrize("hessian", HESSIANS)
+def test_a_constant_hessian_is_the_mean_gradient_over_the_step_in_any_unit(hessian: str) -> None:
     features, grades, sizes = planted()
-    objective = rb.boosting_objective("AP", hessian="constant", step=0.5)
-    gradient, hessian = objective(features[:, 0], lightgbm_data(features, grades, sizes))
-    rows = hessian > 0
-    np.testing.assert_allclose(hessian[rows], 1)
-    assert np.abs(gradient[rows]).mean() == pytest.approx(0.5)
+    data, loss = lightgbm_data(features, grades, sizes), rb.loss("RankNet")
+    gradient, curvature = RankingObjective(loss, hessian, step=0.5)(features[:, 2], data)
+    large = RankingObjective(1e4 * loss, hessian, step=0.5)(features[:, 2], data)
+    np.testing.assert_allclose(large, [gradient, curvature], rtol=1e-9)
+    if hessian == "constant":
+        rows = curvature > 0
+        np.testing.assert_allclose(curvature[rows], 1)
+        assert np.abs(gradient[rows]).mean() == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("fast", ["0", "1"])
-def test_rounding_errors_alone_are_no_steps(fast: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Items this far apart cannot change places: the gradients, below 1e-16, are what rounding leaves."""
-    monkeypatch.setenv("RANKBOUND_FAST", fast)
-    gradient, hessian = rb.boosting_objective("nDCG@10", "min-max")([2, 1, 2], np.array([55.2, -38.4, 4.9]), None, [3])
-    np.testing.assert_allclose(hessian, 1)
-    assert np.abs(gradient).max() < 0.1
+TIED = np.zeros(1000)
+
+
+@pytest.mark.parametrize(
+    ("labels", "scores"),
+    [
+        # Items this far apart cannot change places: the gradients, below 1e-16, are what rounding leaves.
+        ([2, 1, 2], np.array([55.2, -38.4, 4.9])),
+        # All ranks are 500: in single precision the gradient is 0, and so must the step be.
+        *(((np.arange(1000) % 7 == 0).astype(np.float32), TIED.astype(dtype)) for dtype in (np.float32, np.float64)),
+    ],
+    ids=["far apart", "single precision", "tied"],
+)
+@pytest.mark.usefixtures("each_way")
+def test_rounding_errors_alone_are_no_steps_and_stay_finite(labels: Any, scores: Any) -> None:
+    gradient, hessian = rb.boosting_objective("nDCG@10", "min-max")(labels, scores, None, [len(scores)])
+    assert np.isfinite([gradient, hessian]).all()
+    assert np.all(hessian > 0)
+    if len(scores) == 3:
+        np.testing.assert_allclose(hessian, 1)
+        assert np.abs(gradient).max() < 0.1
 
 
 def test_topics_without_information_have_no_say() -> None:
@@ -81,38 +98,6 @@ def test_topics_without_information_have_no_say() -> None:
     assert np.all(hessian[4:] > 0)
     with pytest.raises(ValueError, match="label: found no informative topic for AP among 3"):
         objective(0 * grades, np.linspace(0, 1, 7), None, sizes)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_long_tied_lists_beyond_a_smooth_cutoff_stay_finite(dtype: type) -> None:
-    """All ranks are 500: in single precision the gradient is 0, and so must the step be."""
-    grades, tied = (np.arange(1000) % 7 == 0).astype(np.float32), np.zeros(1000, dtype)
-    gradient, hessian = rb.boosting_objective("nDCG@10", "min-max")(grades, tied, None, np.array([1000]))
-    assert np.isfinite([gradient, hessian]).all()
-    assert np.all(hessian > 0)
-
-
-@pytest.mark.parametrize("hessian", HESSIANS)
-def test_the_unit_of_the_loss_does_not_count(hessian: str) -> None:
-    features, grades, sizes = planted()
-    data, loss = lightgbm_data(features, grades, sizes), rb.loss("RankNet")
-    large = RankingObjective(1e4 * loss, hessian)(features[:, 2], data)
-    np.testing.assert_allclose(large, RankingObjective(loss, hessian)(features[:, 2], data), rtol=1e-9)
-
-
-def test_weights_of_rows_and_of_topics() -> None:
-    features, grades, sizes = planted(20)
-    topic_weight = np.linspace(0.5, 2, len(sizes)).astype(np.float32)
-    objective = rb.boosting_objective("AP")
-    plain = objective(features[:, 0], lightgbm_data(features, grades, sizes))
-    rows = lightgbm_data(features, grades, sizes, weight=np.repeat(topic_weight, sizes))
-    topics = xgboost_data(features, grades, sizes)
-    topics.set_weight(topic_weight)
-    for data in (rows, topics):
-        weighed = objective(features[:, 0], data)
-        for before, after in zip(plain, weighed, strict=True):
-            ratio = after[before != 0] / (before * np.repeat(topic_weight, sizes))[before != 0]
-            np.testing.assert_allclose(ratio, ratio[0], rtol=1e-4)
 
 
 @pytest.mark.skipif(not usable(), reason="PyTorch's formulas compute the facts of a batch again")
@@ -227,8 +212,23 @@ def test_bad_data_are_named(arguments: Any, message: str, function: str) -> None
         called(*arguments())
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
+def cross_validated(**arguments: Any) -> dict[str, list[float]]:
+    data = lgb.Dataset(*planted(45)[:2], group=planted(45)[2], params=QUIET)
+    parameters = {**QUIET, "objective": rb.boosting_objective("nDCG", "min-max")}
+    return lgb.cv(parameters, data, 5, feval=rb.boosting_metric("nDCG@10"), **arguments)
+
+
+def in_cross_validation() -> Any:
+    return cross_validated(folds=rb.lightgbm_folds(planted(45)[2], 3), callbacks=[rb.lightgbm_topics({}, "nDCG")])
+
+
+def as_metric(model: Any, **arguments: Any) -> Any:
+    features, grades, _ = planted(5)
+    model = model(n_estimators=2, n_jobs=1, eval_metric=rb.boosting_metric("nDCG"))
+    return model.fit(features, grades, eval_set=[(features, grades)], verbose=False, **arguments)
+
+
+test_calls_that_are_refused = refusals(
     [
         (lambda: rb.boosting_objective("AP", hessian="diagonal"), "found 'diagonal', expected one of auto, exact, con"),
         (lambda: rb.boosting_objective("AP", step=0), "step: found 0"),
@@ -237,17 +237,11 @@ def test_bad_data_are_named(arguments: Any, message: str, function: str) -> None
         (lambda: rb.boosting_metric(), "metrics: found none"),
         (lambda: rb.lightgbm_folds(SIZES, 3), "folds: found 3, expected 2 to 2, the number of topics"),
         (lambda: rb.lightgbm_folds(lgb.Dataset(np.zeros((7, 1)), GRADES).construct()), "group: found none, expected a"),
-        (lambda: in_cross_validation(), "lightgbm_topics: found lightgbm.cv, whose folds have other topics each"),
+        (in_cross_validation, "lightgbm_topics: found lightgbm.cv, whose folds have other topics each"),
         (lambda: as_metric(xgb.XGBRegressor), "group: found none, expected .* only xgboost.train and xgboost.cv"),
         (lambda: as_metric(xgb.XGBRanker, group=planted(5)[2], eval_group=[planted(5)[2]]), "group: found none, exp"),
-    ],
+    ]
 )
-def test_calls_that_are_refused(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-# --- metrics by topic, callbacks and folds, and the page that shows them ---
 
 
 def test_scikit_learns_interface() -> None:
@@ -301,7 +295,7 @@ def own_mean(library: str, name: str, topics: Any, weight: Any, scores: Any) -> 
         ("lightgbm", "map", "AP", 1, "weight"),
     ],
 )
-def test_weighted_means_are_those_of_the_libraries(
+def test_weighted_means_are_theirs(
     library: str, theirs: str, ours: str, largest: int, of_undefined: str, undefined: int
 ) -> None:
     """Over topics with a relevant row; what the libraries add for the others (`of_undefined`) is subtracted."""
@@ -329,12 +323,6 @@ def test_weighted_means_are_those_of_the_libraries(
     assert abs(unweighted - value) > 1e-4
 
 
-def cross_validated(**arguments: Any) -> dict[str, list[float]]:
-    data = lgb.Dataset(*planted(45)[:2], group=planted(45)[2], params=QUIET)
-    parameters = {**QUIET, "objective": rb.boosting_objective("nDCG", "min-max")}
-    return lgb.cv(parameters, data, 5, feval=rb.boosting_metric("nDCG@10"), **arguments)
-
-
 @pytest.mark.parametrize("stratified", [True, False])
 def test_a_data_set_with_cut_topics_warns(stratified: bool) -> None:
     with pytest.warns(UserWarning, match=r"group: found \d+ of 4\d topics with only some .*rankbound.lightgbm_folds"):
@@ -347,7 +335,7 @@ CUT = {"0125": 0, "34": 0, "012345": 0, "01": 1, "1234": 1, "0235": 2, "45": 1}
 
 
 @pytest.mark.parametrize(("text", "cut"), CUT.items())
-def test_topics_are_cut_if_a_row_is_missing(text: str, cut: int) -> None:
+def test_topics_are_cut_if_a_row_is_missing_and_subsets_may_have_groups_of_their_own(text: str, cut: int) -> None:
     features, grades, rows = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 0]), [int(row) for row in text]
     part = lightgbm_data(features, grades, np.array([3, 2, 1])).subset(rows).construct()
     found = []
@@ -355,13 +343,8 @@ def test_topics_are_cut_if_a_row_is_missing(text: str, cut: int) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             call(np.zeros(len(rows)), part)
-        found += [str(warning.message) for warning in caught]
-    assert [text.split(" topics")[0] for text in found] == (2 if cut else 0) * [
-        f"group: found {cut} of {len(part.get_group())}"
-    ]
-
-
-def test_subsets_may_have_groups_of_their_own() -> None:
+        found += [str(warning.message).split(" topics")[0] for warning in caught]
+    assert found == (2 if cut else 0) * [f"group: found {cut} of {len(part.get_group())}"]
     part = lgb.Dataset(np.zeros((7, 1)), GRADES, free_raw_data=False, params=QUIET).construct().subset([0, 1, 2, 5])
     part.construct().set_group([3, 1])
     assert rb.boosting_metric("RR")(np.arange(4.0), part) == [("RR", 0.75, True)]
@@ -370,29 +353,12 @@ def test_subsets_may_have_groups_of_their_own() -> None:
 def test_folds_are_those_of_cross_validation() -> None:
     features, grades, sizes = planted(17)
     limits, data = offsets_of(sizes), lgb.Dataset(features, grades, group=sizes)
-    lists = rb.JudgedLists(
-        topics=[str(topic) for topic in range(17)],
-        items=[str(row) for row in range(len(grades))],
-        relevance=grades,
-        offsets=limits,
-        features=features.astype(np.float32),
-        feature_names=list("abcde"),
-    )
+    lists = lists_of(sizes, grades, features, "abcde", topics=[str(topic) for topic in range(17)])
     named = rb.cross_validate(lists, 3, seed=5, loss="nDCG", epochs=1).folds
     for (train, test), topics in zip(rb.lightgbm_folds(data, 3, seed=5), named, strict=True):
         rows = [row for topic in map(int, topics) for row in range(limits[topic], limits[topic + 1])]
         assert test.tolist() == rows
         assert sorted([*train, *test]) == list(range(len(grades)))
-
-
-def in_cross_validation() -> Any:
-    return cross_validated(folds=rb.lightgbm_folds(planted(45)[2], 3), callbacks=[rb.lightgbm_topics({}, "nDCG")])
-
-
-def as_metric(model: Any, **arguments: Any) -> Any:
-    features, grades, _ = planted(5)
-    model = model(n_estimators=2, n_jobs=1, eval_metric=rb.boosting_metric("nDCG"))
-    return model.fit(features, grades, eval_set=[(features, grades)], verbose=False, **arguments)
 
 
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
@@ -445,9 +411,8 @@ def test_every_topic_of_every_round_is_kept_and_training_stops_early(library: st
 
 
 def test_the_page_runs_as_it_stands() -> None:
-    page = Path(__file__).parents[2] / "docs" / "boosting.md"
     names: dict[str, Any] = {}
-    for example in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+    for example in programs("boosting.md"):
         # One thread each: LightGBM's threads wait for each other busily where other tests run beside.
         one_thread = example.replace('"verbosity": -1', '"verbosity": -1, "num_threads": 1')
         exec(one_thread.replace("verbosity=-1", "verbosity=-1, n_jobs=1"), names)

@@ -1,13 +1,27 @@
-"""Draws of units and the intervals from them: scipy's to the last digit, and defined where scipy's are not."""
+"""Intervals, pairs that share members, and what holds for any scores: draws as scipy's, errors of no bias."""
 
 import math
+from dataclasses import asdict, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rankbound.compare import statistics
-from rankbound.compare.statistics import bootstrap, drawn_means, draws, interval_of_mean, percentiles
+from rankbound.compare import Comparison, PairedScores, Settings, compare, statistics
+from rankbound.compare.statistics import (
+    LEAST_MEMBERS,
+    bootstrap,
+    drawn_means,
+    draws,
+    holm,
+    interval_of_mean,
+    over_members,
+    over_units,
+    percentiles,
+)
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
@@ -27,9 +41,7 @@ class TestDraws:
         assert found.var() == pytest.approx(29 / 30, rel=0.05)
 
     @pytest.mark.parametrize("limits", [{}, {"_KEPT_DRAWS": 0, "_DRAWS_AT_ONCE": 7 * 50}], ids=["kept", "in batches"])
-    def test_means_of_all_values_are_those_of_the_drawn_units(
-        self, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_means_are_those_of_the_drawn_units(self, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
         for name, value in limits.items():
             monkeypatch.setattr(statistics, name, value)
         drawn = np.random.default_rng(5).integers(0, 50, (301, 50))
@@ -101,3 +113,180 @@ class TestDegenerate:
         found, of_t = (interval_of_mean(np.array(values), None, confidence, 199, how) for how in ("BCa", "t"))
         assert (found == of_t) == is_t
         assert is_t or min(values) <= found[0] < found[1] <= max(values)
+
+
+pytest.importorskip("scipy.stats", reason="the statistics need scipy")
+
+# Few values, so that ties, zero differences and constant scores are common.
+SCORES = st.sampled_from([math.nan, 0.0, 0.1, 0.25, 0.5, 0.8, 1.0])
+SHAPES = st.tuples(st.integers(1, 18), st.integers(1, 2), st.integers(1, 2))
+QUICK = Settings(resamples=99, flips=99, margin=0.05)
+
+
+@st.composite
+def designs(draw: st.DrawFn) -> tuple[Any, Any]:
+    shape = draw(SHAPES)
+    size = math.prod(shape)
+    values = draw(st.lists(SCORES, min_size=2 * size, max_size=2 * size))
+    array = np.array(values).reshape(2, *shape)
+    return array, np.array(draw(st.permutations(range(shape[0]))))
+
+
+def of(values: Any, system: str = "A", other: str = "B", changed: Settings = QUICK) -> Comparison:
+    names = [[str(place) for place in range(size)] for size in values.shape[1:]]
+    return compare(PairedScores(["A", "B"], names[0], values, names[1], names[2]).pair(system, other), changed)
+
+
+def numbers(found: Comparison) -> dict[str, Any]:
+    """Without the notes, whose examples of topics may be others."""
+    return {name: value for name, value in asdict(found).items() if name != "notes"}
+
+
+# Fields of A - B and of B - A, and the factor between them.
+MIRRORED = [
+    *[(name, name, -1) for name in ("difference", "effect.standardised")],
+    *[(name, name, 1) for name in ("p_value", "detectable", "margin.p_alike")],
+    *[("low", "high", -1), ("high", "low", -1), ("trainings.low", "trainings.high", -1)],
+    *[("mean_a", "mean_b", 1), ("mean_b", "mean_a", 1), ("effect.wins", "effect.losses", 1)],
+]
+
+
+@given(designs())
+def test_order_and_sides(design: tuple[Any, Any]) -> None:
+    """The order of units changes nothing, and B - A mirrors A - B: so does a metric whose lower values are better."""
+    values, order = design
+    found, turned = of(values), of(values, "B", "A")
+    assert_same(numbers(of(values[:, order])), numbers(found))
+    for of_found, of_turned, factor in MIRRORED:
+        if getattr(found, of_found.partition(".")[0]) is not None:
+            assert_same(factor * attrgetter(of_found)(found), attrgetter(of_turned)(turned))
+    lower = of(values, changed=replace(QUICK, higher_is_better=False))
+    for part, field in (("margin", "verdict"), ("effect", "wins"), ("effect", "superiority")):
+        assert getattr(getattr(lower, part), field, None) == getattr(getattr(turned, part), field, None)
+
+
+@given(designs())
+def test_what_is_missing_says_so(design: tuple[Any, Any]) -> None:
+    found = of(design[0])
+    assert found.n_units + found.n_undefined <= design[0].shape[1]
+    if math.isnan(found.p_value):
+        assert [note for note in found.notes if note.startswith(("not tested", "not compared"))]
+    else:
+        assert 0 < found.p_value <= 1
+        assert found.low <= found.high or [note for note in found.notes if note.startswith("no ")]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+    assert all(p_value <= one <= 1 for p_value, one in zip(p_values, adjusted, strict=True))
+    assert min(adjusted) == min(1.0, len(p_values) * min(p_values))
+    order = np.argsort(p_values, kind="stable")
+    assert (np.diff(np.array(adjusted)[order]) >= 0).all()
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    """To rounding; NaN is like NaN."""
+    if isinstance(expected, dict):
+        for name, value in expected.items():
+            assert_same(found[name], value)
+    elif expected is None or isinstance(expected, str):
+        assert found == expected
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+DYADIC = np.random.default_rng(30)
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[Any, Any]:
+    """Few members, so that pairs share one, or both, or are of a member with itself."""
+    members = draw(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=14))
+    values = draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, -0.3]), min_size=len(members), max_size=len(members)))
+    return np.array(values), np.array(members)
+
+
+def standard_error(values: Any, members: Any) -> float:
+    estimate = over_members(values, members)
+    return math.nan if estimate is None else estimate.standard_error
+
+
+def of_all_pairs_of_pairs(values: Any, members: Any) -> float:
+    """The dyadic cluster-robust error of the literature, for any number of members."""
+    residuals, n = values - values.mean(), len(values)
+    shared = sum(residuals[p] * residuals[q] for p in range(n) for q in range(n) if set(members[p]) & set(members[q]))
+    return math.sqrt(max(shared, (residuals**2).sum())) / n
+
+
+def every_pair(count: int) -> Any:
+    return np.array([(i, j) for i in range(count) for j in range(i)])
+
+
+@pytest.mark.parametrize("members", [every_pair(30), DYADIC.integers(0, 150, (500, 2))])
+def test_for_many_members_every_two_pairs_that_share_one_count(members: Any) -> None:
+    values = DYADIC.normal(size=150)[members].sum(1) + DYADIC.normal(size=len(members))
+    found = standard_error(values, members)
+    assert found == pytest.approx(of_all_pairs_of_pairs(values, members), rel=0.08)
+    assert found > 1.5 * over_units(values).standard_error
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        every_pair(5),
+        every_pair(8),
+        np.array([(0, i) for i in range(1, 12)] + [(i, i + 1) for i in range(1, 11)]),
+        np.array([(0, 1), (0, 1), (0, 1), (2, 3), (1, 2), (3, 4), (4, 4), (4, 0), (5, 2)]),
+    ],
+    ids=["5 members", "8 members", "one in half of the pairs", "twice, and with itself"],
+)
+def test_the_variance_has_no_bias_for_few_members(members: Any) -> None:
+    """Effects of members so large that the variance is hardly ever that of independent pairs."""
+    random = np.random.default_rng(2)
+    _, first = np.unique(np.sort(members, axis=1), axis=0, return_inverse=True)
+    both = np.where(members[:, :1] == members[:, 1:], [1, 0], 1)
+    estimates, means = [], []
+    for _ in range(1500):
+        own = 0.2 * random.normal(size=first.max() + 1)[first.reshape(-1)]
+        values = (random.normal(size=12)[members] * both).sum(1) + own
+        means.append(values.mean())
+        estimates.append(standard_error(values, members) ** 2)
+    assert np.mean(estimates) == pytest.approx(np.var(means), rel=0.1)
+
+
+@given(pairs(), st.integers(0, 99))
+def test_neither_names_nor_order_matter_and_members_must_tell_of_others(drawn: tuple[Any, Any], seed: int) -> None:
+    values, members = drawn
+    random = np.random.default_rng(seed)
+    order = random.permutation(len(values))
+    named = random.permutation(100)[members[order]] - 50
+    turned = np.where(random.random(len(values))[:, None] < 0.5, named, named[:, ::-1])
+    assert standard_error(values[order], turned) == pytest.approx(
+        standard_error(values, members), abs=1e-7, nan_ok=True
+    )
+    in_all = set.intersection(*({*pair} for pair in members.tolist()))
+    enough = len(np.unique(members)) >= LEAST_MEMBERS and not in_all
+    estimate = over_members(values, members)
+    assert (estimate is not None) == enough
+    if estimate is not None:
+        assert estimate.standard_error >= 0
+        assert 0 < estimate.degrees_of_freedom <= len(np.unique(members)) - 1 + 1e-9
+
+
+def test_pairs_apart_are_units_each_draw_counts_once_and_few_members_have_their_degrees_of_freedom() -> None:
+    values, apart = DYADIC.random(40), DYADIC.permutation(80).reshape(40, 2)
+    units = over_units(values)
+    for times in (1, 2):
+        estimate = over_members(np.repeat(values, times), np.repeat(apart, times, axis=0))
+        assert (estimate.mean, estimate.standard_error) == pytest.approx((units.mean, units.standard_error))
+        assert estimate.degrees_of_freedom == pytest.approx(units.degrees_of_freedom)
+    members = every_pair(6)
+    estimate = over_members(DYADIC.normal(size=6)[members].sum(1), members)
+    assert estimate.degrees_of_freedom == pytest.approx(5)
+
+
+@pytest.mark.parametrize(("values", "shape"), [(3, (2, 2)), (3, (3,)), (3, (3, 3)), (0, (0, 2))])
+def test_members_that_do_not_fit_are_refused(values: int, shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"members: found shape .* expected"):
+        over_members(np.zeros(values), np.zeros(shape, np.int64))

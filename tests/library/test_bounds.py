@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 import torch
 from brute_force import METRICS, Order, Value, binary_orders, graded_orders, mean
+from test_own_metric import METRICS as OWN
+from test_own_metric import of_order
 
 import rankbound as rb
 from rankbound.bounds.base import kinds
+from tests.library.refusals import refusals
 
+ORACLES = METRICS | {text: partial(of_order, metric) for text, metric in OWN.items()}
 SIZES = [(n, p) for n in range(1, 9) for p in range(n + 1)]
 MIXED = [(n, p) for n, p in SIZES if 0 < p < n]
-N, P = np.array(SIZES).T
 BOUNDS = tuple(kinds())
 ORIGIN_AND_UNIT: dict[str, Callable[[float, float, float], tuple[float, float]]] = {
     "none": lambda low, expected, high: (0.0, 1.0),
@@ -44,25 +47,12 @@ GRADED: list[Order] = [
 
 @cache
 def values(name: str, n: int, p: int) -> tuple[Value, ...]:
-    """The metric of all orders; the relevant items have the lowest grade that the metric counts."""
-    grade = getattr(rb.metric(name), "rel", 1)
-    return tuple(METRICS[name](tuple(grade * relevant for relevant in order)) for order in binary_orders(n, p))
+    return tuple(METRICS[name](order) for order in binary_orders(n, p))
 
 
 def largest(known: tuple[Value, ...], sign: int = 1) -> float:
     """The largest (or, with sign -1, the smallest) value; NaN if undefined."""
     return math.nan if None in known else sign * float(max(sign * value for value in known))  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_extremes_and_expectation_of_every_short_list(name: str) -> None:
-    relevance, offsets = flat(GRADED)
-    of_grades = *rb.extremes(name, relevance, offsets), rb.expectation(name, relevance=relevance, offsets=offsets)
-    of_counts = rb.minimum(name, N, P), rb.maximum(name, N, P), rb.expectation(name, N, P)
-    graded = [tuple(METRICS[name](order) for order in graded_orders(grades)) for grades in GRADED]
-    for found, known in ((of_grades, graded), (of_counts, [values(name, n, p) for n, p in SIZES])):
-        expected = [(largest(each, -1), largest(each), mean(each)) for each in known]
-        np.testing.assert_allclose(np.array(found).T, expected, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize(("n", "p"), [(20_000, 10_001), (1_000_000, 7)])
@@ -84,18 +74,6 @@ def flat(lists: Sequence[Order]) -> tuple[Any, Any]:
     return np.array([grade for grades in lists for grade in grades]), np.cumsum([0, *map(len, lists)])
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.float64, np.bool_])
-@pytest.mark.parametrize("name", ["nDCG", "AP", "DCG@2"])
-def test_grades_of_any_type_have_the_same_extremes(name: str, dtype: type) -> None:
-    relevance, offsets = flat(GRADED)
-    relevance = relevance.clip(max=1) if dtype is np.bool_ else relevance
-
-    def facts(grades: Any) -> list[Any]:
-        return [*rb.extremes(name, grades, offsets), rb.expectation(name, relevance=grades, offsets=offsets)]
-
-    np.testing.assert_allclose(facts(relevance.astype(dtype)), facts(relevance), rtol=1e-12)
-
-
 def test_counts_broadcast_and_keep_their_shape() -> None:
     assert rb.minimum("nDCG", 9, 3).shape == ()
     table = rb.expectation("AP", np.array([[4], [6]]), np.array([1, 2, 3]))
@@ -111,16 +89,15 @@ def test_counts_broadcast_and_keep_their_shape() -> None:
 @pytest.mark.parametrize(
     ("n", "p"), [(3, 4), (3, -1), (0, 0), (np.array([3, 2]), np.array([1, 3])), (3.0, 1.0), (True, 2)]
 )
-@pytest.mark.parametrize(
-    "function",
-    [rb.minimum, rb.maximum, rb.expectation, lambda _, n, p: rb.bounded("nDCG", "min-max").from_value(0.5, n, p)],
-)
-def test_impossible_counts_are_refused_by_name(function: Any, n: Any, p: Any) -> None:
-    with pytest.raises(ValueError, match=r"^n, p: "):
-        function("nDCG", n, p)
-
-
-def test_an_expectation_needs_counts_or_lists() -> None:
+def test_impossible_counts_are_refused_by_name(n: Any, p: Any) -> None:
+    for call in (
+        rb.minimum,
+        rb.maximum,
+        rb.expectation,
+        lambda _, *of: rb.bounded("AP", "min-max").from_value(0.5, *of),
+    ):
+        with pytest.raises(ValueError, match=r"^n, p: "):
+            call("nDCG", n, p)
     for keywords in ({}, {"n": 3}, {"relevance": [1, 0]}, {"n": 3, "p": 1, "relevance": [1], "offsets": [0, 1]}):
         with pytest.raises(ValueError, match=r"^expectation: expected either n and p, or relevance= and offsets="):
             rb.expectation("nDCG", **keywords)  # type: ignore[arg-type]
@@ -136,8 +113,8 @@ def written_out(bound: str, value: Value, known: tuple[Value, ...]) -> float:
     return (float(value) - origin) / unit if abs(unit) > 1e-9 else math.nan
 
 
-BINARY_NAMES = ("nDCG", "AP", "nRBP", "RR", "nDCG@3", "P@3", "P@10", "nRBP(p=0.8)", "RBP(p=0.8)")
-GRADED_NAMES = ("nDCG", "nDCG@3", "AP(rel=2)", "DCG(gain=linear)@2", "nRBP", "PairError")
+BINARY_NAMES = ("nDCG", "AP", "nRBP", "RR", "nDCG@3", "P@3", "P@10", "nRBP(p=0.8)", "RBP(p=0.8)", *OWN)
+GRADED_NAMES = ("nDCG", "nDCG@3", "AP(rel=2)", "DCG(gain=linear)@2", "nRBP", "PairError", *OWN)
 
 
 @pytest.mark.parametrize("bound", WRITTEN_OUT)
@@ -147,11 +124,11 @@ GRADED_NAMES = ("nDCG", "nDCG@3", "AP(rel=2)", "DCG(gain=linear)@2", "nRBP", "Pa
 def test_bounded_values_of_all_orders(name: str, graded: bool, bound: str) -> None:
     """One batch of all orders, as ranked lists and, of N <= 8 binary items with every P, as values with their sizes."""
     lists = [graded_orders(grades) for grades in GRADED] if graded else [binary_orders(n, p) for n, p in SIZES]
-    known = [tuple(map(METRICS[name], orders)) for orders in lists]
+    known = [tuple(map(ORACLES[name], orders)) for orders in lists]
     expected = [written_out(bound, value, each) for each in known for value in each]
     batch = [order for orders in lists for order in orders]
     scores = np.concatenate([np.arange(len(order), 0.0, -1) for order in batch])
-    bounded = rb.bounded(rb.metric(name), bound)
+    bounded = rb.bounded(OWN.get(name, name), bound)
     np.testing.assert_allclose(bounded(scores, *flat(batch)), expected, rtol=1e-9, atol=1e-12)
     if not graded:
         numbers = [math.nan if value is None else float(value) for each in known for value in each]
@@ -201,8 +178,7 @@ def test_a_bounds_text_is_its_name(text: str) -> None:
     assert rb.bound("distribution(gain=distinct)") == rb.bound("distribution")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+test_wrong_bounds_are_refused_with_what_was_expected = refusals(
     [
         ("minmax", "Did you mean min-max"),
         ("expectation-min", "Did you mean expectation-max"),
@@ -214,7 +190,5 @@ def test_a_bounds_text_is_its_name(text: str) -> None:
         ("distribution(gain=sd)@3", "distribution takes no cut-off"),
         *((f"distribution(tilt={tilt})", "tilt=.*, expected a number above 0") for tilt in ("0", "-1", "inf", "nan")),
     ],
+    rb.bound,
 )
-def test_wrong_bounds_are_refused_with_what_was_expected(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        rb.bound(text)

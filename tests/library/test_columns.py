@@ -1,5 +1,7 @@
-"""Columns of other libraries: the same numbers, the same memory where the layout allows, refusals by name."""
+"""Arrays of other libraries and on other devices: the same numbers, without a copy where the layout allows."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,9 @@ import torch
 import rankbound as rb
 from rankbound.columns import column_tensor, from_list_column
 from rankbound.lists import Lists, as_tensor
+from rankbound.metrics.base import values_of
 from tests.forks import run_with_torch
+from tests.library.refusals import refusals
 
 NUMBERS = [0.5, -1.0, 3.0]
 DTYPES = [np.float32, np.float64, np.int8, np.int32, np.int64, np.uint8]
@@ -45,33 +49,41 @@ def test_no_copy_is_made(dtype: Any) -> None:
         assert tensor.tolist() == list(values if not hasattr(values, "to_pylist") else values.to_pylist())
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        NUMBERS,
-        np.array(NUMBERS[::-1])[::-1],
-        np.array(NUMBERS * 2).reshape(2, 3).T[:, 0],
-        pa.chunked_array([NUMBERS[:1], [], NUMBERS[1:]]),
-        pl.concat([pl.Series(NUMBERS[:1]), pl.Series(NUMBERS[1:])], rechunk=False),
-        pd.Series(NUMBERS, dtype="Float64"),
-        pd.Series(NUMBERS, dtype="double[pyarrow]"),
-        pd.Series(NUMBERS, index=[7, 3, 5]),
-        memoryview(np.array(NUMBERS)),
-    ],
-    ids=lambda values: type(values).__name__,
-)
-def test_where_the_layout_asks_for_a_copy_the_numbers_are_the_same(values: Any) -> None:
-    assert as_tensor(values, "scores").tolist() == NUMBERS
+# In single precision, these two scores would be a tie.
+NEAR = [1.0, 1.0 + 1e-9]
+COPIED: list[tuple[Any, list[Any], torch.dtype]] = [
+    *(
+        (values, NUMBERS, torch.float64)
+        for values in (
+            NUMBERS,
+            np.array(NUMBERS[::-1])[::-1],
+            np.array(NUMBERS * 2).reshape(2, 3).T[:, 0],
+            pa.chunked_array([NUMBERS[:1], [], NUMBERS[1:]]),
+            pl.concat([pl.Series(NUMBERS[:1]), pl.Series(NUMBERS[1:])], rechunk=False),
+            pd.Series(NUMBERS, dtype="Float64"),
+            pd.Series(NUMBERS, dtype="double[pyarrow]"),
+            pd.Series(NUMBERS, index=[7, 3, 5]),
+            memoryview(np.array(NUMBERS)),
+        )
+    ),
+    *((values, NEAR, torch.float64) for values in (NEAR, tuple(NEAR), list(torch.tensor(NEAR, dtype=torch.float64)))),
+    *((make([True, False]), [True, False], torch.bool) for make in (np.array, pa.array, pl.Series, pd.Series)),
+    (pa.array([True, True, False])[1:], [True, False], torch.bool),
+    (pl.Series([], dtype=pl.Float32), [], torch.float32),
+    *(
+        (values, [], torch.from_numpy(np.empty(0, kind.to_pandas_dtype())).dtype)
+        for kind in (pa.float32(), pa.float64(), pa.int16())
+        for values in (pa.array([], kind), pa.chunked_array([], kind), pa.array([None, 1], kind)[:0])
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    "make", [list, tuple, lambda scores: [torch.tensor(score, dtype=torch.float64) for score in scores]]
-)
-def test_sequences_of_numbers_keep_their_precision(make: Any) -> None:
-    """In single precision, these two scores would be a tie."""
-    scores = [1.0, 1.0 + 1e-9]
-    assert as_tensor(make(scores), "scores").tolist() == scores
-    assert rb.metric("RR")(make(scores), [0, 1], [0, 2]).tolist() == [1]
+@pytest.mark.parametrize(("values", "numbers", "dtype"), COPIED)
+def test_copies_have_the_same_numbers_and_types(values: Any, numbers: list[Any], dtype: torch.dtype) -> None:
+    tensor = as_tensor(values, "scores")
+    assert (tensor.tolist(), tensor.dtype) == (numbers, dtype)
+    if numbers is NEAR:
+        assert rb.metric("RR")(values, [0, 1], [0, 2]).tolist() == [1]
 
 
 @pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
@@ -80,20 +92,6 @@ def test_data_frames_are_matrices(make: Any) -> None:
     assert column_tensor(frame, "features").tolist() == [[1, 3], [2, 4]]
     with pytest.raises(ValueError, match=r"^features: found 2 nulls"):
         column_tensor(make({"a": [1.0, None], "b": [None, 4.0]}), "features")
-
-
-@pytest.mark.parametrize("make", [np.array, pa.array, pl.Series, pd.Series, lambda flags: pa.array([True, *flags])[1:]])
-def test_booleans_come_as_booleans(make: Any) -> None:
-    tensor = as_tensor(make([True, False, True]), "relevance")
-    assert tensor.dtype == torch.bool
-    assert tensor.tolist() == [True, False, True]
-
-
-@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.int16()])
-def test_empty_columns_keep_their_type(kind: pa.DataType) -> None:
-    for values in (pa.array([], kind), pa.chunked_array([], kind), pa.array([None, 1], kind)[:0]):
-        assert as_tensor(values, "scores").dtype == torch.from_numpy(np.empty(0, kind.to_pandas_dtype())).dtype
-    assert as_tensor(pl.Series([], dtype=pl.Float32), "scores").dtype == torch.float32
 
 
 def test_anything_with_dlpack_is_taken() -> None:
@@ -124,18 +122,19 @@ NULLS = [
 NO_NUMBERS = [pa.array(["a"]), pl.Series(["a"]), pd.Series(["a"]), np.array(["a"]), ["a"], pa.array([[1]]), None]
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
+test_what_is_no_column_of_numbers_is_refused_by_the_arguments_name = refusals(
     [
         *((values, "found 1 nulls, expected a number for every item") for values in NULLS),
         *((values, "found .*, expected numbers") for values in NO_NUMBERS),
-        (np.array([1, 2**63 + 5], dtype=np.uint64), r"found 9223372036854775813, expected integers below 2\^63"),
+        (
+            np.array([1, 2**63 + 5], dtype=np.uint64),
+            r"found 9223372036854775813, expected integers below 2\^63",
+        ),
         (pd.DataFrame({"a": [1.0], "b": [3.0]}), r"found shape \(1, 2\), expected a flat"),
     ],
+    lambda values: as_tensor(values, "relevance"),
+    start="^relevance: ",
 )
-def test_what_is_no_column_of_numbers_is_refused_by_the_arguments_name(values: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^relevance: {message}"):
-        as_tensor(values, "relevance")
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int64, np.uint16, np.uint32, np.uint64])
@@ -163,26 +162,25 @@ LISTS = [[0.5, 1.5], [], [2.5], [3.5, 4.5, 5.5]]
         pa.chunked_array([pa.array(LISTS[:1]), pa.array(LISTS[1:])]),
         pl.Series(LISTS),
         pd.Series(LISTS, dtype=pd.ArrowDtype(pa.list_(pa.float64()))),
+        pa.array([], pa.list_(pa.int64())),
+        pl.Series([], dtype=pl.List(pl.Int64)),
     ],
     ids=lambda column: type(column).__name__,
 )
 def test_a_list_column_is_flat_values_and_offsets(column: Any) -> None:
     flat, offsets = from_list_column(column)
-    assert flat.tolist() == [value for values in LISTS for value in values]
-    assert offsets.tolist() == [0, 2, 2, 3, 6]
+    assert flat.tolist() == [value for values in LISTS[: len(column)] for value in values]
+    assert offsets.tolist() == ([0, 2, 2, 3, 6] if len(column) else [0])
     Lists.checked(offsets, len(flat))
 
 
-def test_a_list_column_is_not_copied() -> None:
+def test_a_list_column_is_not_copied_and_one_of_vectors_is_a_matrix() -> None:
     arrow = pa.array(LISTS)
     flat, offsets = from_list_column(arrow)
     assert (flat.data_ptr(), offsets.data_ptr()) == (_address(arrow.values), _address(arrow.offsets))
     series = pl.Series(LISTS)
     again = [from_list_column(series)[0].data_ptr() for _ in range(2)]
     assert again[0] == again[1]
-
-
-def test_a_column_of_vectors_is_a_matrix() -> None:
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(6.0)), 2)
     column = pa.ListArray.from_arrays(pa.array([0, 1, 3], pa.int32()), vectors)
     flat, offsets = from_list_column(column)
@@ -191,21 +189,14 @@ def test_a_column_of_vectors_is_a_matrix() -> None:
     assert from_list_column(column.slice(1))[0].tolist() == [[2, 3], [4, 5]]
 
 
-@pytest.mark.parametrize("column", [pa.array([], pa.list_(pa.int64())), pl.Series([], dtype=pl.List(pl.Int64))])
-def test_a_column_without_lists_is_a_batch_without_lists(column: Any) -> None:
-    assert [one.tolist() for one in from_list_column(column)] == [[], [0]]
-
-
-@pytest.mark.parametrize(
-    ("column", "message"),
+test_a_column_without_lists_of_numbers_is_refused = refusals(
     [
-        *((make(values), "1 nulls") for make in (pa.array, pl.Series) for values in ([[1], None], [[1, None]])),
-        *((column, ".*expected") for column in (pa.array([1, 2]), pl.Series([1]), [[1]], pa.array([["a"]]))),
+        *((make(one), "found 1 nulls") for make in (pa.array, pl.Series) for one in ([[1], None], [[1, None]])),
+        *((column, "found .*expected") for column in (pa.array([1]), pl.Series([1]), [[1]], pa.array([["a"]]))),
     ],
+    from_list_column,
+    start="^column: ",
 )
-def test_a_column_without_lists_of_numbers_is_refused(column: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^column: found {message}"):
-        from_list_column(column)
 
 
 def test_reading_arrow_imports_nothing() -> None:
@@ -221,3 +212,80 @@ def test_reading_arrow_imports_nothing() -> None:
     )
     done = run_with_torch(script)
     assert done.returncode == 0, done.stderr
+
+
+SCORES, RELEVANCE, OFFSETS = np.array([0.5, 0.1, 0.5, 0.2, 0.7]), np.array([0, 1, 2, 1, 0]), np.array([0, 3, 5])
+LEAF = torch.from_numpy(SCORES)
+RUN = {"q": {"a": 2.0, "b": 1.0, "c": 1.0}}
+JUDGED = {"q": {"b": 1, "d": 1}}
+BY_INTENT = {"q": {"1": {"a": 1, "b": 1}, "2": {"b": 1}}}
+METRICS = ("nDCG@2", "AP", "RR", "ERR(max=2)", "RBP(p=0.8)", "Kendall", "infAP", "IPrec(recall=0.5)")
+OF_RUNS = ("nDCG@2", "AP", "RR", "infAP", "IPrec(recall=0.5)", "SetF", "Judged@2", "Bpref")
+LOSSES = (
+    *("nDCG", "AP", "RR", "ordinal", "WARP", "WARP(samples=3)", "hinge", "RankNet(method=interpolated)", "ADR-MSE"),
+    *("LambdaRank", "ListMLE", "ListNet@2"),
+)
+BOUNDS = ("min-max", "expectation", "distribution")
+
+
+def topic() -> rb.Topic:
+    return rb.Topic(LEAF[:, None], torch.from_numpy(RELEVANCE), "a")
+
+
+OF_NAMES: dict[str, tuple[Sequence[str], Callable[[str], Any]]] = {
+    "metric": (METRICS, lambda name: rb.metric(name)(SCORES, RELEVANCE, OFFSETS)),
+    "metric of a list": (METRICS, lambda name: rb.metric(name)([0.2, 0.1], [0, 1], [0, 2])),
+    "loss": (LOSSES, lambda name: rb.loss(name)(LEAF, RELEVANCE, OFFSETS)),
+    "bounded loss": (BOUNDS, lambda by: rb.loss("nDCG", by)(LEAF, RELEVANCE, OFFSETS)),
+    "bounded metric": (BOUNDS, lambda by: rb.bounded("infAP", by)(SCORES, RELEVANCE, OFFSETS)),
+    "minimum": (METRICS, lambda name: rb.minimum(name, 5, 2)),
+    "expectation": (METRICS, lambda name: rb.expectation(name, relevance=RELEVANCE, offsets=OFFSETS)),
+    "distribution": (("AP", "RR", "P@3", "RBP(p=0.8)"), lambda name: rb.score_distribution(name, 50, 20).sd),
+}
+CASES: dict[str, Callable[[], Any]] = {
+    **{f"{what} {name}": partial(call, name) for what, (names, call) in OF_NAMES.items() for name in names},
+    "metrics by a kernel": lambda: values_of([rb.metric("nDCG@2")], SCORES, RELEVANCE, OFFSETS, by_kernel=True)[
+        "nDCG@2"
+    ],
+    "graded distribution": lambda: rb.score_distribution("nDCG", relevance=[2, 1, 0]).cdf([0.7]),
+    "tilted distribution": lambda: rb.score_distribution("RR", 10, 2, tilt=2.0).cdf([0.3]),
+    "smooth ranks": lambda: rb.smooth_rank(SCORES, OFFSETS),
+    "padded": lambda: rb.to_padded(LEAF, OFFSETS),
+    "collated": lambda: rb.collate([topic(), topic()])[:3],
+    "run": lambda: [*rb.evaluate_run(RUN, JUDGED, OF_RUNS).means().values()],
+    "intents": lambda: [*rb.evaluate_run(RUN, BY_INTENT, ["alpha_nDCG@2", "ERR_IA@2"]).means().values()],
+    "objective": lambda: rb.boosting_objective("nDCG")(RELEVANCE, SCORES, None, np.diff(OFFSETS)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_on_the_cpu_does_not_depend_on_the_default_device(case: str, empty_caches: None) -> None:
+    with torch.device("meta"):
+        found = CASES[case]()
+    for one, other in zip(parts(found), parts(CASES[case]()), strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+def parts(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+@pytest.fixture
+def empty_caches() -> None:
+    """Forget tensors that an earlier test has left."""
+    from rankbound.bounds import profiles, sums
+    from rankbound.interpolation import kernel_matrix
+    from rankbound.metrics import cumulative_gain, first_relevant
+
+    cached = (
+        *(
+            profiles.mean_over_orders,
+            sums.is_sum,
+            sums._discounts,
+            profiles._graded_key,
+            profiles.counted_grade,
+        ),
+        *(kernel_matrix, cumulative_gain._totals_of, first_relevant._log_factorials),
+    )
+    for function in cached:
+        function.cache_clear()

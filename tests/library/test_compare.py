@@ -47,13 +47,12 @@ def write_trec(qrels: Scores, *runs: Scores) -> None:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Callable[..., list[Path]]:
-    """Return two files a.csv and b.csv with these texts."""
+    """Return files a.csv, b.csv, ... with these texts."""
 
     def written(*texts: str) -> list[Path]:
-        paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
-        for path, text in zip(paths, texts, strict=True):
-            path.write_text(text)
-        return paths
+        for name, text in zip("abc", texts, strict=False):
+            (tmp_path / f"{name}.csv").write_text(text)
+        return [tmp_path / f"{name}.csv" for name in "abc"[: len(texts)]]
 
     return written
 
@@ -63,21 +62,22 @@ def compare(capsys: pytest.CaptureFixture[str]) -> Compare:
     return Compare(main, capsys)
 
 
+JUDGED = ("--qrels", "qrels.txt")
+
+
 class TestRuns:
     def test_it_agrees_with_ir_measures_and_scipy(self, trec: tuple[Scores, Scores, Scores], compare: Compare) -> None:
         ir_measures = pytest.importorskip("ir_measures", reason="a peer, from the extra of that name")
         names = {"nDCG(gain=linear)@10": "nDCG@10", "AP": "AP", "P@5": "P@5"}
-        found = compare.json("a.txt", "b.txt", "--qrels", "qrels.txt", *METRICS, "--margin", 0.05)
-        for row in found["comparisons"]:
+        for row in compare.json("a.txt", "b.txt", *JUDGED, *METRICS, "--margin", 0.05)["comparisons"]:
             measure = ir_measures.parse_measure(names[row["metric"]])
             scores = [
                 {one.query_id: one.value for one in ir_measures.iter_calc([measure], trec[0], run)} for run in trec[1:]
             ]
             a, b = (np.array([values[topic] for topic in trec[0]]) for values in scores)
-            assert row["mean_a"] == pytest.approx(a.mean())
-            assert row["mean_b"] == pytest.approx(b.mean())
+            assert (row["mean_a"], row["mean_b"]) == pytest.approx((a.mean(), b.mean()))
             assert_as_scipy_says(row, a, b)
-        named = compare.json("a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "nDCG@10", "--names", "ir_measures")
+        named = compare.json("a.txt", "b.txt", *JUDGED, "-m", "nDCG@10", "--names", "ir_measures")
         assert [row["metric"] for row in named["comparisons"]] == ["nDCG(gain=linear)@10"]
 
     def test_what_is_missing_is_named(self, trec: tuple[Scores, Scores, Scores], compare: Compare) -> None:
@@ -87,32 +87,32 @@ class TestRuns:
         a["t06"] = dict.fromkeys(a["t06"], 1.0)
         qrels["t07"] = dict.fromkeys(qrels["t07"], 0)
         write_trec(qrels, a, b)
-        text = compare("a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP")
+        text = compare("a.txt", "b.txt", *JUDGED, "-m", "AP")
         assert "left out: 1 topic (t03) without a score of A" in text
         assert "left out: 1 topic (t04) without a score of B" in text
         assert "topics of B that are not in the qrels don't count (1)" in text
         assert "topics of A with one score for all items: their metrics are means over random orders (1)" in text
         assert "left out: 1 topic for which neither has a score" in text
-        zero = compare("a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--missing", "zero")
+        zero = compare("a.txt", "b.txt", *JUDGED, "-m", "AP", "--missing", "zero")
         assert "without a score of A" not in zero
         assert "topics of the qrels that are not in A count as 0 (1)" in zero
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["a.txt", "b.txt", "--qrels", "qrels.txt"], "metrics: found none"),
-            (["a.txt", "b.txt"], "A TREC run needs its --qrels"),
-            (["a.txt", "--qrels", "qrels.txt", "-m", "AP"], "found one file, expected two"),
-            (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "NAP"], "Did you mean AP"),
-            (["."], "compare results folders of the study with `python -m rankbound_study compare`"),
-            (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--margin", "x"], "found 'x', expected a number"),
-            (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--margin", "-1"], "expected a number above 0"),
-            (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--confidence", "95"], "a share such as 0.95"),
-            (["a.txt", "gone.txt", "--qrels", "qrels.txt", "-m", "AP"], "gone.txt: cannot be read"),
+            ("a.txt b.txt --qrels qrels.txt", "metrics: found none"),
+            ("a.txt b.txt", "A TREC run needs its --qrels"),
+            ("a.txt --qrels qrels.txt -m AP", "found one file, expected two"),
+            ("a.txt b.txt --qrels qrels.txt -m NAP", "Did you mean AP"),
+            (".", "compare results folders of the study with `python -m rankbound_study compare`"),
+            ("a.txt b.txt --qrels qrels.txt -m AP --margin x", "found 'x', expected a number"),
+            ("a.txt b.txt --qrels qrels.txt -m AP --margin -1", "expected a number above 0"),
+            ("a.txt b.txt --qrels qrels.txt -m AP --confidence 95", "a share such as 0.95"),
+            ("a.txt gone.txt --qrels qrels.txt -m AP", "gone.txt: cannot be read"),
         ],
     )
-    def test_messages(self, trec: object, compare: Compare, arguments: list[str], message: str) -> None:
-        assert message in compare(*arguments, status=2)
+    def test_messages(self, trec: object, compare: Compare, arguments: str, message: str) -> None:
+        assert message in compare(*arguments.split(), status=2)
 
 
 class TestSeveralRuns:
@@ -125,7 +125,7 @@ class TestSeveralRuns:
         return {"a.txt": trec[1], "b.txt": trec[2], "c.txt": noisy}
 
     def test_all_pairs_are_the_pairs_one_by_one_but_for_holm(self, runs: object, compare: Compare) -> None:
-        judged = ("--qrels", "qrels.txt", *METRICS)
+        judged = (*JUDGED, *METRICS)
         every = compare.json("a.txt", "b.txt", "c.txt", *judged)["comparisons"]
         p_values, adjusted = ([row[key] for row in every] for key in ("p_value", "p_adjusted"))
         for a, b in (("a.txt", "b.txt"), ("a.txt", "c.txt"), ("b.txt", "c.txt")):
@@ -140,10 +140,10 @@ class TestSeveralRuns:
         assert all(found >= p_value for found, p_value in zip(adjusted, p_values, strict=True))
 
     def test_a_baseline_is_the_other_side_of_every_pair(self, runs: object, compare: Compare) -> None:
-        found = compare.json("a.txt", "c.txt", "--baseline", "b.txt", "--qrels", "qrels.txt", "-m", "AP")
+        found = compare.json("a.txt", "c.txt", "--baseline", "b.txt", *JUDGED, "-m", "AP")
         assert [row["cell"] for row in found["comparisons"]] == ["a.txt - b.txt", "c.txt - b.txt"]
         assert (found["a"], found["b"]) == ("a.txt, c.txt", "b.txt")
-        (alone,) = compare.json("a.txt", "--baseline", "b.txt", "--qrels", "qrels.txt", "-m", "AP")["comparisons"]
+        (alone,) = compare.json("a.txt", "--baseline", "b.txt", *JUDGED, "-m", "AP")["comparisons"]
         assert alone["difference"] == found["comparisons"][0]["difference"]
 
     def test_runs_in_memory(
@@ -154,7 +154,7 @@ class TestSeveralRuns:
             runs, trec[0], metrics, baseline="b.txt", missing="zero", flips=999, resamples=499, margin=0.02
         )
         flags = [flag for name in metrics for flag in ("-m", name)]
-        judged = ("--qrels", "qrels.txt", *flags, "--missing", "zero", "--margin", "0.02")
+        judged = (*JUDGED, *flags, "--missing", "zero", "--margin", "0.02")
         assert str(report) == compare("a.txt", "c.txt", "--baseline", "b.txt", *judged).rstrip("\n")
         frame = report.to_polars()
         assert frame["cell"].to_list() == ["a.txt - b.txt"] * 2 + ["c.txt - b.txt"] * 2
@@ -162,7 +162,7 @@ class TestSeveralRuns:
 
     @pytest.mark.parametrize("form", ["markdown", "latex"])
     def test_tables_for_papers_hold_what_the_text_holds(self, runs: object, compare: Compare, form: str) -> None:
-        arguments = ("a.txt", "b.txt", "c.txt", "--qrels", "qrels.txt", "-m", "AP", "-m", "P@5", "--margin")
+        arguments = ("a.txt", "b.txt", "c.txt", *JUDGED, "-m", "AP", "-m", "P@5", "--margin")
         text, other = compare(*arguments), compare(*arguments, f"--{form}")
         numbers = re.compile(r"[-+]?\d\.\d{4}")
         assert numbers.findall(other.replace("$", "").replace("\\", "")) == numbers.findall(text)
@@ -195,7 +195,7 @@ class TestScoresByTopic:
         for name in ("a", "b"):
             main(["evaluate", f"{name}.txt", "qrels.txt", *METRICS, "--per-topic", "--json", "--csv", f"{name}.csv"])
             Path(f"{name}.json").write_text(capsys.readouterr().out)
-        expected = compare.json("a.txt", "b.txt", "--qrels", "qrels.txt", *METRICS)["comparisons"]
+        expected = compare.json("a.txt", "b.txt", *JUDGED, *METRICS)["comparisons"]
         assert compare.json("a.json", "b.json")["comparisons"] == expected
         assert compare.json("a.csv", "b.csv")["comparisons"] == expected
 
@@ -212,15 +212,13 @@ class TestScoresByTopic:
         assert "Between seeds" in text
         assert "topics and trainings" in text
 
-    def test_the_index_of_a_frame_is_no_metric(self, tmp_path: Path, compare: Compare) -> None:
-        frame = pl.DataFrame({"topic": [f"t{topic}" for topic in range(9)], "AP": [0.1 * topic for topic in range(9)]})
-        found = []
+    def test_the_index_of_a_frame_is_no_metric(self, files: Callable[..., list[Path]], compare: Compare) -> None:
+        frame, found = pl.DataFrame({"topic": [f"t{t}" for t in range(9)], "AP": [0.1 * t for t in range(9)]}), []
         for index in (True, False):
-            files = [tmp_path / "a.csv", tmp_path / "b.csv"]
-            for file, power in zip(files, (1, 2), strict=True):
-                frame.with_columns(pl.col("AP").pow(power)).to_pandas().to_csv(file, index=index)
-            found.append(compare.json(*files)["comparisons"])
-            assert compare(*files).count("left out of a.csv: '' (without a name)") == index
+            powers = (frame.with_columns(pl.col("AP").pow(power)).to_pandas() for power in (1, 2))
+            paths = files(*(power.to_csv(index=index) for power in powers))
+            found.append(compare.json(*paths)["comparisons"])
+            assert compare(*paths).count("left out of a.csv: '' (without a name)") == index
         assert [row["metric"] for row in found[0]] == ["AP"]
         assert found[0][0]["p_adjusted"] == found[1][0]["p_adjusted"]
 
@@ -267,7 +265,7 @@ class TestScoresByTopic:
 
 class TestOutput:
     def test_json_has_no_nan_and_csv_the_same_numbers(self, trec: object, compare: Compare) -> None:
-        arguments = ["a.txt", "b.txt", "--qrels", "qrels.txt", *METRICS, "--margin"]
+        arguments = ["a.txt", "b.txt", *JUDGED, *METRICS, "--margin"]
         rows = compare.json(*arguments)["comparisons"]
         flat = list(csv.DictReader(io.StringIO(compare(*arguments, "--csv"))))
         assert [row["margin"]["margin"] for row in rows] == [0.01] * 3
@@ -279,7 +277,7 @@ class TestOutput:
             assert line["trainings.deviation"] == ""
 
     def test_the_table_says_what_it_is(self, trec: object, compare: Compare) -> None:
-        text = compare("a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--interval", "t", "--confidence", 0.9)
+        text = compare("a.txt", "b.txt", *JUDGED, "-m", "AP", "--interval", "t", "--confidence", 0.9)
         assert text.startswith("A: a.txt\nB: b.txt\n")
         assert "90 % interval" in text
         assert "mean and standard error over topics" in text

@@ -1,6 +1,6 @@
 """Rankers across folds: every topic is scored once, by a ranker that never saw it."""
 
-import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 
 import rankbound as rb
-from rankbound.cli import main
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
-from tests.library.planted_ratings import frame, ratings
+from tests.library.conftest import Program
+from tests.library.planted_ratings import frame, lists_of, ratings
+from tests.library.refusals import refusals
 
 QUICK = {"epochs": 3, "batch_size": 8, "device": "cpu"}
 
@@ -27,14 +28,8 @@ def judged(topics: int = 20, sizes: tuple[int, ...] = (3, 5, 4)) -> JudgedLists:
     random = np.random.default_rng(0)
     lengths = [sizes[topic % len(sizes)] for topic in range(topics)]
     features = random.random((sum(lengths), 2)).astype(np.float32)
-    return JudgedLists(
-        topics=[f"q{topic}" for topic in range(topics)],
-        items=[f"d{row}" for row in range(len(features))],
-        relevance=(features[:, 0] > np.median(features[:, 0])).astype(float),
-        offsets=np.append(0, np.cumsum(lengths)),
-        features=features,
-        feature_names=["a", "b"],
-    )
+    relevance = (features[:, 0] > np.median(features[:, 0])).astype(float)
+    return lists_of(lengths, relevance, features, "ab")
 
 
 def test_every_topic_is_tested_once_in_the_order_of_the_lists_by_a_ranker_that_never_saw_it() -> None:
@@ -68,40 +63,34 @@ def test_folds_are_those_of_the_seed_or_are_named_and_leave_topics_out() -> None
     assert np.isfinite(made.run.scores).all()
 
 
-@pytest.mark.parametrize(
-    ("model", "folds", "message"),
+LINEAR, FACTORED = "linear", "matrix-factorization"
+test_folds_that_cannot_be_are_refused = refusals(
     [
-        ("linear", 1, "folds: found 1, expected 2 to 20, the number of topics"),
-        ("linear", 21, "folds: found 21, expected 2 to 20"),
-        ("linear", [["q1"], ["other"]], "folds: found topic 'other', which the lists do not have"),
-        ("linear", [["q1"], ["q2", "q1"]], "a topic is tested in two folds"),
-        ("linear", [["q1"], []], "found one without topics"),
-        ("linear", [[f"q{topic}" for topic in range(20)]], "or with all of them"),
-        ("matrix-factorization", 1, "folds: found 1, expected 2 to 5, the number of items of the largest topic"),
-        ("matrix-factorization", 6, "folds: found 6, expected 2 to 5"),
-        ("matrix-factorization", [["q1"]], "names of topics"),
+        ((LINEAR, 1), "folds: found 1, expected 2 to 20, the number of topics"),
+        ((LINEAR, 21), "folds: found 21, expected 2 to 20"),
+        ((LINEAR, [["q1"], ["other"]]), "folds: found topic 'other', which the lists do not have"),
+        ((LINEAR, [["q1"], ["q2", "q1"]]), "a topic is tested in two folds"),
+        ((LINEAR, [["q1"], []]), "found one without topics"),
+        ((LINEAR, [[f"q{topic}" for topic in range(20)]]), "or with all of them"),
+        ((FACTORED, 1), "folds: found 1, expected 2 to 5, the number of items of the largest topic"),
+        ((FACTORED, 6), "folds: found 6, expected 2 to 5"),
+        ((FACTORED, [["q1"]]), "names of topics"),
     ],
+    lambda given: rb.cross_validate(judged(), given[1], model=given[0], **QUICK),
 )
-def test_folds_that_cannot_be(model: str, folds: int | list[list[str]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        rb.cross_validate(judged(), folds, model=model, **QUICK)
 
 
-def test_the_command_compares_losses_and_keeps_their_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = frame(judged(12)).rename({"topic": "query", "item": "sku", "relevance": "clicked"})
-    table.with_columns(pl.concat_str(pl.lit("shoes "), "query").alias("query")).write_csv(tmp_path / "lists.csv")
-    columns = ["--topic", "query", "--item", "sku", "--relevance", "clicked"]
-    flags = ["--folds", "3", "--epochs", "2", "-m", "nDCG@5", "-m", "RR", "--runs", str(tmp_path / "runs"), *columns]
-    losses = ["--loss", "nDCG", "--loss", "LambdaRank(metric=nDCG@5)"]
-    assert main(["cross-validate", str(tmp_path / "lists.csv"), *losses, *flags]) == 0
-    shown = capsys.readouterr().out
+def test_the_command_compares_losses_and_keeps_their_runs(tmp_path: Path, program: Program) -> None:
+    table, lists, runs = frame(judged(12)), tmp_path / "lists.csv", tmp_path / "runs"
+    table = table.rename({"topic": "query", "item": "sku", "relevance": "clicked"})
+    table.with_columns(pl.concat_str(pl.lit("shoes "), "query").alias("query")).write_csv(lists)
+    columns = "--topic query --item sku --relevance clicked"
+    losses = f"--loss nDCG --loss LambdaRank(metric=nDCG@5) --folds 3 --epochs 2 -m nDCG@5 -m RR --runs {runs}"
+    shown = program(f"cross-validate {lists} {losses} {columns}")
     assert shown.count("3 folds, 12 topics\n") == 2
     assert "A: LambdaRank(metric=nDCG@5)\nB: nDCG\n" in shown
-    runs = sorted(path.name for path in (tmp_path / "runs").iterdir())
-    assert runs == ["LambdaRank(metric=nDCG@5).csv", "nDCG.csv"]
-    evaluated = ["evaluate", str(tmp_path / "runs/nDCG.csv"), str(tmp_path / "lists.csv"), "-m", "nDCG@5", *columns]
-    assert main(evaluated) == 0
-    assert capsys.readouterr().out.splitlines()[1] in shown
+    assert sorted(path.name for path in runs.iterdir()) == ["LambdaRank(metric=nDCG@5).csv", "nDCG.csv"]
+    assert program(f"evaluate {runs}/nDCG.csv {lists} -m nDCG@5 {columns}").splitlines()[1] in shown
 
 
 def test_a_mean_over_topics_is_that_of_the_run_and_folds_have_their_own() -> None:
@@ -122,7 +111,7 @@ def test_a_mean_over_topics_is_that_of_the_run_and_folds_have_their_own() -> Non
 
 # Folds within topics, of a factorisation
 
-FACTORS: dict[str, Any] = {**QUICK, "model": "matrix-factorization", "factors": 4}
+FACTORS: dict[str, Any] = {**QUICK, "model": FACTORED, "factors": 4}
 
 
 RATED = ratings(users=15, items=12)
@@ -135,6 +124,7 @@ def pairs(lists: rb.Run | rb.Qrels, tests: Any = None) -> list[tuple[str, str]]:
 
 
 def test_every_item_of_a_topic_is_tested_once_by_a_factorisation_that_never_saw_it() -> None:
+    """The value of a topic is its mean over the folds, which are those of any order of the rows."""
     lists, made = LISTS, rb.cross_validate(LISTS, 3, **FACTORS)
     assert sorted(pairs(made.run, made.tests)) == sorted(pairs(lists))
     assert list(made.run.topics) == [f"{topic}/{fold}" for topic, fold in made.tests]
@@ -151,15 +141,6 @@ def test_every_item_of_a_topic_is_tested_once_by_a_factorisation_that_never_saw_
     for pair, score in zip(pairs(made.run, made.tests), made.run.scores.tolist(), strict=True):
         if pair in tested:
             assert score == pytest.approx(again[pair], abs=1e-7)
-
-
-def _folds_of(made: rb.CrossValidated) -> dict[tuple[str, str], int]:
-    folds = np.repeat([fold for _, fold in made.tests], np.diff(made.run.offsets)).tolist()
-    return dict(zip(pairs(made.run, made.tests), folds, strict=True))
-
-
-def test_the_value_of_a_topic_is_its_mean_over_folds() -> None:
-    lists, made = LISTS, rb.cross_validate(LISTS, 3, **FACTORS)
     by_list = rb.evaluate_run(made.run, made.judged, "nDCG").values["nDCG"]
     found = made.evaluate("nDCG")
     assert list(found.topics) == lists.topics
@@ -169,6 +150,11 @@ def test_the_value_of_a_topic_is_its_mean_over_folds() -> None:
         assert np.isnan(value) if not len(defined) else value == pytest.approx(defined.mean())
     shuffled = rb.read_lists(frame(lists).sample(fraction=1, shuffle=True, seed=0))
     assert _folds_of(rb.cross_validate(shuffled, 3, **FACTORS)) == _folds_of(made)
+
+
+def _folds_of(made: rb.CrossValidated) -> dict[tuple[str, str], int]:
+    folds = np.repeat([fold for _, fold in made.tests], np.diff(made.run.offsets)).tolist()
+    return dict(zip(pairs(made.run, made.tests), folds, strict=True))
 
 
 def test_test_lists_have_negatives_too() -> None:
@@ -259,74 +245,63 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 PATTERN = "Fold{fold}/train.csv,Fold{fold}/vali.csv,Fold{fold}/test.csv"
-FLAGS = ["-m", "nDCG", "--epochs", "2", "--device", "cpu"]
+SPLIT = "cross-validate -m nDCG --epochs 2 --device cpu --split "
 
 
-def test_a_pattern_names_the_files_of_all_splits(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cross-validate", "--split", PATTERN, "--runs", "runs", *FLAGS]) == 0
-    shown = capsys.readouterr().out
+def test_a_pattern_names_the_files_of_all_splits(folder: Path, program: Program) -> None:
+    shown = program(f"{SPLIT} {PATTERN} --runs runs")
     assert "nDCG, 10 folds, 10 topics\n" in shown
     assert "fold  topics    nDCG  epoch  seconds\n1          1" in shown
-    run = rb.read_run("runs/nDCG.csv")
-    assert list(run.topics) == [f"q{topic}" for topic in range(12, 22)]
-    flags = [word for fold in range(1, 11) for word in ("--split", PATTERN.replace("{fold}", str(fold)))]
-    assert main(["cross-validate", *flags, "--runs", "again", *FLAGS]) == 0
+    assert list(rb.read_run("runs/nDCG.csv").topics) == [f"q{topic}" for topic in range(12, 22)]
+    program(SPLIT + " --split ".join(PATTERN.replace("{fold}", str(fold)) for fold in range(1, 11)), "--runs", "again")
     assert (folder / "again/nDCG.csv").read_bytes() == (folder / "runs/nDCG.csv").read_bytes()
-    absolute = ",".join(str(folder / part) for part in PATTERN.split(","))
-    assert main(["cross-validate", "--split", absolute, *FLAGS]) == 0
+    program(SPLIT + ",".join(str(folder / part) for part in PATTERN.split(",")))
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("command", "message"),
     [
-        (["--split", "Fold{fold}/none.csv,Fold{fold}/test.csv"], "there is no file Fold{fold}/none.csv, with any name"),
-        (["--split", "Fold1/train.csv"], "--split: found Fold1/train.csv, expected TRAIN,TEST or TRAIN,VALIDATION,T"),
-        (["--split", "Fold1/train.csv,Fold1/no.csv"], "Fold1/no.csv: there is no such file; expected it beside Fold1"),
-        (["Fold1/train.csv", "--split", PATTERN], "FILE: found Fold1/train.csv beside --split"),
-        (["--folds", "3", "--split", PATTERN], "--folds: found 3 beside --split"),
-        ([], "found no file: expected one to deal into folds, or the files of given splits by --split"),
-        (["--split", "Fold1/train.csv,Fold1/train.csv"], "topic 'q0' is in the training and in the test lists"),
-        (["--split", "Fold1/train.csv,Fold1/wide.csv"], "Fold1/wide.csv: there is no column 'b'; it has topic, item,"),
+        (SPLIT + "Fold{fold}/none.csv,Fold{fold}/test.csv", "there is no file Fold{fold}/none.csv, with any name"),
+        (SPLIT + "Fold1/train.csv", "--split: found Fold1/train.csv, expected TRAIN,TEST or TRAIN,VALIDATION,T"),
+        (SPLIT + "Fold1/train.csv,Fold1/no.csv", "Fold1/no.csv: there is no such file; expected it beside Fold1"),
+        (f"{SPLIT} {PATTERN} Fold1/train.csv", "FILE: found Fold1/train.csv beside --split"),
+        (f"{SPLIT} {PATTERN} --folds 3", "--folds: found 3 beside --split"),
+        ("cross-validate -m AP", "found no file: expected one to deal into folds, or the files of given splits by"),
+        (SPLIT + "Fold1/train.csv,Fold1/train.csv", "topic 'q0' is in the training and in the test lists"),
+        (SPLIT + "Fold1/train.csv,Fold1/wide.csv", "Fold1/wide.csv: there is no column 'b'; it has topic, item,"),
+        (
+            SPLIT + PATTERN.replace("vali", "gone"),
+            "fold 7 of Fold7/gone.csv: there is no such file; expected",
+        ),
+        (
+            SPLIT + PATTERN.replace("train", "gone"),
+            "fold 7 of Fold{fold}/gone.csv is missing: found the folds 1, 2, 3, 4, 5, 6, 8, 9, 10; add its",
+        ),
     ],
 )
-def test_mistakes_in_splits_are_one_message(
-    folder: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
-) -> None:
+def test_mistakes_in_splits_are_one_message(folder: Path, program: Program, command: str, message: str) -> None:
     pl.read_csv("Fold1/test.csv").drop("b").write_csv("Fold1/wide.csv")
-    assert main(["cross-validate", *flags, *FLAGS]) == 2
-    assert message in capsys.readouterr().err
+    for fold in (1, 2, 3, 4, 5, 6, 8, 9, 10):
+        shutil.copy(f"Fold{fold}/vali.csv", f"Fold{fold}/gone.csv")
+    assert message in program(command, status=2)
 
 
-def test_a_fold_that_is_missing_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, message in {
-        "vali": "fold 7 of Fold7/vali.csv: there is no such file; expected it beside",
-        "train": "fold 7 of Fold{fold}/train.csv is missing: found the folds 1, 2, 3, 4, 5, 6, 8, 9, 10; add its",
-    }.items():
-        (folder / f"Fold7/{name}.csv").unlink()
-        assert main(["cross-validate", "--split", PATTERN, *FLAGS]) == 2
-        assert message in capsys.readouterr().err
-
-
-def test_losses_of_a_factorisation_are_compared_over_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made_of = ratings(users=20, items=15)
+def test_losses_of_a_factorisation_are_compared_over_topics(tmp_path: Path, program: Program) -> None:
+    made_of, runs = ratings(users=20, items=15), tmp_path / "runs"
     frame(made_of.lists(made_of.known)).write_csv(tmp_path / "r.csv")
-    flags = ["--model", "matrix-factorization", "--folds", "3", "--loss", "nDCG", "--loss", "RankNet", *FLAGS]
-    assert main(["cross-validate", str(tmp_path / "r.csv"), "--runs", str(tmp_path / "runs"), *flags]) == 0
-    shown = capsys.readouterr().out
+    flags = f"--model {FACTORED} --folds 3 --loss nDCG --loss RankNet -m nDCG --epochs 2 --device cpu --runs {runs}"
+    shown = program(f"cross-validate {tmp_path}/r.csv {flags}")
     assert shown.count("3 folds, 20 topics\n") == 2
     assert "A: RankNet\nB: nDCG\n" in shown
-    files = [str(tmp_path / "runs" / name) for name in ("nDCG.csv", "judgements.csv")]
-    assert main(["evaluate", *files, "-m", "nDCG"]) == 0
-    assert main(["compare", files[0], str(tmp_path / "runs/RankNet.csv"), "--qrels", files[1], "-m", "nDCG"]) == 0
+    program(f"evaluate {runs}/nDCG.csv {runs}/judgements.csv -m nDCG")
+    program(f"compare {runs}/nDCG.csv {runs}/RankNet.csv --qrels {runs}/judgements.csv -m nDCG")
 
 
-def test_training_across_folds_is_another_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    frame(judged()).write_csv(tmp_path / "my lists.csv")
-    path = str(tmp_path / "my lists.csv")
-    assert main(["train", path, "--folds", "3", "--loss", "hinge(margin=2)"]) == 2
-    shown = capsys.readouterr().err
-    command = f"rankbound cross-validate '{path}' --folds 3 --loss 'hinge(margin=2)' -m nDCG@10"
-    assert f"run `{command}`" in shown
-    assert main([*shlex.split(command)[1:], "--epochs", "1"]) == 0
-    assert main(["train", path]) == 2
-    assert "--out: found none, expected the file of the model" in capsys.readouterr().err
+def test_training_across_folds_is_another_command(tmp_path: Path, program: Program) -> None:
+    path = tmp_path / "my lists.csv"
+    frame(judged()).write_csv(path)
+    shown = program(f"train '{path}' --folds 3 --loss 'hinge(margin=2)'", status=2)
+    command = f"cross-validate '{path}' --folds 3 --loss 'hinge(margin=2)' -m nDCG@10"
+    assert f"run `rankbound {command}`" in shown
+    program(command, "--epochs", 1)
+    assert "--out: found none, expected the file of the model" in program("train", path, status=2)

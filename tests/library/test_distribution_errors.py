@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import average_precision, binary_orders, graded_orders
+from brute_force import average_precision, binary_orders, err, graded_orders
 
 import rankbound as rb
 from rankbound.bounds.exact import binned_distributions, edges_of, enumerate_orders
@@ -45,17 +45,6 @@ def ndcg(gain: str = "exp2", base: str = "log2(r+1)", k: int | None = None) -> C
 def rbp(p: float) -> Callable[[Order], Fraction]:
     powers = [(1 - Fraction(p)) * Fraction(p) ** rank for rank in range(220)]
     return lambda order: sum((powers[rank] for rank, y in enumerate(order) if y), Fraction())
-
-
-def err(highest: int) -> Callable[[Order], Fraction]:
-    def value(order: Order) -> Fraction:
-        total, going = Fraction(), Fraction(1)
-        for rank, y in enumerate(order, 1):
-            stop = Fraction(2 ** int(y) - 1, 2**highest)
-            total, going = total + going * stop / rank, going * (1 - stop)
-        return total
-
-    return value
 
 
 def pair_error(order: Order) -> Fraction:

@@ -16,7 +16,8 @@ from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.training.factorisation import folds_within, held_out_within, with_negatives
 from rankbound.training.models import Factorization, score_pairs
-from tests.library.planted_ratings import frame, ratings, rewrite, run
+from tests.library.conftest import Program
+from tests.library.planted_ratings import frame, lists_of, ratings, rewrite
 
 QUICK: dict[str, Any] = {"model": "matrix-factorization", "factors": 4, "epochs": 3, "device": "cpu"}
 PLANTED = ratings()
@@ -68,33 +69,32 @@ def test_an_item_bias_alone_is_popularity() -> None:
 
 
 def test_scores_are_products_and_biases_with_the_kernel_and_without_and_means_for_unknown_names() -> None:
-    topics, items = torch.tensor([0, 2, 2, 1]), torch.tensor([3, 0, 3, 3])
-    models = [
-        Factorization(3, 4, 5, 1.0, torch.Generator().manual_seed(0), bias="item", by_kernel=kernel)
-        for kernel in (False, True)
-    ]
-    for model in models:
-        model.item_bias.data.copy_(torch.arange(4.0))  # type: ignore[union-attr, operator]
+    """Also of topics and items that occur repeatedly; others are refused by the kernel."""
+    random, found = torch.Generator().manual_seed(0), []
+    topics, items, upstream = (torch.randint(n, (200,), generator=random) for n in (7, 30, 9))
+    for kernel in (False, True):
+        model = Factorization(7, 30, 19, 0.5, torch.Generator().manual_seed(1), bias="item", by_kernel=kernel)
+        model.item_bias.data.copy_(torch.arange(30.0))  # type: ignore[union-attr, operator]
         p, q, b = model.parameters()
         scores = model(topics, items)
         torch.testing.assert_close(scores, (p[topics] * q[items]).sum(1) + b[items])
-        scores.square().sum().backward()
-    for plain, fused in zip(*(model.parameters() for model in models), strict=True):
-        torch.testing.assert_close(plain.grad, fused.grad)
-    found = score_pairs(models[0], torch.tensor([-1, 1, -1, 1]), torch.tensor([2, -1, -1, 2]))
-    p, q, b = (torch.cat([each.detach(), each.detach().mean(0, keepdim=True)]) for each in models[0].parameters())
-    torch.testing.assert_close(
-        found, torch.stack([p[-1] @ q[2], p[1] @ q[-1], p[-1] @ q[-1], p[1] @ q[2]]) + b[[2, -1, -1, 2]]
-    )
+        scores.backward(upstream.float())
+        found.append([each.grad for each in (p, q, b)])
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
+    means = score_pairs(model, torch.tensor([-1, 1, -1, 1]), torch.tensor([2, -1, -1, 2]))
+    p, q, b = (torch.cat([each.detach(), each.detach().mean(0, keepdim=True)]) for each in (p, q, b))
+    products = torch.stack([p[-1] @ q[2], p[1] @ q[-1], p[-1] @ q[-1], p[1] @ q[2]])
+    torch.testing.assert_close(means, products + b[[2, -1, -1, 2]])
+    for topic, item in ((7, 0), (-1, 0), (0, 30), (0, -1)):
+        with pytest.raises(IndexError, match="7 topics and 30 items"):
+            Factorization(7, 30, by_kernel=True)(torch.tensor([0, topic]), torch.tensor([1, item]))
 
 
 # What repeats
 
 
 @pytest.mark.parametrize("recipe", [{}, {"negatives": 2}, {"bias": "none", "validation_share": 0.0}])
-def test_the_order_of_rows_changes_nothing_and_a_seed_repeats_every_byte(
-    tmp_path: Path, recipe: dict[str, Any]
-) -> None:
+def test_the_order_of_rows_does_not_count_and_a_seed_repeats_every_byte(tmp_path: Path, recipe: dict[str, Any]) -> None:
     """Scores are found by name."""
     table = frame(small())
     rankers = [
@@ -116,8 +116,6 @@ def test_a_file_gives_the_same_ranker_back(tmp_path: Path) -> None:
         ranker.save(tmp_path / "model.safetensors")
         loaded = rb.load(tmp_path / "model.safetensors")
         assert (loaded.recipe, loaded.record, loaded.feature_names) == (ranker.recipe, ranker.record, [])
-        assert loaded.vocabulary is not None
-        assert ranker.vocabulary is not None
         assert loaded.vocabulary.topics.to_list() == ranker.vocabulary.topics.to_list() == sorted(lists.topics)
         assert loaded.vocabulary.items.to_list() == ranker.vocabulary.items.to_list()
         assert scores_of(loaded.score_lists(lists)) == scores_of(ranker.score_lists(lists))
@@ -184,16 +182,10 @@ def test_negatives_are_uniform(dense: float, monkeypatch: pytest.MonkeyPatch) ->
     """By both ways: 4,000 topics draw one of five items each; the fewest and most differ by chance."""
     monkeypatch.setattr("rankbound.training.factorisation.DENSE", dense)
     topics = 4000
-    lists = JudgedLists(
-        topics=[f"t{topic}" for topic in range(topics + 1)],
-        items=[*["a"] * topics, *"bcdef"],
-        relevance=np.ones(topics + 5, int),
-        offsets=[*range(topics + 1), topics + 5],
-        features=np.empty((topics + 5, 0), np.float32),
-        feature_names=[],
-    )
+    items, sizes, n = [*["a"] * topics, *"bcdef"], [*[1] * topics, 5], topics + 5
+    lists = lists_of(sizes, np.ones(n, int), np.empty((n, 0)), (), items=items)
     drawn = frame(with_negatives(lists, 1, seed=0)).filter(pl.col("relevance") == 0)
-    counts = drawn.filter(pl.col("topic") != f"t{topics}")["item"].value_counts()["count"]
+    counts = drawn.filter(pl.col("topic") != f"q{topics}")["item"].value_counts()["count"]
     assert len(counts) == 5
     assert counts.sum() == topics
     assert abs(counts - topics / 5).max() < 5 * (topics * 0.16) ** 0.5
@@ -286,38 +278,35 @@ def test_damaged_models_are_refused(tmp_path: Path, name: str, change: Callable[
 # The command line
 
 
-def test_train_and_score_a_table_of_ratings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_and_score_a_table_of_ratings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Program) -> None:
+    monkeypatch.chdir(tmp_path)
     lists = small()
     # Columns of text and of numbers that are not read, an empty cell among them.
     table = frame(lists).with_columns(title=pl.lit("a"), time=pl.Series([None, *range(1, len(lists.items))]))
-    table.rename({"topic": "user", "item": "film", "relevance": "rating"}).write_csv(tmp_path / "ratings.csv")
-    columns = ("--topic", "user", "--item", "film", "--relevance", "rating")
-    model, flags = tmp_path / "m.safetensors", ("--factors", 4, "--epochs", 3, "--device", "cpu")
-    flags = (*flags, "--model", "matrix-factorization", "--seed", 5)
-    assert run("train", tmp_path / "ratings.csv", *columns, *flags, "--out", model) == 0
-    shown = capsys.readouterr().out
+    table.rename({"topic": "user", "item": "film", "relevance": "rating"}).write_csv("ratings.csv")
+    columns = "--topic user --item film --relevance rating"
+    flags = "--factors 4 --epochs 3 --device cpu --model matrix-factorization --seed 5 --out m.safetensors"
+    shown = program(f"train ratings.csv {columns} {flags}")
     assert f"trained on {len(lists)} topics, " in shown
     assert "matrix-factorization model: epoch" in shown
     ranker = rb.train_ranker(lists, **QUICK, seed=5)
-    assert bytes_of(ranker, tmp_path / "same.safetensors") == model.read_bytes()
+    assert bytes_of(ranker, Path("same.safetensors")) == Path("m.safetensors").read_bytes()
     for out in ("run.txt", "run.csv"):
-        assert run("score", model, tmp_path / "ratings.csv", *columns, "--out", tmp_path / out) == 0
-        assert scores_of(rb.read_run(tmp_path / out)) == pytest.approx(scores_of(ranker.score_lists(lists)), abs=1e-9)
+        program(f"score m.safetensors ratings.csv {columns} --out {out}")
+        assert scores_of(rb.read_run(out)) == pytest.approx(scores_of(ranker.score_lists(lists)), abs=1e-9)
     # New lists have no labels.
-    (tmp_path / "new.csv").write_text(f"user,film\n{lists.topics[0]},{lists.items[0]}\nnobody,{lists.items[0]}\n")
-    capsys.readouterr()
-    assert run("score", model, tmp_path / "new.csv", *columns, "--out", tmp_path / "new.txt") == 2
-    assert "new.csv: found topic 'nobody', which the ranker was not trained on" in capsys.readouterr().err
-    assert run("score", model, tmp_path / "new.csv", *columns, "--out", tmp_path / "new.txt", "--unknown", "mean") == 0
+    Path("new.csv").write_text(f"user,film\n{lists.topics[0]},{lists.items[0]}\nnobody,{lists.items[0]}\n")
+    score = f"score m.safetensors new.csv {columns} --out new.txt"
+    assert "new.csv: found topic 'nobody', which the ranker was not trained on" in program(score, status=2)
+    program(f"{score} --unknown mean")
 
 
 @pytest.mark.parametrize("features", ["", " 1:0.5 7:2"])
-def test_letor_text_of_items_that_recur(tmp_path: Path, features: str) -> None:
+def test_letor_text_of_items_that_recur(tmp_path: Path, program: Program, features: str) -> None:
     """Its features, if any, are not read."""
-    lists = small()
+    lists, text, model, out = small(), tmp_path / "r.txt", tmp_path / "m.safetensors", tmp_path / "run.txt"
     lines = [f"{label:g} qid:{topic[1:]}{features} #docid = {item}\n" for topic, item, label in frame(lists).rows()]
-    (tmp_path / "r.txt").write_text("".join(lines))
-    flags = ("--model", "matrix-factorization", "--epochs", 1, "--out", tmp_path / "m.safetensors")
-    assert run("train", tmp_path / "r.txt", *flags) == 0
-    assert run("score", tmp_path / "m.safetensors", tmp_path / "r.txt", "--out", tmp_path / "run.txt") == 0
-    assert len(rb.read_run(tmp_path / "run.txt").items) == len(lists.items)
+    text.write_text("".join(lines))
+    program(f"train {text} --model matrix-factorization --epochs 1 --out {model}")
+    program(f"score {model} {text} --out {out}")
+    assert len(rb.read_run(out).items) == len(lists.items)

@@ -18,11 +18,11 @@ from rankbound.errors import ColumnWarning, DataError
 from rankbound.io import table_columns
 from rankbound.io.table_columns import Columns, Shadows, Table
 from rankbound.io.tables import TableStream
+from tests.library.conftest import Program
 from tests.library.drawn_arguments import ROUNDS
-from tests.library.planted_ratings import run
+from tests.library.pages import text_of
 from tests.row_batches import batches_of
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "your_own_data.md"
 TOPICS, ITEMS = 4, 5
 N = TOPICS * ITEMS
 DRAWN = np.random.default_rng(0)
@@ -91,37 +91,27 @@ def columns_of(lists: Any) -> Read:
     return list(lists.feature_names), dict(lists.left_out), dict(lists.doubtful)
 
 
-def packed(path: Path) -> Read:
-    with batches_of(60):
-        return columns_of(rb.pack_lists(path, path.with_suffix(".arrow")))
+WAYS = ("csv", "tsv", "parquet", "csv in batches", "parquet in batches", "pandas", "polars", "arrow")
 
 
-def csv(frame: pd.DataFrame, folder: Path, separator: str = ",") -> Path:
-    path = folder / ("x.tsv" if separator == "\t" else "x.csv")
-    frame.to_csv(path, index=False, sep=separator)
+def source_of(way: str, frame: pd.DataFrame, folder: Path) -> Any:
+    """Return a file or frame with these columns; polars itself would name those without a name."""
+    columns, path = pl.DataFrame({name: frame[name].tolist() for name in frame}), folder / f"x.{way.split()[0]}"
+    if path.suffix == ".parquet":
+        columns.write_parquet(path, row_group_size=3)
+    elif path.suffix in (".csv", ".tsv"):
+        frame.to_csv(path, index=False, sep="\t" if way == "tsv" else ",")
+    else:
+        return {"pandas": frame, "polars": columns, "arrow": pa.Table.from_pandas(frame)}[way]
     return path
 
 
-def polars(frame: pd.DataFrame) -> pl.DataFrame:
-    """The same columns; polars itself would name those without a name."""
-    return pl.DataFrame({name: frame[name].tolist() for name in frame})
-
-
-def parquet(frame: pd.DataFrame, folder: Path) -> Path:
-    polars(frame).write_parquet(folder / "x.parquet", row_group_size=3)
-    return folder / "x.parquet"
-
-
-WAYS: dict[str, Callable[[pd.DataFrame, Path], Read]] = {
-    "csv": lambda frame, folder: columns_of(rb.read_lists(csv(frame, folder))),
-    "tsv": lambda frame, folder: columns_of(rb.read_lists(csv(frame, folder, "\t"))),
-    "parquet": lambda frame, folder: columns_of(rb.read_lists(parquet(frame, folder))),
-    "csv in batches": lambda frame, folder: packed(csv(frame, folder)),
-    "parquet in batches": lambda frame, folder: packed(parquet(frame, folder)),
-    "pandas": lambda frame, folder: columns_of(rb.read_lists(frame)),
-    "polars": lambda frame, folder: columns_of(rb.read_lists(polars(frame))),
-    "arrow": lambda frame, folder: columns_of(rb.read_lists(pa.Table.from_pandas(frame))),
-}
+def read(way: str, frame: pd.DataFrame, folder: Path) -> Read:
+    source = source_of(way, frame, folder)
+    with batches_of(60):
+        return columns_of(
+            rb.pack_lists(source, folder / "x.arrow") if way.endswith("batches") else rb.read_lists(source)
+        )
 
 
 @contextmanager
@@ -151,7 +141,7 @@ def test_what_becomes_of_a_column(case: int, way: str, tmp_path: Path) -> None:
     doubtful = {name: what} if is_doubtful and what else {}
     for table, expected in ((column | TABLE, [*features, "price"]), (TABLE | column, ["price", *features])):
         with warned(left_out, doubtful):
-            found = WAYS[way](pd.DataFrame(table), tmp_path)
+            found = read(way, pd.DataFrame(table), tmp_path)
         assert found == (expected, left_out, doubtful)
 
 
@@ -161,7 +151,7 @@ def test_many_columns_have_one_warning_of_each_kind(way: str, tmp_path: Path) ->
     doubtful = {"line": ROWS, "gain": LABEL}
     extra = {"": range(N), "title": ["a"] * N, "position": PLACES, "line": range(N), "gain": GRADES * 2}
     with warned(left_out, doubtful):
-        assert WAYS[way](pd.DataFrame(extra | TABLE), tmp_path) == (["line", "gain", "price"], left_out, doubtful)
+        assert read(way, pd.DataFrame(extra | TABLE), tmp_path) == (["line", "gain", "price"], left_out, doubtful)
 
 
 @pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, pa.table, lambda table: table])
@@ -171,7 +161,7 @@ def test_chosen_features_are_taken_as_they_are(make: Callable[[Any], Any], tmp_p
     extra = {"": np.arange(N), "position": PLACES, "line": np.arange(N), "gain": GRADES * 2}
     source = make(extra | TABLE)
     if isinstance(source, dict):
-        source = csv(pd.DataFrame(source), tmp_path)
+        source = source_of("csv", pd.DataFrame(source), tmp_path)
         with batches_of(60):
             assert columns_of(rb.pack_lists(source, tmp_path / "x.arrow", features=names)) == (names, {}, {})
     lists = rb.read_lists(source, features=names)
@@ -199,7 +189,7 @@ def test_indexes_name_no_topics_and_no_items(names: str, tmp_path: Path) -> None
 
 
 def test_the_page_lists_what_is_left_out() -> None:
-    text = PAGE.read_text("utf-8")
+    text = text_of("your_own_data.md")
     rows = re.findall(r"^\| (`.*?) \| ", text.partition("| left out | why |")[2].partition("\n\n")[0], re.MULTILINE)
     named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     assert len(rows) == len(table_columns.RESERVED)
@@ -210,7 +200,7 @@ def test_the_page_lists_what_is_left_out() -> None:
 def test_without_features_the_message_says_what_was_left_out(tmp_path: Path) -> None:
     table = pd.DataFrame(TABLE | {"position": PLACES}).drop(columns="price")
     expected = r"there are no features.*; left out are position \(given by a ranking\): choose some by `features`"
-    path = csv(table, tmp_path)
+    path = source_of("csv", table, tmp_path)
     with pytest.warns(ColumnWarning):
         lists = rb.read_lists(path)
     with pytest.raises(DataError, match=expected):
@@ -248,9 +238,7 @@ def by_definition(values: Sequence[float], topics: Sequence[int], labels: Sequen
 
 
 @pytest.mark.parametrize("number", ROUNDS)
-def test_doubtful_features_are_those_of_the_definition(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doubtful_features_are_as_defined(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of columns that number rows, lists or labels, some with a value changed; in one part and in batches."""
     random = np.random.default_rng(number)
     seen = set()
@@ -309,44 +297,32 @@ NOTE = "features by which a ranker may look better than it is: line (numbers the
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     extra = {"": np.arange(N), "position": PLACES, "title": ["a"] * N, "line": np.arange(N)}
-    return csv(pd.DataFrame(extra | TABLE), tmp_path)
+    return source_of("csv", pd.DataFrame(extra | TABLE), tmp_path)
 
 
 @pytest.mark.parametrize("command", ["train", "cross-validate", "--split", "pack"])
-def test_commands_say_which_columns_are_features(
-    command: str, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    test = tmp_path / "test.csv"
+def test_commands_say_which_columns_are_features(command: str, table: Path, program: Program) -> None:
+    test = table.with_name("test.csv")
     pl.read_csv(table).with_columns(topic=pl.col("topic") + "b").write_csv(test)
-    splits = f"--split {table},{test} --split {table},{test}"
     arguments = {
-        "train": f"train {table} --epochs 1 --out {tmp_path}/m.safetensors",
+        "train": f"train {table} --epochs 1 --out {table}.safetensors",
         "cross-validate": f"cross-validate {table} --folds 2 --epochs 1 -m AP --loss nDCG",
-        "--split": f"cross-validate {splits} --epochs 1 -m AP --loss nDCG --loss AP",
-        "pack": f"pack {table} {tmp_path}/x.arrow",
-    }[command].split()
-    assert run(*arguments) == 0
-    shown = capsys.readouterr()
-    assert shown.out.count(f"features: line, price\n{LEFT_OUT}") == 1
-    assert shown.err.count(f"note: {table}: {NOTE}") == 1
-    assert "Warning" not in shown.err
-    features = ("--features", "price,position")
-    assert run(*arguments, *features) == 0
-    shown = capsys.readouterr()
-    assert "features: price, position\n" in shown.out
-    assert "left out" not in shown.out + shown.err
-    assert "note:" not in shown.err
+        "--split": f"cross-validate {f'--split {table},{test} ' * 2} --epochs 1 -m AP --loss nDCG --loss AP",
+        "pack": f"pack {table} {table}.arrow",
+    }[command]
+    shown = program(arguments, warns=f"note: {table}: {NOTE}")
+    assert shown.count(f"features: line, price\n{LEFT_OUT}") == 1
+    shown = program(arguments, "--features", "price,position", warns="")
+    assert "features: price, position\n" in shown
+    assert "left out" not in shown
 
 
-@pytest.mark.parametrize("features", [(), ("--features", "price,position")])
-def test_files_with_the_same_columns_are_scored_and_evaluated(
-    features: tuple[str, ...], table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model, out = tmp_path / "model.safetensors", tmp_path / "run.csv"
-    assert run("train", table, "--epochs", 1, *features, "--out", model) == 0
-    assert run("score", model, table, "--out", out) == 0
-    assert run("evaluate", out, table, "-m", "AP") == 0
-    assert "note:" not in capsys.readouterr().err.replace(f"note: {table}: {NOTE}", "", 1)
+@pytest.mark.parametrize("features", ["", "--features price,position"])
+def test_files_with_the_same_columns_are_scored_and_evaluated(features: str, table: Path, program: Program) -> None:
+    model, out = table.with_name("model.safetensors"), table.with_name("run.csv")
+    program(f"train {table} --epochs 1 {features} --out {model}")
+    program(f"score {model} {table} --out {out}", warns="")
+    program(f"evaluate {out} {table} -m AP", warns="")
     ranker = rb.load(model)
     lists = rb.read_lists(table, features=ranker.feature_names)
     np.testing.assert_allclose(ranker.score_lists(lists).scores, rb.read_run(out).scores)

@@ -241,18 +241,14 @@ def test_long_lists_stay_in_range(name: str) -> None:
 @pytest.mark.parametrize("name", METRICS)
 def test_lists_whose_orders_score_the_same_have_the_bound_of_their_cdf(name: str) -> None:
     """It is 1, as M / E[M] is, where min-max and expectation-max are 0 / 0; NaN only where the metric is."""
-    relevance, offsets, scores = np.array([1, 1, 1, 0, 1, 0]), np.array([0, 3, 4, 6]), np.arange(6.0)
-    value = rb.metric(name)(scores, relevance, offsets)
-    bounded = rb.bounded(name, "distribution")(scores, relevance, offsets)
-    expected = [
-        float(rb.score_distribution(name, relevance=relevance[start:stop]).cdf(value[t]))
-        for t, (start, stop) in enumerate(pairwise(offsets))
-    ]
-    np.testing.assert_allclose(bounded, expected, rtol=1e-12)
+    lists = np.arange(6.0), np.array([1, 1, 1, 0, 1, 0]), np.array([0, 3, 4, 6])
+    value, bounded = rb.metric(name)(*lists), rb.bounded(name, "distribution")(*lists)
+    found = (rb.score_distribution(name, relevance=part) for part in np.split(lists[1], lists[2][1:-1]))
+    np.testing.assert_allclose(bounded, [float(one.cdf(at)) for one, at in zip(found, value, strict=True)], rtol=1e-12)
     np.testing.assert_array_equal(np.isnan(bounded), np.isnan(value))
     assert bounded[0] == 1 or np.isnan(value[0])
     for bound in ("min-max", "expectation-max"):
-        assert np.isnan(rb.bounded(name, bound)(scores, relevance, offsets)[0])
+        assert np.isnan(rb.bounded(name, bound)(*lists)[0])
 
 
 def test_small_gains_have_a_range() -> None:

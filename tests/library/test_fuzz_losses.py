@@ -6,7 +6,7 @@ the loss over the temperature where entries cancel.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 import torch
 from drawn_arguments import ROUNDS, Drawn, Outcome, drawn, outcome, require_same
 from test_every_loss import LOSSES as WRITTEN_OUT
+from test_smooth_ranks import written_out
 from torch import Tensor
 
 import rankbound as rb
@@ -221,19 +222,11 @@ def test_smooth_ranks_are_the_sums_over_pairs(round_: int) -> None:
         found = outcome(partial(rb.smooth_rank, scores, offsets, **options))
         if draw.flaw is None or found.error is None:
             exact = torch.as_tensor(np.asarray(draw.scores, dtype=float))
-            expected = _ranks(exact, draw.offsets.astype(int), temperature)
+            expected = written_out(exact, torch.from_numpy(draw.offsets.astype(int)), None, temperature).numpy()
             single = draw.scores.dtype == np.float32
             to_rounding = not single and method == "direct"
             error = 1e-3 if draw.scores.dtype == np.float16 else 1e-11 if to_rounding else INTERPOLATED
             require_same(found, Outcome({"": expected}, None), f"{options}: {draw}", relative=error)
-
-
-def _ranks(scores: Tensor, offsets: Sequence[int], temperature: float) -> Any:
-    ranks = []
-    for start, stop in pairwise(offsets):
-        gaps = (scores[None, start:stop] - scores[start:stop, None]) / temperature
-        ranks.append(0.5 + torch.sigmoid(gaps).sum(1))
-    return torch.cat([scores.new_zeros(0), *ranks]).numpy()
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
@@ -265,12 +258,9 @@ METRICS_AND_METHODS = [
 
 @pytest.mark.parametrize("dtype", HUGE, ids=str)
 @pytest.mark.parametrize(("text", "method"), METRICS_AND_METHODS)
-@pytest.mark.parametrize("fast", ["1", "0"])
-def test_a_huge_score_leaves_the_others_their_order(
-    text: str, method: str, fast: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("each_way")
+def test_a_huge_score_leaves_the_others_their_order(text: str, method: str, dtype: torch.dtype) -> None:
     """Relative to the highest score, all others would be rounded to one."""
-    monkeypatch.setenv("RANKBOUND_FAST", fast)
     loss = SmoothLoss(text, method=method)
     values = []
     for top in (1e3, HUGE[dtype]):
@@ -340,15 +330,12 @@ def test_long_lists_are_summed_alike(text: str, n: int, spread: float) -> None:
     require_same_losses(by_kernel, by_formula, text, scores, (text, n, spread))
 
 
-@pytest.mark.parametrize("fast", ["1", "0"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize(
     "text", ["softmax", "softmax(gain=exp2)", "squared(gain=exp2)", "nDCG", "LambdaRank", "ListMLE"]
 )
-def test_the_precision_of_relevance_does_not_count(
-    text: str, dtype: torch.dtype, fast: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RANKBOUND_FAST", fast)
+@pytest.mark.usefixtures("each_way")
+def test_the_precision_of_relevance_does_not_count(text: str, dtype: torch.dtype) -> None:
     scores, relevance = torch.linspace(-1, 1, 9, dtype=torch.float64), torch.arange(9) % 4
     offsets = torch.tensor([0, 4, 9])
     expected = rb.loss(text)(scores, relevance, offsets)

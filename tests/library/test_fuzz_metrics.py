@@ -29,6 +29,7 @@ SHARE = 7
 MOST_ITEMS = 5
 # `make test` takes so many draws of its round.
 FEW = 25
+pytestmark = pytest.mark.filterwarnings("ignore:relevance")
 needs_kernels = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
 
 
@@ -40,7 +41,6 @@ def evaluated(metrics: list[rb.Metric], draw: Drawn, by_kernel: bool | None = No
     return lambda: values_of(metrics, *draw.passed(), by_kernel=by_kernel)
 
 
-@pytest.mark.filterwarnings("ignore:relevance")
 @needs_kernels
 @pytest.mark.parametrize("round_", ROUNDS)
 def test_values_are_the_same_with_kernels_and_without(round_: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,6 @@ def test_values_are_the_same_with_kernels_and_without(round_: int, monkeypatch: 
         require_same(by_kernel, switched_off, draw, relative=0)
 
 
-@pytest.mark.filterwarnings("ignore:relevance")
 @pytest.mark.parametrize("round_", ROUNDS)
 def test_each_metric_and_each_form_of_the_arguments_is_evaluated_alike(round_: int) -> None:
     for place, draw in enumerate(draws(round_)):
@@ -68,7 +67,6 @@ def test_each_metric_and_each_form_of_the_arguments_is_evaluated_alike(round_: i
                 require_same(together, called, draw, relative=0)
 
 
-@pytest.mark.filterwarnings("ignore:relevance")
 @pytest.mark.parametrize("round_", ROUNDS)
 def test_a_list_has_the_value_that_it_has_alone(round_: int) -> None:
     batches = [batch for draw in draws(round_) if (batch := _valid(draw)) is not None]
@@ -84,7 +82,6 @@ def test_a_list_has_the_value_that_it_has_alone(round_: int) -> None:
                 np.testing.assert_array_equal(value.numpy(), values[name][place : place + 1], err_msg=shown)
 
 
-@pytest.mark.filterwarnings("ignore:relevance")
 @pytest.mark.parametrize("round_", ROUNDS)
 def test_short_lists_have_the_mean_of_all_orders_of_their_ties(round_: int) -> None:
     for number, draw in enumerate(draws(round_)):
@@ -105,7 +102,6 @@ def test_short_lists_have_the_mean_of_all_orders_of_their_ties(round_: int) -> N
                 )
 
 
-@pytest.mark.filterwarnings("ignore:relevance")
 @pytest.mark.parametrize("round_", ROUNDS)
 def test_a_topic_of_a_run_has_the_value_of_its_list(round_: int) -> None:
     for place, draw in enumerate(draws(round_)):
@@ -139,10 +135,9 @@ def test_a_topic_has_one_value_whatever_other_topics_lack(round_: int) -> None:
         run[topic] = {f"d{i}": round(float(random.normal()), int(random.choice([0, 1, 6]))) for i in range(n)}
         judged = random.choice(40, size=int(random.integers(1, 30)), replace=False)
         qrels[topic] = {f"d{i}": int(random.integers(0, highest + 1)) for i in judged}
-    texts = [
-        text for text in TEXTS if rb.metric(text).higher_is_better and not text.startswith(("ERR", "Linear", "Pair"))
-    ]
-    texts = [text for text in texts if "Kendall" not in text] + ["ERR(max=20)", "Judged@5", "SetF", "infAP"]
+    refusing = "ERR", "Linear", "Pair", "Kendall"
+    texts = [text for text in TEXTS if rb.metric(text).higher_is_better and not text.startswith(refusing)]
+    texts += ["ERR(max=20)", "Judged@5", "SetF", "infAP"]
     together = rb.evaluate_run(run, qrels, texts)
     for place, topic in enumerate(together.topics):
         alone = rb.evaluate_run({topic: run[topic]}, {topic: qrels[topic]}, texts)
@@ -167,19 +162,16 @@ def test_weighted_lists_have_the_values_that_they_have_alone(round_: int, monkey
     for draw in draws(round_, flawed=0.0):
         random = np.random.default_rng([round_, 7])
         weights = random.choice([0.0, 0.25, 1.0, 3.5], size=len(draw.scores))
-        for text in GAINS:
-            metric = rb.metric(text)
+        for metric in map(rb.metric, GAINS):
             value = np.asarray(metric(draw.scores, draw.relevance, draw.offsets, weights=weights))
             with monkeypatch.context() as patch:
                 patch.setenv("RANKBOUND_FAST", "0")
-                np.testing.assert_array_equal(
-                    metric(draw.scores, draw.relevance, draw.offsets, weights=weights), value, err_msg=f"{text} {draw}"
-                )
-            for place in range(len(draw.offsets) - 1):
-                own = slice(int(draw.offsets[place]), int(draw.offsets[place + 1]))
-                count = own.stop - own.start
-                alone = metric(draw.scores[own], draw.relevance[own], [0, count], weights=weights[own])
-                np.testing.assert_array_equal(alone, value[place : place + 1], err_msg=f"{text} {draw}")
+                plain = metric(draw.scores, draw.relevance, draw.offsets, weights=weights)
+            np.testing.assert_array_equal(plain, value, err_msg=f"{metric} {draw}")
+            for place, (start, stop) in enumerate(itertools.pairwise(draw.offsets.tolist())):
+                own = slice(start, stop)
+                alone = metric(draw.scores[own], draw.relevance[own], [0, stop - start], weights=weights[own])
+                np.testing.assert_array_equal(alone, value[place : place + 1], err_msg=f"{metric} {draw}")
 
 
 def _valid(draw: Drawn) -> tuple[Any, Any, Any] | None:

@@ -1,11 +1,16 @@
-"""The package is light to import, and its core needs torch, numpy and nothing else."""
+"""The package: light to import, in need of torch and numpy alone; its types; signals that end its commands."""
 
+import re
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rankbound import cli
 from tests.forks import run_with_torch
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -154,3 +159,108 @@ def test_without_torch(name: str, tmp_path: Path) -> None:
 )
 def test_with_torch_and_numpy_alone(program: str) -> None:
     run(ONLY_THE_CORE + program, with_torch=True)
+
+
+def test_no_test_of_the_library_imports_the_study_as_the_library_itself() -> None:
+    text = "import rankbound_" + "study", "from rankbound_" + "study"
+    tests = Path(__file__).parent.glob("*.py")
+    assert [file.name for file in tests if any(words in file.read_text("utf-8") for words in text)] == []
+
+
+class Dying:
+    """Does something while its destructor runs, whose exceptions Python drops."""
+
+    def __init__(self, end: Callable[[], object]) -> None:
+        self.end = end
+
+    def __del__(self) -> None:
+        self.end()
+
+
+def turned_into_another_error() -> None:
+    """As compiled code does, such as an import of pandas."""
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except BaseException:
+        raise AttributeError("partially initialised") from None
+
+
+def sent_in_a_destructor() -> None:
+    Dying(lambda: signal.raise_signal(signal.SIGTERM))
+    time.sleep(5)
+
+
+def not_sent() -> None:
+    Dying(lambda: {}["no signal came"])
+    raise KeyError("no signal came")
+
+
+@pytest.mark.parametrize(
+    ("work", "error", "dropped"),
+    [
+        (turned_into_another_error, cli._Signal, []),
+        (sent_in_a_destructor, cli._Signal, []),
+        (not_sent, KeyError, [KeyError]),
+    ],
+)
+def test_a_signal_is_told_as_the_signal_and_other_errors_stay_what_they_are(
+    work: Callable[[], None], error: type[BaseException], dropped: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda ignored: found.append(ignored.exc_type))
+    with pytest.raises(error) as raised, cli._ended_by_signals():
+        work()
+    assert getattr(raised.value, "number", signal.SIGTERM) == signal.SIGTERM
+    assert found == dropped
+
+
+pytest.importorskip("mypy")
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import numpy as np
+import torch
+from torch import Tensor
+
+import rankbound as rb
+
+scores, relevance, offsets = torch.zeros(3, requires_grad=True), np.array([1, 0, 0]), [0, 3]
+loss: Tensor = rb.loss("nDCG@10", "min-max")(scores, relevance, offsets, reduction="mean")
+composed: Tensor = (0.5 * rb.loss("nDCG") + rb.loss("RankNet"))(scores, relevance, offsets, list_weights=[1.0])
+value: Tensor = rb.metric("nDCG")([0.3, 0.1, 0.2], [1, 0, 0], [0, 3])
+by_text: dict[str, Tensor] = rb.evaluate(["AP", "RR"], scores.detach(), relevance, offsets)
+mean: dict[str, float] = rb.evaluate_run({"q": {"a": 1.0}}, {"q": {"a": 1}}, "AP").means()
+"""
+MISTAKES = {
+    "rb.nDCG": 'Module has no attribute "nDCG"',
+    'rb.loss("nDCG")(scores, relevance)': "Too few arguments",
+    'rb.loss("nDCG")([0.1], relevance, offsets)': 'expected "Tensor"',
+    'rb.loss("nDCG")(scores, relevance, offsets, reduction="average")': "reduction",
+    'rb.loss("nDCG")(scores, relevance, offsets, weight=[1.0])': 'Unexpected keyword argument "weight"',
+    'rb.loss("nDCG", temprature=2.0)': 'Unexpected keyword argument "temprature"',
+    'rb.evaluate_run({}, {}, "AP").mean()': '"Evaluation" has no attribute "mean"',
+}
+
+
+def test_the_program_runs() -> None:
+    exec(PROGRAM, {})
+
+
+def test_programs_are_typed_and_mistakes_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM + "".join(f"{line}\n" for line in MISTAKES), "utf-8")
+    # The settings and the cache of `make lint`: alone, torch's types take most of a minute.
+    known = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
+    # In a process of its own: the types of torch are ten million objects.
+    command = [sys.executable, "-m", "mypy", *known, "--no-error-summary", str(path)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = checked.stdout
+    assert not checked.stderr
+    first = PROGRAM.count("\n") + 1
+    by_line: dict[int, str] = {}
+    # The cache may hold the errors of the same program elsewhere.
+    for number, text in re.findall(r"program\.py:(\d+): (.*)", found):
+        by_line[int(number)] = by_line.get(int(number), "") + text
+    assert sorted(by_line) == list(range(first, first + len(MISTAKES))), found
+    for number, expected in enumerate(MISTAKES.values(), start=first):
+        assert expected in by_line[number]

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankbound.cli import main
 from rankbound.errors import DataError
 from rankbound.io import letor
 from rankbound.io.letor import CHUNK_BYTES, read_lists, with_query_ids
 from rankbound.kernels import usable
+from tests.library.conftest import Program
 
 needs_kernel = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
 
@@ -39,6 +39,7 @@ def features(table: pa.Table) -> npt.NDArray[np.float32]:
 
 
 def test_lines_become_lists() -> None:
+    """Missing features are 0, and items without docid are named by query and line."""
     table = read(REGULAR)
     assert table.select(["topic", "items", "relevance"]).to_pylist() == [
         {"topic": "10", "items": ["GX1-00", "GX2-01"], "relevance": [2, 0]},
@@ -46,6 +47,9 @@ def test_lines_become_lists() -> None:
     ]
     expected = np.array([[0.5, 0.25, 0.001], [-1.5, 0, 0.5], [1, 2, 3]], dtype=np.float32)
     np.testing.assert_array_equal(features(table), expected)
+    table = read(b"# head\n1 qid:5 2:5\n0 qid:5 # nothing here\n0 qid:5 1:1 3:2 #docid = D\n\n2 qid:6 3:9 \n")
+    np.testing.assert_array_equal(features(table), [[0, 5, 0], [0, 0, 0], [1, 0, 2], [0, 0, 9]])
+    assert table.column("items").to_pylist() == [["5-2", "5-3", "D"], ["6-6"]]
 
 
 @pytest.mark.parametrize(
@@ -68,12 +72,6 @@ def test_lines_become_lists() -> None:
 )
 def test_harmless_differences_change_nothing(change: Callable[[bytes], bytes]) -> None:
     assert read(change(REGULAR)).equals(read(REGULAR))
-
-
-def test_missing_features_are_zero_and_items_without_docid_are_named_by_query_and_line() -> None:
-    table = read(b"# head\n1 qid:5 2:5\n0 qid:5 # nothing here\n0 qid:5 1:1 3:2 #docid = D\n\n2 qid:6 3:9 \n")
-    np.testing.assert_array_equal(features(table), [[0, 5, 0], [0, 0, 0], [1, 0, 2], [0, 0, 9]])
-    assert table.column("items").to_pylist() == [["5-2", "5-3", "D"], ["6-6"]]
 
 
 def test_values_are_exactly_the_nearest_floats() -> None:
@@ -122,13 +120,10 @@ def test_malformed_lines_name_file_line_and_token(line: bytes, message: str, chu
 @pytest.mark.parametrize("odd", [b"", b"1 qid:9 03:1\n"])
 def test_labels_go_up_to_the_data_sets_largest(odd: bytes) -> None:
     """With and without a line that sends the chunk past the kernel."""
-
-    def read_up_to(largest: int) -> pa.Table:
-        return pa.concat_tables(read_lists(io.BytesIO(REGULAR + odd), 3, "toy.txt", largest_label=largest))
-
-    assert read_up_to(2).equals(read(REGULAR + odd))
+    two, one = (read_lists(io.BytesIO(REGULAR + odd), 3, "toy.txt", largest_label=label) for label in (2, 1))
+    assert pa.concat_tables(two).equals(read(REGULAR + odd))
     with pytest.raises(DataError, match=r"^toy\.txt, line 1: found '2', expected a label: a whole number 0 \.\. 1$"):
-        read_up_to(1)
+        list(one)
 
 
 @pytest.mark.parametrize("chunk_bytes", [CHUNK_BYTES, 30])
@@ -187,9 +182,7 @@ bits = st.sampled_from(
 
 
 @given(queries, st.integers(1, 200))
-def test_text_gives_what_it_was_written_from(
-    lists: list[list[tuple[int, dict[int, float], str]]], chunk_bytes: int
-) -> None:
+def test_text_gives_what_was_written(lists: list[list[tuple[int, dict[int, float], str]]], chunk_bytes: int) -> None:
     text = "".join(
         f"{label} qid:{query} {' '.join(f'{key}:{pairs[key]!r}' for key in sorted(pairs))} {comment}\n"
         for query, one in enumerate(lists)
@@ -220,8 +213,6 @@ def test_any_text_is_read_or_refused_whatever_the_chunks_and_with_the_kernel_as_
 
 decimals = st.from_regex(r"[-+]?[0-9]{0,8}\.?[0-9]{0,12}([eE][-+]?[0-9]{1,2})?", fullmatch=True)
 bodies_of_lines = st.lists(bits | decimals.map("3:{}".format), max_size=12).map("".join)
-
-
 pairs_of_lines = st.lists(decimals, min_size=1, max_size=WIDTH).map(
     lambda texts: "1 qid:7 " + " ".join(f"{place}:{text}" for place, text in enumerate(texts, start=1))
 )
@@ -243,7 +234,6 @@ def test_the_kernel_gives_what_the_careful_parser_gives_or_leaves_it_to_it(text:
 def test_the_kernel_reads_usual_numbers(value: str) -> None:
     text = f"\n# only a comment\n2 qid:10\t1:{value}  3:7 #docid = GX00 inc = 1\r\n0 qid:10\n"
     rows = letor.parse_by_kernel(text.encode(), 8, WIDTH)
-    assert rows is not None
     assert (rows["items"].to_pylist(), rows["number"].to_pylist()) == (["GX00", "10-11"], [10, 11])
     assert rows["features"][0].as_py() == [float(np.float32(float(value))), 0, 7, 0, 0]
 
@@ -259,7 +249,7 @@ def test_lines_get_the_ids_of_their_queries() -> None:
     assert [line.split(b"#")[0].split() for line in lines] == [line.split() for line in ids]
 
 
-def test_the_short_way_from_lightgbms_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_short_way_from_lightgbms_files(tmp_path: Path, program: Program) -> None:
     random = np.random.default_rng(0)
     sizes = random.integers(2, 9, 40)
     rows = random.random((int(sizes.sum()), 3))
@@ -267,13 +257,9 @@ def test_the_short_way_from_lightgbms_files(tmp_path: Path, capsys: pytest.Captu
     train, groups, model, run = (tmp_path / name for name in ("rank.train", "rank.train.query", "m.safetensors", "run"))
     train.write_text("\n".join(lines) + "\n")
     groups.write_text("".join(f"{size}\n" for size in sizes))
-    flags = ["--groups", str(groups)]
-    main(["train", str(train), *flags, "--epochs", "20", "--out", str(model)])
-    main(["score", str(model), str(train), *flags, "--out", str(run)])
-    packed = tmp_path / "lists.arrow"
-    main(["pack", str(train), *flags, str(packed)])
-    capsys.readouterr()
-    main(["evaluate", str(run), str(train), *flags, "-m", "P@1"])
-    assert " 40 " in (shown := capsys.readouterr().out)
-    main(["evaluate", str(run), str(packed), "-m", "P@1"])
-    assert capsys.readouterr().out == shown
+    program(f"train {train} --groups {groups} --epochs 20 --out {model}")
+    program(f"score {model} {train} --groups {groups} --out {run}")
+    program(f"pack {train} --groups {groups} {tmp_path}/lists.arrow")
+    shown = program(f"evaluate {run} {train} --groups {groups} -m P@1")
+    assert " 40 " in shown
+    assert program(f"evaluate {run} {tmp_path}/lists.arrow -m P@1") == shown

@@ -29,8 +29,9 @@ from lightning_ir.loss.base import LossFunction
 from lightning_ir.models import DprConfig, MonoConfig
 
 from rankbound.interop.lightning_ir import ListwiseLoss
+from tests.library.pages import programs
+from tests.library.refusals import refusals
 
-PAGE = Path(__file__).parents[2] / "docs" / "rerankers.md"
 WORDS = ("apple", "basket", "cider", "green", "orchard", "press", "red", "ripe", "tree", "window")
 SIZES = [2, 7, 1, 6]
 """Their sum is a multiple of their number, so that scores can be viewed as a matrix, whose rows are not the lists."""
@@ -55,17 +56,10 @@ def batch(sizes: list[int] = SIZES, seed: int = 1, targets: int = 1) -> tuple[Li
 
 def one_by_one(loss: rb.RankingLoss, output: LightningIROutput, judged: TrainBatch) -> Tensor:
     """Return the loss of each query by itself."""
-    assert output.scores is not None
-    assert judged.targets is not None
     sizes = [len(texts) for texts in judged.docs]
-    scores = output.scores.flatten().split(sizes)
-    relevance = judged.targets.reshape(sum(sizes), -1).amax(-1).split(sizes)
-    alone = [
-        loss(one, grades, torch.tensor([0, len(one)]))
-        for one, grades in zip(scores, relevance, strict=True)
-        if len(one)
-    ]
-    return torch.cat(alone)
+    relevance = judged.targets.reshape(sum(sizes), -1).amax(-1)
+    lists = zip(output.scores.flatten().split(sizes), relevance.split(sizes), strict=True)
+    return torch.cat([loss(one, grades, torch.tensor([0, len(one)])) for one, grades in lists if len(one)])
 
 
 def module(*losses: LossFunction) -> CrossEncoderModule:
@@ -143,52 +137,56 @@ def test_a_configuration_names_the_loss() -> None:
     assert loss.compute_loss(output, judged) == expected.compute_loss(output, judged)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
+test_arguments_that_are_refused = refusals(
     [
         ({"loss": "ordinal(learn=true)"}, "found .*ordinal.*, which has parameters to learn"),
         ({"loss": "ListNet", "bound": "min-max"}, "bound"),
         ({"loss": "nothing"}, "nothing"),
         ({"reduction": "none"}, "reduction: found none"),
     ],
+    lambda arguments: ListwiseLoss(**arguments),
 )
-def test_arguments_that_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ListwiseLoss(**arguments)
 
 
-@pytest.mark.parametrize(
-    ("scores", "changes", "message"),
-    [
-        (None, {}, "scores: found none"),
-        (torch.zeros(4, 5), {}, r"scores: found the shape \(4, 5\) for 16 documents of 4 queries, expected one per"),
-        (torch.full((16,), torch.nan), {}, "scores"),
-        (torch.zeros(16), {"targets": None}, "targets: found none, expected a data set with targets"),
-        (torch.zeros(16), {"targets": [1.0] * 16}, "targets: found list"),
-        (
-            torch.zeros(16),
-            {"targets": torch.ones(17)},
-            r"targets: found the shape \(17,\) for 16 documents of 4 queries",
-        ),
-        (torch.zeros(16), {"targets": torch.ones(8)}, r"targets: found the shape \(8,\)"),
-        (torch.zeros(16), {"targets": torch.ones(2, 16)}, r"targets: found the shape \(2, 16\)"),
-        (torch.zeros(16), {"targets": torch.full((16,), -2.0)}, "relevance"),
-        (torch.zeros(16), {"docs": None}, "batch: found no documents"),
-        (torch.zeros(16), {"docs": ["a text"] * 4}, "batch: found texts as docs"),
-        (torch.zeros(16), {"docs": [["text"] * 16]}, "batch: found 1 lists of documents for 4 queries"),
-        (torch.zeros(0), {"docs": [[]] * 4}, "batch: found no document for any of 4 queries"),
-    ],
-)
-def test_batches_that_are_refused(scores: Tensor | None, changes: dict[str, Any], message: str) -> None:
+def of_batch(scores: Tensor | None, **changes: Any) -> Any:
+    def call() -> Tensor:
+        _, judged = batch()
+        for name, value in changes.items():
+            setattr(judged, name, value)
+        return ListwiseLoss().compute_loss(LightningIROutput(scores=scores), judged)
+
+    return call
+
+
+def without_targets() -> Tensor:
     _, judged = batch()
-    for name, value in changes.items():
-        setattr(judged, name, value)
-    with pytest.raises(ValueError, match=message):
-        ListwiseLoss().compute_loss(LightningIROutput(scores=scores), judged)
-    if scores is not None and "targets" in changes and changes["targets"] is None:
-        without = lightning_ir.RankBatch(judged.queries, judged.docs)  # whose batches have no such field
-        with pytest.raises(ValueError, match=message):
-            ListwiseLoss().compute_loss(LightningIROutput(scores=scores), without)
+    ranked = lightning_ir.RankBatch(judged.queries, judged.docs)  # whose batches have no such field
+    return ListwiseLoss().compute_loss(LightningIROutput(scores=ZEROS), ranked)
+
+
+ZEROS, NO_TARGETS = torch.zeros(16), "targets: found none, expected a data set with targets"
+SHAPE = r"targets: found the shape \({}\) for 16 documents of 4 queries"
+test_batches_that_are_refused = refusals(
+    [
+        (of_batch(None), "scores: found none"),
+        (
+            of_batch(torch.zeros(4, 5)),
+            r"scores: found the shape \(4, 5\) for 16 documents of 4 queries, expected one per",
+        ),
+        (of_batch(torch.full((16,), torch.nan)), "scores"),
+        (of_batch(ZEROS, targets=None), NO_TARGETS),
+        (without_targets, NO_TARGETS),
+        (of_batch(ZEROS, targets=[1.0] * 16), "targets: found list"),
+        (of_batch(ZEROS, targets=torch.ones(17)), SHAPE.format("17,")),
+        (of_batch(ZEROS, targets=torch.ones(8)), SHAPE.format("8,")),
+        (of_batch(ZEROS, targets=torch.ones(2, 16)), SHAPE.format("2, 16")),
+        (of_batch(ZEROS, targets=torch.full((16,), -2.0)), "relevance"),
+        (of_batch(ZEROS, docs=None), "batch: found no documents"),
+        (of_batch(ZEROS, docs=["a text"] * 4), "batch: found texts as docs"),
+        (of_batch(ZEROS, docs=[["text"] * 16]), "batch: found 1 lists of documents for 4 queries"),
+        (of_batch(ZEROS[:0], docs=[[]] * 4), "batch: found no document for any of 4 queries"),
+    ]
+)
 
 
 @pytest.fixture(scope="module")
@@ -254,8 +252,7 @@ def test_models_score_lists_of_any_lengths(folder: Path, kind: type, config: typ
 def test_the_page_trains_on_lists_of_any_lengths(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a small model instead of a download, and more and longer steps."""
     monkeypatch.chdir(folder)
-    section = PAGE.read_text(encoding="utf-8").partition("\n## Lightning IR\n")[2]
-    (program,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    (program,) = programs("rerankers.md", "Lightning IR")
     program = re.sub(r'"microsoft/[^"]*"', '"bert"', program).replace("lr=2e-5", "lr=3e-3")
     program = program.replace("max_epochs=3", 'max_epochs=10, accelerator="cpu", enable_progress_bar=False')
     definitions, fit = program.partition("trainer.fit(")[::2]

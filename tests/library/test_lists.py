@@ -4,7 +4,6 @@ Padded tensors and DataLoaders: what goes in flat comes out padded, and back. Re
 and metrics of binary relevance count none of: they say so.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,19 +17,16 @@ from torch.utils.data import DataLoader
 
 import rankbound as rb
 from rankbound.lists import Lists, Topic, as_tensor, require_finite
+from rankbound.ranks import Ranks, descending_order, hard_ranks, tie_blocks
+from tests.library.planted_ratings import lists_of
+from tests.library.refusals import refusals
 
 # An empty list first, in the middle and last.
 OFFSETS = torch.tensor([0, 0, 3, 3, 4, 6, 6])
 VALUES = torch.tensor([1.0, -2.0, 4.0, 8.0, 16.0, 32.0])
 
 
-@pytest.fixture
-def lists() -> Lists:
-    return Lists.checked(OFFSETS, 6)
-
-
-@pytest.mark.parametrize(
-    ("offsets", "found"),
+test_offsets_that_do_not_fit_are_refused_by_name = refusals(
     [
         ([], "found none"),
         ([0, 3], r"found 0 .. 3, expected 0 .. 6 \(the number of items\)$"),
@@ -43,10 +39,8 @@ def lists() -> Lists:
         ([4, 2], r"; these are sizes of lists: pass rankbound\.Lists\.of_sizes\(sizes\)\.offsets$"),
         ([0, 0, 0, 0, 1, 1], "; there is one per item: pass the index of each list's first item"),
     ],
+    lambda offsets: Lists.checked(torch.tensor(offsets, dtype=None if offsets else torch.int64), 6),
 )
-def test_offsets_that_do_not_fit_are_refused_by_name(offsets: object, found: str) -> None:
-    with pytest.raises(ValueError, match=f"^offsets: .*{found}"):
-        Lists.checked(torch.tensor(offsets, dtype=None if offsets else torch.int64), 6)
 
 
 def test_offsets_and_sizes_may_be_any_integers_and_none() -> None:
@@ -55,15 +49,12 @@ def test_offsets_and_sizes_may_be_any_integers_and_none() -> None:
     for sizes in ([2, 0, 4], np.array([2, 0, 4]), torch.tensor([2, 0, 4])):
         assert Lists.of_sizes(sizes).offsets.tolist() == [0, 2, 2, 6]
     nothing = Lists.checked(torch.tensor([0]), 0)
-    assert (len(nothing), nothing.n_items, nothing.segment.shape, nothing.sum(torch.zeros(0)).shape) == (
-        0,
-        0,
-        (0,),
-        (0,),
-    )
+    assert (len(nothing), nothing.n_items) == (0, 0)
+    assert nothing.segment.shape == nothing.sum(torch.zeros(0)).shape == (0,)
 
 
-def test_each_list_has_its_items_sums_and_extremes(lists: Lists) -> None:
+def test_each_list_has_its_items_sums_and_extremes() -> None:
+    lists = Lists.checked(OFFSETS, 6)
     infinity = float("inf")
     assert len(lists) == 6
     assert lists.sizes.tolist() == [0, 3, 0, 1, 2, 0]
@@ -108,6 +99,45 @@ def test_sums_and_extremes_have_gradients() -> None:
     assert torch.autograd.gradgradcheck(lambda x: lists.sum(x**3), values)
 
 
+# Hard ranks: tie blocks and permutations
+
+
+@given(st.lists(st.lists(st.sampled_from([-3.0, -0.0, 0.0, 1.0, 2.0]), max_size=7), min_size=1, max_size=5))
+def test_blocks_agree_with_counting(rows: list[list[float]]) -> None:
+    """A block's first rank is one more than the items above it; its size is the number of items level with it."""
+    lists = Lists.of_sizes([len(row) for row in rows])
+    scores = torch.tensor([score for row in rows for score in row], dtype=torch.float64)
+    blocks = tie_blocks(scores, lists)
+    found = list(zip(blocks.first[blocks.block].tolist(), blocks.size[blocks.block].tolist(), strict=True))
+    assert found == [
+        (1 + sum(other > score for other in row), row.count(score)) for row in rows for score in sorted(row)[::-1]
+    ]
+    assert scores[blocks.order].tolist() == [score for row in rows for score in sorted(row)[::-1]]
+    assert blocks.lists.sizes.tolist() == [len(set(row)) for row in rows]
+    assert blocks.has_ties == any(len(set(row)) < len(row) for row in rows)
+
+
+def test_ranks_and_their_blocks() -> None:
+    blocks = tie_blocks(torch.tensor([1.0, 3.0, 1.0, 2.0, 5.0, 5.0, 0.0]), Lists(torch.tensor([0, 4, 4, 6, 7])))
+    relevant = blocks.sum(torch.tensor([1, 0, 1, 1, 0, 1, 1]))
+    assert relevant.tolist() == [0, 1, 2, 1, 1]
+    assert blocks.before(relevant).tolist() == [0, 0, 1, 0, 0]
+    for dtype in (torch.float32, torch.float64, torch.int64):
+        order = descending_order(torch.tensor([1, 2, 1, 0, 0], dtype=dtype), Lists(torch.tensor([0, 3, 5])))
+        assert order.tolist() == [1, 0, 2, 3, 4]
+    order = torch.tensor([2, 0, 1, 4, 3])
+    ranks = hard_ranks(order, Lists(torch.tensor([0, 3, 5])), (torch.tensor([True, False, True, True, True]),))
+    assert ranks.position.tolist() == [2, 3, 1, 2, 1]
+    assert [above.tolist() for above in ranks.above] == [[1, 2, 0, 1, 0]]
+    position, sizes = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([3])
+    assert Ranks(position, sizes).within(None) == 1.0
+    hard, smooth = Ranks(position, sizes).within(2), Ranks(position, sizes, temperature=0.5).within(2)
+    torch.testing.assert_close(hard, torch.tensor([1.0, 1.0, 0.0]))
+    torch.testing.assert_close(smooth, torch.sigmoid(torch.tensor([3.0, 1.0, -1.0])))
+
+
+# Padded tensors, and batches of topics
+
 SIZES = st.lists(st.integers(0, 7), min_size=1, max_size=8)
 
 
@@ -144,7 +174,6 @@ def test_gradients_reach_the_items_alone_whatever_the_padding() -> None:
         scores = torch.tensor([[0.5, 0.1, padding], [0.3, padding, 0.9]], requires_grad=True)
         flat, offsets = rb.from_padded(scores, mask)
         rb.loss("nDCG")(flat, rb.from_padded(relevance, mask)[0], offsets, reduction="mean").backward()
-        assert scores.grad is not None
         assert scores.grad[~mask].eq(0).all()
         slopes.append(scores.grad[mask])
     assert slopes[0].abs().min() > 0
@@ -173,28 +202,15 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), REFUSED)
-def test_other_forms_are_refused_by_name(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-def judged() -> rb.JudgedLists:
-    generator = np.random.default_rng(0)
-    sizes = [3, 0, 5, 1, 4]
-    return rb.JudgedLists(
-        topics=[f"q{place}" for place in range(len(sizes))],
-        items=[f"d{place}" for place in range(sum(sizes))],
-        relevance=generator.integers(0, 3, sum(sizes)),
-        offsets=np.concatenate([[0], np.cumsum(sizes)]),
-        features=generator.normal(size=(sum(sizes), 2)).astype(np.float32),
-        feature_names=["one", "other"],
-    )
+test_other_forms_are_refused_by_name = refusals(REFUSED)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_judged_lists_are_a_dataset_of_topics(workers: int) -> None:
-    lists = judged()
+def test_judged_lists_are_a_dataset_of_topics_which_are_collated_as_pairs_are(workers: int) -> None:
+    generator = np.random.default_rng(0)
+    sizes = [3, 0, 5, 1, 4]
+    relevance = generator.integers(0, 3, sum(sizes))
+    lists = lists_of(sizes, relevance, generator.normal(size=(sum(sizes), 2)), ["one", "other"])
     assert len(lists) == 5
     assert [topic.name for topic in lists] == list(lists.topics)
     assert torch.equal(lists[-1].features, torch.from_numpy(lists.features[-4:]))
@@ -206,9 +222,6 @@ def test_judged_lists_are_a_dataset_of_topics(workers: int) -> None:
     assert [batch.offsets.tolist() for batch in batches] == [[0, 3, 3], [0, 5, 6], [0, 4]]
     assert torch.equal(torch.cat([batch.relevance for batch in batches]), torch.from_numpy(lists.relevance))
     assert torch.equal(torch.cat([batch.features for batch in batches]), torch.from_numpy(lists.features))
-
-
-def test_collate_takes_pairs() -> None:
     batch = rb.collate([(torch.zeros(2, 3), torch.tensor([1, 0])), (torch.ones(1, 3), torch.tensor([2]))])
     assert (batch.offsets.tolist(), batch.names) == ([0, 2, 3], ["0", "1"])
 
@@ -218,34 +231,28 @@ SHARES = [0.2, 0.7, 0.0, 0.4]
 OF_GAINS = ("nDCG(gain=linear)", "DCG(gain=linear)", "nDCG")
 
 
-@pytest.mark.parametrize("fast", ["0", "1"])
 @pytest.mark.parametrize("text", ["AP", "RR", "nRBP", "P@2", "RBP(p=0.8)", "AP, min-max", "multinomial"])
-def test_what_is_of_binary_relevance_warns_of_fractions(text: str, fast: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANKBOUND_FAST", fast)
+@pytest.mark.usefixtures("each_way")
+def test_what_is_of_binary_relevance_warns_of_fractions(text: str) -> None:
     name, _, bound = text.partition(", ")
-    calls = [rb.SmoothLoss(name, bound=bound or "none")] if name != "multinomial" else [rb.loss(name)]
-    for call in [*calls, *([rb.metric(name)] if name != "multinomial" and not bound else [])]:
+    calls = [rb.loss(name, bound or "none"), *([rb.metric(name)] if name != "multinomial" and not bound else [])]
+    for call in calls:
         with pytest.warns(UserWarning, match="relevance: found numbers below 1 alone.*finds no relevant item in any"):
             values = call(SHARED_SCORES, SHARES, LIMITS)
         assert not values.nan_to_num().any()
 
 
-@pytest.mark.parametrize("fast", ["0", "1"])
-@pytest.mark.parametrize(
-    ("text", "relevance"),
-    [
-        *((text, SHARES) for text in (*OF_GAINS, "softmax", "ListNet", "RankNet", "LambdaRank")),
-        # Lists without anything relevant, and some grade of 1 beside fractions, are common.
-        *((text, [0.0, 0.0, 0.0, 0.0]) for text in ("AP", "softmax")),
-        *((text, [0.2, 1.0, 0.0, 0.4]) for text in ("AP", "nRBP")),
-        # No list has two grades.
-        *((text, [0.5, 0.5, 0.5, 0.4]) for text in ("RankNet", "LambdaRank", "hinge")),
-    ],
-)
-def test_others_do_not_warn(text: str, relevance: list[float], fast: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANKBOUND_FAST", fast)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        rb.loss(text)(SHARED_SCORES, relevance, LIMITS)
-        if text in (*OF_GAINS, "AP", "nRBP"):
-            rb.metric(text)(SHARED_SCORES, relevance, LIMITS)
+@pytest.mark.filterwarnings("error")
+@pytest.mark.usefixtures("each_way")
+def test_others_do_not_warn() -> None:
+    """Lists without anything relevant, some grade of 1 beside fractions, and no two grades, are common."""
+    for texts, relevance in (
+        ((*OF_GAINS, "softmax", "ListNet", "RankNet", "LambdaRank"), SHARES),
+        (("AP", "softmax"), [0.0, 0.0, 0.0, 0.0]),
+        (("AP", "nRBP"), [0.2, 1.0, 0.0, 0.4]),
+        (("RankNet", "LambdaRank", "hinge"), [0.5, 0.5, 0.5, 0.4]),
+    ):
+        for text in texts:
+            rb.loss(text)(SHARED_SCORES, relevance, LIMITS)
+            if text in (*OF_GAINS, "AP", "nRBP"):
+                rb.metric(text)(SHARED_SCORES, relevance, LIMITS)

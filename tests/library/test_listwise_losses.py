@@ -19,7 +19,6 @@ from rankbound.losses.lambda_loss import SwapWeights
 from rankbound.losses.pointwise import OrdinalLoss
 from rankbound.losses.softmax import MOST_PERMUTATIONS, log_sum_exp_from, n_top_k_permutations
 from rankbound.metrics import metric
-from rankbound.metrics.cumulative_gain import AdditiveMetric
 
 scores_of_a_list = st.lists(st.integers(-40, 40), min_size=2, max_size=7, unique=True).map(
     lambda values: [value / 8 for value in values]
@@ -43,15 +42,10 @@ def gradient_of(text: str, scores: Tensor, relevance: Tensor, offsets: Tensor) -
 
 @given(scores_of_a_list)
 def test_list_mle_is_minus_the_log_of_a_probability(scores: list[float]) -> None:
-    """Over all orders of the items, the chances that they are drawn in add up to 1."""
-    scores = scores[:5]
-    orders = [list(order) for order in permutations(range(1, len(scores) + 1))]
-    assert math.fsum(math.exp(-loss_of("ListMLE", scores, order)) for order in orders) == pytest.approx(1, abs=1e-12)
-
-
-@given(scores_of_a_list)
-def test_list_mle_up_to_k_is_the_chance_of_the_first_k(scores: list[float]) -> None:
-    """The first one is drawn with the chance of its softmax; all that is left goes in any order."""
+    """Over all orders of some items it adds up to 1; up to k it is that of the first k, the others in any order."""
+    few = scores[:5]
+    orders = [list(order) for order in permutations(range(1, len(few) + 1))]
+    assert math.fsum(math.exp(-loss_of("ListMLE", few, order)) for order in orders) == pytest.approx(1, abs=1e-12)
     best = [len(scores), *range(1, len(scores))]
     expected = math.exp(scores[0]) / math.fsum(map(math.exp, scores))
     assert math.exp(-loss_of("ListMLE@1", scores, best)) == pytest.approx(expected, rel=1e-12)
@@ -69,14 +63,15 @@ def test_list_mle_of_long_lists_of_many_grades() -> None:
     expected = []
     for items in Lists(offsets).each():
         ranked = scores[items][torch.argsort(relevance[items], descending=True)]
-        expected.append(float((ranked.flip(0).logcumsumexp(0).flip(0) - ranked).sum()))
-    found = rb.loss("ListMLE")(scores, relevance, offsets)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    slopes = torch.autograd.functional.jacobian(
-        lambda leaf: (leaf[items].flip(0).logcumsumexp(0).flip(0) - leaf[items]).sum(), scores
-    )
+        expected.append(float(_of_ranked(ranked)))
+    np.testing.assert_allclose(rb.loss("ListMLE")(scores, relevance, offsets), expected, rtol=1e-12)
+    slopes = torch.autograd.functional.jacobian(_of_ranked, scores[items])
     ranked_last = gradient_of("ListMLE", scores[items], -torch.arange(sizes[-1]) + sizes[-1], whole(sizes[-1]))
-    torch.testing.assert_close(ranked_last, slopes[items], rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(ranked_last, slopes, rtol=1e-9, atol=1e-12)
+
+
+def _of_ranked(scores: Tensor) -> Tensor:
+    return (scores.flip(0).logcumsumexp(0).flip(0) - scores).sum()
 
 
 @given(st.lists(st.integers(0, 6), max_size=5), st.sampled_from([1.0, 3e3, 1e4]))
@@ -116,20 +111,17 @@ def test_one_relevant_item_makes_three_losses_one(scores: list[float], place: in
 
 
 @given(scores_of_a_list)
-def test_the_last_rank_of_a_list_leaves_no_choice(scores: list[float]) -> None:
+def test_list_net_is_least_where_scores_are_the_relevance(scores: list[float]) -> None:
     scores = scores[:6]
     relevance = [item % 3 for item in range(len(scores))]
     full = loss_of(f"ListNet@{len(scores)}", scores, relevance)
     assert loss_of(f"ListNet@{len(scores) - 1}", scores, relevance) == pytest.approx(full, rel=1e-12)
     assert loss_of("ListNet@1", scores, relevance) <= full * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 7])
-def test_list_net_is_least_where_scores_are_the_relevance(k: int) -> None:
-    """A cross-entropy is least, and its gradient 0, where the two distributions are one, up to a shift of all."""
-    relevance = torch.tensor([2, 0, 1, 1, 3])
-    gradient = gradient_of(f"ListNet@{k}", relevance.double() + 4, relevance, whole(5))
-    torch.testing.assert_close(gradient, torch.zeros(5, dtype=torch.float64), rtol=0, atol=1e-14)
+    # A cross-entropy is least, and its gradient 0, where the two distributions are one, up to a shift of all.
+    grades = torch.tensor([2, 0, 1, 1, 3])
+    for k in (1, 2, 3, 7):
+        gradient = gradient_of(f"ListNet@{k}", grades.double() + 4, grades, whole(5))
+        torch.testing.assert_close(gradient, torch.zeros(5, dtype=torch.float64), rtol=0, atol=1e-14)
 
 
 def test_list_net_refuses_more_permutations_than_it_can_hold() -> None:
@@ -146,11 +138,13 @@ def test_list_net_refuses_more_permutations_than_it_can_hold() -> None:
         rb.loss("ListNet@900")(scores, relevance, whole(1001))
 
 
-def test_multinomial_names_the_list_with_two_relevant_items() -> None:
+def test_relevance_that_a_loss_is_not_made_for_is_named() -> None:
     scores, relevance, offsets = torch.zeros(6), torch.tensor([0, 1, 1, 0, 2, 1]), torch.tensor([0, 2, 4, 6])
     assert rb.loss("multinomial(rel=2)")(scores, relevance, offsets).tolist() == pytest.approx([0, 0, math.log(2)])
     with pytest.raises(ValueError, match=r"^relevance: found 2 relevant items in list 2, expected at most one"):
         rb.loss("multinomial")(scores, relevance, offsets)
+    with pytest.raises(ValueError, match=r"^relevance: found 3, expected grades up to 2; set .* ordinal\(grades=...\)"):
+        rb.loss("ordinal")(torch.zeros(2), torch.tensor([3, 0]), whole(2))
 
 
 def test_pointwise_losses_learn_the_share_of_relevant_items_from_all_lists() -> None:
@@ -180,18 +174,16 @@ def test_ordinal_thresholds_are_learned_in_order(grades: int) -> None:
     assert (loss.thresholds.diff() >= 0).all()
 
 
-def test_ordinal_refuses_grades_that_it_has_no_threshold_for() -> None:
-    with pytest.raises(ValueError, match=r"^relevance: found 3, expected grades up to 2; set .* ordinal\(grades=...\)"):
-        rb.loss("ordinal")(torch.zeros(2), torch.tensor([3, 0]), whole(2))
+grades_of_a_list = st.lists(st.integers(0, 3), min_size=7, max_size=7)
 
 
-@given(
-    scores_of_a_list, st.lists(st.integers(0, 3), min_size=7, max_size=7), st.sampled_from([*SWAPPED, "nRBP(p=0.5)"])
-)
-def test_lambdarank_gradients_are_burges_lambdas(scores: list[float], grades: list[int], text: str) -> None:
-    """With the change of the metric measured by swapping the two items and evaluating again."""
+@given(scores_of_a_list, grades_of_a_list, st.sampled_from([*SWAPPED, "nRBP(p=0.5)"]))
+def test_lambdarank_has_burges_lambdas_and_ndcg_loss1_bounds(scores: list[float], grades: list[int], text: str) -> None:
+    """With the change of the metric measured by swapping the two items and evaluating again.
+
+    In logarithms to base 2, ndcg-loss1 bounds what nDCG falls short of 1 by (Wang et al. 2018).
+    """
     of, n = metric(text), len(scores)
-    assert isinstance(of, AdditiveMetric)
     relevance, sigma = torch.tensor(grades[:n]), 2.0
     values = torch.tensor(scores, dtype=torch.float64)
     gains, before = of.gains(relevance), of(values, relevance, whole(n))
@@ -206,15 +198,9 @@ def test_lambdarank_gradients_are_burges_lambdas(scores: list[float], grades: li
             expected[j] -= pull
     found = gradient_of(f"LambdaRank(metric={text},temperature=0.5)", values, relevance, whole(n))
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
-
-
-@given(scores_of_a_list, st.lists(st.integers(0, 3), min_size=7, max_size=7))
-def test_ndcg_loss1_is_above_the_cost(scores: list[float], grades: list[int]) -> None:
-    """In logarithms to base 2 it bounds what nDCG falls short of 1 by (Wang et al. 2018)."""
-    relevance = grades[: len(scores)]
-    if max(relevance) > 0:
-        ndcg = rb.metric("nDCG")(np.array(scores), np.array(relevance), np.array([0, len(scores)]))[0]
-        assert loss_of("LambdaLoss(scheme=ndcg-loss1)", scores, relevance) / math.log(2) >= 1 - ndcg - 1e-12
+    if relevance.max() > 0:
+        cost = 1 - float(metric("nDCG")(values, relevance, whole(n)))
+        assert loss_of("LambdaLoss(scheme=ndcg-loss1)", scores, relevance.tolist()) / math.log(2) >= cost - 1e-12
 
 
 @pytest.mark.parametrize(
@@ -240,7 +226,6 @@ def test_each_pair_that_can_count_is_formed_once(text: str) -> None:
     lists = Lists(torch.tensor([0, 30, 30, 75]))
     scores, relevance = torch.randn(75, generator=generator), torch.randint(0, 3, (75,), generator=generator)
     of = metric(text)
-    assert isinstance(of, AdditiveMetric)
     weights = SwapWeights(of, scores, relevance, lists)
     found = [
         pair

@@ -5,67 +5,61 @@ A new metric or bound joins by being listed in LOSSES and, with its arithmetic, 
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+import test_every_loss as rows_of_losses
 import torch
 from brute_force import METRICS, Order, distribution, graded_orders, mean
 from test_every_loss import Row, flat, loss_and_gradient
+from test_own_metric import METRICS as OWN
+from test_own_metric import of_order, of_scores
 
 import rankbound as rb
+from rankbound.bounds.tables import DistributionsOnDemand
 
+ORACLES = METRICS | {text: partial(of_order, metric) for text, metric in OWN.items()}
 AFFINE = ("min-max", "expectation", "expectation-max")
 DISTRIBUTIONS = ("distribution", "distribution(gain=drawn)", "distribution(gain=sd)")
-DISTRIBUTED = ("nDCG", "AP", "nRBP", "nDCG@3", "RR", "P@3", "RBP(p=0.8)")
+DISTRIBUTED = ("nDCG", "AP", "nRBP", "nDCG@3", "RR", "P@3", "RBP(p=0.8)", "RootGain", "OwnBpref")
 BINARY = (*DISTRIBUTED, "nDCG(discount=log2(r))", "DCG", "P@10", "nRBP(p=0.8)")
 LOSSES = [(name, bound) for name in BINARY for bound in ("none", *AFFINE)]
 LOSSES += [(name, bound) for name in DISTRIBUTED for bound in DISTRIBUTIONS]
 GRADED = [
     (name, bound)
-    for name in ("nDCG", "nDCG(gain=linear)", "nDCG@3", "DCG(gain=linear)@2", "AP(rel=2)", "nRBP(rel=2)")
-    for bound in ("none", *AFFINE, "distribution", "distribution(gain=sd)")
+    for name in ("nDCG", "nDCG(gain=linear)", "nDCG@3", "DCG(gain=linear)@2", "AP(rel=2)", "nRBP(rel=2)", "RootGain@2")
+    for bound in ("none", *AFFINE, *DISTRIBUTIONS)
 ]
 METHODS = ("direct", "interpolated")
 
 Floats = npt.NDArray[np.float64]
-GENERIC: list[Row] = [
-    ([0.3, -1.2, 2.0, 0.9], [1, 0, 0, 1]),
-    ([1.5, 0.1], [0, 1]),
-    ([-0.7, 0.2, 0.25, 3.0, -2.0, 0.0], [0, 1, 1, 0, 1, 0]),
-    ([4.0, -4.0, 0.5, 1.0, 2.5], [0, 0, 1, 0, 0]),
-    ([0.01, 0.02, 0.04], [1, 1, 0]),
-]
-WITHOUT_INFORMATION: list[Row] = [([], []), ([1.0, 2.0, 3.0], [0, 0, 0]), ([0.5], [0])]
-WITHOUT_ANOTHER_ORDER: list[Row] = [([0.7], [1]), ([0.3, -0.2, 5.0], [1, 1, 1])]
-EXTREME: list[Row] = [
-    ([0.0, 0.0, 0.0, 0.0], [1, 0, 0, 1]),
-    ([1.0, 1.0], [0, 1]),
-    ([1e4, 0.0, -1e4, 3.0], [1, 0, 1, 0]),
-    ([-1e4, 1e4, 0.0], [1, 0, 0]),
-    ([1e4, 1e4, 0.0, 0.1], [0, 1, 0, 1]),
-]
-GRADED_ROWS: list[Row] = [
-    ([0.3, -1.2, 2.0, 0.9], [2, 0, 1, 3]),
-    ([1.0, 0.1, -0.3, 0.2, 0.7], [0, 0, 1, 4, 2]),
-    ([0.0, 2.0, 1.0], [1, 0, 2]),
-]
+
+
+def binary(rows: Sequence[Row]) -> list[Row]:
+    return [(scores, [min(grade, 1) for grade in grades]) for scores, grades in rows]
+
+
+GENERIC, EXTREME = binary(rows_of_losses.GENERIC), binary([*rows_of_losses.TIED, *rows_of_losses.FAR])
+GRADED_ROWS = [row for row in rows_of_losses.GENERIC if max(row[1]) > 1]
+WITHOUT_INFORMATION = [*rows_of_losses.EMPTY, *rows_of_losses.WITHOUT_RELEVANT]
+WITHOUT_ANOTHER_ORDER = binary(rows_of_losses.ONE_GRADE)
 DEGENERATE = [*WITHOUT_INFORMATION, *GENERIC[:1], *WITHOUT_ANOTHER_ORDER, *EXTREME, *WITHOUT_INFORMATION]
 
 
 def written_out(name: str, bound: str, scores: Floats, grades: Sequence[int]) -> float:
     """The loss of one list as the thesis' equations spell it, with brute force over its orders."""
-    known = [METRICS[name](order) for order in orders_of(tuple(grades))]
+    known = [ORACLES[name](order) for order in orders_of(tuple(grades))]
     sign = 1 if name.startswith("nRBP") and "p=" not in name else -1
     value = smooth_value(name, scores, np.array(grades))
     low, high, expected = min(known), max(known), mean(known)  # type: ignore[type-var]
     if bound.startswith("distribution"):
         support, chance = np.array([[float(s), float(c)] for s, c in distribution(known)]).T
         span, sd = support[-1] - support[0], math.sqrt((support - expected) ** 2 @ chance)
-        gains = {"distribution": len(support) / span, "distribution(gain=drawn)": 300_000 / span}
-        gain = gains.get(bound, 1 / sd)
+        drawn = 300_000 if max(grades) == 1 else 20_000
+        gain = {"distribution": len(support) / span, "distribution(gain=drawn)": drawn / span}.get(bound, 1 / sd)
         return float(sign * chance @ sigmoid(gain * (value - support)))
     bounded = {
         "none": lambda: value,
@@ -81,32 +75,63 @@ def orders_of(grades: Order) -> list[Order]:
     return graded_orders(grades)
 
 
-def smooth_value(name: str, scores: Floats, grades: npt.NDArray[np.int64]) -> float:
-    """Eqs. 2.9 to 2.12, and the other metrics with smooth ranks in the place of ranks."""
-    above = sigmoid(scores[None, :] - scores[:, None])
+def smooth_value(name: str, scores: Floats, grades: npt.NDArray[np.int64], tau: float = 1.0) -> float:
+    """Eqs. 2.9 to 2.12, and the other metrics with smooth ranks, or smooth comparisons of pairs, spelled out."""
+    if name in OWN:
+        return of_scores(OWN[name], scores, grades.tolist())
+    above = sigmoid((scores[None, :] - scores[:, None]) / tau)  # the chance of the column above the row
     np.fill_diagonal(above, 0)
-    rank = 1 + above.sum(1)
-    relevant = grades >= (2 if "rel=2" in name else 1)
-    p = relevant.sum()
-    kind, cutoff = name.partition("@")[::2]
+    rank, relevant, n = 1 + above.sum(1), grades >= (2 if "rel=2" in name else 1), len(scores)
+    p, (kind, _, cutoff) = relevant.sum(), name.partition("@")
     k = int(cutoff or 10**9)
-    inside = sigmoid(k + 0.5 - rank)
+    inside = sigmoid((k + 0.5 - rank) / tau)
     if kind.startswith(("nDCG", "DCG")):
         gain = grades if "linear" in kind else 2.0**grades - 1
         discount = np.log2(np.maximum(rank, 2)) if "log2(r)" in kind else np.log2(rank + 1)
         total = float((gain / discount * inside).sum())
         return total if kind.startswith("DCG") else total / float(METRICS[name.replace("nDCG", "DCG")](_ideal(grades)))
-    if kind.startswith("AP"):
-        among = 1 + (above * relevant).sum(1)
-        return float((relevant * among / rank).sum() / p)
-    if kind == "RR":
-        return float(1 / rank[relevant].min())
-    if kind == "P":
-        return float((relevant * inside).sum() / k)
     if "p=0.8" in kind:
         total = 0.2 * float((relevant * 0.8 ** (rank - 1)).sum())
         return total / (1 - 0.8 ** float(p)) if kind.startswith("n") else total
-    return float((relevant * (rank - 1)).sum() - p * (p - 1) / 2)
+    gaps = np.clip(grades[:, None] - grades[None, :], 0, None)  # how much better the row is
+    unequal, stops = (gaps > 0).sum(), (2.0**grades - 1) / 16
+    if kind.startswith("AP"):
+        return float((relevant * inside * (1 + (above * relevant).sum(1)) / rank).sum() / p)
+    if kind.startswith("nRBP"):
+        return float((relevant * (rank - 1)).sum() - p * (p - 1) / 2)
+    return float(
+        {
+            "RR": lambda: (inside / rank)[relevant].max(),
+            "P": lambda: (relevant * inside).sum() / k,
+            "Hit": lambda: inside[relevant].max(),
+            "Recall": lambda: (relevant * inside).sum() / p,
+            "CG": lambda: (grades * inside).sum(),
+            "ERR(max=4)": lambda: (inside * stops / rank * np.prod((1 - stops) ** above, axis=1)).sum(),
+            "LinearDCG": lambda: (grades * (n - rank)).sum(),
+            "PairError": lambda: (gaps * above).sum(),
+            "PairError(norm=pairs)": lambda: (gaps * above).sum() / unequal,
+            "PairError(norm=max)": lambda: (gaps * above).sum() / gaps.sum(),
+            "PairAccuracy": lambda: 1 - ((gaps > 0) * above).sum() / unequal,
+            "Kendall": lambda: 0.5 + (unequal / 2 - ((gaps > 0) * above).sum()) / (n * (n - 1) / 2),
+            "Kendall(weight=difference)": lambda: 1 - (gaps * above).sum() / gaps.sum(),
+        }[kind]()
+    )
+
+
+SMOOTH = (
+    *("AP@3", "RR@2", "Hit@2", "Recall@3", "CG@2", "ERR(max=4)", "ERR(max=4)@3", "LinearDCG", "PairError", "nDCG@3"),
+    *("PairError(norm=pairs)", "PairError(norm=max)", "PairAccuracy", "Kendall", "Kendall(weight=difference)"),
+)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_smooth_value_of_any_temperature_is_the_written_out_arithmetic(name: str, method: str) -> None:
+    scores, relevance, offsets = flat([*GRADED_ROWS, *GENERIC])
+    loss = rb.SmoothLoss(name, temperature=0.7, method=method)
+    expected = [smooth_value(name, np.array(s), np.array(y), 0.7) for s, y in (*GRADED_ROWS, *GENERIC)]
+    found = loss.smooth_value(scores, relevance, rb.Lists(offsets)).detach()
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
 
 
 def _ideal(grades: npt.NDArray[np.int64]) -> Order:
@@ -124,6 +149,10 @@ def differences(name: str, bound: str, scores: Floats, grades: Sequence[int], st
     return [(up - down) / (2 * step) for up, down in values]
 
 
+def smooth(name: str, bound: str, method: str = "auto") -> rb.SmoothLoss:
+    return rb.SmoothLoss(OWN.get(name, name), bound, method=method)
+
+
 every_loss = pytest.mark.parametrize(("name", "bound"), LOSSES)
 every_case = pytest.mark.parametrize(
     ("name", "bound", "graded"), [(*pair, graded) for graded, pairs in enumerate((LOSSES, GRADED)) for pair in pairs]
@@ -135,7 +164,7 @@ def informative(name: str, bound: str, rows: Sequence[Row]) -> list[Row]:
     """The rows that this loss can order: for P@10 of a short list all orders are alike."""
     if bound == "none":
         return list(rows)
-    return [row for row in rows if len({METRICS[name](order) for order in orders_of(tuple(row[1]))}) > 1]
+    return [row for row in rows if len({ORACLES[name](order) for order in orders_of(tuple(row[1]))}) > 1]
 
 
 def batch_of(name: str, bound: str, graded: bool, extreme: list[Row]) -> list[Row]:
@@ -144,22 +173,17 @@ def batch_of(name: str, bound: str, graded: bool, extreme: list[Row]) -> list[Ro
 
 @every_case
 @every_method
-def test_value_is_the_written_out_arithmetic(name: str, bound: str, graded: bool, method: str) -> None:
-    rows = batch_of(name, bound, graded, EXTREME)
-    values, _ = loss_and_gradient(rb.SmoothLoss(name, bound, method=method), rows)
-    expected = [written_out(name, bound, np.array(scores), grades) for scores, grades in rows]
+def test_value_and_gradient_are_the_written_out_arithmetic(name: str, bound: str, graded: bool, method: str) -> None:
+    loss = smooth(name, bound, method)
+    rows, extreme = (batch_of(name, bound, graded, more) for more in ([], EXTREME))
+    values, _ = loss_and_gradient(loss, extreme)
+    expected = [written_out(name, bound, np.array(scores), grades) for scores, grades in extreme]
     # `drawn` multiplies the ranks' own tolerance by a gain of 300,000 and more.
     tolerance = 5e-3 if "drawn" in bound else 1e-6 if graded else 3e-6
     np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
-
-
-@every_case
-@every_method
-def test_gradient_is_that_of_the_written_out_arithmetic(name: str, bound: str, graded: bool, method: str) -> None:
     if "drawn" in bound:
-        bound = "distribution(gain=sd)"  # a step of 1 / 300,000 has no finite differences; the code is the same
-    rows = batch_of(name, bound, graded, [])
-    _, gradient = loss_and_gradient(rb.SmoothLoss(name, bound, method=method), rows)
+        return  # a step of 1 / 300,000 has no finite differences; the code is that of other gains
+    _, gradient = loss_and_gradient(loss, rows)
     expected = [slope for scores, grades in rows for slope in differences(name, bound, np.array(scores), grades)]
     scale = max(map(abs, expected), default=1.0)
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-4 * scale if "distribution" in bound else 1e-7)
@@ -168,32 +192,18 @@ def test_gradient_is_that_of_the_written_out_arithmetic(name: str, bound: str, g
 @every_loss
 @every_method
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_always_finite(name: str, bound: str, method: str, dtype: torch.dtype) -> None:
-    values, gradient = loss_and_gradient(rb.SmoothLoss(name, bound, method=method), DEGENERATE, dtype)
+def test_degenerate_lists_are_finite_or_0(name: str, bound: str, method: str, dtype: torch.dtype) -> None:
+    """Without relevant items always; without another order where a bound would divide by 0."""
+    loss = smooth(name, bound, method)
+    values, gradient = loss_and_gradient(loss, DEGENERATE, dtype)
     assert values.dtype == dtype
     assert values.shape == (len(DEGENERATE),)
     assert torch.isfinite(values).all(), values
     assert torch.isfinite(gradient).all(), gradient
-
-
-@every_loss
-@every_method
-def test_a_list_without_information_is_0_with_no_gradient(name: str, bound: str, method: str) -> None:
-    """Without relevant items always; without another order where a bound would divide by 0."""
     rows = WITHOUT_INFORMATION if bound == "none" else [*WITHOUT_INFORMATION, *WITHOUT_ANOTHER_ORDER]
-    values, gradient = loss_and_gradient(rb.SmoothLoss(name, bound, method=method), rows)
-    assert values.tolist() == [0] * len(rows)
-    assert gradient.tolist() == [0] * len(gradient)
-
-
-@pytest.mark.parametrize(("name", "bound"), [pair for pair in LOSSES if pair[1] in ("none", *AFFINE)])
-@every_method
-def test_a_low_temperature_gives_the_hard_bounded_metric(name: str, bound: str, method: str) -> None:
-    scores, relevance, offsets = flat(informative(name, bound, GENERIC))
-    loss = rb.SmoothLoss(name, bound, temperature=5e-4, method=method)
-    hard = rb.bounded(name, bound)(scores.detach(), relevance, offsets)
-    sign = -1 if loss.metric.higher_is_better else 1
-    torch.testing.assert_close(loss(scores, relevance, offsets).detach(), sign * hard, rtol=1e-6, atol=1e-6)
+    values, gradient = loss_and_gradient(loss, rows, dtype)
+    assert not values.any()
+    assert not gradient.any()
 
 
 @every_method
@@ -244,20 +254,17 @@ def test_a_loss_is_named_by_its_metric_and_bound() -> None:
         rb.SmoothLoss("ndgc")
     with pytest.raises(ValueError, match="Did you mean min-max"):
         rb.SmoothLoss("nDCG", "min_max")
-
-
-@pytest.mark.parametrize("name", [name for name, bound in GRADED if bound == "distribution"])
-def test_binary_and_graded_lists_share_a_batch(name: str) -> None:
-    loss = rb.SmoothLoss(name, "distribution")
-    rows = [*GRADED_ROWS, *informative(name, "distribution", GENERIC), *GRADED_ROWS[::-1]]
-    values, gradient = loss_and_gradient(loss, rows)
-    alone = [loss_and_gradient(rb.SmoothLoss(name, "distribution"), [row]) for row in rows]
-    torch.testing.assert_close(values, torch.cat([value for value, _ in alone]), rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(gradient, torch.cat([own for _, own in alone]), rtol=1e-6, atol=1e-9)
-
-
-def test_tables_of_another_metric_are_refused() -> None:
-    from rankbound.bounds.tables import DistributionsOnDemand
-
     with pytest.raises(ValueError, match=r"^tables: found distributions of AP, expected those of nDCG"):
         rb.SmoothLoss("nDCG", "distribution", tables=DistributionsOnDemand("AP"))
+
+
+@every_loss
+def test_a_batch_is_its_lists_one_by_one(name: str, bound: str) -> None:
+    """Binary and graded ones, where the metric has an order of them."""
+    loss = smooth(name, bound)
+    graded = GRADED_ROWS if (name, bound) in GRADED else []
+    rows = [*graded, *informative(name, bound, GENERIC), *DEGENERATE, *graded[::-1]]
+    values, gradient = loss_and_gradient(loss, rows)
+    alone = [loss_and_gradient(smooth(name, bound), [row]) for row in rows]
+    torch.testing.assert_close(values, torch.cat([value for value, _ in alone]), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(gradient, torch.cat([own for _, own in alone]), rtol=1e-6, atol=1e-9)

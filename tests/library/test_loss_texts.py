@@ -1,16 +1,25 @@
-"""Texts of losses: those that `rankbound.loss` reads, and its messages for those that it refuses."""
+"""Texts of losses and metrics, other tools' names of them, and messages for input that a newcomer tries."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
+import torch
 from torch import Tensor
 
 import rankbound as rb
+from rankbound.cli import main
 from rankbound.lists import Lists
 from rankbound.losses import KINDS, RankingLoss, SmoothLoss
 from rankbound.losses.lambda_loss import LambdaLoss, LambdaRankLoss
 from rankbound.metrics import metric
+from rankbound.metrics.cumulative_gain import NDCG
+from tests.library.pages import text_of
+from tests.library.refusals import refusals
 
 
 @pytest.mark.parametrize(
@@ -50,8 +59,7 @@ def test_a_metric_is_its_smooth_loss(text: str) -> None:
     assert isinstance(rb.loss(metric(text)), SmoothLoss)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+test_a_text_that_names_no_loss_is_answered = refusals(
     [
         ("lisnet", r"loss 'lisnet': unknown name 'lisnet'.* Did you mean ListNet\?"),
         ("LambdaMART", "LambdaRank, which boosts trees"),
@@ -85,10 +93,8 @@ def test_a_metric_is_its_smooth_loss(text: str) -> None:
         ("WARP(samples=-1)", "^samples: found -1"),
         ("hinge@3", "hinge takes no cut-off"),
     ],
+    rb.loss,
 )
-def test_a_text_that_names_no_loss_is_answered(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        rb.loss(text)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -99,21 +105,17 @@ def test_bounds_and_temperatures_beside_the_text_are_for_metrics(name: str) -> N
         rb.loss(name, temperature=0.5)
 
 
-def test_a_cutoff_must_be_positive_in_python_too() -> None:
+def test_losses_in_python() -> None:
     for name in ("ListNet", "ListMLE", "WARP"):
         with pytest.raises(ValueError, match=r"^cutoff: found 0, expected at least 1"):
             KINDS[name](cutoff=0)
-
-
-def test_a_metric_may_be_given_as_an_object() -> None:
     losses: list[RankingLoss] = [LambdaRankLoss(metric=metric("nDCG@5")), LambdaLoss(metric=metric("nDCG@5"))]
     assert [loss.text for loss in losses] == ["LambdaRank(metric=nDCG@5)", "LambdaLoss(metric=nDCG@5)"]
 
 
 def test_the_page_lists_every_loss() -> None:
     """One row each, by a text that builds it; and the texts in its prose build too."""
-    page = (Path(__file__).parents[2] / "docs" / "losses.md").read_text(encoding="utf-8")
-    table = page.partition("## All others")[2].partition("## ")[0]
+    page, table = text_of("losses.md"), text_of("losses.md", "All others")
     rows = re.findall(r"^\| `(\S+)` \|", table, flags=re.MULTILINE)
     assert sorted(type(rb.loss(text)).name for text in rows) == sorted(KINDS)
     for text in re.findall(rf"`((?:{'|'.join(KINDS)})\([^`]*\))`", page):
@@ -131,3 +133,143 @@ def test_a_loss_without_parameters_needs_no_constructor(monkeypatch: pytest.Monk
     assert rb.loss("own").text == "own"
     with pytest.raises(ValueError, match="own"):
         rb.loss("own(temperature=2)")
+
+
+MEANINGS = {
+    "ir_measures": {
+        "NDCG(cutoff=10)": "nDCG(gain=linear)@10",
+        "nDCG(dcg='log2')@10": "nDCG(gain=linear)@10",
+        'nDCG(dcg="exp-log2")': "nDCG",
+        "nDCG(dcg='exp-log2')@10": "nDCG@10",
+        "MAP(rel=2)@10": "AP(rel=2)@10",
+        "MRR@10": "RR@10",
+        "Precision(rel=2)@5": "P(rel=2)@5",
+        "P(rel=2,judged_only=False)@5": "P(rel=2)@5",
+        "Recall(rel=2)@10": "Recall(rel=2)@10",
+        "RBP(rel=1)": "RBP(p=0.8)",
+        "RBP(p=0.5,rel=2)": "RBP(rel=2,p=0.5)",
+        "ERR@20": "ERR(max=4)@20",
+        "RPrec(rel=2)": "Rprec(rel=2)",
+        "BPref(rel=2)": "Bpref(rel=2)",
+        "IPrec(rel=2)@0.25": "IPrec(rel=2,recall=0.25)",
+        "IPrec(recall=0.5)": "IPrec(recall=0.5)",
+    },
+    "trec_eval": {"ndcg_cut.20": "nDCG(gain=linear)@20", "set_P": "SetP", "set_recall": "SetR", "set_F": "SetF"},
+}
+REFUSED = {
+    "ir_measures": {
+        "Compat": "no counterpart: no metric here computes it",
+        "SetP(relative=True)": "unknown parameter 'relative'",
+        "SetF(beta=-1)": "beta=-1.0, expected a finite number above 0",
+        "IPrec": "IPrec needs recall",
+        "IPrec@10": "recall=10.0, expected a recall from 0 to 1",
+        "nERR_IA@10": "no counterpart: of the measures of intents there are alpha_nDCG and ERR_IA",
+        "Accuracy": "PairAccuracy compares grades",
+        "RBP(p=0.8)": "without rel it has graded gains",
+        "RBP(p=0.8,rel=1)@10": "takes no cut-off",
+        "nDCG(gains={0:1})@10": "no other gains",
+        "nDCG(dcg='ln')@10": "expected dcg='log2' or dcg='exp-log2'",
+        "P(judged_only=True)@5": "found judged_only",
+        "P@0": "cut-off 0, expected at least 1",
+        "nDCG(cutoff=0)": "cut-off 0, expected at least 1",
+        "NDGC@10": "Did you mean nDCG",
+    },
+    "trec_eval": {
+        "ndcg_cut": "expected a cut-off, as in ndcg_cut_10",
+        "num_ret": "unknown name 'num_ret'",
+        "ndgc": "Did you mean ndcg",
+        "P_0": "cut-off 0, expected at least 1",
+        "map_10": "unknown name 'map'",
+    },
+    "terrier": {"AP": r"^names: found 'terrier', expected one of rankbound, ir_measures"},
+}
+
+
+def test_what_they_mean_here() -> None:
+    for names, meanings in MEANINGS.items():
+        assert {theirs: str(rb.metric(theirs, names=names)) for theirs in meanings} == meanings
+    assert rb.metric(rb.metric("nDCG"), names="ir_measures") == rb.metric("nDCG")
+
+
+test_what_has_no_counterpart_is_refused = refusals(
+    [((theirs, names), message) for names, rows in REFUSED.items() for theirs, message in rows.items()],
+    lambda given: rb.metric(given[0], names=given[1]),
+)
+
+
+SCORES, RELEVANCE, OFFSETS = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([1, 0, 0]), torch.tensor([0, 3])
+FRAME = pl.DataFrame({"topic": [1, 1, 2, 2], "relevance": [0, 1, 1, 0], "f": [0.1, 0.2, 0.5, 0.4]})
+
+CASES: list[tuple[Callable[[], Any], str]] = [
+    (lambda: rb.loss("nDCG")(np.zeros(3), RELEVANCE, OFFSETS), "scores: found ndarray, expected a torch.Tensor"),
+    (lambda: rb.loss("RankNet")([0.1, 0.2, 0.3], [1, 0, 0], [0, 3]), "scores: found list, expected a torch.Tensor"),
+    (lambda: rb.SmoothLoss("nDCG", temperature=-1), "temperature: found -1, expected a number above 0"),
+    (lambda: rb.loss("nDCG", temperature=torch.nn.Parameter(torch.tensor(0.5))), "temperature: found Parameter"),
+    (lambda: rb.SmoothLoss("nDCG", temperature="0.5"), "temperature: found 0.5, expected a number above 0"),
+    (lambda: rb.metric("ndcg@10"),
+     r"two meanings: with linear gains \(trec_eval, .*\): write nDCG\(gain=linear\)@10; with exp.*: write nDCG@10$"),
+    (lambda: rb.metric("num_ret"), "a name of trec_eval, ranx without a counterpart: it counts what the data hold"),
+    (lambda: rb.loss("nDCG")(torch.zeros(2, 3), torch.zeros(2, 3), [0, 3, 6]),
+     r"scores: found shape \(2, 3\), expected a flat \(n_items,\) array; rankbound\.from_padded returns one"),
+    (lambda: NDCG(cutoff=2.5), "metric nDCG: found cut-off 2.5, expected a whole number"),
+    (lambda: rb.SmoothLoss("nDCG", method="fast"), "method: found 'fast', expected one of"),
+    (lambda: rb.loss(None), "loss: found None, expected a text such as nDCG@10"),
+    (lambda: rb.metric(None), "metric: found None, expected a text such as"),
+    (lambda: rb.metric(3), "metric: found 3, expected a text"),
+    (lambda: rb.metric("map@5"), r"several meanings: .*: write AP@5; .*: write AP\(divisor=cutoff\)@5; .*found\)@5"),
+    (lambda: rb.metric("AUC"), r"of the items of all lists together .*: not here; of each list .*: write PairAccuracy"),
+    (lambda: rb.metric("AP(divisor=found)"), r"found divisor=found, expected a cut-off, as in AP\(divisor=found\)@10"),
+    (lambda: rb.evaluate("ERR@20", SCORES, RELEVANCE + 2, OFFSETS), r"ERR needs max, .* these items: ERR\(max=3\)@20"),
+    (lambda: rb.evaluate("ndcg@10", SCORES, RELEVANCE + 2, OFFSETS), "found a name with two meanings"),
+    (lambda: rb.loss("lambdarank"), r"LightGBM's own objective, .*: not here; the loss of all .*: write LambdaRank"),
+    (lambda: rb.metric("nDCG(gains=linear)"), "unknown parameter 'gains'; nDCG takes: gain"),
+    (lambda: rb.loss("NeuralNDCG"), "without a counterpart: nDCG, whose smooth ranks take linear"),
+    (lambda: rb.train_ranker("lists.csv"),
+     "lists: found str, expected judged lists, which rankbound.read_lists returns"),
+    (lambda: rb.train_ranker(FRAME), "lists: found DataFrame, expected judged lists"),
+    (lambda: rb.train_ranker(rb.read_lists(FRAME), FRAME), "lists: found DataFrame, expected judged lists"),
+    (lambda: rb.train_ranker(rb.read_lists(FRAME), loss=rb.loss("nDCG")),
+     r"loss: found SmoothLoss\(nDCG.*\), expected a text"),
+    (lambda: rb.evaluate_run("no/run.txt", {"q": {"d": 1}}, "nDCG"), "no/run.txt: cannot be read"),
+]  # fmt: skip
+
+
+test_the_message_says_what_was_found_and_expected = refusals(CASES)
+
+
+def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="device: found cuda, but PyTorch finds no GPU here; expected auto or cpu"):
+        rb.train_ranker(rb.read_lists(FRAME), device="cuda")
+
+
+def test_texts_evaluate_like_metrics() -> None:
+    by_text = rb.evaluate(["nDCG@2", "RR"], SCORES, RELEVANCE, OFFSETS)
+    by_metric = rb.evaluate([rb.metric("nDCG@2"), rb.metric("RR")], SCORES, RELEVANCE, OFFSETS)
+    assert list(by_text) == list(by_metric) == ["nDCG@2", "RR"]
+    assert all(torch.equal(by_text[name], by_metric[name]) for name in by_text)
+    assert torch.equal(rb.evaluate("RR", SCORES, RELEVANCE, OFFSETS)["RR"], by_text["RR"])
+
+
+@pytest.mark.parametrize(("name", "ours"), [("ApproxNDCG@2", "nDCG@2"), ("ApproxMRR", "RR"), ("BPR", "RankNet")])
+def test_other_names_of_losses(name: str, ours: str) -> None:
+    assert rb.loss(name).text == ours
+    assert torch.equal(rb.loss(name)(SCORES, RELEVANCE, OFFSETS), rb.loss(ours)(SCORES, RELEVANCE, OFFSETS))
+
+
+@pytest.mark.parametrize("name", ["train", "cross-validate"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_training(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("a training began")
+
+    # The second module, imported here first, would keep the patch of the first.
+    monkeypatch.setattr("rankbound.training.cross_validation.cross_validate", train)
+    monkeypatch.setattr("rankbound.training.ranker.train_ranker", train)
+    FRAME.write_csv(tmp_path / "x.csv")
+    (tmp_path / "runs/judgements.csv").mkdir(parents=True)
+    flags = {"train": ["--out", str(tmp_path)], "cross-validate": ["-m", "AP", "--runs", str(tmp_path / "runs")]}
+    assert main([name, str(tmp_path / "x.csv"), *flags[name]]) == 2
+    assert "could not be written: found a folder, expected the name of a file" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "x.csv"]

@@ -1,9 +1,12 @@
-"""Metrics as values: what they refuse, the types that they take, and their digits for long lists."""
+"""Metrics as values: what they refuse, the types that they take, their digits for long lists; theorems."""
 
 import math
+from collections.abc import Sequence
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import given
@@ -14,6 +17,7 @@ from rankbound.metrics import KINDS
 from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.pairs import RankSum
 from rankbound.metrics.precision import NormalizedRBP, Precision
+from tests.library.refusals import refusals
 
 # Items by descending score have grades 3, 0, 1, 0, 2.
 SCORES = np.array([0.4, 0.9, -0.3, 0.1, 2.0])
@@ -32,11 +36,6 @@ def test_defaults_and_blanks_do_not_make_another_metric() -> None:
 
 REFUSED = {
     "NDGC@10": "Did you mean nDCG",
-    "MRR": "Did you mean RR, whose mean over lists is MRR",
-    "rbp(p=0.8)": "Did you mean RBP",
-    "R@10": "Did you mean Recall, as in Recall@10",
-    "HitRate@10": "Did you mean Hit",
-    "Precision@5": "Did you mean P, as in P@10",
     "Compat": "unknown name 'Compat'; known are AP, infAP, Bpref, ERR, CG, DCG, nDCG, RR, Hit, ",
     "IPrec": "IPrec needs recall",
     "IPrec(recall=1.5)": "recall=1.5, expected a recall from 0 to 1",
@@ -69,17 +68,15 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("text", "message"), REFUSED.items())
-def test_wrong_texts_are_refused_with_what_was_expected(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        rb.metric(text)
-
-
-@pytest.mark.parametrize("cutoff", [0, -1])
-@pytest.mark.parametrize("name", ["nDCG", "DCG", "CG", "P", "Recall", "Hit", "AP", "RR", "Judged", "ERR_IA"])
-def test_a_cutoff_below_1_is_refused_by_name(name: str, cutoff: int) -> None:
-    with pytest.raises(ValueError, match=f"cut-off {cutoff}, expected at least 1"):
-        KINDS[name](cutoff=cutoff)  # type: ignore[call-arg]
+test_wrong_texts_are_refused_with_what_was_expected = refusals(REFUSED.items(), rb.metric)
+test_a_cutoff_below_1_is_refused_by_name = refusals(
+    [
+        ((name, cutoff), f"cut-off {cutoff}, expected at least 1")
+        for name in ("nDCG", "DCG", "CG", "P", "Recall", "Hit", "AP", "RR", "Judged", "ERR_IA")
+        for cutoff in (0, -1)
+    ],
+    lambda given: KINDS[given[0]](cutoff=given[1]),
+)
 
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -109,36 +106,32 @@ def test_a_tensor_on_another_device_is_named(name: str) -> None:
             function(*arguments.values())
 
 
-def test_gains_that_do_not_fit_are_refused() -> None:
-    scores, offsets = np.array([2.0, 1.0]), np.array([0, 2])
-    for name in ("nDCG", "DCG@1", "CG(gain=exp2)@2"):
-        with pytest.raises(ValueError, match=r"^relevance: found grade 2000, .*expected grades up to 1004"):
-            rb.metric(name)(scores, np.array([2000, 1]), offsets)
-    large = rb.metric("nDCG")(scores, np.array([1004, 1003]), offsets)
-    assert large[0] == pytest.approx(1)
-    assert rb.metric("nDCG(gain=linear)")(scores, np.array([2000, 1]), offsets)[0] == pytest.approx(1)
+def test_gains_and_grades_that_do_not_fit_are_refused() -> None:
+    scores, offsets = torch.tensor([2.0, 1.0]), [0, 2]
+    for text, grade, message in (
+        *(
+            (text, 2000, "found grade 2000, .*expected grades up to 1004")
+            for text in ("nDCG", "DCG@1", "CG(gain=exp2)@2")
+        ),
+        ("ERR(max=2)", 3, "found grade 3, expected grades up to 2, the max of ERR"),
+    ):
+        with pytest.raises(ValueError, match=f"^relevance: {message}"):
+            rb.metric(text)(scores, [grade, 1], offsets)
+    for text, grades in (("nDCG", [1004, 1003]), ("nDCG(gain=linear)", [2000, 1])):
+        assert rb.metric(text)(scores, grades, offsets)[0] == pytest.approx(1)
     with pytest.raises(ValueError, match=r"^relevance: found grade 200, .*torch.float32 scores; expected .* up to 108"):
-        rb.SmoothLoss("nDCG")(torch.tensor([2.0, 1.0]), torch.tensor([200, 1]), torch.tensor([0, 2]))
-
-
-def test_grades_above_the_scale_of_err_are_refused() -> None:
-    for function in (rb.metric("ERR(max=2)"), rb.SmoothLoss("ERR(max=2)@3")):
-        with pytest.raises(ValueError, match=r"^relevance: found grade 3, expected grades up to 2, the max of ERR"):
-            function(torch.tensor([2.0, 1.0]), torch.tensor([3, 1]), torch.tensor([0, 2]))
+        rb.SmoothLoss("nDCG")(scores, [200, 1], offsets)
+    with pytest.raises(ValueError, match=r"^relevance: found grade 3, expected grades up to 2, the max of ERR"):
+        rb.SmoothLoss("ERR(max=2)@3")(scores, [3, 1], offsets)
 
 
 def test_long_lists_keep_their_digits() -> None:
     """Sums over a million ranks, written out."""
-    n, p = 10**6, 7
-    worst = math.fsum(i / (n - p + i) for i in range(1, p + 1)) / p
-    assert float(rb.minimum("AP", n, p)) == pytest.approx(worst, rel=1e-12)
-    scores, relevance = np.zeros(n), np.zeros(n)
-    relevance[:p] = 1
+    n, p, offsets = 10**6, 7, [0, 10**6]
+    scores, relevance = np.zeros(n), (np.arange(n) < p).astype(float)
     none = math.fsum(math.log1p(-p / (n - rank + 1)) for rank in range(1, 11))
-    hit = rb.metric("Hit@10")(scores, relevance, np.array([0, n]))[0]
-    assert hit == pytest.approx(-math.expm1(none), rel=1e-12)
-    assert rb.metric("Recall@10")(scores, relevance, np.array([0, n]))[0] == pytest.approx(10 / n, rel=1e-12)
-    assert rb.metric("PairAccuracy")(scores, relevance, np.array([0, n]))[0] == 0.5
+    for name, expected in {"Hit@10": -math.expm1(none), "Recall@10": 10 / n, "PairAccuracy": 0.5}.items():
+        assert rb.metric(name)(scores, relevance, offsets)[0] == pytest.approx(expected, rel=1e-12)
 
 
 @given(st.integers(1, 2000), st.floats(0.001, 0.999))
@@ -184,17 +177,6 @@ def test_err_of_a_long_block_of_ties(k: int | None) -> None:
     assert rb.metric(name)(np.zeros(n), grades, np.array([0, n]))[0] == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.float32, np.bool_])
-@pytest.mark.parametrize(
-    "name",
-    ["nDCG", "AP", "nRBP", "P@2", "RR", "CG@2", "ERR(max=4)", "PairAccuracy", "Kendall", "PairError", "LinearNDCG"],
-)
-def test_relevance_may_be_any_number(name: str, dtype: type) -> None:
-    binary = np.array([0, 1, 0, 0, 1])
-    value = rb.metric(name)(SCORES, binary.astype(dtype), ONE_LIST)
-    assert value[0] == pytest.approx(rb.metric(name)(SCORES, binary, ONE_LIST)[0], rel=1e-7)
-
-
 @pytest.mark.parametrize("name", ["PairAccuracy", "PairError(norm=max)", "Kendall", "LinearNDCG", "nDCG(gain=linear)"])
 def test_grades_may_be_fractions(name: str) -> None:
     """Metrics that only compare grades, or whose gain is linear over its best, don't see their unit."""
@@ -222,3 +204,80 @@ def test_tensors_of_any_precision_give_float64_tensors_without_gradients_and_arr
     array = rb.metric("AP")(np.array([3, 1, 2]), np.array([0, 1, 1]), np.array([0, 3]))
     assert isinstance(array, np.ndarray)
     assert value.tolist() == array.tolist() == pytest.approx([(1 / 2 + 2 / 3) / 2])
+
+
+Row = list[tuple[int, int]]
+"""Scores and ratings of one list."""
+
+TIED_ROWS = st.lists(
+    st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 4)), min_size=1, max_size=12).filter(
+        lambda row: any(rating for _, rating in row)
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def ranked(order: Sequence[int]) -> Row:
+    """A list whose items stand in the given order, no two tied."""
+    return list(zip(range(len(order), 0, -1), order, strict=True))
+
+
+ALL_RATINGS = [ranked(row) for n in range(1, 7) for row in product(range(4), repeat=n) if any(row)]
+TWO_RATINGS = [ranked(row) for n in range(1, 9) for row in product(range(2), repeat=n) if any(row)]
+
+
+def values(text: str, rows: Sequence[Row]) -> npt.NDArray[np.float64]:
+    scores, ratings = np.array([item for row in rows for item in row]).T
+    result: npt.NDArray[np.float64] = rb.metric(text)(scores.astype(float), ratings, np.cumsum([0, *map(len, rows)]))
+    return result
+
+
+def ideal(row: Row) -> int:
+    return sum(rating * rank for rank, rating in enumerate(sorted(rating for _, rating in row)))
+
+
+def wrong_pairs(row: Row) -> float:
+    """R(f) with the strict comparison of eq. 4, and half of each tied pair."""
+    pairs = combinations(row, 2)
+    return sum(abs(r - q) * (0.5 if s == t else (s - t) * (r - q) < 0) for (s, r), (t, q) in pairs)
+
+
+def require_theorems(rows: list[Row]) -> None:
+    """Theorems 1 to 3: the DCG error is the weighted number of wrong pairs, and a sum of two-rating errors."""
+    errors = values("PairError", rows)
+    np.testing.assert_allclose(errors, [wrong_pairs(row) for row in rows], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(values("LinearDCG", rows), [*map(ideal, rows)] - errors, rtol=0, atol=1e-9)
+    by_threshold = [np.nan_to_num(values(f"nRBP(rel={k})", rows)) for k in range(1, 5)]
+    np.testing.assert_allclose(sum(by_threshold), errors, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [ALL_RATINGS, TWO_RATINGS])
+def test_the_theorems_hold_for_all_orders(rows: list[Row]) -> None:
+    require_theorems(rows)
+    if rows is TWO_RATINGS:
+        np.testing.assert_allclose(values("nRBP", rows), values("PairError", rows), rtol=0, atol=1e-9)
+
+
+@given(TIED_ROWS)
+def test_the_theorems_hold_with_ties(rows: list[Row]) -> None:
+    require_theorems(rows)
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_the_ideal_dcg_of_two_ratings_has_a_formula(n: int) -> None:
+    m = np.arange(1, n + 1)
+    np.testing.assert_allclose(rb.maximum("LinearDCG", n, m), m * (n - m) + m * (m - 1) / 2, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ((1, 0, 1, 0, 0, 1), {"LinearDCG": 8, "PairError": 4, "LinearNDCG": 8 / 12}),
+        ((2, 1, 0, 2, 0, 0), {"LinearDCG": 18, "PairError": 3, "LinearNDCG": 18 / 21}),
+        # The paper's normalised error can exceed 1.
+        ((0, 1, 2), {"PairError(norm=pairs)": 4 / 3, "PairError(norm=max)": 1, "LinearNDCG": 0.2}),
+    ],
+)
+def test_the_drawn_examples(order: tuple[int, ...], expected: dict[str, float]) -> None:
+    assert {text: values(text, [ranked(order)])[0] for text in expected} == pytest.approx(expected)

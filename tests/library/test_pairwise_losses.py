@@ -3,33 +3,25 @@
 import copy
 import math
 from collections.abc import Sequence
+from itertools import product
 
 import loss_arithmetic as by_hand
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_every_loss import Row, flat
+from test_every_loss import LOSSES, Row, flat
 from torch import Tensor
 
 import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.losses import pairwise, sampled
 from rankbound.losses.pairwise import grade_halves
-from rankbound.losses.sampled import WARPLoss, warp_penalty, warp_rank
+from rankbound.losses.sampled import warp_penalty, warp_rank
+from tests.library.refusals import refusals
 
 PAIR_LOSSES = {"RankNet": by_hand.ranknet(), "DirectRanker": by_hand.direct_ranker(), "hinge": by_hand.hinge()}
-WAYS = {
-    "RankNet(method=direct)": by_hand.pair_loss(by_hand.ranknet()),
-    "RankNet(temperature=0.3,method=interpolated)": by_hand.pair_loss(by_hand.ranknet(0.3)),
-    "DirectRanker(temperature=2,method=direct)": by_hand.pair_loss(by_hand.direct_ranker(2)),
-    "DirectRanker(method=interpolated)": by_hand.pair_loss(by_hand.direct_ranker()),
-    "hinge": by_hand.pair_loss(by_hand.hinge()),
-    "hinge(margin=0)": by_hand.pair_loss(by_hand.hinge(0)),
-    "WARP": by_hand.warp(),
-    "WARP(alpha=constant)@1": by_hand.warp(lambda j: 1, 1),
-    "WARP(margin=0.5,rel=2)": by_hand.warp(margin=0.5, rel=2),
-}
+PAIRWISE = [text for text in LOSSES if text.startswith((*PAIR_LOSSES, "WARP"))]
 
 ROWS: list[Row] = [
     ([0.3, -1.2, 2.0, 0.9], [1, 0, 0, 1]),
@@ -41,15 +33,11 @@ WITHOUT_PAIRS: list[Row] = [([], []), ([0.5], [1]), ([0.5], [0]), ([1.0, 2.0], [
 
 
 def random_rows(sizes: Sequence[int], spread: float = 2.0, grades: int = 3, seed: int = 0) -> list[Row]:
-    draw = generator(seed)
+    draw = torch.Generator().manual_seed(seed)
     return [
         ((spread * torch.randn(n, generator=draw)).tolist(), torch.randint(0, grades, (n,), generator=draw).tolist())
         for n in sizes
     ]
-
-
-def generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def values(text: str, rows: Sequence[Row]) -> list[float]:
@@ -75,41 +63,37 @@ def test_the_two_ways_agree(name: str, n: int, spread: float, grades: int) -> No
     assert (found[1][1] - found[0][1]).norm() <= 1e-6 * found[0][1].norm() + floor
 
 
-@pytest.mark.parametrize("text", WAYS)
+@pytest.mark.parametrize("text", PAIRWISE)
 @given(st.lists(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 3)), max_size=8), min_size=1, max_size=4))
 def test_any_batch_with_ties(text: str, lists: list[list[tuple[int, int]]]) -> None:
     """Whole scores: items tie, and pairs lie exactly at the margin."""
     rows = [([float(s) for s, _ in row], [y for _, y in row]) for row in lists]
-    expected = [WAYS[text](scores, grades, scores) for scores, grades in rows]
+    expected = [LOSSES[text](scores, grades, scores) for scores, grades in rows]
     # Of a list in perfect order hardly anything is left, and interpolation misses 1e-8 of each pair.
     floor = 1e-7 if "interpolated" in text else 1e-12
     assert values(text, rows) == pytest.approx(expected, rel=1e-6, abs=floor)
 
 
-@pytest.mark.parametrize("relevance", [[0.5, 2.25, 0.0, 2.25], [3e6, 1e9, 0.0, 1e9]])
-def test_grades_need_not_be_small_whole_numbers(relevance: list[float]) -> None:
+def test_grades_may_be_fractions_large_and_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many lists with many grades are counted by sorting."""
     scores = torch.tensor([0.3, 1.0, -0.4, 0.2], dtype=torch.float64)
-    for name in PAIR_LOSSES:
-        loss = rb.loss(f"{name}(weight=difference)")
-        value = loss(scores, torch.tensor(relevance, dtype=torch.float64), torch.tensor([0, 4]))
+    for name, relevance in product(PAIR_LOSSES, ([0.5, 2.25, 0.0, 2.25], [3e6, 1e9, 0.0, 1e9])):
+        value = rb.loss(f"{name}(weight=difference)")(scores, torch.tensor(relevance, dtype=torch.float64), [0, 4])
         arithmetic = by_hand.pair_loss(PAIR_LOSSES[name], weight="difference")
-        expected = arithmetic(scores.tolist(), relevance, [])  # type: ignore[arg-type]
-        assert float(value) == pytest.approx(expected, rel=1e-6)
-
-
-def test_many_lists_with_many_grades_are_counted_by_sorting(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores, relevance, offsets = flat([*ROWS, *WITHOUT_PAIRS, *random_rows([50], grades=40)])
-    tabled = rb.loss("RankNet")(scores, relevance, offsets)
+        assert float(value) == pytest.approx(arithmetic(scores.tolist(), relevance, []), rel=1e-6)
+    batch = flat([*ROWS, *WITHOUT_PAIRS, *random_rows([50], grades=40)])
+    tabled = rb.loss("RankNet")(*batch)
     monkeypatch.setattr("rankbound.losses.pairwise.CELLS_PER_ITEM", 0)
-    assert torch.equal(rb.loss("RankNet")(scores, relevance, offsets), tabled)
+    assert torch.equal(rb.loss("RankNet")(*batch), tabled)
 
 
-def test_a_low_temperature_gives_the_hinge_without_a_margin() -> None:
-    """tau log(1 + exp(-d/tau)) is max(0, -d) but for at most tau log 2."""
-    scores, relevance, offsets = flat([*ROWS, *random_rows([200])])
-    cold = 1e-4 * rb.loss("RankNet(temperature=1e-4)")(scores, relevance, offsets)
-    hard = rb.loss("hinge(margin=0)")(scores, relevance, offsets)
+def test_limits_of_temperatures_and_scores() -> None:
+    """tau log(1 + exp(-d/tau)) is max(0, -d) but for at most tau log 2; DirectRanker keeps a certain pair's."""
+    batch = flat([*ROWS, *random_rows([200])])
+    cold, hard = 1e-4 * rb.loss("RankNet(temperature=1e-4)")(*batch), rb.loss("hinge(margin=0)")(*batch)
     torch.testing.assert_close(cold, hard, rtol=0, atol=1e-4 * math.log(2))
+    found = values("DirectRanker", [([1e4, 50.0, -50.0], [2, 1, 0]), ([0.0, 50.0], [1, 0])])
+    assert found == pytest.approx([0.3132616875, 1.3132616875], abs=1e-9)
 
 
 @given(st.lists(st.tuples(st.floats(-9, 9), st.integers(0, 1)), min_size=1, max_size=12))
@@ -129,19 +113,7 @@ def test_the_difference_of_grades_is_a_sum_over_thresholds() -> None:
         torch.testing.assert_close(graded, summed, rtol=1e-6, atol=0)
 
 
-def test_directranker_never_falls_below_the_loss_of_a_certain_pair() -> None:
-    found = values("DirectRanker", [([1e4, 50.0, -50.0], [2, 1, 0]), ([0.0, 50.0], [1, 0])])
-    assert found == pytest.approx([0.3132616875, 1.3132616875], abs=1e-9)
-
-
 # WARP: the rank, its penalty, and sampling
-
-
-def test_the_top_constant_penalty_counts_lists_whose_relevant_item_is_not_first() -> None:
-    rows: list[Row] = [([3.0, 1.0, 2.0], [1, 0, 0]), ([3.0, 1.0, 3.0], [1, 0, 0]), ([0.0, 1.0, 3.0], [1, 0, 0])]
-    errors = [float(warp_penalty(warp_rank(torch.tensor(scores), 0), "constant", cutoff=1)) for scores, _ in rows]
-    assert errors == [0, 1, 1]
-    assert [value > 0 for value in values("WARP(alpha=constant,margin=1)@1", rows)] == [False, True, True]
 
 
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=9), st.integers(0, 8))
@@ -152,12 +124,26 @@ def test_the_rank_counts_ties_against_the_true_item(scores: list[float], true: i
 
 
 def test_penalties_are_running_sums() -> None:
+    """The top constant one counts lists whose relevant item is not first."""
     ranks = torch.tensor([[0, 1, 2], [3, 5, 100]])
     harmonic = [sum(1 / j for j in range(1, int(rank) + 1)) for rank in ranks.flatten()]
     assert warp_penalty(ranks).flatten().tolist() == pytest.approx(harmonic)
     assert warp_penalty(ranks, "constant", cutoff=3).tolist() == [[0, 1, 2], [3, 3, 3]]
     assert warp_penalty(ranks, torch.tensor([2.0, 1.0])).tolist() == [[0, 2, 3], [3, 3, 3]]
     assert warp_penalty(torch.zeros(0, dtype=torch.int64)).tolist() == []
+    rows: list[Row] = [([3.0, 1.0, 2.0], [1, 0, 0]), ([3.0, 1.0, 3.0], [1, 0, 0]), ([0.0, 1.0, 3.0], [1, 0, 0])]
+    errors = [float(warp_penalty(warp_rank(torch.tensor(scores), 0), "constant", cutoff=1)) for scores, _ in rows]
+    assert errors == [0, 1, 1]
+    assert [value > 0 for value in values("WARP(alpha=constant,margin=1)@1", rows)] == [False, True, True]
+
+
+test_bad_ranks_and_penalties_are_named = refusals(
+    [
+        (lambda: warp_rank(torch.zeros(3), 3), r"^true: found 3, expected an index below 3"),
+        (lambda: warp_penalty(-1), r"^rank: found -1, expected integers from 0"),
+        (lambda: warp_penalty(1, torch.tensor([0.5, 1.0])), r"^alpha: found \[0.5, 1.0\], expected weights that never"),
+    ]
+)
 
 
 def expected_of_samples(row: Row, samples: int, cutoff: int) -> float:
@@ -181,7 +167,6 @@ def test_sampled_losses_have_their_expectation(text: str) -> None:
     """The mean over repetitions, all in one batch, is within four standard errors of what the sampling is worth."""
     row = random_rows([12], spread=1.5, grades=2, seed=3)[0]
     loss, repetitions = rb.loss(text), 4000
-    assert isinstance(loss, WARPLoss)
     scores, relevance, offsets = flat([row] * repetitions)
     losses, drawn = loss(scores, relevance, offsets).detach(), (loss.samples, loss.cutoff or 12)
     expected = expected_of_samples(row, *drawn)
@@ -201,33 +186,18 @@ def test_sampled_losses_have_their_expectation(text: str) -> None:
     torch.testing.assert_close(mean, slopes, rtol=0, atol=0.1 * float(slopes.abs().max()))
 
 
-def test_draws_repeat_with_the_seed_and_differ_between_calls() -> None:
-    scores, relevance, offsets = flat(random_rows([50, 20], grades=2))
-    loss = rb.loss("WARP(samples=2)")
-    again = copy.deepcopy(loss)
-    first, second = (loss(scores, relevance, offsets) for _ in range(2))
-    assert not torch.equal(first, second)
-    assert torch.equal(again(scores, relevance, offsets), first)
-    assert torch.equal(rb.loss("WARP(samples=2)")(scores, relevance, offsets), first)
-    assert not torch.equal(rb.loss("WARP(samples=2,seed=1)")(scores, relevance, offsets), first)
-
-
-def test_draws_in_many_parts_are_one_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_repeat_with_the_seed_and_may_come_in_many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts take their random numbers one after the other from the same stream."""
-    rows = [*WITHOUT_PAIRS, *random_rows([50, 1, 20], grades=2)]
-    scores, relevance, offsets = flat(rows)
-    whole = rb.loss("WARP(samples=3)")(scores, relevance, offsets)
+    batch, text = flat([*WITHOUT_PAIRS, *random_rows([50, 1, 20], grades=2)]), "WARP(samples=3)"
+    loss = rb.loss(text)
+    again = copy.deepcopy(loss)
+    first, second = (loss(*batch) for _ in range(2))
+    assert not torch.equal(first, second)
+    assert torch.equal(again(*batch), first)
+    assert torch.equal(rb.loss(text)(*batch), first)
+    assert not torch.equal(rb.loss("WARP(samples=3,seed=1)")(*batch), first)
     monkeypatch.setattr("rankbound.losses.sampled.DRAWS_PER_CHUNK", 12)
-    torch.testing.assert_close(rb.loss("WARP(samples=3)")(scores, relevance, offsets), whole)
-
-
-def test_bad_ranks_and_penalties_are_named() -> None:
-    with pytest.raises(ValueError, match=r"^true: found 3, expected an index below 3"):
-        warp_rank(torch.zeros(3), 3)
-    with pytest.raises(ValueError, match=r"^rank: found -1, expected integers from 0"):
-        warp_penalty(-1)
-    with pytest.raises(ValueError, match=r"^alpha: found \[0.5, 1.0\], expected weights that never ascend"):
-        warp_penalty(1, torch.tensor([0.5, 1.0]))
+    torch.testing.assert_close(rb.loss(text)(*batch), first)
 
 
 # As many grades as items: split in halves, sums are what they are grade by grade, and pair by pair
@@ -255,7 +225,6 @@ def derivatives(text: str, seed: int, grades: int | None, weighted: bool) -> Der
     direction = torch.linspace(-1, 1, 343, dtype=torch.float64)
     (bend,) = torch.autograd.grad(slope @ direction, leaf)
     curvature = rb.loss(text).curvature(scores.detach(), labels, Lists(offsets))
-    assert curvature is not None
     return losses.detach(), slope.detach(), bend, curvature
 
 
@@ -271,7 +240,7 @@ def halves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> p
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("text", MANY_GRADES)
 @pytest.mark.parametrize(("grades", "weighted"), [(None, False), (None, True), (2, True), (7, False), (100, True)])
-def test_halves_agree_with_grades_in_order(
+def test_halves_are_grades_in_order(
     text: str, form: str, grades: int | None, weighted: bool, halves: pytest.MonkeyPatch
 ) -> None:
     name, _, inside = text.rstrip(")").partition("(")

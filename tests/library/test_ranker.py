@@ -4,7 +4,6 @@ import argparse
 import errno
 import json
 import re
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, replace
@@ -21,13 +20,14 @@ import torch
 from safetensors.torch import save_file
 
 import rankbound as rb
-from rankbound import cli
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.lists import Lists
 from rankbound.training.models import ScaledFeatures, Scaling
 from rankbound.training.recipe import Recipe
-from tests.library.planted_ratings import frame, rewrite, run
+from tests.library.conftest import Program
+from tests.library.planted_ratings import frame, lists_of, rewrite
+from tests.library.refusals import refusals
 
 N_TOPICS, N_ITEMS = 40, 12
 QUICK: dict[str, Any] = {"epochs": 30, "learning_rate": 0.05}
@@ -39,14 +39,8 @@ def planted(seed: int = 0, n_topics: int = N_TOPICS) -> JudgedLists:
     latent = generator.normal(size=(n_topics * N_ITEMS, 3))
     relevance = np.digitize(latent[:, 0] - latent[:, 1], [0.5, 1.5])
     features = (latent * [1000, 0.01, 1] + [1e5, 0, 3]).astype(np.float32)
-    return JudgedLists(
-        topics=[f"q{topic}" if seed == 0 else f"q{seed}.{topic}" for topic in range(n_topics)],
-        items=[f"d{item}" for item in range(n_topics * N_ITEMS)],
-        relevance=relevance,
-        offsets=np.arange(n_topics + 1) * N_ITEMS,
-        features=features,
-        feature_names=["clicks", "price", "noise"],
-    )
+    topics = [f"q{topic}" if seed == 0 else f"q{seed}.{topic}" for topic in range(n_topics)]
+    return lists_of([N_ITEMS] * n_topics, relevance, features, ["clicks", "price", "noise"], topics=topics)
 
 
 def value(ranker: rb.Ranker, lists: JudgedLists) -> float:
@@ -76,9 +70,7 @@ def test_what_is_planted_is_learned(model: str, scale: str, least: float) -> Non
     "recipe",
     [{}, {"model": "mlp", "hidden": (5, 3), "activation": "tanh"}, {"scale": "query"}, {"scale": "none"}],
 )
-def test_a_file_gives_the_same_ranker_back_and_a_seed_repeats_every_byte(
-    tmp_path: Path, recipe: dict[str, Any]
-) -> None:
+def test_a_file_gives_the_ranker_back_and_a_seed_repeats_every_byte(tmp_path: Path, recipe: dict[str, Any]) -> None:
     lists, path = planted(), tmp_path / "model.safetensors"
     content = []
     for seed in (1, 2, 1):
@@ -133,7 +125,7 @@ def test_the_loss_and_the_bound_do_not_change_what_is_drawn(recipe: dict[str, An
     ids=["no gradients", "inference", "another device", "doubles"],
 )
 @pytest.mark.parametrize("model", ["mlp", "matrix-factorization"])
-def test_settings_of_pytorch_change_no_ranker(
+def test_settings_of_pytorch(
     model: str, surroundings: Callable[[], AbstractContextManager[object]], tmp_path: Path
 ) -> None:
     lists = replace(planted(n_topics=6), items=[f"d{row % N_ITEMS}" for row in range(6 * N_ITEMS)])
@@ -151,29 +143,24 @@ def test_settings_of_pytorch_change_no_ranker(
 # Scoring
 
 
-def test_scores_come_in_the_kind_that_the_features_had() -> None:
+def test_scores_come_in_the_kind_of_the_features_and_depend_on_the_list_if_scaled_within_it() -> None:
     lists = planted()
-    ranker = rb.train_ranker(lists, epochs=1)
+    ranker, within = rb.train_ranker(lists, epochs=1), rb.train_ranker(lists, epochs=1, scale="query")
     array, tensor = ranker.score(lists.features), ranker.score(torch.from_numpy(lists.features))
     assert isinstance(array, np.ndarray)
     assert array.dtype == np.float32
     np.testing.assert_array_equal(array, tensor.numpy())
     assert ranker.score(lists.features.astype(np.float64)).shape == (N_TOPICS * N_ITEMS,)
     assert ranker.score(np.empty((0, 3), np.float32)).shape == (0,)
-
-
-def test_standard_scores_do_not_depend_on_the_list_and_query_scores_do() -> None:
-    lists = planted()
-    alone = rb.train_ranker(lists, epochs=1)
-    np.testing.assert_allclose(alone.score(lists.features[5:6]), alone.score(lists.features)[5:6], rtol=1e-6)
-    within = rb.train_ranker(lists, epochs=1, scale="query")
+    np.testing.assert_allclose(ranker.score(lists.features[5:6]), array[5:6], rtol=1e-6)
     with pytest.raises(ValueError, match=r"^offsets: found none, expected those of the lists"):
         within.score(lists.features)
     one = within.score(lists.features[:N_ITEMS], np.array([0, N_ITEMS]))
     np.testing.assert_allclose(one, within.score(lists.features, lists.offsets)[:N_ITEMS], rtol=1e-5, atol=1e-6)
 
 
-def test_features_are_found_by_name() -> None:
+def test_features_are_found_by_name_in_lists_and_data_frames() -> None:
+    """Whatever their order, and whatever else there is."""
     lists = planted()
     ranker = rb.train_ranker(lists, epochs=1)
     more = np.concatenate([lists.features[:, ::-1], lists.features[:, :1]], axis=1)
@@ -181,34 +168,24 @@ def test_features_are_found_by_name() -> None:
     np.testing.assert_array_equal(ranker.score_lists(shuffled).scores, ranker.score_lists(lists).scores)
     with pytest.raises(DataError, match="there is no feature 'price', which the ranker was trained with"):
         ranker.score_lists(replace(lists, feature_names=["clicks", "cost", "noise"]))
-
-
-@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
-def test_columns_of_a_data_frame_are_found_by_name(make: Any) -> None:
-    """Whatever their order, and whatever else the frame has."""
-    lists = planted()
-    ranker = rb.train_ranker(lists, epochs=1)
     columns = dict(zip(lists.feature_names, lists.features.T, strict=True))
-    table = make({"title": ["a"] * len(lists.items), **{name: columns[name] for name in ("noise", "price", "clicks")}})
-    np.testing.assert_array_equal(ranker.score(table), ranker.score(lists.features))
-    for wrong in (make({"clicks": [1.0], "cost": [1.0], "noise": [1.0]}), make(lists.features)):
-        with pytest.raises(
-            ValueError, match=r"no column '(price|clicks)'; .* features \(clicks, price, noise\), or an array"
-        ):
-            ranker.score(wrong)
+    frame = {"title": ["a"] * len(lists.items), **{name: columns[name] for name in ("noise", "price", "clicks")}}
+    message = r"no column '(price|clicks)'; .* features \(clicks, price, noise\), or an array"
+    for make in (pl.DataFrame, pd.DataFrame):
+        np.testing.assert_array_equal(ranker.score(make(frame)), ranker.score(lists.features))
+        for wrong in (make({"clicks": [1.0], "cost": [1.0], "noise": [1.0]}), make(lists.features)):
+            with pytest.raises(ValueError, match=message):
+                ranker.score(wrong)
 
 
-@pytest.mark.parametrize(
-    ("features", "message"),
+test_features_that_do_not_fit_are_refused = refusals(
     [
         (np.zeros((2, 4)), r"^features: found shape \(2, 4\), expected \(n_items, 3\)"),
         (np.zeros(3), r"^features: found shape \(3,\)"),
         (np.array([[0, 0, 0], [0, np.nan, 0]]), r"^features: found nan at item 1, feature 'price'"),
     ],
+    lambda features: rb.train_ranker(planted(), epochs=1).score(features),
 )
-def test_features_that_do_not_fit_are_refused(features: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        rb.train_ranker(planted(), epochs=1).score(features)
 
 
 @pytest.mark.parametrize(
@@ -230,8 +207,7 @@ def test_scaling(kind: str, expected: list[list[float]]) -> None:
 # What cannot be
 
 
-@pytest.mark.parametrize(
-    ("recipe", "message"),
+test_recipes_that_cannot_be_are_refused = refusals(
     [
         ({"model": "tree"}, r"^model: found 'tree', expected one of linear, mlp"),
         ({"scale": "log"}, r"^scale: found 'log'"),
@@ -244,10 +220,8 @@ def test_scaling(kind: str, expected: list[list[float]]) -> None:
         ({"bound": "max"}, r"max"),
         ({"metric": "nRBP"}, r"^metric nRBP: lower is better"),
     ],
+    lambda recipe: rb.train_ranker(planted(), **recipe),
 )
-def test_recipes_that_cannot_be(recipe: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        rb.train_ranker(planted(), **recipe)
 
 
 def test_uninformative_lists_are_refused() -> None:
@@ -299,50 +273,46 @@ def test_files_that_hold_no_ranker_are_refused(tmp_path: Path, change: Any, mess
         rb.load(path)
 
 
-def test_a_recipe_reads_its_own_fields_back() -> None:
-    shapes = [Recipe(hidden=(3,), model=model).build(2).layers[0].weight.shape for model in ("linear", "mlp")]
-    assert shapes == [(1, 2), (3, 2)]
-
-
 # The subcommands
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.mark.parametrize(("suffix", "out"), [("csv", "run.txt"), ("parquet", "run.parquet")])
-def test_train_score_and_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str, out: str) -> None:
-    lists, test = planted(), planted(seed=1)
-    for name, table in (("train", frame(lists)), ("test", frame(test))):
-        path = tmp_path / f"{name}.{suffix}"
-        table.write_csv(path) if suffix == "csv" else table.write_parquet(path)
-    model = tmp_path / "model.safetensors"
-    flags = ("--loss", "nDCG", "--bound", "min-max", "--epochs", 30, "--learning-rate", 0.05, "--device", "cpu")
-    assert run("train", tmp_path / f"train.{suffix}", "--out", model, "--kernel", "sigmoid", *flags) == 0
-    printed = capsys.readouterr().out
+def test_train_score_and_evaluate(folder: Path, program: Program, suffix: str, out: str) -> None:
+    train, test = (f"{name}.{suffix}" for name in ("train", "test"))
+    for path, lists in ((train, planted()), (test, planted(seed=1))):
+        frame(lists).write_csv(path) if suffix == "csv" else frame(lists).write_parquet(path)
+    command = f"train {train} --out m.safetensors --loss nDCG --bound min-max --epochs 30 --learning-rate 0.05"
+    printed = program(f"{command} --device cpu --kernel sigmoid")
     assert "trained on 32 topics, 384 items, 3 features" in printed
     assert "loss nDCG, bound min-max, linear model: epoch" in printed
-    assert f"wrote {model}" in printed
-    assert run("score", model, tmp_path / f"test.{suffix}", "--out", tmp_path / out) == 0
-    assert run("evaluate", tmp_path / out, tmp_path / f"test.{suffix}", "-m", "nDCG", "-m", "P@5", "--json") == 0
-    found = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))
+    assert "wrote m.safetensors" in printed
+    program(f"score m.safetensors {test} --out {out}")
+    found = json.loads(program(f"evaluate {out} {test} -m nDCG -m P@5 --json"))
     assert found["topics"] == {"evaluated": N_TOPICS, "missing_in_run": 0, "not_in_qrels": 0}
-    assert found["means"]["nDCG"] == pytest.approx(value(rb.load(model), test), abs=1e-12)
+    assert found["means"]["nDCG"] == pytest.approx(value(rb.load("m.safetensors"), planted(seed=1)), abs=1e-12)
     assert found["means"]["nDCG"] > 0.9
 
 
-def test_validation_files_and_columns_that_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validation_files_and_columns_that_are_left_out(folder: Path, program: Program) -> None:
     table = frame(planted()).with_columns(title=pl.lit("a text"))
-    table.write_csv(tmp_path / "train.csv")
+    table.write_csv("train.csv")
     # Other columns, in another order: the training file's features are looked for by name.
-    frame(planted(seed=1)).select("noise", "price", "topic", "clicks", "relevance").write_csv(tmp_path / "vali.csv")
-    flags = ("--validation", tmp_path / "vali.csv", "--epochs", 1, "--model", "mlp", "--hidden", "4,2")
-    assert run("train", tmp_path / "train.csv", "--out", tmp_path / "m.safetensors", *flags) == 0
-    printed = capsys.readouterr().out
+    frame(planted(seed=1)).select("noise", "price", "topic", "clicks", "relevance").write_csv("vali.csv")
+    command = "train train.csv --out m.safetensors --validation vali.csv --epochs 1 --model mlp --hidden 4,2"
+    printed = program(command)
     assert "features: clicks, price, noise\nleft out, as --features does not name them: title (text)\n" in printed
     assert f"nDCG@10 on {N_TOPICS} validation topics" in printed
-    assert rb.load(tmp_path / "m.safetensors").recipe.hidden == (4, 2)
+    assert rb.load("m.safetensors").recipe.hidden == (4, 2)
     # What is scored needs neither labels nor names of items.
-    table.drop("relevance", "item").write_csv(tmp_path / "new.csv")
-    assert run("score", tmp_path / "m.safetensors", tmp_path / "new.csv", "--out", tmp_path / "s.csv") == 0
-    scored = pl.read_csv(tmp_path / "s.csv")
+    table.drop("relevance", "item").write_csv("new.csv")
+    program("score m.safetensors new.csv --out s.csv")
+    scored = pl.read_csv("s.csv")
     assert (scored.columns, len(scored), scored["item"][0]) == (["topic", "item", "score"], len(table), "q0-2")
 
 
@@ -351,51 +321,41 @@ DCG = "DCG(gain=linear,discount=log2(r))"
 
 
 @pytest.fixture
-def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def evaluate(folder: Path, program: Program) -> Program:
     """Return what `rankbound evaluate` prints for a run and judgements, or its message, from the files' folder."""
-    monkeypatch.chdir(tmp_path)
     Path("run.txt").write_text(RUN)
     Path("qrels.txt").write_text("a 0 y 1\nb 0 x 0\nd 0 x 1\n")
     Path("lists.csv").write_text("topic,item,relevance\na,x,1\na,y,3\n")
-
-    def evaluated(*flags: str, qrels: str = "qrels.txt", status: int = 0) -> str:
-        assert run("evaluate", "run.txt", qrels, *flags) == status
-        return capsys.readouterr()[status > 0]
-
-    return evaluated
+    return lambda *flags, qrels="qrels.txt", status=0: program("evaluate", "run.txt", qrels, *flags, status=status)
 
 
-def test_evaluation_for_people_and_as_json(evaluate: Callable[..., str]) -> None:
-    assert evaluate("-m", "AP", "-m", "P@1", "--per-topic") == (
-        "topic      AP     P@1\n"
-        "a      0.5000  0.0000\n"
-        "b           -  0.0000\n"
-        "\n"
-        "metric    mean  topics  undefined\n"
-        "AP      0.5000       1          1\n"
-        "P@1     0.0000       2          0\n"
-        "topics of the qrels that the run lacks: 1\n"
-        "topics of the run that the qrels lack: 1\n"
-    )
+def test_evaluation_for_people_and_as_json(evaluate: Program) -> None:
+    assert evaluate("-m", "AP", "-m", "P@1", "--per-topic").splitlines() == [
+        "topic      AP     P@1",
+        "a      0.5000  0.0000",
+        "b           -  0.0000",
+        "",
+        "metric    mean  topics  undefined",
+        "AP      0.5000       1          1",
+        "P@1     0.0000       2          0",
+        "topics of the qrels that the run lacks: 1",
+        "topics of the run that the qrels lack: 1",
+    ]
     assert "AP      0.2500       2          1" in evaluate("-m", "AP", "--missing", "zero")
     found = json.loads(evaluate("-m", "AP", "--per-topic", "--json"))
     assert (found["per_topic"], found["undefined"]) == ({"a": {"AP": 0.5}, "b": {"AP": None}}, {"AP": 1})
-    flags = ("--names", "ir_measures", "-m", "nDCG@10", "--json")
+    means = json.loads(evaluate("--names", "ir_measures", "-m", "nDCG@10", "--json", qrels="lists.csv"))["means"]
     expected = (1 + 3 / np.log2(3)) / (3 + 1 / np.log2(3))
-    means = json.loads(evaluate(*flags, qrels="lists.csv"))["means"]
     assert means == {"nDCG(gain=linear)@10": pytest.approx(expected, abs=1e-12)}
 
 
-def test_values_of_topics_in_a_file(evaluate: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_topics_in_a_file(evaluate: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are written whole, or not at all."""
-    metrics = ("-m", "AP", "-m", DCG)
-    assert "AP" in evaluate(*metrics, "--csv", "topics.csv")
-    assert Path("topics.csv").read_text() == f'topic,AP,"{DCG}",missing\na,0.5,1.0,false\nb,,0.0,false\nd,,,true\n'
-    evaluate(*metrics, "--csv", "topics.tsv")
-    assert (
-        Path("topics.tsv").read_text()
-        == f"topic\tAP\t{DCG}\tmissing\na\t0.5\t1.0\tfalse\nb\t\t0.0\tfalse\nd\t\t\ttrue\n"
-    )
+    rows = "a 0.5 1.0 false", "b _ 0.0 false", "d _ _ true"
+    for name, separator, quote in (("topics.csv", ",", '"'), ("topics.tsv", "\t", "")):
+        assert "AP" in evaluate("-m", "AP", "-m", DCG, "--csv", name)
+        table = "\n".join([f"topic AP {quote}{DCG}{quote} missing", *rows, ""])
+        assert Path(name).read_text() == table.replace("_", "").replace(" ", separator)
 
     def full_disk(frame: pl.DataFrame, path: Path, **options: str) -> None:
         path.write_text("topic,A")
@@ -408,67 +368,54 @@ def test_values_of_topics_in_a_file(evaluate: Callable[..., str], monkeypatch: p
     assert len([*Path().iterdir()]) == 5
 
 
+TRAIN = "train lists.csv --out m"
+FACTORS = f"{TRAIN} --model matrix-factorization"
+EVALUATE = "evaluate run.txt lists.csv -m AP"
+
+
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("command", "message"),
     [
-        (("-m", "AP", "--csv", "topics.parquet"), "expected a name that ends in .csv or .tsv"),
-        (("-m", "AP", "--csv", "lists.csv"), "which is read here: choose another name"),
-        (("-m", "ndcg", "--names", "trec"), "expected one of rankbound, ir_measures"),
+        (f"{TRAIN} --loss nDGC", "Did you mean nDCG"),
+        (f"{TRAIN} --epochs 0", "epochs: found 0"),
+        (f"{FACTORS} --features f", "--features: found f beside --model matrix-factorization"),
+        (f"{FACTORS} --factors 0", "factors: found 0, expected a number above 0"),
+        (f"{FACTORS} --bias user", "bias: found 'user', expected one of none, item"),
+        (f"{FACTORS} --negatives -1", "negatives: found -1, expected a number from 0"),
+        (f"{FACTORS} --unknown zero", "unknown: found 'zero', expected one of refuse, mean"),
+        (f"{FACTORS} --item film", "there is no column 'film'"),
+        (f"{FACTORS} --relevance topic --topic relevance", "column 'topic' holds 'q"),
+        (
+            f"{TRAIN} --features prize",
+            "there is no column 'prize'; it has topic, item, relevance, clicks, price, noise; the features to",
+        ),
+        (f"{TRAIN} --features relevance", "'relevance' is the column of the r"),
+        ("train nowhere.csv --out m", "nowhere.csv: cannot be read (No such file"),
+        ("score lists.csv lists.csv --out r", "not a safetensors file"),
+        ("evaluate lists.csv lists.csv -m AP", "there is no column 'score'"),
+        ("evaluate run.txt lists.csv -m APP", "unknown name 'APP'"),
+        (f"{EVALUATE} --csv topics.parquet", "expected a name that ends in .csv or .tsv"),
+        (f"{EVALUATE} --csv lists.csv", "which is read here: choose another name"),
+        (f"{EVALUATE} --names trec", "expected one of rankbound, ir_measures"),
     ],
 )
-def test_evaluations_that_are_refused(evaluate: Callable[..., str], flags: tuple[str, ...], message: str) -> None:
+def test_mistakes_are_one_message(folder: Path, program: Program, command: str, message: str) -> None:
+    frame(planted(n_topics=3)).write_csv("lists.csv")
+    Path("run.txt").write_text("q0 Q0 d0 1 1 x\n")
     before = Path("lists.csv").read_text()
-    assert message in evaluate(*flags, qrels="lists.csv", status=2)
+    printed = program(command, status=2).splitlines()
+    assert len([line for line in printed if line.startswith("rankbound ")]) == 1
+    assert message in printed[-1]
+    assert sorted(path.name for path in folder.iterdir()) == ["lists.csv", "run.txt"]
     assert Path("lists.csv").read_text() == before
 
 
-FACTORS = ("train", "{}/lists.csv", "--out", "{}/m", "--model", "matrix-factorization")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("train", "{}/lists.csv", "--out", "{}/m", "--loss", "nDGC"), "Did you mean nDCG"),
-        (("train", "{}/lists.csv", "--out", "{}/m", "--epochs", "0"), "epochs: found 0"),
-        ((*FACTORS, "--features", "f"), "--features: found f beside --model matrix-factorization"),
-        ((*FACTORS, "--factors", "0"), "factors: found 0, expected a number above 0"),
-        ((*FACTORS, "--bias", "user"), "bias: found 'user', expected one of none, item"),
-        ((*FACTORS, "--negatives", "-1"), "negatives: found -1, expected a number from 0"),
-        ((*FACTORS, "--unknown", "zero"), "unknown: found 'zero', expected one of refuse, mean"),
-        ((*FACTORS, "--item", "film"), "there is no column 'film'"),
-        ((*FACTORS, "--relevance", "topic", "--topic", "relevance"), "column 'topic' holds 'q"),
-        (
-            ("train", "{}/lists.csv", "--out", "{}/m", "--features", "prize"),
-            "there is no column 'prize'; it has topic, item, relevance, clicks, price, noise; the features to",
-        ),
-        (("train", "{}/lists.csv", "--out", "{}/m", "--features", "relevance"), "'relevance' is the column of the r"),
-        (("train", "{}/nowhere.csv", "--out", "{}/m"), "nowhere.csv: cannot be read (No such file"),
-        (("score", "{}/lists.csv", "{}/lists.csv", "--out", "{}/r"), "not a safetensors file"),
-        (("evaluate", "{}/lists.csv", "{}/lists.csv", "-m", "AP"), "there is no column 'score'"),
-        (("evaluate", "{}/run.txt", "{}/lists.csv", "-m", "APP"), "unknown name 'APP'"),
-    ],
-)
-def test_mistakes_are_one_message(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
-) -> None:
-    frame(planted(n_topics=3)).write_csv(tmp_path / "lists.csv")
-    (tmp_path / "run.txt").write_text("q0 Q0 d0 1 1 x\n")
-    assert run(*(argument.format(tmp_path) for argument in arguments)) == 2
-    printed = capsys.readouterr().err.splitlines()
-    assert len([line for line in printed if line.startswith("rankbound ")]) == 1
-    assert message in printed[-1]
-    assert not (tmp_path / "m").exists()
-
-
-def examples(name: str) -> list[list[str]]:
+def examples(name: str) -> list[str]:
     text = import_module(f"rankbound.commands.{name}").EXAMPLES
-    return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("  rankbound ")]
+    return re.findall("^  rankbound (.*)$", text, re.MULTILINE)
 
 
-def test_the_examples_of_help_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_examples_of_help_run(folder: Path, program: Program) -> None:
     lists = planted(n_topics=5)
     frame(lists).write_csv("lists.csv")
     frame(lists).rename({"topic": "query", "relevance": "clicked", "noise": "age"}).write_parquet("clicks.parquet")
@@ -476,28 +423,24 @@ def test_the_examples_of_help_run(
     letor = "".join(f"{grade} qid:{topic} 1:{a} 2:{b} 3:{c}\n" for grade, topic, (a, b, c) in rows)
     Path("lists.letor").write_text(letor)
     for place, name in enumerate(("train", "vali", "test"), start=1):
-        text = letor.replace("qid:", f"qid:{place}")
-        Path(f"{name}.letor").write_text(text)
-        for fold in (1, 2):
-            Path(f"Fold{fold}").mkdir(exist_ok=True)
-            Path(f"Fold{fold}", f"{name}.txt").write_text(text)
+        for path in (f"{name}.letor", f"Fold1/{name}.txt", f"Fold2/{name}.txt"):
+            Path(path).parent.mkdir(exist_ok=True)
+            Path(path).write_text(letor.replace("qid:", f"qid:{place}"))
         for split in "ab":
             frame(planted(seed=place, n_topics=5)).write_csv(f"{split}_{name}.csv")
     rb.write_qrels("qrels.txt", lists)
-    pairs = [(user, film) for user in range(6) for film in range(8)]
-    rated = [(user, film, int((user + film) % 3 > 0)) for user, film in pairs]
+    rated = [(user, film, int((user + film) % 3 > 0)) for user in range(6) for film in range(8)]
     pl.DataFrame(rated, schema=["user", "film", "relevance"], orient="row").write_csv("ratings.csv")
     trained, scored = examples("train"), examples("score")
     # What is scored has the features that the example before it trained with.
-    for arguments in (trained[0], scored[0], trained[1], scored[1], *trained[2:], *examples("evaluate")):
-        assert cli.main(arguments) == 0, (arguments, capsys.readouterr().err)
-    for arguments in examples("cross_validate"):
-        folds = [] if "--split" in arguments or "--folds" in arguments else ["--folds", "2"]
-        shorter = [word if word != "10" else "5" for word in arguments]
-        assert cli.main([*shorter, *folds, "--epochs", "1"]) == 0, (arguments, capsys.readouterr().err)
+    for command in (trained[0], scored[0], trained[1], scored[1], *trained[2:], *examples("evaluate")):
+        program(command)
+    for command in examples("cross_validate"):
+        folds = "" if "--split" in command or "--folds" in command else " --folds 2"
+        program(command.replace(" 10", " 5") + folds, "--epochs", 1)
 
 
-def test_help_tells_the_defaults_of_the_recipe() -> None:
+def test_help_tells_the_defaults_of_the_recipe_and_a_recipe_builds_its_model() -> None:
     parser = argparse.ArgumentParser()
     import_module("rankbound.commands.train").configure(parser)
     texts = {action.dest: action.help or "" for action in parser._actions}
@@ -506,3 +449,5 @@ def test_help_tells_the_defaults_of_the_recipe() -> None:
         default = ",".join(map(str, one.default)) if isinstance(one.default, tuple) else str(one.default)
         if one.name != "activation":  # from Python alone
             assert re.search(rf"\(default: {default}\)|{default} \(default\)", texts[one.name]), one.name
+    shapes = [Recipe(hidden=(3,), model=model).build(2).layers[0].weight.shape for model in ("linear", "mlp")]
+    assert shapes == [(1, 2), (3, 2)]

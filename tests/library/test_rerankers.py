@@ -27,6 +27,8 @@ from sentence_transformers.cross_encoder.evaluation import CrossEncoderReranking
 from benchmarks.measure import OURS
 from benchmarks.rerankers import PEER, RERANKED, labelled_queries, step_of_model, tiny_reranker
 from rankbound.interop.sentence_transformers import ListwiseLoss, RerankingEvaluator
+from tests.library.pages import programs, text_of
+from tests.library.refusals import refusals
 
 SIZES = [3, 7, 1, 5, 2]
 
@@ -65,14 +67,14 @@ def gradients(loss: nn.Module, model: CrossEncoder, *arguments: Any) -> tuple[fl
     return value.item(), torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
 
 
-LOSSES: dict[str, tuple[Any, rb.RankingLoss]] = {
-    "an object": (rb.SmoothLoss("nDCG", "min-max"), rb.SmoothLoss("nDCG", "min-max")),
-    "a text": ("LambdaRank(metric=nDCG@3)", rb.loss("LambdaRank(metric=nDCG@3)")),
+LOSSES: dict[str, tuple[dict[str, Any], rb.RankingLoss]] = {
+    "an object": ({"loss": rb.SmoothLoss("nDCG", "min-max")}, rb.SmoothLoss("nDCG", "min-max")),
+    "a text": ({"loss": "LambdaRank(metric=nDCG@3)"}, rb.loss("LambdaRank(metric=nDCG@3)")),
     "a text with parameters": (
         {"loss": "nDCG@5", "bound": "min-max", "temperature": 0.5},
         rb.SmoothLoss("nDCG@5", "min-max", temperature=0.5),
     ),
-    "a sum": (rb.loss("AP", "expectation") + 0.5 * rb.loss("RankNet"),) * 2,
+    "a sum": ({"loss": rb.loss("AP") + 0.5 * rb.loss("RankNet")}, rb.loss("AP") + 0.5 * rb.loss("RankNet")),
 }
 
 
@@ -81,8 +83,7 @@ LOSSES: dict[str, tuple[Any, rb.RankingLoss]] = {
 @pytest.mark.parametrize("kind", LOSSES)
 def test_the_value_is_that_of_the_library(model: CrossEncoder, kind: str, activation: Any, reduction: Any) -> None:
     inputs, labels = batch()
-    given, loss = LOSSES[kind]
-    keywords = given if isinstance(given, dict) else {"loss": given}
+    keywords, loss = LOSSES[kind]
     found = ListwiseLoss(model, **keywords, activation_fn=activation, reduction=reduction)
     scores, relevance, offsets = flat(model, inputs, labels)
     expected = loss((activation or nn.Identity())(scores), relevance, offsets, reduction=reduction)
@@ -111,12 +112,12 @@ def test_losses_are_theirs(model: CrossEncoder, loss: str, peer: Any) -> None:
     for grades in () if of_pairs else labels:
         grades[0] = 2
     factor = int((labels[0][:, None] > labels[0][None, :]).sum()) if of_pairs else 1
-    assert factor > 3 or not of_pairs
     their_loss = theirs.LambdaLoss(model, weighting_scheme=peer, reduction_log="natural") if of_pairs else peer(model)
-    ours = gradients(ListwiseLoss(model, loss), model, inputs, labels)
-    expected = gradients(their_loss, model, inputs, labels)
-    assert ours[0] == pytest.approx(factor * expected[0], rel=1e-5)
-    torch.testing.assert_close(ours[1], factor * expected[1], rtol=1e-4, atol=1e-5)
+    value, slope = gradients(ListwiseLoss(model, loss), model, inputs, labels)
+    expected, slopes = gradients(their_loss, model, inputs, labels)
+    assert factor > 3 or not of_pairs
+    assert value == pytest.approx(factor * expected, rel=1e-5)
+    torch.testing.assert_close(slope, factor * slopes, rtol=1e-4, atol=1e-5)
 
 
 VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -141,9 +142,7 @@ def test_what_changes_nothing(model: CrossEncoder, variant: str) -> None:
     torch.testing.assert_close(found[1], whole[1], rtol=1e-4, atol=1e-6)
 
 
-def test_recomputed_activations_drop_out_the_same_units_and_autocast_leaves_the_loss_in_single_precision(
-    model: CrossEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dropout_of_recomputed_activations_and_autocast(model: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs, labels = batch()
     exact, dropped = ListwiseLoss(model, "nDCG")(inputs, labels).item(), []
     for recompute in (False, True):
@@ -187,31 +186,32 @@ def test_errors_name_what_was_found(model: CrossEncoder, change: Callable[..., t
         ListwiseLoss(model)(*change(queries, documents, labels))
 
 
-@pytest.mark.parametrize(
-    ("build", "keywords", "message"),
-    [
-        (ListwiseLoss, {"loss": "nDGC"}, "Did you mean nDCG"),
-        (ListwiseLoss, {"loss": rb.loss("RankNet"), "bound": "min-max"}, "bound: found min-max beside a loss"),
-        (ListwiseLoss, {"loss": rb.loss("nDCG"), "temperature": 2.0}, "temperature: found 2 beside a loss"),
-        (ListwiseLoss, {"reduction": "none"}, "reduction: found none, expected one of mean, sum"),
-        (RerankingEvaluator, {"samples": []}, "samples: found none"),
-        (RerankingEvaluator, {"metrics": []}, "metrics: found none"),
-        (RerankingEvaluator, {"metrics": "MAP"}, "Did you mean AP"),
-        (RerankingEvaluator, {"undefined": "ignore"}, "undefined: found ignore, expected one of skip, zero"),
-    ],
-)
-def test_parameters_are_checked(model: CrossEncoder, build: Any, keywords: dict[str, Any], message: str) -> None:
-    given = {"model": model} if build is ListwiseLoss else {"samples": samples([3])}
-    with pytest.raises(ValueError, match=message):
-        build(**given | keywords)
+LISTWISE: list[tuple[dict[str, Any], str]] = [
+    ({"loss": "nDGC"}, "Did you mean nDCG"),
+    ({"loss": rb.loss("RankNet"), "bound": "min-max"}, "bound: found min-max beside a loss"),
+    ({"loss": rb.loss("nDCG"), "temperature": 2.0}, "temperature: found 2 beside a loss"),
+    ({"reduction": "none"}, "reduction: found none, expected one of mean, sum"),
+]
+EVALUATOR: list[tuple[dict[str, Any], str]] = [
+    ({"samples": []}, "samples: found none"),
+    ({"metrics": []}, "metrics: found none"),
+    ({"metrics": "MAP"}, "Did you mean AP"),
+    ({"undefined": "ignore"}, "undefined: found ignore, expected one of skip, zero"),
+]
 
 
-def test_models_of_several_outputs_are_refused(model: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parameters_and_outputs_are_checked(model: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    for keywords, message in LISTWISE:
+        with pytest.raises(ValueError, match=message):
+            ListwiseLoss(model, **keywords)
+    for keywords, message in EVALUATOR:
+        with pytest.raises(ValueError, match=message):
+            RerankingEvaluator(**{"samples": samples([3])} | keywords)
+    evaluator = RerankingEvaluator(samples([3]))
     monkeypatch.setattr(CrossEncoder, "num_labels", 2)
-    with pytest.raises(ValueError, match="model: found 2 outputs, expected 1"):
-        ListwiseLoss(model)
-    with pytest.raises(ValueError, match="model: found 2 outputs, expected 1"):
-        RerankingEvaluator([{"query": "red", "positive": ["ripe"], "negative": ["green"]}])(model)
+    for call in (ListwiseLoss, evaluator):
+        with pytest.raises(ValueError, match="model: found 2 outputs, expected 1"):
+            call(model)
 
 
 def arguments(folder: Path, **keywords: Any) -> CrossEncoderTrainingArguments:
@@ -253,7 +253,7 @@ def test_a_training_lowers_the_loss_and_raises_ndcg(model: CrossEncoder, tmp_pat
     assert f"{after:.4f}" in card
     cff = (Path(__file__).parents[2] / "CITATION.cff").read_text(encoding="utf-8")
     for key in ("title", "version", "  - name"):
-        (value,) = [line.partition(": ")[2].strip('"') for line in cff.splitlines() if line.startswith(f"{key}:")]
+        (value,) = re.findall(rf'^{key}: "?(.*?)"?$', cff, re.MULTILINE)
         assert value.lower() in loss.citation.lower()
 
 
@@ -286,18 +286,14 @@ def test_means_are_theirs(model: CrossEncoder, k: int) -> None:
         assert list(found)[:4] == ["held_AP", f"held_RR@{k}", f"held_nDCG@{k}", "held_base_AP"][: len(found)]
 
 
-@pytest.mark.parametrize(("rerank_positives", "expected"), [(True, 1.0), (False, 1 / (1 + 1 / np.log2(3)))])
-def test_a_positive_that_the_first_stage_missed(
-    model: CrossEncoder, monkeypatch: pytest.MonkeyPatch, rerank_positives: bool, expected: float
-) -> None:
+def test_a_positive_that_the_first_stage_missed(model: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is scored, too, or counts in the normaliser alone."""
-    scores = {"red": 1.0, "ripe": 3.0, "green": 2.0}
+    scores, ideal = {"red": 1.0, "ripe": 3.0, "green": 2.0}, 1 + 1 / np.log2(3)
     monkeypatch.setattr(model, "predict", lambda pairs, **keywords: np.array([scores[text] for _, text in pairs]))
     sample = {"query": "apple", "positive": ["ripe", "green"], "documents": ["red", "ripe"]}
-    evaluator = RerankingEvaluator([sample], "nDCG", always_rerank_positives=rerank_positives)
-    values = evaluator(model)
-    assert values["nDCG"] == pytest.approx(expected)
-    assert values["base_nDCG"] == pytest.approx((1 / np.log2(3)) / (1 + 1 / np.log2(3)))
+    for rerank_positives, expected in ((True, 1.0), (False, 1 / ideal)):
+        values = RerankingEvaluator([sample], "nDCG", always_rerank_positives=rerank_positives)(model)
+        assert values == {"nDCG": pytest.approx(expected), "base_nDCG": pytest.approx(1 / np.log2(3) / ideal)}
 
 
 def test_graded_labels_and_values_per_query(model: CrossEncoder) -> None:
@@ -313,8 +309,7 @@ def test_graded_labels_and_values_per_query(model: CrossEncoder) -> None:
     assert evaluator.get_config_dict()["metrics"] == ["nDCG(gain=linear)@3"]
 
 
-@pytest.mark.parametrize(
-    ("sample", "message"),
+test_samples_are_checked = refusals(
     [
         ({"positive": ["red"], "negative": ["green"]}, r"found the keys \['negative', 'positive'\] in sample 0"),
         ({"query": "red", "positive": ["red"]}, "expected query with positive and negative"),
@@ -345,29 +340,27 @@ def test_graded_labels_and_values_per_query(model: CrossEncoder) -> None:
             "found the document 'ripe' in sample 0 both with the label 2 and with the label 1",
         ),
     ],
+    lambda sample: RerankingEvaluator([sample]),
 )
-def test_samples_are_checked(sample: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"samples: .*{message}"):
-        RerankingEvaluator([sample])
 
 
-@pytest.mark.parametrize(
-    ("sample", "n_relevant", "n_documents"),
-    [
-        ({"positive": ["red", "red"], "negative": ["green"]}, 2, 3),
-        ({"positive": ["red"], "negative": ["green", "green"]}, 1, 3),
-        ({"documents": ["red", "red", "green"], "labels": [1, 1, 0]}, 2, 3),
-        ({"positive": ["red", "red"], "documents": ["green"]}, 1, 2),
-        ({"positive": ["red", "red"], "documents": ["red", "green"]}, 1, 2),
-        ({"positive": [{"text": "red"}], "negative": [{"text": "red"}, {"text": "green"}]}, 1, 3),
-    ],
-)
-def test_documents_that_occur_twice(sample: dict[str, Any], n_relevant: int, n_documents: int) -> None:
+OCCUR_TWICE: list[tuple[dict[str, Any], int, int]] = [
+    ({"positive": ["red", "red"], "negative": ["green"]}, 2, 3),
+    ({"positive": ["red"], "negative": ["green", "green"]}, 1, 3),
+    ({"documents": ["red", "red", "green"], "labels": [1, 1, 0]}, 2, 3),
+    ({"positive": ["red", "red"], "documents": ["green"]}, 1, 2),
+    ({"positive": ["red", "red"], "documents": ["red", "green"]}, 1, 2),
+    ({"positive": [{"text": "red"}], "negative": [{"text": "red"}, {"text": "green"}]}, 1, 3),
+]
+
+
+def test_documents_that_occur_twice() -> None:
     """Each that the model scores counts; a relevant one that the first stage lacks counts once."""
-    (checked,) = RerankingEvaluator([{"query": "apple", **sample}], "nDCG").samples
-    grades, missing = checked.judged
-    assert len(checked.documents) == len(grades) == n_documents
-    assert (sum(grades), missing) == (n_relevant, [])
+    for sample, n_relevant, n_documents in OCCUR_TWICE:
+        (checked,) = RerankingEvaluator([{"query": "apple", **sample}], "nDCG").samples
+        grades, missing = checked.judged
+        assert len(checked.documents) == len(grades) == n_documents
+        assert (sum(grades), missing) == (n_relevant, [])
 
 
 def test_a_csv_file_keeps_its_columns(model: CrossEncoder, tmp_path: Path) -> None:
@@ -387,10 +380,9 @@ def test_a_csv_file_keeps_its_columns(model: CrossEncoder, tmp_path: Path) -> No
 def test_the_page_runs(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a small model instead of a download; the section on Lightning IR has tests of its own."""
     monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parents[2] / "docs" / "rerankers.md").read_text(encoding="utf-8")
-    page = page.partition("\n## Lightning IR\n")[0]
+    before = text_of("rerankers.md").partition("\n## Lightning IR\n")[0].count("```python")
     names: dict[str, Any] = {}
-    for example in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+    for example in programs("rerankers.md")[:before]:
         assert len(example.splitlines()) <= 40
         local = re.sub(r'"microsoft/[^"]*"', f'"{folder}", local_files_only=True, device="cpu"', example)
         exec(local.replace('("reranker",', '("reranker", use_cpu=True, disable_tqdm=True, report_to="none",'), names)

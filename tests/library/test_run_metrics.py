@@ -1,16 +1,22 @@
-"""Metrics of a run and its qrels: values and refusals elsewhere."""
+"""Metrics of a run and its qrels, and of judgements by intent: values, ties, reading, refusals."""
 
 import math
+import re
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
+from test_metric_peers import judged_run
 
 import rankbound as rb
+from rankbound.errors import DataError
 from rankbound.io.judged import Qrels
+from tests.library.refusals import refusals
 
 # By score: u (unjudged), a (2), b (0), v (unjudged), c (1); the run lacks d (1) and e (0).
 RUN = {"q": {"u": 5.0, "a": 4.0, "b": 3.0, "v": 2.0, "c": 1.0}}
@@ -86,17 +92,138 @@ ELSEWHERE: dict[str, Callable[[str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("use", ELSEWHERE)
-@pytest.mark.parametrize("name", ["SetP", "SetR(rel=2)", "SetF", "Judged@10"])
-def test_other_uses_are_refused(name: str, use: str) -> None:
-    message = f"metric {name}: found lists of scores and grades, expected a run and qrels".replace("(", r"\(")
-    with pytest.raises(ValueError, match=message.replace(")", r"\)")):
-        ELSEWHERE[use](name)
+test_other_uses_are_refused = refusals(
+    [
+        ((use, name), f"metric {re.escape(name)}: found lists of scores and grades, expected a run and qrels")
+        for use in ELSEWHERE
+        for name in ("SetP", "SetR(rel=2)", "SetF", "Judged@10")
+    ],
+    lambda given: ELSEWHERE[given[0]](given[1]),
+)
 
 
 @pytest.mark.parametrize("name", ["Bpref", "infAP"])
 def test_metrics_of_judged_lists_train(name: str) -> None:
     scores = LISTS[0].clone().requires_grad_()
     rb.SmoothLoss(name)(scores, *LISTS[1:]).sum().backward()
-    assert scores.grad is not None
     assert scores.grad[0] < 0 < scores.grad[1]
+
+
+# Judgements by intent
+
+
+# Items a, b, c from the top; the run lacks d. b serves both intents of q.
+OF_INTENTS = {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}
+BY_INTENT = {"q": {"1": {"a": 1, "b": 1, "c": 0}, "2": {"b": 2, "d": 1}}}
+LOG3 = math.log2(3)
+
+
+def value(name: str, run: Any = OF_INTENTS, judged: Any = BY_INTENT) -> float:
+    return float(rb.evaluate_run(run, judged, name).values[name][0])
+
+
+# The ideal order: b serves both intents (2); then d and a have a half each.
+OF_INTENT = {
+    "alpha_nDCG": (1 + (0.5 + 1) / LOG3) / (2 + 0.5 / LOG3 + 0.5 / 2),
+    "alpha_nDCG@1": 1 / 2,
+    "alpha_nDCG(rel=2)": 1 / LOG3,
+    "alpha_nDCG(alpha=0)": (1 + 2 / LOG3) / (2 + 1 / LOG3 + 1 / 2),
+    "alpha_nDCG(alpha=1)": (1 + 1 / LOG3) / 2,
+    "ERR_IA@2": (1 + 1.5 / 2) / (2 * (1 + 0.5 / 2)),
+    "ERR_IA@1": 1 / 2,
+}
+
+
+def test_values_of_intents_against_written_out_arithmetic() -> None:
+    """Relevance is the highest to an intent; the best list has the value 1."""
+    assert {name: value(name) for name in OF_INTENT} == pytest.approx(OF_INTENT, rel=1e-12)
+    qrels = rb.read_qrels(BY_INTENT, intents=True)
+    assert dict(zip(qrels.items, qrels.relevance.tolist(), strict=True)) == {"a": 1, "b": 2, "c": 0, "d": 1}
+    assert value("AP", judged=qrels) == pytest.approx((1 + 1) / 3)
+    both = {"q": {intent: {"a": 1, "b": 1, "c": 1} for intent in "12"}}
+    for name in ("alpha_nDCG@3", "ERR_IA@3"):
+        assert value(name, judged=both) == pytest.approx(1, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["alpha_nDCG", "alpha_nDCG(alpha=0.2)@3", "ERR_IA@4", "ERR_IA(alpha=1)@2"])
+@pytest.mark.parametrize("scores", [(1, 1, 1, 1, 1), (2, 1, 1, 1, 0), (1, 1, 2, 0, 0)])
+def test_ties_are_the_mean_over_all_orders(name: str, scores: tuple[int, ...]) -> None:
+    judged = {"q": {"1": {"a": 1, "b": 1, "e": 1}, "2": {"b": 1, "c": 1}, "3": {"d": 1, "f": 1}}}
+    tied = dict(zip("abcde", scores, strict=True))
+    orders = [order for order in permutations("abcde") if sorted(order, key=lambda item: -tied[item]) == list(order)]
+    each = {str(topic): {item: -place for place, item in enumerate(order)} for topic, order in enumerate(orders)}
+    values = rb.evaluate_run(each, dict.fromkeys(each, judged["q"]), name).values[name]
+    assert value(name, {"q": tied}, judged) == pytest.approx(values.mean(), rel=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:metric .* found one intent")
+def test_values_do_not_depend_on_other_topics_or_metrics() -> None:
+    run, judged = judged_run(3, 30, by_intent=True)
+    names = ["alpha_nDCG@10", "ERR_IA@5", "AP", "Bpref", "SetP"]
+    together = rb.evaluate_run(run, judged, names)
+    for place, topic in enumerate(together.topics):
+        alone = rb.evaluate_run({topic: run[topic]}, rb.read_qrels({topic: judged[topic]}, intents=True), names)
+        for name in names:
+            np.testing.assert_allclose(together.values[name][place], alone.values[name][0], rtol=1e-12)
+
+
+def test_intents_without_relevant_or_without_retrieved_items() -> None:
+    judged = {"none relevant": {"1": {"a": 0}, "2": {"a": 0}}, "none retrieved": {"1": {"a": 1}, "2": {"b": 1}}}
+    found = rb.evaluate_run({"none relevant": {"a": 1.0}}, judged, ["alpha_nDCG", "ERR_IA@5"], missing="zero").values
+    np.testing.assert_array_equal(list(found.values()), [(math.nan, 0), (math.nan, 0)])
+
+
+@pytest.mark.parametrize("name", ["qrels.txt", "qrels.txt.gz", "qrels.csv", "qrels.parquet"])
+def test_files_keep_intents(tmp_path: Path, name: str) -> None:
+    _, judged = judged_run(4, 30, by_intent=True)
+    qrels = rb.read_qrels(judged, intents=True)
+    rb.write_qrels(tmp_path / name, qrels)
+    read = rb.read_qrels(tmp_path / name, intents=True)
+    assert (list(read.topics), list(read.items)) == (list(qrels.topics), list(qrels.items))
+    np.testing.assert_array_equal(read.relevance, qrels.relevance)
+    for column in ("item", "intent", "relevance", "names"):
+        np.testing.assert_array_equal(getattr(read.intents, column), getattr(qrels.intents, column))
+
+
+def test_the_order_of_lines_does_not_matter(tmp_path: Path) -> None:
+    run, judged = judged_run(5, 30, by_intent=True)
+    lines = [
+        f"{q} {intent} {item} {grade}"
+        for q, intents in judged.items()
+        for intent, items in intents.items()
+        for item, grade in items.items()
+    ]
+    (tmp_path / "qrels.txt").write_text("\n".join(np.random.default_rng(0).permutation(lines)) + "\n")
+    names = ["alpha_nDCG@10", "ERR_IA@10"]
+    shuffled, given = (rb.evaluate_run(run, source, names) for source in (tmp_path / "qrels.txt", judged))
+    for name in names:
+        of_topic = dict(zip(shuffled.topics, shuffled.values[name], strict=True))
+        np.testing.assert_allclose([of_topic[topic] for topic in given.topics], given.values[name], rtol=1e-12)
+
+
+def frame(**columns: list[Any]) -> pl.DataFrame:
+    return pl.DataFrame({"topic": ["q", "q"], "item": ["a", "a"], "relevance": [1, 1], **columns})
+
+
+def test_plain_qrels_are_met_with_a_warning_and_those_of_intents_read_as_plain_ones_refused(tmp_path: Path) -> None:
+    (tmp_path / "plain.txt").write_text("q 0 a 1\nq 0 b 1\n")
+    with pytest.warns(UserWarning, match="one intent in every topic"):
+        rb.evaluate_run(OF_INTENTS, tmp_path / "plain.txt", "alpha_nDCG@10")
+    (tmp_path / "intents.txt").write_text("q 1 a 1\nq 2 a 1\n")
+    with pytest.raises(DataError, match="differ in their second field: if that is the intent, read the file with"):
+        rb.evaluate_run(OF_INTENTS, tmp_path / "intents.txt", "AP")
+    with pytest.raises(ValueError, match="expected a run and judgements by intent"):
+        rb.evaluate("alpha_nDCG", [1.0], [1], [0, 1])
+
+
+test_judgements_that_are_refused = refusals(
+    [
+        (frame(), "there is no column 'intent'"),
+        (frame(intent=["1", "1"]), "item 'a' occurs more than once in intent '1' of topic 'q'"),
+        ({"q": {"a": 1}}, r"expected \{item: relevance\}: judgements by intent are \{topic: \{intent"),
+        ({"q": {"1": {"a": -1}}}, "topic 'q', intent '1', item 'a': found relevance -1, expected grades from 0"),
+        ({"q": {"1": {"a": "x"}}}, "found relevance 'x'"),
+        (rb.read_qrels({"q": {"a": 1}}), r"without intents, expected relevance by intent: .*intents=True"),
+    ],
+    lambda source: rb.evaluate_run(OF_INTENTS, source, "alpha_nDCG@10"),
+)

@@ -1,8 +1,9 @@
 """Score distributions: brute force over all orders, closed forms, long lists, draws, bins, and what is refused."""
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import combinations
+from collections.abc import Sequence
+from functools import partial
+from itertools import combinations, product
 from math import comb
 from typing import Any
 
@@ -12,13 +13,17 @@ from brute_force import METRICS, Order, binary_orders, graded_orders
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from test_own_metric import METRICS as OWN
+from test_own_metric import of_order
 
 import rankbound as rb
 from rankbound.bounds.exact import binned_distributions, edges_of
 from rankbound.bounds.score_distribution import SAMPLES, ScoreDistribution, score_distribution, score_distributions
 from rankbound.bounds.sums import RandomOrders, Sum, sums_of_orders
 from rankbound.ranks import n_orders
+from tests.library.refusals import refusals
 
+ORACLES = METRICS | {text: partial(of_order, metric) for text, metric in OWN.items()}
 THESIS = ("nDCG", "AP", "nRBP")
 SUMS = (*THESIS, "DCG", "RBP(p=0.8)")
 SIZES = [(n, p) for n in range(1, 9) for p in range(n + 1)]
@@ -28,7 +33,7 @@ GRADED: list[Order] = [(0,), (2,), (0, 2), (0, 1, 2), (1, 3, 0, 0), (2, 2, 2), (
 
 def require_all_orders(found: ScoreDistribution, name: str, orders: Sequence[Order], chances: Sequence[float]) -> None:
     """Fail unless scores, chances, moments, gains and both CDFs are those of these orders."""
-    known, where = [METRICS[name](order) for order in orders], f"{name} of {found.profile}, tilt {found.tilt}"
+    known, where = [ORACLES[name](order) for order in orders], f"{name} of {found.profile}, tilt {found.tilt}"
     if None in known:
         assert np.isnan([found.minimum, found.maximum, found.expectation, *found.support, found.cdf(0.5)]).all(), where
         return
@@ -74,43 +79,32 @@ def chance(order: Order, tilt: float) -> float:
 
 
 @pytest.mark.parametrize("tilt", [1.0, 0.3, 4.0])
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", ORACLES)
 def test_score_distribution_of_every_short_list(name: str, tilt: float) -> None:
     """Its scores and their chances are the shares of all orders, whatever the way to them."""
-    grade = getattr(rb.metric(name), "rel", 1)
+    metric = OWN.get(name) or rb.metric(name)
+    grade = getattr(metric, "rel", 1)
     longest = (8 if name in THESIS else 6) - (tilt != 1)
     for n, p in [(n, p) for n, p in SIZES if n <= longest]:
         orders = [tuple(grade * relevant for relevant in order) for order in binary_orders(n, p)]
-        found = rb.score_distribution(name, n=n, p=p, tilt=tilt)
+        found = rb.score_distribution(metric, n=n, p=p, tilt=tilt)
         require_all_orders(found, name, orders, [chance(order, tilt) for order in orders])
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", ORACLES)
 def test_score_distribution_of_graded_lists(name: str) -> None:
     for grades in GRADED:
         orders = graded_orders(grades)
-        found = rb.score_distribution(name, relevance=list(grades), samples=SAMPLES)
+        found = rb.score_distribution(OWN.get(name, name), relevance=list(grades), samples=SAMPLES)
         require_all_orders(found, name, orders, [1 / len(orders)] * len(orders))
 
 
-def test_binary_grades_are_the_pair_of_n_and_p() -> None:
-    for name, grade in (("nDCG", 1), ("AP(rel=2)", 2), ("P(rel=2)@2", 3)):
-        found = rb.score_distribution(name, relevance=np.array([0, grade, 0, grade, 0]))
-        expected = rb.score_distribution(name, 5, 2)
-        assert (found.n, found.p, found.grades) == (5, 2, None)
-        np.testing.assert_array_equal(found.support, expected.support)
+WALKED = [(12, 5, 4.0), (60, 20, 4.0), (60, 20, 0.25), (40, 2, 4.0), (90, 60, 9.0)]
+WALKED += [(n, p, 1.0) for n, p in ((100, 50), (60, 3), (130, 65), (40, 1), (90, 80))]
 
 
-@pytest.mark.parametrize(("n", "p"), [(100, 50), (60, 3), (130, 65), (40, 1), (90, 80)])
-def test_nrbp_is_mann_whitneys_statistic(n: int, p: int) -> None:
-    one = score_distribution("nRBP", n, p)
-    table = stats._mannwhitneyu._MWU(min(p, n - p), max(p, n - p))
-    np.testing.assert_array_equal(one.support, np.arange(p * (n - p) + 1))
-    np.testing.assert_allclose(one.probability, table.pmf(np.arange(p * (n - p) + 1)), atol=1e-14, rtol=1e-7)
-
-
-@pytest.mark.parametrize(("n", "p", "tilt"), [(12, 5, 4.0), (60, 20, 4.0), (60, 20, 0.25), (40, 2, 4.0), (90, 60, 9.0)])
-def test_the_nrbp_loss_has_the_probabilities_of_a_walk_over_integers(n: int, p: int, tilt: float) -> None:
+@pytest.mark.parametrize(("n", "p", "tilt"), WALKED)
+def test_nrbp_is_a_walk_over_integers_and_mann_whitneys_statistic(n: int, p: int, tilt: float) -> None:
     """Whichever comes first of what is left: another item stands before all relevant ones that are left."""
     known: dict[tuple[int, int], np.ndarray] = {(0, b): np.ones(1) for b in range(n - p + 1)}
     for a in range(1, p + 1):
@@ -121,10 +115,14 @@ def test_the_nrbp_loss_has_the_probabilities_of_a_walk_over_integers(n: int, p: 
             masses[: (a - 1) * b + 1] += first * known[a - 1, b]
             masses[a:] += (1 - first) * known[a, b - 1]
             known[a, b] = masses
-    found = rb.score_distribution("nRBP", n, p, tilt=tilt).probability
-    np.testing.assert_allclose(found.cumsum(), known[p, n - p].cumsum(), atol=1e-9)
+    one, ranks = rb.score_distribution("nRBP", n, p, tilt=tilt), np.arange(p * (n - p) + 1)
+    np.testing.assert_array_equal(one.support, ranks)
+    np.testing.assert_allclose(one.probability.cumsum(), known[p, n - p].cumsum(), atol=1e-9)
     # Every pair of a relevant and another item is in the wrong order with probability 1 / (1 + t).
-    assert found @ np.arange(len(found)) == pytest.approx(p * (n - p) / (1 + tilt), rel=1e-8)
+    assert one.probability @ ranks == pytest.approx(p * (n - p) / (1 + tilt), rel=1e-8)
+    if tilt == 1:
+        table = stats._mannwhitneyu._MWU(min(p, n - p), max(p, n - p))
+        np.testing.assert_allclose(one.probability, table.pmf(ranks), atol=1e-14, rtol=1e-7)
 
 
 @pytest.mark.parametrize("name", THESIS)
@@ -248,21 +246,15 @@ def test_drawn_orders_of_graded_and_tilted_lists_agree(name: str, lists: dict[st
 
 
 @pytest.mark.parametrize(("n", "p"), [(5, 2), (7, 4), (6, 6), (9, 1)])
-@pytest.mark.parametrize("fast", ["0", "1"])
 @pytest.mark.parametrize("counts", [False, True])
-def test_every_set_of_ranks_is_equally_likely(
-    n: int, p: int, fast: str, counts: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RANKBOUND_FAST", fast)
+@pytest.mark.usefixtures("each_way")
+def test_every_set_of_ranks_is_equally_likely(n: int, p: int, counts: bool) -> None:
+    """Metrics share their orders, seeds do not: the rank sum decides nRBP, and the same ranks decide nDCG."""
     counted = np.zeros(n) if counts else None
     sets = {float(sum(2**rank for rank in chosen)) for chosen in combinations(range(n), p)}
-    drawn, counts = np.unique(sums_of_orders(2.0 ** np.arange(n), counted, p, 50_000, 7), return_counts=True)
+    drawn, found = np.unique(sums_of_orders(2.0 ** np.arange(n), counted, p, 50_000, 7), return_counts=True)
     assert set(drawn) == sets
-    assert len(sets) == 1 or stats.chisquare(counts).pvalue > 0.001
-
-
-def test_metrics_share_their_orders_and_seeds_do_not() -> None:
-    """The rank sum decides nRBP, and the same ranks decide nDCG."""
+    assert len(sets) == 1 or stats.chisquare(found).pvalue > 0.001
     ranks = np.arange(1.0, 31.0)
     one, other = (sums_of_orders(fixed, None, 1, 200, 3) for fixed in (ranks, 1 / ranks))
     np.testing.assert_allclose(one * other, 1.0)
@@ -280,9 +272,7 @@ def test_a_score_equal_to_an_atom_counts_despite_rounding() -> None:
     ("name", "n", "p", "tilt", "samples"),
     [("nDCG", 60, 6, 1.0, 300_000), ("AP", 30, 8, 1.0, 300_000), ("nDCG", 27, 13, 4.0, 20_000)],
 )
-def test_the_expected_distinct_scores_are_those_of_a_sample(
-    name: str, n: int, p: int, tilt: float, samples: int
-) -> None:
+def test_expected_distinct_scores_are_those_of_a_sample(name: str, n: int, p: int, tilt: float, samples: int) -> None:
     """AP is a sum of fractions: one draw in ten repeats an earlier score here."""
     exact, drawn = (
         score_distribution(name, n, p, tilt=tilt, samples=samples, method=method)  # type: ignore[arg-type]
@@ -301,9 +291,8 @@ def test_extremes_of_the_draws() -> None:
     assert long.high + long.low == pytest.approx(2 * long.expectation, abs=1.5)
 
 
-@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64])
-def test_integers_of_numpy_do_not_overflow(dtype: type) -> None:
-    for metric in ("nRBP", "AP", "P@10"):
+def test_integers_of_numpy_do_not_overflow() -> None:
+    for metric, dtype in product(("nRBP", "AP", "P@10"), (np.int16, np.int32, np.int64)):
         found, expected = score_distribution(metric, dtype(300), dtype(150)), score_distribution(metric, 300, 150)
         assert (found.expectation, found.sd, found.gain()) == (expected.expectation, expected.sd, expected.gain())
         assert found.profile.key == expected.profile.key
@@ -322,15 +311,19 @@ def test_lists_of_more_scores_or_orders_than_memory_holds_are_sampled_or_refused
 
 @pytest.mark.parametrize(("metric", "n", "p"), [("nDCG", 22, 8), ("nRBP", 260, 130), ("nRBP", 2000, 1000)])
 def test_binning_bounds_the_error_of_large_tables(metric: str, n: int, p: int) -> None:
-    atoms = score_distribution(metric, n, p)
+    atoms, small = score_distribution(metric, n, p), score_distribution(metric, 12, 6)
     bins = atoms.binned()
     assert bins.width > 0
     assert len(bins.support) < len(atoms.support) / 4
     assert bins.error <= 1e-4 + atoms.error
     assert np.abs(bins.cdf(atoms.support) - atoms.cdf(atoms.support)).max() <= bins.error
     assert bins.probability.sum() == pytest.approx(1, abs=1e-12)
-    small = score_distribution(metric, 12, 6)
     assert small.binned() is small
+    if n == 260:
+        x = np.array([8000.0, 8000.4, 8000.99, 8001.0])
+        np.testing.assert_allclose(bins.cdf(x), atoms.cdf(x), atol=2e-5)
+        assert bins.cdf(x)[0] == bins.cdf(x)[2] < bins.cdf(x)[3], "they still step at the integers"
+        np.testing.assert_allclose(bins.smooth_cdf(x, gain=60.0), atoms.smooth_cdf(x, gain=60.0), atol=2e-5)
 
 
 @pytest.mark.parametrize(("name", "n", "p"), [("nDCG", 22, 8), ("AP", 24, 16)])
@@ -343,15 +336,6 @@ def test_bins_of_rugged_lists_keep_to_the_error_that_they_state(name: str, n: in
     assert np.abs(linear - singles.probability.cumsum()).max() < bins.lost
 
 
-def test_nrbp_bins_still_step_at_the_integers() -> None:
-    atoms = score_distribution("nRBP", 300, 150)
-    bins = atoms.binned()
-    x = np.array([11000.0, 11000.4, 11000.99, 11001.0])
-    np.testing.assert_allclose(bins.cdf(x), atoms.cdf(x), atol=2e-5)
-    assert bins.cdf(x)[0] == bins.cdf(x)[2] < bins.cdf(x)[3]
-    np.testing.assert_allclose(bins.smooth_cdf(x, gain=60.0), atoms.smooth_cdf(x, gain=60.0), atol=2e-5)
-
-
 @pytest.mark.parametrize("name", THESIS)
 def test_the_walks_of_a_tilt_near_one_agree_with_the_formulas(name: str) -> None:
     walked, known = (rb.score_distribution(name, 40, 15, tilt=tilt, samples=1000) for tilt in (1 + 1e-12, 1.0))
@@ -361,24 +345,24 @@ def test_the_walks_of_a_tilt_near_one_agree_with_the_formulas(name: str) -> None
     np.testing.assert_allclose(walked.cdf(x), known.cdf(x), atol=walked.error + known.error)
 
 
-@pytest.mark.parametrize(
-    ("text", "other"), [("nDCG(gain=exp2)", "nDCG"), ("nDCG(gain=linear)", "nDCG"), ("nRBP(rel=2)", "nRBP")]
-)
-def test_texts_that_mean_the_same_of_binary_lists_have_the_same_distribution(text: str, other: str) -> None:
-    found, expected = rb.score_distribution(text, 60, 20), rb.score_distribution(other, 60, 20)
-    assert found.metric == str(rb.metric(text))
-    np.testing.assert_array_equal(found.support, expected.support)
-    np.testing.assert_array_equal(found.probability, expected.probability)
-    np.testing.assert_array_equal(found.smooth_cdf([1, 400.5]), expected.smooth_cdf([1, 400.5]))
+def test_texts_and_binary_grades_that_mean_the_same_have_the_same_distribution() -> None:
+    for text, other in (("nDCG(gain=exp2)", "nDCG"), ("nDCG(gain=linear)", "nDCG"), ("nRBP(rel=2)", "nRBP")):
+        found, expected = rb.score_distribution(text, 60, 20), rb.score_distribution(other, 60, 20)
+        assert found.metric == str(rb.metric(text))
+        np.testing.assert_array_equal(found.support, expected.support)
+        np.testing.assert_array_equal(found.probability, expected.probability)
+        np.testing.assert_array_equal(found.smooth_cdf([1, 400.5]), expected.smooth_cdf([1, 400.5]))
+    for name, grade in (("nDCG", 1), ("AP(rel=2)", 2), ("P(rel=2)@2", 3)):
+        found = rb.score_distribution(name, relevance=np.array([0, grade, 0, grade, 0]))
+        assert (found.n, found.p, found.grades) == (5, 2, None)
+        np.testing.assert_array_equal(found.support, rb.score_distribution(name, 5, 2).support)
 
 
-@pytest.mark.parametrize(
-    ("method", "names"), [("exact", ("nDCG", "RR", "P@10", "nDCG@5", "DCG")), ("sampled", ("nDCG@20", "RBP(p=0.3)"))]
-)
-def test_auto_is_exact_where_that_can_be_had_and_else_draws(method: Any, names: Sequence[str]) -> None:
-    for name in names:
-        expected = rb.score_distribution(name, 60, 20, method=method, samples=500)
-        found = rb.score_distribution(name, 60, 20, method="auto", samples=500)
+def test_auto_is_exact_where_that_can_be_had_and_else_draws() -> None:
+    exact, sampled = ("nDCG", "RR", "P@10", "nDCG@5", "DCG"), ("nDCG@20", "RBP(p=0.3)")
+    for name in (*exact, *sampled):
+        ways: tuple[Any, ...] = ("auto", "exact" if name in exact else "sampled")
+        found, expected = (rb.score_distribution(name, 60, 20, method=way, samples=500) for way in ways)
         np.testing.assert_array_equal(found.support, expected.support)
 
 
@@ -386,8 +370,7 @@ EITHER = r"^score_distribution: expected either n and p, or relevance="
 MANY = [0] * 30 + [1] * 10 + [2] * 5
 
 
-@pytest.mark.parametrize(
-    ("keywords", "message"),
+test_distributions_that_cannot_be_are_refused = refusals(
     [
         ({"metric": "nDCG@20", "n": 60, "p": 20}, "^method: found exact for the distribution of nDCG@20 over 60 items"),
         ({"metric": "RBP(p=0.3)", "n": 60, "p": 20}, "too rugged for Fourier coefficients; expected sampled, or auto"),
@@ -408,21 +391,13 @@ MANY = [0] * 30 + [1] * 10 + [2] * 5
         ({"relevance": [2, 1, 0, 0], "tilt": 4.0}, "expected binary relevance"),
         *(({"n": 5, "p": 2, "tilt": tilt}, "^tilt: found .*, expected") for tilt in (0.0, -1.0, math.inf, math.nan)),
     ],
+    lambda keywords: rb.score_distribution(**({"metric": "nDCG"} | keywords)),
 )
-def test_distributions_that_cannot_be_are_refused(keywords: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        rb.score_distribution(**({"metric": "nDCG"} | keywords))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
+test_gains_that_cannot_be_are_refused = refusals(
     [
         (lambda: score_distribution("AP", 5, 2).gain("wide"), "gain 'wide' is not one of distinct, drawn, sd"),  # type: ignore[arg-type]
         (lambda: score_distribution("AP", 5, 5).gain(), "all its orders have the same score"),
         (lambda: score_distribution("nRBP", 5, 0).smooth_cdf(0.5), "5 items with 0 relevant"),
         (lambda: score_distribution("P@5", 3, 1).gain(), "is undefined: all its orders have the same score"),
-    ],
+    ]
 )
-def test_gains_that_cannot_be_are_refused(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

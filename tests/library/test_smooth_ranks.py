@@ -3,7 +3,7 @@ r"""Smooth ranks, and sums of other kernels: both methods against float64 sums o
 Tolerances of ranks: 1e-5 relative for every rank, 1e-4 of the gradient's norm per list. Where the true gradient
 vanishes (clusters far apart, or terms that cancel) a share of it means nothing, so a floor stands beside it: from 17 to
 18 temperatures on the interpolated slope is 0 where the true one is below sigma'(17) = 4.2e-8. An item's gradient has
-$2N$ terms of at most $\max|g| \max|w|$ times that, so that of a list of N items misses at most `_floor` below.
+$2N$ terms of at most $\max|g| \max|w|$ times that, so that of a list of N items misses at most the floor below.
 
 Interpolated sums of other kernels may miss a small share of the weights involved. Where a kernel fades out, a share of
 the sum itself means nothing: beyond 18 temperatures it counts as 0, where the sigmoid's slope is 1.5e-8.
@@ -11,6 +11,7 @@ the sum itself means nothing: beyond 18 temperatures it counts as 0, where the s
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -31,6 +32,7 @@ from rankbound.interpolation import (
 )
 from rankbound.lists import Lists
 from rankbound.smooth_ranks import PRECISE_ORDER, _Sums
+from tests.library.refusals import refusals
 
 SLOPE_BEYOND_THE_BAND = 4.2e-8
 RANK_TOLERANCE = 1e-5
@@ -81,15 +83,27 @@ LIMITS = torch.tensor([0, *RAGGED]).cumsum(0)
 # Ranks
 
 
-def written_out(scores: Tensor, offsets: Tensor, weights: Tensor | None = None, temperature: float = 1.0) -> Tensor:
-    """R_i = 1 + sum_{j != i} w_j sigma((s_j - s_i) / tau), list by list, in float64."""
+def sigma(x: Tensor) -> Tensor:
+    return 1 / (1 + torch.exp(-x))
+
+
+def sums_written_out(
+    of: Callable[[Tensor], Tensor], scores: Tensor, lists: Lists, weights: Tensor | None, tau: float = 1.0
+) -> Tensor:
+    """sum_j w_j K((s_j - s_i) / tau), list by list, in float64."""
     scores = scores.to(torch.float64)
     weights = torch.ones_like(scores) if weights is None else weights.to(torch.float64)
-    ranks = []
-    for part in Lists(offsets).each():
-        s, others = scores[part], 1 - torch.eye(len(scores[part]), dtype=torch.float64)
-        ranks.append(1 + (torch.sigmoid((s[None, :] - s[:, None]) / temperature) * others * weights[part]).sum(1))
-    return torch.cat(ranks)
+    sums = [(of((scores[part][None, :] - scores[part][:, None]) / tau) * weights[part]).sum(1) for part in lists.each()]
+    return torch.cat([scores[:0], *sums])
+
+
+def written_out(scores: Tensor, offsets: Tensor, weights: Tensor | None = None, temperature: float = 1.0) -> Tensor:
+    """R_i = 1 + sum_{j != i} w_j sigma((s_j - s_i) / tau)."""
+    return (
+        1
+        + sums_written_out(torch.sigmoid, scores, Lists(offsets), weights, temperature)
+        - (0.5 if weights is None else weights / 2)
+    )
 
 
 def assert_same_as_written_out(
@@ -97,11 +111,10 @@ def assert_same_as_written_out(
     offsets: Tensor,
     weights: Tensor | None = None,
     temperature: float = 1.0,
-    method: str = "interpolated",
-    seed: int = 0,
+    method: str = METHODS[0],
 ) -> None:
     """Ranks and, for a random upstream gradient, the scores' gradient, list by list."""
-    upstream = torch.randn(len(scores), dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    upstream = torch.randn(len(scores), dtype=torch.float64, generator=generator(3))
     ours, exact = scores.clone().requires_grad_(), scores.to(torch.float64, copy=True).requires_grad_()
     ranks = rb.smooth_rank(ours, offsets, weights=weights, temperature=temperature, method=method)
     expected = written_out(exact, offsets, weights, temperature)
@@ -110,59 +123,49 @@ def assert_same_as_written_out(
     assert (error <= RANK_TOLERANCE * expected.detach()).all(), error.max()
     ranks.backward(upstream.to(ranks))
     expected.backward(upstream)
-    assert ours.grad is not None
-    assert exact.grad is not None
-    for part in Lists(offsets).each():
+    for part in (part for part in Lists(offsets).each() if part.stop > part.start):
         missed = (ours.grad[part] - exact.grad[part]).norm()
-        floor = _floor(upstream[part], weights[part] if weights is not None else None, temperature)
+        n, largest = len(upstream[part]), 1.0 if weights is None else float(weights[part].abs().max())
+        floor = 2 * n**1.5 * float(upstream[part].abs().max()) * largest * SLOPE_BEYOND_THE_BAND / temperature
         assert missed <= GRADIENT_TOLERANCE * exact.grad[part].norm() + floor, (part, missed)
-
-
-def _floor(upstream: Tensor, weights: Tensor | None, temperature: float) -> float:
-    if len(upstream) < 2:
-        return 0.0
-    largest = float(upstream.abs().max()) * (1.0 if weights is None else float(weights.abs().max()))
-    per_item = 2 * len(upstream) * largest * SLOPE_BEYOND_THE_BAND
-    return math.sqrt(len(upstream)) * per_item / temperature
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("scene", SCENES)
-def test_ranks_and_gradients_are_those_written_out(
-    scene: str, dtype: torch.dtype, temperature: float, method: str
-) -> None:
+def test_ranks_and_gradients_are_written_out(scene: str, dtype: torch.dtype, temperature: float, method: str) -> None:
     assert_same_as_written_out(SCENES[scene]().to(dtype), LIMITS, temperature=temperature, method=method)
 
 
+WEIGHTS: dict[str, Callable[[Tensor], Tensor | None]] = {
+    "none": lambda draws: None,
+    "fractions": lambda draws: draws,
+    "relevance": lambda draws: (draws < 0.3).to(draws),
+    "zeros": torch.zeros_like,
+}
+
+
 @given(
-    st.lists(st.integers(0, 40), min_size=1, max_size=6),
+    st.lists(st.integers(0, 40), min_size=1, max_size=6) | st.just(RAGGED),
     st.sampled_from(SPREADS),
     st.sampled_from([0.1, 0.5, 1.0, 3.0]),
     st.sampled_from(DTYPES),
-    st.booleans(),
+    st.sampled_from(sorted(WEIGHTS)),
     st.integers(0, 1000),
 )
 def test_any_batch(
-    sizes: list[int], spread: float, temperature: float, dtype: torch.dtype, weighted: bool, seed: int
+    sizes: list[int], spread: float, temperature: float, dtype: torch.dtype, weights: str, seed: int
 ) -> None:
+    """Relevance as weights gives the ranks among relevant items."""
     scores, offsets = batch(sizes, spread, seed, dtype)
-    weights = torch.rand(len(scores), generator=generator(seed)).to(dtype) if weighted else None
-    assert_same_as_written_out(scores, offsets, weights, temperature, seed=seed)
+    weight = WEIGHTS[weights](torch.rand(len(scores), generator=generator(seed)).to(dtype))
+    assert_same_as_written_out(scores, offsets, weight, temperature)
 
 
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=30), st.sampled_from(METHODS))
 def test_any_scores(values: list[float], method: str) -> None:
     assert_same_as_written_out(torch.tensor(values, dtype=torch.float64), torch.tensor([0, len(values)]), method=method)
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_relevance_as_weights_gives_ranks_among_the_relevant(dtype: torch.dtype) -> None:
-    scores, offsets = batch(RAGGED, 3.0, dtype=dtype)
-    relevance = (torch.rand(len(scores), generator=generator()) < 0.3).to(dtype)
-    assert_same_as_written_out(scores, offsets, relevance)
-    assert_same_as_written_out(scores, offsets, torch.zeros_like(scores))
 
 
 @pytest.mark.parametrize("method", ["interpolated", "direct", "auto"])
@@ -173,16 +176,13 @@ def test_a_lone_item_has_rank_1_and_exactly_no_gradient(score: float, dtype: tor
     ranks = rb.smooth_rank(scores, torch.tensor([0, 1, 3, 4]), method=method)
     assert ranks[[0, 3]].tolist() == pytest.approx([1, 1], abs=1e-6)
     (ranks * torch.tensor([1e3, 1.0, 2.0, -1e6], dtype=dtype)).sum().backward()
-    assert scores.grad is not None
     assert scores.grad[[0, 3]].tolist() == [0, 0]
     assert scores.grad[1] != 0
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("sizes", [[3], [400], [3, 2], [400, 2, 400, 3], [2, 900]])
-def test_the_default_way_of_a_list_is_one_of_the_two_whatever_stands_beside_it(
-    sizes: list[int], dtype: torch.dtype
-) -> None:
+def test_the_default_way_of_a_list_does_not_depend_on_others(sizes: list[int], dtype: torch.dtype) -> None:
     scores, offsets = batch(sizes, 1.0, dtype=dtype)
     ways = {method: rb.smooth_rank(scores, offsets, method=method) for method in ("direct", "interpolated")}
     chosen = torch.cat([ways["interpolated" if n > 100 else "direct"].split(sizes)[t] for t, n in enumerate(sizes)])
@@ -190,7 +190,8 @@ def test_the_default_way_of_a_list_is_one_of_the_two_whatever_stands_beside_it(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_same_call_gives_the_same_bits_and_a_kept_graph_the_same_gradient(method: str) -> None:
+def test_calls_repeat_every_bit_and_many_chunks_are_one_sum(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kept graph has the same gradient; parts bound the memory of long lists, and are made small here."""
     scores, offsets = batch(RAGGED, 3.0, dtype=torch.float32)
     upstream, runs = torch.randn(len(scores), generator=generator()), []
     for _ in range(3):
@@ -199,11 +200,6 @@ def test_the_same_call_gives_the_same_bits_and_a_kept_graph_the_same_gradient(me
         runs.append((ranks, *gradients))
     assert torch.equal(runs[0][1], runs[0][2])
     assert all(torch.equal(one, other) for run in runs[1:] for one, other in zip(runs[0], run, strict=True))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_many_chunks_of_pairs_and_rows_are_one_sum(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parts that bound the memory of long lists, made small enough to come into play here."""
     monkeypatch.setattr("rankbound.smooth_ranks.PAIRS_PER_CHUNK", 1000)
     monkeypatch.setattr("rankbound.interpolation.ROWS_PER_CHUNK", 7)
     scores, offsets = batch([90, 0, 45, 1], 20.0)
@@ -248,13 +244,12 @@ def test_autocast_changes_nothing(method: str) -> None:
     torch.testing.assert_close(automatic_gradient, gradient, rtol=1e-5, atol=1e-4)
 
 
-def test_numbers_of_other_kinds_are_taken() -> None:
-    ranks = rb.smooth_rank(torch.tensor([2, 0, -1]), torch.tensor([0, 3], dtype=torch.int32))
-    assert ranks.tolist() == pytest.approx([1.1666288, 2.1497384, 2.6836328], abs=1e-7)
+def call(keywords: dict[str, object]) -> object:
+    arguments = {"scores": torch.zeros(3), "offsets": torch.tensor([0, 3])} | keywords
+    return rb.smooth_rank(**arguments)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("keywords", "message"),
+test_bad_arguments_are_named = refusals(
     [
         ({"method": "fast"}, "^method: found 'fast', expected one of auto, direct, interpolated"),
         ({"temperature": 0.0}, "^temperature: found 0.0, expected a number above 0"),
@@ -266,18 +261,11 @@ def test_numbers_of_other_kinds_are_taken() -> None:
         ({"scores": torch.tensor([0.0, 1.0, -math.inf])}, "^scores: found -inf at item 2"),
         ({"scores": torch.zeros(1, 3)}, "^scores: found shape"),
     ],
+    call,
 )
-def test_bad_arguments_are_named(keywords: dict[str, object], message: str) -> None:
-    arguments = {"scores": torch.zeros(3), "offsets": torch.tensor([0, 3])} | keywords
-    with pytest.raises(ValueError, match=message):
-        rb.smooth_rank(**arguments)  # type: ignore[arg-type]
 
 
 # Sums of other kernels
-
-
-def sigma(x: Tensor) -> Tensor:
-    return 1 / (1 + torch.exp(-x))
 
 
 def slope(x: Tensor) -> Tensor:
@@ -312,33 +300,16 @@ KERNELS: dict[str, tuple[Kernel, Callable[[Tensor], Tensor]]] = {
 }
 
 
-def kernel_sums(
-    scores: Tensor,
-    lists: Lists,
-    kernel: Kernel,
-    weights: tuple[Tensor | None, ...],
-    targets: Tensor | None = None,
-    temperature: float = 1.0,
-    method: str = "auto",
-) -> Tensor:
-    return _Sums(scores, lists, weights, targets, temperature, method, PRECISE_ORDER).of(kernel).to(scores.dtype)
-
-
-def sums_written_out(name: str, scores: Tensor, lists: Lists, weights: Tensor | None, tau: float = 1.0) -> Tensor:
-    scores = scores.to(torch.float64)
-    weights = torch.ones_like(scores) if weights is None else weights.to(torch.float64)
-    sums = []
-    for part in lists.each():
-        gaps = (scores[part][None, :] - scores[part][:, None]) / tau
-        sums.append((KERNELS[name][1](gaps) * weights[part]).sum(1))
-    return torch.cat(sums)
+def kernel_sums(scores: Tensor, lists: Lists, kernel: Kernel, *weights: Tensor | None, **options: Any) -> Tensor:
+    given = {"targets": None, "temperature": 1.0, "method": "interpolated"} | options
+    return _Sums(scores, lists, weights, *given.values(), PRECISE_ORDER).of(kernel).to(scores.dtype)
 
 
 def assert_same_sums(
     name: str, scores: Tensor, lists: Lists, weights: Tensor | None, method: str, tau: float = 1.0
 ) -> None:
-    (ours,) = kernel_sums(scores, lists, KERNELS[name][0], (weights,), temperature=tau, method=method).unbind(1)
-    exact = sums_written_out(name, scores, lists, weights, tau)
+    (ours,) = kernel_sums(scores, lists, KERNELS[name][0], weights, temperature=tau, method=method).unbind(1)
+    exact = sums_written_out(KERNELS[name][1], scores, lists, weights, tau)
     weight = lists.spread(lists.sum(torch.ones_like(exact) if weights is None else weights.abs().to(exact)))
     assert ours.dtype == scores.dtype
     rounding = torch.finfo(scores.dtype).eps * 8 * (exact.abs() + weight)
@@ -363,34 +334,27 @@ def test_growing_kernels_are_relatively_precise_at_every_height(outlier: float) 
     scores, lists = batch(RAGGED, 30.0)[0], Lists(LIMITS)
     scores[5:100] -= outlier
     scores[100:200] += outlier
-    ours = kernel_sums(scores, lists, SOFTPLUS, (None,), method="interpolated").squeeze(1)
-    torch.testing.assert_close(ours, sums_written_out("softplus", scores, lists, None), rtol=1e-6, atol=0)
+    ours = kernel_sums(scores, lists, SOFTPLUS, None).squeeze(1)
+    torch.testing.assert_close(ours, sums_written_out(KERNELS["softplus"][1], scores, lists, None), rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_occupied_boxes_alone_give_the_same_as_all_boxes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_depend_neither_on_other_lists_nor_on_empty_boxes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outlier in one list must not reach another."""
     scores, lists = batch(RAGGED, 50.0)[0], Lists(LIMITS)
+    scores[2] = 1e7
     weights = torch.rand(len(scores), dtype=torch.float64, generator=generator(2))
 
-    def sums() -> Tensor:
-        return kernel_sums(scores, lists, KERNELS[name][0], (weights,), method="interpolated")
+    def sums(part: slice, lists: Lists) -> Tensor:
+        return kernel_sums(scores[part], lists, KERNELS[name][0], weights[part])
 
-    dense = sums()
+    dense = sums(slice(None), lists)
+    for part in lists.each():
+        alone = sums(part, Lists(torch.tensor([0, part.stop - part.start])))
+        torch.testing.assert_close(alone, dense[part], rtol=1e-9, atol=1e-12)
     monkeypatch.setattr("rankbound.interpolation.DENSE_ROWS", 0)
     monkeypatch.setattr("rankbound.interpolation.DENSE_ROWS_PER_ITEM", 0)
-    torch.testing.assert_close(sums(), dense, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_sums_of_a_list_alone_are_those_in_any_batch(name: str) -> None:
-    scores, lists = batch(RAGGED, 5.0)[0], Lists(LIMITS)
-    scores[2] = 1e7  # an outlier in one list must not reach another
-    together = kernel_sums(scores, lists, KERNELS[name][0], (None,), method="interpolated")
-    for part, size in zip(lists.each(), RAGGED, strict=True):
-        alone = kernel_sums(
-            scores[part], Lists(torch.tensor([0, size])), KERNELS[name][0], (None,), method="interpolated"
-        )
-        torch.testing.assert_close(alone, together[part], rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(sums(slice(None), lists), dense, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", [*METHODS, "auto"])
@@ -398,10 +362,10 @@ def test_targets_and_columns_are_parts_of_the_whole(method: str) -> None:
     scores, lists = batch(RAGGED, 3.0)[0], Lists(LIMITS)
     weights = tuple(torch.rand(len(scores), generator=generator(seed)) for seed in (0, 1))
     targets = torch.tensor([0, 1, 2, 7, 300, 420, len(scores) - 1])
-    some = kernel_sums(scores, lists, SOFTPLUS, (*weights, None), targets=targets, method=method)
+    some = kernel_sums(scores, lists, SOFTPLUS, *weights, None, targets=targets, method=method)
     assert some.shape == (7, 3)
     for column, weight in enumerate((*weights, None)):
-        whole = kernel_sums(scores, lists, SOFTPLUS, (weight,), method=method).squeeze(1)
+        whole = kernel_sums(scores, lists, SOFTPLUS, weight, method=method).squeeze(1)
         torch.testing.assert_close(some[:, column], whole[targets], rtol=1e-6, atol=1e-6)
 
 
@@ -430,8 +394,6 @@ def test_derivatives(kernel: Kernel, derivative: Kernel) -> None:
     gaps, step = torch.linspace(-30, 30, 601, dtype=torch.float64), 1e-5
     differences = (kernel.at(gaps + step) - kernel.at(gaps - step)) / (2 * step)
     torch.testing.assert_close(derivative.at(gaps), differences, rtol=1e-6, atol=1e-9)
-
-
-def test_a_growing_kernel_has_no_mirror_image() -> None:
-    with pytest.raises(ValueError, match=r"^kernel: found a linear one"):
-        _ = SOFTPLUS.mirrored
+    if kernel is SOFTPLUS:
+        with pytest.raises(ValueError, match=r"^kernel: found a linear one"):
+            _ = kernel.mirrored

@@ -43,12 +43,8 @@ def compared(a: object, b: object) -> Comparison:
 
 
 class TestSignFlips:
-    @pytest.mark.parametrize(
-        # 14 units are the first that are sampled: not a multiple of eight.
-        ("values", "error"),
-        [(FEW, 1e-12), (np.linspace(-0.1, 0.3, 14), 0.01)],
-        ids=["all signs", "drawn signs"],
-    )
+    # 14 units are the first that are sampled: not a multiple of eight.
+    @pytest.mark.parametrize(("values", "error"), [(FEW, 1e-12), (np.linspace(-0.1, 0.3, 14), 0.01)])
     def test_few_units_agree_with_scipy(self, values: np.ndarray, error: float) -> None:
         exact = stats.permutation_test((values,), np.sum, permutation_type="samples", n_resamples=np.inf)
         assert sign_flip(values) == pytest.approx(exact.pvalue, abs=error)
@@ -62,26 +58,17 @@ class TestSignFlips:
         assert sign_flip(np.full(40, 0.1), flips=499) == 1 / 500, "the smallest p-value is one of all draws"
 
 
-class TestHolm:
-    def test_it_is_the_closure_of_bonferroni(self) -> None:
-        p_values = RANDOM.uniform(0, 0.3, 6).tolist()
-        for place, adjusted in enumerate(holm(p_values)):
-            subsets = [
-                chosen for size in range(1, 7) for chosen in itertools.combinations(range(6), size) if place in chosen
-            ]
-            closed = max(min(1.0, len(chosen) * min(p_values[one] for one in chosen)) for chosen in subsets)
-            assert adjusted == pytest.approx(closed)
-
-    @pytest.mark.parametrize(
-        ("p_values", "families", "expected"),
-        [
-            ([0.01, math.nan, 0.04], None, [0.02, math.nan, 0.04]),
-            ([0.01, 0.02, 0.03], ["x", "y", "x"], [0.02, 0.02, 0.03]),
-        ],
-        ids=["tests that were not made do not count", "families are adjusted by themselves"],
-    )
-    def test_written_out(self, p_values: list[float], families: list[str] | None, expected: list[float]) -> None:
-        assert holm(p_values, families) == pytest.approx(expected, nan_ok=True)
+def test_holm_is_the_closure_of_bonferroni() -> None:
+    p_values = RANDOM.uniform(0, 0.3, 6).tolist()
+    for place, adjusted in enumerate(holm(p_values)):
+        subsets = [
+            chosen for size in range(1, 7) for chosen in itertools.combinations(range(6), size) if place in chosen
+        ]
+        closed = max(min(1.0, len(chosen) * min(p_values[one] for one in chosen)) for chosen in subsets)
+        assert adjusted == pytest.approx(closed)
+    # Tests that were not made do not count, and families are adjusted by themselves.
+    assert holm([0.01, math.nan, 0.04]) == pytest.approx([0.02, math.nan, 0.04], nan_ok=True)
+    assert holm([0.01, 0.02, 0.03], ["x", "y", "x"]) == pytest.approx([0.02, 0.02, 0.03])
 
 
 class TestIntervals:
@@ -91,24 +78,26 @@ class TestIntervals:
         width = theirs.high - theirs.low
         assert interval_of_mean(D, method=method) == pytest.approx(tuple(theirs), abs=0.03 * width)
 
-    def test_the_t_interval_is_scipys(self) -> None:
-        theirs = stats.ttest_rel(A, B)
+    def test_the_t_interval_and_both_tests_against_a_margin_are_scipys(self) -> None:
+        theirs, found = stats.ttest_rel(A, B), against_margin(over_units(D), 0.05, "topics")
         assert interval_of_mean(D, method="t") == pytest.approx(tuple(theirs.confidence_interval()), abs=1e-12)
         assert over_units(D).p_value() == pytest.approx(theirs.pvalue)
+        above = stats.ttest_1samp(D, -0.05, alternative="greater").pvalue
+        below = stats.ttest_1samp(D, 0.05, alternative="less").pvalue
+        assert found.p_not_worse == pytest.approx(above)
+        assert found.p_alike == pytest.approx(max(above, below))
+        assert (found.low, found.high) == pytest.approx(tuple(theirs.confidence_interval(0.9)))
 
-    def test_a_statistic_of_columns_of_the_same_units(self) -> None:
+    def test_a_statistic_of_columns_of_the_same_units_and_the_correction_for_skewed_differences(self) -> None:
         def correlation(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
             x, y = (one - one.mean(axis, keepdims=True) for one in (x, y))
             return (x * y).sum(axis) / np.sqrt((x**2).sum(axis) * (y**2).sum(axis))
 
         low, high = bootstrap(correlation, np.stack([A, A + B]), resamples=999)
         assert low < np.corrcoef(A, A + B)[0, 1] < high
-
-    def test_the_correction_moves_the_interval_of_skewed_differences(self) -> None:
         skewed = RANDOM.exponential(1, 60) ** 2
-        (low, high), (plain_low, plain_high) = interval_of_mean(skewed), interval_of_mean(skewed, method="percentile")
-        assert low > plain_low
-        assert high > plain_high
+        plain = interval_of_mean(skewed, method="percentile")
+        assert all(one > other for one, other in zip(interval_of_mean(skewed), plain, strict=True))
 
     def test_no_spread_no_width(self) -> None:
         assert interval_of_mean(np.full(5, 0.25)) == (0.25, 0.25)
@@ -136,29 +125,11 @@ class TestEffects:
 
 
 class TestMargins:
-    def test_both_tests_are_scipys(self) -> None:
-        found = against_margin(over_units(D), 0.05, "topics")
-        above = stats.ttest_1samp(D, -0.05, alternative="greater").pvalue
-        below = stats.ttest_1samp(D, 0.05, alternative="less").pvalue
-        assert found.p_not_worse == pytest.approx(above)
-        assert found.p_alike == pytest.approx(max(above, below))
-        assert (found.low, found.high) == pytest.approx(tuple(stats.ttest_rel(A, B).confidence_interval(0.9)))
-
-    @pytest.mark.parametrize(
-        ("mean", "higher", "verdict"),
-        [
-            (0.0, True, "alike"),
-            (0.05, True, "no worse"),
-            (-0.05, True, "worse"),
-            (-0.01, True, "undecided"),
-            (-0.05, False, "no worse"),
-            (0.05, False, "worse"),
-        ],
-    )
-    def test_verdicts(self, mean: float, higher: bool, verdict: str) -> None:
-        assert against_margin(Estimate(mean, 0.002, 50), 0.01, "topics", higher).verdict == verdict
-
     def test_alike_is_the_interval_inside_the_margin_which_is_positive(self) -> None:
+        verdicts = {0.0: "alike", 0.05: "no worse", -0.05: "worse", -0.01: "undecided"}
+        for mean, verdict in verdicts.items():
+            assert against_margin(Estimate(mean, 0.002, 50), 0.01, "topics").verdict == verdict
+            assert against_margin(Estimate(-mean, 0.002, 50), 0.01, "topics", False).verdict == verdict
         for mean in np.linspace(-0.012, 0.012, 25):
             found = against_margin(Estimate(float(mean), 0.004, 20), 0.01, "topics")
             assert (found.p_alike <= 0.05) == (found.low >= -0.01 and found.high <= 0.01)
@@ -207,33 +178,35 @@ class TestDesigns:
         b[0, 0], a[0, 1], b[4, 1] = 0.4, 0.5, 0.5
         assert compare(pair_of(a, b), QUICK).notes[0] == ("left out: 1 topic with no common training of A and B")
 
-    @pytest.mark.parametrize(
-        ("changes", "message"),
-        [
+    def test_what_does_not_fit_is_refused(self) -> None:
+        scores = PairedScores.of_matrix(np.zeros((3, 2)), ["x", "y"])
+        for changes, message in (
             ({"systems": ["x", "y", "z"]}, "shape"),
             ({"systems": ["x", "x"]}, "'x' twice"),
             ({"values": np.full((2, 3, 1, 1), math.inf)}, "inf"),
             ({"members": np.zeros((2, 2), np.int64)}, "members"),
             ({}, "'z' is not one of x, y"),
-        ],
-    )
-    def test_what_does_not_fit_is_refused(self, changes: dict[str, object], message: str) -> None:
-        scores = PairedScores.of_matrix(np.zeros((3, 2)), ["x", "y"])
-        with pytest.raises(ValueError, match=message):
-            replace(scores, **changes).pair("x", "z")
+        ):
+            with pytest.raises(ValueError, match=message):
+                replace(scores, **changes).pair("x", "z")
 
 
 class TestTrainings:
-    @pytest.mark.parametrize("n_folds", [1, 3])
-    def test_the_noise_floor_is_the_spread_of_means_of_folds_that_vary_by_themselves(self, n_folds: int) -> None:
-        cells = RANDOM.normal(size=(40, n_folds, 5))
-        assert seed_deviation(cells) ** 2 == pytest.approx(cells.mean(0).var(1, ddof=1).sum() / n_folds**2)
+    def test_the_noise_floor_is_the_spread_of_means_of_folds_that_vary_by_themselves(self) -> None:
+        """Scores that are additive give the effects of seeds, whatever is missing."""
+        for n_folds in (1, 3):
+            cells = RANDOM.normal(size=(40, n_folds, 5))
+            assert seed_deviation(cells) ** 2 == pytest.approx(cells.mean(0).var(1, ddof=1).sum() / n_folds**2)
+        units, seeds = RANDOM.normal(size=(12, 1)), np.array([0.0, 0.5, 2.0])
+        cells = (units + seeds)[:, None]
+        whole = seed_deviation(cells)
+        cells[:4, 0, 0] = cells[4:8, 0, 1] = cells[8:, 0, 2] = math.nan
+        assert seed_deviation(cells) == pytest.approx(whole) == pytest.approx(seeds.std(ddof=1))
 
     @pytest.mark.parametrize("axis", [0, 2], ids=["seeds, if units agree", "units, if seeds agree"])
     def test_what_varies_decides(self, axis: int) -> None:
         values = RANDOM.normal(size=8)
         found = over_trainings(np.repeat(np.expand_dims(values, (axis, 1)), 30 if axis == 0 else 3, axis))
-        assert found is not None
         theirs = stats.ttest_1samp(values, 0.0)
         assert found.interval(0.95) == pytest.approx(tuple(theirs.confidence_interval()))
         assert found.degrees_of_freedom == pytest.approx(7)
@@ -241,8 +214,6 @@ class TestTrainings:
     def test_a_margin_is_held_against_new_trainings_too_but_seeds_that_change_nothing_give_none(self) -> None:
         a, b = RANDOM.normal(size=(2, 30, 2, 3)) + RANDOM.normal(size=(2, 1, 2, 3))
         margin, expected = compare(pair_of(a, b), replace(QUICK, margin=0.1)).margin, over_trainings(a - b)
-        assert margin is not None
-        assert expected is not None
         assert (margin.low, margin.high) == pytest.approx(expected.interval(0.9))
         assert margin.covers == "topics and trainings"
         cells = np.repeat(RANDOM.random((2, 30, 1, 1)), 3, 3)
@@ -258,7 +229,6 @@ class TestTrainings:
         residuals = table - units[:, None] - seeds + table.mean()
         squares = 4 * units.var(ddof=1) + 30 * seeds.var(ddof=1) - (residuals**2).sum() / (29 * 3)
         found = over_trainings(cells)
-        assert found is not None
         assert found.standard_error**2 == pytest.approx(squares / table.size)
 
     @pytest.mark.parametrize("missing", [0.0, 0.3, 0.5])
@@ -270,18 +240,10 @@ class TestTrainings:
             cells = cells + random.normal(0, 0.02, (40, 1, 4))
             cells[random.random(cells.shape) < missing] = math.nan
             estimate = over_trainings(cells[np.isfinite(cells).any((1, 2))])
-            assert estimate is not None
             deviations.append(seed_deviation(cells) ** 2)
             errors.append(estimate.standard_error**2)
         assert math.sqrt(np.mean(deviations)) == pytest.approx(0.05, rel=0.08)
         assert math.sqrt(np.mean(errors)) == pytest.approx(math.sqrt(0.05**2 / 4 + 0.02**2 / 40), rel=0.08)
-
-    def test_scores_that_are_additive_give_the_effects_of_seeds_whatever_is_missing(self) -> None:
-        units, seeds = RANDOM.normal(size=(12, 1)), np.array([0.0, 0.5, 2.0])
-        cells = (units + seeds)[:, None]
-        whole = seed_deviation(cells)
-        cells[:4, 0, 0] = cells[4:8, 0, 1] = cells[8:, 0, 2] = math.nan
-        assert seed_deviation(cells) == pytest.approx(whole) == pytest.approx(seeds.std(ddof=1))
 
     @pytest.mark.parametrize(
         ("scored", "deviation", "interval", "note"),
@@ -298,9 +260,7 @@ class TestTrainings:
             ),
         ],
     )
-    def test_trainings_that_say_too_little(
-        self, scored: np.ndarray, deviation: bool, interval: bool, note: str
-    ) -> None:
+    def test_trainings_that_say_little(self, scored: np.ndarray, deviation: bool, interval: bool, note: str) -> None:
         cells = np.where(scored > 0, RANDOM.normal(size=(2, *scored.shape)), math.nan)
         found = compare(pair_of(*cells), replace(QUICK, margin="noise"))
         assert [text for text in found.notes if note in text]
@@ -315,7 +275,6 @@ class TestPairsThatShareMembers:
         faces = np.stack([RANDOM.permutation(20)[:2] for _ in range(60)])
         scores = PairedScores.of_matrix(np.stack([A, B], 1), "AB", members=faces)
         found, estimate = compare(scores.pair("A", "B"), QUICK), over_members(D, faces)
-        assert estimate is not None
         assert estimate.degrees_of_freedom < 19
         theirs = stats.t(estimate.degrees_of_freedom, D.mean(), estimate.standard_error)
         assert (found.low, found.high) == pytest.approx(theirs.interval(0.95))
@@ -325,19 +284,19 @@ class TestPairsThatShareMembers:
         few = PairedScores.of_matrix(np.stack([B + (np.arange(60) < 3), B], 1), "AB", members=faces)
         assert not math.isnan(compare(few.pair("A", "B"), QUICK).low), "pairs that tie count, too"
 
-    @pytest.mark.parametrize(
-        ("faces", "reason"),
-        [
+    def test_members_that_say_nothing_of_others(self) -> None:
+        for faces, reason in (
             ([(i, j) for i in range(4) for j in range(i)] * 10, "the pairs have only 4 members, and a test takes 5"),
             ([(0, i) for i in range(1, 61)], "one member is in all pairs"),
-        ],
-    )
-    def test_members_that_say_nothing_of_others(self, faces: list[tuple[int, int]], reason: str) -> None:
-        scores = PairedScores.of_matrix(np.stack([A, B], 1), "AB", members=np.array(faces))
-        found = compare(scores.pair("A", "B"), replace(QUICK, margin=0.1))
-        assert f"not tested: {reason}" in found.notes
-        assert all(map(math.isnan, (found.low, found.high, found.p_value, found.detectable)))
-        assert found.margin is None
+        ):
+            scores = PairedScores.of_matrix(np.stack([A, B], 1), "AB", members=np.array(faces))
+            found = compare(scores.pair("A", "B"), replace(QUICK, margin=0.1))
+            assert f"not tested: {reason}" in found.notes
+            assert all(map(math.isnan, (found.low, found.high, found.p_value, found.detectable)))
+            assert found.margin is None
+
+
+NO_DIFFERENCE = "no interval, and no difference could be significant: the scores differ in only {} topics"
 
 
 class TestWhatIsNotTested:
@@ -351,9 +310,7 @@ class TestWhatIsNotTested:
             (B + 0.25, B, 60, 0.25, True, "not tested: A and B differ by 0.25"),
         ],
     )
-    def test_too_few_or_constant(
-        self, a: object, b: object, n: int, difference: float, interval: bool, note: str
-    ) -> None:
+    def test_few_or_constant(self, a: object, b: object, n: int, difference: float, interval: bool, note: str) -> None:
         found = compared(a, b)
         assert (found.n_units, found.effect is None) == (n, n == 0)
         assert found.difference == pytest.approx(difference, nan_ok=True)
@@ -365,10 +322,8 @@ class TestWhatIsNotTested:
     @pytest.mark.parametrize(
         ("differing", "others", "confidence", "note"),
         [
-            (2, 3, 0.95, "no interval, and no difference could be significant: the scores differ in only 2 topics"),
-            (5, 0, 0.95, "no interval, and no difference could be significant: the scores differ in only 5 topics"),
-            (5, 0, 0.8, "no interval, and no difference could be significant: the scores differ in only 5 topics"),
-            (5, 95, 0.95, "no interval, and no difference could be significant: the scores differ in only 5 topics"),
+            (2, 3, 0.95, NO_DIFFERENCE.format(2)),
+            *((5, n, level, NO_DIFFERENCE.format(5)) for n, level in ((0, 0.95), (0, 0.8), (95, 0.95))),
             (6, 0, 0.99, "no 99 % interval: the scores differ in only 6 topics"),
             (6, 0, 0.95, ""),
             (8, 0, 0.99, ""),
@@ -396,9 +351,7 @@ class TestWhatIsNotTested:
         assert math.isnan(found[1].p_adjusted)
         assert adjust(rows, ["x", "x", "y"])[0].p_adjusted == rows[0].p_value
 
-    @pytest.mark.parametrize(
-        "wrong", [{"confidence": 95}, {"resamples": 3}, {"flips": 0}, {"interval": "bca"}, {"margin": "seed"}]
-    )
-    def test_settings_that_make_no_sense(self, wrong: dict[str, object]) -> None:
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            Settings(**wrong)  # type: ignore[arg-type]
+    def test_settings_that_make_no_sense(self) -> None:
+        for name, value in {"confidence": 95, "resamples": 3, "flips": 0, "interval": "bca", "margin": "seed"}.items():
+            with pytest.raises(ValueError, match=name):
+                Settings(**{name: value})

@@ -25,6 +25,7 @@ from torchmetrics import MetricCollection
 from torchmetrics.retrieval import RetrievalMAP, RetrievalMRR, RetrievalNormalizedDCG
 
 from rankbound.interop.torchmetrics import RankingMetric
+from tests.library.refusals import refusals
 
 
 def items(highest: int = 1, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -132,13 +133,10 @@ TYPES = (torch.float32, torch.int64, torch.int64), (torch.float16, torch.bool, t
 def updated(metric: Any, way: str, rank: int, lists: list[int]) -> Any:
     """Update a metric with some lists of `items`, in the types of a process."""
     scores, target, indexes = items()
-    for number in lists:
-        own = indexes == number
+    for own in (indexes == number for number in lists):
         batch = [part[own].to(dtype) for part, dtype in zip((scores.half(), target, indexes), TYPES[rank], strict=True)]
-        if way == "indexes":
-            metric.update(*batch)
-        else:
-            metric.update(*batch[:2], offsets=torch.tensor([0, int(own.sum())]))
+        offsets = {"offsets": torch.tensor([0, int(own.sum())])} if way == "offsets" else {}
+        metric.update(*(batch[:2] if offsets else batch), **offsets)
     return metric
 
 
@@ -267,7 +265,7 @@ def test_types_of_a_module_leave_scores_and_numbers_as_they_are(change: Any) -> 
     assert [part.tolist() for part in metric.per_list()] == [[1, 1], [2048, 2049]]
 
 
-def test_states_that_do_not_fit_are_refused() -> None:
+def test_offsets_and_indexes_are_not_mixed_and_parameters_are_checked() -> None:
     forward, merged_with, batch = RankingMetric("AP"), RankingMetric("AP"), (torch.rand(2), torch.tensor([1, 0]))
     forward(*batch, torch.tensor([0, 0]))
     forward(*batch, offsets=torch.tensor([0, 2]))
@@ -279,10 +277,26 @@ def test_states_that_do_not_fit_are_refused() -> None:
             metric.compute()
     with pytest.raises(ValueError, match=r"Expected incoming state to be an instance of AP but got .*nDCG"):
         other.merge_state(whole_lists(RankingMetric("nDCG"), items(), 3))
+    ways: Any = {"offsets": torch.tensor([0, 2])}, {"indexes": torch.tensor([0, 0])}
+    metric = RankingMetric("AP")
+    for first, second in (ways, ways[::-1]):
+        metric.update(*batch, **first)
+        with pytest.raises(ValueError, match="found both indexes and offsets since the last reset"):
+            metric.update(*batch, **second)
+        metric.reset()
+    with pytest.raises(ValueError, match="Did you mean AP"):
+        RankingMetric("MAP")
+    with pytest.raises(ValueError, match="undefined: found error, expected one of skip, zero"):
+        RankingMetric("AP", undefined="error")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
+def update(change: dict[str, Any]) -> None:
+    batch = {"preds": torch.rand(2), "target": torch.tensor([1, 0]), "indexes": torch.tensor([0, 0])} | change
+    RankingMetric("AP").update(**batch)
+
+
+OF_OFFSETS = {"indexes": None, "offsets": torch.tensor([0, 2])}
+test_updates_are_checked = refusals(
     [
         ({"target": torch.ones(3)}, r"found the shapes \(2,\), \(3,\), \(2,\), expected the same shape"),
         ({"indexes": torch.zeros(2)}, "indexes: found torch.float32, expected integers"),
@@ -293,28 +307,8 @@ def test_states_that_do_not_fit_are_refused() -> None:
         ({"preds": torch.tensor([2**53 + 1, 2**53])}, "preds: found integers beyond 2.53, .* would become equal"),
         ({"indexes": None}, "expected either indexes, of items in any order, or offsets"),
         ({"offsets": torch.tensor([0, 2])}, "expected either indexes"),
-        (
-            {"indexes": None, "offsets": torch.tensor([0, 2]), "target": torch.ones(3)},
-            r"preds, target: found the shapes \(2,\), \(3,\)",
-        ),
-        ({"indexes": None, "offsets": torch.tensor([0, 3])}, "offsets: found 0 .. 3, expected 0 .. 2"),
+        (OF_OFFSETS | {"target": torch.ones(3)}, r"preds, target: found the shapes \(2,\), \(3,\)"),
+        (OF_OFFSETS | {"offsets": torch.tensor([0, 3])}, "offsets: found 0 .. 3, expected 0 .. 2"),
     ],
+    update,
 )
-def test_updates_are_checked(change: dict[str, Tensor], message: str) -> None:
-    batch = {"preds": torch.rand(2), "target": torch.tensor([1, 0]), "indexes": torch.tensor([0, 0])} | change
-    with pytest.raises(ValueError, match=message):
-        RankingMetric("AP").update(**batch)
-
-
-def test_offsets_and_indexes_are_not_mixed_and_parameters_are_checked() -> None:
-    ways: Any = {"offsets": torch.tensor([0, 2])}, {"indexes": torch.tensor([0, 0])}
-    metric, batch = RankingMetric("AP"), (torch.rand(2), torch.tensor([1, 0]))
-    for first, second in (ways, ways[::-1]):
-        metric.update(*batch, **first)
-        with pytest.raises(ValueError, match="found both indexes and offsets since the last reset"):
-            metric.update(*batch, **second)
-        metric.reset()
-    with pytest.raises(ValueError, match="Did you mean AP"):
-        RankingMetric("MAP")
-    with pytest.raises(ValueError, match="undefined: found error, expected one of skip, zero"):
-        RankingMetric("AP", undefined="error")

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,8 @@ from torch import Tensor, nn
 import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.losses import SmoothLoss
-from rankbound.training.trainer import LAST, Learner, Part, Trained, TrainingError, predict, train
+from rankbound.training.trainer import LAST, Learner, Optimiser, Part, Trained, TrainingError, predict, train
+from tests.forks import run_with_torch
 
 
 class Table(nn.Module):
@@ -95,8 +97,7 @@ def test_lists_without_relevant_items_change_nothing() -> None:
 
 
 def test_same_seed_same_numbers_other_seed_other_numbers() -> None:
-    part = part_of(RELEVANCE)
-    first, same, other = (run(part, epochs=5, seed=seed)[0].scores for seed in (3, 3, 4))
+    first, same, other = (run(part_of(RELEVANCE), epochs=5, seed=seed)[0].scores for seed in (3, 3, 4))
     assert torch.equal(first, same)
     assert not torch.equal(first, other)
 
@@ -178,3 +179,37 @@ def test_learners_that_train_together_learn_what_they_would_alone(loss: str, opt
         assert [epoch.loss for epoch in one.epochs] == pytest.approx([epoch.loss for epoch in other.epochs], rel=1e-5)
         assert [e.gradient_norm for e in one.epochs] == pytest.approx([e.gradient_norm for e in other.epochs], rel=1e-4)
         assert [epoch.metrics for epoch in one.epochs] == [epoch.metrics for epoch in other.epochs]
+
+
+PEERS: dict[str, Any] = {
+    "adam": lambda parameters: torch.optim.Adam(parameters, lr=0.1, fused=True),
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+}
+
+
+@pytest.mark.parametrize("kind", PEERS)
+def test_steps_are_those_of_torch(kind: str) -> None:
+    """A parameter without a gradient stays."""
+    generator = torch.Generator().manual_seed(0)
+    start = [torch.randn(3, 2, generator=generator), torch.randn(4, generator=generator), torch.ones(2)]
+    ours, theirs = ([nn.Parameter(values.clone()) for values in start] for _ in range(2))
+    optimiser, peer = Optimiser(kind, [ours], 0.1), PEERS[kind](theirs)
+    for _ in range(5):
+        for parameters, step in ((ours, lambda: optimiser.step([0])), (theirs, peer.step)):
+            for parameter in parameters if parameters is theirs else ():
+                parameter.grad = None
+            (parameters[0].square().sum() + (parameters[1] - 1).abs().sum()).backward()
+            step()
+    for parameter, expected, first in zip(ours, theirs, start, strict=True):
+        assert torch.equal(parameter, expected)
+        assert torch.equal(parameter, first) == (first is start[2])
+        assert parameter.grad is None
+
+
+def test_a_step_does_not_load_the_compiler() -> None:
+    code = (
+        "import sys, torch; from rankbound.training.trainer import Optimiser; p = torch.nn.Parameter(torch.ones(2)); "
+        "p.sum().backward(); Optimiser('adam', [[p]], 0.1).step([0]); "
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert run_with_torch(code).returncode == 0

@@ -1,5 +1,6 @@
-"""The programs of the page on training loops run as they stand, and give what they should."""
+"""The programs of the pages run as they stand, and give what they should."""
 
+import ast
 import contextlib
 import os
 import re
@@ -13,17 +14,13 @@ import pytest
 import torch
 
 import rankbound as rb
+from tests.library.conftest import Program
+from tests.library.pages import blocks, programs, text_of
 
 # Read when the library is imported.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "training_loops.md"
-SECTIONS = re.split(r"^## ", PAGE.read_text("utf-8"), flags=re.MULTILINE)[1:]
-BLOCKS = {
-    section.partition("\n")[0]: re.findall(r"^```(\w+)\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
-    for section in SECTIONS
-}
+ROOT, PAGE = Path(__file__).resolve().parents[2], "training_loops.md"
 PATIENCE = 120
 """Seconds after which processes that wait for one another are given up."""
 
@@ -31,7 +28,7 @@ N_FEATURES, N_TOPICS = 6, {"train": 64, "vali": 12, "test": 20}
 
 
 def program(section: str, kind: str = "python") -> str:
-    (text,) = [text for other, text in BLOCKS[section] if other == kind]
+    (text,) = [text for other, text in blocks(PAGE, section) if other == kind]
     return text
 
 
@@ -75,15 +72,13 @@ def names(first: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_programs_are_short() -> None:
-    lengths = {name: [len(text.splitlines()) for _, text in blocks] for name, blocks in BLOCKS.items()}
+    lengths = {
+        section: [len(text.splitlines()) for _, text in blocks(PAGE, section)]
+        for section in re.findall(r"^## (.*)$", text_of(PAGE), re.MULTILINE)
+    }
     assert list(lengths) == [
-        "PyTorch",
-        "Lightning",
-        "The Trainer of transformers",
-        "Several processes",
-        "Compiled models",
-        "Transforms of torch.func",
-        "Mixed precision",
+        *("PyTorch", "Lightning", "The Trainer of transformers", "Several processes", "Compiled models"),
+        *("Transforms of torch.func", "Mixed precision"),
     ]
     assert max(max(each) for each in lengths.values()) < 50
     assert lengths["PyTorch"][0] < 40
@@ -189,3 +184,81 @@ def test_transforms_agree_with_one_another(names: dict[str, Any]) -> None:
     assert {name: slope.shape for name, slope in names["slopes"].items()} == {
         name: (3, *value.shape) for name, value in parameters.items()
     }
+
+
+PAGES = ("add_a_metric.md", "coming_from.md", "index.md", "unbiased_learning.md", "ways_to_use_a_metric.md")
+OWN_DATA = "your_own_data.md"
+_NUMBER = re.compile(r"-?\d+\.\d+")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_is_true(page: str) -> None:
+    if page in ("coming_from.md", "ways_to_use_a_metric.md"):
+        pytest.importorskip("torchmetrics", reason="the extra torchmetrics is not installed")
+    names: dict[str, Any] = {}
+    compared = 0
+    for code in programs(page):
+        lines = code.splitlines()
+        for statement in ast.parse(code).body:
+            source = "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
+            shown = re.search(r"# = (.*)$", source)
+            if isinstance(statement, ast.Expr) and shown:
+                values = as_tuple(eval(source, names))
+                found = np.concatenate([np.ravel(value) for value in values])
+                expected = [float(number) for number in shown[1].split(",")]
+                np.testing.assert_allclose(found, expected, atol=0.51 * 10.0 ** -digits(shown[1]), err_msg=source)
+                compared += 1
+            else:
+                exec(compile(ast.Module([statement], []), page, "exec"), names)
+    assert compared
+
+
+def test_the_texts_that_replace_those_of_other_libraries_are_read() -> None:
+    pattern = r'(?:rb\.(loss|metric|SmoothLoss|boosting_objective)\(|(ListwiseLoss)\(model, )"([^"]+)"'
+    texts = re.findall(pattern, text_of("coming_from.md"))
+    assert len(texts) > 60
+    for kind, reranker, text in texts:
+        assert (rb.metric(text) if kind == "metric" else rb.loss(text)) is not None, (kind, reranker)
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def digits(text: str) -> int:
+    """The fewest digits behind the point among the numbers shown."""
+    return min(len(number.partition(".")[2]) for number in text.replace("nan", "0.0000").split(","))
+
+
+@pytest.mark.long
+def test_the_page_on_ones_own_data_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Program) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    printed = ""
+    for kind, text in blocks(OWN_DATA):
+        if kind == "python":
+            exec(text, names)
+        elif kind == "sh":
+            for line in text.splitlines():
+                if not line.startswith("pip "):
+                    printed = program(line.removeprefix("rankbound "))
+        else:
+            # Another processor may train to other last digits.
+            assert _NUMBER.sub("#", printed) == _NUMBER.sub("#", text)
+            shown, found = ([float(number) for number in _NUMBER.findall(one)] for one in (text, printed))
+            assert found == pytest.approx(shown, abs=0.02)
+    kinds = [kind for kind, _ in blocks(OWN_DATA)]
+    assert " ".join(kinds) == "sh python sh text python python python sh python sh python sh sh sh"
+    assert names["ndcg"].shape == (40,)
+    assert np.nanmean(names["plain"]) > 0.85
+    made = {"model.safetensors", "run.txt", "runs", "train.arrow", "packed.safetensors"}
+    made |= {"ratings.csv", "later.csv", "films.safetensors", "later.txt", "Fold1", "Fold2", "splits"}
+    assert {path.name for path in tmp_path.iterdir()} == {"train.csv", "test.csv", *made}
+
+
+def test_the_comment_beside_a_value_is_true() -> None:
+    (text,) = [text for text in programs(OWN_DATA) if "from_list_column" in text]
+    names: dict[str, Any] = {}
+    setup, shown = "import polars as pl\nimport rankbound as rb\n", re.findall(r"# tensor\(\[(.*?)\]", text)
+    exec(setup + text.replace("rb.metric(", "value = rb.metric("), names)
+    assert names["value"].tolist() == pytest.approx([float(number) for number in shown[0].split(",")], abs=5e-5)

@@ -6,7 +6,9 @@ a row of `REFUSED` is one that is not available.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from itertools import product
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -19,10 +21,13 @@ import rankbound as rb
 from rankbound.losses import KINDS
 from rankbound.losses.pointwise import PointwiseLoss
 from rankbound.ranks import Ranks
-from tests.library.drawn_arguments import ROUNDS, drawn, outcome, require_same
+from tests.library.drawn_arguments import ROUNDS, Outcome, drawn, outcome, require_same
 
 # PyTorch's own forward mode compiles its decompositions so.
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning"),
+    pytest.mark.usefixtures("each_way"),
+]
 Function = Callable[[Tensor], Tensor]
 
 SIZES = [5, 0, 1, 3]
@@ -63,17 +68,15 @@ WEIGHED_BY_RANKS = ("LambdaRank", "LambdaLoss", "WARP")
 LOOSE = {"AP interpolated": 1e-4, "interpolated ranks": 1e-4}
 
 
-@pytest.fixture(params=["kernels", "reference"], autouse=True)
-def way_of_computing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "reference":
-        monkeypatch.setenv("RANKBOUND_FAST", "0")
-
-
 def jacobian(function: Function, at: Tensor = SCORES) -> Tensor:
     """Return the derivatives of each value, `(m, n_items)`, by one backward pass each."""
     leaf = at.clone().requires_grad_()
     values = function(leaf).reshape(-1)
     return torch.stack([torch.autograd.grad(value, leaf, retain_graph=True)[0] for value in values])
+
+
+def total(function: Function) -> Function:
+    return lambda x: function(x).sum()
 
 
 def squares(function: Function) -> Function:
@@ -110,23 +113,24 @@ def through_a_model(function: Function) -> Tensor:
     return grad(total)({"weight": torch.ones(1, 1, dtype=torch.float64)})["weight"]
 
 
+BOTH = torch.stack([SCORES, OTHERS])
 Way = tuple[Callable[[Function], Tensor], Callable[[Function], Tensor]]
 WAYS: dict[str, Way] = {
-    "func.grad": (lambda f: grad(lambda x: f(x).sum())(SCORES), lambda f: jacobian(f).sum(0)),
+    "func.grad": (lambda f: grad(total(f))(SCORES), lambda f: jacobian(f).sum(0)),
     "func.vjp": (lambda f: vjp(f, SCORES)[1](f(SCORES))[0], lambda f: f(SCORES).reshape(-1) @ jacobian(f)),
     "func.jvp": (lambda f: jvp(f, (SCORES,), (OTHERS,))[1].reshape(-1), lambda f: jacobian(f) @ OTHERS),
     "forward_ad": (lambda f: in_a_dual_level(f).reshape(-1), lambda f: jacobian(f) @ OTHERS),
     "func.jacrev": (lambda f: jacrev(f)(SCORES).reshape(-1, len(SCORES)), jacobian),
     "func.jacfwd": (lambda f: jacfwd(f)(SCORES).reshape(-1, len(SCORES)), jacobian),
     "functional.jacobian": (lambda f: functional.jacobian(f, SCORES).reshape(-1, len(SCORES)), jacobian),
-    "vmap": (lambda f: vmap(f)(torch.stack([SCORES, OTHERS])), lambda f: torch.stack([f(SCORES), f(OTHERS)])),
+    "vmap": (lambda f: vmap(f)(BOTH), lambda f: torch.stack([f(SCORES), f(OTHERS)])),
     "vmap of columns": (
-        lambda f: vmap(f, in_dims=1, out_dims=-1)(torch.stack([SCORES, OTHERS], 1)),
+        lambda f: vmap(f, in_dims=1, out_dims=-1)(BOTH.T),
         lambda f: torch.stack([f(SCORES), f(OTHERS)], -1),
     ),
     "vmap of grad": (
-        lambda f: vmap(grad(lambda x: f(x).sum()))(torch.stack([SCORES, OTHERS])),
-        lambda f: torch.stack([jacobian(f).sum(0), jacobian(f, OTHERS).sum(0)]),
+        lambda f: vmap(grad(total(f)))(BOTH),
+        lambda f: torch.stack([jacobian(f, x).sum(0) for x in BOTH]),
     ),
     "grad of vmap": (
         lambda f: grad(lambda x: vmap(f)(torch.stack([x, 2 * x])).sum())(SCORES),
@@ -156,10 +160,6 @@ def test_derivatives_agree_with_differences(name: str) -> None:
     assert gradcheck(FUNCTIONS[name], leaf, atol=tolerance, check_forward_ad=True)
     if name not in WEIGHED_BY_RANKS:
         assert gradgradcheck(FUNCTIONS[name], leaf, atol=10 * tolerance, check_fwd_over_rev=True)
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_derivatives_are_not_all_zeros(name: str) -> None:
     assert jacobian(FUNCTIONS[name]).abs().max() > 1e-3, "zeros would agree with nothing"
 
 
@@ -230,21 +230,16 @@ def test_a_penalty_of_the_gradient_is_that_of_plain_torch() -> None:
         torch.testing.assert_close(found, plain)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("text", ["nDCG@3", "AP", "RR"])
-def test_ties_and_far_scores_have_finite_hessians(text: str, method: str) -> None:
+def test_hessians_of_ties_and_far_scores_are_finite_and_those_of_ties_precise_in_single_precision() -> None:
     scores = torch.tensor([0.0, 0, 0, 0, 1e4, 0, -1e4, 3, 1e4, 1e4])
     relevance, offsets = torch.tensor([1, 0, 1, 0, 1, 0, 1, 0, 0, 1]), torch.tensor([0, 4, 8, 10])
-    for bound in ("none", "min-max"):
+    for text, bound, method in product(("nDCG@3", "AP", "RR"), ("none", "min-max"), METHODS):
         loss = rb.SmoothLoss(text, bound, method=method)
         assert functional.hessian(lambda x, loss=loss: loss(x, relevance, offsets).sum(), scores).isfinite().all()
-
-
-@pytest.mark.parametrize("name", ["nDCG", "RankNet", "softmax", "ListMLE", "LambdaRank"])
-def test_hessians_of_ties_in_single_precision(name: str) -> None:
-    found, exact = (functional.hessian(lambda x: FUNCTIONS[name](x).sum(), 0 * x) for x in (SCORES.float(), SCORES))
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-6)
+    for name in ("nDCG", "RankNet", "softmax", "ListMLE", "LambdaRank"):
+        found, exact = (functional.hessian(total(FUNCTIONS[name]), 0 * x) for x in (SCORES.float(), SCORES))
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-6)
 
 
 REFUSED: dict[str, tuple[str, Callable[[Function], object]]] = {
@@ -272,27 +267,19 @@ def test_what_is_not_available_is_refused_by_name(name: str, way: str) -> None:
         call(FUNCTIONS[name])
 
 
-def test_vmap_over_relevance_and_weights() -> None:
-    grades = torch.stack([RELEVANCE, RELEVANCE.flip(0)])
-    factors = torch.stack([WEIGHTS, WEIGHTS.flip(0)], 1)
-    loss = rb.loss("RankNet")
+def test_vmap_over_relevance_and_weights_and_what_cannot_be_mapped_or_drawn() -> None:
+    grades, factors = torch.stack([RELEVANCE, RELEVANCE.flip(0)]), torch.stack([WEIGHTS, WEIGHTS.flip(0)], 1)
 
     def mean(x: Tensor, y: Tensor, w: Tensor) -> Tensor:
-        return loss(x, y, OFFSETS, weights=w, reduction="mean")
+        return rb.loss("RankNet")(x, y, OFFSETS, weights=w, reduction="mean")
 
     found = vmap(mean, in_dims=(None, 0, 1))(SCORES, grades, factors)
     torch.testing.assert_close(found, torch.stack([mean(SCORES, grades[i], factors[:, i]) for i in range(2)]))
-
-
-def test_vmap_over_offsets_is_refused() -> None:
     for call in (lambda o: rb.loss("nDCG")(SCORES, RELEVANCE, o), lambda o: rb.smooth_rank(SCORES, o)):
         with pytest.raises(NotImplementedError, match="offsets: vmap maps over them"):
             vmap(call)(torch.stack([OFFSETS, OFFSETS]))
-
-
-def test_losses_that_draw_items_are_refused_under_transforms() -> None:
     with pytest.raises(NotImplementedError, match="samples=0"):
-        grad(lambda x: rb.loss("WARP(samples=3)")(x, RELEVANCE, OFFSETS).sum())(SCORES)
+        grad(total(of_loss(rb.loss("WARP(samples=3)"))))(SCORES)
 
 
 @pytest.mark.parametrize("how", ["sum", "max", "min"])
@@ -313,31 +300,25 @@ def test_transforms_give_what_backward_gives_or_the_same_error(text: str, round_
     for one in drawn(round_, score_tensors=True):
         scores, relevance, offsets = one.passed()
         tangent = torch.cos(torch.arange(len(scores))).to(scores.dtype)
-        leaf = scores.clone().requires_grad_()
-
-        def total(x: Tensor, relevance: object = relevance, offsets: object = offsets) -> Tensor:
-            return loss(x, relevance, offsets, reduction="sum")  # type: ignore[arg-type]
-
-        def ways(tangent: Tensor, leaf: Tensor, total: Function) -> dict[str, Callable[[], Tensor]]:
-            return {
-                "backward": lambda: torch.autograd.grad(total(leaf), leaf)[0],
-                "grad": lambda: grad(total)(leaf.detach()),
-                "along": lambda: jvp(total, (leaf.detach(),), (tangent,))[1],
-            }
-
-        found = {name: outcome(call) for name, call in ways(tangent, leaf, total).items()}
-        expected = found["backward"]
-        assert {other.error for other in found.values()} == {expected.error}, str(one)
+        leaf, summed = scores.clone().requires_grad_(), partial(_sum_of, loss, relevance, offsets)
+        expected = outcome(lambda leaf=leaf, summed=summed: torch.autograd.grad(summed(leaf), leaf)[0])
+        slope = outcome(lambda scores=scores, summed=summed: grad(summed)(scores))
+        along = outcome(lambda scores=scores, summed=summed, tangent=tangent: jvp(summed, (scores,), (tangent,))[1])
+        assert {slope.error, along.error} == {expected.error}, str(one)
         if expected.error is not None:
             continue
         size = float(np.abs(expected.values[""]).max(initial=0.0))
-        require_same(found["grad"], expected, one, relative=1e-5, absolute=1e-6 * size)
-        along = expected.values[""] @ tangent.to(torch.float64).numpy()
+        require_same(slope, expected, one, relative=1e-5, absolute=1e-6 * size)
         # Where the gradient is 0, rounding remains.
         absolute = 1e-4 * size + 100 * torch.finfo(scores.dtype).eps
-        np.testing.assert_allclose(found["along"].values[""], along, rtol=1e-4, atol=absolute, err_msg=str(one))
+        truth = Outcome({"": expected.values[""] @ tangent.double().numpy()}, None)
+        require_same(along, truth, one, relative=1e-4, absolute=absolute)
         compared += 1
     assert compared > 10, "errors alone would compare nothing"
+
+
+def _sum_of(loss: rb.RankingLoss, relevance: Any, offsets: Any, scores: Tensor) -> Tensor:
+    return loss(scores, relevance, offsets, reduction="sum")
 
 
 METRICS: dict[str, Function] = {
@@ -352,9 +333,9 @@ METRICS: dict[str, Function] = {
 @pytest.mark.parametrize("name", METRICS)
 def test_metrics_are_constants_under_transforms(name: str) -> None:
     """So are they where no scores tie: beside a loss, their values are of use, and their derivatives are 0."""
-    metric, both = METRICS[name], torch.stack([SCORES, OTHERS])
+    metric = METRICS[name]
     expected = [metric(SCORES), metric(OTHERS)]
-    torch.testing.assert_close(vmap(metric)(both), torch.stack(expected), rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(vmap(metric)(BOTH), torch.stack(expected), rtol=0, atol=0, equal_nan=True)
     (values, tangent) = jvp(metric, (SCORES,), (OTHERS,))
     torch.testing.assert_close(values, expected[0], rtol=0, atol=0, equal_nan=True)
     assert not tangent.any()
@@ -384,6 +365,7 @@ def test_a_batch_without_informative_lists_has_gradients_of_0(text: str, dtype: 
     scores = torch.tensor([0.3, 0.1, 0.2], dtype=dtype, requires_grad=True)
     value = loss(scores, [0, 0, 0], [0, 2, 3], reduction=reduction)
     (gradient,) = torch.autograd.grad(value.sum(), scores, create_graph=True)
+    assert not value.any()
     assert not gradient.any()
     assert not torch.autograd.grad(gradient.sum(), scores, allow_unused=True, materialize_grads=True)[0].any()
     lists = rb.Lists(torch.tensor([0, 2, 3]))

@@ -3,9 +3,10 @@
 import gzip
 import itertools
 import json
-import warnings
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +18,6 @@ import pytrec_eval
 import torch
 
 import rankbound as rb
-from rankbound.cli import main
 from rankbound.errors import DataError
 from rankbound.evaluation import evaluate_run
 from rankbound.io.files import read_qrels, read_run, write_qrels, write_run
@@ -26,6 +26,8 @@ from rankbound.lists import Lists
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import values_of
 from rankbound.ranks import Ranks
+from tests.library.conftest import Program
+from tests.library.refusals import refusals
 
 # Ours, and what pytrec_eval calls it. At 0.7, trec_eval's rounding takes 2 of 3 relevant items for enough.
 NAMES = """\
@@ -80,21 +82,26 @@ def random_tables(seed: int) -> tuple[Table, Table]:
     return run, qrels
 
 
+@pytest.mark.parametrize("rel", [1, 2])
 @pytest.mark.parametrize("seed", range(3))
-def test_trec_evals_numbers(tmp_path: Path, seed: int) -> None:
+def test_trec_evals_numbers(tmp_path: Path, seed: int, rel: int) -> None:
     run, qrels = random_tables(seed)
     write_run(tmp_path / "run.txt", read_run(run))
     file_of(tmp_path / "qrels.txt", qrels, "{} 0 {} {}\n")
-    found = evaluate_run(tmp_path / "run.txt", tmp_path / "qrels.txt", list(SHARED), missing="skip")
-    expected = pytrec_eval.RelevanceEvaluator(qrels, MEASURES).evaluate(run)
+    ours = {text: metric(text) for text in SHARED}
+    ours = {text: replace(one, rel=rel) if hasattr(one, "rel") else one for text, one in ours.items()}
+    found = evaluate_run(tmp_path / "run.txt", tmp_path / "qrels.txt", [*ours.values()], missing="skip")
+    expected = pytrec_eval.RelevanceEvaluator(qrels, MEASURES, relevance_level=rel).evaluate(run)
     assert set(found.topics) == set(expected)
-    for ours, theirs in SHARED.items():
-        values = np.array([expected[topic][theirs] for topic in found.topics])
-        np.testing.assert_allclose(np.nan_to_num(found.values[ours]), values, atol=1e-9, err_msg=ours)
+    for text, theirs in SHARED.items():
+        values, here = np.array([expected[topic][theirs] for topic in found.topics]), found.values[str(ours[text])]
+        np.testing.assert_allclose(np.nan_to_num(here), values, atol=1e-9, err_msg=text)
+        assert metric(theirs, names="trec_eval") == metric(text)
         # They count a topic without relevant items as 0; ours is undefined, and left out of the mean.
-        relevant = np.array([max(qrels[topic].values()) > 0 for topic in found.topics])
-        if ours not in ("P@10", "Hit@10", "SetP"):
-            np.testing.assert_array_equal(np.isnan(found.values[ours]), ~relevant)
+        least = rel if hasattr(ours[text], "rel") else 1
+        relevant = np.array([max(qrels[topic].values()) >= least for topic in found.topics])
+        if text not in ("P@10", "Hit@10", "SetP"):
+            np.testing.assert_array_equal(np.isnan(here), ~relevant)
 
 
 OF_TIES = (
@@ -109,11 +116,9 @@ def test_ties_count_by_the_mean_over_their_orders() -> None:
     scores, grades, lost = [2.0, 1.0, 1.0, 1.0, 0.5, 0.5, 1.0, 0.5], [0, 2, 0, 1, 1, 0], {"x": 2, "y": 1, "z": 0}
     items = [f"d{index}" for index in range(len(scores))]
     judged = dict(zip(items, grades, strict=False)) | lost
-    orders = [
-        [0, *first, *second]
-        for first, second in itertools.product(itertools.permutations((1, 2, 3, 6)), itertools.permutations((4, 5, 7)))
-    ]
-    run = {f"q{place}": {items[item]: -rank for rank, item in enumerate(order)} for place, order in enumerate(orders)}
+    blocks = itertools.permutations((1, 2, 3, 6)), itertools.permutations((4, 5, 7))
+    orders = enumerate([0, *first, *second] for first, second in itertools.product(*blocks))
+    run = {f"q{place}": {items[item]: -rank for rank, item in enumerate(order)} for place, order in orders}
     strict = evaluate_run(run, dict.fromkeys(run, judged), list(OF_TIES)).means()
     tied = evaluate_run({"q": dict(zip(items, scores, strict=True))}, {"q": judged}, list(OF_TIES)).means()
     assert tied == pytest.approx(strict, abs=1e-12)
@@ -130,15 +135,6 @@ def test_missing_items_and_topics_without_relevant_ones() -> None:
         np.testing.assert_allclose(found.values[name], values, atol=1e-15)
     assert found.undefined() == {"AP": 1, "nDCG": 1, "RR": 1, "P@2": 0}
     assert found.means()["RR"] == pytest.approx(2 / 3)
-
-
-@pytest.mark.parametrize("missing", ["skip", "zero"])
-def test_a_run_without_common_topics_is_refused(missing: str) -> None:
-    expected = "no topic in common: the run has 'b', 'c', 'd', ..., the qrels have 'a'; compare the topics' names"
-    with pytest.raises(DataError, match=expected):
-        evaluate_run({topic: {"x": 1.0} for topic in "bcde"}, {"a": {"x": 1}}, "AP", missing=missing)
-    with pytest.raises(DataError, match="the run has none, the qrels have 'a'"):
-        evaluate_run({}, {"a": {"x": 1}}, "AP", missing=missing)
 
 
 def test_dictionaries_and_data_frames_are_runs_and_qrels() -> None:
@@ -240,15 +236,14 @@ def test_written_qrels_are_read_back_whatever_their_name(tmp_path: Path, name: s
         assert (tmp_path / name).read_text() == file_of(tmp_path / "x", table, "{} 0 {} {}\n").read_text()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "q1 0 a 1\nq2 0 b -2\nq1 0 c 3\n",
-        "q1\t0\ta\t1\nq2\t0\tb\t-2\nq1\t0\tc\t3",
-        " q1  0 a   1 \r\n\r\nq2 0\tb -2\r\nq1 0 c +3\r\n",
-    ],
-    ids=["plain", "tabs", "untidy"],
+UNTIDY = (
+    "q1 0 a 1\nq2 0 b -2\nq1 0 c 3\n",
+    "q1\t0\ta\t1\nq2\t0\tb\t-2\nq1\t0\tc\t3",
+    " q1  0 a   1 \r\n\r\nq2 0\tb -2\r\nq1 0 c +3\r\n",
 )
+
+
+@pytest.mark.parametrize("text", UNTIDY, ids=["plain", "tabs", "untidy"])
 def test_white_space_and_order_of_qrels_are_free(tmp_path: Path, text: str) -> None:
     """Rows of a topic come together, in the order of their first; negative relevance is 0."""
     (tmp_path / "qrels").write_bytes(text.encode())
@@ -287,6 +282,10 @@ REFUSED: list[tuple[Callable[[Path], Any], str]] = [
      r"^features: found shape \(1, 2\), expected \(2, 2\)"),
     (lambda _: read_qrels({"q": {"a": -1}}), "topic 'q', item 'a': found relevance -1, expected grades from 0"),
     (lambda _: read_qrels({"q": {"a": float("nan")}}), "item 'a': found relevance nan, expected grades from 0"),
+    *((lambda _, run=run, missing=missing: evaluate_run(run, {"a": {"x": 1}}, "AP", missing=missing),
+       f"no topic in common: the run has {has}, the qrels have 'a'; compare the topics' names")
+      for missing in ("skip", "zero")
+      for run, has in (({topic: {"x": 1.0} for topic in "bcde"}, "'b', 'c', 'd', ..."), ({}, "none"))),
 ]  # fmt: skip
 
 
@@ -298,17 +297,18 @@ def test_what_no_run_and_no_qrels_can_hold(call: Callable[[Path], Any], message:
 
 
 def test_objects_with_arrays_are_compared_by_identity() -> None:
-    pairs: list[list[object]] = [
-        [Run(**PAIR) for _ in range(2)],
-        [Qrels(**JUDGED, relevance=[1, 0]) for _ in range(2)],
-        [Lists.of_sizes([1, 2]) for _ in range(2)],
-        [evaluate_run({"a": {"x": 1.0}}, {"a": {"x": 1}}, "AP") for _ in range(2)],
-    ]
-    assert all(one == one and one != other and len({one, other}) == 2 for one, other in pairs)
+    makes: tuple[Callable[[], object], ...] = (
+        lambda: Run(**PAIR),
+        lambda: Qrels(**JUDGED, relevance=[1, 0]),
+        lambda: Lists.of_sizes([1, 2]),
+        lambda: evaluate_run({"a": {"x": 1.0}}, {"a": {"x": 1}}, "AP"),
+    )
+    for one, other in ((make(), make()) for make in makes):
+        assert one == one != other
+        assert len({one, other}) == 2
 
 
 def test_columns_of_other_libraries_and_precisions_make_a_run(tmp_path: Path) -> None:
-    """Numbers are names, in files too."""
     halves = torch.tensor([1.5, 2.25], requires_grad=True)
     kinds = (torch.float16, torch.bfloat16)
     for scores in (pl.Series([1.5, 2.25]), *(halves.to(kind) for kind in kinds), halves):
@@ -324,7 +324,7 @@ LARGE = 2**53
 # As doubles, the first two of a topic are equal; the third is far away.
 TIED_BY_ROUNDING = {"q": {"a": LARGE + 1, "b": LARGE, "c": 1}}
 EQUAL = rf"topic 'q', items 'a' and 'b': found the scores {LARGE + 1} and {LARGE}, which are equal in double precision"
-HEAD = "topic,item,score\n"
+HEADED = {"topic,item,score\nq": {"z": 0}}
 
 # Each way in which a run comes, for the same scores.
 RUNS_OF: dict[str, Callable[[Table, Path], Any]] = {
@@ -335,10 +335,8 @@ RUNS_OF: dict[str, Callable[[Table, Path], Any]] = {
     "decimals without digits": lambda table, _: frame_of(table, "score", pl.Decimal(38, 0)),
     "pandas": lambda table, _: frame_of(table, "score").to_pandas(),
     "Arrow": lambda table, _: frame_of(table, "score").to_arrow(),
-    "CSV": lambda table, path: file_of(path / "r.csv", {HEAD + "q": {"z": 0}} | table, "{},{},{}\n"),
-    "CSV beside a fraction": lambda table, path: file_of(
-        path / "r.csv", {HEAD + "q": {"z": 0}} | table, "{},{},{}\n", "q,d,0.5\n"
-    ),
+    "CSV": lambda table, path: file_of(path / "r.csv", HEADED | table, "{},{},{}\n"),
+    "CSV beside a fraction": lambda table, path: file_of(path / "r.csv", HEADED | table, "{},{},{}\n", "q,d,0.5\n"),
     "TREC": lambda table, path: file_of(path / "r.txt", table, "{} Q0 {} 1 {} t\n"),
     "TREC with other spaces": lambda table, path: file_of(path / "r.txt", table, "{}\t Q0  {} 1 {} t \n\n"),
 }
@@ -355,21 +353,17 @@ def test_whole_scores_that_become_equal_are_refused_with_topic_and_items(way: st
     np.testing.assert_array_equal(values, [0.5, 1, 0.75])
 
 
-@pytest.mark.parametrize(
-    ("dtype", "scores"),
-    [(pl.Decimal(10, 2), [0.5, 0.75]), (pl.Float32, [0.5, 0.75]), (pl.Int8, [1, 2]), (pl.Boolean, [False, True])],
-)
-def test_columns_of_each_numeric_type_keep_their_fractions(dtype: Any, scores: list[float]) -> None:
+@pytest.mark.parametrize("dtype", [pl.Decimal(10, 2), pl.Float32, pl.Int8, pl.Boolean], ids=str)
+def test_columns_of_each_numeric_type_keep_their_fractions(dtype: Any) -> None:
     """Decimals, which databases export, were cut to whole numbers."""
-    columns = {"topic": ["q", "q"], "item": ["a", "b"]}
-    numbers = pl.Series(scores).cast(dtype)
+    scores = {pl.Int8: [1, 2], pl.Boolean: [False, True]}.get(dtype, [0.5, 0.75])
+    columns, numbers = {"topic": ["q", "q"], "item": ["a", "b"]}, pl.Series(scores).cast(dtype)
     assert read_run(pl.DataFrame({**columns, "score": numbers})).scores.tolist() == scores
     assert read_qrels(pl.DataFrame({**columns, "relevance": numbers})).relevance.tolist() == scores
     assert read_run(pa.table({**columns, "score": np.array(scores, np.float16)})).scores.tolist() == scores
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
+test_numbers_beyond_a_type_are_refused_by_name = refusals(
     [
         (lambda: read_run({"q": {"a": 10**400}}), "topic 'q', item 'a': found a score above 1.8e308"),
         (lambda: read_qrels({"q": {"a": LARGE + 1}}), r"topic 'q', item 'a': found relevance .*up to 2\^53"),
@@ -386,11 +380,8 @@ def test_columns_of_each_numeric_type_keep_their_fractions(dtype: Any, scores: l
         (lambda: metric("nDCG").__class__(cutoff=10**400), "found cut-off a larger number"),
         (lambda: rb.metric("ERR_IA@99999999999"), "found cut-off 99999999999, expected at most 10000000"),
         (lambda: rb.metric("SetF(beta=1e200)"), r"found beta=1e\+200"),
-    ],
+    ]
 )
-def test_numbers_beyond_a_type_are_refused_by_name(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises((ValueError, DataError), match=message):
-        call()
 
 
 def test_whole_scores_are_compared_exactly_by_every_way_of_flat_arguments() -> None:
@@ -402,50 +393,32 @@ def test_whole_scores_are_compared_exactly_by_every_way_of_flat_arguments() -> N
 
 
 LACKING: Any = ({"a": {"x": 1.0}}, {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 0}})
-SKIPPED, ZERO = (
-    ["topic,AP,missing", "a,1.0,false", "b,,true", "c,,true"],
-    ["topic,AP,missing", "a,1.0,false", "b,0.0,true", "c,,true"],
-)
-LACKS = "the run lacks 2 of 3 topics of the qrels ('b', 'c'), expected all of them"
+LACKS = r"the run lacks 2 of 3 topics of the qrels \('b', 'c'\)"
 
 
 @pytest.mark.parametrize(
-    ("missing", "mean", "rows", "error"),
-    [
-        (None, 1.0, SKIPPED, "warning: the run lacks 2 topics of the qrels"),
-        ("skip", 1.0, SKIPPED, ""),
-        ("zero", 0.5, ZERO, ""),
-        ("error", None, None, LACKS),
-    ],
+    ("missing", "mean", "of_b"), [(None, 1.0, ""), ("skip", 1.0, ""), ("zero", 0.5, "0.0"), ("error", None, "")]
 )
 def test_topics_that_the_run_lacks_are_counted_and_warned_of_unless_named(
-    missing: str | None, mean: Any, rows: Any, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    missing: str | None, mean: float | None, of_b: str, tmp_path: Path, program: Program
 ) -> None:
     """In Python, and in all outputs of the command."""
-    write_run(tmp_path / "run.txt", read_run(LACKING[0]))
-    write_qrels(tmp_path / "qrels.txt", read_qrels(LACKING[1]))
-    files = [str(tmp_path / name) for name in ("run.txt", "qrels.txt")]
-    flags = ["--missing", missing] if missing else []
-    status = main(["evaluate", *files, "-m", "AP", "--json", "--csv", str(tmp_path / "topics.csv"), *flags])
-    out, err = capsys.readouterr()
-    assert error in err if error else err == ""
+    run, qrels, table = (tmp_path / name for name in ("run.txt", "qrels.txt", "topics.csv"))
+    write_run(run, read_run(LACKING[0]))
+    write_qrels(qrels, read_qrels(LACKING[1]))
     options = {"missing": missing} if missing else {}
-    if rows is None:
-        assert status == 2
-        with pytest.raises(DataError, match=r"the run lacks 2 of 3 topics of the qrels \('b', 'c'\), expected all"):
+    command = f"evaluate {run} {qrels} -m AP --json --csv {table}" + (f" --missing {missing}" if missing else "")
+    if mean is None:
+        assert re.search(f"{LACKS}, expected all of them", program(command, status=2))
+        with pytest.raises(DataError, match=f"{LACKS}, expected all"):
             evaluate_run(*LACKING, "AP", **options)
         return
-    assert (tmp_path / "topics.csv").read_text().splitlines() == rows
-    content = json.loads(out)
+    content = json.loads(program(command, warns="" if missing else "warning: the run lacks 2 topics of the qrels"))
+    assert table.read_text().splitlines() == ["topic,AP,missing", "a,1.0,false", f"b,{of_b},true", "c,,true"]
     assert (content["topics"]["missing_in_run"], content["missing"]) == (2, missing or "skip")
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
+    with nullcontext() if missing else pytest.warns(UserWarning, match=f"^{LACKS}"):
         evaluation = evaluate_run(*LACKING, "AP", **options)
-    assert (list(evaluation.topics), evaluation.missing) == (
-        ["a", "b", "c"] if missing == "zero" else ["a"],
-        ["b", "c"],
-    )
+    assert list(evaluation.topics) == (["a", "b", "c"] if of_b else ["a"])
+    assert evaluation.missing == ["b", "c"]
     assert (evaluation.means()["AP"], content["means"]["AP"]) == (mean, mean)
-    starts = [str(one.message).startswith("the run lacks 2 of 3 topics of the qrels ('b', 'c')") for one in found]
-    assert starts == ([] if missing else [True])
     assert "topics of the qrels that the run lacks: 2" in str(evaluation)

@@ -224,7 +224,7 @@ OF_TRAININGS: Mapping[int, Measured] = {
     15: Measured(94, 96, 94, 6),
 }
 """Figures by the number of topics, members, or trainings, each up to the next number. The table of docs/statistics.md
-has them with their designs, and tests/library/test_coverage.py measures them.
+has them with their designs, and tests/library/test_statistics_simulations.py measures them.
 """
 
 

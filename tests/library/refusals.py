@@ -1,0 +1,27 @@
+"""Tests that are tables of calls that raise."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from rankbound.errors import DataError
+
+
+def refusals(
+    rows: Iterable[tuple[Any, str]],
+    call: Callable[[Any], object] = lambda attempt: attempt(),
+    error: type[Exception] | tuple[type[Exception], ...] = (ValueError, DataError),
+    start: str = "",
+) -> Callable[..., None]:
+    """Return a test: for each row, `call` of its first entry raises an error whose text the second one matches.
+
+    `start` stands before each of the patterns.
+    """
+
+    @pytest.mark.parametrize(("given", "message"), list(rows))
+    def test(given: Any, message: str) -> None:
+        with pytest.raises(error, match=start + message):
+            call(given)
+
+    return test
