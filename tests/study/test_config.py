@@ -15,10 +15,17 @@ from rankbound_study.cli import main
 from rankbound_study.config.check import check_config
 from rankbound_study.config.lines import merged
 from rankbound_study.config.sections.base import Keys
-from rankbound_study.config.sections.comparison import BoostedTreeKeys, ConvolutionKeys, RandomForestKeys, TrainingKeys
+from rankbound_study.config.sections.comparison import TrainingKeys
 from rankbound_study.config.sections.configuration import Configuration
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, ListKeys
 from rankbound_study.config.sections.experiment import ExperimentKeys, ModelOptions, VariantKeys
+from rankbound_study.config.sections.training import (
+    BoostedTreeKeys,
+    ConvolutionKeys,
+    MatrixFactorizationKeys,
+    NetworkKeys,
+    RandomForestKeys,
+)
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.tables import table_names
 
@@ -29,6 +36,8 @@ OTHERS_ONLY = {"source", "leaderboard"}
 OTHER_DEFAULTS = {
     BoostedTreeKeys: {"lambdarank_norm"},
     ConvolutionKeys: {"side", "channels", "kernel", "hidden"},
+    MatrixFactorizationKeys: {"spread", "bias"},
+    NetworkKeys: {"activation"},
     RandomForestKeys: {"row_share"},
     TrainingKeys: {"scale"},
 }

@@ -15,6 +15,7 @@ from rankbound_study.config.study import Study
 from rankbound_study.data.contracts import CONTRACTS
 
 ROOT = Path(__file__).resolve().parents[2]
+NO_OTHERS: dict[str, Any] = {"compare": [], "experiment": []}
 SYNTHETIC_LISTS = {"size": 40, "seed": 0, "thresholds": [1]}
 
 
@@ -106,8 +107,8 @@ def test_the_limits_of_seeds_and_ratios_are_those_of_the_results() -> None:
     ],
 )
 def test_what_a_study_takes_is_estimated(file: str, path: KeyPath, value: Any, expected: str) -> None:
-    study = Study(changed(path, value, file))
-    assert expected in str(estimated(study, [*study.runs, *study.experiments], study.compared))
+    study = Study.of(changed(path, value, file))
+    assert expected in str(estimated(study, study.jobs))
 
 
 # From the records of the default study: processor seconds and peak memory in GB.
@@ -125,8 +126,8 @@ MEASURED = {
 
 @pytest.mark.parametrize("method", MEASURED)
 def test_an_estimate_is_near_what_was_measured(method: str) -> None:
-    study = Study(merged([ROOT / "config.yaml"]))
-    found = estimated(study, [], [job for job in study.compared if job.method == method])
+    study = Study.of(merged([ROOT / "config.yaml"]))
+    found = estimated(study, [job for job in study.compared if job.model == method])
     seconds, gigabytes = MEASURED[method]
     assert 1 / 2 < found.seconds / seconds < 2
     assert 1 / 2 < found.gigabytes / gigabytes < 2
@@ -143,7 +144,7 @@ def test_ratings_of_one_s_own_count_by_their_bytes(tmp_path: Path) -> None:
     config["interactions"]["mine"] = {**config["interactions"]["movielens"], "source": described}
     del config["interactions"]["mine"]["archive"]
     config["training"]["mine"] = config["training"]["movielens"]
-    study = Study(config)
+    study = Study.of(config)
     found = estimated(study, study.runs)
     assert found.largest == "the conversion of mine"
     assert found.gigabytes == pytest.approx(2.3, abs=0.3)
@@ -151,9 +152,10 @@ def test_ratings_of_one_s_own_count_by_their_bytes(tmp_path: Path) -> None:
 
 def test_what_whole_catalogues_take_is_said_beside_the_estimate() -> None:
     def notes(*sampling: Any, losses: Sequence[str] = ("nDCG", "AP")) -> list[str]:
-        study = Study(changed(("losses",), list(losses), "config.yaml") | {"datasets": ["movielens"]})
-        study.config["interactions"]["movielens"]["sampling"] = list(sampling)
-        return list(uncounted(study.runs))
+        config = changed(("interactions", "movielens", "sampling"), list(sampling))
+        if sampling == ("full",):
+            del config["interactions"]["movielens"]["nsr"]
+        return list(uncounted(Study.of(config | {"losses": list(losses), "datasets": ["movielens"], **NO_OTHERS}).runs))
 
     assert notes("uniform", "popularity") == []
     long_lists, tables = notes("full")

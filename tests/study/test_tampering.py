@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_study import INSTANCES, LISTS, MANIFEST, RUN, STEPS, WHOLE, job, make_study, read, recording
+from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, RUN, STEPS, job, make_study, read, recording
 
 from rankbound_study.cli import main
 from rankbound_study.provenance import facts
@@ -54,7 +54,7 @@ MAKE_PAGE = ("table", "table_2_4", "--out-dir", "results/paper")
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = make_study(tmp_path_factory.mktemp("study"))
-    repeat((*COLLECT, *ALL), manifest_of(WHOLE), MAKE_PAGE)(folder)
+    repeat((*COLLECT, *ALL), manifest_of(CONFIG), MAKE_PAGE)(folder)
     return folder
 
 
@@ -138,7 +138,7 @@ def of_another_protocol(record: dict[str, Any]) -> None:
 
 
 def with_epochs(epochs: int) -> dict[str, Any]:
-    config = deepcopy(WHOLE)
+    config = deepcopy(CONFIG)
     config["training"]["synthetic-mq2008"]["epochs"] = epochs
     return config
 
@@ -171,13 +171,13 @@ def alter_the_manifest_with_a_file(study: Path) -> None:
 def collect_foreign_runs(study: Path) -> None:
     for ending in ("parquet", "epochs.parquet", "rates.parquet"):
         shutil.copy(study / f"results/{RUN}.{ending}", study.parent / f"foreign.{ending}")
-    repeat((*COLLECT, "../foreign.parquet"), manifest_of(WHOLE))(study)
+    repeat((*COLLECT, "../foreign.parquet"), manifest_of(CONFIG))(study)
 
 
 def collect_unrecorded_runs(study: Path) -> None:
     """Runs of a step without a record."""
     (study / JOB_RECORD).unlink()
-    repeat((*COLLECT, *ALL), manifest_of(WHOLE))(study)
+    repeat((*COLLECT, *ALL), manifest_of(CONFIG))(study)
 
 
 def collect_and_put_back(study: Path) -> None:
@@ -199,7 +199,7 @@ def keep_a_copy(study: Path) -> None:
 def collect_more(study: Path) -> None:
     other = RUN.replace("nDCG", "AP")
     repeat(job(f"results/{other}.parquet", loss="AP"), (*COLLECT, *ALL, f"results/{other}.parquet"))(study)
-    repeat(manifest_of(WHOLE))(study)
+    repeat(manifest_of(CONFIG))(study)
 
 
 def alter_the_page_when_the_clock_was_back(study: Path) -> None:
@@ -269,7 +269,7 @@ FOUND: dict[str, tuple[Change, Finding]] = {
         ("config", f"{RUN}.epochs.parquet"),
     ),
     "another budget in the training": (
-        repeat(job(epochs=1), (*COLLECT, *ALL), manifest_of(WHOLE)),
+        repeat(job(epochs=1), (*COLLECT, *ALL), manifest_of(CONFIG)),
         ("config", f"{RUN}.epochs.parquet"),
     ),
     "a table of another protocol": (
@@ -326,7 +326,7 @@ NOTHING: dict[str, Change] = {
 
 
 def findings(study: Path) -> set[Finding]:
-    return {(finding.kind, finding.subject) for finding in verify(study / "results", WHOLE).findings}
+    return {(finding.kind, finding.subject) for finding in verify(study / "results", CONFIG).findings}
 
 
 def test_nothing_is_found_in_the_untouched_study(study: Path) -> None:
@@ -338,7 +338,7 @@ def test_a_difference_is_found(study: Path, name: str) -> None:
     change, expected = FOUND[name]
     keep_a_copy(study)
     change(study)
-    report = verify(study / "results", WHOLE)
+    report = verify(study / "results", CONFIG)
     assert expected in {(finding.kind, finding.subject) for finding in report.findings}
     assert not report.holds(strict=False)
 
@@ -347,7 +347,7 @@ def test_a_difference_is_found(study: Path, name: str) -> None:
 def test_what_cannot_be_decided_is_listed(study: Path, name: str) -> None:
     change, expected = OPEN[name]
     change(study)
-    report = verify(study / "results", WHOLE)
+    report = verify(study / "results", CONFIG)
     assert expected in {(finding.kind, finding.subject) for finding in report.findings}
     assert report.holds(strict=False)
     assert not report.holds(strict=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_study import CONFIG, MANIFEST, RUN, WHOLE, job, make_study, recording
+from recorded_study import CONFIG, MANIFEST, RUN, job, make_study, recording
 from test_hostile_results import edit
 
 from rankbound_study.cli import main
@@ -39,33 +39,33 @@ def findings(study: Path, config: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def test_what_the_configuration_requests_was_trained(study: Path) -> None:
-    configure(study, WHOLE)
-    assert findings(study, WHOLE) == {}
+    configure(study, CONFIG)
+    assert findings(study, CONFIG) == {}
     assert list(contradictions(known_of(study / "results"))) == []
 
 
 def test_a_manifest_made_again_with_another_budget_vouches_for_nothing(study: Path) -> None:
-    edited = deepcopy(WHOLE)
+    edited = deepcopy(CONFIG)
     edited["training"]["synthetic-mq2008"]["epochs"] = 2000
     configure(study, edited)
     kind, text = findings(study, edited)[f"{RUN}.epochs.parquet"]
     assert kind == "config"
     assert text == "not made as the recorded configuration requests: epochs 2 instead of 2000"
-    configure(study, WHOLE)
+    configure(study, CONFIG)
     with recording(study):
         assert main(job(epochs=1)) == 0
-    assert "epochs 1 instead of 2" in findings(study, WHOLE)[f"{RUN}.epochs.parquet"][1]
+    assert "epochs 1 instead of 2" in findings(study, CONFIG)[f"{RUN}.epochs.parquet"][1]
 
 
 def test_a_table_of_another_protocol_or_study_is_found(study: Path) -> None:
-    configure(study, WHOLE)
+    configure(study, CONFIG)
 
     def other_protocol(manifest: dict[str, Any]) -> None:
         (table,) = (step for step in manifest["steps"] if step["subcommand"] == "table")
         table["arguments"]["options"] = {"protocol": "honest", "study": "other"}
 
     edit(study, other_protocol)
-    kind, text = findings(study, WHOLE)["tables/table_2_2.csv"]
+    kind, text = findings(study, CONFIG)["tables/table_2_2.csv"]
     assert kind == "config"
     assert text.endswith("protocol honest instead of published, study other instead of tiny")
 
