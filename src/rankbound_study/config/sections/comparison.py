@@ -1,6 +1,6 @@
 """The sections of trainings and comparisons."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -152,7 +152,8 @@ class ComparisonKeys(Keys):
     def trained(self) -> Iterator[tuple[str, str, MethodKeys, int | None]]:
         """Yield each method with its names in the results and here; with `feature_counts`, once for each count."""
         for name, method in self.methods.items():
-            for count in self.feature_counts or [None]:
+            counts: Sequence[int | None] = self.feature_counts or (None,)
+            for count in counts:
                 yield name if count is None else f"{name}{OF_FEATURES}{count}", name, method, count
 
     def settings_of(self, method: MethodKeys) -> dict[str, Any]:
