@@ -133,7 +133,7 @@ PAGE_RECORD = f"results/provenance/{PAGE}.json"
 
 def of_another_protocol(record: dict[str, Any]) -> None:
     """As a step leaves it that runs again with other options, and makes the same bytes."""
-    record["arguments"]["options"] = {"protocol": "honest"}
+    record["arguments"]["options"] = {"protocol": "honest", "study": "other"}
     record["started"] = record["started"].replace("20", "21", 1)
 
 
@@ -241,9 +241,21 @@ def without_data(study: Path) -> None:
     shutil.rmtree(study / "data")
 
 
-def nested(study: Path) -> None:
-    add("results/tables/new.csv")(study)
-    (study / "results/tables/provenance").mkdir()
+def nested(name: str) -> Change:
+    """A folder of records hides no new result."""
+
+    def change(study: Path) -> None:
+        add(f"results/{name}/new.csv")(study)
+        (study / "results" / name / "provenance").mkdir()
+
+    return change
+
+
+def another_study(study: Path) -> None:
+    (study / "results/demo/provenance").mkdir(parents=True)
+    (study / "results/demo/runs.parquet").touch()
+    for name in ("tables/.gitignore", ".gitkeep"):
+        (study / "results" / name).touch()
 
 
 OTHER_SEED = ("generate", "synthetic-mq2008", "--seed", "1", "--size", "12", "--out", LISTS)
@@ -263,7 +275,10 @@ FOUND: dict[str, tuple[Change, Finding]] = {
     "a page removed": (remove(f"results/{PAGE}"), ("missing", PAGE)),
     "a table added": (add("results/tables/table_9_9.csv"), ("unknown", "tables/table_9_9.csv")),
     "a folder added": (add("results/more/a.csv"), ("unknown", "more/a.csv")),
-    "a folder of records in the way": (nested, ("unknown", "tables/new.csv")),
+    **{
+        f"a folder of records in {name}": (nested(name), ("unknown", f"{name}/new.csv"))
+        for name in ("tables", "runs/x")
+    },
     "another budget in the manifest": (
         repeat(manifest_of(with_epochs(2000))),
         ("config", f"{RUN}.epochs.parquet"),
@@ -311,6 +326,7 @@ OPEN: dict[str, tuple[Change, Finding]] = {
     "an input removed": (remove(LISTS), ("unchecked", f"../{LISTS}")),
     "the results alone, without data": (without_data, ("unchecked", f"../{INSTANCES}")),
     "a link in an input's place": (link(LISTS), ("unchecked", f"../{LISTS}")),
+    "a hidden folder": (add("results/.more/a.csv"), ("unchecked", ".more")),
     "a hidden file": (add("results/tables/.more.csv"), ("unchecked", "tables/.more.csv")),
     "an unfinished training": (add("results/runs/x.shards/a.parquet"), ("unchecked", "runs/x.shards")),
     "a page without its record": (remove(PAGE_RECORD), ("unchecked", PAGE)),
@@ -319,10 +335,20 @@ OPEN: dict[str, tuple[Change, Finding]] = {
 
 NOTHING: dict[str, Change] = {
     "times of files": touch,
+    "another study's folder, and what git needs": another_study,
     "a record of another run, of the future": record_of_another_run_in_the_future,
     "a step run again": repeat(STEPS[3], MAKE_PAGE),
 }
 """Changes that change no result."""
+
+
+TEXTS = {
+    "another budget in the manifest": "not made as the recorded configuration requests: epochs 2 instead of 2000",
+    "another budget in the training": "epochs 1 instead of 2",
+    "a table of another protocol": "protocol honest instead of published, study other instead of tiny",
+    "a hidden file": "hidden, or left by a training that was ended: no result",
+}
+"""What some findings say."""
 
 
 def findings(study: Path) -> set[Finding]:
@@ -339,7 +365,8 @@ def test_a_difference_is_found(study: Path, name: str) -> None:
     keep_a_copy(study)
     change(study)
     report = verify(study / "results", CONFIG)
-    assert expected in {(finding.kind, finding.subject) for finding in report.findings}
+    texts = {(finding.kind, finding.subject): finding.text for finding in report.findings}
+    assert TEXTS.get(name, "") in texts[expected]
     assert not report.holds(strict=False)
 
 
@@ -348,7 +375,8 @@ def test_what_cannot_be_decided_is_listed(study: Path, name: str) -> None:
     change, expected = OPEN[name]
     change(study)
     report = verify(study / "results", CONFIG)
-    assert expected in {(finding.kind, finding.subject) for finding in report.findings}
+    texts = {(finding.kind, finding.subject): finding.text for finding in report.findings}
+    assert TEXTS.get(name, "") in texts[expected]
     assert report.holds(strict=False)
     assert not report.holds(strict=True)
 
