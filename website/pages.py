@@ -17,6 +17,7 @@ from rankbound import cli as library
 from rankbound import names as other_names
 from rankbound_study import cli as study
 from rankbound_study.report.blocks import typeset
+from rankbound_study.steps import BY_NAME
 
 COLUMNS = 100
 """Width of the command line's help."""
@@ -31,7 +32,7 @@ def write(root: Path, docs: Path) -> None:
     (reference / "names.md").write_text(filled("other_names.md", rows=other_names.table()), "utf-8")
     programs = {
         "command_line": _helped(library.SUBCOMMANDS, library.main),
-        "steps": _helped(study.step_modules(), study.main),
+        "steps": _helped(BY_NAME, study.main),
     }
     for page, commands in programs.items():
         (reference / f"{page}.md").write_text(filled("commands.md", page=page, commands=commands), "utf-8")

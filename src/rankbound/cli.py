@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
 from types import FrameType
@@ -21,13 +21,6 @@ from rankbound.errors import RankboundError
 from rankbound.texts import printable_message
 
 SUBCOMMANDS = ("pack", "train", "cross-validate", "score", "evaluate", "compare")
-
-STEPS = (
-    *("check-config", "claims", "collect", "controls", "convert", "crate", "distributions", "doctor", "document"),
-    *("download", "dvc-stages", "export", "features", "figure", "generate", "job", "new"),
-    *("provenance", "sample", "settle", "split", "table", "verify", "weights"),
-)
-"""Subcommands of the study, which users may look for here."""
 
 USAGE_ERROR = 2
 
@@ -46,24 +39,31 @@ SIGNS_OF_MEMORY = re.compile(
 _MOMENT = 0.02
 
 Around = Callable[[argparse.Namespace], AbstractContextManager[None]]
+Configure = Callable[[argparse.ArgumentParser], None]
+Run = Callable[[argparse.Namespace], int | None]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `rankbound ARGUMENTS` and return the exit status, as `run` does."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words and words[0] in STEPS:
+    if words and not words[0].startswith("-") and words[0] not in SUBCOMMANDS:
         print(
-            f"rankbound {words[0]}: this is a step of the study, not of the library: in a clone of the repository, run "
-            f"`python -m rankbound_study {' '.join(words)}`",
+            f"rankbound {words[0]}: there is no such subcommand: expected one of {', '.join(SUBCOMMANDS)}; steps of "
+            f"the study run in a clone of the repository, as `python -m rankbound_study {' '.join(words)}`",
             file=sys.stderr,
         )
         return USAGE_ERROR
-    parser = build_parser(
+    return run(own_parser(), words)
+
+
+def own_parser() -> argparse.ArgumentParser:
+    """Return the parser of `rankbound`."""
+    modules = {name: import_module(f"{commands.__name__}.{name.replace('-', '_')}") for name in SUBCOMMANDS}
+    return build_parser(
         "rankbound",
         "Pack judged lists, train rankers on them, score with these, evaluate runs, and compare two of them.",
-        {name: f"{commands.__name__}.{name.replace('-', '_')}" for name in SUBCOMMANDS},
+        [(name, one.SUMMARY, one.EXAMPLES, one.configure, one.run) for name, one in modules.items()],
     )
-    return run(parser, words)
 
 
 def run(parser: argparse.ArgumentParser, argv: Sequence[str], around: Around = lambda arguments: nullcontext()) -> int:
@@ -103,22 +103,23 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str], around: Around = l
     return status
 
 
-def build_parser(program: str, description: str, modules: Mapping[str, str]) -> argparse.ArgumentParser:
-    """Return the parser of a program; `modules` maps each subcommand's name to its module's path."""
+def build_parser(
+    program: str, description: str, rows: Iterable[tuple[str, str, str, Configure, Run]]
+) -> argparse.ArgumentParser:
+    """Return the parser of a program; a row has a subcommand's name, summary, examples, arguments and function."""
     parser = argparse.ArgumentParser(prog=program, description=description)
     parser.add_argument("--version", action="version", version=f"rankbound {_version.__version__}")
     subcommands = parser.add_subparsers(dest="subcommand", metavar="SUBCOMMAND", required=True)
-    for name, path in modules.items():
-        module = import_module(path)
+    for name, summary, examples, configure, function in rows:
         subparser = subcommands.add_parser(
             name,
-            help=module.SUMMARY,
-            description=module.SUMMARY,
-            epilog=f"examples:\n{module.EXAMPLES}",
+            help=summary,
+            description=summary,
+            epilog=f"examples:\n{examples}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.configure(subparser)
-        subparser.set_defaults(run=module.run)
+        configure(subparser)
+        subparser.set_defaults(run=function)
     return parser
 
 

@@ -25,14 +25,14 @@ def read_options(text: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
     return {**defaults, **options}
 
 
-def parse_options(text: str) -> dict[str, Any]:
-    """Return the JSON object `text`; raise ConfigError, which quotes the text, if it is none."""
+def parse_options(text: str, flag: str = "--options") -> dict[str, Any]:
+    """Return the JSON object `text` of a flag; raise ConfigError, which quotes the text, if it is none."""
     try:
         options = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"--options is not valid JSON ({error}): {text}") from error
+        raise ConfigError(f"{flag} is not valid JSON ({error}): {text}") from error
     if not isinstance(options, dict):
-        raise ConfigError(f'--options should be a JSON object such as {{"protocol": "published"}}, found {text}')
+        raise ConfigError(f'{flag} should be a JSON object such as {{"protocol": "published"}}, found {text}')
     return options
 
 

@@ -11,12 +11,6 @@ import pytest
 
 from rankbound_study.cli import main
 
-CONFIG: dict[str, Any] = {
-    "study": "tiny",
-    "pathvars": {"data": "data", "results": "results", "logs": "logs"},
-    "seeds": [3],
-    "training": {"epochs": 2},
-}
 JOB: dict[str, Any] = {
     "study": "tiny",
     "protocol": "published",
@@ -34,25 +28,27 @@ JOB: dict[str, Any] = {
     "batch_size": 8,
     "temperature": 1.0,
 }
-WHOLE: dict[str, Any] = {
-    **CONFIG,
-    "protocols": ["published"],
+CONFIG: dict[str, Any] = {
+    "study": JOB["study"],
+    "pathvars": {"data": "data", "results": "results", "logs": "logs"},
+    "protocols": [JOB["protocol"]],
     "datasets": ["synthetic-mq2008"],
-    "losses": ["nDCG"],
-    "boundings": ["none"],
+    "losses": [JOB["loss"]],
+    "boundings": [JOB["bounding"]],
     "controls": [],
     "folds": JOB["folds"],
     "seeds": {"published": JOB["seeds"]},
     "lists": {"synthetic-mq2008": {"size": 12, "seed": 0, "thresholds": [1]}},
     "training": {
         "synthetic-mq2008": {
-            "model": JOB["model"],
+            **{key: JOB[key] for key in ("model", "epochs", "batch_size")},
             "learning_rate": {"published": JOB["learning_rate"]},
-            "epochs": JOB["epochs"],
-            "batch_size": JOB["batch_size"],
         }
     },
     "temperature": JOB["temperature"],
+    "distributions": {"method": "exact", "samples": 10, "seed": 0},
+    "figures": [],
+    "tables": ["table_5_1"],
 }
 """The configuration that requests the training of the recorded study."""
 

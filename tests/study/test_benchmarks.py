@@ -266,7 +266,7 @@ def test_the_program_writes_its_page(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_the_generated_sweep_is_a_valid_study_of_its_size(tmp_path: Path, jobs: int) -> None:
     generated = sweep.configuration(jobs, tmp_path)
     check_config(generated)
-    study = Study(generated)
+    study = Study.of(generated)
     assert jobs <= len(study.experiments) < jobs + len(sweep.BOUNDINGS)
     assert len(set(study.experiment_files())) == len(study.experiments)
 

@@ -1,5 +1,6 @@
 """Digests of the code that a step runs: a change of code changes exactly those of the steps that run it."""
 
+import argparse
 import ast
 import inspect
 import json
@@ -19,8 +20,9 @@ import pytest
 from rankbound import losses, metrics
 from rankbound.bounds.base import kinds as bounds
 from rankbound.errors import ConfigError
-from rankbound_study import commands, vocabulary
-from rankbound_study.config.code_digests import LIBRARY, ONLY_WITH, SOURCES, STUDY, CodeDigests, defined_names
+from rankbound_study import steps, vocabulary
+from rankbound_study.config.code_digests import LIBRARY, ONLY_WITH, STUDY, CodeDigests
+from rankbound_study.config.sections.base import SOURCES, defined_names
 from rankbound_study.config.sections.description import FACES, LISTS, RATINGS
 
 AP = '{"bounding": "distribution", "loss": "AP", "model": {"name": "mlp"}}'
@@ -222,15 +224,37 @@ def test_only_some_words_of_options_decide(options: str) -> None:
 
 
 def test_an_unknown_step_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"rankbound_study\.commands\.drow is not a module"):
+    with pytest.raises(ConfigError, match=r"drow is no step of rankbound_study\.steps"):
         CodeDigests().of_step("drow")
 
 
-def test_importing_the_steps_is_light() -> None:
-    """`python -m rankbound_study --help` imports all of them: the heavy imports stand inside `run`."""
-    names = [file.stem for folder in commands.__path__ for file in Path(folder).glob("*.py") if file.stem != "__init__"]
-    modules = [f"{STUDY}.commands.{name}" for name in sorted(names)]
-    script = f"import sys\nfor name in {modules!r}:\n    __import__(name)\nprint(*sys.modules, sep='\\n')"
+def test_the_steps_are_listed_without_heavy_imports() -> None:
+    """`python -m rankbound_study --help` imports the table; functions are imported when they run."""
+    script = "import sys\nfrom rankbound_study.cli import own_parser\nown_parser()\nprint(*sys.modules, sep='\\n')"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     heavy = {"torch", "numpy", "polars", "pyarrow", "matplotlib", "scipy", "snakemake", "yaml", "pydantic", "grimp"}
     assert heavy.isdisjoint(result.stdout.split())
+
+
+def test_every_step_names_a_function_that_takes_its_flags() -> None:
+    for step in steps.STEPS:
+        assert CodeDigests().home_of(step.name) == f"{STUDY}.{step.function.partition(':')[0]}"
+        parser = argparse.ArgumentParser()
+        step.configure(parser)
+        flags = {action.dest for action in parser._actions} - {"help"} | ({"name"} if step.named else set())
+        inspect.signature(steps.loaded(step.function)).bind(**dict.fromkeys(flags))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('"number of topics or faces', '"the number of topics or faces', set()),
+        ("the archive (.zip or .rar), or the files", "the archive", {"convert", "convert of LETOR"}),
+        ('help="interactions, judged lists or images"', 'help="data"', {"split", "sample"}),
+    ],
+)
+def test_a_row_of_the_table_changes_its_own_step(
+    sources: Path, differing: Callable[[], set[str]], old: str, new: str, expected: set[str]
+) -> None:
+    with changed(sources / STUDY / "steps.py", lambda text: text.replace(old, new)):
+        assert differing() == expected

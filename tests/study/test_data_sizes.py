@@ -12,7 +12,8 @@ from rankbound_study.config.sections.description import DescriptionKeys
 
 def topics(description: dict[str, Any], **section: Any) -> int:
     described = DescriptionKeys.model_validate(description)
-    study: Any = SimpleNamespace(sources={"mine": section}, generated=[], described=lambda source: described)
+    sources = {"mine": SimpleNamespace(**{"size": None, **section})}
+    study: Any = SimpleNamespace(sources=sources, generated=[], described=lambda source: described)
     return topics_of(study, "mine")
 
 

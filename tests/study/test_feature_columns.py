@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from study_files import write_instances
 
 from rankbound.errors import ConfigError
+from rankbound_study.config.job import TrainingJob
 from rankbound_study.data.reader import read_instances
 from rankbound_study.jobs.examples import FeatureColumns, drawn_columns, narrowed
 from rankbound_study.jobs.fitted import input_scale
-from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.models.layers import PixelScale
 

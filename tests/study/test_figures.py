@@ -16,9 +16,11 @@ from synthetic_runs import write_runs
 
 from rankbound.errors import ConfigError
 from rankbound_study import figures
-from rankbound_study.commands import figure as figure_command
 from rankbound_study.figures import style, topics
 from rankbound_study.results.specs import StudyFiles
+from rankbound_study.steps import BY_NAME
+
+figure_command = BY_NAME["figure"]
 
 # One figure of each function: those of the same function differ in the loss alone.
 OF_RUNS = ["figure_5_1", "figure_5_4", "figure_5_6", "figure_5_8", "figure_cut_offs"]

@@ -96,8 +96,8 @@ def test_a_link_to_a_folder_hides_nothing(study: Path) -> None:
 
 def test_a_data_folder_that_the_sender_names_is_read_only_beside_the_results(study: Path) -> None:
     edit(study, lambda manifest: manifest["config"]["pathvars"].update(data=str(study.parent)))
-    assert set(findings(study)) == {f"../{LISTS}", f"../{INSTANCES}", "../data/folds/synthetic-mq2008.parquet"}
-    assert findings(study, CONFIG).keys() == {"pathvars.data"}
+    assert {f"../{LISTS}", f"../{INSTANCES}", "../data/folds/synthetic-mq2008.parquet"} <= findings(study).keys()
+    assert "pathvars.data" in findings(study, CONFIG)
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,14 @@ from rankbound.errors import ConfigError, DataError
 from rankbound_study import figures
 from rankbound_study.claims.networks import trends
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
-from rankbound_study.commands import table as table_command
 from rankbound_study.data.contracts import write_table
 from rankbound_study.figures import style
 from rankbound_study.results.neural_names import TABLES
 from rankbound_study.results.neural_runs import FeatureResults, feature_results, read_runs
 from rankbound_study.results.specs import StudyFiles
+from rankbound_study.steps import BY_NAME
+
+table_command = BY_NAME["table"]
 
 COUNTS = (5, 10, 46)
 GROWING = (-0.1, 0.0, 0.1)

@@ -15,12 +15,14 @@ from synthetic_comparisons import SIDE, Study, write_study
 
 import rankbound as rb
 from rankbound_study import figures
-from rankbound_study.commands import figure as figure_command
 from rankbound_study.figures import faces, illustrations, style
 from rankbound_study.report.inline_svg import inline_svg
 from rankbound_study.report.output import template
 from rankbound_study.results.neural_pairs import coefficients
 from rankbound_study.results.specs import StudyFiles
+from rankbound_study.steps import BY_NAME
+
+figure_command = BY_NAME["figure"]
 
 NEURAL = [name for name in figures.figure_specs() if name.startswith("figure_neural_")]
 OF_FILES = [name for name in NEURAL if figures.figure_specs()[name].needs]

@@ -13,7 +13,6 @@ from synthetic_comparisons import AGES, WEB, Study, draw_pairs, method_scores, w
 
 from rankbound.compare.statistics import holm
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.commands import table as table_command
 from rankbound_study.report.columns import signed
 from rankbound_study.report.neural_section import facts
 from rankbound_study.report.neural_tables import NeuralTable, Results, neural_table, read_results
@@ -21,6 +20,9 @@ from rankbound_study.report.tables import neural
 from rankbound_study.results import neural_runs
 from rankbound_study.results.neural_names import TABLES, data_set_title, table_named, table_of
 from rankbound_study.results.neural_pairs import read_pairs, with_readings
+from rankbound_study.steps import BY_NAME
+
+table_command = BY_NAME["table"]
 
 QUERIES, PIXELS, FEATURES = TABLES
 

@@ -12,7 +12,7 @@ import torch
 
 from rankbound.metrics.cumulative_gain import largest_grade
 from rankbound_study import cli
-from rankbound_study.commands import _rehearsal
+from rankbound_study.commands import rehearsal
 from rankbound_study.config.lines import merged
 from rankbound_study.config.new_study import study_name
 from rankbound_study.config.sections.description import DescriptionKeys
@@ -351,7 +351,7 @@ def test_times_of_any_type_in_parquet(tmp_path: Path, told: Told, times: Any) ->
 
 
 def test_the_beginning_of_a_large_file_is_tried(tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_rehearsal, "WHOLE", 100)
+    monkeypatch.setattr(rehearsal, "WHOLE", 100)
     for name, text in {"x.csv": judged(lambda row: row % 3 / 2), "x.txt": letor(lambda row: row % 3 / 2)}.items():
         (tmp_path / name).write_text(text)
         assert f"{tmp_path / name}" in told("new", str(tmp_path / name), "--out", str(tmp_path / "mine.yaml"), status=2)

@@ -61,7 +61,7 @@ def changed(config: dict[str, Any], path: KeyPath, is_name: bool, text: str) -> 
 
 def files_of(config: dict[str, Any]) -> list[str]:
     """The files that a study makes or fetches, relative to its folders."""
-    study = Study(config)
+    study = Study.of(config)
     made = [*study.data_files(), *study.distribution_files(), *study.run_files(), *study.beside_runs()]
     made += [*study.experiment_files(), *study.beside_experiments(), *study.table_files()]
     return [*made, *(f"<data>/raw/{name}" for name in study.archives)]

@@ -15,15 +15,14 @@ from test_train_job import files_of, frame, options, train
 
 from rankbound_study import cli
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.lines import merged
 from rankbound_study.config.study import Study
-from rankbound_study.config.trainings import trainings_of
 from rankbound_study.figures import training
 from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.files import beside
 from rankbound_study.jobs.fit import Plan, Trial, choose, in_groups
-from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.report.tables import protocols
 from rankbound_study.report.tables.protocols import table_rates
 from rankbound_study.results.specs import StudyFiles
@@ -142,7 +141,7 @@ def test_an_interrupted_grid_resumes_and_ends_with_the_same_bytes(
 
 @pytest.mark.parametrize(
     ("rate", "message"),
-    [([0.1, -1], "learning_rate: found -1, expected a number above 0"), ([0.1, "x"], "learning_rate: found 'x'")],
+    [([0.1, -1], "learning_rate[1] is -1: expected more than 0"), ([0.1, "x"], 'learning_rate[1] is "x": expected')],
 )
 def test_a_rate_that_cannot_be_is_one_message(
     tmp_path: Path, instances: Path, capsys: pytest.CaptureFixture[str], rate: list[Any], message: str
@@ -153,7 +152,7 @@ def test_a_rate_that_cannot_be_is_one_message(
 
 
 def job(**changes: Any) -> TrainingJob:
-    return TrainingJob.from_json(json.dumps(options(**changes)))
+    return TrainingJob.parse(json.dumps(options(**changes)))
 
 
 @given(
@@ -177,7 +176,7 @@ def test_every_training_is_planned_once_and_groups_have_one_rate(
     for trial in kept:
         (source,) = {seed for fold, seed in tuned if fold == trial.fold and (seed - trial.seed) % repeats == 0}
         assert trial.rate == rates_of[trial.fold, source]
-    assert len({*first, *kept}) == len(plan) == trainings_of(options(**shape), repeats)
+    assert len({*first, *kept}) == len(plan) == plan.job.count_trainings(repeats)
     for trials in (first, kept):
         groups = list(in_groups(trials, size))
         assert sorted(trial.name for group in groups for trial in group) == sorted(trial.name for trial in trials)
@@ -195,9 +194,9 @@ def test_a_study_says_how_many_trainings_its_jobs_plan(
         encoding="utf-8",
     )
     files = [ROOT / "config.yaml", own]
-    study, planned = Study(merged(files)), 0
+    study, planned = Study.of(merged(files)), 0
     for run in study.runs:
-        plan = Plan(TrainingJob.from_json(json.dumps(study.options(run))), study.repeats_of(run.instances.source))
+        plan = Plan(run.request, study.repeats_of(run.instances.source))
         tried = plan.first()
         again = [trial for trial in plan.kept({}) if trial.place not in {one.place for one in tried}]
         planned += len(tried) + len(again)

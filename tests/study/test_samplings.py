@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from scipy.stats import chisquare
 
 from rankbound.errors import DataError
-from rankbound_study.config.data_sets import DataSet, defined_instances
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.lines import merged
 from rankbound_study.config.samplings import EVERY, FULL, POPULARITY, UNIFORM, SampledName, Sampling, sampled_name
 from rankbound_study.config.sections.data import InteractionKeys
@@ -231,9 +231,9 @@ def test_lists_without_own_negatives_are_left_out_and_counted() -> None:
 
 def test_the_report_reads_the_instances_that_may_leave_users_out() -> None:
     config = merged([ROOT / "config.yaml"]) | {"experiment": []}
-    assert Study(config).own_negatives() == []
+    assert Study.of(config).own_negatives() == []
     config["interactions"]["movielens"]["nsr"] = [0, 1]
-    assert Study(config).own_negatives() == ["<data>/instances/movielens-nsr0.parquet"]
+    assert Study.of(config).own_negatives() == ["<data>/instances/movielens-nsr0.parquet"]
 
 
 @pytest.mark.usefixtures("rated")
@@ -291,7 +291,7 @@ def test_ratio_0_needs_uniform_draws_beside_it() -> None:
 def test_every_data_set_of_a_configuration_has_its_name_and_title() -> None:
     samplings = ["uniform", "popularity", "full", {"train": "uniform", "test": "full"}]
     section = {**SECTION, "nsr": [0, 1, [1, 2, 3]], "sampling": samplings}
-    defined = defined_instances({"interactions": {"movielens": section}})
+    defined = {one.name: one for one in InteractionKeys(**section).instances("movielens")}
     assert {name: one.data_set.label.replace("\N{NO-BREAK SPACE}", " ") for name, one in defined.items()} == {
         "movielens-nsr0": "MovieLens own negatives",
         "movielens-nsr1": "MovieLens NSR 1",

@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rankbound_study.config.code_digests import LIBRARY, SOURCES, STUDY
+from rankbound_study.config.code_digests import LIBRARY, STUDY
+from rankbound_study.config.sections.base import SOURCES
 
 FIGURE = """
 from rankbound_study.figures import style

@@ -1,7 +1,8 @@
-"""From a configuration to the work it asks for."""
+"""From a configuration to the work that it requests: data, jobs, files, and what each file is made from."""
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,305 +10,497 @@ from typing import Any
 import pytest
 
 from rankbound.errors import ConfigError
+from rankbound.losses import KINDS as LOSSES
+from rankbound.losses import loss
+from rankbound.training.models import BIASES
+from rankbound_study.config.check import check_config
 from rankbound_study.config.code_digests import CodeDigests
+from rankbound_study.config.comparisons import VGG16_FILE
+from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.lines import merged
 from rankbound_study.config.score_distributions import DistributionFile
+from rankbound_study.config.sections.base import loss_names
+from rankbound_study.config.sections.comparison import ComparisonKeys
+from rankbound_study.config.sections.training import BIASES as KNOWN_BIASES
 from rankbound_study.config.steps import Steps, as_json, one_of
-from rankbound_study.config.study import Study
-from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.config.study import Request, Study
+from rankbound_study.jobs.fit import epochs_of
+from rankbound_study.models.trees import Growth
 
 CODES = CodeDigests()
 ROOT = Path(__file__).resolve().parents[2]
+RUNS = "<results>/runs"
+DISTRIBUTIONS = "<results>/distributions"
+Config = dict[str, Any]
 
 
 @pytest.fixture
-def config() -> dict[str, Any]:
-    return merged([ROOT / "config.yaml"])
+def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Config:
+    """The default configuration, with all comparisons, a folder of its own for data, and an empty mirror."""
+    monkeypatch.setenv("RANKBOUND_MIRROR", str(tmp_path))
+    found = merged([ROOT / "config.yaml"])
+    folders = {**found["pathvars"], "data": str(tmp_path / "data")}
+    return {**found, "compare": list(found["comparisons"]), "pathvars": folders}
 
 
 @pytest.fixture
-def steps(config: dict[str, Any]) -> Steps:
-    return Steps(Study(config), CODES)
+def weights(config: Config) -> Path:
+    """The published weights of VGG16, where they would be downloaded to."""
+    file = Path(config["pathvars"]["data"], "raw", VGG16_FILE)
+    file.parent.mkdir(parents=True)
+    file.touch()
+    return file
 
 
-def wildcards(**names: str) -> SimpleNamespace:
-    return SimpleNamespace(**names)
+def request_of(study: Study, path: str) -> Request:
+    return study.requests[path]
 
 
-def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: dict[str, Any]) -> None:
-    study = Study(config)
-    assert list(study.bounded_instances) == [
-        "movielens-nsr1",
-        "movielens-nsr2",
-        "movielens-nsr3",
-        "mq2008-label2",
-        "mq2008-label1",
-    ]
+def run_path(place: str, instances: str, model: str, loss: str, bounding: str) -> str:
+    return f"{RUNS}/{place}/{instances}/{model}/{loss}/{bounding}.parquet"
+
+
+def factors(place: str, instances: str, loss: str = "AP", bounding: str = "none") -> str:
+    return run_path(place, instances, "matrix-factorization", loss, bounding)
+
+
+def widths(place: str, instances: str, loss: str = "AP", bounding: str = "none") -> str:
+    return run_path(place, instances, "mlp", loss, bounding)
+
+
+def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: Config) -> None:
+    study = Study.of({**config, "compare": []})
+    names = ["movielens-nsr1", "movielens-nsr2", "movielens-nsr3", "mq2008-label2", "mq2008-label1"]
+    assert list(study.bounded_instances) == names
     assert len(study.runs) == 150
     assert len({file for file in study.run_files() if "/published/" in file}) == 75 + 5
-    random_orders = [f"<results>/distributions/{loss}.parquet" for loss in config["losses"]]
+    assert {
+        factors("published", "movielens-nsr2", "nRBP", "distribution"),
+        widths("honest", names[4]),
+    } < study.requests.keys()
     kinds = ("-sampled", "", "-tilt4")  # of the published protocol, the honest one, and an experiment
     assert study.distribution_files() == [
-        path.replace(".parquet", f"{kind}.parquet") for kind in kinds for path in random_orders
+        f"{DISTRIBUTIONS}/{loss}{kind}.parquet" for kind in kinds for loss in config["losses"]
     ]
 
 
-def test_lists_have_a_reading_for_each_threshold_and_for_the_labels_themselves(config: dict[str, Any]) -> None:
-    config["lists"]["mslr-web10k"] = {"archive": "MSLR-WEB10K.zip", "thresholds": [2, "graded"]}
-    config["compare"] = ["web-queries"]
-    config["comparisons"]["web-queries"]["datasets"] = ["mslr-web10k-label2", "mslr-web10k-graded"]
-    steps = Steps(Study(config), CODES)
-    assert steps.sample_options(wildcards(instances="mslr-web10k-label2")) == '{"threshold":2}'
-    assert steps.sample_options(wildcards(instances="mslr-web10k-graded")) == '{"graded":true}'
-    assert steps.study.archives["MSLR-WEB10K.zip"] == "mslr-web10k"
-
-
-def test_data_sets_that_nothing_uses_ask_for_nothing(config: dict[str, Any]) -> None:
-    def asked(config: dict[str, Any]) -> tuple[object, ...]:
-        study = Study(config)
-        return study.archives, study.sources, study.data_files(), study.run_files()
-
-    before = asked(config)
-    config["lists"]["mslr-web10k"] = {"archive": "MSLR-WEB10K.zip", "thresholds": [2, "graded"]}
-    assert asked(config) == before
-
-
-def test_a_run_lies_where_its_key_says(config: dict[str, Any]) -> None:
-    stems = {run.stem for run in Study(config).runs}
-    assert "<results>/runs/published/mq2008-label1/mlp/AP/min-max" in stems
-    assert "<results>/runs/published/movielens-nsr2/matrix-factorization/nRBP/distribution" in stems
-
-
-def test_each_axis_multiplies(config: dict[str, Any]) -> None:
-    config |= {"protocols": ["published", "honest"], "losses": ["AP"], "boundings": ["none"], "datasets": ["mq2008"]}
-    config |= {"compare": [], "experiment": []}
-    study = Study(config)
-    assert [(run.protocol, run.instances.data_set.dataset) for run in study.runs] == [
-        ("published", "mq2008-label2"),
-        ("published", "mq2008-label1"),
-        ("honest", "mq2008-label2"),
-        ("honest", "mq2008-label1"),
+def test_each_axis_multiplies_and_what_nothing_uses_is_not_asked_for(config: Config) -> None:
+    config |= {"losses": ["AP"], "boundings": ["none"], "datasets": ["mq2008"], "compare": [], "experiment": []}
+    study = Study.of(config)
+    assert [(run.protocol, run.instances.name) for run in study.runs] == [
+        (protocol, f"mq2008-label{label}") for protocol in ("published", "honest") for label in (2, 1)
     ]
     assert study.distribution_files() == []
     assert list(study.sources) == ["mq2008"]
+    assert study.experiment_tables() == study.compared == []
+    config["lists"]["mslr-web10k"] = {"archive": "MSLR-WEB10K.zip", "thresholds": [2, "graded"]}
+    other = Study.of(config)
+    assert (other.archives, list(other.requests)) == (study.archives, list(study.requests))
 
 
-def test_only_what_a_job_needs_is_its_input(steps: Steps) -> None:
-    ratings = {"protocol": "honest", "instances": "movielens-nsr1", "loss": "AP"}
-    assert steps.trained_from(wildcards(**ratings, bounding="none")) == {
-        "instances": "<data>/instances/movielens-nsr1.parquet"
+def test_lists_have_a_reading_for_each_threshold_and_for_the_labels_themselves(config: Config) -> None:
+    config["lists"]["mslr-web10k"] = {"archive": "MSLR-WEB10K.zip", "thresholds": [2, "graded"]}
+    config["compare"] = ["web-queries"]
+    config["comparisons"]["web-queries"]["datasets"] = ["mslr-web10k-label2", "mslr-web10k-graded"]
+    study = Study.of(config)
+    options = [study.requests[f"<data>/instances/mslr-web10k-{name}.parquet"].options for name in ("label2", "graded")]
+    assert options == [{"threshold": 2}, {"graded": True}]
+    assert study.archives["MSLR-WEB10K.zip"] == "mslr-web10k"
+
+
+def test_only_what_a_job_needs_is_its_input(config: Config, weights: Path) -> None:
+    study = Study.of(config)
+    web = {"instances": "<data>/instances/mq2008-label1.parquet", "lists": "<data>/lists/mq2008.parquet"}
+    pixels = {"instances": "<data>/instances/aaf.parquet", "images": "<data>/images/aaf.parquet"}
+    expected = {
+        factors("honest", "movielens-nsr1"): {"instances": "<data>/instances/movielens-nsr1.parquet"},
+        widths("honest", "mq2008-label1", bounding="distribution"): {
+            **web,
+            "distributions": f"{DISTRIBUTIONS}/AP.parquet",
+        },
+        factors("honest@ratios-at1", "movielens-nsr3"): {
+            "instances": "<data>/instances/movielens-nsr3.parquet",
+            "test_instances": "<data>/instances/movielens-nsr1.parquet",
+        },
+        run_path("honest", "mq2008-label1", "RankNet", "RankNet", "none"): web,
+        run_path("honest", "aaf", "RankNet", "RankNet", "none"): pixels,
+        run_path("honest", "aaf-vgg16", "RankNet", "RankNet", "none"): {
+            **pixels,
+            "image_features": "<data>/features/aaf-vgg16.parquet",
+        },
     }
-    judged = wildcards(protocol="honest", instances="mq2008-label2", loss="AP", bounding="distribution")
-    assert steps.trained_from(judged) == {
-        "instances": "<data>/instances/mq2008-label2.parquet",
-        "lists": "<data>/lists/mq2008.parquet",
-        "distributions": "<results>/distributions/AP.parquet",
-    }
+    assert {path: study.requests[path].inputs for path in expected} == expected
+
+
+def test_functions_of_rules_look_up_what_is_requested(config: Config) -> None:
+    steps, names = Steps(Study.of(config), CODES), SimpleNamespace(instances="mq2008-label2", bounding="distribution")
+    output = f"{RUNS}/honest/{{instances}}/mlp/AP/{{bounding}}.parquet"
+    assert steps.inputs(output)(names)["lists"] == "<data>/lists/mq2008.parquet"
+    assert TrainingJob.parse(steps.options(output)(names)).dataset == "mq2008-label2"
     files = SimpleNamespace(lists="data/lists/mq2008.parquet", distributions="a folder/AP.parquet")
-    assert steps.train_flags(judged, files) == "--lists data/lists/mq2008.parquet --distributions 'a folder/AP.parquet'"
-
-
-@pytest.mark.parametrize("instances", ["movielens-nsr2", "mq2008-label1"])
-def test_train_options_are_what_the_training_step_reads(steps: Steps, instances: str) -> None:
-    chosen = wildcards(protocol="honest", instances=instances, model="any", loss="nRBP", bounding="min-max")
-    job = TrainingJob.from_json(steps.train_options(chosen))
-    assert (job.protocol, job.loss, job.bounding, job.folds) == ("honest", "nRBP", "min-max", (1, 2, 3, 4, 5))
-    assert (job.dataset, job.nsr) == (("movielens", 2) if instances == "movielens-nsr2" else ("mq2008-label1", None))
-
-
-def test_a_key_that_a_step_does_not_use_leaves_its_options_alone(config: dict[str, Any]) -> None:
-    chosen = wildcards(
-        protocol="published",
-        instances="movielens-nsr1",
-        source="movielens",
-        model="matrix-factorization",
-        loss="AP",
-        bounding="none",
-        kind="-sampled",
+    assert (
+        steps.flags(output)(names, files) == "--lists data/lists/mq2008.parquet --distributions 'a folder/AP.parquet'"
     )
+    assert steps.option("<data>/features/aaf-vgg16.parquet", "side")(names) == 224
+    with pytest.raises(ConfigError, match=r"honest/mq2008-label7/mlp/AP/none\.parquet is made by no step of this conf"):
+        steps.inputs(output)(SimpleNamespace(instances="mq2008-label7", bounding="none"))
+    demo = Study.of(merged([ROOT / "profiles/demo/study.yaml"]))
+    assert demo.archives == {}
+    assert demo.generated == ["synthetic-movielens", "synthetic-mq2008", "synthetic-aaf"]
+    flags = Steps(demo, CODES).plain_flags("<data>/lists/{source}.parquet")
+    assert flags(SimpleNamespace(source="synthetic-mq2008")) == "--seed 0 --size 150"
 
-    def options(changed: dict[str, Any]) -> dict[str, str]:
-        steps = Steps(Study(changed), CODES)
-        names = ("split_options", "sample_options", "distribution_options", "train_options", "control_options")
-        return {name: getattr(steps, name)(chosen) for name in names}
 
-    before = options(config)
-    changes: dict[str, set[str]] = {
-        "seeds": {"train_options", "control_options"},  # controls rank every drawing
-        "temperature": {"train_options"},
-        "controls": {"control_options"},
-        "distributions": {"distribution_options"},
-        "figures": set(),
-        "mirror": set(),
+def test_a_key_that_a_step_does_not_use_leaves_its_options_alone(config: Config) -> None:
+    paths = {
+        "split": "<data>/folds/movielens.parquet",
+        "sample": "<data>/instances/movielens-nsr1.parquet",
+        "distributions": f"{DISTRIBUTIONS}/AP-sampled.parquet",
+        "train": factors("published", "movielens-nsr1"),
+        "controls": f"{RUNS}/published/movielens-nsr1/controls.parquet",
     }
-    values: dict[str, Any] = {
-        "seeds": {"published": [1]},
-        "temperature": 2.0,
-        "controls": [],
-        "distributions": {**config["distributions"], "seed": 1},
-    }
-    for key, expected in changes.items():
-        after = options({**config, key: values.get(key, "other")})
+
+    def options(changes: Config) -> dict[str, str]:
+        study = Study.of({**config, **changes})
+        return {name: as_json(study.requests[path].options) for name, path in paths.items()}
+
+    before = options({})
+    distributions = {**config["distributions"], "seed": 1}
+    for changes, expected in (
+        ({"seeds": {"published": [1], "honest": [0]}}, {"train", "controls"}),  # controls rank every drawing
+        ({"temperature": 2.0}, {"train"}),
+        ({"controls": ["random"]}, {"controls"}),
+        ({"distributions": distributions}, {"distributions"}),
+        ({"figures": []}, set()),
+        ({"mirror": "other"}, set()),
+    ):
+        after = options(changes)
         assert {name for name in after if after[name] != before[name]} == expected
 
 
-def test_generated_data_need_no_archive() -> None:
-    study = Study(merged([ROOT / "profiles/demo/study.yaml"]))
-    assert study.archives == {}
-    assert study.generated == ["synthetic-movielens", "synthetic-mq2008", "synthetic-aaf"]
-    assert Steps(study, CODES).generate_flags(wildcards(source="synthetic-mq2008")) == "--seed 0 --size 150"
-
-
-def test_options_have_one_text() -> None:
+def test_options_have_one_text_and_wildcards_match_exactly() -> None:
     assert as_json({"b": [1, 2], "a": 1.0}) == as_json({"a": 1.0, "b": [1, 2]}) == '{"a":1.0,"b":[1,2]}'
     with pytest.raises(ValueError, match="JSON"):
         as_json({"a": float("nan")})
-    assert json.loads(as_json({"nsr": None})) == {"nsr": None}
-
-
-def test_a_wildcard_without_values_matches_nothing() -> None:
     assert re.fullmatch(one_of([]), "") is None
     assert re.fullmatch(one_of(["distribution(gain=sd)", "none"]), "distribution(gain=sd)")
     assert re.fullmatch(one_of(["a.b"]), "axb") is None
 
 
-def test_an_experiment_is_the_bounded_half_with_one_setting_changed(config: dict[str, Any]) -> None:
-    config["experiment"] = ["factors"]
-    study = Study(config)
+def test_numbers_stay_as_they_are_written(config: Config) -> None:
+    """Finished studies have the options of their steps: 4 for a threshold of 4, not 4.0."""
+    config |= {"temperature": 2}
+    config["training"]["movielens"]["learning_rate"]["honest"] = [1, 2.5]
+    study = Study.of(config)
+    assert '"threshold":4}' in as_json(study.requests["<data>/folds/movielens.parquet"].options)
+    options = as_json(study.requests[factors("honest", "movielens-nsr1")].options)
+    assert '"learning_rate":[1,2.5]' in options
+    assert '"temperature":2,' in options
+
+
+@pytest.mark.parametrize("file", ["config.yaml", "profiles/demo/study.yaml", "profiles/stronger/study.yaml"])
+def test_the_options_of_every_job_are_that_job(file: str, config: Config, weights: Path) -> None:
+    own = merged([ROOT / file])
+    study = Study.of({**own, "compare": list(own.get("comparisons", ())), "pathvars": config["pathvars"]})
+    for job in study.jobs:
+        again = TrainingJob.parse(as_json(study.requests[f"{job.stem}.parquet"].options))
+        assert again == job.request
+        assert again.requested == job.request.requested
+        assert loss(again.loss).text
+        assert epochs_of(again) >= 1
+        if "rounds" in (options := again.model.given("name", "every")):
+            Growth(**options)
+
+
+# Experiments
+
+
+def test_an_experiment_is_the_bounded_half_with_one_setting_changed(config: Config) -> None:
+    study = Study.of({**config, "experiment": ["factors"]})
     assert [run.place for run in study.experiments] == ["honest@factors-f16"] * 9 + ["honest@factors-f64"] * 9
-    run = study.experiments[0]
-    assert run.stem == "<results>/runs/honest@factors-f16/movielens-nsr2/matrix-factorization/nDCG/none"
-    usual = study.options(study.run_at("honest", "movielens-nsr2", "nDCG", "none"))
-    changed = {key: value for key, value in study.options(run).items() if value != usual[key]}
-    assert changed == {
+    usual = request_of(study, factors("honest", "movielens-nsr2", "nDCG")).options
+    options = request_of(study, factors("honest@factors-f16", "movielens-nsr2", "nDCG")).options
+    assert {key: value for key, value in options.items() if value != usual[key]} == {
         "variant": "factors-f16",
         "model": {"name": "matrix-factorization", "factors": 16},
         "folds": [1, 2],
         "seeds": [0, 2, 4],
     }
-    assert study.experiment_files()[0] == f"{run.stem}.parquet"
     assert not set(study.experiment_files()) & set(study.run_files())
-    assert Study({**config, "experiment": []}).experiment_tables() == []
 
 
-def test_places_match_their_pattern_which_does_not_grow_with_the_variants(config: dict[str, Any]) -> None:
-    usual = Study(config)
+def test_places_match_their_pattern_which_does_not_grow_with_the_variants(config: Config) -> None:
+    usual, alone = Study.of(config), Study.of({**config, "experiment": []})
     assert all(re.fullmatch(usual.place_pattern, place) for place in usual.places)
     assert not any(re.fullmatch(usual.place_pattern, place) for place in ("draft", "honestly", "published@factors-f16"))
-    alone = Study({**config, "experiment": []})
     assert not re.fullmatch(alone.place_pattern, "honest@factors-f16")
     rates = {f"r{place}": {"learning_rate": place / 100} for place in range(1, 500)}
     config["experiments"]["factors"]["variants"] = rates
-    assert Study(config).place_pattern == usual.place_pattern
+    assert Study.of(config).place_pattern == usual.place_pattern
 
 
-def test_a_training_that_no_configuration_names_is_refused(config: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"^honest@factors-f7/movielens-nsr2/nDCG/none is no training of this"):
-        Study(config).run_at("honest@factors-f7", "movielens-nsr2", "nDCG", "none")
-
-
-def test_what_an_experiment_alone_reads_is_made(config: dict[str, Any]) -> None:
+def test_what_an_experiment_alone_reads_is_made(config: Config) -> None:
     config |= {"datasets": ["mq2008"], "boundings": ["none"], "compare": [], "experiment": ["gains"]}
-    study = Study(config)
-    assert "<data>/instances/movielens-nsr3.parquet" in study.data_files()
-    assert "<data>/instances/movielens-nsr3.parquet" in study.tabulated(DistributionFile("nDCG", ""))
-    assert study.distribution_files() == [f"<results>/distributions/{loss}.parquet" for loss in ("nDCG", "AP", "nRBP")]
+    study, lists = Study.of(config), "<data>/instances/movielens-nsr3.parquet"
+    assert lists in study.data_files()
+    assert lists in study.distributions[DistributionFile("nDCG", "")]
+    assert study.distribution_files() == [f"{DISTRIBUTIONS}/{loss}.parquet" for loss in ("nDCG", "AP", "nRBP")]
+    ratios = Study.of({**config, "experiment": ["ratios"]})
+    job = next(run for run in ratios.experiments if run.place == "honest@ratios-at1").request
+    assert (job.key(1, 0)["nsr_train"], job.key(1, 0)["nsr_test"]) == (3, 1)
+    chosen = Steps(Study.of({**config, "experiment": ["ratios", "one-relevant", "starts"]}), CODES)
+    experiments = json.loads(chosen.result_options("study", "experiments"))["experiments"]
+    assert list(experiments) == ["starts"], "those with other tests are no unstated choice"
 
 
-def test_a_variant_tested_at_another_ratio_reads_both_files(config: dict[str, Any]) -> None:
-    config |= {"datasets": ["mq2008"], "compare": [], "experiment": ["ratios"]}
-    study = Study(config)
-    assert {"<data>/instances/movielens-nsr1.parquet", "<data>/instances/movielens-nsr3.parquet"} <= set(
-        study.data_files()
-    )
-    steps = Steps(study, CODES)
-    chosen = wildcards(protocol="honest@ratios-at1", instances="movielens-nsr3", loss="AP", bounding="none")
-    assert steps.trained_from(chosen) == {
-        "instances": "<data>/instances/movielens-nsr3.parquet",
-        "test_instances": "<data>/instances/movielens-nsr1.parquet",
-    }
-    assert steps.train_flags(chosen, SimpleNamespace(test_instances="b.parquet")) == "--test-instances b.parquet"
-    key = TrainingJob.from_json(steps.train_options(chosen)).key(1, 0)
-    assert (key["nsr_train"], key["nsr_test"]) == (3, 1)
+# Score distributions
 
 
-def test_tilted_distributions_have_files_of_their_own(config: dict[str, Any]) -> None:
-    config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"]}
-    config["distributions"]["method"] = "exact"
-    study, steps = Study(config), Steps(Study(config), CODES)
-    folder = "<results>/distributions"
-    assert study.distribution_files() == [f"{folder}/AP.parquet", f"{folder}/AP-tilt4.parquet"]
-    job = SimpleNamespace(
-        protocol="honest@tilts-t4", instances="mq2008-label1", loss="AP", bounding="distribution(tilt=4)"
-    )
-    assert steps.trained_from(job)["distributions"] == f"{folder}/AP-tilt4.parquet"
-    table = SimpleNamespace(loss="AP", kind="-tilt4")
-    assert steps.tabulated_from(table) == [study.instances[name].path for name in ("movielens-nsr2", "mq2008-label1")]
-    usual = {"method": "exact", "samples": 300000, "seed": 0}
-    assert json.loads(steps.distribution_options(table)) == {**usual, "tilt": 4.0}
-    assert json.loads(steps.distribution_options(SimpleNamespace(loss="AP", kind=""))) == usual
-    for bounding, name in {"distribution(gain=sd)": "AP", "distribution(gain=sd,tilt=4)": "AP-tilt4"}.items():
-        file = DistributionFile.read_by(config, "exact", "AP", bounding)
-        assert file is not None
-        assert file.path == f"{folder}/{name}.parquet"
+def methods(**changes: Any) -> Callable[[Config], None]:
+    def change(config: Config) -> None:
+        config["distributions"] |= changes
+
+    return change
 
 
-def test_each_protocol_may_read_distributions_of_its_own_method(config: dict[str, Any]) -> None:
-    config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"]}
-    config["distributions"]["method"] = {"published": "sampled", "honest": "exact"}
-    study, folder = Study(config), "<results>/distributions"
-    assert study.distribution_files() == [f"{folder}/AP{kind}.parquet" for kind in ("-sampled", "", "-tilt4")]
-    for run in study.runs:
-        if run.bounding == "distribution":
-            kind = {"published": "-sampled", "honest": ""}[run.protocol]
-            assert study.inputs(run)["distributions"] == f"{folder}/AP{kind}.parquet"
-    steps, sampled, exact = Steps(study, CODES), *(wildcards(loss="AP", kind=kind) for kind in ("-sampled", ""))
-    assert json.loads(steps.distribution_options(sampled)) == {"method": "sampled", "samples": 300000, "seed": 0}
-    assert json.loads(steps.distribution_options(exact)) == {"method": "exact", "samples": 300000, "seed": 0}
-    every = [one.path for one in study.bounded_instances.values()]
-    assert steps.tabulated_from(sampled) == steps.tabulated_from(exact) == every
-
-
-def test_a_data_set_may_have_a_method_of_its_own(config: dict[str, Any]) -> None:
-    config |= {"compare": [], "losses": ["AP"], "experiment": []}
-    config["distributions"]["method"] = "exact"
-    usual = Study(config).distributions
-    config["distributions"]["datasets"] = {"mq2008": "sampled"}
-    study = Study(config)
-    steps = Steps(study, CODES)
-    of_kind = {kind: steps.tabulated_from(wildcards(loss="AP", kind=kind)) for kind in ("", "-sampled")}
-    assert all("movielens" in path for path in of_kind[""])
-    assert all("mq2008" in path for path in of_kind["-sampled"])
-    assert sorted(of_kind[""] + of_kind["-sampled"]) == sorted(*usual.values())
-    assert {file.kind for file in study.distributions} == set(of_kind)
-    for run in study.runs:
-        if run.bounding == "distribution":
-            assert (run.instances.source == "mq2008") == ("-sampled" in study.inputs(run)["distributions"])
-
-
-def test_experiments_with_other_tests_are_no_unstated_choice(config: dict[str, Any]) -> None:
-    config["experiment"] = ["ratios", "one-relevant", "starts"]
-    options = json.loads(Steps(Study(config), CODES).result_options("study", "experiments"))
-    assert list(options["experiments"]) == ["starts"]
-
-
-def test_a_variant_has_its_own_kind_of_distributions(config: dict[str, Any]) -> None:
+def sampled_variant(config: Config) -> None:
     """The published protocol samples, the honest one does not; a variant of the honest one samples, too."""
-    config["distributions"]["method"] = {"published": "sampled", "honest": "exact"}
-    config["experiments"]["sampled"] = {
-        "datasets": ["movielens-nsr2"],
-        "boundings": ["none", "distribution"],
-        "variants": {"s": {"distributions": "sampled"}},
-    }
-    config["experiment"] = ["sampled"]
-    study = Study(config)
-    own = {run.bounding: run for run in study.experiments if run.loss == "AP"}
-    assert study.inputs(own["distribution"])["distributions"] == "<results>/distributions/AP-sampled.parquet"
-    assert "distributions" not in study.inputs(own["none"])
-    options = study.options(own["distribution"])
-    (key,) = {json.loads(TrainingJob.from_json(json.dumps(options)).key(1, 0)["options"])["distributions"]}
-    assert key == "sampled", "tables of variants name it"
-    usual = next(
-        run for run in study.runs if (run.protocol, run.bounding, run.loss) == ("honest", "distribution", "AP")
+    variants = {"s": {"distributions": "sampled"}}
+    section = {"datasets": ["movielens-nsr2"], "boundings": ["none", "distribution"], "variants": variants}
+    config |= {"experiment": ["sampled"], "experiments": {"sampled": section}}
+
+
+@pytest.mark.parametrize(
+    ("change", "kinds", "read"),
+    [
+        (
+            methods(method="exact"),
+            ["", "-tilt4"],
+            {("honest", "movielens-nsr1"): "", ("published", "mq2008-label1"): ""},
+        ),
+        (
+            methods(method={"published": "sampled", "honest": "exact"}),
+            ["-sampled", "", "-tilt4"],
+            {("honest", "movielens-nsr1"): "", ("published", "mq2008-label1"): "-sampled"},
+        ),
+        (
+            methods(method="exact", datasets={"mq2008": "sampled"}),
+            ["", "-sampled", "-tilt4", "-sampled-tilt4"],
+            {("honest", "movielens-nsr1"): "", ("honest", "mq2008-label1"): "-sampled"},
+        ),
+        (
+            sampled_variant,
+            ["-sampled", ""],
+            {("honest@sampled-s", "movielens-nsr2"): "-sampled", ("honest", "movielens-nsr2"): ""},
+        ),
+    ],
+)
+def test_trainings_read_distributions_of_their_method(
+    config: Config, change: Callable[[Config], None], kinds: list[str], read: dict[tuple[str, str], str]
+) -> None:
+    config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"]}
+    change(config)
+    study = Study.of(config)
+    assert study.distribution_files() == [f"{DISTRIBUTIONS}/AP{kind}.parquet" for kind in kinds]
+    for (place, instances), kind in read.items():
+        path = (factors if "movielens" in instances else widths)(place, instances, bounding="distribution")
+        assert study.requests[path].inputs["distributions"] == f"{DISTRIBUTIONS}/AP{kind}.parquet"
+        assert study.requests[path.replace("/distribution.", "/none.")].inputs.get("distributions") is None
+    for file, instances in study.distributions.items():
+        method = "sampled" if "sampled" in file.kind else "exact"
+        tilt = {"tilt": 4.0} if "tilt" in file.kind else {}
+        assert study.requests[file.path].options == {"method": method, "samples": 300_000, "seed": 0, **tilt}
+        assert study.requests[file.path].inputs == {"instances": instances}
+    of_own = [job for job in study.experiments if job.request.distributions and job.bounding == "distribution"]
+    assert all(json.loads(job.request.key(1, 0)["options"])["distributions"] == "sampled" for job in of_own)
+
+
+def test_files_of_one_method_have_all_data_sets_that_use_it(config: Config) -> None:
+    config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"]}
+    study = Study.of(config)
+    every = [one.path for one in study.bounded_instances.values()]
+    assert (
+        study.distributions[DistributionFile("AP", "-sampled")]
+        == study.distributions[DistributionFile("AP", "")]
+        == every
     )
-    assert study.inputs(usual)["distributions"] == "<results>/distributions/AP.parquet"
+    tilted = study.distributions[DistributionFile("AP", "-tilt4")]
+    assert tilted == [study.instances[name].path for name in ("movielens-nsr2", "mq2008-label1")]
+    for bounding, kind in {"distribution(gain=sd)": "", "distribution(gain=sd,tilt=4)": "-tilt4"}.items():
+        assert DistributionFile.read_by("exact", "exact", "AP", bounding) == DistributionFile("AP", kind)
+
+
+# Comparisons
+
+
+def counted(config: Config, **changes: Any) -> Config:
+    """The configuration with two comparisons: that of queries, and some of its methods by the number of features."""
+    section = config["comparisons"]["web-queries"]
+    own = {name: section["methods"][name] for name in ("RankNet", "LambdaMART")}
+    comparisons = {"web-queries": section, "counted": {**section, "methods": own, "feature_counts": [5, 46], **changes}}
+    return {**config, "compare": list(comparisons), "comparisons": comparisons}
+
+
+def test_one_job_for_each_method_and_data_set(config: Config, weights: Path) -> None:
+    study, sections = Study.of(config), config["comparisons"].values()
+    counts = [len(one["datasets"]) * len(one["methods"]) * len(one.get("feature_counts", [0])) for one in sections]
+    assert len({job.stem for job in study.compared}) == len(study.compared) == sum(counts)
+    assert {f"{job.stem}.parquet" for job in study.compared} < set(study.run_files())
+    assert f"{RUNS}/honest/aaf/compared/controls.parquet" in study.run_files()
+    assert len(study.beside_runs()) == 2 * (len(study.runs) + sum(counts)), "epochs and rates"
+    features = Study.of({**config, "compare": ["faces-vgg16"]})
+    assert "<data>/instances/aaf.parquet" in features.data_files(), "the pairs of the pictures"
+    assert features.requests["<data>/instances/aaf.parquet"].inputs["folds"] == "<data>/folds/aaf.parquet"
+    popularity = Study.of({**config, "controls": ["popularity"]})
+    ranked = {path.split("/")[3] for path in popularity.run_files() if path.endswith("controls.parquet")}
+    assert ranked == {name for name, one in study.bounded_instances.items() if one.data_set.nsr is not None}
+
+
+def test_vgg16_runs_only_with_its_weights_and_says_what_is_missing(config: Config, tmp_path: Path) -> None:
+    without = Study.of(config)
+    assert list(without.left_out) == ["faces-vgg16"]
+    remedy = f"python -m rankbound_study download vgg16 --out {tmp_path}/data/raw/{VGG16_FILE}"
+    assert remedy in without.left_out["faces-vgg16"]
+    assert VGG16_FILE not in without.archives
+    assert not any("vgg16" in path for path in [*without.run_files(), *without.instances])
+    (tmp_path / VGG16_FILE).touch()
+    study = Study.of(config)
+    assert not study.left_out, "the mirror has them"
+    assert study.archives[VGG16_FILE] == "vgg16"
+    assert study.data_files().count("<data>/instances/aaf.parquet") == 1, "pixels and features have the same pairs"
+
+
+def test_the_bounded_half_is_as_it_would_be_alone(config: Config) -> None:
+    alone = {key: value for key, value in config.items() if key not in ("compare", "comparisons")}
+    one, other = Study.of(config), Study.of(alone)
+    assert one.runs == other.runs
+    assert one.distributions == other.distributions
+    assert other.compared == []
+    only = {"protocols": ["published"], "experiment": []}
+    assert [Study.of({**own, **only}).places for own in (alone, config)] == [["published"], ["published", "honest"]]
+    assert list(Study.of({**config, "compare": ["web-queries"]}).compared_instances) == ["mq2008-label1"]
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "expected"),
+    [
+        ({"name": "linear"}, {"epochs": 7, "pairs": None}, {"epochs": 7, "scale": "standard", "shift": 0.2}),
+        ({"name": "boosted-trees", "rounds": 1, "every": 1}, {}, {"shift": 0.2}),
+        ({"name": "ridge", "penalties": [1]}, {}, {"scale": "standard", "shift": 0.2}),
+        ({"name": "ridge", "penalties": [1]}, {"shift": None}, {"scale": "standard"}),
+    ],
+)
+def test_a_method_has_its_own_settings_over_the_comparisons(model: Config, own: Config, expected: Config) -> None:
+    rest = {"optimiser": "adam", "learning_rate": 0.1, "batch_size": 2} if model["name"] == "linear" else {}
+    method = {"family": "reg", "loss": "squared", "target": "value", "model": model, "settings": {**rest, **own}}
+    section = ComparisonKeys.model_validate(
+        {
+            "datasets": ["aaf"],
+            "judged_by": "AP",
+            "folds": [1],
+            "seeds": [0],
+            "settings": {"epochs": 5, "pairs": 10, "scale": "standard", "shift": 0.2},
+            "methods": {"M": method},
+        }
+    )
+    assert section.settings_of(section.methods["M"]) == {**rest, **expected}
+
+
+def test_every_method_is_trained_once_for_each_number_of_features(config: Config) -> None:
+    study = Study(check_config(counted(config)))
+    found = {job.model: job for job in study.compared if job.comparison == "counted"}
+    assert list(found) == ["RankNet-of-5", "RankNet-of-46", "LambdaMART-of-5", "LambdaMART-of-46"]
+    assert [(job.base, job.features) for job in found.values()][1:3] == [("RankNet", 46), ("LambdaMART", 5)]
+    plain = next(job.request for job in study.compared if job.model == "RankNet")
+    five = found["RankNet-of-5"].request
+    assert {**plain.settings.given(), "features": 5} == five.settings.given()
+    assert (plain.model, plain.loss, plain.folds) == (five.model, five.loss, five.folds)
+    # The jobs of other comparisons would run again for one more key.
+    for job in (alone := Study.of({**config, "compare": ["web-queries"]})).compared:
+        path = f"{job.stem}.parquet"
+        assert as_json(alone.requests[path].options) == as_json(study.requests[path].options)
+        assert "features" not in alone.requests[path].options["settings"]
+
+
+def test_methods_that_see_moved_pictures(config: Config) -> None:
+    found = {job.model: job.shift for job in Study.of(config).compared if job.shift is not None}
+    assert found == {"RankNet-shifted": 0.2, "RankCNN-shifted": 0.2}
+    plain, moved = (config["comparisons"][name] for name in ("faces-pixels", "faces-shifted"))
+    assert {**plain["settings"], "shift": 0.2} == moved["settings"]
+    for name in ("RankNet", "RankCNN"):
+        assert moved["methods"][f"{name}-shifted"] == plain["methods"][name], "all else is the same"
+
+
+def test_two_comparisons_may_share_a_method_but_not_a_count(config: Config) -> None:
+    first = counted(config)
+    again = {**first["comparisons"]["counted"], "feature_counts": [10, 20]}
+    check_config({**first, "comparisons": {**first["comparisons"], "again": again}})
+    again["feature_counts"] = [20, 46]
+    with pytest.raises(ConfigError, match=r"RankNet also runs on mq2008-label1 in comparisons.counted as RankNet-of"):
+        check_config({**first, "comparisons": {**first["comparisons"], "again": again}})
+
+
+def test_names_that_checks_know_are_those_that_there_are() -> None:
+    assert KNOWN_BIASES == BIASES
+    assert set(LOSSES) <= set(loss_names())
+    for name in loss_names():
+        loss(name)
+
+
+WEB, FACES = ("web-queries", "methods"), ("faces-pixels", "methods")
+COUNTS = ("counted", "feature_counts")
+CNN = {"RankCNN": {"family": "rank", "model": {"name": "cnn"}, "loss": "RankNet"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "message"),
+    [
+        (
+            ("web-queries", "settings", "shift"),
+            0.2,
+            r"RankNet has the setting shift, which moves pictures: mq2008",
+        ),
+        (("web-queries", "settings", "shift"), 0, r"shift is 0: expected more than 0"),
+        (("web-queries", "settings", "shift"), 0.6, r"shift is 0.6: expected at most 0.5"),
+        (COUNTS, [46, 5], r"counted.feature_counts is \[46, 5\]: expected ascending numbers, \[5, 46\]"),
+        (COUNTS, [5, 5], r"counted.feature_counts is \[5, 5\]: a value occurs twice"),
+        (COUNTS, [0, 5], r"counted.feature_counts\[0\] is 0: expected at least 1"),
+        (COUNTS, [2.5], r"counted.feature_counts\[0\] is 2.5: expected a whole number"),
+        (COUNTS, [], r"counted.feature_counts is \[\]: expected at least one value"),
+        (
+            ("counted", "methods"),
+            CNN,
+            r"counted.methods.RankCNN is a cnn, which reads whole pictures, not some",
+        ),
+        ((*WEB, "RankNet", "loss"), "RankNut", r"methods.RankNet.loss is 'RankNut': .*did you mean RankNet\?"),
+        ((*WEB, "RankNet", "loss"), "RankNet(", r"methods.RankNet.loss is 'RankNet\(': expected a text"),
+        ((*WEB, "RankNet", "model"), {"name": "mpl"}, r"model.name is \"mpl\": .*did you mean mlp\?"),
+        ((*WEB, "RankNet", "model"), {"name": "mlp"}, r"the key .*RankNet.model.hidden is missing"),
+        (
+            (*WEB, "RankNet", "model"),
+            {"name": "linear", "hidden": [3]},
+            r"unknown key .*hidden \(the keys of linear: name\)",
+        ),
+        ((*WEB, "RankNet", "target"), "value", r"RankNet.target is value: items of mq2008-label1 have only relevance"),
+        ((*WEB, "ranknet"), {}, r"expected a name of letters, digits and hyphens that starts with a capital"),
+        ((*WEB, "Class-RF", "loss"), "logistic", r"Class-RF.loss is 'logistic': random-forest requires squared"),
+        (("web-queries", "settings"), {"optimiser": "adam"}, r"methods.RankNet is trained without learning_rate"),
+        (("web-queries", "datasets"), ["mq2008-label3"], r"datasets\[0\] is 'mq2008-label3', which nothing defines"),
+        (("web-queries", "datasets"), ["movielens-nsr1"], r"methods read features, and ratings have none"),
+        (("faces-pixels", "folds"), [1, 2], r"faces-pixels.folds has 2, but images.aaf makes 1"),
+        ((*FACES, "Reg-l2", "target"), "relevance", r"Reg-l2 is a regression: it needs target: value"),
+        (
+            ("faces-vgg16", "datasets"),
+            ["aaf"],
+            r"also runs on aaf in comparisons.faces-pixels as RankNet: give it",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(config: Config, path: tuple[str, ...], to: Any, message: str) -> None:
+    chosen = counted(config) if path[0] == "counted" else config
+    section = chosen["comparisons"]
+    for key in path[:-1]:
+        section = section[key]
+    section[path[-1]] = to
+    with pytest.raises(ConfigError, match=message):
+        check_config(chosen)

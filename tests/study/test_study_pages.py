@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rankbound_study import cli
-from rankbound_study.commands import job
-from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.config.job import TrainingJob
+from rankbound_study.steps import BY_NAME
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -86,6 +86,6 @@ def test_the_profiles_of_whole_studies_are_valid(
 
 
 def test_the_options_in_the_help_of_a_training_are_whole() -> None:
-    words = shlex.split(job.EXAMPLES)
+    words = shlex.split(BY_NAME["job"].help)
     given = [after for word, after in pairwise(words) if word == "--options"]
-    assert [TrainingJob.from_json(options).method for options in given] == ["", "Rank-LR"]
+    assert [TrainingJob.parse(options).method for options in given] == ["", "Rank-LR"]

@@ -10,11 +10,13 @@ import pytest
 from synthetic_runs import BOUNDINGS, SETS, write_runs
 
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.commands import table as table_command
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report import table_5_1_scores
 from rankbound_study.report.tables import table_5_1
 from rankbound_study.results.scores import RunsChoice
+from rankbound_study.steps import BY_NAME
+
+table_command = BY_NAME["table"]
 
 PUBLISHED = RunsChoice()
 

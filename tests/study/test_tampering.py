@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_study import INSTANCES, LISTS, MANIFEST, RUN, STEPS, WHOLE, job, make_study, read, recording
+from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, RUN, STEPS, job, make_study, read, recording
 
 from rankbound_study.cli import main
 from rankbound_study.provenance import facts
@@ -54,7 +54,7 @@ MAKE_PAGE = ("table", "table_2_4", "--out-dir", "results/paper")
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = make_study(tmp_path_factory.mktemp("study"))
-    repeat((*COLLECT, *ALL), manifest_of(WHOLE), MAKE_PAGE)(folder)
+    repeat((*COLLECT, *ALL), manifest_of(CONFIG), MAKE_PAGE)(folder)
     return folder
 
 
@@ -133,12 +133,12 @@ PAGE_RECORD = f"results/provenance/{PAGE}.json"
 
 def of_another_protocol(record: dict[str, Any]) -> None:
     """As a step leaves it that runs again with other options, and makes the same bytes."""
-    record["arguments"]["options"] = {"protocol": "honest"}
+    record["arguments"]["options"] = {"protocol": "honest", "study": "other"}
     record["started"] = record["started"].replace("20", "21", 1)
 
 
 def with_epochs(epochs: int) -> dict[str, Any]:
-    config = deepcopy(WHOLE)
+    config = deepcopy(CONFIG)
     config["training"]["synthetic-mq2008"]["epochs"] = epochs
     return config
 
@@ -171,13 +171,13 @@ def alter_the_manifest_with_a_file(study: Path) -> None:
 def collect_foreign_runs(study: Path) -> None:
     for ending in ("parquet", "epochs.parquet", "rates.parquet"):
         shutil.copy(study / f"results/{RUN}.{ending}", study.parent / f"foreign.{ending}")
-    repeat((*COLLECT, "../foreign.parquet"), manifest_of(WHOLE))(study)
+    repeat((*COLLECT, "../foreign.parquet"), manifest_of(CONFIG))(study)
 
 
 def collect_unrecorded_runs(study: Path) -> None:
     """Runs of a step without a record."""
     (study / JOB_RECORD).unlink()
-    repeat((*COLLECT, *ALL), manifest_of(WHOLE))(study)
+    repeat((*COLLECT, *ALL), manifest_of(CONFIG))(study)
 
 
 def collect_and_put_back(study: Path) -> None:
@@ -199,7 +199,7 @@ def keep_a_copy(study: Path) -> None:
 def collect_more(study: Path) -> None:
     other = RUN.replace("nDCG", "AP")
     repeat(job(f"results/{other}.parquet", loss="AP"), (*COLLECT, *ALL, f"results/{other}.parquet"))(study)
-    repeat(manifest_of(WHOLE))(study)
+    repeat(manifest_of(CONFIG))(study)
 
 
 def alter_the_page_when_the_clock_was_back(study: Path) -> None:
@@ -241,9 +241,21 @@ def without_data(study: Path) -> None:
     shutil.rmtree(study / "data")
 
 
-def nested(study: Path) -> None:
-    add("results/tables/new.csv")(study)
-    (study / "results/tables/provenance").mkdir()
+def nested(name: str) -> Change:
+    """A folder of records hides no new result."""
+
+    def change(study: Path) -> None:
+        add(f"results/{name}/new.csv")(study)
+        (study / "results" / name / "provenance").mkdir()
+
+    return change
+
+
+def another_study(study: Path) -> None:
+    (study / "results/demo/provenance").mkdir(parents=True)
+    (study / "results/demo/runs.parquet").touch()
+    for name in ("tables/.gitignore", ".gitkeep"):
+        (study / "results" / name).touch()
 
 
 OTHER_SEED = ("generate", "synthetic-mq2008", "--seed", "1", "--size", "12", "--out", LISTS)
@@ -263,13 +275,16 @@ FOUND: dict[str, tuple[Change, Finding]] = {
     "a page removed": (remove(f"results/{PAGE}"), ("missing", PAGE)),
     "a table added": (add("results/tables/table_9_9.csv"), ("unknown", "tables/table_9_9.csv")),
     "a folder added": (add("results/more/a.csv"), ("unknown", "more/a.csv")),
-    "a folder of records in the way": (nested, ("unknown", "tables/new.csv")),
+    **{
+        f"a folder of records in {name}": (nested(name), ("unknown", f"{name}/new.csv"))
+        for name in ("tables", "runs/x")
+    },
     "another budget in the manifest": (
         repeat(manifest_of(with_epochs(2000))),
         ("config", f"{RUN}.epochs.parquet"),
     ),
     "another budget in the training": (
-        repeat(job(epochs=1), (*COLLECT, *ALL), manifest_of(WHOLE)),
+        repeat(job(epochs=1), (*COLLECT, *ALL), manifest_of(CONFIG)),
         ("config", f"{RUN}.epochs.parquet"),
     ),
     "a table of another protocol": (
@@ -311,6 +326,7 @@ OPEN: dict[str, tuple[Change, Finding]] = {
     "an input removed": (remove(LISTS), ("unchecked", f"../{LISTS}")),
     "the results alone, without data": (without_data, ("unchecked", f"../{INSTANCES}")),
     "a link in an input's place": (link(LISTS), ("unchecked", f"../{LISTS}")),
+    "a hidden folder": (add("results/.more/a.csv"), ("unchecked", ".more")),
     "a hidden file": (add("results/tables/.more.csv"), ("unchecked", "tables/.more.csv")),
     "an unfinished training": (add("results/runs/x.shards/a.parquet"), ("unchecked", "runs/x.shards")),
     "a page without its record": (remove(PAGE_RECORD), ("unchecked", PAGE)),
@@ -319,14 +335,24 @@ OPEN: dict[str, tuple[Change, Finding]] = {
 
 NOTHING: dict[str, Change] = {
     "times of files": touch,
+    "another study's folder, and what git needs": another_study,
     "a record of another run, of the future": record_of_another_run_in_the_future,
     "a step run again": repeat(STEPS[3], MAKE_PAGE),
 }
 """Changes that change no result."""
 
 
+TEXTS = {
+    "another budget in the manifest": "not made as the recorded configuration requests: epochs 2 instead of 2000",
+    "another budget in the training": "epochs 1 instead of 2",
+    "a table of another protocol": "protocol honest instead of published, study other instead of tiny",
+    "a hidden file": "hidden, or left by a training that was ended: no result",
+}
+"""What some findings say."""
+
+
 def findings(study: Path) -> set[Finding]:
-    return {(finding.kind, finding.subject) for finding in verify(study / "results", WHOLE).findings}
+    return {(finding.kind, finding.subject) for finding in verify(study / "results", CONFIG).findings}
 
 
 def test_nothing_is_found_in_the_untouched_study(study: Path) -> None:
@@ -338,8 +364,9 @@ def test_a_difference_is_found(study: Path, name: str) -> None:
     change, expected = FOUND[name]
     keep_a_copy(study)
     change(study)
-    report = verify(study / "results", WHOLE)
-    assert expected in {(finding.kind, finding.subject) for finding in report.findings}
+    report = verify(study / "results", CONFIG)
+    texts = {(finding.kind, finding.subject): finding.text for finding in report.findings}
+    assert TEXTS.get(name, "") in texts[expected]
     assert not report.holds(strict=False)
 
 
@@ -347,8 +374,9 @@ def test_a_difference_is_found(study: Path, name: str) -> None:
 def test_what_cannot_be_decided_is_listed(study: Path, name: str) -> None:
     change, expected = OPEN[name]
     change(study)
-    report = verify(study / "results", WHOLE)
-    assert expected in {(finding.kind, finding.subject) for finding in report.findings}
+    report = verify(study / "results", CONFIG)
+    texts = {(finding.kind, finding.subject): finding.text for finding in report.findings}
+    assert TEXTS.get(name, "") in texts[expected]
     assert report.holds(strict=False)
     assert not report.holds(strict=True)
 

@@ -11,11 +11,11 @@ from test_train_job import frame, options
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study import cli
+from rankbound_study.config.job import TrainingJob
 from rankbound_study.data.contracts import FOLDS
 from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
 from rankbound_study.data.reader import FoldedLists, Split, read_instances
 from rankbound_study.data.sampling import write_instances
-from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData, as_tested, with_few_relevant, with_tests_of
 
 USERS, RELEVANT, ITEMS = 12, 15, 90
@@ -78,11 +78,11 @@ def test_one_relevant_item_and_all_others_stay(tmp_path: Path) -> None:
 def test_a_file_of_test_lists_is_asked_for_exactly_where_it_counts(tmp_path: Path) -> None:
     paths = {nsr: ratings(tmp_path, nsr) for nsr in (1, 2, 3)}
     data = StudyData(read_instances(paths[3]), None, torch.device("cpu"))
-    job = TrainingJob.from_json(json.dumps(options(nsr=3, test_nsr=1)))
+    job = TrainingJob.parse(json.dumps(options(nsr=3, test_nsr=1)))
     with pytest.raises(ConfigError, match="--test-instances: found none, expected a file"):
         as_tested(job, data, None)
     with pytest.raises(ConfigError, match="--test-instances: found a file, expected none"):
-        as_tested(TrainingJob.from_json(json.dumps(options(nsr=3))), data, paths[1])
+        as_tested(TrainingJob.parse(json.dumps(options(nsr=3))), data, paths[1])
     with pytest.raises(DataError, match="found instances at NSR 2, expected 1"):
         as_tested(job, data, paths[2])
 

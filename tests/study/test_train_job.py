@@ -14,9 +14,8 @@ from study_files import write_instances, write_lists
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.metrics import metric
-from rankbound.training import models
 from rankbound_study import cli
-from rankbound_study.config.sections import experiment
+from rankbound_study.config.job import TRAINER, TrainingJob
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.data.reader import read_features
 from rankbound_study.jobs import train_job
@@ -24,7 +23,7 @@ from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.controls_job import run_controls
 from rankbound_study.jobs.files import beside
 from rankbound_study.jobs.fit import Trial
-from rankbound_study.jobs.job import RUN_METRICS, TRAINER, TrainingJob
+from rankbound_study.jobs.job import RUN_METRICS
 
 CONTROLS = {"controls": ["random", "popularity", "oracle"], "folds": [1, 2]}
 
@@ -102,17 +101,17 @@ def test_runs_hold_every_test_list_of_every_fold_and_selection(tmp_path: Path, i
     [
         ({"loss": "nDCGG"}, "loss 'nDCGG': unknown name 'nDCGG'"),
         ({"loss": "nDCG("}, "loss 'nDCG(': expected a text such as"),
-        ({"loss": 3}, "loss: found 3, expected a text"),
+        ({"loss": 3}, "--options: loss is 3: expected text"),
         ({"bounding": "max"}, "bound 'max': unknown name 'max'"),
         ({"loss": "RankNet", "judged_by": "AP"}, "bound: found min-max for the loss RankNet, expected none"),
         ({"loss": "RankNet", "bounding": "none"}, "metric 'RankNet': unknown name 'RankNet'"),
         ({"judged_by": "AQ"}, "metric 'AQ': unknown name 'AQ'"),
-        ({"optimiser": "lion"}, "optimiser: found lion, expected one of adam, sgd"),
-        ({"epochs": "many"}, "epochs: found 'many', expected a number above 0"),
-        ({"learning_rate": -1}, "learning_rate: found -1, expected a number above 0"),
-        ({"temperature": 0}, "temperature: found 0, expected a number above 0"),
-        ({"folds": 3}, "options: a value is of the wrong kind"),
-        ({"model": {}}, "model: found {}, expected an object with a name"),
+        ({"optimiser": "lion"}, '--options: optimiser is "lion": expected one of adam, sgd'),
+        ({"epochs": "many"}, '--options: epochs is "many": expected a whole number'),
+        ({"learning_rate": -1}, "--options: learning_rate is -1: expected more than 0"),
+        ({"temperature": 0}, "--options: temperature is 0: expected more than 0"),
+        ({"folds": 3}, "--options: folds is 3: expected a list"),
+        ({"model": {}}, "--options: the key model.name is missing"),
     ],
 )
 def test_options_that_cannot_be_are_one_message(
@@ -168,7 +167,6 @@ def test_a_network_reads_the_features_of_judged_lists(tmp_path: Path, judged: tu
 
 
 def test_a_factorisation_learns_item_biases_if_it_has_them(tmp_path: Path, instances: Path) -> None:
-    assert experiment.BIASES == models.BIASES
     for bias, own in (("none", False), ("item", True)):
         out = train(tmp_path, instances, bias, model={"name": "matrix-factorization", "factors": 2, "bias": bias})
         biases = [value for name, value in load_file(beside(out, "weights.safetensors")).items() if "bias" in name]
@@ -262,12 +260,21 @@ def test_seeds_do_not_depend_on_loss_or_bounding(tmp_path: Path, instances: Path
     assert not any(np.array_equal(a, b) for a, b in zip(same[0], other, strict=True))
 
 
-def test_options_name_missing_and_unknown_keys() -> None:
-    given = options()
-    del given["epochs"]
-    given["epoch"] = 3
-    with pytest.raises(ConfigError, match=r"differing: \['epoch', 'epochs'\]"):
-        TrainingJob.from_json(json.dumps(given))
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epoch": 3}, r"--options: unknown key epoch "),
+        ({"epochs": None}, r"--options: epochs is null"),
+        ({"study": None}, r"--options: study is null: expected text"),
+        ({"method": "M", "settings": {}}, r"--options: unknown key optimiser "),
+    ],
+)
+def test_options_name_missing_and_unknown_keys(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TrainingJob.parse(json.dumps(options(**changes)))
+    missing = {name: value for name, value in options().items() if name != "epochs"}
+    with pytest.raises(ConfigError, match="--options: lacks epochs"):
+        TrainingJob.parse(json.dumps(missing))
 
 
 def controls(folder: Path, instances: Path, **changes: Any) -> Path:
@@ -401,8 +408,8 @@ def test_trees_minimise_bounded_losses_under_the_seeds_of_the_study(tmp_path: Pa
         assert losses[bounding] == sorted(losses[bounding], reverse=True)
         assert json.loads(frame(out)["options"][0]).keys() == {"temperature", *TREES} - {"name"}
     assert losses["none"] != losses["expectation"]
-    with pytest.raises(ConfigError, match=r"differing: .*learning_rate"):
-        TrainingJob.from_json(json.dumps(options(**of_lists(TREES))))
+    with pytest.raises(ConfigError, match=r"learning_rate is for models that are trained by epochs"):
+        TrainingJob.parse(json.dumps(options(**of_lists(TREES))))
 
 
 def test_a_scale_makes_units_of_features_irrelevant(tmp_path: Path, judged: tuple[Path, Path]) -> None:

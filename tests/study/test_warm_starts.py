@@ -129,7 +129,7 @@ def test_results_and_records_are_those_of_a_cold_start(study: Path, warm: subpro
 @pytest.mark.parametrize(
     ("words", "status", "expected"),
     [
-        (job(model={"name": "matrix-factorization", "unheard": 1}), 1, "TypeError"),
+        (job(model={"name": "matrix-factorization", "unheard": 1}), 2, "unknown key model.unheard"),
         (job(loss="unheard"), 2, "unknown name 'unheard'"),
         (REFUSED, 2, "expected one argument"),
         pytest.param(job(out="/dev/null/run.parquet"), 2, "/dev/null", marks=pytest.mark.long),

@@ -16,13 +16,13 @@ from rankbound.errors import ConfigError
 from rankbound.lists import Lists
 from rankbound.training.trainer import Part
 from rankbound_study.cli import main
+from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.contracts import read_table
 from rankbound_study.data.list_weights import coefficient_of_variation, list_weights
 from rankbound_study.data.reader import read_instances
 from rankbound_study.jobs.examples import weighted
 from rankbound_study.jobs.files import WEIGHTS, beside
-from rankbound_study.jobs.job import TrainingJob
 
 SIZES = ((5, 2), (3, 1), (3, 0), (2, 2), (40, 7), (12, 11))
 RELEVANCE = np.concatenate([np.arange(n) < p for n, p in SIZES]).astype(np.int8)
@@ -123,7 +123,7 @@ def drawn(fold: int, seed: int, loss: str = "nDCG", dataset: str = "movielens") 
     lists = Lists(torch.from_numpy(OFFSETS))
     topics, items = torch.arange(len(lists)), torch.arange(len(RELEVANCE))
     part = Part([""] * len(lists), topics, items, torch.from_numpy(RELEVANCE), lists)
-    found = weighted(TrainingJob.from_json(json.dumps(text)), part, fold, seed).list_weights
+    found = weighted(TrainingJob.parse(json.dumps(text)), part, fold, seed).list_weights
     assert found is not None
     return list(found.tolist())
 

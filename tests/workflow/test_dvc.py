@@ -8,7 +8,6 @@ import pytest
 import yaml
 from project import ROOT, Project
 
-from rankbound_study.cli import main
 from rankbound_study.figures import figure_specs
 
 LICENSED = ("data/", "results/licensed", "results/paper")
@@ -70,11 +69,6 @@ def test_each_file_of_the_study_is_in_one_output_and_pictures_in_a_licensed_one(
     assert {out for (out,) in homes.values()} == set(outs), "an output is not made"
     pictured = {name for name, spec in figure_specs().items() if spec.shows_pictures}
     assert pictured == {Path(file).stem for file in made if file.startswith("results/licensed/")}
-
-
-def test_the_step_that_wrote_the_file_says_where_it_went(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dvc-stages", "--check"]) == 2
-    assert "edited by hand: docs/dvc.md" in capsys.readouterr().err
 
 
 # The programs

@@ -40,6 +40,11 @@ def growing(amount):
     return amount_of_attempt
 
 
+def study_options(wildcards):
+    """Return the whole configuration except the archives' origin; their content is checked."""
+    return as_json({key: value for key, value in config.items() if key != "mirror"})
+
+
 def convert_code(wildcards):
     """Return the digest of the code that converts the raw files of one source."""
     return codes.of_step("convert", study.described(wildcards.source).format)
@@ -76,7 +81,7 @@ def comparison_files(needs, numbers, methods=(), by_features=False):
     """Return the files of the comparisons for the tables of these numbers: those that are needed and exist."""
     jobs = [job for job in compared_jobs(by_features) if table_of(job.instances.data_set.dataset).number in numbers]
     images = [study.converted_path(job.instances.source) for job in jobs if job.instances.kind == "images"]
-    chosen = [job for job in jobs if job.method in methods] if methods else jobs
+    chosen = [job for job in jobs if job.model in methods] if methods else jobs
     files = {
         "runs": "<results>/runs.parquet",
         "epochs": "<results>/epochs.parquet",

@@ -61,14 +61,14 @@ rule generate:
         runtime=10,
     params:
         code=steps.code("generate"),
-        flags=steps.generate_flags,
+        flags=steps.plain_flags("<data>/{kind}/{source}.parquet"),
     shell:
         "python -m rankbound_study generate {wildcards.source:q} {params.flags} --out {output:q} > {log:q} 2>&1"
 
 
 rule split:
     input:
-        data=steps.converted,
+        unpack(steps.inputs("<data>/folds/{source}.parquet")),
     output:
         "<data>/folds/{source}.parquet",
     log:
@@ -81,7 +81,7 @@ rule split:
         runtime=10,
     params:
         code=steps.code("split"),
-        options=steps.split_options,
+        options=steps.options("<data>/folds/{source}.parquet"),
     shell:
         "python -m rankbound_study split {wildcards.source:q} --in {input.data:q} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
@@ -89,7 +89,7 @@ rule split:
 
 rule sample:
     input:
-        unpack(steps.sampled_from),
+        unpack(steps.inputs("<data>/instances/{instances}.parquet")),
     output:
         "<data>/instances/{instances}.parquet",
     log:
@@ -103,7 +103,7 @@ rule sample:
     params:
         code=steps.code("sample"),
         source=steps.source_of_instances,
-        options=steps.sample_options,
+        options=steps.options("<data>/instances/{instances}.parquet"),
     shell:
         "python -m rankbound_study sample {params.source:q} --in {input.data:q} --folds {input.folds:q} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
@@ -145,7 +145,7 @@ rule generate_weights:
 # Features of pictures by a pretrained network: hours on a CPU; resumes after an interruption.
 rule features:
     input:
-        unpack(steps.features_from),
+        unpack(steps.inputs("<data>/features/{source}-vgg16.parquet")),
     output:
         "<data>/features/{source}-vgg16.parquet",
     log:
@@ -158,7 +158,7 @@ rule features:
         gpu=0,
     params:
         code=steps.code("features"),
-        side=steps.features_side,
+        side=steps.option("<data>/features/{source}-vgg16.parquet", "side"),
     shell:
         "python -m rankbound_study features --images {input.images:q} --weights {input.weights:q} --out {output:q}"
         " --side {params.side} --device {resources.device} --code {params.code} > {log:q} 2>&1"

@@ -22,6 +22,6 @@ rule provenance:
     params:
         code=steps.code("provenance"),
         results=subpath(input.runs, parent=True),
-        options=steps.study_options,
+        options=study_options,
     shell:
         "python -m rankbound_study provenance --results {params.results:q} --out {output:q} --options {params.options:q} > {log:q} 2>&1"

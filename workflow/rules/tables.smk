@@ -5,7 +5,7 @@
 
 rule distributions:
     input:
-        instances=steps.tabulated_from,
+        unpack(steps.inputs("<results>/distributions/{loss}{kind}.parquet")),
     output:
         "<results>/distributions/{loss}{kind}.parquet",
     log:
@@ -18,7 +18,7 @@ rule distributions:
         runtime=growing(60),
     params:
         code=steps.distribution_code,
-        options=steps.distribution_options,
+        options=steps.options("<results>/distributions/{loss}{kind}.parquet"),
     shell:
         "python -m rankbound_study distributions {wildcards.loss:q} --instances {input.instances:q} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"

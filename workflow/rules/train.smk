@@ -3,11 +3,16 @@
 # there.
 
 
+RUNS = "<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.parquet"
+CONTROLS = "<results>/runs/{protocol}/{instances}/controls.parquet"
+COMPARED_CONTROLS = "<results>/runs/{protocol}/{instances}/compared/controls.parquet"
+
+
 rule train:
     input:
-        unpack(steps.trained_from),
+        unpack(steps.inputs(RUNS)),
     output:
-        runs="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.parquet",
+        runs=RUNS,
         epochs="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.epochs.parquet",
         rates="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.rates.parquet",
         predictions="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.predictions.parquet",
@@ -27,9 +32,9 @@ rule train:
         # it.
         together=5,
     params:
-        code=steps.train_code,
-        files=steps.train_flags,
-        options=steps.train_options,
+        code=steps.job_code(RUNS),
+        files=steps.flags(RUNS),
+        options=steps.options(RUNS),
     shell:
         "python -m rankbound_study job --instances {input.instances:q} {params.files} --out {output.runs:q}"
         " --device {resources.device} --together {resources.together} --code {params.code}"
@@ -39,8 +44,6 @@ rule train:
 # The methods of the comparisons are trained in the same way; they start first because networks of pictures take
 # longest.
 use rule train as compare with:
-    input:
-        unpack(steps.compared_from),
     wildcard_constraints:
         model=one_of(study.methods),
     priority: 1
@@ -50,17 +53,13 @@ use rule train as compare with:
         device="cpu",
         gpu=0,
         together=steps.compare_together,
-    params:
-        code=steps.compare_code,
-        files=steps.compare_flags,
-        options=steps.compare_options,
 
 
 rule controls:
     input:
-        unpack(steps.controlled),
+        unpack(steps.inputs(CONTROLS)),
     output:
-        "<results>/runs/{protocol}/{instances}/controls.parquet",
+        CONTROLS,
     log:
         "<logs>/controls/{protocol}/{instances}.log",
     localrule: True
@@ -70,22 +69,24 @@ rule controls:
         runtime=20,
     params:
         code=steps.code("controls"),
-        files=steps.control_flags,
-        options=steps.control_options,
+        files=steps.flags(CONTROLS),
+        options=steps.options(CONTROLS),
     shell:
         "python -m rankbound_study controls --instances {input.instances:q} {params.files} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
 use rule controls as compared_controls with:
+    input:
+        unpack(steps.inputs(COMPARED_CONTROLS)),
     output:
-        "<results>/runs/{protocol}/{instances}/compared/controls.parquet",
+        COMPARED_CONTROLS,
     log:
         "<logs>/controls/{protocol}/{instances}-compared.log",
     params:
         code=steps.code("controls"),
-        files=steps.control_flags,
-        options=steps.compared_control_options,
+        files=steps.flags(COMPARED_CONTROLS),
+        options=steps.options(COMPARED_CONTROLS),
 
 
 rule collect:

@@ -1,1 +1,1 @@
-"""The steps: a module each, run by `python -m rankbound_study STEP`."""
+"""The functions of steps that no other room has; `rankbound_study.steps` lists all steps."""

@@ -1,53 +1,36 @@
 """The step `convert`: raw files as parquet."""
 
-import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from rankbound_study.commands._description_flag import add_description_flag, read_description
-
-if TYPE_CHECKING:
-    from rankbound_study.config.sections.description import DescriptionKeys
-    from rankbound_study.data.sources import Raw
-
-SUMMARY = "Turn raw files into parquet: interactions (ratings), judged lists, or images"
-EXAMPLES = """\
-  python -m rankbound_study convert movielens --raw data/raw/ml-latest-small.zip \\
-      --out data/interactions/movielens.parquet
-  python -m rankbound_study convert mq2008 --raw data/raw/MQ2008.zip --out data/lists/mq2008.parquet
-  python -m rankbound_study convert web --raw web/S1.txt web/S2.txt web/S3.txt --out data/lists/web.parquet \\
-      --description '{"format": "letor", "path": "web", "parts": ["S1.txt", "S2.txt", "S3.txt"]}'"""
+from rankbound.errors import ConfigError, DataError
+from rankbound_study.config.messages import of_flag
+from rankbound_study.config.sections.description import CONVERTED, LISTS, RATINGS, DescriptionKeys
+from rankbound_study.config.sections.known_sets import known_set
+from rankbound_study.data import sources
+from rankbound_study.data.sources import Raw, RawFile, RawSource, find_source, raw_data, source_of
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument("source", metavar="SOURCE", help="movielens, mq2008, mslr-web10k, aaf, or a name of your own")
-    parser.add_argument(
-        "--raw", type=Path, metavar="FILE", nargs="+", required=True, help="the archive (.zip or .rar), or the files"
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
-    add_description_flag(parser)
-
-
-def run(arguments: argparse.Namespace) -> None:
+def convert(source: str, raw: list[Path], out: Path, description: str) -> None:
     """Convert the files if their content is that of their source."""
-    from rankbound.errors import ConfigError
-    from rankbound_study.config.sections.description import CONVERTED
-    from rankbound_study.data.sources import raw_data
-
-    described, source = read_description(arguments.source, arguments.description)
+    described, origin = read_description(source, description)
     if described.format not in CONVERTED:
-        raise ConfigError(f"{source.name} is not converted: its format is {described.format}")
-    if source.remark:
-        print(f"note: {source.remark}")
-    _convert(raw_data(source, arguments.raw, own=described.path is not None), described, arguments.out)
+        raise ConfigError(f"{origin.name} is not converted: its format is {described.format}")
+    if origin.remark:
+        print(f"note: {origin.remark}")
+    _convert(raw_data(origin, raw, own=described.path is not None), described, out)
 
 
-def _convert(raw: "Raw", described: "DescriptionKeys", out: Path) -> None:
-    from rankbound.errors import DataError
-    from rankbound_study.config.sections.description import LISTS, RATINGS
-    from rankbound_study.data.sources import RawFile
+def read_description(name: str, text: str) -> tuple[DescriptionKeys, RawSource]:
+    """Return the description of a data set, and its source; ConfigError for an unknown one, or one that is wrong."""
+    if not text:
+        return known_set(find_source(name).name), sources.SOURCES[name]
+    if name in sources.SOURCES:
+        raise ConfigError(f"{name} is a data set that the project knows: give data of your own another name")
+    described = of_flag(DescriptionKeys, text, "--description")
+    return described, source_of(name, described)
 
+
+def _convert(raw: Raw, described: DescriptionKeys, out: Path) -> None:
     if described.format in LISTS:
         from rankbound_study.data import judged_files
 

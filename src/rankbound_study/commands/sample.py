@@ -1,29 +1,22 @@
 """The step `sample`: the lists that training reads."""
 
-import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rankbound_study.data.negatives import Drawing
+from rankbound.errors import ConfigError
+from rankbound_study.config.samplings import EVERY, PLAIN, Sampling
+from rankbound_study.data.contracts import SPLITS, contract_of
+from rankbound_study.data.negatives import Drawing
+from rankbound_study.data.sampling import (
+    PairDrawing,
+    label_dataset,
+    sample_interactions,
+    sample_lists,
+    sample_pairs,
+)
+from rankbound_study.options import parse_options, read_options
 
-SUMMARY = "Make training instances: negatives (interactions), a relevance threshold (judged lists), or pairs (images)"
-EXAMPLES = """\
-  python -m rankbound_study sample movielens --in data/interactions/movielens.parquet \\
-      --folds data/folds/movielens.parquet \\
-      --out data/instances/movielens-nsr1.parquet --options '{"nsr": 1}'
-  python -m rankbound_study sample movielens --in data/interactions/movielens.parquet \\
-      --folds data/folds/movielens.parquet \\
-      --out data/instances/movielens-uniform-full-nsr1.parquet \\
-      --options '{"nsr": 1, "sampling": {"train": "uniform", "test": "full"}}'
-  python -m rankbound_study sample mq2008 --in data/lists/mq2008.parquet --folds data/folds/mq2008.parquet \\
-      --out data/instances/mq2008-label2.parquet --options '{"threshold": 2}'
-  python -m rankbound_study sample mslr-web10k --in data/lists/mslr-web10k.parquet \\
-      --folds data/folds/mslr-web10k.parquet \\
-      --out data/instances/mslr-web10k-graded.parquet --options '{"graded": true}'
-  python -m rankbound_study sample aaf --in data/images/aaf.parquet --folds data/folds/aaf.parquet \\
-      --out data/instances/aaf.parquet --options '{"above": 5, "train_pairs": 7200}'"""
 INTERACTION_OPTIONS: dict[str, Any] = {
     "min_relevant": 25,
     "nsr": 1,
@@ -41,65 +34,28 @@ IMAGE_OPTIONS: dict[str, Any] = {
 LIST_OPTIONS: dict[str, Any] = {"graded": False, "threshold": 1}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        "dataset", metavar="DATASET", help="its name (for lists: with or without `-label<threshold>` or `-graded`)"
-    )
-    parser.add_argument(
-        "--in", dest="data", type=Path, metavar="FILE", required=True, help="interactions, judged lists or images"
-    )
-    parser.add_argument(
-        "--folds", type=Path, metavar="FILE", required=True, help="output of `python -m rankbound_study split`"
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
-    parser.add_argument(
-        "--options",
-        default="{}",
-        metavar="JSON",
-        help="interactions: min_relevant, nsr, sampling, seed, threshold, validation_share; lists: threshold or "
-        "graded; images: above, seed, test_pairs, train_pairs, validation_pairs",
-    )
-
-
-def run(arguments: argparse.Namespace) -> None:
+def sample(dataset: str, data: Path, folds: Path, out: Path, options: str) -> None:
     """Write the instances."""
-    from rankbound_study.data.contracts import SPLITS, contract_of
-    from rankbound_study.data.sampling import (
-        PairDrawing,
-        label_dataset,
-        sample_interactions,
-        sample_lists,
-        sample_pairs,
-    )
-    from rankbound_study.options import read_options
-
-    files = (arguments.data, arguments.folds, arguments.out)
-    contract = contract_of(arguments.data, ("interactions", "lists", "images"))
+    contract = contract_of(data, ("interactions", "lists", "images"))
     if contract == "images":
-        options = read_options(arguments.options, IMAGE_OPTIONS)
-        pairs = {split: options[f"{split}_pairs"] for split in SPLITS}
-        sample_pairs(*files, PairDrawing(arguments.dataset, pairs, options["above"], options["seed"]))
+        chosen = read_options(options, IMAGE_OPTIONS)
+        pairs = {split: chosen[f"{split}_pairs"] for split in SPLITS}
+        sample_pairs(data, folds, out, PairDrawing(dataset, pairs, chosen["above"], chosen["seed"]))
         return
     if contract == "lists":
-        threshold = _threshold(arguments.options)
-        sample_lists(*files, dataset=label_dataset(arguments.dataset, threshold), threshold=threshold)
+        threshold = _threshold(options)
+        sample_lists(data, folds, out, dataset=label_dataset(dataset, threshold), threshold=threshold)
         return
-    drawing, checked = _drawing(arguments.dataset, arguments.options)
-    left_out = sample_interactions(*files, drawing=drawing, checked=checked)
+    drawing, checked = _drawing(dataset, options)
+    left_out = sample_interactions(data, folds, out, drawing=drawing, checked=checked)
     if any(left_out.values()):
         print(
             f"left out, having no irrelevant items: {left_out['users']} users, and {left_out['lists']} lists of others"
         )
 
 
-def _drawing(dataset: str, text: str) -> tuple["Drawing", dict[str, float]]:
+def _drawing(dataset: str, text: str) -> tuple[Drawing, dict[str, float]]:
     """Return how to draw, and the options that the folds were made with."""
-    from rankbound.errors import ConfigError
-    from rankbound_study.config.samplings import EVERY, PLAIN, Sampling
-    from rankbound_study.data.negatives import Drawing
-    from rankbound_study.options import parse_options, read_options
-
     given, defaults = parse_options(text), {**INTERACTION_OPTIONS, "sampling": PLAIN._asdict()}
     several = given.pop("nsr") if isinstance(given.get("nsr", 1), list | None) else ()
     options = read_options(json.dumps(given), defaults)
@@ -121,9 +77,6 @@ def _drawing(dataset: str, text: str) -> tuple["Drawing", dict[str, float]]:
 
 def _threshold(text: str) -> int | None:
     """Return the smallest relevant label; None if the labels are the relevance."""
-    from rankbound.errors import ConfigError
-    from rankbound_study.options import parse_options, read_options
-
     options = read_options(text, LIST_OPTIONS)
     if not options["graded"]:
         return int(options["threshold"])

@@ -1,17 +1,19 @@
 """The step `split`: assign every topic or relevant item to the test part of a fold."""
 
-import argparse
 from pathlib import Path
 from typing import Any
 
-SUMMARY = "Cut a data set into folds: LETOR's own parts, each user's relevant items, or random splits of images"
-EXAMPLES = """\
-  python -m rankbound_study split mq2008 --in data/lists/mq2008.parquet --out data/folds/mq2008.parquet
-  python -m rankbound_study split movielens --in data/interactions/movielens.parquet \\
-      --out data/folds/movielens.parquet \\
-      --options '{"min_relevant": 25, "seed": 0, "threshold": 4}'
-  python -m rankbound_study split aaf --in data/images/aaf.parquet --out data/folds/aaf.parquet \\
-      --options '{"folds": 1}'"""
+from rankbound_study.data.contracts import contract_of
+from rankbound_study.data.splits import (
+    ListSplitting,
+    RatingSplitting,
+    Splitting,
+    fold_images,
+    split_lists,
+    split_ratings,
+)
+from rankbound_study.options import read_options
+
 INTERACTION_OPTIONS: dict[str, Any] = {
     "by_time": {},
     "folds": [],
@@ -25,45 +27,13 @@ LIST_OPTIONS: dict[str, Any] = {"folds": [], "random_parts": 0, "seed": 0, "vali
 IMAGE_OPTIONS: dict[str, Any] = {"folds": 5, "seed": 0, "test_share": 0.2, "validation_share": 0.2}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument("dataset", metavar="DATASET", help="its name, on which the drawn folds depend")
-    parser.add_argument(
-        "--in", dest="data", type=Path, metavar="FILE", required=True, help="interactions, judged lists or images"
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
-    parser.add_argument(
-        "--options",
-        default="{}",
-        metavar="JSON",
-        help="interactions: min_relevant, seed, threshold, and repeats, or folds, or by_time with validation_share; "
-        "images: folds, seed, test_share, validation_share; "
-        "lists: nothing for parts that take turns, or folds, random_parts, seed, validation_share",
-    )
-
-
-def run(arguments: argparse.Namespace) -> None:
+def split(dataset: str, data: Path, out: Path, options: str) -> None:
     """Write the folds."""
-    from rankbound_study.data.contracts import contract_of
-    from rankbound_study.data.splits import (
-        ListSplitting,
-        RatingSplitting,
-        Splitting,
-        fold_images,
-        split_lists,
-        split_ratings,
-    )
-    from rankbound_study.options import read_options
-
-    contract = contract_of(arguments.data, ("interactions", "lists", "images"))
+    contract = contract_of(data, ("interactions", "lists", "images"))
     if contract == "lists":
-        options = read_options(arguments.options, LIST_OPTIONS)
-        split_lists(arguments.data, arguments.out, ListSplitting(arguments.dataset, **options))
-        return
-    if contract == "images":
-        options = read_options(arguments.options, IMAGE_OPTIONS)
-        fold_images(arguments.data, arguments.out, Splitting(arguments.dataset, **options))
-        return
-    options = read_options(arguments.options, INTERACTION_OPTIONS)
-    for note in split_ratings(arguments.data, arguments.out, RatingSplitting(arguments.dataset, **options)):
-        print(f"note: {note}")
+        split_lists(data, out, ListSplitting(dataset, **read_options(options, LIST_OPTIONS)))
+    elif contract == "images":
+        fold_images(data, out, Splitting(dataset, **read_options(options, IMAGE_OPTIONS)))
+    else:
+        for note in split_ratings(data, out, RatingSplitting(dataset, **read_options(options, INTERACTION_OPTIONS))):
+            print(f"note: {note}")

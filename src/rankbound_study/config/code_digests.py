@@ -1,8 +1,8 @@
 """Digests of the code that steps run; after an edit, exactly the steps whose digest has changed run again.
 
-The code of a step is its command's module, everything that this imports, and the metrics, bounds and losses that its
-options or the code name. A training with the AP loss, for example, does not depend on the file of WARP. Digests ignore
-comments, docstrings and layout. Neither package is imported to compute them.
+The code of a step is its row in the table of steps, the module of its function, everything that this imports, and the
+metrics, bounds and losses that its options or the code name. A training with the AP loss, for example, does not depend
+on the file of WARP. Digests ignore comments, docstrings and layout. Neither package is imported to compute them.
 """
 
 import ast
@@ -18,9 +18,12 @@ from typing import Any
 import grimp
 
 from rankbound.errors import ConfigError
+from rankbound_study.config.sections.base import SOURCES, names_given
 
 LIBRARY, STUDY = "rankbound", "rankbound_study"
-SOURCES = Path(__file__).resolve().parents[2]
+
+TABLE = f"{STUDY}.steps"
+"""The table of steps: each counts with its own row."""
 
 NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds")
 """Packages with modules that are looked up by name (`rankbound.texts`): one counts if its names occur."""
@@ -97,6 +100,29 @@ class CodeDigests:
         """Return the modules whose code a step runs, sorted."""
         return self._modules(step, self._deciding_words(options), tuple(modules))
 
+    def home_of(self, step: str) -> str:
+        """Return the module of a step's function."""
+        return self._rows[step][0]
+
+    @cached_property
+    def _rows(self) -> dict[str, tuple[str, str]]:
+        """Step -> the module of its function, and the digest of its row with the flags that it names."""
+        tree = self._tree(TABLE)
+        shared = {name: node for node in tree.body for name in _defined_by(node) if name != "STEPS"}
+        rows: dict[str, tuple[str, str]] = {}
+        for call in ast.walk(tree):
+            match call:
+                case ast.Call(
+                    func=ast.Name(id="Step"), args=[ast.Constant(value=str(step)), ast.Constant(value=str(path)), *_]
+                ):
+                    nodes: list[ast.AST] = [call]
+                    for node in nodes:
+                        named = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & shared.keys()
+                        nodes += [shared[name] for name in sorted(named) if shared[name] not in nodes]
+                    code = "\n".join(map(ast.unparse, nodes))
+                    rows[step] = f"{STUDY}.{path.partition(':')[0]}", _facts(code.encode(), TABLE)[0]
+        return rows
+
     def _deciding_words(self, options: str) -> frozenset[str]:
         """Return the words of options that may change a step's modules: the same few for thousands of trainings."""
         return self._vocabulary.intersection(_WORD.findall(options)) if options else frozenset()
@@ -108,8 +134,9 @@ class CodeDigests:
 
     @cache  # noqa: B019 (one object a process)
     def _digest(self, step: str, words: frozenset[str], modules: tuple[str, ...]) -> str:
-        digest = hashlib.sha256()
-        for module in self._modules(step, words, modules):
+        reached = self._modules(step, words, modules)
+        digest = hashlib.sha256(self._rows[step][1].encode())
+        for module in reached:
             digest.update(f"{module} {self._module(module).digest}\n".encode())
             for file in self._module(module).data:
                 content = hashlib.sha256(self._data[file].read_bytes()).hexdigest()
@@ -117,7 +144,9 @@ class CodeDigests:
         return digest.hexdigest()[:_LENGTH]
 
     def _modules(self, step: str, words: frozenset[str], modules: tuple[str, ...]) -> list[str]:
-        waiting = [f"{STUDY}.commands.{step.replace('-', '_')}", *modules]
+        if step not in self._rows:
+            raise ConfigError(f"{step} is no step of {TABLE}")
+        waiting = [self._rows[step][0], *modules]
         for name in waiting:
             if name not in self._graph.modules:
                 raise ConfigError(f"{name} is not a module below {SOURCES}")
@@ -155,7 +184,7 @@ class CodeDigests:
         """Package -> the names that are looked up in it, each with the module that defines it."""
         children = {package: self._graph.find_children(package) for package in NAMED}
         return {
-            package: [(name, home) for home in homes for name in _names_given(self._tree(home))]
+            package: [(name, home) for home in homes for name in names_given(self._tree(home))]
             for package, homes in children.items()
         }
 
@@ -192,12 +221,6 @@ class CodeDigests:
     def _path(self, name: str) -> Path:
         path = SOURCES.joinpath(*name.split("."))
         return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-
-
-def defined_names(package: str) -> list[str]:
-    """Return the names of the metrics, losses or bounds that a package defines, read from its sources."""
-    files = sorted(SOURCES.joinpath(*package.split(".")).glob("[!_]*.py"))
-    return [name for file in files for name in _names_given(ast.parse(file.read_bytes(), filename=str(file)))]
 
 
 @cache
@@ -242,10 +265,11 @@ def _is_text(node: object) -> bool:
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
-def _names_given(tree: ast.Module) -> Iterator[str]:
-    """Yield the texts that the classes of a module have as their `name`."""
-    for statement in (member for node in tree.body if isinstance(node, ast.ClassDef) for member in node.body):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-        value = getattr(statement, "value", None)
-        if [getattr(target, "id", "") for target in targets] == ["name"] and isinstance(value, ast.Constant):
-            yield str(value.value)
+def _defined_by(statement: ast.stmt) -> list[str]:
+    """Return the names that a statement of a module defines."""
+    match statement:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return [name]
+    return []

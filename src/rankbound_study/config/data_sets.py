@@ -1,11 +1,11 @@
 """The data sets that a configuration defines, as training reads them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rankbound_study.config.samplings import SampledName, sampled_name, sampling_options, samplings_of
+from rankbound_study.config.samplings import SampledName
 from rankbound_study.config.titles import THESIS, described_title
 
 SYNTHETIC = "synthetic-"
@@ -136,17 +136,6 @@ class Instances:
         return files
 
 
-def defined_instances(config: Mapping[str, Any]) -> dict[str, Instances]:
-    """Return every data set that the configuration defines, as training reads it, by name."""
-    defined = [
-        instances
-        for kind in KINDS
-        for source, section in (config.get(kind) or {}).items()
-        for instances in _instances_of(kind, source, section)
-    ]
-    return {instances.name: instances for instances in defined}
-
-
 def converted_path(kind: str, source: str) -> str:
     """The parquet file of a data set."""
     return f"<data>/{kind}/{source}.parquet"
@@ -155,24 +144,3 @@ def converted_path(kind: str, source: str) -> str:
 def features_path(source: str) -> str:
     """Return the file of VGG16's features for the images of a data set."""
     return f"<data>/features/{source}-{VGG16}.parquet"
-
-
-def _instances_of(kind: str, source: str, section: Mapping[str, Any]) -> Iterator[Instances]:
-    if kind == "lists":
-        for threshold in section["thresholds"]:
-            graded = threshold == GRADED
-            name = f"{source}-{GRADED if graded else f'label{threshold}'}"
-            reading = {GRADED: True} if graded else {"threshold": threshold}
-            yield Instances(name, source, kind, DataSet(name, None), reading)
-    elif kind == "images":
-        options = {"above": section["above"], "seed": section["seed"]}
-        options |= {f"{part}_pairs": count for part, count in section["pairs"].items()}
-        yield Instances(source, source, kind, DataSet(source, None), options)
-        with_features = f"{source}-{VGG16}"
-        yield Instances(with_features, source, kind, DataSet(with_features, None), options, VGG16)
-    else:
-        shared = {key: section[key] for key in ("threshold", "min_relevant", "validation_share", "seed")}
-        for sampling, nsr in samplings_of(section):
-            name, ratio = sampled_name(source, sampling, nsr)
-            file = name if ratio is None else f"{name}-nsr{ratio}"
-            yield Instances(file, source, kind, DataSet(name, ratio), {**shared, **sampling_options(sampling, nsr)})

@@ -5,21 +5,20 @@ thread of an AMD EPYC processor. An estimate is right within a factor of about t
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from rankbound_study.config.comparisons import Compared, method_options
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.config.own_files import own_files
 from rankbound_study.config.samplings import FULL, TEST, TRAIN, UNIFORM, SampledName
 from rankbound_study.config.score_distributions import needs_distributions
+from rankbound_study.config.sections.base import Keys
+from rankbound_study.config.sections.data import ImageKeys
 from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.config.study import Study, TrainingRun
-from rankbound_study.config.trainings import trainings_of
-from rankbound_study.vocabulary import PENALISED, TREES
+from rankbound_study.config.sections.training import ConvolutionKeys, MatrixFactorizationKeys, PenalisedKeys, TreeKeys
+from rankbound_study.config.study import Job, Study
 
 LISTS = {"movielens": 412, "mq2008": 784, "mslr-web10k": 10_000}
 """Topics of the fetched data sets whose descriptions don't state them."""
@@ -60,11 +59,9 @@ class Sizes(NamedTuple):
 
 def sizes_of(study: Study, source: str, features: str | None = None) -> Sizes:
     """Return about the sizes of a data set; `features` names the network that computes those of pictures."""
-    section, kind = study.sources[source], study.kind_of(source)
-    topics = topics_of(study, source)
-    if kind == "images":
-        faces = int(section.get("size", ROWS["aaf"]))
-        return Sizes(section["pairs"]["train"], faces, OF_VGG16 if features else PIXELS)
+    section, topics = study.sources[source], topics_of(study, source)
+    if isinstance(section, ImageKeys):
+        return Sizes(section.pairs.train, section.size or ROWS["aaf"], OF_VGG16 if features else PIXELS)
     known = WIDTHS.get(source.removeprefix(SYNTHETIC), FEATURES)
     if source in study.generated or source in ROWS:
         return Sizes(topics, ROWS.get(source, ITEMS * topics), known)
@@ -84,9 +81,8 @@ def _rows(described: DescriptionKeys) -> int:
 
 def topics_of(study: Study, source: str) -> int:
     """Return about the number of topics of a data set; no more than the beginning of a file of it is read."""
-    section = study.sources[source]
-    if "size" in section:
-        return int(section["size"])
+    if (size := study.sources[source].size) is not None:
+        return size
     if source in LISTS or source in study.generated:
         return LISTS.get(source, OTHER_LISTS)
     described = study.described(source)
@@ -161,69 +157,36 @@ BYTES_OF_A_VALUE = {"lists": 12}
 BYTES_OF_A_PIXEL = {"trees": 5, "penalised": 11, "network": 0}
 """Of one value of one picture, beside the byte that it is: a network takes its batches out of the bytes."""
 
-CONVOLUTIONAL = "cnn"
 
-
-@dataclass(frozen=True)
-class Cost:
-    """Processor time in seconds and memory in bytes, without what every job takes."""
-
-    seconds: float
-    bytes: float
-
-
-def cost_of_method(options: Mapping[str, Any], sizes: Sizes, kind: str, repeats: int) -> Cost:
-    """Return the cost of a job with these options.
-
-    `kind` is the section that defines its data set, and `repeats` the number of times that the folds are drawn.
-    """
-    model, settings = options["model"], options["settings"]
+def _cost_of_method(job: Job, sizes: Sizes, trainings: int) -> tuple[float, float]:
+    """Return the processor time in seconds and the memory in bytes of a method, without what every job takes."""
+    model, settings, kind = job.request.model, job.request.settings, job.instances.kind
     items = 2 * sizes.topics if kind == "images" else sizes.rows  # a list is a pair of pictures
-    width = min(settings.get("features", sizes.width), sizes.width)
-    trainings = trainings_of(options, repeats)
-    family = "trees" if model["name"] in TREES else "penalised" if model["name"] in PENALISED else "network"
+    width = min(settings.features or sizes.width, sizes.width)
+    family = "trees" if isinstance(model, TreeKeys) else "penalised" if isinstance(model, PenalisedKeys) else "network"
     held: float = BYTES_OF_A_VALUE.get(kind, 0) * sizes.rows * sizes.width
     if kind == "images":
         held = sizes.rows * (sizes.width + BYTES_OF_A_PIXEL[family] * width)
-    if family == "trees":
-        return Cost(trainings * _seconds_of_trees(model, items, width), held)
-    if family == "penalised":
-        return Cost(trainings * _seconds_of_regression(model, items, width), held)
-    seconds = _seconds_of_network(model, settings, sizes.topics, items, width)
-    return Cost(trainings * seconds, held + _bytes_of_weights(model, width))
+    if isinstance(model, TreeKeys):
+        visits = items * width * (model.feature_share or 1.0)
+        of_rounds = model.rounds * (SECONDS_OF_A_TREE + visits * SECONDS_OF_A_VISIT)
+        return trainings * (of_rounds + items * width * SECONDS_OF_A_BIN), held
+    if isinstance(model, PenalisedKeys):
+        # Products of the items' features, as many as the smaller side has, for all penalties.
+        times = LASSO if model.name == "lasso" else 1
+        return trainings * times * 2.0 * items * width * min(items, width) / OPERATIONS, held
+    weights = _weights(model, width)
+    batches = settings.batches or "lists"
+    drawn = {"lists": sizes.topics, "items": items, "pairs": settings.pairs or sizes.topics}[batches]
+    read = 2 * drawn if batches == "pairs" else items
+    time, memory = (CNN["time"], CNN["memory"]) if isinstance(model, ConvolutionKeys) else (weights, weights)
+    of_epoch = read * PER_WEIGHT * time / OPERATIONS + drawn / (settings.batch_size or 1) * SECONDS_OF_A_BATCH
+    return trainings * (settings.epochs or 0) * of_epoch, held + BYTES_OF_A_WEIGHT * memory
 
 
-def weights_of(model: Mapping[str, Any], inputs: int) -> int:
+def _weights(model: Keys, inputs: int) -> int:
     """Return the number of weights of fully connected layers, biases left out."""
-    return sum(a * b for a, b in pairwise([inputs, *model.get("hidden", ()), 1]))
-
-
-def _seconds_of_trees(model: Mapping[str, Any], rows: int, width: int) -> float:
-    visits = rows * width * model.get("feature_share", 1.0)
-    return float(model["rounds"] * (SECONDS_OF_A_TREE + visits * SECONDS_OF_A_VISIT) + rows * width * SECONDS_OF_A_BIN)
-
-
-def _seconds_of_regression(model: Mapping[str, Any], rows: int, width: int) -> float:
-    """Return the time of products of the items' features, as many as the smaller side has, for all penalties."""
-    times = LASSO if model["name"] == "lasso" else 1
-    return times * 2.0 * rows * width * min(rows, width) / OPERATIONS
-
-
-def _seconds_of_network(
-    model: Mapping[str, Any], settings: Mapping[str, Any], lists: int, items: int, width: int
-) -> float:
-    batches = settings.get("batches", "lists")
-    drawn = {"lists": lists, "items": items, "pairs": settings.get("pairs", lists)}[batches]
-    if batches == "pairs":
-        items = 2 * drawn
-    weights = CNN["time"] if model["name"] == CONVOLUTIONAL else weights_of(model, width)
-    steps = drawn / settings["batch_size"]
-    return float(settings["epochs"] * (items * PER_WEIGHT * weights / OPERATIONS + steps * SECONDS_OF_A_BATCH))
-
-
-def _bytes_of_weights(model: Mapping[str, Any], width: int) -> float:
-    weights = CNN["memory"] if model["name"] == CONVOLUTIONAL else weights_of(model, width)
-    return BYTES_OF_A_WEIGHT * weights
+    return sum(a * b for a, b in pairwise([inputs, *(getattr(model, "hidden", None) or ()), 1]))
 
 
 SECONDS_OF_A_JOB = 2.0
@@ -272,15 +235,14 @@ def time(seconds: float) -> str:
     return f"{max(1, round(seconds / length)):,} {unit}"
 
 
-def estimated(study: Study, runs: Iterable[TrainingRun], compared: Iterable[Compared] = ()) -> Estimate:
-    """Estimate trainings of losses and boundings and of methods, and the conversion of their data."""
-    trained = [*(_of_run(study, run) for run in runs), *(_of_method(study, job) for job in compared)]
-    every = [*trained, *_of_data(study)]
+def estimated(study: Study, jobs: Iterable[Job]) -> Estimate:
+    """Estimate trainings, and the conversion of their data."""
+    every = [*(_of_job(study, job) for job in jobs), *_of_data(study)]
     largest = max(every, key=lambda work: work.bytes)
     return Estimate(sum(work.seconds for work in every), largest.bytes / 1e9, largest.name)
 
 
-def uncounted(runs: Iterable[TrainingRun]) -> Iterator[str]:
+def uncounted(runs: Iterable[Job]) -> Iterator[str]:
     """Yield what the estimate leaves out, which may be most of the time: the long lists of whole catalogues."""
     every = list(runs)
     sampling_of = {run.instances.name: SampledName.of(run.instances.data_set.dataset).sampling for run in every}
@@ -296,45 +258,33 @@ def uncounted(runs: Iterable[TrainingRun]) -> Iterator[str]:
         )
 
 
-def _of_run(study: Study, run: TrainingRun) -> _Work:
-    """Estimate a job of a loss with a bounding."""
-    options, sizes = study.options(run), sizes_of(study, run.instances.source)
-    trainings = trainings_of(options, study.repeats_of(run.instances.source))
-    seconds = trainings * _epochs(options) * sizes.topics * SECONDS_OF_A_LIST
-    weights = min(trainings, TOGETHER) * _weights(options["model"], sizes) * BYTES_OF_A_WEIGHT
-    held = BYTES_OF_A_VALUE.get(run.instances.kind, 0) * sizes.rows * sizes.width
-    return _Work(f"a training of {run.instances.name}", SECONDS_OF_A_JOB + seconds, BYTES_OF_A_JOB + weights + held)
-
-
-def _of_method(study: Study, job: Compared) -> _Work:
-    """Estimate a job of a comparison."""
-    instances = job.instances
+def _of_job(study: Study, job: Job) -> _Work:
+    """Estimate a method, or a loss with a bounding."""
+    instances, model = job.instances, job.request.model
     sizes = sizes_of(study, instances.source, instances.features)
-    options = method_options(study.comparisons[job.comparison], instances, job.method)
-    cost = cost_of_method(options, sizes, instances.kind, study.repeats_of(instances.source))
-    return _Work(f"{job.method} of {instances.name}", SECONDS_OF_A_JOB + cost.seconds, BYTES_OF_A_JOB + cost.bytes)
+    trainings = job.request.count_trainings(study.repeats_of(instances.source))
+    if job.comparison:
+        seconds, held = _cost_of_method(job, sizes, trainings)
+        return _Work(f"{job.model} of {instances.name}", SECONDS_OF_A_JOB + seconds, BYTES_OF_A_JOB + held)
+    epochs = model.rounds if isinstance(model, TreeKeys) else job.request.settings.epochs or 0
+    seconds = trainings * epochs * sizes.topics * SECONDS_OF_A_LIST
+    weights = _weights(model, sizes.width)
+    if isinstance(model, MatrixFactorizationKeys):
+        weights = model.factors * (sizes.topics + CATALOGUE)
+    held = BYTES_OF_A_VALUE.get(instances.kind, 0) * sizes.rows * sizes.width
+    held += min(trainings, TOGETHER) * weights * BYTES_OF_A_WEIGHT
+    return _Work(f"a training of {instances.name}", SECONDS_OF_A_JOB + seconds, BYTES_OF_A_JOB + held)
 
 
 def _of_data(study: Study) -> Iterator[_Work]:
     """Estimate the conversion of each data set, and the features of pictures."""
-    for source in study.sources:
+    for source, section in study.sources.items():
         kind, rows = study.kind_of(source), sizes_of(study, source).rows
         of_rows = BYTES_OF_A_RATING * rows if kind == "interactions" else 0
         made = "generation" if source in study.generated else "conversion"
         yield _Work(f"the {made} of {source}", 0.0, BYTES_OF_A_CONVERSION[kind] + of_rows)
-    for instances in study.instances.values():
-        if instances.features:
-            pictures, source = sizes_of(study, instances.source).rows, instances.source
-            share = ((study.sources[source].get("vgg16_side") or SIDE) / SIDE) ** 2
-            seconds, held = pictures * share * SECONDS_OF_FEATURES, share * BYTES_OF_FEATURES
-            yield _Work(f"the features of {source}", seconds, held)
-
-
-def _epochs(options: Mapping[str, Any]) -> int:
-    """Return the number of times that a training reads its lists: epochs, or trees."""
-    return int(options["model"]["rounds"] if "rounds" in options["model"] else options["epochs"])
-
-
-def _weights(model: Mapping[str, Any], sizes: Sizes) -> int:
-    """Return about the number of weights of a model."""
-    return int(model["factors"]) * (sizes.topics + CATALOGUE) if "factors" in model else weights_of(model, sizes.width)
+        if isinstance(section, ImageKeys) and any(
+            one.features and one.source == source for one in study.instances.values()
+        ):
+            share = ((section.vgg16_side or SIDE) / SIDE) ** 2
+            yield _Work(f"the features of {source}", rows * share * SECONDS_OF_FEATURES, share * BYTES_OF_FEATURES)

@@ -1,7 +1,7 @@
 """The samplings of irrelevant items for data sets of ratings, and the names of the data sets that they make."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 UNIFORM, POPULARITY, FULL = "uniform", "popularity", "full"
@@ -105,14 +105,16 @@ def _or(values: Sequence[object]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def samplings_of(section: Mapping[str, Any]) -> Iterator[tuple[Sampling, int | tuple[int, ...] | None]]:
-    """Yield every sampling of a section of ratings with its ratio, or with the ratios of which each user has one."""
-    for value in section.get("sampling") or [UNIFORM]:
+def samplings_of(
+    values: Iterable[str | Mapping[str, str]] | None, ratios: Iterable[int | Sequence[int]] | None
+) -> Iterator[tuple[Sampling, int | tuple[int, ...] | None]]:
+    """Yield every sampling of a data set of ratings with its ratio, or the ratios of which each user has one."""
+    for value in values or [UNIFORM]:
         sampling = Sampling.of(value)
         if not sampling.draws:
             yield sampling, None
             continue
-        for nsr in section["nsr"]:
+        for nsr in ratios or ():
             if nsr != OWN or sampling == PLAIN:
                 yield sampling, nsr if isinstance(nsr, int) else tuple(nsr)
 

@@ -26,22 +26,21 @@ class DistributionFile(NamedTuple):
     kind: str
 
     @classmethod
-    def read_by(cls, config: Mapping[str, Any], method: str, loss: str, bounding: str) -> "DistributionFile":
+    def read_by(cls, usual: str, method: str, loss: str, bounding: str) -> "DistributionFile":
         """Return the file that a training reads whose bounding needs distributions, made by a method."""
         _, parameters, _ = split_text(bounding, "bound")
         tilt = f"{_TILT}{parameters['tilt']}" if "tilt" in parameters else ""
-        return cls(loss, f"{'' if method == usual_method(config) else f'-{method}'}{tilt}")
+        return cls(loss, f"{'' if method == usual else f'-{method}'}{tilt}")
 
     @property
     def path(self) -> str:
         """Its path."""
         return f"<results>/distributions/{self.loss}{self.kind}.parquet"
 
-    def options(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def options(self, usual: str, samples: int, seed: int) -> dict[str, Any]:
         """Return the options of the step that makes it."""
         method, _, tilt = self.kind.partition(_TILT)
-        options = {**config["distributions"], "method": method.removeprefix("-") or usual_method(config)}
-        options.pop("datasets", None)
+        options = {"method": method.removeprefix("-") or usual, "samples": samples, "seed": seed}
         return {**options, "tilt": float(tilt)} if tilt else options
 
 
@@ -50,14 +49,12 @@ def needs_distributions(bounding: str) -> bool:
     return bounding.startswith("distribution")
 
 
-def method_of(config: Mapping[str, Any], protocol: str, source: str) -> str:
+def method_of(method: str | Mapping[str, str], datasets: Mapping[str, str], protocol: str, source: str) -> str:
     """Return the method for the lists of a data set in a protocol; that of the data set takes precedence."""
-    section = config["distributions"]
-    method = section.get("datasets", {}).get(source, section["method"])
-    return str(method if isinstance(method, str) else method[protocol])
+    own = datasets.get(source, method)
+    return own if isinstance(own, str) else own[protocol]
 
 
-def usual_method(config: Mapping[str, Any]) -> str:
+def usual_method(method: str | Mapping[str, str]) -> str:
     """Return the method whose files are named by the loss alone: the only one, or `exact`."""
-    method = config["distributions"]["method"]
     return method if isinstance(method, str) else EXACT

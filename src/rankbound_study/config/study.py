@@ -1,4 +1,4 @@
-"""The work that a study's configuration requests: data sets, training jobs, and their files.
+"""The work that a study's configuration requests: data sets, training jobs, and what every file is made from.
 
 The workflow's targets come from here. Paths begin with a path variable of the workflow (`<data>`, `<results>`), which
 the configuration's `pathvars` resolve.
@@ -9,43 +9,78 @@ setting changed, and have a separate table.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from rankbound.errors import ConfigError
 from rankbound_study.config.comparisons import (
     PROTOCOL,
+    STUDY,
     VGG16_FILE,
-    Compared,
-    method_settings,
-    missing_weights,
-    needs_vgg16,
+    VGG16_WEIGHTS,
     vgg16_at,
-    with_feature_counts,
 )
-from rankbound_study.config.data_sets import KINDS, SYNTHETIC, Instances, converted_path, defined_instances
-from rankbound_study.config.experiments import PROTOCOL as OF_EXPERIMENTS
-from rankbound_study.config.experiments import VARIANT, Variant, variants_of
+from rankbound_study.config.data_sets import SYNTHETIC, Instances, converted_path, features_path
+from rankbound_study.config.experiments import VARIANT, Variant
+from rankbound_study.config.job import Settings, TrainingJob
 from rankbound_study.config.samplings import OWN
-from rankbound_study.config.score_distributions import DistributionFile, method_of, needs_distributions, usual_method
+from rankbound_study.config.score_distributions import DistributionFile, needs_distributions
+from rankbound_study.config.sections.comparison import ComparisonKeys
+from rankbound_study.config.sections.configuration import Configuration
+from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, SourceKeys
 from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.config.sections.known_sets import description_of
+from rankbound_study.config.sections.experiment import OF_TRAINER
+from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.config.titles import THESIS
-from rankbound_study.vocabulary import BEST_FEATURE, POPULARITY
+from rankbound_study.vocabulary import BEST_FEATURE, BOOSTED_TREES, HONEST, POPULARITY
 
 
 @dataclass(frozen=True)
-class TrainingRun:
-    """One training job: all folds and seeds of a model, loss and bounding on one data set."""
+class Job:
+    """One training job: all folds and seeds of a model, loss and bounding, or of a method, on one data set.
 
-    protocol: str
+    Attributes:
+        request: what its step gets as options.
+        instances: the data set.
+        variant: of an experiment.
+        comparison: its name, for a method.
+        base: the method's name in the comparison, without the number of features.
+    """
+
+    request: TrainingJob
     instances: Instances
-    model: str
-    loss: str
-    bounding: str
     variant: Variant | None = None
+    comparison: str = ""
+    base: str = ""
+
+    @property
+    def protocol(self) -> str:
+        return self.request.protocol
+
+    @property
+    def loss(self) -> str:
+        return self.request.loss
+
+    @property
+    def bounding(self) -> str:
+        return self.request.bounding
+
+    @property
+    def model(self) -> str:
+        """The name of the method, or of the model."""
+        return self.request.method or self.request.model.name
+
+    @property
+    def features(self) -> int | None:
+        """Number of features used, if the comparison varies it; None: all."""
+        return self.request.settings.features
+
+    @property
+    def shift(self) -> float | None:
+        """Maximal random shift of its pictures, as a share of their side; None: no shift."""
+        return self.request.settings.shift
 
     @property
     def place(self) -> str:
@@ -58,45 +93,59 @@ class TrainingRun:
         return f"<results>/runs/{self.place}/{self.instances.name}/{self.model}/{self.loss}/{self.bounding}"
 
 
-class Study:
-    """The data sets, jobs and files of a valid configuration."""
+@dataclass(frozen=True)
+class Request:
+    """What a file is made from: the options of its step, and the input files by flag."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    options: Mapping[str, Any]
+    inputs: Mapping[str, str | list[str]] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> list[str]:
+        """The input files."""
+        return [path for paths in self.inputs.values() for path in ([paths] if isinstance(paths, str) else paths)]
+
+
+class Study:
+    """The data sets, jobs and files of a configuration."""
+
+    def __init__(self, config: Configuration) -> None:
         self.config = config
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "Study":
+        """Return the study of a mapping that states a configuration; pydantic's error if it states none."""
+        return cls(Configuration.model_validate(config))
+
+    # Data
 
     @cached_property
     def bounded_instances(self) -> dict[str, Instances]:
         """The data sets of the bounded half as training reads them, by name."""
-        every = defined_instances(self.config)
-        chosen = [
-            data_set for name in self.config["datasets"] for data_set in every.values() if data_set.source == name
-        ]
-        return {data_set.name: data_set for data_set in chosen}
+        every = self.config.instances.values()
+        return {one.name: one for name in self.config.datasets for one in every if one.source == name}
 
     @cached_property
     def compared_instances(self) -> dict[str, Instances]:
         """The data sets of the comparisons that run, by name."""
-        every = defined_instances(self.config)
-        return {name: every[name] for section in self.comparisons.values() for name in section["datasets"]}
+        return {name: self.config.instances[name] for one in self.comparisons.values() for name in one.datasets}
 
     @cached_property
     def varied_instances(self) -> dict[str, Instances]:
         """The data sets of the experiments, by name."""
-        every = defined_instances(self.config)
-        return {name: every[name] for variant in self.variants for name in variant.instances}
+        return {name: self.config.instances[name] for variant in self.variants for name in variant.instances}
 
     @cached_property
     def instances(self) -> dict[str, Instances]:
         """The data sets of both halves and of the experiments, and those whose pairs features share, by name."""
         used = self.bounded_instances | self.compared_instances | self.varied_instances
-        sharing = [one.source for one in used.values() if one.features]
-        return used | {name: defined_instances(self.config)[name] for name in sharing}
+        return used | {one.source: self.config.instances[one.source] for one in used.values() if one.features}
 
     @cached_property
-    def sources(self) -> dict[str, dict[str, Any]]:
+    def sources(self) -> dict[str, SourceKeys]:
         """The configuration's section of every data set that the instances are made from, by name."""
-        kinds = {data_set.source: data_set.kind for data_set in self.instances.values()}
-        return {name: self.config[kind][name] for name, kind in kinds.items()}
+        kinds = {one.source: one.kind for one in self.instances.values()}
+        return {name: self.config.sources[kind][name] for name, kind in kinds.items()}
 
     @cached_property
     def converted(self) -> list[str]:
@@ -111,8 +160,8 @@ class Study:
     @cached_property
     def archives(self) -> dict[str, str]:
         """The data set of each raw file, by the file's name; VGG16's weights are one."""
-        files = {self.sources[name]["archive"]: name for name in self.converted if self.sources[name].get("archive")}
-        return files | ({VGG16_FILE: "vgg16"} if any(map(needs_vgg16, self.instances.values())) else {})
+        files = {archive: name for name in self.converted if (archive := self.sources[name].archive)}
+        return files | ({VGG16_FILE: "vgg16"} if any(map(_needs_vgg16, self.instances.values())) else {})
 
     @cached_property
     def titles(self) -> dict[str, str]:
@@ -120,106 +169,111 @@ class Study:
         described = {name: self.described(name).title for name in self.converted if name not in THESIS}
         return {name: title for name, title in described.items() if title}
 
-    @cached_property
-    def variants(self) -> list[Variant]:
-        """The variants of the experiments that run."""
-        return list(variants_of(self.config))
-
-    @cached_property
-    def comparisons(self) -> dict[str, dict[str, Any]]:
-        """The comparisons that run, by name."""
-        return {name: section for name, section in self._comparisons.items() if name not in self.left_out}
-
-    @cached_property
-    def left_out(self) -> dict[str, str]:
-        """The comparisons that cannot run here, by name, each with the reason and what to do."""
-        every = defined_instances(self.config)
-        missing = vgg16_at(self.config) is None
-        return {
-            name: missing_weights(self.config, name)
-            for name, section in self._comparisons.items()
-            if missing and any(needs_vgg16(every[dataset]) for dataset in section["datasets"])
-        }
-
     def kind_of(self, source: str) -> str:
         """Return the section of the configuration that defines a data set."""
-        return next(kind for kind in KINDS if source in (self.config.get(kind) or {}))
+        return next(kind for kind, section in self.config.sources.items() if source in section)
 
     def repeats_of(self, source: str) -> int:
         """Return the number of times that the folds of a data set are drawn."""
-        return self.sources[source].get("repeats") or 1
+        section = self.sources[source]
+        return (section.repeats or 1) if isinstance(section, InteractionKeys) else 1
 
     def described(self, source: str) -> DescriptionKeys:
         """Return what a data set is that is not generated."""
-        return description_of(source, self.sources[source])
+        return self.sources[source].described(source) or known_set(source)
 
     def converted_path(self, source: str) -> str:
         """Return the parquet file of a data set."""
         return converted_path(self.kind_of(source), source)
 
-    @property
-    def _comparisons(self) -> dict[str, dict[str, Any]]:
-        defined = self.config.get("comparisons") or {}
-        return {name: with_feature_counts(defined[name]) for name in self.config.get("compare", defined)}
-
     # Training jobs
 
     @cached_property
-    def runs(self) -> list[TrainingRun]:
+    def variants(self) -> list[Variant]:
+        """The variants of the experiments that run."""
+        every = self.config.varying.items()
+        return [variant for name, section in every for variant in section.trained(name, self.config)]
+
+    @cached_property
+    def comparisons(self) -> dict[str, ComparisonKeys]:
+        """The comparisons that run, by name."""
+        return {name: section for name, section in self.config.running.items() if name not in self.left_out}
+
+    @cached_property
+    def left_out(self) -> dict[str, str]:
+        """The comparisons that cannot run here, by name, each with the reason and what to do."""
+        data, every = self.config.pathvars.data, self.config.instances
+        if vgg16_at(data, self.config.mirror):
+            return {}
+        return {
+            name: f"comparisons.{name} is left out: the published weights of VGG16 are missing. To run it, use "
+            f"`python -m rankbound_study download vgg16 --out {Path(data, 'raw', VGG16_FILE)}`, or save {VGG16_FILE} "
+            "there by hand."
+            for name, section in self.config.running.items()
+            if any(_needs_vgg16(every[dataset]) for dataset in section.datasets)
+        }
+
+    @cached_property
+    def runs(self) -> list[Job]:
         """Every training job of the bounded half, in the configuration's order."""
         return [
-            TrainingRun(protocol, data_set, self.training(data_set, protocol)["model"]["name"], loss, bounding)
-            for protocol in self.config["protocols"]
-            for data_set in self.bounded_instances.values()
-            for loss in self.config["losses"]
-            for bounding in self.config["boundings"]
+            self._bounded(protocol, instances, loss, bounding)
+            for protocol in self.config.protocols
+            for instances in self.bounded_instances.values()
+            for loss in self.config.losses
+            for bounding in self.config.boundings
         ]
 
     @cached_property
-    def experiments(self) -> list[TrainingRun]:
+    def experiments(self) -> list[Job]:
         """Every training job of the experiments, in the configuration's order."""
         return [
-            TrainingRun(
-                OF_EXPERIMENTS, data_set, self._varied(data_set, variant)["model"]["name"], loss, bounding, variant
-            )
+            self._bounded(HONEST, self.varied_instances[dataset], loss, bounding, variant)
             for variant in self.variants
-            for data_set in map(self.varied_instances.__getitem__, variant.datasets)
+            for dataset in variant.datasets
             for loss in variant.losses
             for bounding in variant.boundings
         ]
 
     @cached_property
-    def compared(self) -> list[Compared]:
+    def compared(self) -> list[Job]:
         """Every training job of the comparisons, in the configuration's order."""
         return [
-            Compared(
-                name,
-                self.instances[dataset],
-                method,
-                options["loss"],
-                options.get("features"),
-                method_settings(section, options).get("shift"),
-            )
+            job
             for name, section in self.comparisons.items()
-            for dataset in section["datasets"]
-            for method, options in section["methods"].items()
+            for dataset in section.datasets
+            for job in _methods(name, section, self.instances[dataset])
         ]
+
+    @cached_property
+    def jobs(self) -> list[Job]:
+        """Every training job."""
+        return [*self.runs, *self.experiments, *self.compared]
 
     @cached_property
     def models(self) -> list[str]:
         """The models that the bounded half trains, once each."""
-        return sorted({run.model for run in self._bounded})
+        return sorted({job.model for job in (*self.runs, *self.experiments)})
 
     @cached_property
     def methods(self) -> list[str]:
         """The methods that the comparisons train, once each."""
-        return sorted({job.method for job in self.compared})
+        return sorted({job.model for job in self.compared})
+
+    @cached_property
+    def losses(self) -> list[str]:
+        """The losses of all jobs."""
+        return list(dict.fromkeys(job.loss for job in self.jobs))
+
+    @cached_property
+    def boundings(self) -> list[str]:
+        """The boundings of all jobs."""
+        return list(dict.fromkeys(job.bounding for job in self.jobs))
 
     @cached_property
     def places(self) -> list[str]:
         """The first folders of all runs: protocols and variants."""
-        places = [*self.config["protocols"], *(run.place for run in self.experiments)]
-        return list(dict.fromkeys([*places, *([PROTOCOL] if self.compared else [])]))
+        return list(dict.fromkeys([*self.config.protocols, *(job.place for job in self.jobs)]))
 
     @property
     def place_pattern(self) -> str:
@@ -228,32 +282,75 @@ class Study:
         It doesn't list the variants: Snakemake reads it again for every path, of which a sweep has thousands.
         """
         places = [re.escape(place) for place in self.places if VARIANT not in place]
-        return "|".join([*places, *([f"{re.escape(OF_EXPERIMENTS + VARIANT)}[^/]+"] if self.experiments else [])])
+        return "|".join([*places, *([f"{re.escape(HONEST + VARIANT)}[^/]+"] if self.experiments else [])])
+
+    def _bounded(
+        self, protocol: str, instances: Instances, loss: str, bounding: str, variant: Variant | None = None
+    ) -> Job:
+        """Return a job of the bounded half, with the settings of a variant merged over the usual ones."""
+        config, training = self.config, self.config.training[instances.source]
+        changes = variant.changes.given() if variant else {}
+        model = {**training.model.given(), **changes.pop("model", {})}
+        if model["name"] != training.model.name:
+            # Another model replaces the usual one.
+            model = variant.changes.model.given() if variant and variant.changes.model else {}
+        merged = {
+            **training.given("model", "learning_rate"),
+            "optimiser": "adam",
+            "temperature": config.temperature,
+            **({"learning_rate": rate} if (rate := training.learning_rate.get(protocol)) else {}),
+            **changes,
+        }
+        if model["name"] == BOOSTED_TREES:
+            merged = {name: value for name, value in merged.items() if name not in OF_TRAINER}
+        request = TrainingJob.model_validate(
+            {
+                "study": config.study,
+                "variant": variant.id if variant else "",
+                "protocol": protocol,
+                **instances.data_set._asdict(),
+                "model": model,
+                "loss": loss,
+                "bounding": bounding,
+                "folds": variant.folds if variant else config.folds,
+                "seeds": variant.seeds if variant else config.seeds[protocol],
+                "settings": {name: merged.pop(name) for name in Settings.model_fields if name in merged},
+                **merged,
+            }
+        )
+        return Job(request, instances, variant)
+
+    # Files
 
     @cached_property
-    def losses(self) -> list[str]:
-        """The losses of all runs."""
-        return list(dict.fromkeys([*(run.loss for run in self._bounded), *(job.loss for job in self.compared)]))
-
-    @cached_property
-    def boundings(self) -> list[str]:
-        """The boundings of all runs."""
-        return list(dict.fromkeys([*(run.bounding for run in self._bounded), *(["none"] if self.compared else [])]))
+    def requests(self) -> dict[str, Request]:
+        """What every file of generated data, folds, lists, features, distributions and runs is made from, by path."""
+        return dict([*self._data_requests(), *self._control_requests(), *self._run_requests()])
 
     @cached_property
     def distributions(self) -> dict[DistributionFile, list[str]]:
-        """File of score distributions -> the instances of the runs that read it."""
-        readers: dict[DistributionFile, list[str]] = {}
-        for run in self._bounded:
-            if file := self._read_by(run):
-                readers.setdefault(file, []).append(run.instances.path)
-        return {file: list(dict.fromkeys(instances)) for file, instances in readers.items()}
+        """File of score distributions -> the instances whose list sizes it has: those of the runs that read it.
 
-    # Targets
+        Files of one method have all data sets that use it, whatever their boundings, so that they are alike.
+        """
+        readers: dict[DistributionFile, dict[str, None]] = {}
+        for job in (*self.runs, *self.experiments):
+            if file := self._read_by(job):
+                readers.setdefault(file, {})[job.instances.path] = None
+        section = self.config.distributions
+        used = {**dict.fromkeys(self.bounded_instances, self.config.protocols)}
+        for name in self.varied_instances:
+            used[name] = [HONEST, *used.get(name, [])]
+        alike = [
+            self.instances[name].path
+            for name, protocols in used.items()
+            if section.usual in {section.method_of(protocol, self.instances[name].source) for protocol in protocols}
+        ]
+        return {file: list(instances) if file.kind else alike for file, instances in readers.items()}
 
     def data_files(self) -> list[str]:
         """Return the files of the target `data`."""
-        return list(dict.fromkeys(data_set.path for data_set in self.instances.values()))
+        return list(dict.fromkeys(one.path for one in self.instances.values()))
 
     def own_negatives(self) -> list[str]:
         """Return the instances whose lists have the user's own negatives, which not every user has."""
@@ -263,42 +360,23 @@ class Study:
         """Return the files of the target `tables`."""
         return [file.path for file in self.distributions]
 
-    def tabulated(self, file: DistributionFile) -> list[str]:
-        """Return the instances whose list sizes a file of score distributions has: those of the runs that read it.
-
-        Files of one method have all data sets that use it, whatever their boundings, so that they are alike.
-        """
-        if file.kind:
-            return self.distributions[file]
-        usual = usual_method(self.config)
-        used = {
-            **dict.fromkeys(self.bounded_instances, self.config["protocols"]),
-            **{
-                name: [OF_EXPERIMENTS, *(self.config["protocols"] if name in self.bounded_instances else ())]
-                for name in self.varied_instances
-            },
-        }
-        return [
-            self.instances[name].path
-            for name, protocols in used.items()
-            if usual in {method_of(self.config, protocol, self.instances[name].source) for protocol in protocols}
-        ]
-
     def run_files(self) -> list[str]:
         """Return the runs of every training job and of the controls."""
-        return [f"{stem}.parquet" for stem in self._stems()] + self._control_files()
+        return [f"{job.stem}.parquet" for job in (*self.runs, *self.compared)] + [
+            path for path, _ in self._control_requests()
+        ]
 
     def beside_runs(self) -> list[str]:
         """Return the epochs and the rates of every training job."""
-        return _collected_beside(self._stems())
+        return _collected_beside([*self.runs, *self.compared])
 
     def experiment_files(self) -> list[str]:
         """Return the runs of the experiments."""
-        return [f"{run.stem}.parquet" for run in self.experiments]
+        return [f"{job.stem}.parquet" for job in self.experiments]
 
     def beside_experiments(self) -> list[str]:
         """Return the epochs and the rates of the experiments."""
-        return _collected_beside(run.stem for run in self.experiments)
+        return _collected_beside(self.experiments)
 
     def experiment_tables(self) -> list[str]:
         """Return the tables of all the experiments' runs, epochs and rates."""
@@ -307,102 +385,105 @@ class Study:
 
     def table_files(self) -> list[str]:
         """Return the tables as CSV files."""
-        return [f"<results>/tables/{name}.csv" for name in self.config["tables"]]
+        return [f"<results>/tables/{name}.csv" for name in self.config.tables]
 
-    # Lookups
+    def _data_requests(self) -> Iterator[tuple[str, Request]]:
+        for name, section in self.sources.items():
+            path = self.converted_path(name)
+            yield f"<data>/folds/{name}.parquet", Request(self._split_options(name, section), {"data": path})
+            if name in self.generated:
+                given = section.given()
+                yield path, Request({key: given[key] for key in ("seed", "size", "planted") if key in given})
+            if isinstance(section, ImageKeys) and section.vgg16_side is not None:
+                weights = "<data>/weights/synthetic-vgg16.safetensors" if name in self.generated else VGG16_WEIGHTS
+                yield features_path(name), Request({"side": section.vgg16_side}, {"images": path, "weights": weights})
+        for one in self.instances.values():
+            folds = f"<data>/folds/{one.source}.parquet"
+            yield one.path, Request(one.options, {"data": self.converted_path(one.source), "folds": folds})
+        settings = self.config.distributions
+        for file, instances in self.distributions.items():
+            options = file.options(settings.usual, settings.samples, settings.seed)
+            yield file.path, Request(options, {"instances": instances})
 
-    def training(self, instances: Instances, protocol: str) -> dict[str, Any]:
-        """Return a data set's training settings, with the protocol's learning rate."""
-        section: Mapping[str, Any] = self.config["training"][instances.source]
-        rate = section["learning_rate"].get(protocol)
-        return {**section, "optimiser": "adam", "temperature": self.config["temperature"], "learning_rate": rate}
+    def _split_options(self, name: str, section: SourceKeys) -> dict[str, Any]:
+        """Return the options for users, part sizes or files of folds, and the folds' seed."""
+        if isinstance(section, ImageKeys):
+            return {key: getattr(section, key) for key in ("folds", "validation_share", "test_share", "seed")}
+        chosen: dict[str, Any] = {}
+        if isinstance(section, InteractionKeys):
+            chosen = {key: getattr(section, key) for key in ("threshold", "min_relevant", "seed")}
+            chosen |= {"repeats": section.repeats} if self.repeats_of(name) > 1 else {}
+        splitting = {} if name in self.generated else self.described(name).splitting
+        # A split by time takes the validation items from the latest ones, which sampling could not know.
+        later = {"validation_share": getattr(section, "validation_share", None)} if "by_time" in splitting else {}
+        return {**chosen, **splitting, **later}
 
-    def options(self, run: TrainingRun) -> dict[str, Any]:
-        """Return everything that a training job of the bounded half depends on, apart from its input files."""
-        variant, usual = run.variant, self.training(run.instances, run.protocol)
-        return {
-            "study": self.config["study"],
-            "variant": variant.id if variant else "",
-            "protocol": run.protocol,
-            **run.instances.data_set._asdict(),
-            "loss": run.loss,
-            "bounding": run.bounding,
-            "folds": list(variant.folds) if variant else self.config["folds"],
-            "seeds": list(variant.seeds) if variant else self.config["seeds"][run.protocol],
-            **(variant.applied(usual) if variant else usual),
-        }
+    def _control_requests(self) -> Iterator[tuple[str, Request]]:
+        """Yield the controls on every data set that one of them ranks, for the bounded half and for the methods."""
+        controls = self.config.controls
 
-    def inputs(self, run: TrainingRun) -> dict[str, str]:
-        """Return the inputs of a training job of the bounded half, by flag."""
-        files = run.instances.inputs
-        if distributions := self._read_by(run):
-            files["distributions"] = distributions.path
-        if run.variant and (other := run.variant.tested_on(run.instances.name)):
-            files["test_instances"] = self.varied_instances[other].path
-        return files
+        def ranked(every: Mapping[str, Instances]) -> Iterator[tuple[str, Instances, dict[str, str]]]:
+            for name, one in every.items():
+                # Popularity ranks recurring items, the best feature judged lists.
+                ranks = {POPULARITY: one.kind == "interactions", BEST_FEATURE: one.kind == "lists"}
+                if any(ranks.get(control, True) for control in controls):
+                    with_features = BEST_FEATURE in controls and one.kind == "lists"
+                    yield name, one, one.inputs if with_features else {"instances": one.path}
 
-    def control_inputs(self, instances: str) -> dict[str, str]:
-        """Return the inputs of the controls on a data set, by flag."""
-        used, inputs = self.instances[instances], self.instances[instances].inputs
-        with_features = BEST_FEATURE in self.config["controls"] and used.kind == "lists"
-        return {name: path for name, path in inputs.items() if name == "instances" or with_features}
+        for protocol in self.config.protocols:
+            for name, one, inputs in ranked(self.bounded_instances):
+                options = {"study": self.config.study, "protocol": protocol, **one.data_set._asdict()}
+                options |= {"controls": controls, "folds": self.config.folds}
+                options |= {"seeds": self.config.seeds[protocol]} if self.repeats_of(one.source) > 1 else {}
+                yield f"<results>/runs/{protocol}/{name}/controls.parquet", Request(options, inputs)
+        for name, one, inputs in ranked(self.compared_instances):
+            sections = [section for section in self.comparisons.values() if name in section.datasets]
+            folds = sorted({fold for section in sections for fold in section.folds})
+            options = {"study": STUDY, "protocol": PROTOCOL, **one.data_set._asdict()}
+            options |= {"controls": controls, "folds": folds}
+            yield f"<results>/runs/{PROTOCOL}/{name}/compared/controls.parquet", Request(options, inputs)
 
-    def run_at(self, place: str, instances: str, loss: str, bounding: str) -> TrainingRun:
-        """Return the training job of the bounded half with these files; ConfigError if there is none."""
-        key = (place, instances, loss, bounding)
-        if key not in self._by_place:
-            raise ConfigError(
-                f"{'/'.join(key)} is no training of this configuration: its protocols, data sets, losses, boundings "
-                "and experiments name none. `snakemake -n` lists those that are to be made."
-            )
-        return self._by_place[key]
+    def _run_requests(self) -> Iterator[tuple[str, Request]]:
+        for job in self.jobs:
+            files = job.instances.inputs
+            if distributions := self._read_by(job):
+                files["distributions"] = distributions.path
+            if job.variant and (other := job.variant.tested_on(job.instances.name)):
+                files["test_instances"] = self.varied_instances[other].path
+            yield f"{job.stem}.parquet", Request(job.request.options(), files)
 
-    # Pieces
-
-    @cached_property
-    def _bounded(self) -> list[TrainingRun]:
-        return self.runs + self.experiments
-
-    def _read_by(self, run: TrainingRun) -> DistributionFile | None:
-        if not needs_distributions(run.bounding):
+    def _read_by(self, job: Job) -> DistributionFile | None:
+        if job.comparison or not needs_distributions(job.bounding):
             return None
-        varied = run.variant.overrides.get("distributions") if run.variant else None
-        method = varied or method_of(self.config, run.protocol, run.instances.source)
-        return DistributionFile.read_by(self.config, method, run.loss, run.bounding)
-
-    @cached_property
-    def _by_place(self) -> dict[tuple[str, str, str, str], TrainingRun]:
-        return {(run.place, run.instances.name, run.loss, run.bounding): run for run in self._bounded}
-
-    def _varied(self, instances: Instances, variant: Variant) -> dict[str, Any]:
-        return variant.applied(self.training(instances, OF_EXPERIMENTS))
-
-    def _stems(self) -> list[str]:
-        return [run.stem for run in self.runs] + [job.stem for job in self.compared]
-
-    def _control_files(self) -> list[str]:
-        bounded = [
-            f"<results>/runs/{protocol}/{name}/controls.parquet"
-            for protocol in self.config["protocols"]
-            for name in self._controlled(self.bounded_instances)
-        ]
-        compared = self._controlled(self.compared_instances)
-        return bounded + [f"<results>/runs/{PROTOCOL}/{name}/compared/controls.parquet" for name in compared]
-
-    def _controlled(self, instances: Mapping[str, Instances]) -> list[str]:
-        """Return the data sets that a control ranks."""
-        return [
-            name
-            for name, one in instances.items()
-            if any(ranked_by(control, one.kind) for control in self.config["controls"])
-        ]
+        section = self.config.distributions
+        method = job.request.distributions or section.method_of(job.protocol, job.instances.source)
+        return DistributionFile.read_by(section.usual, method, job.loss, job.bounding)
 
 
-def _collected_beside(stems: Iterable[str]) -> list[str]:
+def _methods(comparison: str, section: ComparisonKeys, instances: Instances) -> Iterator[Job]:
+    """Yield the jobs of a comparison on a data set: a method's own settings are merged over the comparison's."""
+    for name, base, method, count in section.trained():
+        counted = {} if count is None else {"features": count}
+        options = {
+            "study": STUDY,
+            "protocol": PROTOCOL,
+            **instances.data_set._asdict(),
+            "method": name,
+            **{key: getattr(method, key) for key in ("family", "model", "loss")},
+            "bounding": "none",
+            "target": method.target or "relevance",
+            "settings": {**section.settings_of(method), **counted},
+            **{key: getattr(section, key) for key in ("judged_by", "folds", "seeds")},
+        }
+        request = TrainingJob.model_validate(options)
+        yield Job(request, instances, None, comparison, base)
+
+
+def _collected_beside(jobs: Iterable[Job]) -> list[str]:
     """Return the files beside runs that are collected with them."""
-    return [f"{stem}.{name}.parquet" for stem in stems for name in ("epochs", "rates")]
+    return [f"{job.stem}.{name}.parquet" for job in jobs for name in ("epochs", "rates")]
 
 
-def ranked_by(control: str, kind: str) -> bool:
-    """Return whether a control ranks such data: popularity takes recurring items, the best feature judged lists."""
-    return {POPULARITY: kind == "interactions", BEST_FEATURE: kind == "lists"}.get(control, True)
+def _needs_vgg16(instances: Instances) -> bool:
+    """Return whether the features come from VGG16's published weights."""
+    return instances.features is not None and not instances.source.startswith(SYNTHETIC)

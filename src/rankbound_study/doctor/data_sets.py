@@ -58,9 +58,9 @@ def _raw_file(study: Study, source: str) -> RawFile:
             return _found(source, described.path)
         remedy = "put it there, or correct the path in the configuration"
         return _missing(source, f"there is no file {absent[0]}: {remedy}")
-    target, names = _raw_folder(study) / section["archive"], described.archives or ()
+    target, names = _raw_folder(study) / (section.archive or ""), described.archives or ()
     local = [target, *(target.parent / name for name in names)]
-    mirror = os.environ.get(MIRROR_VARIABLE) or study.config.get("mirror") or ""
+    mirror = os.environ.get(MIRROR_VARIABLE) or study.config.mirror
     is_folder = bool(mirror) and "://" not in mirror
     local += [Path(mirror) / name for name in names] if is_folder else []
     if place := next((path for path in local if path.is_file()), None):
@@ -77,7 +77,7 @@ def _raw_file(study: Study, source: str) -> RawFile:
 
 
 def _raw_folder(study: Study) -> Path:
-    return Path(study.config["pathvars"]["data"], "raw")
+    return Path(study.config.pathvars.data, "raw")
 
 
 def _found(source: str, place: str) -> RawFile:

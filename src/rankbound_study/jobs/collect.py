@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -24,6 +25,11 @@ RUN = [*CELL, "model", "options", "loss", "bounding", "fold", "seed", "selection
 def collected_beside(runs: Sequence[Path], contract: str) -> list[Path]:
     """Return the files of epochs or rates beside files of runs, by the files' names; controls have none."""
     return [beside(path, f"{contract}.parquet") for path in sorted(runs) if path.name != CONTROLS_FILE]
+
+
+def beside_runs(runs: Sequence[Path], **_: Any) -> dict[str, list[Path]]:
+    """Return the epochs and rates that are collected with runs: the record of the step names them."""
+    return {contract: collected_beside(runs, contract) for contract in ("epochs", RATES)}
 
 
 def collect(runs: Sequence[Path], out: Path, epochs_out: Path, rates_out: Path) -> None:

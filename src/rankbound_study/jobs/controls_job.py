@@ -1,7 +1,6 @@
 """The controls of a data set, scored on the test parts: random, popularity, best feature and oracle."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from rankbound.errors import ConfigError
 from rankbound.metrics import metric
 from rankbound.training.trainer import LAST, Part
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.job import ControlKeys, TrainingJob
 from rankbound_study.data.contracts import write_table
-from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import FoldParts, Inputs, StudyData, run_rows
 from rankbound_study.models.controls import (
     best_feature,
@@ -54,19 +53,19 @@ def _of_control(name: str, values: Mapping[str, Any], data: StudyData) -> Iterat
     """Yield the runs of a control, a table per fold; the options of the best feature are the choices of all folds."""
     job = TrainingJob(
         **{key: values[key] for key in ("study", "protocol", "dataset", "nsr")},
-        model={"name": name},
+        model=ControlKeys.model_validate({"name": name}),
         loss="none",
         bounding="none",
-        folds=tuple(values["folds"]),
-        seeds=tuple(values.get("seeds", (0,))),
-        settings={},
+        folds=values["folds"],
+        seeds=values.get("seeds", (0,)),
     )
     trainings = list(product(job.folds, job.seeds))
     parts = {one: data.fold(*one, merge_validation=job.trains_on_validation) for one in trainings}
     places: dict[tuple[int, int], int] = {}
     if name == BEST_FEATURE:
         places = {one: _best_feature(data, own.training) for one, own in parts.items()}
-        job = replace(job, model={"name": name, "features": [places[one] for one in trainings]})
+        chosen = ControlKeys.model_validate({"name": name, "features": [places[one] for one in trainings]})
+        job = job.model_copy(update={"model": chosen})
     for one, own in parts.items():
         scores = _scores(name, own) if one not in places else feature_scores(_rows(data, own.test), places[one])
         yield run_rows(job.key(*one), LAST, 0, own.test, scores)

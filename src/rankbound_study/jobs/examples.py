@@ -12,16 +12,14 @@ from rankbound.errors import ConfigError
 from rankbound.lists import Lists
 from rankbound.texts import derive_seed
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
-from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
+from rankbound_study.config.job import TrainingJob
+from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.list_weights import list_weights
 from rankbound_study.data.reader import Split, pairs_of_lists
-from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import FoldParts, StudyData
 from rankbound_study.models.layers import CHANNELS
 
 Integers = npt.NDArray[np.int64]
-
-BATCHES = ("lists", "pairs", "items")
 
 
 @dataclass(frozen=True)
@@ -51,16 +49,14 @@ class ValueScale:
 
 def examples_of(job: TrainingJob, data: StudyData, parts: FoldParts, fold: int, seed: int) -> Part | Draw:
     """Return the training lists of `fold` in the form of the job's batches; whole lists may have weights."""
-    batches = job.settings.get("batches", "lists")
+    batches = job.settings.batches or "lists"
     if batches == "lists":
         return weighted(job, parts.training, fold, seed)
     split = data.instances.split(data.instances.drawn_fold(fold, seed), "train")
     if batches == "items":
         return data.part(_single(split.owners, split.items, split.relevance))
-    if batches != "pairs":
-        raise ConfigError(f"settings: batches is {batches!r}, expected one of {', '.join(BATCHES)}")
     random = np.random.default_rng(derive_seed("pairs", job.study, job.dataset, fold, seed))
-    count = job.settings.get("pairs")
+    count = job.settings.pairs
     if count is None:
         return data.part(pairs_of_lists(split, None, random))
     return lambda: data.part(pairs_of_lists(split, count, random))
@@ -121,7 +117,7 @@ def weighted(job: TrainingJob, part: Part, fold: int, seed: int) -> Part:
 
     A permutation depends on the study, the data set, the fold and the seed alone, so that losses are paired.
     """
-    text = job.settings.get(LIST_WEIGHTS)
+    text = job.settings.list_weights
     if text is None:
         return part
     random = np.random.default_rng(derive_seed("list-weights", job.study, job.dataset, job.nsr, fold, seed))
@@ -159,7 +155,7 @@ def narrowed(job: TrainingJob, data: StudyData, fold: int, seed: int) -> tuple[S
     Raises:
         ConfigError: the data set has fewer columns.
     """
-    count = job.settings.get("features")
+    count = job.settings.features
     if count is None or data.features is None:
         return data, None
     width = data.features.shape[1]
@@ -192,7 +188,7 @@ def shifted(job: TrainingJob, data: StudyData) -> StudyData:
     Raises:
         ConfigError: the features are not square pictures.
     """
-    share = job.settings.get("shift")
+    share = job.settings.shift
     if share is None:
         return data
     side = _side(data.features)
@@ -301,7 +297,7 @@ class FoldTraining:
 
     def by_kernel(self, job: TrainingJob) -> bool:
         """Return whether compiled kernels train and evaluate it: networks on many lists."""
-        return worth_a_kernel(job.settings.get("epochs", 0), self.parts.training.lists.n_items)
+        return worth_a_kernel(job.settings.epochs or 0, self.parts.training.lists.n_items)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the numbers besides the model's own that its scores depend on, by name."""

@@ -15,30 +15,26 @@ import polars as pl
 import pyarrow as pa
 
 from rankbound.bounds.tables import DistributionTables
-from rankbound.errors import ConfigError
 from rankbound.losses import KINDS, RankingLoss, SmoothLoss, loss
 from rankbound.texts import split_text
 from rankbound.training.trainer import Epoch, Learner, Trained, predict, train
-from rankbound_study.config.trainings import count_trainings, first_seeds
+from rankbound_study.config.job import TrainingJob
+from rankbound_study.config.sections.training import PenalisedKeys, TrainerSettings, TreeKeys
 from rankbound_study.jobs.examples import FoldTraining
 from rankbound_study.jobs.files import RATES
-from rankbound_study.jobs.fitted import MATRIX_FACTORIZATION, NETWORKS, Chosen, Fitted, build_model
-from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.jobs.fitted import Chosen, Fitted, build_model
+from rankbound_study.jobs.job import epoch_metrics, judge_of
 from rankbound_study.jobs.parts import StudyData, with_key
-from rankbound_study.vocabulary import PENALISED, SELECTIONS, TREES
-
-MODELS = (MATRIX_FACTORIZATION, *NETWORKS, *TREES, *PENALISED)
-
-_TRAINER = ("learning_rate", "epochs", "batch_size", "optimiser")
+from rankbound_study.vocabulary import SELECTIONS
 
 OnEpoch = Callable[[Epoch], None]
 
 
 def epochs_of(job: TrainingJob) -> int:
     """Return the number of epochs of one training, for progress: measurements for trees, penalties for a path."""
-    if job.model["name"] in TREES:
-        return -(-int(job.model["rounds"]) // int(job.model["every"]))
-    return len(job.model["penalties"]) if job.model["name"] in PENALISED else int(job.settings["epochs"])
+    if isinstance(job.model, TreeKeys):
+        return -(-job.model.rounds // job.model.every)
+    return len(job.model.penalties) if isinstance(job.model, PenalisedKeys) else job.settings.epochs or 0
 
 
 def fit(
@@ -49,14 +45,11 @@ def fit(
     on_epoch: OnEpoch,
 ) -> list[Fitted]:
     """Train the job's model on some folds and seeds; networks and factorisations are trained together."""
-    name = job.model["name"]
-    if name not in MODELS:
-        raise ConfigError(f"model {name!r}: unknown; known are {', '.join(MODELS)}")
-    if name in TREES:
+    if isinstance(job.model, TreeKeys):
         from rankbound_study.jobs.fit_trees import fit_trees
 
         fitted = [fit_trees(job, training, _objective(job, tables), on_epoch) for training in trainings]
-    elif name in PENALISED:
+    elif isinstance(job.model, PenalisedKeys):
         from rankbound_study.jobs.fit_penalised import fit_penalised
 
         fitted = [fit_penalised(job, training, on_epoch) for training in trainings]
@@ -77,9 +70,9 @@ def _fit_networks(
     trained = train(
         learners,
         _objective(job, tables),
-        **{name: job.settings[name] for name in _TRAINER if name in job.settings},
-        monitored=job.epoch_metrics,
-        selections=dict.fromkeys(learners[0].parts, job.judge),
+        **{name: value for name, value in job.settings.given().items() if name in TrainerSettings.model_fields},
+        monitored=epoch_metrics(job),
+        selections=dict.fromkeys(learners[0].parts, judge_of(job)),
         on_epoch=on_epoch,
     )
     return [_fitted(*of_one) for of_one in zip(trained, learners, trainings, strict=True)]
@@ -89,7 +82,7 @@ def _objective(job: TrainingJob, tables: DistributionTables | None) -> RankingLo
     """Return the smooth, bounded loss of a metric, or another loss, which has neither bound nor temperature."""
     if split_text(job.loss, "loss")[0] in KINDS:
         return loss(job.loss, job.bounding)
-    return SmoothLoss(job.loss, job.bounding, temperature=job.settings.get("temperature", 1.0), tables=tables)
+    return SmoothLoss(job.loss, job.bounding, temperature=job.settings.temperature or 1.0, tables=tables)
 
 
 def _learner(job: TrainingJob, data: StudyData, training: FoldTraining) -> Learner:
@@ -152,12 +145,12 @@ class Plan:
 
     def __len__(self) -> int:
         """Return the number of trainings."""
-        return count_trainings(len(self.job.folds), self.job.seeds, max(1, len(self.job.rates)), self.repeats)
+        return self.job.count_trainings(self.repeats)
 
     @cached_property
     def _first_seeds(self) -> dict[int, int]:
         """The first seed with the same drawing, of each seed."""
-        return first_seeds(self.job.seeds, self.repeats)
+        return self.job.first_seeds(self.repeats)
 
 
 def in_groups(trials: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
@@ -170,7 +163,7 @@ def in_groups(trials: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
 
 def rate_rows(job: TrainingJob, trial: Trial, fitted: Fitted) -> pa.Table:
     """Return the row of a training with a rate of a grid: its selected epoch, and the scores there; else no rows."""
-    part, judge = SELECTIONS[job.protocol], str(job.judge)
+    part, judge = SELECTIONS[job.protocol], str(judge_of(job))
     numbers = [fitted.chosen[part].epoch] if trial.rate is not None else []
     at = {epoch.number: epoch.metrics for epoch in fitted.epochs}
     columns = {

@@ -1,7 +1,6 @@
 """Fit trees round by round, with measurements on the way; the validation part selects their number."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,9 +9,10 @@ from rankbound.losses import RankingLoss
 from rankbound.losses.pointwise import LogisticLoss, PointwiseLoss
 from rankbound.texts import derive_seed
 from rankbound.training.trainer import Epoch, Part
+from rankbound_study.config.job import TrainingJob
+from rankbound_study.config.sections.training import BoostedTreeKeys, RandomForestKeys
 from rankbound_study.jobs.examples import FoldTraining, TableRows, pooled_rows
 from rankbound_study.jobs.fitted import Fitted, StepRecord
-from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.models.trees import Growth, TreeEnsemble
 
 
@@ -23,14 +23,13 @@ def fit_trees(
 
     A loss of single items reads every item once, with its mean relevance label; a ranking loss reads the lists.
     """
-    options: dict[str, Any] = {key: value for key, value in job.model.items() if key != "name"}
-    every = int(options.pop("every"))
-    growth, examples = Growth(**options), training.lists
+    assert isinstance(job.model, BoostedTreeKeys | RandomForestKeys)
+    growth, examples = Growth(**job.model.given("name", "every")), training.lists
     rows = _rows_of(judged, examples)
     record = StepRecord(job, training, on_epoch)
     watched, place = torch.unique(record.measured.items.cpu(), return_inverse=True)
     trees = TreeEnsemble(
-        job.model["name"],
+        job.model.name,
         judged,
         growth,
         training.features.cpu(),
@@ -44,7 +43,7 @@ def fit_trees(
     spread = rows.spread(examples)
     for number in range(1, growth.rounds + 1):
         trees.grow()
-        if number % every == 0 or number == growth.rounds:
+        if number % job.model.every == 0 or number == growth.rounds:
             trained = trees.training_scores().index_select(0, spread)
             record.add(number, _mean_loss(judged, trained, examples), trees.watched_scores().index_select(0, place))
 

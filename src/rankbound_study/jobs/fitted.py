@@ -4,7 +4,6 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,17 +11,13 @@ from torch import Tensor, nn
 from rankbound.errors import ConfigError
 from rankbound.training.models import MLP, Factorization
 from rankbound.training.trainer import LAST, Epoch, Measuring, Part, Scorer
+from rankbound_study.config.job import TrainingJob
+from rankbound_study.config.sections.base import Keys
+from rankbound_study.config.sections.training import LinearKeys, MatrixFactorizationKeys, NetworkKeys
 from rankbound_study.jobs.examples import FoldTraining
-from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.jobs.job import epoch_metrics, judge_of
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.models.layers import Linear, PixelScale, StandardScale
-
-MATRIX_FACTORIZATION = "matrix-factorization"
-NETWORK = "mlp"
-LINEAR = "linear"
-CONVOLUTIONAL = "cnn"
-NETWORKS = (NETWORK, LINEAR, CONVOLUTIONAL)
-SCALES = ("standard", "none")
 
 CHUNK = 512
 """Number of items that are scored together; for pictures, limited by memory."""
@@ -36,34 +31,30 @@ def build_model(
     A factorisation reads a part's topics and items. A network reads the items' features: as they are in a bounded run
     without a scale, scaled by its first layer in all others.
     """
-    if job.model["name"] == MATRIX_FACTORIZATION:
-        options = {**_options(job.model), "generator": generator, "by_kernel": training.by_kernel(job)}
+    if isinstance(job.model, MatrixFactorizationKeys):
+        options = {**job.model.given("name"), "generator": generator, "by_kernel": training.by_kernel(job)}
         return Factorization(data.n_topics, data.n_items, **options), _score_by_index
     features = training.features
     network = _network(job.model, features.shape[1], generator)
-    if not job.method and "scale" not in job.settings:
+    if not job.method and job.settings.scale is None:
         return network, _score_by_features(features)
     distinct = torch.unique(training.parts.training.items)
-    scale = input_scale(job.settings.get("scale", "none"), features, distinct, training.channels)
+    scale = input_scale(job.settings.scale or "none", features, distinct, training.channels)
     scorer = score_distinct(features) if job.method else _score_by_features(features)
     return nn.Sequential(OrderedDict(scale=scale, network=network)), scorer
 
 
-def _network(model: Mapping[str, Any], width: int, generator: torch.Generator) -> nn.Module:
-    if model["name"] == LINEAR:
-        return Linear(width, **_options(model))
-    if model["name"] == NETWORK:
-        return MLP(width, **_options(model), generator=generator)
+def _network(model: Keys, width: int, generator: torch.Generator) -> nn.Module:
+    if isinstance(model, LinearKeys):
+        return Linear(width)
+    if isinstance(model, NetworkKeys):
+        return MLP(width, **model.given("name"), generator=generator)
     from rankbound_study.models.cnn import RankCNN
 
-    network = RankCNN(**_options(model), generator=generator)
+    network = RankCNN(**model.given("name"), generator=generator)
     if network.n_features != width:
         raise ConfigError(f"model cnn: it reads {network.n_features} values per picture, but these have {width}")
     return network
-
-
-def _options(model: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in model.items() if key != "name"}
 
 
 def input_scale(scale: str, features: Tensor, training: Tensor, channels: Sequence[int] | None = None) -> nn.Module:
@@ -74,8 +65,6 @@ def input_scale(scale: str, features: Tensor, training: Tensor, channels: Sequen
             .. 1).
         channels: for pictures that lack some pixels, the number of remaining pixels per channel.
     """
-    if scale not in SCALES:
-        raise ConfigError(f"scale: found {scale!r}, expected one of {', '.join(SCALES)}")
     if features.dtype == torch.uint8:
         if scale == "none":
             return PixelScale(widths=channels)
@@ -143,8 +132,8 @@ class StepRecord:
     """
 
     def __init__(self, job: TrainingJob, training: FoldTraining, on_epoch: Callable[[Epoch], None]) -> None:
-        self._measuring = Measuring(training.parts.measured, job.epoch_metrics)
-        self._judge, self._on_epoch = str(job.judge), on_epoch
+        self._measuring = Measuring(training.parts.measured, epoch_metrics(job))
+        self._judge, self._on_epoch = str(judge_of(job)), on_epoch
         self._best: dict[str, tuple[float, int]] = {}
         self._epochs: list[Epoch] = []
 

@@ -11,18 +11,43 @@ from torch import Tensor
 from tqdm import tqdm
 
 from rankbound.bounds.tables import DistributionTables
+from rankbound.errors import plain_errors
 from rankbound.io.models import read_tensors, write_tensors
+from rankbound.losses import KINDS, loss
+from rankbound.texts import split_text
+from rankbound_study.config.job import TrainingJob
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.data.distribution_files import read_distributions
 from rankbound_study.data.reader import count_repeats
+from rankbound_study.jobs.determinism import subnormals_as_zero, use_fixed_algorithms
 from rankbound_study.jobs.examples import FoldTraining, shifted
 from rankbound_study.jobs.files import RATES, SIDECARS, WEIGHTS, beside
 from rankbound_study.jobs.fit import Plan, Rates, Trial, choose, epochs_of, fit, in_groups, rate_rows
 from rankbound_study.jobs.fitted import Fitted
-from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.jobs.job import epoch_metrics, judge_of
 from rankbound_study.jobs.parts import Inputs, StudyData, as_tested, epoch_rows, prediction_rows, run_rows
 from rankbound_study.jobs.shards import Shards
 from rankbound_study.vocabulary import SELECTIONS
+
+
+def job(options: str, out: Path, device: str, together: int, code: str, **inputs: Path | None) -> None:
+    """Run the step `job`: in one thread, with sums in a fixed order; jobs run in parallel instead."""
+    torch.set_num_threads(1)
+    use_fixed_algorithms()
+    requested = known_job(options)
+    with subnormals_as_zero():
+        run_job(requested, Inputs(**inputs), out, device, together, code)  # type: ignore[arg-type]
+
+
+def known_job(options: str) -> TrainingJob:
+    """Return the job of the options; ConfigError before anything is read if a name in them is unknown."""
+    requested = TrainingJob.parse(options)
+    with plain_errors():
+        smooth = {"temperature": requested.settings.temperature or 1.0}
+        kind = split_text(requested.loss, "loss")[0]
+        loss(requested.loss, requested.bounding, **({} if kind in KINDS else smooth))
+        _ = judge_of(requested), epoch_metrics(requested)
+    return requested
 
 
 def run_job(

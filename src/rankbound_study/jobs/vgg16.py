@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from rankbound.errors import DataError, SourceError
+from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound.io.models import read_tensors, write_tensors
 from rankbound.texts import derive_seed
 from rankbound_study.config.comparisons import VGG16_FILE
 from rankbound_study.data.contracts import open_writer, origin, read_table, strings_to_arrow, to_arrow, write_table
 from rankbound_study.data.images import Faces, read_faces, read_pixels
-from rankbound_study.data.sources import RawFile
+from rankbound_study.data.sources import RawFile, find_source
+from rankbound_study.jobs.determinism import use_fixed_algorithms
 from rankbound_study.jobs.shards import Shards
 from rankbound_study.models.vgg16 import INPUT_SIDE, VGG16, check_published, imagenet_images
 
@@ -29,6 +30,22 @@ WHAT_IS_MISSING = (
     f"`python -m rankbound_study download vgg16 --out data/raw/{VGG16_FILE}`, which says what to do by hand where it "
     "cannot download, and then `python -m rankbound_study weights vgg16`"
 )
+
+
+def weights(source: str, raw: Path | None, out: Path, seed: int) -> None:
+    """Run the step `weights`: convert the published weights, or generate a stand-in."""
+    if source == SYNTHETIC:
+        generate_weights(out, seed)
+    elif raw is None:
+        raise ConfigError("vgg16 needs --raw: the file that `python -m rankbound_study download vgg16` saved")
+    else:
+        convert_weights(RawFile(find_source("vgg16"), raw), out)
+
+
+def features(images: Path, weights: Path, out: Path, side: int, device: str, code: str) -> None:
+    """Run the step `features`, with sums in a fixed order."""
+    use_fixed_algorithms()
+    extract_features(images, weights, out, side=side, device=device, code=code)
 
 
 def convert_weights(raw: RawFile, out: Path) -> None:

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
-from rankbound.texts import printable
+from rankbound.texts import printable, quantity
+from rankbound_study.options import parse_options
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, Places, result_files
 from rankbound_study.provenance.facts import Code, code
 from rankbound_study.provenance.records import Record, read_json, read_record
@@ -52,6 +53,15 @@ class Manifest:
         """Return every known file, including those of other folders."""
         files = {path: checksum for step in self.steps for path, checksum in step.outputs.items()}
         return dict(self.unrecorded) | files
+
+
+def collect_manifest(results: Path, options: str, out: Path) -> None:
+    """Run the step `provenance`: collect the records, check them against the files, write, and count."""
+    manifest = make_manifest(results, parse_options(options))
+    write_manifest(manifest, out)
+    made = quantity(sum(len(step.outputs) for step in manifest.steps), "file")
+    unrecorded = quantity(len(manifest.unrecorded), "file")
+    print(f"{quantity(len(manifest.steps), 'step')} made {made}; without a record: {unrecorded}")
 
 
 def make_manifest(results: Path, config: Mapping[str, Any]) -> Manifest:

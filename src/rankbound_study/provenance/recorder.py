@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rankbound.errors import DataError
@@ -24,7 +25,9 @@ HIDDEN = ("run", "subcommand", "mirror")
 
 
 @contextmanager
-def recorded(arguments: argparse.Namespace, folder: Path) -> Iterator[None]:
+def recorded(
+    arguments: argparse.Namespace, folder: Path, also_read: Mapping[str, list[Path]] = MappingProxyType({})
+) -> Iterator[None]:
     """Leave a record of the block's step under `folder`, which is in the results folder.
 
     Every step has a separate file, named after its first output. A step without output files leaves none; a failed step
@@ -45,7 +48,7 @@ def recorded(arguments: argparse.Namespace, folder: Path) -> Iterator[None]:
     with written() as files:
         yield
     outputs = [file for file in dict.fromkeys([*files, target]) if file.is_file()]
-    values = {name: value for name, value in vars(arguments).items() if name not in HIDDEN}
+    values = {name: value for name, value in (vars(arguments) | dict(also_read)).items() if name not in HIDDEN}
     plain = {name: _plain(value) for name, value in values.items() if not _paths(value)}
     record = Record(
         name=name,

@@ -14,7 +14,7 @@ from rankbound_study.data.contracts import read_table
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, Places, hidden_files, result_files
 from rankbound_study.provenance.facts import code
 from rankbound_study.provenance.manifest import Manifest, contradicting_records, known_of
-from rankbound_study.provenance.requested import contradictions, other_inputs
+from rankbound_study.provenance.requested import contradictions, other_inputs, study_of
 
 DIFFERS = ("changed", "missing", "unknown", "input", "chain", "origin", "record", "config")
 """Kinds of findings that are differences from the provenance."""
@@ -139,6 +139,10 @@ def _config(manifest: Manifest, config: Mapping[str, Any] | None) -> Iterator[De
 
 
 def _contradictions(manifest: Manifest) -> Iterator[Deviation]:
+    if manifest.config and study_of(manifest.config) is None:
+        yield Deviation(
+            "unchecked", "options of steps", "the recorded configuration is not one that this version reads"
+        )
     for path, recorded, requested in contradictions(manifest):
         was, wanted = _flat(recorded), _flat(requested)
         keys = [key for key in sorted(was | wanted) if was.get(key, _ABSENT) != wanted.get(key, _ABSENT)]

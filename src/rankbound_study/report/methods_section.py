@@ -105,7 +105,7 @@ def _controls(names: list[str]) -> Iterator[Paragraph]:
 
 def _of_ratings(name: str, options: Mapping[str, Any]) -> str:
     """Describe ratings, and how their irrelevant items are chosen in each way that the study uses."""
-    readings = list(samplings_of(options))
+    readings = list(samplings_of(options.get("sampling"), options.get("nsr")))
     ratios = sorted({nsr for _, nsr in readings if isinstance(nsr, int) and nsr != OWN})
     mixed = sorted({nsr for _, nsr in readings if isinstance(nsr, tuple)})
     each = [f"{_listed(list(several))} negatives by a ratio drawn for each user" for several in mixed]
@@ -146,7 +146,9 @@ def _estimates(config: Mapping[str, Any]) -> str:
     """Return a sentence on the distributions that are estimated, if there are any."""
     sets = config.get("datasets", [])
     protocols = config.get("protocols", []) if "distributions" in config else []
-    found = {one: [name for name in sets if method_of(config, one, name) == SAMPLED] for one in protocols}
+    section = config.get("distributions", {})
+    methods = (section.get("method", ""), section.get("datasets", {}))
+    found = {one: [name for name in sets if method_of(*methods, one, name) == SAMPLED] for one in protocols}
     if not any(found.values()):
         return ""
     estimated = f"F is estimated from {config['distributions']['samples']:,} random orderings"

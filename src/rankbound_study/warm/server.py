@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from rankbound_study.warm import OFF, STARTED, VARIABLE
 
 LOADED = (
-    *("rankbound_study.provenance.recorder", "rankbound_study.jobs.determinism", "rankbound_study.jobs.train_job"),
+    *("rankbound_study.cli", "rankbound_study.provenance.recorder", "rankbound_study.jobs.train_job"),
     *("rankbound_study.figures.style", "matplotlib.backends.backend_pdf", "matplotlib.backends.backend_svg"),
     *("polars", "scipy.stats"),
 )
@@ -82,9 +82,8 @@ def serve(listener: socket.socket) -> None:
 def _load() -> None:
     from rankbound.kernels import usable
     from rankbound.kernels.gradients import times_upstream
-    from rankbound_study.cli import step_modules
 
-    for module in (*LOADED, *step_modules().values()):
+    for module in LOADED:
         import_module(module)
     if usable():
         # The smallest of the compiled kernels, with which Numba is loaded.

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rankbound.errors import DataError
-from rankbound_study.config.code_digests import LIBRARY, SOURCES, STUDY
+from rankbound_study.config.code_digests import LIBRARY, STUDY
+from rankbound_study.config.sections.base import SOURCES
 from rankbound_study.provenance.checksums import MANIFEST
 from rankbound_study.provenance.manifest import restore_records
 
@@ -26,6 +27,14 @@ _TAIL = 15
 _PAPER, _RAW, _LICENSED = "paper", "raw", "licensed"
 _IN_GIT = "`git status {}` names the files"
 _RAW_REASON = "another archive with the same content is accepted only if snakemake made data/ from it"
+
+
+def settle_folder(folder: Path) -> None:
+    """Run the step `settle`: check, settle, and say what is left to do."""
+    if missing := settle(folder):
+        print(f"settled, except outputs with licensed pictures: `snakemake --cores 2` makes {', '.join(missing)}")
+    else:
+        print("settled: `snakemake -n` has nothing to do; an edit reruns what depends on it")
 
 
 def settle(folder: Path) -> list[str]:

@@ -1,8 +1,10 @@
 """The base of all sections, and the kinds of values that their keys take."""
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
@@ -14,12 +16,13 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     Tag,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     model_validator,
 )
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError, core_schema
 
 from rankbound.texts import split_text
-from rankbound_study.config.code_digests import defined_names
 from rankbound_study.config.lines import KeyPath, listed, nearest, shown
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, PUBLISHED
 
@@ -43,6 +46,11 @@ class Keys(BaseModel):
     nullable: ClassVar[tuple[str, ...]] = ()
     """The keys that may be null."""
 
+    def given(self, *without: str) -> dict[str, Any]:
+        """Return the keys that are set, as they are written, except some."""
+        keys = [key for key in type(self).model_fields if key in self.model_fields_set and key not in without]
+        return {key: _plain(getattr(self, key)) for key in keys}
+
     def problems(self) -> Iterator[Problem]:
         """Yield the problems between the keys of this section."""
         yield from ()
@@ -55,6 +63,15 @@ class Keys(BaseModel):
         if details:
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a section as YAML has it."""
+    if isinstance(value, Keys):
+        return value.given()
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def within(path: KeyPath, problems: Iterable[Problem]) -> Iterator[Problem]:
@@ -101,10 +118,28 @@ METRIC_LOSSES = ("nDCG", "AP", "RR", "nRBP")
 """The names of the metrics that are smooth losses."""
 
 
+SOURCES = Path(__file__).resolve().parents[3]
+
+
 @cache
 def loss_names() -> tuple[str, ...]:
     """Return the names of the library's losses, without importing torch to find them."""
     return (*defined_names("rankbound.losses"), *METRIC_LOSSES)
+
+
+def defined_names(package: str) -> list[str]:
+    """Return the names of the metrics, losses or bounds that a package defines, read from its sources."""
+    files = sorted(SOURCES.joinpath(*package.split(".")).glob("[!_]*.py"))
+    return [name for file in files for name in names_given(ast.parse(file.read_bytes(), filename=str(file)))]
+
+
+def names_given(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts that the classes of a module have as their `name`."""
+    for statement in (member for node in tree.body if isinstance(node, ast.ClassDef) for member in node.body):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        value = getattr(statement, "value", None)
+        if [getattr(target, "id", "") for target in targets] == ["name"] and isinstance(value, ast.Constant):
+            yield str(value.value)
 
 
 def _known_loss(text: str) -> str:
@@ -121,7 +156,14 @@ def _known_loss(text: str) -> str:
     return _short(text)
 
 
+def _as_written(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    checked = handler(value)
+    return value if isinstance(checked, float) else checked
+
+
 Value = TypeVar("Value")
+AsWritten = WrapValidator(_as_written)
+"""Of a number with a fraction: an integer stays one, so that options have 4 where a configuration has 4, not 4.0."""
 Distinct = Annotated[list[Value], Field(json_schema_extra={"uniqueItems": True}), AfterValidator(_without_repeats)]
 Axis = Annotated[Distinct[Value], Field(min_length=1)]
 
@@ -169,7 +211,7 @@ TrainingSeed = Annotated[int, Field(ge=0, le=2**15 - 1)]
 LARGEST_RATIO = 100
 Ratio = Annotated[int, Field(ge=1, le=LARGEST_RATIO)]
 Fold = Annotated[int, Field(ge=1, le=100)]
-Rate = Annotated[float, Field(gt=0, le=1_000_000)]
+Rate = Annotated[float, Field(gt=0, le=1_000_000), AsWritten]
 
 
 def _ascending(rates: list[float]) -> list[float]:
@@ -185,6 +227,6 @@ Rates = Annotated[
     Discriminator(lambda value: "grid" if isinstance(value, list) else "rate"),
 ]
 """A learning rate, or a grid from which each fold selects one."""
-Share = Annotated[float, Field(gt=0, le=1)]
+Share = Annotated[float, Field(gt=0, le=1), AsWritten]
 ProperShare = Annotated[float, Field(gt=0, lt=1)]
 Widths = Annotated[list[Width], Field(max_length=20)]

@@ -1,11 +1,11 @@
-"""The sections of comparisons, and the settings of trainings."""
+"""The sections of trainings and comparisons."""
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from rankbound_study.config.comparisons import method_settings
+from rankbound_study.config.comparisons import OF_FEATURES
 from rankbound_study.config.data_sets import Instances
 from rankbound_study.config.lines import nearest
 from rankbound_study.config.sections.base import (
@@ -19,41 +19,23 @@ from rankbound_study.config.sections.base import (
     Positive,
     Problem,
     Protocol,
-    Rate,
     Rates,
-    Share,
     TrainingSeed,
-    Width,
-    Widths,
 )
 from rankbound_study.config.sections.data import ImageKeys
-
-Scale = Annotated[str, Allowed("standard", "none")]
-
-
-class MatrixFactorizationKeys(Keys):
-    """A vector for each topic and each item."""
-
-    name: Literal["matrix-factorization"] = Field(description="Name of the model")
-    factors: Width = Field(description="Length of a topic's or item's vector")
-
-
-class NetworkKeys(Keys):
-    """A network of the items' features."""
-
-    name: Literal["mlp"] = Field(description="Name of the model")
-    hidden: Widths = Field(description="Width of each hidden layer")
-
-
-class TrainerSettings(Keys):
-    """The settings of every trainer that a comparison, a method or a variant changes."""
-
-    optimiser: Annotated[str, Allowed("adam", "sgd")] | None = Field(
-        None, description="Adam, or plain stochastic gradient descent"
-    )
-    learning_rate: Rates | None = Field(None, description="Learning rate of the optimiser, or a grid of rates")
-    epochs: Epochs | None = Field(None, description="Number of epochs, of which the validation part selects one")
-    batch_size: Positive | None = Field(None, description="Lists, pairs or items in a batch")
+from rankbound_study.config.sections.training import (
+    BoostedTreeKeys,
+    ConvolutionKeys,
+    LinearKeys,
+    MatrixFactorizationKeys,
+    Method,
+    MethodSettings,
+    NetworkKeys,
+    PenalisedKeys,
+    RandomForestKeys,
+    Scale,
+    TrainerSettings,
+)
 
 
 class TrainingKeys(Keys):
@@ -77,96 +59,13 @@ class TrainingKeys(Keys):
             yield ("scale",), "is for models that read features: remove it"
 
 
-class LinearKeys(Keys):
-    """A weight for each feature."""
-
-    name: Literal["linear"] = Field(description="Name of the model")
-
-
-class ConvolutionKeys(Keys):
-    """A network of pictures."""
-
-    name: Literal["cnn"] = Field(description="Name of the model")
-    side: Width | None = Field(None, description="Side of the pictures that a cnn reads")
-    channels: Widths | None = Field(None, description="Channels of the pictures, and after each convolution")
-    kernel: Width | None = Field(None, description="Side of the filters of a cnn")
-    hidden: Widths | None = Field(None, description="Width of each hidden layer")
-
-
-LAMBDARANK_NORM = "Normalise the gradients of the LambdaRank loss by query, as LightGBM does by default"
-
-
-class TreeOptions(Keys):
-    """The options that every ensemble of trees has a value for by default."""
-
-    leaves: int | None = Field(None, ge=2, le=2**17, description="Largest number of leaves of a tree")
-    min_rows: Positive | None = Field(None, description="Smallest number of rows in a leaf")
-    feature_share: Share | None = Field(None, description="Share of the features that each tree may use")
-    bins: int | None = Field(None, ge=2, le=2**16 - 1, description="Number of values that a feature is rounded to")
-
-
-class TreeKeys(TreeOptions):
-    """The options of all ensembles of trees."""
-
-    rounds: Epochs = Field(description="Trees to grow, of which the validation part selects the number")
-    every: Positive = Field(description="Trees between measurements")
-
-
-class BoostedTreeKeys(TreeKeys):
-    """Trees that each correct those before."""
-
-    name: Literal["boosted-trees"] = Field(description="Name of the model")
-    learning_rate: Rates | None = Field(None, description="Learning rate of boosting, or a grid of rates")
-    lambdarank_norm: bool | None = Field(None, description=LAMBDARANK_NORM)
-
-
-class RandomForestKeys(TreeKeys):
-    """The mean of independent trees."""
-
-    name: Literal["random-forest"] = Field(description="Name of the model")
-    row_share: Share | None = Field(None, description="Share of the rows for each tree of a forest")
-
-
-class PenalisedKeys(Keys):
-    """A penalised linear regression."""
-
-    name: Literal["lasso", "ridge"] = Field(description="Name of the model")
-    penalties: list[Rate] = Field(
-        min_length=1,
-        description="Path of penalties from strong to weak, of which the validation part selects one",
-    )
-
-
-Model = Annotated[
-    NetworkKeys | LinearKeys | ConvolutionKeys | BoostedTreeKeys | RandomForestKeys | PenalisedKeys,
-    Field(discriminator="name"),
-]
-
-
-class MethodSettings(TrainerSettings):
-    """The settings of a method's trainer."""
-
-    nullable = ("pairs", "shift")
-
-    batches: Annotated[str, Allowed("lists", "pairs", "items")] | None = Field(
-        None, description="Content of a batch: whole lists, pairs within them, or single items"
-    )
-    pairs: Positive | None = Field(None, description="Pairs drawn per epoch (null: all)")
-    scale: Scale | None = Field(
-        None, description="Features standardised by the training items (pixels: by channel), or as they are"
-    )
-    shift: Annotated[float, Field(gt=0, le=0.5)] | None = Field(
-        None, description="Largest random shift of every picture, as a share of its side (null: none)"
-    )
-
-
 class MethodKeys(Keys):
     """A model, a loss and settings."""
 
     family: Annotated[str, Allowed("rank", "class", "reg")] = Field(
         description="Ranks items, classifies them as relevant or not, or estimates their values"
     )
-    model: Model = Field(description="The model to fit")
+    model: Annotated[Method, Field(discriminator="name")] = Field(description="The model to fit")
     loss: Loss = Field(description="The loss, as the library names it")
     target: Annotated[str, Allowed("relevance", "value")] | None = Field(
         None, description="The training target: relevance labels, or the items' own values (ages)"
@@ -221,7 +120,7 @@ class ComparisonKeys(Keys):
                     "this comparison",
                 )
             if isinstance(method.model, NetworkKeys | LinearKeys | ConvolutionKeys):
-                for key in [key for key in TrainerSettings.model_fields if key not in self._settings_of(method)]:
+                for key in [key for key in TrainerSettings.model_fields if key not in self.settings_of(method)]:
                     yield (
                         ("methods", name),
                         f"is trained without {key}: neither its settings nor the comparison's have one",
@@ -229,7 +128,7 @@ class ComparisonKeys(Keys):
 
     def data_problems(self, defined: Mapping[str, Instances], images: Mapping[str, ImageKeys]) -> Iterator[Problem]:
         """Yield data sets that nothing defines, and those that the methods cannot use."""
-        moved = [name for name, method in self.methods.items() if self._settings_of(method).get("shift")]
+        moved = [name for name, method in self.methods.items() if self.settings_of(method).get("shift")]
         for position, name in enumerate(self.datasets):
             where = ("datasets", position)
             if name not in defined:
@@ -250,5 +149,19 @@ class ComparisonKeys(Keys):
             for method in [method for method, own in self.methods.items() if own.target == "value"]:
                 yield ("methods", method, "target"), f"is value: items of {name} have only relevance labels"
 
-    def _settings_of(self, method: MethodKeys) -> dict[str, Any]:
-        return method_settings(self.model_dump(exclude_unset=True), method.model_dump(exclude_unset=True))
+    def trained(self) -> Iterator[tuple[str, str, MethodKeys, int | None]]:
+        """Yield each method with its names in the results and here; with `feature_counts`, once for each count."""
+        for name, method in self.methods.items():
+            counts: Sequence[int | None] = self.feature_counts or (None,)
+            for count in counts:
+                yield name if count is None else f"{name}{OF_FEATURES}{count}", name, method, count
+
+    def settings_of(self, method: MethodKeys) -> dict[str, Any]:
+        """Return the comparison's settings with the method's own merged over them; null removes one.
+
+        Trees and penalised regressions have no trainer; only moved pictures and the features' scale apply to them.
+        """
+        merged = {key: value for own in (self.settings, method.settings) if own for key, value in own.given().items()}
+        kept = {PenalisedKeys: ("scale", "shift"), BoostedTreeKeys: ("shift",), RandomForestKeys: ("shift",)}
+        names = kept.get(type(method.model), tuple(merged))
+        return {key: value for key, value in merged.items() if value is not None and key in names}

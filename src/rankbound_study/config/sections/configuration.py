@@ -1,15 +1,22 @@
 """The whole configuration: its axes, its sections, and the checks across them."""
 
 from collections.abc import Iterator, Mapping
-from itertools import combinations
+from functools import cached_property
+from itertools import chain, combinations
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 
-from rankbound_study.config.comparisons import OF_FEATURES, with_feature_counts
-from rankbound_study.config.data_sets import GRADED, KINDS, SYNTHETIC, Instances, defined_instances
+from rankbound_study.config.data_sets import GRADED, KINDS, SYNTHETIC, Instances
 from rankbound_study.config.lines import KeyPath, listed, nearest, shown
-from rankbound_study.config.score_distributions import EXACT, METHODS, SAMPLED, needs_distributions
+from rankbound_study.config.score_distributions import (
+    EXACT,
+    METHODS,
+    SAMPLED,
+    method_of,
+    needs_distributions,
+    usual_method,
+)
 from rankbound_study.config.sections.base import (
     Allowed,
     Axis,
@@ -86,6 +93,15 @@ class DistributionKeys(Keys):
     samples: Positive = Field(description="Number of random orders; also used by the thesis' gain if exact")
     seed: Seed = Field(description="Seed of the random orders")
 
+    @property
+    def usual(self) -> str:
+        """The method whose files are named by the loss alone."""
+        return usual_method(self.method)
+
+    def method_of(self, protocol: str, source: str) -> str:
+        """Return the method for the lists of a data set in a protocol."""
+        return method_of(self.method, self.datasets, protocol, source)
+
 
 class LeaderboardKeys(Keys):
     """Settings of the leaderboard, which shows all models on one metric."""
@@ -153,17 +169,34 @@ class Configuration(Keys):
         baseline = self.leaderboard and self.leaderboard.baseline
         if baseline and baseline not in self.controls:
             yield ("leaderboard", "baseline"), f"is {baseline!r}, which controls does not have: add it there"
-        config = self.model_dump(exclude_unset=True)
         if REQUIRED_TABLE not in self.tables:
             yield ("tables",), f"lacks {REQUIRED_TABLE}, from which the document is made: add it"
-        yield from self._comparison_problems(config)
-        yield from self._origin_problems(defined_instances(config))
-        yield from self._experiment_problems(defined_instances(config))
+        yield from self._comparison_problems()
+        yield from self._origin_problems()
+        yield from self._experiment_problems()
         yield from self._distribution_problems()
 
     @property
-    def _sources(self) -> dict[str, Mapping[str, SourceKeys]]:
+    def sources(self) -> dict[str, Mapping[str, SourceKeys]]:
+        """The data sets by section and name."""
         return {"interactions": self.interactions, "lists": self.lists, "images": self.images}
+
+    @cached_property
+    def instances(self) -> dict[str, Instances]:
+        """Every data set that is defined, as training reads it, by name."""
+        sections = chain.from_iterable(section.items() for section in self.sources.values())
+        return {one.name: one for name, section in sections for one in section.instances(name)}
+
+    @property
+    def running(self) -> dict[str, ComparisonKeys]:
+        """The comparisons that run, by name."""
+        return {name: self.comparisons[name] for name in (self.comparisons if self.compare is None else self.compare)}
+
+    @property
+    def varying(self) -> dict[str, ExperimentKeys]:
+        """The experiments that run, by name."""
+        chosen = self.experiments if self.experiment is None else self.experiment
+        return {name: self.experiments[name] for name in chosen}
 
     def _fold_count(self, name: str) -> int | None:
         """Return the number of folds of a data set of ratings or judged lists; None if nothing defines it."""
@@ -175,19 +208,19 @@ class Configuration(Keys):
             yield path, f"has no {what} for the protocol {protocol} (it has {listed(list(section))})"
 
     def _data_problems(self) -> Iterator[Problem]:
-        for kind, entries in self._sources.items():
+        for kind, entries in self.sources.items():
             for name, entry in entries.items():
                 yield from within((kind, name), entry.origin_problems(name))
         for first, second in combinations(KINDS, 2):
-            for name in set(self._sources[first]) & set(self._sources[second]):
+            for name in set(self.sources[first]) & set(self.sources[second]):
                 yield (second, name), f"is also defined under {first}: give one of them another name"
         titled: dict[str, str] = {}
-        for kind, entries in self._sources.items():
+        for kind, entries in self.sources.items():
             for name, entry in entries.items():
                 if entry.source and (title := entry.source.title) and (other := titled.setdefault(title, name)) != name:
                     yield (kind, name, "source", "title"), f"is also that of {other}: tables would show two alike"
         owners: dict[str, str] = {}
-        for kind, entries in self._sources.items():
+        for kind, entries in self.sources.items():
             for name, entry in entries.items():
                 if entry.archive and (owner := owners.setdefault(entry.archive, name)) != name:
                     yield (kind, name, "archive"), f"is also that of {owner}: every data set has an archive of its own"
@@ -208,7 +241,7 @@ class Configuration(Keys):
 
     def _trained_problems(self, where: KeyPath, name: str) -> Iterator[Problem]:
         """Check a data set of the bounded half."""
-        defined = [name for entries in self._sources.values() for name in entries]
+        defined = [name for entries in self.sources.values() for name in entries]
         if name not in defined:
             yield where, f"is {name!r}, which neither interactions nor lists defines{nearest(name, defined)}"
         elif name in self.images:
@@ -234,12 +267,12 @@ class Configuration(Keys):
                 f"or name {name}-{GRADED} in a comparison instead of {name} in datasets",
             )
 
-    def _comparison_problems(self, config: Mapping[str, Any]) -> Iterator[Problem]:
+    def _comparison_problems(self) -> Iterator[Problem]:
         for position, name in enumerate(self.compare or []):
             if name not in self.comparisons:
                 hint = nearest(name, list(self.comparisons))
                 yield ("compare", position), f"is {name!r}, which comparisons does not define{hint}"
-        defined = defined_instances(config)
+        defined = self.instances
         taken: dict[tuple[str, str], str] = {}
         for name, section in self.comparisons.items():
             yield from within(("comparisons", name), section.data_problems(defined, self.images))
@@ -247,17 +280,17 @@ class Configuration(Keys):
                 there = self._fold_count(defined[dataset].source) if dataset in defined else None
                 if there is not None and max(section.folds) > there:
                     yield ("comparisons", name, "folds"), f"has {max(section.folds)}, but {dataset} has {there}"
-                for method in with_feature_counts(config["comparisons"][name])["methods"]:
+                for method, base, _, _ in section.trained():
                     other = taken.setdefault((dataset, method), name)
                     if other != name:
-                        base = method if method in section.methods else method.rpartition(OF_FEATURES)[0]
                         yield (
                             ("comparisons", name, "methods", base),
                             f"also runs on {dataset} in comparisons.{other} as {method}: give it another name",
                         )
 
-    def _origin_problems(self, defined: Mapping[str, Instances]) -> Iterator[Problem]:
+    def _origin_problems(self) -> Iterator[Problem]:
         """Yield generated data among real ones, or the reverse, in the comparisons that one table shows."""
+        defined = self.instances
         first: dict[tuple[str, str | None], str] = {}
         for name in self.comparisons if self.compare is None else self.compare:
             section = self.comparisons.get(name)
@@ -272,7 +305,7 @@ class Configuration(Keys):
                             "make two studies of them",
                         )
 
-    def _experiment_problems(self, defined: Mapping[str, Instances]) -> Iterator[Problem]:
+    def _experiment_problems(self) -> Iterator[Problem]:
         chosen = self.experiments if self.experiment is None else self.experiment
         for position, name in enumerate(chosen):
             for other in chosen:
@@ -284,7 +317,7 @@ class Configuration(Keys):
                         "as variants of that one; give it another name",
                     )
             if name in self.experiments:
-                problems = self.experiments[name].study_problems(name, self, defined)
+                problems = self.experiments[name].study_problems(name, self, self.instances)
                 yield from within(("experiments", name), problems)
             else:
                 hint = nearest(name, list(self.experiments))

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from rankbound_study.config.data_sets import GRADED, SMALLEST_GENERATED, SYNTHETIC
+from rankbound_study.config.data_sets import GRADED, SMALLEST_GENERATED, SYNTHETIC, VGG16, DataSet, Instances
 from rankbound_study.config.lines import listed, shown
 from rankbound_study.config.samplings import (
     EVERY,
@@ -18,9 +18,13 @@ from rankbound_study.config.samplings import (
     UNIFORM,
     SampledName,
     Sampling,
+    sampled_name,
+    sampling_options,
+    samplings_of,
 )
 from rankbound_study.config.sections.base import (
     LARGEST_RATIO,
+    AsWritten,
     Axis,
     FileName,
     Keys,
@@ -127,12 +131,16 @@ class SourceKeys(Keys):
             if self.size is not None:
                 yield ("size",), f"is for generated data, whose names start with {SYNTHETIC}"
 
+    def instances(self, name: str) -> Iterator[Instances]:
+        """Yield what training reads of the data set of that name."""
+        raise NotImplementedError
+
     def n_folds(self, name: str) -> int:
         """Return the number of folds of the data set of that name."""
-        described = self._described(name)
+        described = self.described(name)
         return described.n_folds if described else ORDINARY_FOLDS
 
-    def _described(self, name: str) -> DescriptionKeys | None:
+    def described(self, name: str) -> DescriptionKeys | None:
         """Return the description of the data set of that name; None for generated data."""
         return self.source or (known_set(name) if name in known_names() else None)
 
@@ -165,7 +173,9 @@ class InteractionKeys(SourceKeys):
 
     formats = (RATINGS,)
 
-    threshold: float = Field(ge=-1_000_000, le=1_000_000, description="Smallest relevant rating")
+    threshold: Annotated[float, Field(ge=-1_000_000, le=1_000_000), AsWritten] = Field(
+        description="Smallest relevant rating"
+    )
     min_relevant: int = Field(ge=5, le=1_000_000, description="Smallest number of relevant items of a user, 1 per fold")
     nsr: Axis[Ratios] | None = Field(
         None, description="Negatives per relevant item; 0: the user's own; a list: each user has one of these ratios"
@@ -173,7 +183,9 @@ class InteractionKeys(SourceKeys):
     sampling: Axis[SamplingValue] = Field(
         [UNIFORM], description="How negatives are chosen, by part if they differ; full: all irrelevant items"
     )
-    validation_share: float = Field(ge=0, lt=1, description="Share of a user's training positives for validation")
+    validation_share: Annotated[float, Field(ge=0, lt=1), AsWritten] = Field(
+        description="Share of a user's training positives for validation"
+    )
     seed: Seed = Field(description="Seed of folds and negatives (and of synthetic ratings)")
     repeats: Annotated[int, Field(ge=1, le=25)] | None = Field(
         None, description="Times that random folds and their negatives are drawn; training seeds take turns (absent: 1)"
@@ -198,9 +210,18 @@ class InteractionKeys(SourceKeys):
         yield from super().origin_problems(name)
         if self.planted is not None and (name == STAND_IN or not name.startswith(SYNTHETIC)):
             yield ("planted",), f"is for generated data of your own, with other names in {SYNTHETIC}*: remove it"
-        described = self._described(name)
+        described = self.described(name)
         if self.repeats is not None and described and described.splitting:
             yield ("repeats",), f"draws random folds again, but the folds of {name} are given: remove it"
+
+    def instances(self, name: str) -> Iterator[Instances]:
+        """Yield its lists by every way of choosing irrelevant items."""
+        shared = {key: getattr(self, key) for key in ("threshold", "min_relevant", "validation_share", "seed")}
+        for sampling, nsr in samplings_of(self.sampling, self.nsr):
+            sampled, ratio = sampled_name(name, sampling, nsr)
+            file = sampled if ratio is None else f"{sampled}-nsr{ratio}"
+            options = {**shared, **sampling_options(sampling, nsr)}
+            yield Instances(file, name, "interactions", DataSet(sampled, ratio), options)
 
 
 _LARGEST_LABEL = 2**7 - 1
@@ -229,6 +250,13 @@ class ListKeys(SourceKeys):
         description="Smallest relevant label, one data set each; graded: the labels themselves"
     )
 
+    def instances(self, name: str) -> Iterator[Instances]:
+        """Yield its lists by every reading of their labels."""
+        for threshold in self.thresholds:
+            read = f"{name}-{GRADED if threshold == GRADED else f'label{threshold}'}"
+            options = {GRADED: True} if threshold == GRADED else {"threshold": threshold}
+            yield Instances(read, name, "lists", DataSet(read, None), options)
+
 
 class PairKeys(Keys):
     """The numbers of pairs of a data set of pictures."""
@@ -252,3 +280,10 @@ class ImageKeys(SourceKeys):
     vgg16_side: int | None = Field(
         None, ge=32, le=4096, description="Side of VGG16's input pictures (224 as published)"
     )
+
+    def instances(self, name: str) -> Iterator[Instances]:
+        """Yield its pairs with pixels, and with a network's features."""
+        options = {"above": self.above, "seed": self.seed}
+        options |= {f"{part}_pairs": count for part, count in self.pairs.given().items()}
+        for read, features in ((name, None), (f"{name}-{VGG16}", VGG16)):
+            yield Instances(read, name, "images", DataSet(read, None), options, features)

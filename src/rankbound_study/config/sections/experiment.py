@@ -1,15 +1,15 @@
 """The sections of the experiments: trainings of the bounded half with one setting changed."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from pydantic import Field
 
 from rankbound.texts import split_text
 from rankbound_study.config.data_sets import Instances
-from rankbound_study.config.experiments import OF_TRAINER
+from rankbound_study.config.experiments import Variant
 from rankbound_study.config.lines import listed, nearest
-from rankbound_study.config.list_weights import EXPECTED, PATTERN, ListWeights
+from rankbound_study.config.list_weights import EXPECTED, LIST_WEIGHTS, PATTERN, ListWeights
 from rankbound_study.config.samplings import SampledName
 from rankbound_study.config.score_distributions import METHODS, needs_distributions
 from rankbound_study.config.sections.base import (
@@ -33,32 +33,32 @@ from rankbound_study.config.sections.base import (
     Widths,
     within,
 )
-from rankbound_study.config.sections.comparison import LAMBDARANK_NORM, TrainerSettings, TreeOptions
+from rankbound_study.config.sections.training import (
+    BOUNDED_MODELS,
+    LAMBDARANK_NORM,
+    Activation,
+    Bias,
+    MatrixFactorizationKeys,
+    TrainerSettings,
+    TreeOptions,
+)
 from rankbound_study.vocabulary import BOOSTED_TREES, HONEST, JUDGED_BY
 
 if TYPE_CHECKING:
     from rankbound_study.config.sections.configuration import Configuration
 
-MATRIX_FACTORIZATION = "matrix-factorization"
-BIASES = ("none", "item")
-"""Those of the library's factorisation, which a configuration is checked without."""
+MODELS = {get_args(model.model_fields["name"].annotation)[0]: model for model in BOUNDED_MODELS}
+"""The models whose options a variant may change, or state for another model."""
 
-OPTIONS: Mapping[str, tuple[str, ...]] = {
-    MATRIX_FACTORIZATION: ("factors", "spread", "bias"),
-    "mlp": ("hidden", "activation"),
-    "linear": (),
-    BOOSTED_TREES: ("rounds", "every", "learning_rate", "lambdarank_norm", *TreeOptions.model_fields),
-}
-"""The options of each model that a variant may change, or give to another model."""
 
-NEEDED = {MATRIX_FACTORIZATION: ("factors",), "mlp": ("hidden",), BOOSTED_TREES: ("rounds", "every")}
-"""The options without which another model is not defined."""
+OF_TRAINER = {*TrainerSettings.model_fields, "scale", LIST_WEIGHTS}
+"""The settings of models that are trained by epochs; trees have none of them."""
 
 
 class ModelOptions(TreeOptions):
     """Options of the model that a variant changes, or another model by its name, with all of its options."""
 
-    name: Annotated[str, Allowed(*OPTIONS)] | None = Field(
+    name: Annotated[str, Allowed(*MODELS)] | None = Field(
         None, description="Name of the model (absent: that of the data set)"
     )
     rounds: Epochs | None = Field(None, description="Trees to grow, of which the validation part selects the number")
@@ -66,14 +66,12 @@ class ModelOptions(TreeOptions):
     learning_rate: Rates | None = Field(None, description="Learning rate of boosting, or a grid of rates")
     lambdarank_norm: bool | None = Field(None, description=LAMBDARANK_NORM)
     factors: Width | None = Field(None, description="Length of a topic's or item's vector")
-    bias: Annotated[str, Allowed(*BIASES)] | None = Field(
+    bias: Bias | None = Field(
         None, description="A bias of each item, by which it ranks higher or lower for all topics (absent: none)"
     )
     spread: Rate | None = Field(None, description="Largest absolute initial value of the factors, which start uniform")
     hidden: Widths | None = Field(None, description="Width of each hidden layer")
-    activation: Annotated[str, Allowed("relu", "sigmoid", "tanh")] | None = Field(
-        None, description="Activation after each hidden layer"
-    )
+    activation: Activation | None = Field(None, description="Activation after each hidden layer")
 
 
 class VariantKeys(TrainerSettings):
@@ -115,7 +113,7 @@ class VariantKeys(TrainerSettings):
         usual = training.model.name
         name = (self.model and self.model.name) or usual
         if name == BOOSTED_TREES:
-            for key in sorted(self.model_fields_set & set(OF_TRAINER)):
+            for key in sorted(self.model_fields_set & OF_TRAINER):
                 yield (key,), f"is for models that are trained by epochs, not for {name}: remove it"
         elif HONEST not in training.learning_rate and self.learning_rate is None:
             yield (), f"has no learning_rate, nor has training.{instances.source} one for honest runs"
@@ -148,16 +146,18 @@ class VariantKeys(TrainerSettings):
     def _model_problems(self, name: str, usual: str, instances: Instances) -> Iterator[Problem]:
         """Yield options that a model does not have, those that another one lacks, and models that nothing fits."""
         stated = self.model.model_fields_set - {"name"} if self.model else set()
+        options = {option: field for option, field in MODELS[name].model_fields.items() if option != "name"}
         owner = f", the model of {instances.name}" if name == usual else ""
-        for option in sorted(stated - set(OPTIONS[name])):
-            its = f"its options: {listed(OPTIONS[name])}" if OPTIONS[name] else "it has no options"
+        for option in sorted(stated - set(options)):
+            its = f"its options: {listed(list(options))}" if options else "it has no options"
             yield (option,), f"is not an option of {name}{owner} ({its})"
         if name == usual:
             return
-        for option in [option for option in NEEDED.get(name, ()) if option not in stated]:
+        for option in [option for option, field in options.items() if field.is_required() and option not in stated]:
             yield (), f"is {name} without {option}: give it a value"
-        if (name == MATRIX_FACTORIZATION) != instances.data_set.sampled:
-            reads = "items that recur between topics" if name == MATRIX_FACTORIZATION else "features"
+        reads_topics = MODELS[name] is MatrixFactorizationKeys
+        if reads_topics != instances.data_set.sampled:
+            reads = "items that recur between topics" if reads_topics else "features"
             yield ("name",), f"is {name}, which reads {reads}: {instances.name} has none"
 
 
@@ -174,6 +174,20 @@ class ExperimentKeys(Keys):
         None, description="Repetitions of every training (absent: the study's of the honest protocol)"
     )
     variants: dict[Name, VariantKeys] = Field(min_length=1, description="The changed settings, by the variant's name")
+
+    def trained(self, name: str, config: "Configuration") -> Iterator[Variant]:
+        """Yield every variant with its trainings; unspecified axes are the study's."""
+        for variant, changes in self.variants.items():
+            yield Variant(
+                name,
+                variant,
+                self.datasets,
+                self.losses or config.losses,
+                self.boundings or config.boundings,
+                self.folds or config.folds,
+                self.seeds or config.seeds.get(HONEST, [0]),
+                changes,
+            )
 
     def study_problems(self, name: str, config: "Configuration", defined: Mapping[str, Instances]) -> Iterator[Problem]:
         """Yield what contradicts the rest of the study."""

@@ -1,9 +1,7 @@
 """The data sets that the project knows: one file of facts each, in the folder `known`."""
 
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from rankbound_study.config.sections.description import DescriptionKeys
 
@@ -23,9 +21,3 @@ def known_set(name: str) -> DescriptionKeys:
 
     text = (FOLDER / f"{name}.yaml").read_text("utf-8")
     return DescriptionKeys.model_validate(yaml.safe_load(text))
-
-
-def description_of(name: str, section: Mapping[str, Any]) -> DescriptionKeys:
-    """Return what a data set of the configuration is: the description in its section, or the known one."""
-    given = section.get("source")
-    return known_set(name) if given is None else DescriptionKeys.model_validate(dict(given))

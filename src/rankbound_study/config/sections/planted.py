@@ -1,7 +1,7 @@
 """The parameters of generated ratings whose sizes and tastes are planted."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -29,6 +29,10 @@ class PlantedKeys(Keys):
     noise: Rate = Field(1.0, description="Scale of the noise of a user's choices")
     mean_relevant: Positive = Field(175, description="Mean of P, the same at every spread")
     items: Positive = Field(3000, description="Items of the catalogue")
+
+    def given(self, *without: str) -> dict[str, Any]:
+        """Return the parameters that are set, whole numbers as integers."""
+        return {key: int(value) if value == int(value) else value for key, value in super().given(*without).items()}
 
     def problems(self) -> Iterator[Problem]:
         """Yield a rank without halves."""

@@ -4,16 +4,13 @@ The steps are those of the workflow's rules, with the same arguments, in a tempo
 lists. Of large files, the beginning is converted.
 """
 
-import argparse
 import io
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rankbound_study.config.sections.description import DescriptionKeys
@@ -64,41 +61,36 @@ def rehearse(study: "Study", config_files: Sequence[Path] = ()) -> list[str]:
 
 
 def _tried(study: "Study", name: str, described: "DescriptionKeys", folder: Path) -> Iterator[str]:
-    from rankbound_study.commands import convert, sample, split
-    from rankbound_study.config.code_digests import CodeDigests
+    from rankbound_study.commands.convert import convert
+    from rankbound_study.commands.sample import sample
+    from rankbound_study.commands.split import split
     from rankbound_study.config.own_files import own_files
-    from rankbound_study.config.steps import Steps
+    from rankbound_study.config.sections.known_sets import known_names
+    from rankbound_study.config.steps import as_json
     from rankbound_study.data.reader import read_instances
     from rankbound_study.data.sources import is_archive
 
     files = list(map(Path, own_files(described)))
     is_packed = any(file.suffix == ".gz" or is_archive(file) for file in files)
-    data = folder / "data.parquet"
+    data, folds, out = (folder / f"{part}.parquet" for part in ("data", "folds", "instances"))
     if sum(file.stat().st_size for file in files) > (PACKED if is_packed else WHOLE):
         if not is_packed and described.format != "lightgbm":
             started = _beginnings(described, files, folder)
-            flags = ("--description", started.model_dump_json(exclude_defaults=True))
-            _run(convert, name, "--raw", *own_files(started), "--out", data, *flags)
+            text = started.model_dump_json(exclude_defaults=True)
+            with redirect_stdout(io.StringIO()):
+                convert(name, list(map(Path, own_files(started))), data, text)
         return
-    steps, wildcards = Steps(study, CodeDigests()), SimpleNamespace(source=name)
-    _run(convert, name, "--raw", *files, "--out", data, *shlex.split(steps.description_flag(name)))
-    folds = folder / "folds.parquet"
-    _run(split, name, "--in", data, "--out", folds, "--options", steps.split_options(wildcards))
+    text = "" if name in known_names() else described.model_dump_json(exclude_defaults=True)
+    with redirect_stdout(io.StringIO()):
+        convert(name, files, data, text)
+        split(name, data, folds, as_json(study.requests[f"<data>/folds/{name}.parquet"].options))
     for instances in study.instances.values():
         if instances.source == name:
-            options = steps.sample_options(SimpleNamespace(instances=instances.name))
-            out = folder / "instances.parquet"
-            _run(sample, name, "--in", data, "--folds", folds, "--out", out, "--options", options)
+            with redirect_stdout(io.StringIO()):
+                sample(name, data, folds, out, as_json(instances.options))
             made = read_instances(out)
             _require_some_irrelevant(study, instances.name, made)
             yield f"{instances.name}: {_told(made)}"
-
-
-def _run(step: ModuleType, *arguments: Any) -> None:
-    parser = argparse.ArgumentParser()
-    step.configure(parser)
-    with redirect_stdout(io.StringIO()):
-        step.run(parser.parse_args(list(map(str, arguments))))
 
 
 def _beginnings(described: "DescriptionKeys", files: Sequence[Path], folder: Path) -> "DescriptionKeys":
@@ -124,7 +116,7 @@ def _require_some_irrelevant(study: "Study", name: str, made: "FoldedLists") -> 
     from rankbound.errors import ConfigError
     from rankbound_study.config.lines import listed
 
-    used = set(study.config["losses"]) if name in study.bounded_instances else set()
+    used = set(study.config.losses) if name in study.bounded_instances else set()
     used |= {loss for variant in study.variants if name in variant.datasets for loss in variant.losses}
     losses = sorted(used & set(BINARY))
     for fold in made.folds if losses else ():

@@ -1,0 +1,189 @@
+"""A training job: a model, a loss and its settings on one data set, with folds and seeds inside."""
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import ConfigDict, Field, Strict, model_validator
+
+from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.experiments import VARIANT
+from rankbound_study.config.list_weights import LIST_WEIGHTS
+from rankbound_study.config.messages import of_flag
+from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed
+from rankbound_study.config.sections.training import BoostedTreeKeys, MethodSettings, Model
+from rankbound_study.vocabulary import PUBLISHED
+
+TRAINER = ("optimiser", "learning_rate", "epochs", "batch_size", "temperature")
+"""The settings that a bounded run's options hold side by side, and a method's under `settings`."""
+SOME = ("scale", LIST_WEIGHTS)
+"""The settings that some bounded runs have."""
+RATE = "learning_rate"
+"""A setting of the trainer, or of the model of trees; a list is a grid, from which every fold selects one."""
+
+# Keys of the options, in the order in which a result's metadata has them.
+_OF_RUN = ("study", "variant", "protocol", "dataset", "nsr", "model", "loss", "bounding", "folds", "seeds")
+_VARIED = ("test_nsr", "test_relevant", "judged_by", "validation_share", "distributions")
+_OF_METHOD = (
+    *("study", "protocol", "dataset", "nsr", "method", "family", "model", "loss", "bounding", "target"),
+    *("settings", "judged_by", "folds", "seeds"),
+)
+
+
+class Settings(MethodSettings):
+    """The settings of a job."""
+
+    temperature: Rate | None = Field(None, description="Temperature of the sigmoid in a smooth rank")
+    list_weights: str | None = Field(None, description="Weights of the training lists, with mean 1")
+    features: int | None = Field(None, description="Number of features that are drawn (absent: all)")
+
+
+class ControlKeys(Keys):
+    """A model without a loss."""
+
+    name: Literal["random", "popularity", "best-feature", "oracle"] = Field(description="Name of the model")
+    features: list[int] | None = Field(None, description="The best feature of each training; below 0, descending")
+
+
+class TrainingJob(Keys):
+    """The request of `python -m rankbound_study job`: a bounded run, or a method of a comparison.
+
+    Its options are JSON, by `options` to `parse`. A bounded run's have its settings side by side.
+
+    Attributes:
+        settings: of the trainer, for models that it trains: `optimiser`, `learning_rate`, `epochs`, `batch_size`,
+            `temperature` of a smooth loss, `scale` of the features, `list_weights`, content of a batch (`batches`),
+            and number of `pairs` per epoch. For any model: number of `features` (default: all), and random shift of
+            pictures (`shift`, a share of their side; default: none).
+        judged_by: the metric that selects an epoch and that tables show, if it is not the loss' own.
+        method: the name of a method, the `model` of its rows in the results; empty for a bounded run.
+        family: of a method: `rank`, `class` or `reg`: the kind of problem that it solves.
+        target: `relevance` labels, or each item's own `value` (an age).
+        test_nsr: the ratio of the test lists, if it differs from that of the training.
+        test_relevant: largest number of relevant items in a test list, if limited.
+        validation_share: the share of each user's training ratings for validation, if it differs from the instances'.
+        distributions: how the score distributions that it reads are made, if not as usual, for the record.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    nullable = ("nsr",)
+
+    study: str
+    variant: str = ""
+    protocol: Literal["published", "honest"]
+    dataset: str
+    nsr: int | None
+    method: str = ""
+    family: str = ""
+    model: Annotated[Model | ControlKeys, Field(discriminator="name")]
+    loss: str
+    bounding: str
+    target: Literal["relevance", "value"] = "relevance"
+    settings: Settings = Settings.model_validate({})
+    judged_by: str = ""
+    folds: Annotated[tuple[Fold, ...], Strict(False)]
+    seeds: Annotated[tuple[TrainingSeed, ...], Strict(False)]
+    test_nsr: int | None = None
+    test_relevant: int | None = None
+    validation_share: ProperShare | None = None
+    distributions: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gathered(cls, values: Any) -> Any:
+        """Gather the settings of a bounded run, which stand side by side."""
+        if not isinstance(values, dict) or "method" in values or "settings" in values:
+            return values
+        own = {name: values[name] for name in (*TRAINER, *SOME) if name in values}
+        return {**{name: value for name, value in values.items() if name not in own}, "settings": own}
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield keys that are missing, or that the model has no use for."""
+        if self.method:
+            needed: tuple[str, ...] = ()
+            yield from (((), f"lacks {key}") for key in ("family", "judged_by") if not getattr(self, key))
+        elif isinstance(self.model, BoostedTreeKeys):
+            needed = ("temperature",)
+            for key in sorted(self.settings.model_fields_set - {*needed}):
+                yield (key,), f"is for models that are trained by epochs, not for {self.model.name}"
+        else:
+            needed = () if isinstance(self.model, ControlKeys) else TRAINER
+        yield from (((), f"lacks {key}") for key in needed if getattr(self.settings, key) is None)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the job of a JSON object; ConfigError names missing and unknown keys, and values that cannot be."""
+        return of_flag(cls, text, "--options")
+
+    def options(self) -> dict[str, Any]:
+        """Return the options from which `parse` returns the job."""
+        return self.given() if self.method else {**self.given("settings"), **self.settings.given()}
+
+    @property
+    def requested(self) -> str:
+        """The options as JSON, with defaults, for the results' metadata."""
+        values = self.options()
+        some = (name for name in (*TRAINER, *SOME) if name in values)
+        names = _OF_METHOD if self.method else (*_OF_RUN, *some, *_VARIED)
+        stated = {name: values.get(name, getattr(self, name, None)) for name in names}
+        ordered = (dict(sorted(one.items())) if isinstance(one, dict) else one for one in stated.values())
+        return json.dumps(dict(zip(stated, ordered, strict=True)))
+
+    @property
+    def name(self) -> str:
+        """The method's name, or loss and bounding, for messages and progress."""
+        return self.method or f"{self.loss} {self.bounding}"
+
+    @property
+    def rates(self) -> list[float]:
+        """The grid of learning rates, from which every fold selects one; empty without a grid."""
+        of_model = getattr(self.model, RATE, None)
+        grids = [rate for rate in (self.settings.learning_rate, of_model) if isinstance(rate, list)]
+        return grids[0] if grids else []
+
+    def at(self, rate: float | None) -> "TrainingJob":
+        """Return the job with one rate of its grid; None, for a job without a grid, changes nothing."""
+        if rate is None:
+            return self
+        holder = "settings" if isinstance(self.settings.learning_rate, list) else "model"
+        return self.model_copy(update={holder: getattr(self, holder).model_copy(update={RATE: rate})})
+
+    def first_seeds(self, repeats: int) -> dict[int, int]:
+        """Return the first seed with the same drawing, of each seed; they take turns in `repeats` drawings of folds."""
+        first: dict[int, int] = {}
+        return {seed: first.setdefault(seed % repeats, seed) for seed in self.seeds}
+
+    def count_trainings(self, repeats: int) -> int:
+        """Return the trainings of all folds and seeds, of which the first seed of each drawing tries all rates."""
+        drawings = len(set(self.first_seeds(repeats).values()))
+        return len(self.folds) * (max(1, len(self.rates)) * drawings + len(self.seeds) - drawings)
+
+    @property
+    def trains_on_validation(self) -> bool:
+        """Return whether the validation part joins the training: the published protocol splits in two only.
+
+        Judged lists keep it apart, because LETOR's folds have a separate validation part.
+        """
+        return self.protocol == PUBLISHED and DataSet(self.dataset, self.nsr).sampled
+
+    def key(self, fold: int, seed: int) -> dict[str, Any]:
+        """Return the key columns that all rows of a training share."""
+        stated: dict[str, Any] = {
+            name: getattr(self, name) for name in ("judged_by", "test_relevant", "validation_share", "distributions")
+        }
+        if self.method:
+            stated |= {"family": self.family, "model": self.model.name, "target": self.target}
+        chosen = {name: value for name, value in stated.items() if value}
+        return {
+            "study": f"{self.study}{VARIANT}{self.variant}" if self.variant else self.study,
+            "protocol": self.protocol,
+            "dataset": self.dataset,
+            "nsr_train": self.nsr,
+            "nsr_test": self.nsr if self.test_nsr is None else self.test_nsr,
+            "model": self.method or self.model.name,
+            "options": json.dumps({**self.settings.given(), **chosen, **self.model.given("name")}, sort_keys=True),
+            "loss": self.loss,
+            "bounding": self.bounding,
+            "fold": fold,
+            "seed": seed,
+        }

@@ -1,0 +1,138 @@
+"""Models and settings of trainings, in a configuration and in the options of a training job."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rankbound_study.config.sections.base import (
+    Allowed,
+    AsWritten,
+    Epochs,
+    Keys,
+    Positive,
+    Rate,
+    Rates,
+    Share,
+    Width,
+    Widths,
+)
+
+Scale = Annotated[str, Allowed("standard", "none")]
+BIASES = ("none", "item")
+"""Those of the library's factorisation, which a configuration is checked without."""
+Bias = Annotated[str, Allowed(*BIASES)]
+Activation = Annotated[str, Allowed("relu", "sigmoid", "tanh")]
+
+
+class MatrixFactorizationKeys(Keys):
+    """A vector for each topic and each item."""
+
+    name: Literal["matrix-factorization"] = Field(description="Name of the model")
+    factors: Width = Field(description="Length of a topic's or item's vector")
+    spread: Rate | None = Field(None, description="Largest absolute initial value of the factors, which start uniform")
+    bias: Bias | None = Field(
+        None, description="A bias of each item, by which it ranks higher or lower for all topics (absent: none)"
+    )
+
+
+class NetworkKeys(Keys):
+    """A network of the items' features."""
+
+    name: Literal["mlp"] = Field(description="Name of the model")
+    hidden: Widths = Field(description="Width of each hidden layer")
+    activation: Activation | None = Field(None, description="Activation after each hidden layer")
+
+
+class LinearKeys(Keys):
+    """A weight for each feature."""
+
+    name: Literal["linear"] = Field(description="Name of the model")
+
+
+class ConvolutionKeys(Keys):
+    """A network of pictures."""
+
+    name: Literal["cnn"] = Field(description="Name of the model")
+    side: Width | None = Field(None, description="Side of the pictures that a cnn reads")
+    channels: Widths | None = Field(None, description="Channels of the pictures, and after each convolution")
+    kernel: Width | None = Field(None, description="Side of the filters of a cnn")
+    hidden: Widths | None = Field(None, description="Width of each hidden layer")
+
+
+LAMBDARANK_NORM = "Normalise the gradients of the LambdaRank loss by query, as LightGBM does by default"
+
+
+class TreeOptions(Keys):
+    """The options that every ensemble of trees has a value for by default."""
+
+    leaves: int | None = Field(None, ge=2, le=2**17, description="Largest number of leaves of a tree")
+    min_rows: Positive | None = Field(None, description="Smallest number of rows in a leaf")
+    feature_share: Share | None = Field(None, description="Share of the features that each tree may use")
+    bins: int | None = Field(None, ge=2, le=2**16 - 1, description="Number of values that a feature is rounded to")
+
+
+class TreeKeys(TreeOptions):
+    """The options of all ensembles of trees."""
+
+    rounds: Epochs = Field(description="Trees to grow, of which the validation part selects the number")
+    every: Positive = Field(description="Trees between measurements")
+
+
+class BoostedTreeKeys(TreeKeys):
+    """Trees that each correct those before."""
+
+    name: Literal["boosted-trees"] = Field(description="Name of the model")
+    learning_rate: Rates | None = Field(None, description="Learning rate of boosting, or a grid of rates")
+    lambdarank_norm: bool | None = Field(None, description=LAMBDARANK_NORM)
+
+
+class RandomForestKeys(TreeKeys):
+    """The mean of independent trees."""
+
+    name: Literal["random-forest"] = Field(description="Name of the model")
+    row_share: Share | None = Field(None, description="Share of the rows for each tree of a forest")
+
+
+class PenalisedKeys(Keys):
+    """A penalised linear regression."""
+
+    name: Literal["lasso", "ridge"] = Field(description="Name of the model")
+    penalties: list[Rate] = Field(
+        min_length=1,
+        description="Path of penalties from strong to weak, of which the validation part selects one",
+    )
+
+
+BOUNDED_MODELS = (MatrixFactorizationKeys, NetworkKeys, LinearKeys, BoostedTreeKeys)
+"""The models of the bounded half and its experiments."""
+
+Method = NetworkKeys | LinearKeys | ConvolutionKeys | BoostedTreeKeys | RandomForestKeys | PenalisedKeys
+Model = MatrixFactorizationKeys | Method
+
+
+class TrainerSettings(Keys):
+    """The settings of every trainer that a comparison, a method or a variant changes."""
+
+    optimiser: Annotated[str, Allowed("adam", "sgd")] | None = Field(
+        None, description="Adam, or plain stochastic gradient descent"
+    )
+    learning_rate: Rates | None = Field(None, description="Learning rate of the optimiser, or a grid of rates")
+    epochs: Epochs | None = Field(None, description="Number of epochs, of which the validation part selects one")
+    batch_size: Positive | None = Field(None, description="Lists, pairs or items in a batch")
+
+
+class MethodSettings(TrainerSettings):
+    """The settings of a method's trainer."""
+
+    nullable = ("pairs", "shift")
+
+    batches: Annotated[str, Allowed("lists", "pairs", "items")] | None = Field(
+        None, description="Content of a batch: whole lists, pairs within them, or single items"
+    )
+    pairs: Positive | None = Field(None, description="Pairs drawn per epoch (null: all)")
+    scale: Scale | None = Field(
+        None, description="Features standardised by the training items (pixels: by channel), or as they are"
+    )
+    shift: Annotated[float, Field(gt=0, le=0.5), AsWritten] | None = Field(
+        None, description="Largest random shift of every picture, as a share of its side (null: none)"
+    )

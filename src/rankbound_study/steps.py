@@ -1,0 +1,701 @@
+"""The steps of the study as a table: each step's name, function, help and flags.
+
+A step is a function of its flags, by their names. Its module is imported when the step runs. The digest of a step's
+code (`config/code_digests.py`) is that of its row here and of its function's module: another row never reruns it.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rankbound.texts import positive
+
+Flag = Callable[[argparse.ArgumentParser], Any]
+
+
+class Step(NamedTuple):
+    """A step.
+
+    Attributes:
+        name: on the command line.
+        function: `module:function` below `rankbound_study`; it may return an exit status.
+        summary: one line of help.
+        examples: further help; a line that begins with `$` is a command.
+        flags: what declares its arguments; the recorder takes paths for inputs, and `out` or `out_dir` for outputs.
+        named: a name for the record of a step without `--out`.
+        also_read: `module:function` of the flags that returns further inputs by name.
+    """
+
+    name: str
+    function: str
+    summary: str
+    examples: str
+    flags: Sequence[Flag]
+    named: str = ""
+    also_read: str = ""
+
+    @property
+    def help(self) -> str:
+        """The examples as they are shown."""
+        lines = self.examples.strip("\n").splitlines()
+        return "\n".join(
+            line.replace("$ ", "  python -m rankbound_study ", 1) if line[:2] == "$ " else line for line in lines
+        )
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+        for declare in self.flags:
+            declare(parser)
+        if self.named:
+            parser.set_defaults(name=self.named)
+
+    def run(self, arguments: argparse.Namespace) -> int | None:
+        """Run the step, and return its exit status; None for success."""
+        values = {name: value for name, value in vars(arguments).items() if name not in ("run", "subcommand")}
+        status: int | None = loaded(self.function)(**values)
+        return status
+
+
+def loaded(path: str) -> Callable[..., Any]:
+    """Return a function by its `module:function`."""
+    module, name = path.split(":")
+    function: Callable[..., Any] = getattr(import_module(f"rankbound_study.{module}"), name)
+    return function
+
+
+def flag(*names: str, **options: Any) -> Flag:
+    return lambda parser: parser.add_argument(*names, **options)
+
+
+def file(*names: str, **options: Any) -> Flag:
+    return flag(*names, **{"type": Path, "metavar": "FILE", **options})
+
+
+def json(name: str, help: str, **options: Any) -> Flag:
+    return flag(f"--{name}", **{"default": "{}", "metavar": "JSON", "help": help, **options})
+
+
+def flags_of(*declared: Flag) -> Flag:
+    def declare(parser: argparse.ArgumentParser) -> None:
+        for one in declared:
+            one(parser)
+
+    return declare
+
+
+PARQUET = file("--out", required=True, help="the parquet file to write")
+DATA = file("--in", dest="data", required=True, help="interactions, judged lists or images")
+DESCRIPTION = json("description", "what the data set is (docs/data.md), unless it is a known one", default="")
+TITLES = json("titles", "titles of data sets by name, as described")
+INSTANCES = flag("--instances", type=Path, required=True, help="parquet file of instances")
+OUT_DIR = file("--out-dir", metavar="DIR", required=True, help="the new folder to write")
+CONFIGURATIONS = file(
+    "files",
+    nargs="*",
+    default=[Path("config.yaml")],
+    help="configuration files, merged in this order (default: config.yaml)",
+)
+
+OF_STUDY = flags_of(
+    TITLES,
+    file("--runs", help="the runs table"),
+    file("--epochs", help="the table of epochs, whose validation scores select the best methods"),
+    file("--experiments", help="the experiments' runs"),
+    file("--experiment-epochs", help="the table of the experiments' epochs"),
+    file("--rates", help="the table of the rates of all grids"),
+    file("--regimes", help="the table of regimes (CSV)"),
+    file("--images", help="the images file, for the ages of the faces"),
+    file("--leaderboard", nargs="*", default=[], help="the leaderboard's CSV files"),
+    file("--law", nargs="*", default=[], help="the CSV files of table_law"),
+    file("--effects", nargs="*", default=[], help="the CSV files of table_effects"),
+    file("--instances", nargs="*", default=[], help="the instances files of the study's data sets"),
+    file("--predictions", nargs="*", default=[], help="the predictions of methods on faces"),
+    file("--weights", nargs="*", default=[], help="the weights of methods on faces"),
+)
+"""The files of a study that figures, tables and claims are made from."""
+
+SELECTION = {
+    "study": "study",
+    "protocol": "protocol",
+    "dataset": "data set",
+    "nsr": "negative sampling ratio of the test part",
+    "nsr_train": "negative sampling ratio of the training part",
+    "model": "model",
+    "options": "options, as in the table",
+    "loss": "loss",
+    "bounding": "bounding",
+    "selection": "the part that selected the epoch: validation, test or last",
+    "fold": "fold",
+    "seed": "seed",
+}
+"""Keys of a runs table, each with a flag that selects rows."""
+
+
+def selection(title: str, *more: Callable[..., Any]) -> Flag:
+    """Declare a flag `key_*` for each key of a runs table, and more flags, in a group with this title."""
+
+    def declare(parser: argparse.ArgumentParser) -> None:
+        group: Any = parser.add_argument_group(title)
+        for key, what in SELECTION.items():
+            group.add_argument(f"--{key.replace('_', '-')}", dest=f"key_{key}", metavar="VALUE", help=what)
+        for one in more:
+            one(group)
+
+    return declare
+
+
+def one_side(side: str) -> Flag:
+    meaning = f"applies to {side.upper()} only"
+    return flag(f"--{side}", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=meaning)
+
+
+def of_tests(parser: argparse.ArgumentParser) -> None:
+    from rankbound.commands.compare import add_test_flags
+
+    add_test_flags(parser)
+
+
+def of_relevance(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--threshold",
+        type=float,
+        metavar="N",
+        help="smallest relevant rating or label (default: 4 of ratings 1 .. 5, likewise; labels are grades)",
+    )
+    group.add_argument(
+        "--implicit", action="store_true", help="every pair of a user and an item is relevant, whatever its number"
+    )
+
+
+STEPS = (
+    Step(
+        "check-config",
+        "commands.own_study:check",
+        "Check a study's configuration: list every problem with key, line, value found and values allowed",
+        """
+$ check-config
+$ check-config config.yaml mine.yaml""",
+        [
+            CONFIGURATIONS,
+            flag(
+                "--schema",
+                action="store_true",
+                help="print the JSON schema of such files for an editor instead, generated from the models",
+            ),
+        ],
+    ),
+    Step(
+        "claims",
+        "commands.claims:claims",
+        "Decide the claims of the sources from a study's results: a verdict for each, with the numbers behind it",
+        """
+$ claims --out-dir results/tables
+$ claims --runs results/runs.parquet --epochs results/epochs.parquet \\
+      --experiments results/experiments.parquet --options '{"study": "thesis"}' --out-dir results/tables
+
+Without runs, only the claims about formulas are decided; the others are `not run`, each with what is missing.""",
+        [
+            OF_STUDY,
+            json("options", "the study's name in its runs", default='{"study": "thesis"}'),
+            file("--out-dir", metavar="DIR", required=True, help="where table_claims.* goes"),
+        ],
+        named="table_claims",
+    ),
+    Step(
+        "collect",
+        "jobs.collect:collect",
+        "Collect the runs of all jobs, with the epochs and rates beside them, into one table each; check them on the "
+        "way.",
+        """
+$ collect --runs runs/movielens-nsr1/controls.parquet runs/movielens-nsr1/min-max.parquet \\
+      --out runs.parquet --epochs-out epochs.parquet --rates-out rates.parquet""",
+        [
+            flag(
+                "--runs",
+                type=Path,
+                nargs="+",
+                required=True,
+                help="runs of jobs and controls, not the files beside them",
+            ),
+            flag("--out", type=Path, required=True, help="all runs"),
+            flag("--epochs-out", type=Path, required=True, help="all epochs"),
+            flag("--rates-out", type=Path, required=True, help="the rates of all grids"),
+        ],
+        also_read="jobs.collect:beside_runs",
+    ),
+    Step(
+        "compare",
+        "commands.finished:compare",
+        "Compare runs of results topic by topic: difference, interval, tests, effect size, margins",
+        """
+$ compare results --dataset movielens --nsr 1 --loss AP --a bounding=none --b bounding=min-max
+$ compare results --nsr 1 --a model=popularity --b loss=nDCG bounding=none \\
+      --margin noise --json
+$ compare results other/results -m nDCG@10 --csv
+
+A and B are two results folders or runs tables; without B, two selections of A. Topics that both have are compared,
+and those that one lacks are named. Positive differences favour A. docs/statistics.md explains the numbers.""",
+        [
+            file("a_file", metavar="A", help="a results folder, or a runs table"),
+            file("b_file", metavar="B", nargs="?", help="compared with A (default: A itself)"),
+            flag(
+                "-m", "--metric", dest="metrics", action="append", default=[], metavar="METRIC", help="may be repeated"
+            ),
+            of_tests,
+            selection(
+                "which runs are compared (default: the honest protocol, if both have it; its own selection)",
+                one_side("a"),
+                one_side("b"),
+            ),
+        ],
+    ),
+    Step(
+        "controls",
+        "jobs.controls_job:run_controls",
+        "Measure the controls random, popularity, best-feature and oracle on every test part.",
+        """
+$ controls --instances data/instances/movielens-nsr1.parquet \\
+      --out runs/movielens-nsr1/controls.parquet \\
+      --options '{"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1,
+                  "controls": ["random", "popularity", "oracle"], "folds": [1, 2, 3, 4, 5]}'""",
+        [
+            INSTANCES,
+            flag("--lists", type=Path, help="parquet file of judged lists, for the best of their features"),
+            flag("--out", type=Path, required=True, help="runs to write"),
+            flag("--options", required=True, help="JSON object: study, protocol, dataset, nsr, controls, folds"),
+        ],
+    ),
+    Step(
+        "convert",
+        "commands.convert:convert",
+        "Turn raw files into parquet: interactions (ratings), judged lists, or images",
+        """
+$ convert movielens --raw data/raw/ml-latest-small.zip \\
+      --out data/interactions/movielens.parquet
+$ convert mq2008 --raw data/raw/MQ2008.zip --out data/lists/mq2008.parquet
+$ convert web --raw web/S1.txt web/S2.txt web/S3.txt --out data/lists/web.parquet \\
+      --description '{"format": "letor", "path": "web", "parts": ["S1.txt", "S2.txt", "S3.txt"]}'""",
+        [
+            flag("source", metavar="SOURCE", help="movielens, mq2008, mslr-web10k, aaf, or a name of your own"),
+            file("--raw", nargs="+", required=True, help="the archive (.zip or .rar), or the files"),
+            PARQUET,
+            DESCRIPTION,
+        ],
+    ),
+    Step(
+        "crate",
+        "commands.finished:crate",
+        "Pack a finished study as an RO-Crate: results, workflow, environment, and what made each file from what",
+        """
+$ crate results --out-dir crate
+$ crate results/demo --out-dir demo-crate
+$ crate results --out-dir crate --licensed      # not for publication
+
+The folder is checked first, as `verify` does. The crate has the results, the workflow, the configuration, the locked
+environment, and ro-crate-metadata.json: an action for every step with its inputs, results, code, libraries, machine and
+time, and a checksum for every file, by RO-Crate 1.1 and its profiles of workflow runs. Raw data are not included, but
+named by checksum; so are, without --licensed, files with pictures of licensed data (licensed/, paper/).""",
+        [
+            flag(
+                "results", type=Path, nargs="?", default=Path("results"), metavar="RESULTS", help="(default: results)"
+            ),
+            OUT_DIR,
+            flag("--licensed", action="store_true", help="include what shows pictures of licensed data"),
+        ],
+        named="crate",
+    ),
+    Step(
+        "distributions",
+        "commands.distributions:distributions",
+        "Tabulate a metric's distribution over random orders for every list size of the instances",
+        """
+$ distributions nDCG --instances data/instances/mq2008-label2.parquet \\
+      --out results/distributions/nDCG.parquet
+$ distributions AP --instances a.parquet b.parquet --out AP.parquet \\
+      --options '{"method": "sampled", "seed": 1}'""",
+        [
+            flag("metric", metavar="METRIC", help="nDCG, AP, nRBP (the loss), RR@10, ..."),
+            file("--instances", nargs="+", required=True, help="instances files"),
+            PARQUET,
+            json("options", "method (exact, sampled or auto), samples, seed and tilt"),
+        ],
+    ),
+    Step(
+        "doctor",
+        "commands.own_study:doctor",
+        "Say on one screen what a study needs here: packages, GPUs, data, programs, memory; and how to get the rest",
+        """
+$ doctor                               # for config.yaml
+$ doctor profiles/demo/study.yaml
+$ doctor config.yaml mine.yaml
+  make doctor                                                    # also before anything is installed
+
+Lines that begin with ! are missing, and a step will fail without them; lines that begin with - are worth knowing.
+Nothing is installed, downloaded or checked for its content. The exit status is 0 if nothing is missing (a file that
+will be downloaded is not), 1 if something is.""",
+        [CONFIGURATIONS],
+    ),
+    Step(
+        "document",
+        "commands.document:document",
+        "Write the report, findings first: a PDF (Typst) and a self-contained web page",
+        """
+$ document --results results --out results/paper/rankbound.pdf --html results/paper/index.html
+$ document --results results --provenance results/provenance.json --out report.pdf \\
+      --html report.html""",
+        [
+            file("--results", metavar="DIR", required=True, help="a folder of results"),
+            file("--provenance", help="output of `python -m rankbound_study provenance`"),
+            file(
+                "--instances",
+                nargs="*",
+                default=[],
+                help="output of `python -m rankbound_study sample` at ratio 0, which counts the users that it leaves "
+                "out",
+            ),
+            TITLES,
+            file("--out", metavar="PDF", required=True),
+            file("--html", metavar="HTML", required=True),
+        ],
+    ),
+    Step(
+        "download",
+        "commands.download:download",
+        "Get a publisher's raw archive (from disk, a mirror, or its address) and check its content",
+        """
+$ download movielens --out data/raw/ml-latest-small.zip
+  RANKBOUND_MIRROR=/srv/archives python -m rankbound_study download mq2008 --out data/raw/MQ2008.zip""",
+        [
+            flag("source", metavar="SOURCE", help="movielens, mq2008, mslr-web10k, aaf, vgg16, or a name of your own"),
+            file("--out", required=True, help="where to save the archive"),
+            flag(
+                "--mirror", metavar="M", help="a folder or base URL with the archives by name; after RANKBOUND_MIRROR"
+            ),
+            DESCRIPTION,
+        ],
+    ),
+    Step(
+        "export",
+        "commands.finished:export",
+        "Write a study's kept scores as TREC runs and qrels, for any evaluator",
+        """
+$ export results --out-dir trec --space _
+$ export results --out-dir trec --dataset mq2008-label1 --protocol honest
+$ export results --out-dir trec --dataset movielens --nsr 1 --loss AP \\
+      --bounding min-max --fold 1 --seed 0
+$ export results --out-dir trec --study neural --dataset mq2008-label1
+$ export results --out-dir trec --dataset aaf --space _
+  rankbound evaluate trec/mq2008-label1/runs/RUN.txt trec/mq2008-label1/qrels.txt -m nDCG -m AP
+
+Without selecting flags, everything is written. Runs on the same test lists share a folder with their qrels.txt;
+runs.csv lists all of them. A training's folds form one run if no topic is in two of them; if topics recur (users of
+MovieLens), each fold has a separate folder. The qrels hold every item of the lists, 0 for irrelevant ones. Scores have
+enough digits to be restored exactly, so ties stay ties: `rankbound evaluate` reproduces the study's values. trec_eval
+breaks ties by name, so its values differ for lists with ties; runs.csv counts the topics with ties.""",
+        [
+            file(
+                "results",
+                nargs="?",
+                default=Path("results"),
+                metavar="RESULTS",
+                help="a results folder, or one file of predictions (default: results)",
+            ),
+            OUT_DIR,
+            file("--data", default=Path("data"), metavar="DIR", help="the study's data folder (default: data)"),
+            flag(
+                "--space",
+                metavar="TEXT",
+                help="replaces white space in names, which TREC files cannot hold (names of pairs of faces have it)",
+            ),
+            selection("which runs are written (default: all whose scores were kept)"),
+        ],
+        named="runs",
+    ),
+    Step(
+        "features",
+        "jobs.vgg16:features",
+        "Extract the features of images with a pretrained VGG16, resuming where an earlier run stopped",
+        """
+$ features --images data/images/aaf.parquet --weights data/weights/vgg16.safetensors \\
+      --out data/features/aaf-vgg16.parquet""",
+        [
+            file("--images", required=True, help="output of `python -m rankbound_study convert`"),
+            file("--weights", required=True, help="output of `python -m rankbound_study weights`"),
+            PARQUET,
+            flag("--side", type=int, default=224, metavar="N", help="enlarge pictures to N x N (default 224)"),
+            flag("--device", default="auto", metavar="D", help="cpu, cuda or auto (default)"),
+            flag("--code", default="", metavar="DIGEST", help="its digest; chunks of other code are not reused"),
+        ],
+    ),
+    Step(
+        "figure",
+        "commands.figure:figure",
+        "Draw a figure as SVG and PDF, from the runs table or (closed forms) only from the library",
+        """
+$ figure figure_1_1 --out results/figures/figure_1_1.svg --out results/figures/figure_1_1.pdf
+$ figure figure_5_2 --runs results/runs.parquet --out results/figures/figure_5_2.svg
+$ figure figure_neural_2 --images data/images/aaf.parquet --predictions FILE... \\
+      --out pairs.svg""",
+        [
+            flag("name", metavar="NAME", help="its name under `figures:` in config.yaml, such as figure_1_1"),
+            OF_STUDY,
+            file("--out", action="append", required=True, help="an .svg or .pdf file; repeatable"),
+            json("options", "protocol (published, honest), study, model"),
+        ],
+    ),
+    Step(
+        "generate",
+        "commands.generate:generate",
+        "Generate a synthetic stand-in, in the same form as a converted data set",
+        """
+$ generate synthetic-movielens --out data/interactions/synthetic-movielens.parquet
+$ generate synthetic-mq2008 --size full --seed 1 --out data/lists/synthetic-mq2008.parquet
+$ generate synthetic-spread --size 200 --planted '{"spread": 1.5, "correlation": 1}' \\
+      --out data/interactions/synthetic-spread.parquet""",
+        [
+            flag(
+                "dataset",
+                metavar="DATASET",
+                help="synthetic-movielens, synthetic-mq2008, synthetic-aaf, or a name for planted",
+            ),
+            PARQUET,
+            flag("--seed", type=int, default=0, metavar="N", help="random seed (default 0)"),
+            flag(
+                "--size",
+                default="demo",
+                metavar="N",
+                help="number of topics or faces, or `demo` (60 users, 120 queries, 240 faces; the default) or `full` "
+                "(as the real data set)",
+            ),
+            json(
+                "planted",
+                "sizes and tastes of ratings (docs/data.md), for a data set of any other name synthetic-*",
+                default=None,
+            ),
+        ],
+    ),
+    Step(
+        "job",
+        "jobs.train_job:job",
+        "Train one model with one loss on all folds and seeds, resuming from finished ones.",
+        """
+$ job --instances data/instances/movielens-nsr1.parquet \\
+      --out runs/movielens-nsr1/min-max.parquet \\
+      --options '{"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1,
+                  "model": {"name": "matrix-factorization", "factors": 32}, "loss": "nDCG", "bounding": "min-max",
+                  "folds": [1, 2, 3, 4, 5], "seeds": [0], "optimiser": "adam", "learning_rate": 0.001,
+                  "epochs": 30, "batch_size": 32, "temperature": 1.0, "variant": ""}'
+$ job --instances data/instances/aaf.parquet --images data/images/aaf.parquet \\
+      --out runs/Rank-LR.parquet \\
+      --options '{"study": "neural", "protocol": "honest", "dataset": "aaf", "nsr": null, "method": "Rank-LR",
+                  "family": "rank", "model": {"name": "linear"}, "loss": "RankNet", "bounding": "none",
+                  "target": "relevance", "settings": {"optimiser": "adam", "learning_rate": 0.0001, "epochs": 20,
+                  "batch_size": 100, "scale": "standard"}, "judged_by": "PairAccuracy", "folds": [1], "seeds": [0]}'""",
+        [
+            INSTANCES,
+            flag("--lists", type=Path, help="parquet file of judged lists, for models that read features"),
+            flag("--images", type=Path, help="parquet file of images, instead of judged lists"),
+            flag("--image-features", type=Path, help="a network's features of the images, instead of pixels"),
+            flag("--distributions", type=Path, help="score distributions of the loss' metric"),
+            flag("--test-instances", type=Path, help="the same ratings at another ratio, for the test lists"),
+            flag("--out", type=Path, required=True, help="runs to write, with sidecars beside it"),
+            flag("--options", required=True, help="JSON object: the job"),
+            flag("--device", default="auto", choices=("auto", "cpu", "cuda"), help="where to train"),
+            flag(
+                "--together", type=positive, default=5, metavar="N", help="number of folds and seeds trained together"
+            ),
+            flag("--code", default="", metavar="DIGEST", help="its digest; shards of other code are not reused"),
+        ],
+    ),
+    Step(
+        "new",
+        "commands.own_study:new",
+        "Look at files of your own, and write the configuration of a study of them",
+        """
+$ new searches.csv --out mine.yaml
+$ new /data/MQ2007 --out mine.yaml    # a folder: Fold1/train.txt, ..., or S1.txt, S2.txt, ...
+$ new ml-1m/ratings.dat --out mine.yaml
+$ new clicks.zip --out mine.yaml
+$ new plays.csv --implicit --out mine.yaml         # every user-item pair is relevant
+$ new plays.csv --threshold 5 --out mine.yaml      # those with 5 plays or more
+
+It reads the beginning of the files, packed or not, and refuses what has two meanings. Small files are tried whole: what
+is written runs. The file that it writes says in comments what was found and what to run; edit it as you like. Known
+layouts: LETOR text (also LightGBM's, with group sizes beside it), CSV, TSV and parquet with a row per item, ratings in
+any of these or separated by `::`, in one file or in files of folds.""",
+        [
+            file("path", metavar="PATH", help="a file, a folder or an archive"),
+            file("--out", required=True, help="the configuration to write (.yaml)"),
+            flag("--name", metavar="NAME", help="name of the data set (default: by the name of PATH)"),
+            of_relevance,
+        ],
+    ),
+    Step(
+        "provenance",
+        "provenance.manifest:collect_manifest",
+        "Collect the records of all steps, the configuration and checksums of all results in one file",
+        """
+$ provenance --results results --options "$(cat study.json)" --out results/provenance.json
+$ provenance --results results --out results/provenance.json
+
+--options is the study's configuration as JSON; the workflow passes it. Steps leave their records in the folder of the
+environment variable RANKBOUND_PROVENANCE, which the workflow sets to results/provenance.""",
+        [
+            file("--results", metavar="DIR", required=True, help="the folder of a study's results"),
+            json("options", "the study's configuration"),
+            file("--out", required=True, help="DIR/provenance.json"),
+        ],
+    ),
+    Step(
+        "sample",
+        "commands.sample:sample",
+        "Make training instances: negatives (interactions), a relevance threshold (judged lists), or pairs (images)",
+        """
+$ sample movielens --in data/interactions/movielens.parquet \\
+      --folds data/folds/movielens.parquet \\
+      --out data/instances/movielens-nsr1.parquet --options '{"nsr": 1}'
+$ sample movielens --in data/interactions/movielens.parquet \\
+      --folds data/folds/movielens.parquet \\
+      --out data/instances/movielens-uniform-full-nsr1.parquet \\
+      --options '{"nsr": 1, "sampling": {"train": "uniform", "test": "full"}}'
+$ sample mq2008 --in data/lists/mq2008.parquet --folds data/folds/mq2008.parquet \\
+      --out data/instances/mq2008-label2.parquet --options '{"threshold": 2}'
+$ sample mslr-web10k --in data/lists/mslr-web10k.parquet \\
+      --folds data/folds/mslr-web10k.parquet \\
+      --out data/instances/mslr-web10k-graded.parquet --options '{"graded": true}'
+$ sample aaf --in data/images/aaf.parquet --folds data/folds/aaf.parquet \\
+      --out data/instances/aaf.parquet --options '{"above": 5, "train_pairs": 7200}'""",
+        [
+            flag(
+                "dataset",
+                metavar="DATASET",
+                help="its name (for lists: with or without `-label<threshold>` or `-graded`)",
+            ),
+            DATA,
+            file("--folds", required=True, help="output of `python -m rankbound_study split`"),
+            PARQUET,
+            json(
+                "options",
+                "interactions: min_relevant, nsr, sampling, seed, threshold, validation_share; lists: threshold or "
+                "graded; images: above, seed, test_pairs, train_pairs, validation_pairs",
+            ),
+        ],
+    ),
+    Step(
+        "settle",
+        "workflow.settle:settle_folder",
+        "After `dvc pull`: mark the files as current for Snakemake, if all match DVC's lock file",
+        """
+  dvc pull && python -m rankbound_study settle && snakemake -n""",
+        [
+            file("--folder", metavar="DIR", default=Path(), help="the workflow's root (default: the working folder)"),
+        ],
+    ),
+    Step(
+        "split",
+        "commands.split:split",
+        "Cut a data set into folds: LETOR's own parts, each user's relevant items, or random splits of images",
+        """
+$ split mq2008 --in data/lists/mq2008.parquet --out data/folds/mq2008.parquet
+$ split movielens --in data/interactions/movielens.parquet \\
+      --out data/folds/movielens.parquet \\
+      --options '{"min_relevant": 25, "seed": 0, "threshold": 4}'
+$ split aaf --in data/images/aaf.parquet --out data/folds/aaf.parquet \\
+      --options '{"folds": 1}'""",
+        [
+            flag("dataset", metavar="DATASET", help="its name, on which the drawn folds depend"),
+            DATA,
+            PARQUET,
+            json(
+                "options",
+                "interactions: min_relevant, seed, threshold, and repeats, or folds, or by_time with validation_share; "
+                "images: folds, seed, test_share, validation_share; "
+                "lists: nothing for parts that take turns, or folds, random_parts, seed, validation_share",
+            ),
+        ],
+    ),
+    Step(
+        "table",
+        "commands.table:table",
+        "Make a table: 5.1 and neural_1 to neural_3 from the runs table, the worked examples only from the library",
+        """
+$ table table_5_1 --runs results/runs.parquet --out-dir results/tables \\
+      --metrics results/metrics.json
+$ table table_2_2 --out-dir results/tables
+$ table table_neural_1 --runs results/runs.parquet --epochs results/epochs.parquet \\
+      --out-dir results/tables""",
+        [
+            flag(
+                "name",
+                metavar="NAME",
+                help="its name under `tables:` in config.yaml, such as table_5_1 (table_claims: the step `claims`)",
+            ),
+            OF_STUDY,
+            file("--out-dir", metavar="DIR", required=True, help="where NAME.csv (.md, .tex) goes"),
+            file("--metrics", help="also write the means as nested JSON (table_5_1)"),
+            json("options", "protocol (published, honest), study, model"),
+        ],
+    ),
+    Step(
+        "verify",
+        "commands.finished:verify",
+        "Check a results folder against its provenance, or against another results folder",
+        """
+$ verify                                  # results/: files, inputs, config.yaml
+$ verify results/demo --config profiles/demo/study.yaml
+$ verify /copied/results --json           # missing inputs are not checked
+$ verify results --strict                 # undecided findings count as differences
+$ verify results --against other/results --tolerance 0.01
+
+The exit status is 0 if nothing differs, 1 if something does, 2 if nothing could be checked. Differences:
+  changed, missing   a result file has changed since its step wrote it, or is missing
+  unknown            a file that no step made
+  input              a file in another folder that steps read has changed
+  chain              a step read other content of a file than its maker recorded
+  config             a key of the configuration has another value, or a step had other options than it requests
+Undecided, and differences only with --strict:
+  code               the installed packages differ from those that made the results
+  unchecked          a file is missing here, lies elsewhere, is hidden or part of an unfinished training
+  unrecorded         a file's checksum is known, but not how it was made
+
+With --against, files are compared by their bytes, except the paper, which states where it was made. With --tolerance,
+only mean scores over topics, folds and seeds count: docs/reproducibility.md has those between machines.""",
+        [
+            file(
+                "folder",
+                nargs="?",
+                default=Path("results"),
+                metavar="FOLDER",
+                help="results (default: results)",
+            ),
+            file(
+                "--config",
+                nargs="+",
+                help="the study's configuration, merged in this order (default: config.yaml, if its results are this "
+                "folder)",
+            ),
+            flag("--strict", action="store_true", help="count undecided findings as differences"),
+            file("--against", metavar="FOLDER", help="another results folder to compare with"),
+            flag("--tolerance", type=float, metavar="X", help="with --against: largest difference in means"),
+            flag("--json", action="store_true", help="the report as JSON"),
+        ],
+    ),
+    Step(
+        "weights",
+        "jobs.vgg16:weights",
+        "Turn VGG16's published weights into safetensors, or generate a small stand-in",
+        """
+$ weights vgg16 --raw data/raw/vgg16-397923af.pth --out data/weights/vgg16.safetensors
+$ weights synthetic-vgg16 --out data/weights/synthetic-vgg16.safetensors""",
+        [
+            flag("source", metavar="SOURCE", choices=("vgg16", "synthetic-vgg16"), help="vgg16 or synthetic-vgg16"),
+            file("--raw", help="the publisher's file (vgg16 only)"),
+            file("--out", required=True, help="the safetensors file to write"),
+            flag("--seed", type=int, default=0, metavar="N", help="random seed of the stand-in (default 0)"),
+        ],
+    ),
+)
+BY_NAME: Mapping[str, Step] = {step.name: step for step in STEPS}
