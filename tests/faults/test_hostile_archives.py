@@ -46,9 +46,8 @@ def conversion(name: str, source: RawSource) -> str:
     """Code of `run(raw, out)`: what `python -m rankbound_study convert` does with a raw file of this source."""
     return (
         "from rankbound_study.commands.convert import _convert\n"
+        "from rankbound_study.config.sections.description import *\n"
         "from rankbound_study.config.sections.known_sets import known_set\n"
-        "from rankbound_study.data.archives import Limits\n"
-        "from rankbound_study.data.sources import Folder\n"
         "from rankbound_study.data.sources import RawFile, RawSource\n"
         f"run = lambda raw, out: _convert(RawFile({source!r}, raw), known_set({name!r}), out)\n"
     )

@@ -13,7 +13,7 @@ from rankbound_study.data.contracts import read_metadata, read_table
 from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import sample_interactions, sample_lists
-from rankbound_study.data.splits import ListSplitting, RatingSplitting, keep_relevant, split_lists, split_ratings
+from rankbound_study.data.splits import keep_relevant, split_lists, split_ratings
 from rankbound_study.data.synthetic import generate
 
 
@@ -102,7 +102,7 @@ def test_a_low_rank_model_beats_popularity_and_that_beats_chance(tmp_path: Path,
     ratings, folds, out = (tmp_path / name for name in ("ratings", "folds", "instances"))
     name = "synthetic-movielens"
     generate(name, ratings, seed, "demo")
-    split_ratings(ratings, folds, RatingSplitting(dataset=name, threshold=4, min_relevant=25, seed=0))
+    split_ratings(ratings, folds, name, threshold=4, min_relevant=25, seed=0)
     checked = {"threshold": 4.0, "min_relevant": 25}
     sample_interactions(ratings, folds, out, drawing=Drawing(name, 3, 0.1, 0), checked=checked)
     instances = read_instances(out)
@@ -123,7 +123,7 @@ def test_a_low_rank_model_beats_popularity_and_that_beats_chance(tmp_path: Path,
 def test_a_linear_model_learns_the_judged_lists_in_part(tmp_path: Path, seed: int) -> None:
     lists, folds, out = (tmp_path / name for name in ("lists", "folds", "instances"))
     generate("synthetic-mq2008", lists, seed, "demo")
-    split_lists(lists, folds, ListSplitting("synthetic-mq2008"))
+    split_lists(lists, folds, "synthetic-mq2008")
     features = np.hstack((read_features(lists), np.ones((len(read_features(lists)), 1)))).astype(np.float64)
     for threshold in (1, 2):
         sample_lists(lists, folds, out, dataset=f"synthetic-mq2008-label{threshold}", threshold=threshold)

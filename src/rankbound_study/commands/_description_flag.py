@@ -25,7 +25,7 @@ def read_description(name: str, text: str) -> "tuple[DescriptionKeys, RawSource]
     from rankbound.errors import ConfigError
     from rankbound_study.config.sections.description import DescriptionKeys
     from rankbound_study.config.sections.known_sets import known_set
-    from rankbound_study.data.sources import SOURCES, find_source, source_of
+    from rankbound_study.data.sources import SOURCES, RawSource, find_source
     from rankbound_study.options import parse_options
 
     if not text:
@@ -37,4 +37,4 @@ def read_description(name: str, text: str) -> "tuple[DescriptionKeys, RawSource]
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"--description: {'.'.join(map(str, first['loc']))}: {first['msg']}: {text}") from error
-    return described, source_of(name, described)
+    return described, RawSource(name, described)

@@ -38,8 +38,8 @@ def run(arguments: argparse.Namespace) -> None:
     described, source = read_description(arguments.source, arguments.description)
     if described.format not in CONVERTED:
         raise ConfigError(f"{source.name} is not converted: its format is {described.format}")
-    if source.remark:
-        print(f"note: {source.remark}")
+    if described.remark:
+        print(f"note: {described.remark}")
     _convert(raw_data(source, arguments.raw, own=described.path is not None), described, arguments.out)
 
 

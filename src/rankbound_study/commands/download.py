@@ -25,13 +25,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Fetch and check the archive, and state its terms."""
-    from rankbound_study.data.fetch import PUBLISHERS, fetch, publisher_of
+    from rankbound_study.data.fetch import fetch
 
     described, source = read_description(arguments.source, arguments.description)
-    publisher = PUBLISHERS.get(source.name) or publisher_of(source, described)
-    path = fetch(publisher, arguments.out, arguments.mirror)
+    path = fetch(source, arguments.out, arguments.mirror)
     print(f"{path}: {source.title}, {'content as expected' if source.is_checked else 'whose content has no checksums'}")
-    for what, text in {"terms": publisher.terms, "cite": publisher.citation}.items():
+    for what, text in {"terms": described.terms, "cite": described.citation}.items():
         print(f"{what}: {text or 'not stated in the description'}")
-    if source.remark:
-        print(f"note: {source.remark}")
+    if described.remark:
+        print(f"note: {described.remark}")

@@ -65,21 +65,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the instances."""
     from rankbound_study.data.contracts import SPLITS, contract_of
-    from rankbound_study.data.sampling import (
-        PairDrawing,
-        label_dataset,
-        sample_interactions,
-        sample_lists,
-        sample_pairs,
-    )
+    from rankbound_study.data.sampling import label_dataset, sample_interactions, sample_lists, sample_pairs
     from rankbound_study.options import read_options
 
     files = (arguments.data, arguments.folds, arguments.out)
     contract = contract_of(arguments.data, ("interactions", "lists", "images"))
     if contract == "images":
         options = read_options(arguments.options, IMAGE_OPTIONS)
-        pairs = {split: options[f"{split}_pairs"] for split in SPLITS}
-        sample_pairs(*files, PairDrawing(arguments.dataset, pairs, options["above"], options["seed"]))
+        pairs = {split: options.pop(f"{split}_pairs") for split in SPLITS}
+        sample_pairs(*files, arguments.dataset, pairs=pairs, **options)
         return
     if contract == "lists":
         threshold = _threshold(arguments.options)

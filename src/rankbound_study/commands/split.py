@@ -45,25 +45,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the folds."""
     from rankbound_study.data.contracts import contract_of
-    from rankbound_study.data.splits import (
-        ListSplitting,
-        RatingSplitting,
-        Splitting,
-        fold_images,
-        split_lists,
-        split_ratings,
-    )
+    from rankbound_study.data.splits import fold_images, split_lists, split_ratings
     from rankbound_study.options import read_options
 
-    contract = contract_of(arguments.data, ("interactions", "lists", "images"))
-    if contract == "lists":
-        options = read_options(arguments.options, LIST_OPTIONS)
-        split_lists(arguments.data, arguments.out, ListSplitting(arguments.dataset, **options))
-        return
-    if contract == "images":
-        options = read_options(arguments.options, IMAGE_OPTIONS)
-        fold_images(arguments.data, arguments.out, Splitting(arguments.dataset, **options))
-        return
-    options = read_options(arguments.options, INTERACTION_OPTIONS)
-    for note in split_ratings(arguments.data, arguments.out, RatingSplitting(arguments.dataset, **options)):
-        print(f"note: {note}")
+    files = (arguments.data, arguments.out, arguments.dataset)
+    match contract_of(arguments.data, ("interactions", "lists", "images")):
+        case "lists":
+            split_lists(*files, **read_options(arguments.options, LIST_OPTIONS))
+        case "images":
+            fold_images(*files, **read_options(arguments.options, IMAGE_OPTIONS))
+        case _:
+            for note in split_ratings(*files, **read_options(arguments.options, INTERACTION_OPTIONS)):
+                print(f"note: {note}")
