@@ -2,6 +2,8 @@
 
 import hashlib
 import io
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,19 @@ from rankbound_study.config.sections.description import FolderKeys
 from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.data import judged_files, ratings
 from rankbound_study.data.archives import find_member, list_members, read_members
+from rankbound_study.data.faces import FOLDER
 from rankbound_study.data.sources import SOURCES, RawFile, RawSource, file_name, folder_members, member_checksum, sum_of
+
+
+def pack(path: Path, members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED, mode: int = 0) -> Path:
+    """Pack `members` into a zip, the same bytes every time; `mode` gives another Unix mode than a file's to all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name)
+            info.create_system, info.external_attr, info.compress_type = 3, mode << 16, method
+            archive.writestr(info, data)
+    return path
 
 
 def raw_file(name: str, path: Path) -> RawFile:
@@ -53,13 +67,13 @@ def source_of(name: str, path: Path) -> RawSource:
     return changed(source, members=sums)
 
 
-def folder_of(files: dict[str, bytes], unknown_from: int | None = None) -> FolderKeys:
+def folder_of(files: dict[str, bytes], **more: int) -> FolderKeys:
     """All-Age-Faces' folder with the sums of these files."""
-    folder, names = known_set("aaf").folder, sorted(files)
-    assert folder is not None
+    names = sorted(files)
     sums = sum_of(f"{hashlib.sha256(files[name]).hexdigest()}  {name}" for name in names)
-    known = {"count": len(names), "names": sum_of(names), "editions": {str(sum(map(len, files.values()))): sums}}
-    return folder.model_copy(update={**known, "unknown_from": unknown_from})
+    editions = {str(sum(map(len, files.values()))): sums}
+    known = {"path": FOLDER, "count": len(names), "names": sum_of(names), "editions": editions}
+    return FolderKeys.model_validate(known | more)
 
 
 def encode_image(pixels: np.ndarray, quality: int = 95) -> bytes:

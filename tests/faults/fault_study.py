@@ -5,9 +5,7 @@ instead of the publishers', so that fetching, checking and converting are those 
 """
 
 import hashlib
-import io
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import numpy as np
 import yaml
 from project import GENERATED, Project
 
-from tests.raw_files import encode_image, folder_of
+from tests.raw_files import encode_image, folder_of, pack
 
 MIRROR = "mirror"
 MOVIELENS, FACES, VGG16 = "ml-latest-small.zip", "All-Age-Faces.zip", "vgg16-397923af.pth"
@@ -127,15 +125,15 @@ def _generate_archives(project: Project) -> None:
     folder.mkdir()
     random = np.random.default_rng(STUDY_SEED)
     ratings = _ratings(random)
-    _pack(folder / MOVIELENS, {f"ml-latest-small/{name}": text for name, text in ratings.items()})
+    pack(folder / MOVIELENS, {f"ml-latest-small/{name}": text for name, text in ratings.items()})
     faces = _faces(random)
-    _pack(folder / FACES, {f"All-Age-Faces/original images/{name}": content for name, content in faces.items()})
+    pack(folder / FACES, {f"All-Age-Faces/original images/{name}": content for name, content in faces.items()})
     _make_network_small(project.path("src/rankbound_study/models/vgg16.py"))
     project.run("fault_weights", str(folder / VGG16), PYTHONPATH=_with_helpers(project))
     digests = {name: hashlib.md5(text, usedforsecurity=False).hexdigest() for name, text in ratings.items()}
     changes: dict[str, dict[str, Any]] = {
         "movielens": {"content": {"algorithm": "md5", "members": digests}},
-        "aaf": {"folder": folder_of(faces).model_dump(exclude_none=True)},
+        "aaf": {"folder": folder_of(faces).model_dump(exclude_unset=True)},
         "vgg16": {"content": {"file": hashlib.sha256((folder / VGG16).read_bytes()).hexdigest()}},
     }
     for name, change in changes.items():
@@ -164,14 +162,6 @@ def _faces(random: np.random.Generator) -> dict[str, bytes]:
         pixels = np.kron(coarse, np.ones((1, 13, 13))).clip(0, 255).astype(np.uint8)
         found[f"{number:05}A{age:02}.jpg"] = encode_image(pixels)
     return found
-
-
-def _pack(path: Path, files: dict[str, bytes]) -> None:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name), content)
-    path.write_bytes(stream.getvalue())
 
 
 def _make_network_small(path: Path) -> None:

@@ -14,6 +14,7 @@ from rar4_fixture import LINK, make_rar
 from rankbound.errors import DataError
 from rankbound_study.data import archives
 from rankbound_study.data.archives import Limits, find_member, list_members, open_member
+from tests.raw_files import pack
 
 MEMBERS = {"MQ2008/S1.txt": b"0 qid:1 1:0.5\r\n" * 5000, "MQ2008/deep/S2.txt": b"", "notes.txt": b"x"}
 needs_unar = pytest.mark.skipif(
@@ -21,19 +22,8 @@ needs_unar = pytest.mark.skipif(
 )
 
 
-def make_zip(path: Path, members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED, mode: int = 0) -> Path:
-    """Pack `members`; `mode` gives another Unix mode than a file's to all of them."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w", method) as archive:
-        for name, data in members.items():
-            info = zipfile.ZipInfo(name)
-            info.create_system, info.external_attr, info.compress_type = 3, mode << 16, method
-            archive.writestr(info, data)
-    return path
-
-
 def changed_zip(path: Path, change: Callable[[bytes], bytes], members: Mapping[str, bytes], **how: Any) -> Path:
-    path.write_bytes(change(make_zip(path, members, **how).read_bytes()))
+    path.write_bytes(change(pack(path, members, **how).read_bytes()))
     return path
 
 
@@ -57,7 +47,7 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setattr(archives, "_import_libarchive", lambda: None)
     elif request.param == "rar" and archives._import_libarchive() is None:
         pytest.skip("libarchive is not installed")
-    return (make_zip if request.param == "zip" else make_rar)(tmp_path / "archive.bin", MEMBERS)
+    return (pack if request.param == "zip" else make_rar)(tmp_path / "archive.bin", MEMBERS)
 
 
 def test_members_are_found_by_the_end_of_their_path_and_come_out_as_they_went_in(archive: Path) -> None:
@@ -84,7 +74,7 @@ def test_streams_are_read_in_any_step_and_may_be_left_in_the_middle(archive: Pat
 
 
 def test_ambiguous_members_are_not_chosen_from(tmp_path: Path) -> None:
-    path = make_zip(tmp_path / "x.zip", {"a/S1.txt": b"", "b/S1.txt": b""})
+    path = pack(tmp_path / "x.zip", {"a/S1.txt": b"", "b/S1.txt": b""})
     with pytest.raises(DataError, match=r"found 2; the archive has a/S1\.txt, b/S1\.txt"):
         find_member(list_members(path), "S1.txt", path)
 
@@ -93,7 +83,7 @@ OUTSIDE = ("../evil.txt", "a/../../evil.txt", "/etc/evil", "C:/evil", "..\\evil.
 MALFORMED = ("x" * 2000, "a\x07b", "photo\u202egpj.exe", "a\x7fb")
 SIZES = {"a": bytes(500), "b": bytes(1000)}
 REFUSED: dict[str, tuple[Callable[[Path], Path], Limits, str]] = {
-    **{f"zip of {name[:9]!r}": (lambda path, name=name: make_zip(path, {"fine.txt": b"1", name: b"2"}), Limits(), said)
+    **{f"zip of {name[:9]!r}": (lambda path, name=name: pack(path, {"fine.txt": b"1", name: b"2"}), Limits(), said)
        for names, said in ((OUTSIDE, "member .* points outside"), (MALFORMED, "a member has the malformed name"))
        for name in names},
     "rar outside": (lambda path: make_rar(path, {"a/../../evil.txt": b"1"}), Limits(), "member .* points outside"),
@@ -101,7 +91,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], Limits, str]] = {
         lambda path: changed_zip(path, lambda whole: whole.replace(b"S1.txt_e", b"S1.txt\0e"), {"S1.txt_e": b"1"}),
         Limits(), "a member has the malformed name",
     ),
-    "zip link": (lambda path: make_zip(path, {"l": b"/etc/passwd"}, mode=LINK), Limits(), "member 'l' is a link"),
+    "zip link": (lambda path: pack(path, {"l": b"/etc/passwd"}, mode=LINK), Limits(), "member 'l' is a link"),
     "rar link": (lambda path: make_rar(path, {"l": b"/etc/passwd"}, {"l": LINK}), Limits(), "member 'l' is a link"),
     "encrypted": (
         lambda path: changed_zip(path, flipped(lambda whole: whole.index(b"PK\x01\x02") + 8, 1), {"a": b"1"}),
@@ -111,9 +101,9 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], Limits, str]] = {
         lambda path: changed_zip(path, lambda whole: whole.replace(b"S2", b"S1"), {"S1": b"1", "S2": b"2"}),
         Limits(), "member 'S1' occurs twice",
     ),
-    "large": (lambda path: make_zip(path, SIZES), Limits(member_bytes=999), "member 'b' has 1000 bytes, more than 999"),
-    "larger": (lambda path: make_zip(path, SIZES), Limits(total_bytes=1499), "its members add up to 1500 bytes, more"),
-    "many": (lambda path: make_zip(path, SIZES), Limits(members=1), "it has 2 members, more than 1"),
+    "large": (lambda path: pack(path, SIZES), Limits(member_bytes=999), "member 'b' has 1000 bytes, more than 999"),
+    "larger": (lambda path: pack(path, SIZES), Limits(total_bytes=1499), "its members add up to 1500 bytes, more"),
+    "many": (lambda path: pack(path, SIZES), Limits(members=1), "it has 2 members, more than 1"),
 }  # fmt: skip
 
 
@@ -126,7 +116,7 @@ def test_unsafe_archives_are_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_sizes_within_the_limits_are_accepted(tmp_path: Path) -> None:
-    assert len(list_members(make_zip(tmp_path / "x.zip", SIZES), Limits(2, 1000, 1500))) == 2
+    assert len(list_members(pack(tmp_path / "x.zip", SIZES), Limits(2, 1000, 1500))) == 2
 
 
 def test_a_bomb_stops_at_the_size_that_it_declares(tmp_path: Path) -> None:

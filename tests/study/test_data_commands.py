@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from described_steps import SPLITS, Run, sample, topics
 from rar4_fixture import make_rar
-from test_archives import make_zip
 
 from rankbound_study.data import sources
 from rankbound_study.data.reader import read_features, read_instances, read_item_names
-from tests.raw_files import changed, source_of
+from tests.raw_files import changed, pack, source_of
 
 Members = dict[str, bytes]
 Place = Callable[..., str]
@@ -22,7 +21,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Place:
     """Packs an archive, which the source of that name then expects, without an address; gives its path."""
 
     def call(name: str, members: Members, file: str = "raw.zip") -> str:
-        path = (make_rar if file.endswith("rar") else make_zip)(Path(file), members)
+        path = (make_rar if file.endswith("rar") else pack)(Path(file), members)
         monkeypatch.setattr(sources, "SOURCES", {name: changed(source_of(name, path), addresses=None)})
         return file
 

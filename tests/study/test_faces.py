@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pytest
 import scipy.fft
 from PIL import Image
-from test_archives import make_zip
 
 from rankbound.errors import DataError, SourceError
 from rankbound_study.data.archives import list_members, read_members
@@ -23,7 +22,7 @@ from rankbound_study.data.fetch import MIRROR_VARIABLE
 from rankbound_study.data.image_hash import BITS, THRESHOLD, close_pairs, connect, example_pairs, perceptual_hashes
 from rankbound_study.data.images import IMAGES_KEY, SIDE, read_faces, read_pixels
 from rankbound_study.data.sources import SOURCES, RawFile, check_content, file_name, folder_members
-from tests.raw_files import encode_image, raw_file, source_of
+from tests.raw_files import encode_image, pack, raw_file, source_of
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -37,7 +36,7 @@ def picture(seed: int, width: int = 128, height: int = 144) -> Pixels:
 
 def archive(path: Path, files: dict[str, bytes]) -> Path:
     members = {f"Faces/{FOLDER}/{name}": content for name, content in files.items()}
-    return make_zip(path, {"Faces/image sets/train.txt": b"", **members}, zipfile.ZIP_STORED)
+    return pack(path, {"Faces/image sets/train.txt": b"", **members}, zipfile.ZIP_STORED)
 
 
 def small(seed: int) -> Pixels:

@@ -13,23 +13,21 @@ import numpy as np
 import pytest
 from described_steps import Run
 from rar4_fixture import make_rar
-from test_archives import make_zip
 
 from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data import archives, fetch, inspection, sources
 from rankbound_study.data.faces import FOLDER
-from rankbound_study.data.fetch import MIRROR_VARIABLE, Patience
+from rankbound_study.data.fetch import MIRROR_VARIABLE
 from rankbound_study.data.sources import SOURCES, RawSource, check_content, find_source
 from rankbound_study.doctor import machine
-from tests.raw_files import changed, encode_image, folder_of, raw_file, source_of
+from tests.raw_files import changed, encode_image, folder_of, pack, raw_file, source_of
 
 SRC = Path(__file__).parents[2] / "src"
 READERS = (archives, inspection, sources)
 """The modules that may open archives, `inspection` those that nothing describes yet; others are given a `RawFile`."""
 
 TEXT = b"0 qid:1 1:0.5\n" * 200_000  # several read blocks, of a length that no block divides
-HASTE = Patience(connect=60, silence=60, attempts=2, pause=0.01)
 
 
 def sha(content: bytes) -> str:
@@ -43,13 +41,15 @@ TOY = {
 SOURCE = RawSource("toy", DescriptionKeys.model_validate(TOY))
 
 
-def pack(path: Path, text: bytes = TEXT, name: str = "Toy/S1.txt") -> Path:
-    return make_zip(path, {name: text})
+def packed(path: Path, text: bytes = TEXT) -> Path:
+    return pack(path, {"Toy/S1.txt": text})
 
 
 @pytest.fixture(autouse=True)
 def _no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(MIRROR_VARIABLE, raising=False)
+    monkeypatch.setattr(fetch, "ATTEMPTS", 2)
+    monkeypatch.setattr(fetch, "PAUSE_SECONDS", 0.01)
 
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -107,7 +107,7 @@ def test_the_known_sources_are_complete() -> None:
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
-@pytest.mark.parametrize("pack_it", [pack, lambda path, text: make_rar(path, {"Toy/S1.txt": text})])
+@pytest.mark.parametrize("pack_it", [packed, lambda path, text: make_rar(path, {"Toy/S1.txt": text})])
 def test_content_counts_whatever_the_line_ends_and_the_packing(
     tmp_path: Path, pack_it: Callable[[Path, bytes], Path], line_end: bytes
 ) -> None:
@@ -119,11 +119,11 @@ def test_content_counts_whatever_the_line_ends_and_the_packing(
 
 def test_line_ends_count_where_the_source_says_so(tmp_path: Path) -> None:
     as_shipped = changed(SOURCE, line_ends="as-is")
-    check_content(as_shipped, pack(tmp_path / "x.zip"))
+    check_content(as_shipped, packed(tmp_path / "x.zip"))
     with pytest.raises(SourceError, match=r"expected [0-9a-f]{64} \(sha256\), found"):
-        check_content(as_shipped, pack(tmp_path / "x.zip", TEXT.replace(b"\n", b"\r\n")))
+        check_content(as_shipped, packed(tmp_path / "x.zip", TEXT.replace(b"\n", b"\r\n")))
     odd = b"a\rb\r"
-    check_content(changed(SOURCE, members={"S1.txt": sha(odd)}), pack(tmp_path / "x.zip", odd))
+    check_content(changed(SOURCE, members={"S1.txt": sha(odd)}), packed(tmp_path / "x.zip", odd))
 
 
 def test_a_folder_is_known_by_its_names_and_contents(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_folder_is_known_by_its_names_and_contents(tmp_path: Path) -> None:
 
     def check(files: dict[str, bytes], folder: str = f"Faces/{FOLDER}/", **more: Any) -> None:
         members = {f"{folder}{name}": content for name, content in files.items()}
-        check_content(source, make_zip(tmp_path / "x.zip", {"Faces/image sets/train.txt": b"", **members, **more}))
+        check_content(source, pack(tmp_path / "x.zip", {"Faces/image sets/train.txt": b"", **members, **more}))
 
     source = changed(SOURCES["aaf"], folder=folder_of(files))
     check(files)
@@ -159,15 +159,15 @@ def test_a_single_file_is_known_by_its_checksum(tmp_path: Path) -> None:
 # Fetching
 
 
-def got(source: RawSource, out: Path, mirror: object = None, patience: Patience = HASTE) -> bytes:
+def got(source: RawSource, out: Path, mirror: object = None) -> bytes:
     """The content of the fetched file, beside which nothing lies but what was set aside."""
-    path = fetch.fetch(source, out, None if mirror is None else str(mirror), patience)
+    path = fetch.fetch(source, out, None if mirror is None else str(mirror))
     assert path == out
     return path.read_bytes()
 
 
 def test_a_file_that_is_there_and_passes_is_left_alone(tmp_path: Path) -> None:
-    path = pack(tmp_path / "raw" / "Toy.zip")
+    path = packed(tmp_path / "raw" / "Toy.zip")
     before = path.stat()
     got(SOURCE, path)
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
@@ -204,9 +204,9 @@ def test_every_place_gives_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_rejected_file_is_set_aside_and_the_next_place_tried(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = pack(tmp_path / "raw" / "Toy.zip", b"something else")
+    path = packed(tmp_path / "raw" / "Toy.zip", b"something else")
     wrong = path.read_bytes()
-    good = pack(tmp_path / "mirror" / "Toy.zip").read_bytes()
+    good = packed(tmp_path / "mirror" / "Toy.zip").read_bytes()
     assert got(SOURCE, path, tmp_path / "mirror") == good
     assert (tmp_path / "raw" / "Toy.zip.rejected").read_bytes() == wrong
     assert "rejected" in capsys.readouterr().err
@@ -225,7 +225,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_fails_is_never_used_and_the_message_says_why(tmp_path: Path, damage: str) -> None:
-    path, (change, reason) = pack(tmp_path / "raw" / "Toy.zip"), DAMAGES[damage]
+    path, (change, reason) = packed(tmp_path / "raw" / "Toy.zip"), DAMAGES[damage]
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(SourceError, match=rf"{reason}(.|\n)*Toy\.zip\.rejected(.|\n)*By hand"):
         got(SOURCE, path)
@@ -255,7 +255,7 @@ def full(_: int) -> None:
 def test_a_download_that_breaks_off_is_tried_again_and_leaves_nothing(
     tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data, out = pack(tmp_path / "x.zip").read_bytes(), tmp_path / "raw" / "Toy.zip"
+    data, out = packed(tmp_path / "x.zip").read_bytes(), tmp_path / "raw" / "Toy.zip"
     cut, woken = answer_with(data[:500], length=len(data)), threading.Event()
     answers = [cut, answer_with(data)]
 
@@ -267,8 +267,9 @@ def test_a_download_that_breaks_off_is_tried_again_and_leaves_nothing(
     out.unlink()
     with pytest.raises(SourceError, match=r"IncompleteRead.*500 bytes read.*\(2 attempts\)"):
         got(at(cut), out)
+    monkeypatch.setattr(fetch, "SILENCE_SECONDS", 0.2)
     with pytest.raises(SourceError, match=r"(?i)time.*out"):
-        got(at(lambda request: (woken.wait(20), None)[1]), out, patience=Patience(connect=1, silence=0.2, attempts=1))
+        got(at(lambda request: (woken.wait(20), None)[1]), out)
     woken.set()
     monkeypatch.setattr("rankbound_study.data.fetch.os.fsync", full)
     with pytest.raises(SourceError, match=r"could not write .*Toy\.zip\..*\.part: No space left on device"):
@@ -320,11 +321,11 @@ def test_another_content_placed_by_hand_is_refused_and_left(
     file_name, right, wrong, named = SWAPS[name]
     raw, out = Path("data/raw", file_name), Path("data/converted.parquet")
     arguments = ("convert", name, "--raw", str(raw), "--out", str(out))
-    source = source_of(name, make_zip(raw, right))
+    source = source_of(name, pack(raw, right))
     monkeypatch.setattr(sources, "SOURCES", {**SOURCES, name: source})
     run(*arguments)
     out.unlink()
-    content = make_zip(raw, wrong).read_bytes()
+    content = pack(raw, wrong).read_bytes()
     said = run(*arguments, status=2)
     checksums = r".*[0-9a-f]{32,}.*found [0-9a-f]{32,}"
     assert re.match(rf"python -m rankbound_study convert: {raw}: .*{named}{checksums}", said), said
@@ -336,10 +337,10 @@ def test_another_content_placed_by_hand_is_refused_and_left(
 
 def test_what_was_not_compared_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checksum of the full-size faces' content is unknown: an archive placed by hand is converted, with a note."""
-    source = source_of("aaf", make_zip(Path("x.zip"), SWAPS["aaf"][1]))
+    source = source_of("aaf", pack(Path("x.zip"), SWAPS["aaf"][1]))
     folder = source.described.folder.model_copy(update={"editions": {}, "unknown_from": 0})  # type: ignore[union-attr]
     monkeypatch.setattr(sources, "SOURCES", {**SOURCES, "aaf": changed(source, folder=folder)})
-    make_zip(Path("x.zip"), SWAPS["aaf"][2])
+    pack(Path("x.zip"), SWAPS["aaf"][2])
     printed = run("convert", "aaf", "--raw", "x.zip", "--out", "x.parquet")
     assert printed == f"note: {source.described.remark}\n"
 
@@ -359,7 +360,7 @@ def test_what_was_not_compared_is_said(run: Run, monkeypatch: pytest.MonkeyPatch
 )
 def test_the_publishers_own_sums_hold(run: Run, words: tuple[str, str], content: Any, said: str) -> None:
     if content is not None:
-        make_zip(Path("x"), content) if isinstance(content, dict) else Path("x").write_bytes(content)
+        pack(Path("x"), content) if isinstance(content, dict) else Path("x").write_bytes(content)
     printed = run(*words, "--raw", "x", "--out", "out", status=2)
     assert re.search(said, printed), printed
     assert f"run `python -m rankbound_study download {words[1]} --out x`, which sets a wrong file aside" in printed
@@ -367,7 +368,7 @@ def test_the_publishers_own_sums_hold(run: Run, words: tuple[str, str], content:
 
 
 def test_a_raw_file_gives_the_members_of_its_archive(tmp_path: Path) -> None:
-    raw = raw_file("movielens", make_zip(tmp_path / "x.zip", ratings("4.0")))
+    raw = raw_file("movielens", pack(tmp_path / "x.zip", ratings("4.0")))
     assert [member.name for member in raw.members] == list(ratings("4.0"))
     with raw.open(raw.find("tags.csv")) as stream:
         assert stream.read() == b"tags\r\n"

@@ -11,7 +11,6 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 
@@ -22,18 +21,14 @@ from rankbound.io.atomic import temporary_beside
 from rankbound_study.data.sources import RawSource, check_content
 
 MIRROR_VARIABLE = "RANKBOUND_MIRROR"
+CONNECT_SECONDS, SILENCE_SECONDS = 15.0, 60.0
+"""Limits for one address: to connect, and without a byte."""
+
+ATTEMPTS, PAUSE_SECONDS = 3, 2.0
+"""Attempts for one address, and the pause after the first; the later ones are longer."""
+
 _BLOCK_BYTES = 2**18
 _TOO_MANY_REQUESTS, _FIRST_SERVER_FAULT = 429, 500
-
-
-@dataclass(frozen=True)
-class Patience:
-    """Limits for one address: seconds to connect, seconds without a byte, attempts, seconds between them."""
-
-    connect: float = 15.0
-    silence: float = 60.0
-    attempts: int = 3
-    pause: float = 2.0
 
 
 class _Fault(Exception):
@@ -44,9 +39,7 @@ class _Fault(Exception):
         self.again = again
 
 
-def fetch(
-    source: RawSource, out: str | os.PathLike[str], mirror: str | None = None, patience: Patience | None = None
-) -> Path:
+def fetch(source: RawSource, out: str | os.PathLike[str], mirror: str | None = None) -> Path:
     """Make sure that `out` is the file of `source` with the right content, and return it.
 
     Tried in order: `out` itself; the archive under one of its names in the same folder (placed by hand); the mirror
@@ -66,7 +59,7 @@ def fetch(
         # A temporary name: two simultaneous downloads must not write into one file.
         with temporary_beside(target.with_name(f"{target.name}.part"), ".part") as part:
             try:
-                _copy(place, part, patience or Patience())
+                _copy(place, part)
             except _Fault as fault:
                 faults.append(f"{place}: {fault}")
                 continue
@@ -123,32 +116,33 @@ def _advice(source: RawSource, target: Path, faults: list[str]) -> str:
     )
 
 
-def _copy(place: str, part: Path, patience: Patience) -> None:
+def _copy(place: str, part: Path) -> None:
     if not place.startswith(("http://", "https://")):
         try:
             shutil.copyfile(place, part)
         except OSError as error:
             raise _Fault(error.strerror or str(error)) from error
         return
-    for attempt in range(1, patience.attempts + 1):
+    for attempt in range(1, ATTEMPTS + 1):
         try:
-            _download(place, part, patience)
+            _download(place, part)
             return
         except _Fault as fault:
-            if not fault.again or attempt == patience.attempts:
+            if not fault.again or attempt == ATTEMPTS:
                 tries = f" ({attempt} attempts)" if attempt > 1 else ""
                 raise _Fault(f"{fault}{tries}") from fault
-        time.sleep(patience.pause * attempt)
+        time.sleep(PAUSE_SECONDS * attempt)
 
 
-def _download(address: str, part: Path, patience: Patience) -> None:
+def _download(address: str, part: Path) -> None:
     import requests
 
     # Without this header a server may compress on the fly, and the length could not be checked.
-    headers = {"Accept-Encoding": "identity", "User-Agent": "rankbound"}
-    timeouts = (patience.connect, patience.silence)
+    headers, limits = {"Accept-Encoding": "identity", "User-Agent": "rankbound"}, (CONNECT_SECONDS, SILENCE_SECONDS)
     try:
-        with requests.get(address, stream=True, timeout=timeouts, headers=headers) as response:
+        with requests.get(
+            address, stream=True, timeout=limits, headers=headers
+        ) as response:
             if not response.ok:
                 again = response.status_code == _TOO_MANY_REQUESTS or response.status_code >= _FIRST_SERVER_FAULT
                 raise _Fault(f"the server answered {response.status_code} {response.reason}", again)
