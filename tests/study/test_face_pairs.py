@@ -254,13 +254,6 @@ def test_drawn_faces_can_be_learnt_in_part(tmp_path: Path) -> None:
     assert 0.65 < accuracy < 0.85  # a coin 0.5, an oracle 1
 
 
-def test_the_same_seed_draws_the_same_faces(tmp_path: Path) -> None:
-    for name, seed in (("one", 3), ("two", 3), ("other", 4)):
-        generate("synthetic-aaf", tmp_path / name, seed, "12")
-    contents = [(tmp_path / name).read_bytes() for name in ("one", "two", "other")]
-    assert contents[0] == contents[1] != contents[2]
-
-
 def test_images_from_nothing_to_instances(run: Run) -> None:
     name, counts = "synthetic-aaf", {"train_pairs": 100, "validation_pairs": 30, "test_pairs": 30}
     run("generate", name, "--size", "120", "--out", "data.parquet")

@@ -140,9 +140,7 @@ def _download(address: str, part: Path) -> None:
     # Without this header a server may compress on the fly, and the length could not be checked.
     headers, limits = {"Accept-Encoding": "identity", "User-Agent": "rankbound"}, (CONNECT_SECONDS, SILENCE_SECONDS)
     try:
-        with requests.get(
-            address, stream=True, timeout=limits, headers=headers
-        ) as response:
+        with requests.get(address, stream=True, timeout=limits, headers=headers) as response:
             if not response.ok:
                 again = response.status_code == _TOO_MANY_REQUESTS or response.status_code >= _FIRST_SERVER_FAULT
                 raise _Fault(f"the server answered {response.status_code} {response.reason}", again)
