@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 import rankbound as rb
 from benchmarks.questions import TREES as TREES_OF_RACES
-from rankbound_study.data.fetch import PUBLISHERS, fetch
+from rankbound_study.data.fetch import fetch
 from rankbound_study.data.sources import SOURCES, RawFile, as_file
 
 Array = npt.NDArray[Any]
@@ -90,7 +90,7 @@ def _run(method: str, parts: Mapping[str, Part], seed: int) -> tuple[Array, int,
 def folds_of(folder: Path) -> list[dict[str, Part]]:
     """Return the splits of the five folds, by name; the archive is read from the mirror, or downloaded."""
     folder.mkdir(parents=True, exist_ok=True)
-    raw = RawFile(SOURCES["mq2008"], fetch(PUBLISHERS["mq2008"], folder / "MQ2008.zip"))
+    raw = RawFile(SOURCES["mq2008"], fetch(SOURCES["mq2008"], folder / "MQ2008.zip"))
     lists = []
     for number in range(1, 6):
         with as_file(raw, raw.find(f"S{number}.txt")) as path:

@@ -2,7 +2,7 @@
 
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -125,8 +125,10 @@ def generated_source(name: str, archive: Path) -> RawSource:
     """
     source = SOURCES[name]
     members = list_members(archive, source.limits)
-    sums = {name: member_checksum(archive, find_member(members, name, archive), source) for name in source.members}
-    return replace(source, members=sums)
+    wanted = source.content.members
+    sums = {name: member_checksum(archive, find_member(members, name, archive), source) for name in wanted}
+    content = source.content.model_copy(update={"members": sums})
+    return RawSource(name, source.described.model_copy(update={"content": content}))
 
 
 @dataclass(frozen=True)

@@ -2,26 +2,32 @@
 
 import hashlib
 import io
-from dataclasses import replace
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from rankbound.errors import DataError
+from rankbound_study.config.sections.description import FolderKeys
 from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.data import judged_files, ratings
 from rankbound_study.data.archives import find_member, list_members, read_members
-from rankbound_study.data.sources import (
-    SOURCES,
-    Folder,
-    RawFile,
-    RawSource,
-    file_name,
-    folder_members,
-    member_checksum,
-    sum_of,
-)
+from rankbound_study.data.faces import FOLDER
+from rankbound_study.data.sources import SOURCES, RawFile, RawSource, file_name, folder_members, member_checksum, sum_of
+
+
+def pack(path: Path, members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED, mode: int = 0) -> Path:
+    """Pack `members` into a zip, the same bytes every time; `mode` gives another Unix mode than a file's to all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name)
+            info.create_system, info.external_attr, info.compress_type = 3, mode << 16, method
+            archive.writestr(info, data)
+    return path
 
 
 def raw_file(name: str, path: Path) -> RawFile:
@@ -35,31 +41,39 @@ def convert_as(name: str, path: Path, out: Path) -> None:
     convert(raw_file(name, path), known_set(name), out)
 
 
+def changed(source: RawSource, **keys: Any) -> RawSource:
+    """The source with other keys of its description; those of `content` are named by themselves."""
+    own = {key: keys.pop(key) for key in ("algorithm", "line_ends", "members", "file") if key in keys}
+    if own:
+        keys["content"] = source.content.model_copy(update=own)
+    return RawSource(source.name, source.described.model_copy(update=keys))
+
+
 def source_of(name: str, path: Path) -> RawSource:
     """The source of that name with the sums of this file's content; members that the archive lacks are left out."""
     source = SOURCES[name]
-    if source.checksum:
-        return replace(source, checksum=hashlib.sha256(path.read_bytes()).hexdigest())
-    if source.folder is not None:
-        return replace(source, folder=_folder_of(source, source.folder, path))
+    if source.content.file:
+        return changed(source, file=hashlib.sha256(path.read_bytes()).hexdigest())
     members = list_members(path, source.limits)
+    if (folder := source.described.folder) is not None:
+        contents = read_members(path, [one.name for one in folder_members(members, folder.path, path)], source.limits)
+        return changed(source, folder=folder_of({file_name(name): content for name, content in contents}))
     sums = {}
-    for wanted in source.members:
+    for wanted in source.content.members:
         try:
-            found = find_member(members, wanted, path)
+            sums[wanted] = member_checksum(path, find_member(members, wanted, path), source)
         except DataError:
             continue
-        sums[wanted] = member_checksum(path, found, source)
-    return replace(source, members=sums)
+    return changed(source, members=sums)
 
 
-def _folder_of(source: RawSource, folder: Folder, path: Path) -> Folder:
-    members = folder_members(list_members(path, source.limits), folder.path, path)
-    contents = read_members(path, [member.name for member in members], source.limits)
-    lines = [f"{hashlib.sha256(content).hexdigest()}  {file_name(name)}" for name, content in contents]
-    names = sum_of(file_name(member.name) for member in members)
-    size = sum(member.size for member in members)
-    return replace(folder, count=len(members), names=names, editions={size: sum_of(lines)}, unknown_from=None)
+def folder_of(files: dict[str, bytes], **more: int) -> FolderKeys:
+    """All-Age-Faces' folder with the sums of these files."""
+    names = sorted(files)
+    sums = sum_of(f"{hashlib.sha256(files[name]).hexdigest()}  {name}" for name in names)
+    editions = {str(sum(map(len, files.values()))): sums}
+    known = {"path": FOLDER, "count": len(names), "names": sum_of(names), "editions": editions}
+    return FolderKeys.model_validate(known | more)
 
 
 def encode_image(pixels: np.ndarray, quality: int = 95) -> bytes:

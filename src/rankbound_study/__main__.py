@@ -2,7 +2,7 @@
 
 import sys
 
-from rankbound_study.warm.client import run_warm
+from rankbound_study.warm import run_warm
 
 status = run_warm(sys.argv[1:])
 if status is None:

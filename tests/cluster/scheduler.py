@@ -28,18 +28,16 @@ PROGRAMS = {
 }
 """The Debian package of each program."""
 
-ACCOUNTING = ("slurmdbd", "mariadbd")
 _PRIVATE = ("unshare", "--mount", "--propagation", "private")
 _NODE = ("--pid", "--fork", "--kill-child", "--mount-proc")
 _PATIENCE = 600.0
 
 
-def missing(accounting: bool = True) -> str:
+def missing() -> str:
     """Return the reason why this machine can't run a scheduler, with a remedy; empty if it can."""
     if os.geteuid() != 0:
         return "SLURM's daemons, and namespaces for them, need root: run this as root, or in a container of yours"
-    wanted = [name for name in PROGRAMS if accounting or name not in ACCOUNTING]
-    packages = [PROGRAMS[name] for name in wanted if not _found(name)]
+    packages = [package for name, package in PROGRAMS.items() if not _found(name)]
     if packages:
         return f"not installed: apt-get install -y --no-install-recommends {' '.join(packages)}"
     if not Path(ETC).is_dir():
@@ -63,13 +61,11 @@ class Scheduler:
         folder: what is written lies here: configuration, logs, state. Its path should be short: it holds sockets.
         nodes: how many there are, each with one GPU.
         cpus: how many processors each node says it has, whatever the machine has.
-        accounting: with a database, which `sacct` asks.
     """
 
-    def __init__(self, folder: Path, nodes: int = 2, cpus: int = 1, accounting: bool = True) -> None:
+    def __init__(self, folder: Path, nodes: int = 2, cpus: int = 1) -> None:
         self.folder = folder.resolve()
         self.nodes = [f"sim{number}" for number in range(nodes)]
-        self._accounting = accounting
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         names = ["slurmctld", "slurmdbd", "mariadbd", *self.nodes]
         self._site = Site(self.folder, dict(zip(names, _free_ports(len(names)), strict=True)), cpus)
@@ -77,11 +73,10 @@ class Scheduler:
     def __enter__(self) -> "Scheduler":
         try:
             self._site.make_folders(self.nodes)
-            self._site.write(self.nodes, self._accounting)
+            self._site.write(self.nodes)
             self._start("munged", ["munged", "--foreground", *self._site.munge_flags()])
             self._wait("munged", self._site.munge_socket.exists)
-            if self._accounting:
-                self._start_accounting()
+            self._start_accounting()
             self._start("slurmctld", ["slurmctld", "-D", "-c"])
             for node in self.nodes:
                 self.start_node(node)

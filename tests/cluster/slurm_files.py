@@ -47,17 +47,17 @@ class Site:
         for node in nodes:
             os.mknod(self.folder / "devices" / node, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
 
-    def write(self, nodes: Sequence[str], accounting: bool) -> None:
+    def write(self, nodes: Sequence[str]) -> None:
         """Write the files that SLURM reads."""
         etc = self.folder / "etc"
-        (etc / "slurm.conf").write_text(self._slurm(nodes, accounting), encoding="utf-8")
+        (etc / "slurm.conf").write_text(self._slurm(nodes), encoding="utf-8")
         devices = [f"NodeName={node} Name=gpu File={self.folder}/devices/{node}\n" for node in nodes]
         (etc / "gres.conf").write_text("".join(devices), encoding="utf-8")
         (etc / "note").write_text(_NOTE, encoding="utf-8")
         (etc / "note").chmod(0o755)
-        if accounting:
-            (etc / "slurmdbd.conf").write_text(self._slurmdbd(), encoding="utf-8")
-            (etc / "slurmdbd.conf").chmod(0o600)
+        database = _SLURMDBD.format(folder=self.folder, port=self.ports["slurmdbd"], storage=self.ports["mariadbd"])
+        (etc / "slurmdbd.conf").write_text(database, encoding="utf-8")
+        (etc / "slurmdbd.conf").chmod(0o600)
 
     def munge_flags(self) -> list[str]:
         """Flags of munged: a socket, a key and a seed of its own."""
@@ -82,7 +82,7 @@ class Site:
         made = [f"create user {user} identified by 'slurm'; grant all on slurm_acct_db.* to {user};" for user in users]
         return f"create database slurm_acct_db; {' '.join(made)}"
 
-    def _slurm(self, nodes: Sequence[str], accounting: bool) -> str:
+    def _slurm(self, nodes: Sequence[str]) -> str:
         host = socket.gethostname().split(".")[0]
         each = f"NodeHostname={host} NodeAddr=127.0.0.1 CPUs={self.cpus} RealMemory={_MEMORY} Gres=gpu:1 State=UNKNOWN"
         lines = [f"NodeName={node} Port={self.ports[node]} {each}" for node in nodes]
@@ -91,15 +91,9 @@ class Site:
             host=host,
             folder=self.folder,
             port=self.ports["slurmctld"],
-            accounting=self._accounting() if accounting else _NO_ACCOUNTING,
+            accounting=_ACCOUNTING.format(port=self.ports["slurmdbd"], socket=self.munge_socket),
             nodes="\n".join([*lines, f"PartitionName=cpu Default=YES {partition}", f"PartitionName=gpu {partition}"]),
         )
-
-    def _accounting(self) -> str:
-        return _ACCOUNTING.format(port=self.ports["slurmdbd"], socket=self.munge_socket)
-
-    def _slurmdbd(self) -> str:
-        return _SLURMDBD.format(folder=self.folder, port=self.ports["slurmdbd"], storage=self.ports["mariadbd"])
 
 
 # A dead node is noticed after SlurmdTimeout, and its jobs wait for nothing else. Finished jobs stay visible to squeue
@@ -145,9 +139,6 @@ _NOTE = """\
 #!/bin/sh
 echo "print task on $SLURMD_NODENAME, gpus: ${CUDA_VISIBLE_DEVICES:-none}"
 """
-_NO_ACCOUNTING = """\
-AccountingStorageType=accounting_storage/none
-JobAcctGatherType=jobacct_gather/none"""
 _ACCOUNTING = """\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,58 +16,36 @@ MODEL = "src/rankbound/training/models.py"
 INSTANCES = "data/instances/synthetic-movielens-nsr1.parquet"
 
 
-def no_lock(clone: Project) -> None:
-    clone.path("dvc.lock").unlink()
+Change = Callable[[Project], object]
 
 
-def changed_code(clone: Project) -> None:
-    _append(clone.path(MODEL))
+def appended(name: str, text: str = "# changed\n") -> Change:
+    return lambda clone: _append(clone.path(name), text)
 
 
-def changed_rule(clone: Project) -> None:
-    _append(clone.path("workflow/rules/train.smk"))
+def removed(name: str) -> Change:
+    return lambda clone: (shutil.rmtree if clone.path(name).is_dir() else Path.unlink)(clone.path(name))
 
 
-def changed_rate(clone: Project) -> None:
-    clone.configure({**STUDY, "temperature": 2.0})
+def staged(change: Callable[[dict[str, Any]], object]) -> Change:
+    """Change the stages, so that DVC's lock file says nothing of something."""
+
+    def edit(clone: Project) -> None:
+        content = yaml.safe_load(clone.path("dvc.yaml").read_text("utf-8"))
+        change(content["stages"])
+        clone.path("dvc.yaml").write_text(yaml.safe_dump(content), "utf-8")
+
+    return edit
 
 
 def unknown_tables(clone: Project) -> None:
-    """Tables that no stage names: DVC's lock file fits, and says nothing of them."""
-    content = yaml.safe_load(clone.path("dvc.yaml").read_text("utf-8"))
-    outs = content["stages"]["paper"]["outs"]
-    content["stages"]["paper"]["outs"] = [out for out in outs if "results/tables" not in out]
-    clone.path("dvc.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    """Tables that no stage names."""
+
+    def without_tables(stages: dict[str, Any]) -> None:
+        stages["paper"]["outs"] = [out for out in stages["paper"]["outs"] if "results/tables" not in out]
+
+    staged(without_tables)(clone)
     _append(clone.path("results/tables/table_2_2.csv"))
-
-
-def forgotten_code(clone: Project) -> None:
-    """Code that no stage depends on: DVC's lock file says nothing of it."""
-    content = yaml.safe_load(clone.path("dvc.yaml").read_text("utf-8"))
-    content["stages"]["runs"]["deps"].remove("src")
-    clone.path("dvc.yaml").write_text(yaml.safe_dump(content), "utf-8")
-
-
-def changed_command(clone: Project) -> None:
-    _replace(clone.path("dvc.yaml"), "snakemake runs --cores all", "snakemake runs --cores 1")
-
-
-def broken_stages(clone: Project) -> None:
-    clone.path("dvc.yaml").write_text("stages: 3\n", "utf-8")
-
-
-def another_configuration(clone: Project) -> None:
-    """Through the workflow's profile, so that config.yaml is what it was."""
-    with clone.path("profiles/default/config.yaml").open("a") as file:
-        file.write("\nconfig: [temperature=2.0]\n")
-
-
-def missing_runs(clone: Project) -> None:
-    clone.path("results/runs.parquet").unlink()
-
-
-def missing_data(clone: Project) -> None:
-    shutil.rmtree(clone.path("data/lists"))
 
 
 def flipped_byte(clone: Project) -> None:
@@ -81,35 +60,45 @@ def flipped_byte(clone: Project) -> None:
     os.utime(path, ns=times)
 
 
-def added_run(clone: Project) -> None:
-    clone.path("results/runs/stray.parquet").write_bytes(b"from another study")
+CHANGES: dict[str, tuple[Change, list[str]]] = {
+    "no lock": (removed("dvc.lock"), ["has no dvc.lock"]),
+    "changed code": (appended(MODEL), ["src is modified"]),
+    "changed rule": (appended("workflow/rules/train.smk"), ["workflow is modified"]),
+    "changed rate": (lambda clone: clone.configure({**STUDY, "temperature": 2.0}), ["config.yaml is modified"]),
+    "unknown tables": (
+        unknown_tables, ["results/tables/table_2_2.csv is made, but no stage names it", "docs/dvc.md"],
+    ),
+    "forgotten code": (
+        staged(lambda stages: stages["runs"]["deps"].remove("src")), ["the stage runs does not depend on src"],
+    ),
+    "changed command": (
+        staged(lambda stages: stages["runs"].update(cmd="snakemake runs --cores 1")),
+        ["the command of the stage runs is modified"],
+    ),
+    "broken stages": (
+        lambda clone: clone.path("dvc.yaml").write_text("stages: 3\n", "utf-8"), ["nothing was touched", "dvc.yaml"],
+    ),
+    # Through the workflow's profile, so that config.yaml is what it was.
+    "another configuration": (
+        appended("profiles/default/config.yaml", "\nconfig: [temperature=2.0]\n"), ["profiles/default is modified"],
+    ),
+    "missing runs": (removed("results/runs.parquet"), ["results/runs.parquet is missing", "dvc pull"]),
+    "missing data": (removed("data/lists"), ["data/lists is missing"]),
+    "flipped byte": (flipped_byte, ["data/instances is modified", f"{INSTANCES} is modified"]),
+    "added run": (
+        lambda clone: clone.path("results/runs/stray.parquet").write_bytes(b"from another study"),
+        ["results/runs is modified", "results/runs/stray.parquet is added"],
+    ),
+    "changed table": (
+        appended("results/tables/table_5_1.csv"),
+        ["results/tables is modified: `git status results/tables` names the files"],
+    ),
+}  # fmt: skip
 
 
-def changed_table(clone: Project) -> None:
-    _append(clone.path("results/tables/table_5_1.csv"))
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (no_lock, ["has no dvc.lock"]),
-        (changed_code, ["src is modified"]),
-        (changed_rule, ["workflow is modified"]),
-        (changed_rate, ["config.yaml is modified"]),
-        (unknown_tables, ["results/tables/table_2_2.csv is made, but no stage names it", "docs/dvc.md"]),
-        (forgotten_code, ["the stage runs does not depend on src"]),
-        (changed_command, ["the command of the stage runs is modified"]),
-        (broken_stages, ["nothing was touched", "dvc.yaml"]),
-        (another_configuration, ["profiles/default is modified"]),
-        (missing_runs, ["results/runs.parquet is missing", "dvc pull"]),
-        (missing_data, ["data/lists is missing"]),
-        (flipped_byte, ["data/instances is modified", f"{INSTANCES} is modified"]),
-        (added_run, ["results/runs is modified", "results/runs/stray.parquet is added"]),
-        (changed_table, ["results/tables is modified: `git status results/tables` names the files"]),
-    ],
-)
-def test_it_refuses(pulled: Project, tmp_path: Path, change: Callable[[Project], None], expected: list[str]) -> None:
-    clone = pulled.copy(tmp_path / "clone")
+@pytest.mark.parametrize("name", CHANGES)
+def test_it_refuses(pulled: Project, tmp_path: Path, name: str) -> None:
+    clone, (change, expected) = pulled.copy(tmp_path / "clone"), CHANGES[name]
     change(clone)
     records = _records(clone)
     message = clone.run("rankbound_study", "settle", status=2)
@@ -138,15 +127,9 @@ def test_outside_a_workflow_it_says_where_it_is(tmp_path: Path) -> None:
     assert f"{tmp_path} has no dvc.lock" in project.run("rankbound_study", "settle", status=2)
 
 
-def _replace(path: Path, old: str, new: str) -> None:
-    text = path.read_text("utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), "utf-8")
-
-
-def _append(path: Path) -> None:
+def _append(path: Path, text: str = "# changed\n") -> None:
     with path.open("a", encoding="utf-8") as file:
-        file.write("# changed\n")
+        file.write(text)
 
 
 def _records(clone: Project) -> dict[str, bytes]:

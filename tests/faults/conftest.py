@@ -31,16 +31,9 @@ FOLDER = "RANKBOUND_FAULTS"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fault-seed", type=int, default=0, help="of the moments and places of all faults")
     parser.addoption(
-        "--fault-seed",
-        type=int,
-        default=0,
-        help="of the moments and places of all faults",
-    )
-    parser.addoption(
-        "--fault-study",
-        type=Path,
-        help="a finished study of an earlier session, to save the making of one",
+        "--fault-study", type=Path, help="a finished study of an earlier session, to save the making of one"
     )
     parser.addoption("--fault-table", type=Path, help="CSV file for the table of faults")
 

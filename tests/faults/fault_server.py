@@ -25,13 +25,7 @@ LONGEST_STEP = 300
 _PRELOADED = ("rankbound", "rankbound_study")
 _IDLE = {"jemalloc_bg_thd", "polars-ooc-clea"}
 """Threads that only give memory and files back."""
-_OF_FILES = {
-    "os.rename",
-    "os.remove",
-    "os.mkdir",
-    "os.rmdir",
-    "os.truncate",
-}
+_OF_FILES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
 
 
 def serve() -> None:

@@ -47,14 +47,7 @@ class Step:
         words = shlex.split(record["shellcmd"])
         assert (words[:3], words[-3], words[-1]) == (["python", "-m", "rankbound_study"], ">", "2>&1"), words
         inputs = record["input"]
-        return cls(
-            record["rule"],
-            tuple(words[3:-3]),
-            words[-2],
-            tuple(inputs),
-            tuple(beside),
-            tuple(outputs),
-        )
+        return cls(record["rule"], tuple(words[3:-3]), words[-2], tuple(inputs), tuple(beside), tuple(outputs))
 
 
 def steps_of(project: Project) -> dict[str, list[Step]]:
@@ -88,12 +81,7 @@ class Server:
 
     def __init__(self, project: Project) -> None:
         path = os.pathsep.join([str(Path(__file__).parent), str(project.path("src"))])
-        variables = {
-            "PYTHONPATH": path,
-            "OMP_NUM_THREADS": "1",
-            "POLARS_MAX_THREADS": "1",
-            "PYTHONHASHSEED": "0",
-        }
+        variables = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1", "PYTHONHASHSEED": "0"}
         variables |= {"MPLCONFIGDIR": os.environ.get("MPLCONFIGDIR", str(project.folder))}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "fault_server"],
@@ -150,12 +138,7 @@ class Sandbox:
     """A folder with a step's inputs, where it can run and fail."""
 
     def __init__(self, folder: Path, project: Project, step: Step, server: Server) -> None:
-        self.folder, self.project, self.step, self._server = (
-            folder,
-            project,
-            step,
-            server,
-        )
+        self.folder, self.project, self.step, self._server = (folder, project, step, server)
         self.variables = {"RANKBOUND_MIRROR": str(project.path(MIRROR)), "RANKBOUND_PROVENANCE": RECORDS}
         self.fill()
 
@@ -195,12 +178,7 @@ class Sandbox:
 
     def left_behind(self) -> list[str]:
         """Files that are no part of the study."""
-        known = {
-            *self.step.inputs,
-            *self.step.beside,
-            *self.step.outputs,
-            self.step.log,
-        }
+        known = {*self.step.inputs, *self.step.beside, *self.step.outputs, self.step.log}
         files = [path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if not path.is_dir()]
         return sorted(name for name in set(files) - known if not name.startswith(f"{RECORDS}/") or _is_temporary(name))
 

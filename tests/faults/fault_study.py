@@ -1,28 +1,22 @@
 """A study so small that it can be made hundreds of times, with every rule of the workflow in it.
 
-Nothing in it is real: the raw archives are generated, and the copied package is told their checksums in the place of
-the publishers', so that fetching, checking and converting are those of the real ones.
+Nothing in it is real: the raw archives are generated, and the descriptions in the copied package have their checksums
+instead of the publishers', so that fetching, checking and converting are those of the real ones.
 """
 
 import hashlib
-import io
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from project import GENERATED, Project
 
-from rankbound_study.data.sources import sum_of
-from tests.raw_files import encode_image
+from tests.raw_files import encode_image, folder_of, pack
 
 MIRROR = "mirror"
-MOVIELENS, FACES, VGG16 = (
-    "ml-latest-small.zip",
-    "All-Age-Faces.zip",
-    "vgg16-397923af.pth",
-)
+MOVIELENS, FACES, VGG16 = "ml-latest-small.zip", "All-Age-Faces.zip", "vgg16-397923af.pth"
 STUDY_SEED = 20
 NOWHERE = "http://127.0.0.1:9"
 """In the place of the publishers' addresses: nothing listens there."""
@@ -34,12 +28,7 @@ ASIDE = "data/weights/synthetic-vgg16.safetensors"
 SETTINGS = {"optimiser": "adam", "learning_rate": 0.001, "epochs": 2, "batch_size": 100, "scale": "standard"}
 RANK_LR = {"family": "rank", "model": {"name": "linear"}, "loss": "RankNet"}
 OF_FACES = {"judged_by": "PairAccuracy", "folds": [1], "seeds": [0]}
-OF_QUERIES = {
-    "datasets": ["synthetic-mq2008-label1"],
-    "judged_by": "nDCG@10",
-    "seeds": [0],
-    "settings": SETTINGS,
-}
+OF_QUERIES = {"datasets": ["synthetic-mq2008-label1"], "judged_by": "nDCG@10", "seeds": [0], "settings": SETTINGS}
 
 CONFIG: dict[str, Any] = {
     **GENERATED,
@@ -79,12 +68,7 @@ CONFIG: dict[str, Any] = {
     },
     "comparisons": {
         "web-queries": {**OF_QUERIES, "folds": [1, 2], "methods": {"Rank-LR": RANK_LR}},
-        "web-queries-by-features": {
-            **OF_QUERIES,
-            "folds": [1],
-            "feature_counts": [5],
-            "methods": {"Rank-LR": RANK_LR},
-        },
+        "web-queries-by-features": {**OF_QUERIES, "folds": [1], "feature_counts": [5], "methods": {"Rank-LR": RANK_LR}},
         "faces-pixels": {
             **OF_FACES,
             "datasets": ["aaf"],
@@ -141,32 +125,21 @@ def _generate_archives(project: Project) -> None:
     folder.mkdir()
     random = np.random.default_rng(STUDY_SEED)
     ratings = _ratings(random)
-    _pack(
-        folder / MOVIELENS,
-        {f"ml-latest-small/{name}": text for name, text in ratings.items()},
-    )
+    pack(folder / MOVIELENS, {f"ml-latest-small/{name}": text for name, text in ratings.items()})
     faces = _faces(random)
-    _pack(
-        folder / FACES,
-        {f"All-Age-Faces/original images/{name}": content for name, content in faces.items()},
-    )
+    pack(folder / FACES, {f"All-Age-Faces/original images/{name}": content for name, content in faces.items()})
     _make_network_small(project.path("src/rankbound_study/models/vgg16.py"))
     project.run("fault_weights", str(folder / VGG16), PYTHONPATH=_with_helpers(project))
     digests = {name: hashlib.md5(text, usedforsecurity=False).hexdigest() for name, text in ratings.items()}
-    changes = {
-        "movielens": f"members={digests!r}",
-        "aaf": f"folder=dataclasses.replace(SOURCES['aaf'].folder, {_folder(faces)})",
-        "vgg16": f"checksum={hashlib.sha256((folder / VGG16).read_bytes()).hexdigest()!r}",
+    changes: dict[str, dict[str, Any]] = {
+        "movielens": {"content": {"algorithm": "md5", "members": digests}},
+        "aaf": {"folder": folder_of(faces).model_dump(exclude_unset=True)},
+        "vgg16": {"content": {"file": hashlib.sha256((folder / VGG16).read_bytes()).hexdigest()}},
     }
-    with project.path("src/rankbound_study/data/sources.py").open("a", encoding="utf-8") as file:
-        file.write("\nimport dataclasses\n\nSOURCES = dict(SOURCES)\n")
-        for name, change in changes.items():
-            file.write(f"SOURCES[{name!r}] = dataclasses.replace(SOURCES[{name!r}], {change})\n")
-    with project.path("src/rankbound_study/data/fetch.py").open("a", encoding="utf-8") as file:
-        file.write("\nimport dataclasses\n\nPUBLISHERS = dict(PUBLISHERS)\n")
-        for name in changes:
-            address = f"addresses=({NOWHERE + '/' + name!r},)"
-            file.write(f"PUBLISHERS[{name!r}] = dataclasses.replace(PUBLISHERS[{name!r}], {address})\n")
+    for name, change in changes.items():
+        path = project.path(f"src/rankbound_study/config/known/{name}.yaml")
+        keys = yaml.safe_load(path.read_text("utf-8")) | change | {"addresses": [f"{NOWHERE}/{name}"]}
+        path.write_text(yaml.safe_dump(keys), "utf-8")
 
 
 def _ratings(random: np.random.Generator) -> dict[str, bytes]:
@@ -177,10 +150,7 @@ def _ratings(random: np.random.Generator) -> dict[str, bytes]:
         for place, movie in enumerate(np.sort(random.choice(np.arange(1, 121), 64, replace=False)).tolist())
     ]
     ratings = "\n".join(["userId,movieId,rating,timestamp", *rows, ""]).encode()
-    return {
-        "ratings.csv": ratings,
-        **{f"{name}.csv": f"{name}\n".encode() for name in ("movies", "tags", "links")},
-    }
+    return {"ratings.csv": ratings, **{f"{name}.csv": f"{name}\n".encode() for name in ("movies", "tags", "links")}}
 
 
 def _faces(random: np.random.Generator) -> dict[str, bytes]:
@@ -194,29 +164,10 @@ def _faces(random: np.random.Generator) -> dict[str, bytes]:
     return found
 
 
-def _folder(files: dict[str, bytes]) -> str:
-    names = sorted(files)
-    size = sum(len(content) for content in files.values())
-    contents = sum_of(f"{hashlib.sha256(files[name]).hexdigest()}  {name}" for name in names)
-    return f"count={len(names)}, names={sum_of(names)!r}, editions={{{size}: {contents!r}}}"
-
-
-def _pack(path: Path, files: dict[str, bytes]) -> None:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name), content)
-    path.write_bytes(stream.getvalue())
-
-
 def _make_network_small(path: Path) -> None:
     """Half a gigabyte of weights would be hashed and copied hundreds of times."""
     text = path.read_text("utf-8")
-    for name, value in (
-        ("STAGES", "((2, 2), (2, 2), (2, 3), (2, 3), (2, 3))"),
-        ("WIDTH", "16"),
-        ("N_CLASSES", "4"),
-    ):
+    for name, value in (("STAGES", "((2, 2), (2, 2), (2, 3), (2, 3), (2, 3))"), ("WIDTH", "16"), ("N_CLASSES", "4")):
         text, count = re.subn(rf"^{name} = .*$", f"{name} = {value}", text, flags=re.MULTILINE)
         assert count == 1, name
     path.write_text(text, "utf-8")

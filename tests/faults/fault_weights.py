@@ -8,8 +8,5 @@ from rankbound_study.models.vgg16 import N_CLASSES, VGG16, WIDTH
 
 torch.manual_seed(0)
 weights = VGG16().state_dict()
-weights |= {
-    "classifier.6.weight": torch.zeros(N_CLASSES, WIDTH),
-    "classifier.6.bias": torch.zeros(N_CLASSES),
-}
+weights |= {"classifier.6.weight": torch.zeros(N_CLASSES, WIDTH), "classifier.6.bias": torch.zeros(N_CLASSES)}
 torch.save(weights, sys.argv[1])

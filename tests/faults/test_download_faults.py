@@ -26,11 +26,7 @@ def _answers(name: str, succeeds: bool, *said: str) -> Callable[[Callable[[Case]
 @_answers("download cut once", True)
 def _(case: Case) -> Answer:
     share = case.random.random()
-    return lambda data, count: (
-        200,
-        len(data),
-        data if count else data[: int(share * len(data))],
-    )
+    return lambda data, count: (200, len(data), data if count else data[: int(share * len(data))])
 
 
 @_answers("download always cut", False, "IncompleteRead", "cut off", "neither a .zip")
@@ -65,10 +61,7 @@ def _(case: Case) -> Answer:
 @pytest.mark.parametrize("number", range(2))
 @pytest.mark.parametrize("name", ANSWERS)
 def test_download(
-    name: str,
-    number: int,
-    case_of: Callable[..., Case],
-    record_property: Callable[[str, object], None],
+    name: str, number: int, case_of: Callable[..., Case], record_property: Callable[[str, object], None]
 ) -> None:
     case = case_of("download", name, number)
     record = {"rule": "download", "kind": name, "outcome": "", "recovered": False}
@@ -77,11 +70,7 @@ def test_download(
     sandbox = case.sandbox
     good = sandbox.variables
     with _server(case, make(case)) as address:
-        sandbox.variables = {
-            "RANKBOUND_MIRROR": address,
-            "NO_PROXY": "127.0.0.1",
-            "no_proxy": "127.0.0.1",
-        }
+        sandbox.variables = {"RANKBOUND_MIRROR": address, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         status = sandbox.run()
     rejected = [path for path in sandbox.left_behind() if path.endswith(".rejected")]
     if status == 0:

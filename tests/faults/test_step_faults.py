@@ -9,16 +9,7 @@ from fault_steps import Step
 from project import Project
 
 RULES = (
-    *(
-        "download",
-        "generate",
-        "convert",
-        "split",
-        "sample",
-        "weights",
-        "generate_weights",
-        "features",
-    ),
+    *("download", "generate", "convert", "split", "sample", "weights", "generate_weights", "features"),
     *(
         "distributions",
         "train",
@@ -34,23 +25,13 @@ RULES = (
     *("figure_of_formulas", "figure_of_runs", "figure_of_comparisons", "figure_with_pictures", "document"),
 )
 TARGETS = {"all", "data", "tables", "runs", "figures", "paper", "demo"}
-WITHOUT_INPUTS = {
-    "download",
-    "generate",
-    "generate_weights",
-    "table_2_2",
-    "figure_of_formulas",
-}
+WITHOUT_INPUTS = {"download", "generate", "generate_weights", "table_2_2", "figure_of_formulas"}
 WITH_SHARDS = ("train", "compare", "features")
 
 FAULTS = [
     pytest.param(rule, name, kind, number, id=f"{rule}-{name.replace(' ', '_')}-{number}")
     for rule in RULES
-    for kinds in (
-        OF_EVERY_STEP,
-        {} if rule in WITHOUT_INPUTS else OF_INPUTS,
-        OF_SHARDS if rule in WITH_SHARDS else {},
-    )
+    for kinds in (OF_EVERY_STEP, {} if rule in WITHOUT_INPUTS else OF_INPUTS, OF_SHARDS if rule in WITH_SHARDS else {})
     for name, (kind, count) in kinds.items()
     for number in range(count)
 ]

@@ -40,12 +40,7 @@ def test_run_ended_by_a_signal(rule: str, case_of: Callable[..., Case], record_p
     """kill -9 of everything, or SIGTERM to Snakemake alone, while a step runs."""
     case = case_of(rule, "run ended")
     number = case.random.choice([signal.SIGKILL, signal.SIGTERM])
-    record = {
-        "rule": rule,
-        "kind": f"run: {number.name}",
-        "outcome": ENDED,
-        "recovered": False,
-    }
+    record = {"rule": rule, "kind": f"run: {number.name}", "outcome": ENDED, "recovered": False}
     record_property("fault", record)
     step, project = _without_outputs(case)
     process = _start(project, step.outputs[0])
@@ -65,12 +60,7 @@ def test_run_ended_by_a_signal(rule: str, case_of: Callable[..., Case], record_p
 def test_run_on_a_damaged_file(rule: str, case_of: Callable[..., Case], record_property: Record) -> None:
     """One bit of an input has changed: whatever step reads it first refuses it by name, and tells to delete it."""
     case = case_of(rule, "run on damage")
-    record = {
-        "rule": rule,
-        "kind": "run: input flipped",
-        "outcome": REFUSED,
-        "recovered": False,
-    }
+    record = {"rule": rule, "kind": "run: input flipped", "outcome": REFUSED, "recovered": False}
     record_property("fault", record)
     step, project = _without_outputs(case)
     name = case.random.choice([name for name in step.inputs if name.endswith(SEALED)] or step.inputs)
@@ -119,12 +109,7 @@ def test_unchanged_results_are_vouched_for(study: Project) -> None:
 
 def test_second_run_in_the_same_folder(case_of: Callable[..., Case], record_property: Record) -> None:
     """Snakemake refuses the second one by a message; the first one finishes."""
-    record = {
-        "rule": "train",
-        "kind": "run: two at once",
-        "outcome": REFUSED,
-        "recovered": False,
-    }
+    record = {"rule": "train", "kind": "run: two at once", "outcome": REFUSED, "recovered": False}
     record_property("fault", record)
     case = case_of("train", "two runs")
     step, project = _without_outputs(case)

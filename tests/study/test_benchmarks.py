@@ -60,48 +60,33 @@ def test_contenders_take_turns_after_two_calls_to_warm_up(clock: Clock) -> None:
     assert clock.calls == ["long", "long", "short", "short"] + ["long", "short", "short"] * 3
 
 
-def test_ratios_are_taken_within_rounds(clock: Clock) -> None:
-    first = clock.contender("a", [9, 9, 2, 4, 8])
-    second = clock.contender("b", [9, 9, 20, 20, 24])
+def test_ratios_are_taken_within_rounds_and_a_part_of_the_work_counts_as_the_whole(clock: Clock) -> None:
+    first, second = clock.contender("a", [9, 9, 2, 4, 8]), clock.contender("b", [9, 9, 20, 20, 24])
     (ours, peer), _ = race(first | second, NO_TURNS)
     assert (ours.value, ours.ratio, ours.ratio_low, ours.ratio_high) == (4, 1, 1, 1)
     assert (peer.value, peer.ratio, peer.ratio_low, peer.ratio_high, peer.rounds) == (20, 5, 3, 10, 3)
-
-
-def test_a_turn_is_the_median_of_its_calls_after_the_first(clock: Clock) -> None:
-    pace = Pace(fewest=1, most=1, seconds=0.0, turn=5.5)
-    (ours,), _ = race(clock.contender("a", [1, 1, 0.9, 1, 3, 2]), pace)
-    assert ours.value == 2
-
-
-def test_a_part_of_the_work_counts_as_the_whole(clock: Clock) -> None:
     (_, peer), _ = race(clock.contender("a", [2.0]) | clock.contender("b", [3.0]), NO_TURNS, scales={"b": 100})
     assert (peer.value, peer.ratio) == (300, 150)
 
 
-def test_the_slow_are_left_out_but_never_the_first(clock: Clock) -> None:
+def test_a_turn_is_the_median_of_its_calls_after_the_first_and_the_slow_are_left_out(clock: Clock) -> None:
+    (ours,), _ = race(clock.contender("a", [1, 1, 0.9, 1, 3, 2]), Pace(fewest=1, most=1, seconds=0.0, turn=5.5))
+    assert ours.value == 2
     slow = clock.contender("a", [20.0]) | clock.contender("b", [30.0]) | clock.contender("c", [1.0])
     rows, seconds = race(slow, NO_TURNS)
-    assert [row.contender for row in rows if not row.left_out] == ["a", "c"]
+    assert [row.contender for row in rows if not row.left_out] == ["a", "c"], "never the first"
     assert (rows[-1].contender, rows[-1].note, seconds["b"]) == ("b", "a call takes 30 s", 30)
-
-
-@pytest.mark.parametrize(("seconds", "rounds"), [(0.1, 30), (2.0, 15), (9.0, 5)])
-def test_rounds_follow_from_the_time_they_take(clock: Clock, seconds: float, rounds: int) -> None:
-    (ours,), _ = race(clock.contender("a", [seconds]), FULL)
-    assert ours.rounds == rounds
+    for lasting, rounds in ((0.1, 30), (2.0, 15), (9.0, 5)):
+        (ours,), _ = race(clock.contender("a", [lasting]), FULL)
+        assert ours.rounds == rounds
 
 
 def test_rows_survive_their_file(tmp_path: Path) -> None:
-    rows = [
-        Row("1,000", 1000, "a, b", 0.25, "s", 2.0, 1.5, 2.5, 7, "a note"),
-        Row("1,000", 1000, "c", note="too large"),
-    ]
-    write_rows(tmp_path / "rows.csv", rows)
-    found = read_rows(tmp_path / "rows.csv")
-    assert found[0] == rows[0]
-    assert found[1].left_out
-    assert found[1].note == "too large"
+    whole = Row("1,000", 1000, "a, b", 0.25, "s", 2.0, 1.5, 2.5, 7, "a note")
+    write_rows(tmp_path / "rows.csv", [whole, Row("1,000", 1000, "c", note="too large")])
+    first, second = read_rows(tmp_path / "rows.csv")
+    assert first == whole
+    assert (second.left_out, second.note) == (True, "too large")
 
 
 def test_movielens_sizes_are_those_of_the_table() -> None:
@@ -113,23 +98,19 @@ def test_movielens_sizes_are_those_of_the_table() -> None:
     assert float(relevant.quantile(0.5)) == pytest.approx(MOVIELENS_RELEVANT[0.5], abs=1)
 
 
-def test_padding_holds_every_item_once() -> None:
-    batch = movielens_lists(4)
+@pytest.mark.parametrize("batch", [one_list(40), movielens_lists(3)], ids=["one list", "ragged"])
+def test_formulations_agree_and_padding_holds_every_item_once(batch: Batch) -> None:
+    results = {one.name: one.prepare(batch)() for one in (AUTO, DIRECT, DIRECT_TORCH, PADDED_TORCH)}
+    check_same(results)
+    for another in ((torch.tensor(-0.5), results[OURS][1]), (results[OURS][0], torch.zeros(1))):
+        with pytest.raises(ArithmeticError, match="other"):
+            check_same({**results, "other": another})
     scores, relevance, mask = batch.padded()
     assert mask.sum(1).tolist() == batch.sizes
     assert torch.equal(scores[mask], batch.scores)
     assert torch.equal(relevance[mask], batch.relevance)
     assert not scores[~mask].any()
     assert not relevance[~mask].any()
-
-
-@pytest.mark.parametrize("batch", [one_list(40), movielens_lists(3)], ids=["one list", "ragged"])
-def test_formulations_agree(batch: Batch) -> None:
-    results = {one.name: one.prepare(batch)() for one in (AUTO, DIRECT, DIRECT_TORCH, PADDED_TORCH)}
-    check_same(results)
-    for another in ((torch.tensor(-0.5), results[OURS][1]), (results[OURS][0], torch.zeros(1))):
-        with pytest.raises(ArithmeticError, match="other"):
-            check_same({**results, "other": another})
 
 
 @pytest.mark.parametrize("name", [name for name, question in QUESTIONS.items() if question.check])

@@ -12,33 +12,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from described_steps import Run, convert
+from described_steps import SPLITS, Run, convert, instances, sample, split, topics
 
 from rankbound.io.files import read_lists
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data.contracts import read_table
-from rankbound_study.data.reader import FoldedLists, read_features, read_instances
+from rankbound_study.data.reader import read_features
 from tests.described_files import LISTS, RATINGS, folds_of_letor, letor, lightgbm, ratings, repeated_splits, searches
 
-DRAWING = {"nsr": 1, "validation_share": 0.1, "min_relevant": 10, "threshold": 4, "seed": 0}
-
-
-def instances(run: Run, description: dict[str, Any], name: str = "mine") -> FoldedLists:
-    """What the workflow's steps make of files by their description."""
-    convert(run, description, name)
-    is_ratings = description["format"] == "ratings"
-    options = DescriptionKeys(**description).splitting
-    if is_ratings:
-        options |= {key: DRAWING[key] for key in ("threshold", "min_relevant", "seed")}
-    run("split", name, "--in", "data.parquet", "--out", "folds.parquet", "--options", json.dumps(options))
-    drawing = json.dumps(DRAWING if is_ratings else {"threshold": 1})
-    files = ("--in", "data.parquet", "--folds", "folds.parquet", "--out", "instances.parquet")
-    run("sample", name, *files, "--options", drawing)
-    return read_instances("instances.parquet")
-
-
-def topics(made: FoldedLists, fold: int, split: str) -> list[str]:
-    return [made.topics[topic] for topic in made.split(fold, split).topics]
+Described = Callable[[Path], dict[str, Any]]
 
 
 @pytest.mark.parametrize("name", [*LISTS, *RATINGS])
@@ -47,20 +29,18 @@ def test_every_layout_becomes_lists_whose_topics_do_not_mix(tmp_path: Path, run:
     made = instances(run, described, name)
     assert made.folds == tuple(range(1, DescriptionKeys(**described).n_folds + 1))
     for fold in made.folds:
-        splits = {split: made.split(fold, split) for split in ("train", "validation", "test")}
-        assert all(len(one.topics) for one in splits.values())
+        named = [set(topics(made, fold, part)) for part in SPLITS]
+        assert all(named)
         if name in LISTS:
-            named = [set(topics(made, fold, split)) for split in splits]
             assert sum(map(len, named)) == len(set().union(*named)), "a topic is in two splits"
 
 
 def test_folds_of_files_are_those_files(tmp_path: Path, run: Run) -> None:
     made = instances(run, folds_of_letor(tmp_path / "web"))
     for fold in made.folds:
-        for split, file in {"train": "train", "validation": "vali", "test": "test"}.items():
-            expected = read_lists(tmp_path / "web" / f"Fold{fold}" / f"{file}.txt")
-            one = made.split(fold, split)
-            assert topics(made, fold, split) == list(expected.topics)
+        for part, file in zip(SPLITS, ("train", "vali", "test"), strict=True):
+            expected, one = read_lists(tmp_path / "web" / f"Fold{fold}" / f"{file}.txt"), made.split(fold, part)
+            assert topics(made, fold, part) == list(expected.topics)
             assert one.sizes.tolist() == np.diff(expected.offsets).tolist()
             np.testing.assert_array_equal(read_features("data.parquet")[one.items], expected.features)
             np.testing.assert_array_equal(one.relevance, expected.relevance >= 1)
@@ -74,9 +54,8 @@ def test_lists_that_files_repeat_are_stored_once(tmp_path: Path, run: Run) -> No
 def test_a_topic_with_other_rows_in_another_file_is_another_list(tmp_path: Path, run: Run) -> None:
     """As where each fold's features are scaled by its own training part."""
     for fold in (1, 2):
-        (tmp_path / f"a{fold}").write_text(f"1 qid:1 1:0.{fold}\n0 qid:1 1:0.5\n")
-        (tmp_path / f"b{fold}").write_text("1 qid:2 1:0.1\n0 qid:2 1:0.5\n")
-        (tmp_path / f"c{fold}").write_text("1 qid:3 1:0.1\n0 qid:3 1:0.5\n")
+        for query, (name, value) in enumerate({"a": f"0.{fold}", "b": "0.1", "c": "0.1"}.items(), start=1):
+            (tmp_path / f"{name}{fold}").write_text(f"1 qid:{query} 1:{value}\n0 qid:{query} 1:0.5\n")
     pattern = {"count": 2, "train": ["a{fold}"], "validation": ["b{fold}"], "test": ["c{fold}"]}
     made = instances(run, {"format": "letor", "path": str(tmp_path), "fold_pattern": pattern})
     first = [read_features("data.parquet")[made.split(fold, "train").items, 0].tolist() for fold in (1, 2)]
@@ -91,13 +70,6 @@ def test_text_of_lightgbm_becomes_the_lists_of_its_groups(tmp_path: Path, run: R
     assert one.sizes.tolist() == np.diff(expected.offsets).tolist()
     np.testing.assert_array_equal(read_features("data.parquet")[one.items], expected.features)
     assert len(made.split(1, "train").topics) + len(made.split(1, "validation").topics) == 40
-
-
-def test_both_layouts_of_a_table_are_the_same_lists(tmp_path: Path, run: Run) -> None:
-    made = [instances(run, searches(tmp_path / name)) for name in ("searches.csv", "searches.parquet")]
-    for fold in range(1, 5):
-        assert [topics(one, fold, "test") for one in made] == [topics(made[0], fold, "test")] * 2
-    assert topics(made[0], 1, "test")[0].startswith("shoes, size ")
 
 
 def test_an_index_and_a_position_are_no_features_of_a_study(tmp_path: Path, run: Run) -> None:
@@ -127,13 +99,38 @@ def test_the_files_of_a_data_set_have_the_same_features_by_name(tmp_path: Path, 
     assert "c.csv: there is no column 'g'; it has topic, relevance, f; the features to read" in told
 
 
-def test_all_layouts_of_ratings_are_the_same_interactions(tmp_path: Path, run: Run) -> None:
+def in_text(path: Path) -> dict[str, Any]:
+    path.write_text("".join(letor(first, 2)[0] for first in (10, 20, 30)))
+    return {"format": "letor", "path": str(path), "random_parts": 3}
+
+
+SAME: dict[str, tuple[str, Described, tuple[str, ...]]] = {
+    "judged lists": ("lists", in_text, ("x.txt", "x.txt.gz", "x.txt.zip")),
+    "judged items": ("lists", searches, ("x.csv", "x.parquet", "x.csv.zip", "x.parquet.zip")),
+    "ratings": (
+        "interactions",
+        lambda path: ratings(path, {".dat": "::", ".data": "\t", ".csv": ",", ".parquet": ""}[path.suffix]),
+        ("x.dat", "x.data", "x.csv", "x.parquet", "x.csv.zip", "x.parquet.zip"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SAME)
+def test_all_layouts_and_packings_are_the_same_data(tmp_path: Path, run: Run, kind: str) -> None:
+    contract, describe, names = SAME[kind]
     found = []
-    for name, separator in {"a.dat": "::", "b.data": "\t", "c.parquet": "", "d.csv": ","}.items():
-        convert(run, ratings(tmp_path / name, separator))
-        found.append(read_table("data.parquet", "interactions"))
+    for name in names:
+        plain = tmp_path / name.removesuffix(".zip").removesuffix(".gz")
+        described = describe(plain)
+        if name.endswith(".gz"):
+            (tmp_path / name).write_bytes(gzip.compress(plain.read_bytes()))
+        elif name.endswith(".zip"):
+            with zipfile.ZipFile(tmp_path / name, "w") as archive:
+                archive.write(plain, f"folder/{plain.name}")
+        convert(run, {**described, "path": str(tmp_path / name)})
+        found.append(read_table("data.parquet", contract))
     assert all(table.equals(found[0]) for table in found)
-    assert len(found[0]) == 1500
+    assert len(found[0]) == {"judged lists": 6, "judged items": 40, "ratings": 1500}[kind]
 
 
 def test_ratings_without_stars_or_times_are_ones(tmp_path: Path, run: Run) -> None:
@@ -144,42 +141,6 @@ def test_ratings_without_stars_or_times_are_ones(tmp_path: Path, run: Run) -> No
         {"topic": 1, "item": 9, "rating": 1.0, "timestamp": 0},
         {"topic": 2, "item": 7, "rating": 1.0, "timestamp": 0},
     ]
-
-
-def test_files_may_be_packed(tmp_path: Path, run: Run) -> None:
-    text = "".join(letor(first, 2)[0] for first in (10, 20, 30)).encode()
-    described = {"format": "letor", "random_parts": 3}
-    (tmp_path / "x.txt").write_bytes(text)
-    (tmp_path / "x.txt.gz").write_bytes(gzip.compress(text))
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        archive.writestr("folder/x.txt", text)
-    found = []
-    for name in ("x.txt", "x.txt.gz", "x.zip"):
-        convert(run, {**described, "path": str(tmp_path / name)})
-        found.append(read_table("data.parquet", "lists"))
-    assert all(table.equals(found[0]) for table in found)
-
-
-@pytest.mark.parametrize("described", [searches, lambda path: ratings(path, ",")], ids=["judged items", "ratings"])
-@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
-def test_tables_may_be_packed(tmp_path: Path, run: Run, name: str, described: Callable[[Path], dict[str, Any]]) -> None:
-    keys = described(tmp_path / name)
-    contract = "interactions" if keys["format"] == "ratings" else "lists"
-    convert(run, keys)
-    expected = read_table("data.parquet", contract)
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        archive.write(tmp_path / name, f"folder/{name}")
-    convert(run, {**keys, "path": str(tmp_path / "x.zip")})
-    assert read_table("data.parquet", contract).equals(expected)
-
-
-def test_a_packed_table_is_named_by_its_archive(tmp_path: Path, run: Run) -> None:
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        archive.writestr("x.csv", "query;clicked\n1;1\n")
-    described = {"format": "table", "path": str(tmp_path / "x.zip"), "random_parts": 3}
-    message = convert(run, {**described, "columns": {"topic": "query", "relevance": "clicked"}}, status=2)
-    assert f"{tmp_path}/x.zip: x.csv" in message
-    assert "rankbound-" not in message
 
 
 def test_checksums_hold_for_own_files(tmp_path: Path, run: Run) -> None:
@@ -195,22 +156,21 @@ def test_checksums_hold_for_own_files(tmp_path: Path, run: Run) -> None:
     assert not Path("data.parquet").exists()
 
 
-@pytest.mark.parametrize(
-    ("described", "topics", "rows"),
-    [
-        (searches, 40, 240),
-        (lambda path: ratings(path, ","), 30, 1500),
-        (
-            lambda path: repeated_splits(path.with_name("splits")),
-            30,
-            sum(letor(query, 1)[1][0] for query in range(1, 31)),
-        ),
-    ],
-)
-def test_stated_sizes_hold(
-    tmp_path: Path, run: Run, described: Callable[[Path], dict[str, Any]], topics: int, rows: int
-) -> None:
-    keys = described(tmp_path / "x.csv")
+SIZES: dict[str, tuple[Described, int, int]] = {
+    "table": (searches, 40, 240),
+    "ratings": (lambda path: ratings(path, ","), 30, 1500),
+    "letor": (
+        lambda path: repeated_splits(path.with_name("splits")),
+        30,
+        sum(letor(query, 1)[1][0] for query in range(1, 31)),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_stated_sizes_hold(tmp_path: Path, run: Run, kind: str) -> None:
+    describe, topics, rows = SIZES[kind]
+    keys = describe(tmp_path / "x.csv")
     convert(run, {**keys, "sizes": {"topics": topics, "rows": rows}})
     Path("data.parquet").unlink()
     message = convert(run, {**keys, "sizes": {"topics": topics, "rows": rows + 1}}, status=2)
@@ -227,39 +187,30 @@ def of_ratings(**keys: Any) -> dict[str, Any]:
 
 
 LINES = "1 qid:1 1:0.5 2:1\n0 qid:1 1:0.25\n"
-BAD = {
+TABLE = {"format": "table", "random_parts": 3}
+HEAD = "user,movie,stars\n"
+HALVES = {"scale": {"lowest": 0.5, "highest": 5, "step": 0.5}}
+FOLDS = of_ratings(folds=[{"train": ["a.csv"], "test": ["b.csv"]}, {"train": ["c.csv"], "test": ["d.csv"]}])
+RIGHT = {"a.csv": "1,1,5\n1,2,5\n", "b.csv": "1,3,5\n", "c.csv": "1,3,5\n1,2,5\n", "d.csv": "1,1,5\n"}
+BAD: dict[str, tuple[dict[str, str | None], dict[str, Any], str]] = {
     "mixed labels": (
-        {"x": "1 qid:1 1:1\ngood qid:1 1:2\n"},
-        of_letor(),
-        r"/x, line 2: found 'good', expected a label",
+        {"x": "1 qid:1 1:1\ngood qid:1 1:2\n"}, of_letor(), r"/x, line 2: found 'good', expected a label",
     ),
-    "mixed labels of a table": (
-        {"x.csv": "topic,relevance,f\na,1,1\na,good,2\n"},
-        {"format": "table", "random_parts": 3},
-        r"x\.csv, line 3: .*good",
-    ),
-    "an unknown column of a table": (
-        {"x.csv": "topic,label,f\na,1,1\n"},
-        {"format": "table", "random_parts": 3},
-        r"x\.csv.*relevance",
-    ),
-    "another separator of a table": (
-        {"x.csv": "topic;relevance;f\na;1;1\n"},
-        {"format": "table", "random_parts": 3},
-        r"x\.csv.*topic;relevance;f",
+    "mixed labels of a table": ({"x.csv": "topic,relevance,f\na,1,1\na,good,2\n"}, TABLE, r"x\.csv, line 3: .*good"),
+    "an unknown column of a table": ({"x.csv": "topic,label,f\na,1,1\n"}, TABLE, r"x\.csv.*relevance"),
+    "another separator of a table": ({"x.csv": "topic;relevance;f\na;1;1\n"}, TABLE, r"x\.csv.*topic;relevance;f"),
+    "half a label": (
+        {"x.csv": "topic,relevance,f\na,0.5,1\n"}, TABLE, r"x\.csv: found relevance 0\.5, expected whole numbers",
     ),
     "queries in two parts": (
         {"S1": LINES, "S2": LINES.replace("qid:1", "qid:2"), "S3": LINES},
-        {"format": "letor", "parts": ["S1", "S2", "S3"]},
-        r"S3, line 1: .*1",
+        {"format": "letor", "parts": ["S1", "S2", "S3"]}, r"S3, line 1: .*1",
     ),
     "another label": (
-        {"x": "3 qid:1 1:1\n"},
-        of_letor(largest_label=2),
-        r"/x, line 1: found '3', expected a label",
+        {"x": "3 qid:1 1:1\n"}, of_letor(largest_label=2), r"/x, line 1: found '3', expected a label",
     ),
     "a larger index": ({"x": LINES}, of_letor(features=1), r"line 1: found '2', expected a feature index .* 1 \.\. 1"),
-    "no such file": ({}, of_letor(), r"x: cannot be read: No such file"),
+    "no such file": ({"x": None}, of_letor(), r"x: cannot be read: No such file"),
     "no sizes": ({"x": "1 1:2\n"}, {"format": "lightgbm", "random_parts": 3}, r"x\.query: cannot be read|No such file"),
     "an empty file": ({"x": ""}, of_letor(), r"there are no lines in it"),
     "a missing fold": (
@@ -267,35 +218,62 @@ BAD = {
         {"format": "letor", "fold_pattern": {"count": 2, "train": ["Fold{fold}/a"], "test": ["Fold{fold}/b"]}},
         r"Fold2/a: cannot be read|No such file",
     ),
+    "a packed table": (
+        {"x.zip": "query;clicked\n1;1\n"},
+        {**TABLE, "columns": {"topic": "query"}}, r"^(?!(.|\n)*rankbound-)(.|\n)*/x\.zip: x\.csv",
+    ),
+    # Ratings
+    "no ratings": ({"x": ""}, of_ratings(), r"x: it has no ratings"),
+    "names alone": ({"x": HEAD}, of_ratings(), r"x: it has no ratings"),
     "no such column": (
-        {"x": "user,movie\n1,2\n"},
-        of_ratings(),
+        {"x": "user,movie\n1,2\n"}, of_ratings(),
         r"x, line 1: found 'user,movie', which has no column 'stars'; expected the columns' names separated by ','",
     ),
     "another separator": (
-        {"x": "user;movie;stars\n1;2;3\n"},
-        of_ratings(),
+        {"x": "user;movie;stars\n1;2;3\n"}, of_ratings(),
         r"found 'user;movie;stars', which has no column 'user'; expected .* separated by ','",
     ),
-    "another separator below": ({"x": "user,movie,stars\n1;2;3\n"}, of_ratings(), r"Expected 3 columns, got 1"),
+    "another separator below": (
+        {"x": f"{HEAD}1,2,3\n1;2;3\n"}, of_ratings(), r"Row #3: Expected 3 columns, got 1.*rows count from 1",
+    ),
     "a name for a number": (
-        {"x": "user,movie,stars\nann,2,3\n"},
-        of_ratings(),
+        {"x": f"{HEAD}ann,2,3\n"}, of_ratings(),
         r"Row #2: .*invalid value 'ann'; expected rows of 3 columns, with whole numbers for users and items",
     ),
+    "a word for a rating": ({"x": f"{HEAD}1,2,four\n"}, of_ratings(), r"Row #2.*invalid value 'four'"),
+    "no item": ({"x": f"{HEAD}1,,4\n"}, of_ratings(), r"Row #2.*invalid value ''"),
+    "a large item": ({"x": f"{HEAD}1,99999999999,4\n"}, of_ratings(), r"invalid value '99999999999'"),
     "a rating of no scale": (
-        {"x": "user,movie,stars\n1,2,3\n1,3,6\n"},
-        of_ratings(scale={"lowest": 1, "highest": 5, "step": 1}),
+        {"x": f"{HEAD}1,2,3\n1,3,6\n"}, of_ratings(scale={"lowest": 1, "highest": 5, "step": 1}),
         r"user 1 rates item 3 with 6; expected 1, 2, \.\. 5",
     ),
-    "an infinite rating": ({"x": "user,movie,stars\n1,2,inf\n"}, of_ratings(), r"user 1 rates item 2 with inf"),
-    "an item twice": ({"x": "user,movie,stars\n1,2,3\n1,2,4\n"}, of_ratings(), r"user 1 rates item 2 more than once"),
-    "half a label": (
-        {"x.csv": "topic,relevance,f\na,0.5,1\n"},
-        {"format": "table", "random_parts": 3},
-        r"x\.csv: found relevance 0\.5, expected whole numbers 0 \.\. 127",
+    "a rating between two": (
+        {"x": f"{HEAD}1,2,4.2\n"}, of_ratings(**HALVES), r"user 1 rates item 2 with 4\.2.*expected 0\.5, 1, \.\. 5",
     ),
-}
+    "a rating below": ({"x": f"{HEAD}1,2,0\n"}, of_ratings(**HALVES), r"user 1 rates item 2 with 0;"),
+    "a rating that is none": ({"x": f"{HEAD}1,2,nan\n"}, of_ratings(**HALVES), r"user 1 rates item 2 with nan"),
+    "an infinite rating": ({"x": f"{HEAD}1,2,inf\n"}, of_ratings(), r"user 1 rates item 2 with inf"),
+    "an item twice": (
+        {"x": f"{HEAD}1,1,5\n1,2,5\n3,1,1\n1,1,5\n"}, of_ratings(),
+        r"x, row 5: user 1 rates item 1 more than once, first in .*x, row 2; keep one of the rows",
+    ),
+    "an empty user": (
+        {"x": f'{HEAD}"",x,5\n'}, of_ratings(ids="texts"), r"x, row 2: the name of the user is empty; expected a text",
+    ),
+    "an empty item": (
+        {"x": f"{HEAD}ann,,5\n"}, of_ratings(ids="texts"), r"x, row 2: the name of the item is empty; expected a text",
+    ),
+    # Ratings in files of folds
+    "an item in train and test": (
+        RIGHT | {"b.csv": "1,3,5\n1,2,5\n"}, FOLDS,
+        r"b\.csv, row 3: user 1 rates item 2 in test of fold 1, and in train, .*a\.csv, row 3; remove one of the rows",
+    ),
+    "two editions": (
+        RIGHT | {"c.csv": "1,3,5\n1,2,4\n"}, FOLDS,
+        r"c\.csv, row 3: user 1 rates item 2 with the rating 4, but .*a\.csv, row 3 has 5: these files are of two edit",
+    ),
+    "a missing file of a fold": (RIGHT | {"d.csv": None}, FOLDS, r"d\.csv: No such file"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -303,38 +281,64 @@ def test_bad_files_are_named_and_nothing_is_written(tmp_path: Path, run: Run, na
     files, described, message = BAD[name]
     for file, text in files.items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
-        (tmp_path / file).write_text(text)
-    path = tmp_path if {"fold_pattern", "parts"} & set(described) else tmp_path / next(iter(files), "x")
+        if file.endswith(".zip"):
+            with zipfile.ZipFile(tmp_path / file, "w") as archive:
+                archive.writestr("x.csv", text or "")
+        elif text is not None:
+            (tmp_path / file).write_text(HEAD + text if described is FOLDS else text)
+    path = tmp_path if {"fold_pattern", "folds", "parts"} & set(described) else tmp_path / next(iter(files))
     told = convert(run, {**described, "path": str(path)}, status=2)
     assert re.search(message, told), told
     assert not Path("data.parquet").exists()
+
+
+def test_the_right_files_of_folds_are_accepted(tmp_path: Path, run: Run) -> None:
+    for file, text in RIGHT.items():
+        (tmp_path / file).write_text(HEAD + text)
+    convert(run, {**FOLDS, "path": str(tmp_path)})
+    assert read_table("data.parquet", "interactions").num_rows == 6
 
 
 UNINFORMATIVE = {
     "constant labels": ("1 qid:{} 1:1\n1 qid:{} 1:2\n", r"another at the threshold 1; the labels are 1 \.\. 1"),
     "no labels": ("0 qid:{} 1:1\n0 qid:{} 1:2\n", r"the labels are 0 \.\. 0: check which column or field holds them"),
     "single items": ("1 qid:{} 1:1\n", r"every topic has a single item, so that there is nothing to rank"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", UNINFORMATIVE)
 def test_lists_that_tell_nothing_are_refused(tmp_path: Path, run: Run, name: str) -> None:
     text, message = UNINFORMATIVE[name]
     (tmp_path / "x").write_text("".join(text.replace("{}", str(query)) for query in range(9)))
-    convert(run, of_letor(path=str(tmp_path / "x")))
-    run("split", "mine", "--in", "data.parquet", "--out", "folds.parquet", "--options", '{"random_parts": 3}')
-    files = ("--in", "data.parquet", "--folds", "folds.parquet", "--out", "instances.parquet")
-    told = run("sample", "mine", *files, "--options", '{"threshold": 1}', status=2)
+    described = of_letor(path=str(tmp_path / "x"))
+    convert(run, described)
+    split(run, described)
+    told = sample(run, status=2, threshold=1)
     assert re.search(message, told), told
     assert not Path("instances.parquet").exists()
+
+
+PLAIN = {"format": "ratings", "path": "x", "columns": {"topic": "u", "item": "i", "timestamp": "t"}}
+CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "another format": ({"format": "leter"}, '--description: format: is "leter": expected one of letor, lightgbm, tabl'),
+    "times of lists": ({"format": "letor", "columns": None, "by_time": {}}, "by_time: is for ratings: name the files"),
+    "no times": ({"columns": {"topic": "u", "item": "i"}, "by_time": {}}, "columns: needs a timestamp, by which"),
+    "two ways": ({"by_time": {}, "folds": [{"train": ["a"], "test": ["b"]}]}, "has folds and by_time: give one"),
+    "parts": ({"parts": ["a", "b", "c"]}, "parts: is for judged lists"),
+    "a share of lists": ({"validation_share": 0.5}, "validation_share: is for judged lists: for ratings it stands"),
+    "files twice": ({"files": ["a"], "folds": [{"train": ["a"], "test": ["b"]}]}, "files: is set beside the files of"),
+    "another cut": ({"by_time": {"cut": "item"}}, 'by_time.cut: is "item": expected one of user, global'),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_contradictory_descriptions_are_named(run: Run, name: str) -> None:
+    changed, message = CONTRADICTIONS[name]
+    described = {key: value for key, value in {**PLAIN, **changed}.items() if value is not None}
+    told = run("convert", "mine", "--raw", "x", "--out", "y", "--description", json.dumps(described), status=2)
+    assert message in told, told
 
 
 def test_the_name_of_a_known_data_set_is_taken(tmp_path: Path, run: Run) -> None:
     message = convert(run, searches(tmp_path / "x.csv"), name="movielens", status=2)
     assert "movielens is a data set that the project knows: give data of your own another name" in message
-
-
-def test_a_wrong_description_is_named(tmp_path: Path, run: Run) -> None:
-    described = ("--description", '{"format": "leter"}')
-    message = run("convert", "mine", "--raw", "x", "--out", "y", *described, status=2)
-    assert '--description: format: is "leter": expected one of letor, lightgbm, table' in message

@@ -14,7 +14,7 @@ from rankbound_study.config.own_files import own_files
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data import judged_files, ratings
 from rankbound_study.data.inspection import inspect
-from rankbound_study.data.sources import raw_data, source_of
+from rankbound_study.data.sources import RawSource, raw_data
 
 COLUMNS = {"topic": "1", "item": "2", "rating": "3"}
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -75,7 +75,7 @@ def test_any_file_is_converted_or_refused(
     convert = ratings.convert if described.format == "ratings" else judged_files.convert
     message = ""
     try:
-        raw = raw_data(source_of("mine", described), list(map(Path, own_files(described))), own=True)
+        raw = raw_data(RawSource("mine", described), list(map(Path, own_files(described))), own=True)
         convert(raw, described, out)
     except (DataError, SourceError) as error:
         message = str(error)

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
@@ -14,8 +13,9 @@ from rankbound.bounds.score_distribution import score_distribution, score_distri
 from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import DataError
 from rankbound_study import cli
-from rankbound_study.data.contracts import ITEM_COUNT_KEY, write_table
+from rankbound_study.data.contracts import lists_table
 from rankbound_study.data.distribution_files import read_distributions, write_distributions
+from rankbound_study.data.sampling import write_instances
 
 PAIRS = [(2, 1), (8, 4), (20, 10), (6, 6), (400, 200)]
 
@@ -61,44 +61,33 @@ def test_a_file_holds_binary_lists_with_one_number_of_samples(tmp_path: Path) ->
     assert not (tmp_path / "t.parquet").exists()
 
 
-def write_instances(path: Path) -> None:
-    rows = [
-        ("train", "a", [1, 1, 0, 0, 0]),
-        ("train", "b", [0, 0, 0]),
-        ("train", "c", [1, 1]),
-        ("validation", "a", [1, 0, 0]),
-        ("test", "a", [0, 1]),
-    ]
-    table = pa.table(
-        {
-            "dataset": ["synthetic-x"] * len(rows),
-            "nsr": pa.array([None] * len(rows), pa.int8()),
-            "fold": pa.array([1] * len(rows), pa.int8()),
-            "split": [split for split, _, _ in rows],
-            "topic": [topic for _, topic, _ in rows],
-            "items": [[10 * row + item for item in range(len(rows[row][2]))] for row in range(len(rows))],
-            "relevance": [relevance for _, _, relevance in rows],
-        }
-    )
-    write_table(table, path, "instances", metadata={ITEM_COUNT_KEY: "100"})
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """Arguments: instances of a few sizes, and a file to write."""
+    lists = {"train": [[1, 1, 0, 0, 0], [0, 0, 0], [1, 1]], "validation": [[1, 0, 0]], "test": [[0, 1]]}
+    parts = []
+    for split, relevance in lists.items():
+        offsets = np.cumsum([0, *map(len, relevance)])
+        grades, names = np.concatenate(relevance).astype(np.int8), ["a", "b", "c"][: len(relevance)]
+        parts.append((1, split, lists_table(names, 20 * len(parts) + np.arange(len(grades)), grades, offsets)))
+    write_instances(tmp_path / "i.parquet", "synthetic-x", None, parts, item_count=100)
+    return ["--instances", str(tmp_path / "i.parquet"), "--out", str(tmp_path / "t.parquet")]
 
 
-def test_the_command_tabulates_every_list_and_the_merged_training_lists(tmp_path: Path) -> None:
-    write_instances(tmp_path / "i.parquet")
-    out = [tmp_path / "one.parquet", tmp_path / "two.parquet"]
-    for path in out:
-        assert cli.main(["distributions", "AP", "--instances", str(tmp_path / "i.parquet"), "--out", str(path)]) == 0
-    assert out[0].read_bytes() == out[1].read_bytes()
-    tables = read_distributions(out[0])
+def test_the_command_tabulates_every_list_and_the_merged_training_lists(tmp_path: Path, files: list[str]) -> None:
+    made = []
+    for _ in range(2):
+        assert cli.main(["distributions", "AP", *files]) == 0
+        made.append((tmp_path / "t.parquet").read_bytes())
+    assert made[0] == made[1]
+    tables = read_distributions(tmp_path / "t.parquet")
     assert list(zip(tables.n, tables.p, strict=True)) == [(2, 1), (3, 1), (5, 2), (8, 3)]
     assert tables.metric == "AP"
 
 
-def test_the_command_samples_on_request(tmp_path: Path) -> None:
-    write_instances(tmp_path / "i.parquet")
+def test_the_command_samples_on_request(tmp_path: Path, files: list[str]) -> None:
     options = json.dumps({"method": "sampled", "samples": 500, "seed": 3})
-    arguments = ["--instances", str(tmp_path / "i.parquet"), "--out", str(tmp_path / "t.parquet"), "--options", options]
-    assert cli.main(["distributions", "nDCG", *arguments]) == 0
+    assert cli.main(["distributions", "nDCG", *files, "--options", options]) == 0
     tables = read_distributions(tmp_path / "t.parquet")
     assert tables.samples.tolist() == [500] * 4
     expected = score_distribution("nDCG", 8, 3, method="sampled", samples=500, seed=3)
@@ -114,17 +103,13 @@ def test_the_command_samples_on_request(tmp_path: Path) -> None:
     ],
 )
 def test_the_command_names_what_is_wrong(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], metric: str, options: str, message: str
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str], metric: str, options: str, message: str
 ) -> None:
-    write_instances(tmp_path / "i.parquet")
-    out = tmp_path / "t.parquet"
-    arguments = ["--instances", str(tmp_path / "i.parquet"), "--out", str(out), "--options", options]
-    assert cli.main(["distributions", metric, *arguments]) == 2
+    assert cli.main(["distributions", metric, *files, "--options", options]) == 2
     assert message in capsys.readouterr().err
-    assert not out.exists()
+    assert not (tmp_path / "t.parquet").exists()
 
 
-def test_loading_another_kind_of_file_is_refused(tmp_path: Path) -> None:
-    write_instances(tmp_path / "i.parquet")
+def test_loading_another_kind_of_file_is_refused(files: list[str]) -> None:
     with pytest.raises(DataError, match="distributions/1"):
-        read_distributions(tmp_path / "i.parquet")
+        read_distributions(files[1])

@@ -1,7 +1,6 @@
 """Splits and pairs of faces: no picture is in two parts, and sides tell nothing."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
+from described_steps import Run, sample
 
 from rankbound.errors import ConfigError, DataError
-from rankbound_study import cli
 from rankbound_study.data.contracts import SPLITS, read_table, write_table
 from rankbound_study.data.images import IMAGES_KEY, SIDE, Faces, images_table, read_faces, read_pixels
 from rankbound_study.data.reader import read_instances
-from rankbound_study.data.sampling import PairDrawing, Partners, draw_pairs, sample_pairs
-from rankbound_study.data.splits import Splitting, check_no_shared_groups, fold_images, read_image_folds, split_groups
+from rankbound_study.data.sampling import Partners, draw_pairs, sample_pairs
+from rankbound_study.data.splits import check_no_shared_groups, fold_images, read_image_folds, split_groups
 from rankbound_study.data.synthetic import generate
 
-SPLITTING = Splitting("toy", folds=2, validation_share=0.2, test_share=0.2, seed=0)
-DRAWING = PairDrawing("toy", {"train": 60, "validation": 20, "test": 20}, above=5, seed=0)
+SHARES = {"validation_share": 0.2, "test_share": 0.2}
+SPLITTING = {"folds": 2, **SHARES, "seed": 0}
+DRAWING = {"pairs": {"train": 60, "validation": 20, "test": 20}, "above": 5, "seed": 0}
 
 
 def toy_faces(count: int = 300, seed: int = 0) -> Faces:
@@ -41,6 +41,17 @@ def write_faces(path: Path, faces: Faces) -> Path:
     return path
 
 
+def folded(folder: Path, faces: Faces, **changed: Any) -> tuple[Path, Path]:
+    """An images file, and the file of its folds."""
+    images, folds = write_faces(folder / "x.parquet", faces), folder / "folds.parquet"
+    fold_images(images, folds, "toy", **{**SPLITTING, **changed})
+    return images, folds
+
+
+def part_of(faces: Faces, seed: int) -> npt.NDArray[np.int64]:
+    return split_groups(faces.groups, faces.ages, **SHARES, random=np.random.default_rng(seed))
+
+
 def test_the_pixels_must_have_the_width_of_their_shape(tmp_path: Path) -> None:
     path = write_faces(tmp_path / "x.parquet", replace(toy_faces(4), shape=(3, 2, 3)))
     with pytest.raises(DataError, match=r"column 'pixels' holds 12 bytes a row, its shape 18"):
@@ -52,7 +63,7 @@ def test_the_pixels_must_have_the_width_of_their_shape(tmp_path: Path) -> None:
 
 def test_every_part_gets_its_share_of_all_ages() -> None:
     faces = toy_faces(2000)
-    part = split_groups(faces.groups, faces.ages, 1, SPLITTING)
+    part = part_of(faces, 1)
     shares = np.bincount(part) / len(faces)
     np.testing.assert_allclose(shares, [0.6, 0.2, 0.2], atol=0.02)
     for index in range(3):
@@ -62,67 +73,68 @@ def test_every_part_gets_its_share_of_all_ages() -> None:
         np.testing.assert_allclose(np.bincount(of_age) / len(of_age), [0.6, 0.2, 0.2], atol=0.06)
 
 
-def test_near_duplicates_share_a_part_and_folds_differ() -> None:
+def test_near_duplicates_share_a_part_and_folds_and_seeds_differ(tmp_path: Path) -> None:
     faces = toy_faces(500)
-    parts = [split_groups(faces.groups, faces.ages, fold, SPLITTING) for fold in (1, 2, 1)]
-    for part in parts:
-        check_no_shared_groups(faces, part, "here")
-    np.testing.assert_array_equal(parts[0], parts[2])
-    assert (parts[0] != parts[1]).mean() > 0.3
-    other = split_groups(faces.groups, faces.ages, 1, replace(SPLITTING, seed=1))
-    assert (parts[0] != other).mean() > 0.3
+    made = [read_image_folds(folded(tmp_path, faces, seed=seed)[1], faces) for seed in (0, 0, 1)]
+    for folds in made:
+        for part in folds.values():
+            check_no_shared_groups(faces, part, "here")
+        assert (folds[1] != folds[2]).mean() > 0.3
+    np.testing.assert_array_equal(made[0][1], made[1][1])
+    assert (made[0][1] != made[2][1]).mean() > 0.3
 
 
 def test_a_planted_duplicate_in_two_parts_is_refused(tmp_path: Path) -> None:
     """The check must notice one picture moved by hand, wherever folds are written or read."""
     faces = toy_faces(60)
-    images, folds = write_faces(tmp_path / "x.parquet", faces), tmp_path / "folds.parquet"
-    fold_images(images, folds, replace(SPLITTING, folds=1))
+    images, folds = folded(tmp_path, faces, folds=1)
     part = read_image_folds(folds, faces)[1]
     moved = int(np.flatnonzero((faces.groups != np.arange(60)) & (part == 0))[0])
     part[moved] = 2
     message = rf"{faces.names[moved - 1]} is in train and {faces.names[moved]} in test, but they are near duplicates"
     with pytest.raises(DataError, match=message):
         check_no_shared_groups(faces, part, "here")
-    table = read_table(folds, "image-folds")
-    splits = table.column("split").to_pylist()
-    splits[moved] = "test"
-    write_table(table.set_column(1, "split", pa.array(splits)), folds, "image-folds")
-    with pytest.raises(DataError, match=message):
-        read_image_folds(folds, faces)
-    with pytest.raises(DataError, match=message):
-        sample_pairs(images, folds, tmp_path / "pairs.parquet", DRAWING)
+    rewrite(folds, moved, "test")
+    for read in (
+        lambda: read_image_folds(folds, faces),
+        lambda: sample_pairs(images, folds, tmp_path / "pairs.parquet", "toy", **DRAWING),
+    ):
+        with pytest.raises(DataError, match=message):
+            read()
     assert not (tmp_path / "pairs.parquet").exists()
 
 
-def test_folds_must_be_of_the_same_faces(tmp_path: Path) -> None:
-    folds = tmp_path / "folds.parquet"
-    fold_images(write_faces(tmp_path / "x.parquet", toy_faces(60)), folds, SPLITTING)
+def rewrite(folds: Path, row: int, split: str) -> None:
+    table = read_table(folds, "image-folds")
+    splits = table.column("split").to_pylist()
+    splits[row] = split
+    write_table(table.set_column(1, "split", pa.array(splits)), folds, "image-folds")
+
+
+def test_folds_must_be_of_the_same_faces_and_splits(tmp_path: Path) -> None:
+    _, folds = folded(tmp_path, toy_faces(60))
     with pytest.raises(DataError, match=r"fold 1: its faces are not those of the images file"):
         read_image_folds(folds, toy_faces(60, seed=1))
-    table = read_table(folds, "image-folds")
-    splits = ["dev", *table.column("split").to_pylist()[1:]]
-    write_table(table.set_column(1, "split", pa.array(splits)), folds, "image-folds")
+    rewrite(folds, 0, "dev")
     with pytest.raises(DataError, match=r"column 'split' holds 'dev'; expected one of train, validation, test"):
         read_image_folds(folds, toy_faces(60))
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("count", "change", "error", "message"),
     [
-        ({"folds": 0}, r"folds is 0, expected 1 \.\. 100"),
-        ({"test_share": 0.0}, r"validation_share and test_share are 0.2 and 0.0"),
-        ({"test_share": 0.9}, r"validation_share and test_share are 0.2 and 0.9: expected above 0, sum below 1"),
+        (60, {"folds": 0}, ConfigError, r"folds is 0, expected 1 \.\. 100"),
+        (60, {"test_share": 0.0}, ConfigError, r"validation_share and test_share are 0.2 and 0.0"),
+        (60, {"test_share": 0.9}, ConfigError, r"test_share are 0.2 and 0.9: expected above 0, sum below 1"),
+        (2, {}, DataError, r"2 faces leave the (train|validation|test) part of fold 1 empty"),
     ],
 )
-def test_shares_that_make_no_sense_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        fold_images(write_faces(tmp_path / "x.parquet", toy_faces()), tmp_path / "y", replace(SPLITTING, **change))
-
-
-def test_an_empty_part_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"2 faces leave the (train|validation|test) part of fold 1 empty"):
-        fold_images(write_faces(tmp_path / "x.parquet", toy_faces(2)), tmp_path / "y", SPLITTING)
+def test_shares_that_make_no_sense_are_refused(
+    tmp_path: Path, count: int, change: dict[str, Any], error: Any, message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        folded(tmp_path, toy_faces(count), **change)
+    assert not (tmp_path / "folds.parquet").exists()
 
 
 # Pairs of faces
@@ -132,19 +144,15 @@ def drawn(faces: Faces, count: int, above: int = 5, seed: int = 0) -> npt.NDArra
     return draw_pairs(faces.ages, faces.groups, count, above, np.random.default_rng(seed))
 
 
-def possible_pairs(faces: Faces, above: int) -> set[tuple[int, int]]:
-    ages, groups = faces.ages.astype(int), faces.groups
-    pairs = ((i, j) for j in range(len(faces)) for i in range(j))
-    return {(i, j) for i, j in pairs if abs(ages[i] - ages[j]) > above and groups[i] != groups[j]}
-
-
 @pytest.mark.parametrize("above", [0, 5, 60])
 def test_pairs_are_distinct_and_far_enough_in_age(above: int) -> None:
     faces = toy_faces(120)
-    possible = possible_pairs(faces, above)
+    ages = faces.ages.astype(int)
+    fits = (np.abs(ages[:, None] - ages) > above) & (faces.groups[:, None] != faces.groups)
+    possible = {(i, j) for i, j in np.argwhere(fits).tolist() if i < j}
     partners = Partners(faces.ages, faces.groups, above)
     assert partners.n_pairs == len(possible)
-    assert partners.counts.tolist() == np.bincount(np.array(list(possible)).ravel(), minlength=120).tolist()
+    assert partners.counts.tolist() == fits.sum(1).tolist()
     pairs = drawn(faces, len(possible) // 2, above)
     unordered = {(min(pair), max(pair)) for pair in pairs.tolist()}
     assert len(unordered) == len(pairs) == len(possible) // 2
@@ -182,17 +190,18 @@ def test_too_few_pairs_are_an_error(count: int, above: int) -> None:
 
 def test_pairs_are_lists_of_two_with_the_older_relevant(tmp_path: Path) -> None:
     faces = toy_faces(200)
-    images, folds, out = write_faces(tmp_path / "x.parquet", faces), tmp_path / "folds.parquet", tmp_path / "y.parquet"
-    fold_images(images, folds, SPLITTING)
-    parts = read_image_folds(folds, faces)
-    sample_pairs(images, folds, out, DRAWING)
-    instances = read_instances(out)
+    files = folded(tmp_path, faces)
+    parts = read_image_folds(files[1], faces)
+    for name in ("y", "again"):
+        sample_pairs(*files, tmp_path / name, "toy", **DRAWING)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "y").read_bytes()
+    instances = read_instances(tmp_path / "y")
     assert (instances.dataset, instances.nsr, instances.folds) == ("toy", None, (1, 2))
     assert (instances.item_count, instances.item_names) == (200, faces.names)
     for fold in instances.folds:
         for index, split in enumerate(SPLITS):
             lists = instances.split(fold, split)
-            assert len(lists) == DRAWING.pairs[split]
+            assert len(lists) == DRAWING["pairs"][split]
             assert (lists.sizes == 2).all()
             assert (lists.positives == 1).all()
             items = lists.items.reshape(-1, 2)
@@ -201,23 +210,19 @@ def test_pairs_are_lists_of_two_with_the_older_relevant(tmp_path: Path) -> None:
             assert (older - younger > 5).all()
             np.testing.assert_array_equal(lists.relevance.reshape(-1, 2), faces.ages[items] == older[:, None])
             assert instances.topics[lists.topics[0]] == " ".join(faces.names[item] for item in items[0])
-    sample_pairs(images, folds, tmp_path / "again.parquet", DRAWING)
-    assert (tmp_path / "again.parquet").read_bytes() == out.read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("drawing", "error", "message"),
+    ("change", "error", "message"),
     [
-        (replace(DRAWING, pairs={**DRAWING.pairs, "test": 0}), ConfigError, "test_pairs is 0: expected 1 or more"),
-        (replace(DRAWING, above=-1), ConfigError, "above is -1: expected 0 years or more"),
-        (replace(DRAWING, above=78), DataError, r"toy, fold 1, train: \d+ pairs of \d+ faces differ by more than 78"),
+        ({"pairs": {**DRAWING["pairs"], "test": 0}}, ConfigError, "test_pairs is 0: expected 1 or more"),
+        ({"above": -1}, ConfigError, "above is -1: expected 0 years or more"),
+        ({"above": 78}, DataError, r"toy, fold 1, train: \d+ pairs of \d+ faces differ by more than 78"),
     ],
 )
-def test_an_empty_pair_set_is_an_error(tmp_path: Path, drawing: PairDrawing, error: Any, message: str) -> None:
-    images, folds = write_faces(tmp_path / "x.parquet", toy_faces(60)), tmp_path / "folds.parquet"
-    fold_images(images, folds, SPLITTING)
+def test_an_empty_pair_set_is_an_error(tmp_path: Path, change: dict[str, Any], error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
-        sample_pairs(images, folds, tmp_path / "y.parquet", drawing)
+        sample_pairs(*folded(tmp_path, toy_faces(60)), tmp_path / "y.parquet", "toy", **{**DRAWING, **change})
     assert not (tmp_path / "y.parquet").exists()
 
 
@@ -249,37 +254,13 @@ def test_drawn_faces_can_be_learnt_in_part(tmp_path: Path) -> None:
     assert 0.65 < accuracy < 0.85  # a coin 0.5, an oracle 1
 
 
-def test_the_same_seed_draws_the_same_faces(tmp_path: Path) -> None:
-    for name, seed in (("one", 3), ("two", 3), ("other", 4)):
-        generate("synthetic-aaf", tmp_path / name, seed, "12")
-    contents = [(tmp_path / name).read_bytes() for name in ("one", "two", "other")]
-    assert contents[0] == contents[1] != contents[2]
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str, status: int = 0) -> str:
-        assert cli.main(arguments) == status
-        printed = capsys.readouterr()
-        return printed.err if status else printed.out
-
-    return call
-
-
-def test_images_from_nothing_to_instances(run: Callable[..., str]) -> None:
-    name, pairs = "synthetic-aaf", '{"train_pairs": 100, "validation_pairs": 30, "test_pairs": 30, "seed": 2}'
-    run("generate", name, "--size", "120", "--out", "x.parquet")
-    run("split", name, "--in", "x.parquet", "--out", "folds.parquet", "--options", '{"folds": 2}')
-    files = ("--in", "x.parquet", "--folds", "folds.parquet", "--out", "pairs.parquet")
-    run("sample", name, *files, "--options", pairs)
-    instances = read_instances("pairs.parquet")
+def test_images_from_nothing_to_instances(run: Run) -> None:
+    name, counts = "synthetic-aaf", {"train_pairs": 100, "validation_pairs": 30, "test_pairs": 30}
+    run("generate", name, "--size", "120", "--out", "data.parquet")
+    run("split", name, "--in", "data.parquet", "--out", "folds.parquet", folds=2)
+    sample(run, name, **counts, seed=2)
+    instances = read_instances("instances.parquet")
     assert instances.synthetic
     assert [len(instances.split(2, split)) for split in SPLITS] == [100, 30, 30]
-    assert "is synthetic, so its data set cannot be named 'aaf'" in run("sample", "aaf", *files, status=2)
-    assert "unknown key 'nsr'; known are above, seed" in run(
-        "sample", name, *files, "--options", '{"nsr": 1}', status=2
-    )
-    message = run("convert", "vgg16", "--raw", "x", "--out", "y", status=2)
-    assert "vgg16 is not converted: its format is weights" in message
+    assert "is synthetic, so its data set cannot be named 'aaf'" in sample(run, "aaf", status=2)
+    assert "unknown key 'nsr'; known are above, seed" in sample(run, name, status=2, nsr=1)

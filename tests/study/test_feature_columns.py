@@ -1,5 +1,6 @@
-"""Methods that see some of the features: which columns, the same ones for all methods, and what is made of them."""
+"""Methods that see some of the features, or pictures that are moved: which, the same for all methods, and how."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,16 @@ from study_files import write_instances
 from rankbound.errors import ConfigError
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.data.reader import read_instances
-from rankbound_study.jobs.examples import FeatureColumns, drawn_columns, narrowed
+from rankbound_study.jobs import examples
+from rankbound_study.jobs.examples import (
+    FeatureColumns,
+    drawn_columns,
+    drawn_shifts,
+    moved,
+    narrowed,
+    reach_of,
+    shifted,
+)
 from rankbound_study.jobs.fitted import input_scale
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.models.layers import PixelScale
@@ -72,17 +82,10 @@ def test_every_column_is_drawn_about_as_often() -> None:
 
 
 def test_every_method_sees_the_same_columns(data: StudyData) -> None:
-    assert data.features is not None
     one, columns = narrowed(job("RankNet-of-7", features=7, learning_rate=1), data, 1, 0)
     other, _ = narrowed(job("LambdaMART-of-7", features=7), data, 1, 0)
-    assert columns is not None
-    assert one.features is not None
-    assert other.features is not None
-    assert torch.equal(one.features, other.features)
-    assert torch.equal(one.features, data.features[:, columns.indices])
-
-
-def test_all_columns_are_the_features_themselves(data: StudyData) -> None:
+    assert torch.equal(one.features, other.features)  # type: ignore[arg-type]
+    assert torch.equal(one.features, data.features[:, columns.indices])  # type: ignore[arg-type, index, union-attr]
     every, columns = narrowed(job(features=46), data, 1, 0)
     assert every.features is data.features, "without a copy"
     assert columns is not None
@@ -142,3 +145,82 @@ def test_uneven_and_even_channels_give_the_same_numbers() -> None:
     some, every = pixels()[:, 1:], pixels()
     mean, deviation = (0.1, 0.4, 0.7), (0.2, 0.1, 0.3)
     assert torch.equal(PixelScale(mean, deviation, (11, 12, 12))(some), PixelScale(mean, deviation)(every)[:, 1:])
+
+
+# Pictures that are moved at random: within bounds, each its own way, edges repeated
+
+SIDE = 10
+FACES: dict[str, Any] = {"study": "neural", "dataset": "aaf"}
+
+
+@pytest.fixture
+def faces(data: StudyData) -> StudyData:
+    return replace(data, features=pictures(data.n_items))
+
+
+def pictures(count: int, side: int = SIDE) -> torch.Tensor:
+    random = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (count, 3 * side * side), generator=random).to(torch.uint8)
+
+
+def padded_and_cut(picture: torch.Tensor, down: int, right: int, side: int) -> np.ndarray:
+    """The same by hand: a wide border of the edge, and the window that looks the other way."""
+    wide = np.pad(picture.reshape(3, side, side).numpy(), ((0, 0), (side, side), (side, side)), mode="edge")
+    return wide[:, side - down : 2 * side - down, side - right : 2 * side - right].reshape(-1)
+
+
+@given(side=st.integers(1, 7), seed=st.integers(0, 5), count=st.integers(1, 9), data=st.data())
+def test_a_move_shows_the_picture_beside_its_place(side: int, seed: int, count: int, data: st.DataObject) -> None:
+    reach = data.draw(st.integers(0, side))
+    moves = drawn_shifts(count, reach, study="neural", dataset=str(seed))
+    before = pictures(count, side)
+    after = moved(before, moves, side)
+    for picture, (down, right), found in zip(before, moves.tolist(), after, strict=True):
+        np.testing.assert_array_equal(found.numpy(), padded_and_cut(picture, down, right, side))
+    assert after.dtype == torch.uint8
+
+
+def test_a_move_by_nothing_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, moves = pictures(7), drawn_shifts(7, 2, **FACES)
+    assert torch.equal(moved(before, torch.zeros_like(moves), SIDE), before)
+    whole = moved(before, moves, SIDE)
+    monkeypatch.setattr(examples, "CHUNK", 3)
+    assert torch.equal(moved(before, moves, SIDE), whole)
+
+
+def test_moves_fill_their_bounds_and_differ_between_faces() -> None:
+    moves = drawn_shifts(2000, 20, **FACES)
+    assert (moves.min(0).values.tolist(), moves.max(0).values.tolist()) == ([-20, -20], [20, 20])
+    assert moves.to(torch.float64).mean(0).abs().max() < 1.5
+    assert len(moves.unique(dim=0)) > 1000
+    assert not torch.equal(moves[:, 0], moves[:, 1])
+
+
+def test_moves_depend_on_the_study_and_the_data_set_alone() -> None:
+    first = drawn_shifts(50, 20, **FACES)
+    assert torch.equal(drawn_shifts(50, 20, **FACES), first)
+    assert torch.equal(drawn_shifts(30, 20, **FACES), first[:30]), "a face's own, however many there are"
+    for change in ({"study": "other"}, {"dataset": "synthetic-aaf"}):
+        assert not torch.equal(drawn_shifts(50, 20, **{**FACES, **change}), first)
+
+
+@pytest.mark.parametrize(("share", "side", "reach"), [(0.2, 100, 20), (0.29, 100, 29), (0.2, 10, 2), (0.05, 10, 0)])
+def test_the_share_is_rounded_down(share: float, side: int, reach: int) -> None:
+    assert reach_of(share, side) == reach
+
+
+def test_every_method_sees_the_same_moved_faces(faces: StudyData) -> None:
+    one = shifted(job("RankNet-shifted", shift=0.2, learning_rate=1), faces)
+    other = shifted(job("RankCNN-shifted", shift=0.2), faces)
+    moves = drawn_shifts(faces.n_items, 2, study="neural", dataset="mq2008-label1")
+    assert one.features is not None
+    assert torch.equal(one.features, moved(faces.features, moves, SIDE))  # type: ignore[arg-type]
+    assert torch.equal(one.features, other.features)  # type: ignore[arg-type]
+    assert (one.instances, one.values) == (faces.instances, faces.values)
+    assert shifted(job(), faces) is faces
+
+
+@pytest.mark.parametrize("features", [torch.zeros(5, 300), torch.zeros(5, 46, dtype=torch.uint8), None])
+def test_what_is_no_picture_is_not_moved(faces: StudyData, features: torch.Tensor | None) -> None:
+    with pytest.raises(ConfigError, match="RankNet: shift moves pictures, but the features of mq2008-label1 are not"):
+        shifted(job(shift=0.2), replace(faces, features=features))

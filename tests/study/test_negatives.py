@@ -1,108 +1,133 @@
-"""Sampled negatives: so many per positive, disjoint, from the right items, and the same again."""
+"""Lists of ratings: which irrelevant items each sampling takes, how often, and how its data sets are called."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations, permutations
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from scipy.stats import chisquare
 
 from rankbound.errors import DataError
-from rankbound_study.data.contracts import FOLDS, SPLITS
-from rankbound_study.data.negatives import Drawing, RelevantPairs, _Others, sampled_instances
-from rankbound_study.data.splits import split_relevant
+from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.lines import merged
+from rankbound_study.config.samplings import EVERY, FULL, POPULARITY, UNIFORM, SampledName, Sampling, sampled_name
+from rankbound_study.config.sections.data import InteractionKeys
+from rankbound_study.config.study import Study
+from rankbound_study.data.contracts import CONTRACTS, FOLDS, SPLITS, read_metadata, write_table
+from rankbound_study.data.negatives import (
+    Drawing,
+    Ratings,
+    RelevantPairs,
+    other_items,
+    sampled_instances,
+    weighted_draw,
+)
+from rankbound_study.data.reader import merge, read_instances
+from rankbound_study.data.sampling import sample_interactions
+from rankbound_study.data.splits import split_ratings, split_relevant
+from rankbound_study.report.methods_section import left_out_blocks, methods_section
 
-DRAWING = Drawing(dataset="toy", nsr=2, validation_share=0.1, seed=0)
-SIZES = {7: 25, 9: 31, 12: 60}
-ITEM_COUNT = 200
+ROOT = Path(__file__).resolve().parents[2]
+USERS, ITEMS, RELEVANT, LOW = 6, 120, 25, 7
+DRAWING = Drawing("toy", 2, 0.1, 0)
+WAYS = [
+    *(replace(DRAWING, sampling=one, nsr=2 if one.draws else None) for one in EVERY),
+    replace(DRAWING, nsr=(1, 2)),
+    replace(DRAWING, nsr=0),
+]
 
 
-def make_pairs(sizes: dict[int, int] = SIZES, item_count: int = ITEM_COUNT) -> RelevantPairs:
-    random = np.random.default_rng(1)
-    topic = np.repeat(list(sizes), list(sizes.values())).astype(np.int32)
-    item = np.concatenate([np.sort(random.choice(item_count, size, replace=False)) for size in sizes.values()])
-    return RelevantPairs(topic, item, split_relevant(topic, "toy", 0), item_count)
+def rated_by(sizes: Sequence[int], items: int, low: int = 0) -> RelevantPairs:
+    """Users with so many relevant and `low` other rated items; items with small numbers have most ratings."""
+    random, weights = np.random.default_rng(5), 1 / (1 + np.arange(items))
+    chosen = [random.choice(items, size + low, replace=False, p=weights / weights.sum()) for size in sizes]
+    topic = np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
+    relevant = np.concatenate([np.sort(one[:size]) for one, size in zip(chosen, sizes, strict=True)])
+    every = np.repeat(np.arange(len(sizes)), [len(one) for one in chosen]).astype(np.int32)
+    ratings = Ratings(every, np.concatenate(chosen))
+    return RelevantPairs(topic, relevant, split_relevant(topic, "toy", 0), items, ratings=ratings)
 
 
-PAIRS = make_pairs()
+PAIRS = rated_by([RELEVANT] * USERS, ITEMS, LOW)
+Lists = dict[tuple[int, str], dict[str, tuple[set[int], set[int]]]]
 
 
-def lists_of(drawn: pa.Table) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    for row in drawn.to_pylist():
-        yield row["topic"], np.array(row["items"]), np.array(row["relevance"])
-
-
-def by_user(
-    drawing: Drawing = DRAWING, pairs: RelevantPairs = PAIRS
-) -> dict[tuple[int, str], dict[str, tuple[set, set]]]:
-    """Per user and fold, per split: positives and negatives."""
-    found: dict[tuple[int, str], dict[str, tuple[set, set]]] = {}
-    for fold, split, drawn in sampled_instances(pairs, drawing):
-        for name, items, relevance in lists_of(drawn):
+def lists_of(drawing: Drawing = DRAWING, pairs: RelevantPairs = PAIRS) -> Lists:
+    """Relevant and other items by fold and user, and by split; parts come in order, items ascend."""
+    found: Lists = {}
+    parts = list(sampled_instances(pairs, drawing))
+    assert [(fold, split) for fold, split, _ in parts] == [(f, s) for f in range(1, FOLDS + 1) for s in SPLITS]
+    for fold, split, table in parts:
+        for row in table.to_pylist():
+            items, relevance = np.array(row["items"]), np.array(row["relevance"])
+            assert (np.diff(items) > 0).all()
             both = (set(items[relevance == 1].tolist()), set(items[relevance == 0].tolist()))
-            found.setdefault((fold, name), {})[split] = both
+            found.setdefault((fold, row["topic"]), {})[split] = both
     return found
 
 
-@pytest.mark.parametrize("nsr", [1, 2])
-def test_each_split_has_its_positives_and_so_many_negatives(nsr: int) -> None:
-    for (fold, name), splits in by_user(replace(DRAWING, nsr=nsr)).items():
-        of_user = int(name) == PAIRS.topic
-        relevant = set(PAIRS.item[of_user].tolist())
-        is_test = PAIRS.fold[of_user] == fold
-        train, validation, test = (splits[split] for split in SPLITS)
-        assert test[0] == set(PAIRS.item[of_user][is_test].tolist())
-        assert train[0] | validation[0] == relevant - test[0]
-        assert len(validation[0]) == max(1, round(0.1 * (len(relevant) - len(test[0]))))
-        every: list[int] = []
-        for positives, negatives in (train, validation, test):
-            assert len(negatives) == nsr * len(positives)
-            assert not negatives & relevant
-            every.extend(positives | negatives)
-        assert len(every) == len(set(every)) == (nsr + 1) * len(relevant)
+def relevant_to(user: str, pairs: RelevantPairs = PAIRS) -> set[int]:
+    return set(pairs.item[int(user) == pairs.topic].tolist())
 
 
-def test_items_ascend_so_that_order_says_nothing() -> None:
-    for _, _, drawn in sampled_instances(PAIRS, DRAWING):
-        assert all((np.diff(items) > 0).all() for _, items, _ in lists_of(drawn))
+@given(
+    st.lists(st.integers(5, 40), min_size=1, max_size=5),
+    st.integers(1, 3),
+    st.sampled_from([0.0, 0.1, 0.3]),
+    st.integers(0, 3),
+)
+def test_every_fold_uses_each_positive_once_and_disjoint_negatives(
+    sizes: list[int], nsr: int, share: float, seed: int
+) -> None:
+    pairs = rated_by(sizes, 200)
+    found = lists_of(Drawing("toy", nsr, share, seed), pairs)
+    assert list(found) == [(fold, str(user)) for fold in range(1, FOLDS + 1) for user in range(len(sizes))]
+    for (fold, user), splits in found.items():
+        own = pairs.topic == int(user)
+        empty = set[int](), set[int]()
+        train, validation, test = (splits.get(split, empty) for split in SPLITS)
+        assert test[0] == set(pairs.item[own & (pairs.fold == fold)].tolist())
+        assert train[0] | validation[0] == relevant_to(user, pairs) - test[0]
+        others = len(train[0] | validation[0])
+        assert len(validation[0]) == (max(1, round(share * others)) if share else 0)
+        assert all(len(negatives) == nsr * len(positives) for positives, negatives in (train, validation, test))
+        every = [item for both in (train, validation, test) for items in both for item in items]
+        assert len(every) == len(set(every))
 
 
-def test_parts_come_by_fold_split_and_user() -> None:
-    made = list(sampled_instances(PAIRS, DRAWING))
-    assert [(fold, split) for fold, split, _ in made] == [(f, s) for f in range(1, FOLDS + 1) for s in SPLITS]
-    assert all(drawn["topic"].to_pylist() == ["7", "9", "12"] for _, _, drawn in made)
+@pytest.mark.parametrize("drawing", WAYS, ids=str)
+def test_a_sampling_draws_the_same_by_its_seed_and_leaves_relevant_items_as_they_are(drawing: Drawing) -> None:
+    usual, made = lists_of(), lists_of(drawing)
+    assert lists_of(drawing) == made
+    for change in ({"seed": 1}, {"dataset": "other"}):
+        assert lists_of(replace(drawing, **change)) != made  # type: ignore[arg-type]
+    assert list(made) == list(usual)
+    for (fold, user), splits in made.items():
+        for split, (relevant, others) in splits.items():
+            assert relevant == usual[fold, user][split][0]
+            assert not others & relevant_to(user)
 
 
-def test_negatives_are_drawn_once_per_ratio_fold_seed_and_user() -> None:
-    assert by_user() == by_user()
-    others = (replace(DRAWING, seed=1), replace(DRAWING, dataset="other"))
-    for drawing in others:
-        assert all(by_user(drawing)[key]["test"][1] != value["test"][1] for key, value in by_user().items())
-    first, second = by_user()[1, "9"], by_user()[2, "9"]
-    assert set().union(*(first[split][1] for split in SPLITS)) != set().union(*(second[s][1] for s in SPLITS))
-
-
-def test_a_user_is_drawn_alike_whoever_else_there_is() -> None:
-    only = PAIRS.topic == 9
+def test_folds_differ_and_a_user_is_drawn_alike_whoever_else_there_is() -> None:
+    found = lists_of()
+    first, second = (set().union(*(found[fold, "3"][split][1] for split in SPLITS)) for fold in (1, 2))
+    assert first != second
+    only = PAIRS.topic == 3
     alone = RelevantPairs(PAIRS.topic[only], PAIRS.item[only], PAIRS.fold[only], PAIRS.item_count)
-    assert by_user(pairs=alone) == {key: value for key, value in by_user().items() if key[1] == "9"}
-
-
-def test_the_validation_positives_are_those_of_any_ratio() -> None:
-    one, two = by_user(replace(DRAWING, nsr=1)), by_user(replace(DRAWING, nsr=2))
-    assert all(one[key]["validation"][0] == two[key]["validation"][0] for key in one)
-
-
-def test_without_a_validation_share_there_is_none() -> None:
-    for _, split, drawn in sampled_instances(PAIRS, replace(DRAWING, validation_share=0)):
-        assert (len(drawn) == 0) == (split == "validation")
+    assert lists_of(pairs=alone) == {key: value for key, value in found.items() if key[1] == "3"}
 
 
 def test_every_candidate_is_as_likely() -> None:
-    pairs = make_pairs({1: 25}, item_count=100)
-    counts = np.zeros(100)
+    pairs, counts = rated_by([25], 100), np.zeros(100)
     for seed in range(60):
-        for _, splits in by_user(replace(DRAWING, nsr=1, seed=seed), pairs).items():
+        for splits in lists_of(replace(DRAWING, nsr=1, seed=seed), pairs).values():
             for _, negatives in splits.values():
                 counts[list(negatives)] += 1
     candidates = np.delete(counts, pairs.item)
@@ -112,21 +137,221 @@ def test_every_candidate_is_as_likely() -> None:
     assert candidates.max() < 140
 
 
-def test_too_few_candidates_name_the_user_and_the_numbers() -> None:
-    pairs = make_pairs({7: 25, 12: 60}, item_count=179)
-    message = r"toy: user 12 has 60 relevant items and needs 120 negatives at NSR 2, but only 119 of the 179"
-    with pytest.raises(DataError, match=message):
-        list(sampled_instances(pairs, DRAWING))
-    assert by_user(pairs=make_pairs({7: 25, 12: 60}, item_count=180))
+@pytest.mark.parametrize("sampling", [one for one in EVERY if one.draws], ids=str)
+def test_drawn_parts_are_disjoint_and_have_their_numbers(sampling: Sampling) -> None:
+    for (_, user), splits in lists_of(replace(DRAWING, sampling=sampling)).items():
+        drawn = [splits[split] for split in SPLITS if not (split == "test" and sampling.test == FULL)]
+        assert all(len(others) == 2 * len(relevant) for relevant, others in drawn)
+        assert all(not one[1] & other[1] for one, other in combinations(drawn, 2))
+        if sampling.test == FULL:
+            assert splits["test"][1] == set(range(ITEMS)) - relevant_to(user)
 
 
-def test_a_validation_share_that_leaves_nothing_is_refused() -> None:
-    with pytest.raises(DataError, match=r"user 7 has 20 training positives in fold 1, and validation would take 20"):
-        list(sampled_instances(PAIRS, replace(DRAWING, validation_share=0.99)))
+def test_a_whole_catalogue_is_the_complement_of_the_relevant_items() -> None:
+    for (_, user), splits in lists_of(replace(DRAWING, nsr=None, sampling=Sampling(FULL, FULL))).items():
+        assert all(others == set(range(ITEMS)) - relevant_to(user) for _, others in splits.values())
+
+
+def test_training_lists_do_not_depend_on_the_test_lists() -> None:
+    """So a training is compared on two kinds of test lists."""
+    for train in (UNIFORM, POPULARITY):
+        usual = lists_of(replace(DRAWING, sampling=Sampling(train, train)))
+        for test in (UNIFORM, POPULARITY, FULL):
+            made = lists_of(replace(DRAWING, sampling=Sampling(train, test)))
+            assert all(made[key][split] == usual[key][split] for key in usual for split in ("train", "validation"))
+
+
+def test_a_user_of_mixed_ratios_has_the_lists_of_one_of_them_in_all_folds() -> None:
+    pure = {ratio: lists_of(replace(DRAWING, nsr=ratio)) for ratio in (1, 2)}
+    ratios: dict[str, set[int]] = {}
+    for (fold, user), splits in lists_of(replace(DRAWING, nsr=(1, 2))).items():
+        ratios.setdefault(user, set()).add(next(one for one in pure if splits == pure[one][fold, user]))
+    assert all(len(found) == 1 for found in ratios.values())
+    assert set().union(*ratios.values()) == {1, 2}
+
+
+def test_own_negatives_are_the_low_ratings_each_in_one_part() -> None:
+    for (_, user), splits in lists_of(replace(DRAWING, nsr=0)).items():
+        parts = [splits[split][1] for split in SPLITS]
+        assert set().union(*parts) == set(PAIRS.ratings.items_of(int(user)).tolist()) - relevant_to(user)
+        # In proportion to 18 or so, 2 and 5 relevant items.
+        assert (len(parts[0]), sum(map(len, parts))) == (5, LOW)
+
+
+def test_popular_draws_follow_the_successive_scheme() -> None:
+    """The probability of each set is a sum over its orders of draws, each proportional to the remaining weights."""
+    weights, random, draws = np.array([1, 2, 3, 6]), np.random.default_rng(3), 6000
+    sets = list(combinations(range(4), 2))
+    counts = dict.fromkeys(sets, 0)
+    for _ in range(draws):
+        counts[tuple(weighted_draw(random, weights, 2).tolist())] += 1
+    expected = [
+        sum(weights[a] / 12 * weights[b] / (12 - weights[a]) for a, b in permutations(one)) * draws for one in sets
+    ]
+    assert sum(expected) == pytest.approx(draws)
+    assert chisquare(list(counts.values()), expected).pvalue > 0.01
+    assert weighted_draw(random, weights, 4).tolist() == [0, 1, 2, 3]
+
+
+def test_single_draws_are_proportional_to_the_ratings() -> None:
+    weights, random = PAIRS.popularity[PAIRS.popularity > 0], np.random.default_rng(4)
+    drawn = np.concatenate([weighted_draw(random, weights, 1) for _ in range(8000)])
+    counts = np.bincount(drawn, minlength=len(weights))
+    assert chisquare(counts, 8000 * weights / weights.sum()).pvalue > 0.01
+    assert chisquare(counts).pvalue < 1e-6
+
+
+def test_parts_of_popular_draws_are_alike() -> None:
+    """The first items drawn are the most popular: the parts share them out at random."""
+    drawing = replace(DRAWING, nsr=1, sampling=Sampling(POPULARITY, POPULARITY))
+    found: dict[str, list[float]] = {"train": [], "test": []}
+    for seed in range(60):
+        for splits in lists_of(replace(drawing, seed=seed)).values():
+            for split, values in found.items():
+                values += PAIRS.popularity[list(splits[split][1])].tolist()
+    error = np.sqrt(sum(np.var(values) / len(values) for values in found.values()))
+    assert abs(np.mean(found["train"]) - np.mean(found["test"])) < 4 * error
 
 
 @pytest.mark.parametrize("relevant", [[], [0], [4], [0, 1, 2], [1, 3], [0, 4], [0, 1, 2, 3, 4]])
 def test_the_other_items_are_found_by_place_as_in_the_whole_list(relevant: list[int]) -> None:
-    others = _Others(np.array(relevant, np.int64), 5)
-    assert others.all().tolist() == [item for item in range(5) if item not in relevant]
-    np.testing.assert_array_equal(others.at(np.arange(len(others))), others.all())
+    others = [item for item in range(5) if item not in relevant]
+    assert other_items(np.arange(len(others)), np.array(relevant, np.int64)).tolist() == others
+
+
+MANY = np.repeat(np.arange(30_000), 25).astype(np.int32)
+CATALOGUES = RelevantPairs(MANY, np.zeros(len(MANY), np.int64), np.ones(len(MANY), np.int8), 100_000)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "drawing", "message"),
+    [
+        (
+            rated_by([25, 60], 179), DRAWING,
+            r"toy: user 1 has 60 relevant items and needs 120 negatives at NSR 2, but only 119 of the 179",
+        ),
+        (
+            PAIRS, replace(DRAWING, validation_share=0.99),
+            r"user 0 has 20 training positives in fold 1, and validation would take 20",
+        ),
+        (
+            CATALOGUES, replace(DRAWING, nsr=None, sampling=Sampling(FULL, FULL)),
+            r"30,000 users would have 3,000,000,000 items .* sample negatives",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_drawn_names_the_user_and_the_numbers(
+    pairs: RelevantPairs, drawing: Drawing, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        list(sampled_instances(pairs, drawing))
+    assert lists_of(pairs=rated_by([25, 60], 180))
+
+
+# Files
+
+
+@pytest.fixture
+def rated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ratings of 6 users, the first with one rating below 4, the last with none, and their folds."""
+    monkeypatch.chdir(tmp_path)
+    place = np.tile(np.arange(RELEVANT + LOW), USERS)
+    kept = place < RELEVANT + np.array([1, *[LOW] * (USERS - 2), 0])[PAIRS.ratings.topic]
+    topic, item, relevant = PAIRS.ratings.topic[kept], PAIRS.ratings.item[kept], place[kept] < RELEVANT
+    columns = {"topic": topic, "item": item, "rating": np.where(relevant, 5, 2), "timestamp": np.zeros(len(topic))}
+    table = pa.table(columns).cast(pa.schema(list(CONTRACTS["interactions"].columns.items())))
+    write_table(table.sort_by([("topic", "ascending"), ("item", "ascending")]), "ratings.parquet", "interactions")
+    split_ratings("ratings.parquet", "folds.parquet", "toy", threshold=4, min_relevant=25, seed=0)
+
+
+def sampled(drawing: Drawing) -> dict[str, int]:
+    return sample_interactions("ratings.parquet", "folds.parquet", "out.parquet", drawing=drawing, checked={})
+
+
+@pytest.mark.usefixtures("rated")
+@pytest.mark.parametrize("drawing", WAYS, ids=str)
+def test_files_have_the_names_of_their_samplings(drawing: Drawing) -> None:
+    left_out = sampled(drawing)
+    instances = read_instances("out.parquet")
+    assert (instances.dataset, instances.nsr) == sampled_name("toy", drawing.sampling, drawing.nsr)
+    assert left_out.get("users", 0) == (drawing.nsr == 0)
+    assert len(instances.topics) == USERS - (drawing.nsr == 0)
+
+
+@pytest.mark.usefixtures("rated")
+def test_lists_without_own_negatives_are_left_out_counted_and_reported() -> None:
+    left_out = sampled(replace(DRAWING, nsr=0))
+    splits = read_instances("out.parquet").splits.values()
+    assert all((split.positives < split.sizes).all() for split in splits)
+    assert left_out == {"users": 1, "lists": 5 * 3 * (USERS - 1) - sum(map(len, splits))}
+    assert left_out["lists"] > 0
+    assert json.loads(read_metadata("out.parquet", "instances")["rankbound.left_out"]) == left_out
+    (block,) = left_out_blocks([Path("out.parquet")])
+    rows = [tuple(cell.text for cell in row) for row in block.rows]
+    assert [row[:2] for row in rows] == [
+        ("toy own negatives", "1 user"),
+        ("toy own negatives", f"{left_out['lists']} lists"),
+    ]
+    assert "rated no item below the threshold" in rows[0]
+    assert methods_section(None, [block]).blocks[0] == block
+    sampled(replace(DRAWING, nsr=1))
+    assert not list(left_out_blocks([Path("out.parquet")]))
+
+
+def test_the_report_reads_the_instances_that_may_leave_users_out() -> None:
+    config = merged([ROOT / "config.yaml"]) | {"experiment": []}
+    assert Study.of(config).own_negatives() == []
+    config["interactions"]["movielens"]["nsr"] = [0, 1]
+    assert Study.of(config).own_negatives() == ["<data>/instances/movielens-nsr0.parquet"]
+
+
+@pytest.mark.usefixtures("rated")
+def test_only_training_lists_of_whole_catalogues_have_score_distributions() -> None:
+    sampled(replace(DRAWING, nsr=None, sampling=Sampling(FULL, FULL)))
+    instances = read_instances("out.parquet")
+    lists = [split for (_, name), split in instances.splits.items() if name == "train"]
+    for fold in instances.folds:
+        train, validation = (instances.split(fold, split) for split in ("train", "validation"))
+        lists.append(merge(train, validation))
+        assert (lists[-1].sizes == train.sizes + validation.positives).all()
+    pairs = {pair for one in lists for pair in zip(one.sizes.tolist(), one.positives.tolist(), strict=True)}
+    assert instances.pairs() == pairs
+
+
+# Names
+
+
+SECTION = {"threshold": 4, "min_relevant": 25, "validation_share": 0.1, "seed": 0}
+
+
+def test_names_are_taken_apart_as_they_were_joined() -> None:
+    for sampling in EVERY:
+        for nsr in ((1, 3), 2) if sampling.draws else (None,):
+            name, ratio = sampled_name("my-set", sampling, nsr)
+            assert SampledName.of(name) == ("my-set", sampling, nsr if isinstance(nsr, tuple) else ())
+            assert ratio == (nsr if isinstance(nsr, int) else None)
+            assert DataSet(name, ratio).sampled
+    assert not DataSet("mq2008-label1", None).sampled
+
+
+def test_ratio_0_needs_uniform_draws_beside_it() -> None:
+    assert InteractionKeys(**SECTION, nsr=[0, 1], sampling=["uniform", "popularity"])
+    with pytest.raises(ValidationError, match=r"has 0, at which nothing is drawn, so it needs uniform in sampling"):
+        InteractionKeys(**SECTION, nsr=[0, 1], sampling=["popularity"])
+
+
+def test_every_data_set_of_a_configuration_has_its_name_and_title() -> None:
+    samplings = ["uniform", "popularity", "full", {"train": "uniform", "test": "full"}]
+    section = {**SECTION, "nsr": [0, 1, [1, 2, 3]], "sampling": samplings}
+    defined = {one.name: one for one in InteractionKeys(**section).instances("movielens")}
+    assert {name: one.data_set.label.replace("\N{NO-BREAK SPACE}", " ") for name, one in defined.items()} == {
+        "movielens-nsr0": "MovieLens own negatives",
+        "movielens-nsr1": "MovieLens NSR 1",
+        "movielens-mixed-1-2-3": "MovieLens NSR 1, 2 or 3",
+        "movielens-popularity-nsr1": "MovieLens popularity NSR 1",
+        "movielens-popularity-mixed-1-2-3": "MovieLens popularity NSR 1, 2 or 3",
+        "movielens-full": "MovieLens full catalogue",
+        "movielens-uniform-full-nsr1": "MovieLens NSR 1, full test",
+        "movielens-uniform-full-mixed-1-2-3": "MovieLens NSR 1, 2 or 3, full test",
+    }
+    assert defined["movielens-nsr1"].options == {**SECTION, "nsr": 1}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,12 @@ from rankbound_study.cli import main
 from rankbound_study.config.check import check_config
 from rankbound_study.config.lines import KeyPath, merged
 from rankbound_study.config.study import Study
-from rankbound_study.data.fetch import MIRROR_VARIABLE, PUBLISHERS, fetch
+from rankbound_study.data.fetch import MIRROR_VARIABLE, fetch
+from rankbound_study.data.sources import SOURCES
 from rankbound_study.export.kept import Kept, lists_folder
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.tables import table_names
+from tests import raw_files
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT, DEMO = ROOT / "config.yaml", ROOT / "profiles/demo/study.yaml"
@@ -114,32 +115,32 @@ def without_a_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_a_mirror")
 def test_a_second_rejection_keeps_what_the_first_one_set_aside(tmp_path: Path) -> None:
-    publisher = replace(PUBLISHERS["movielens"], addresses=())
+    source = raw_files.changed(SOURCES["movielens"], addresses=None)
     for content in ("first", "second", "third"):
         (tmp_path / "a.zip").write_text(content)
         with pytest.raises(SourceError, match=r"set aside as .*a\.zip\.rejected"):
-            fetch(publisher, tmp_path / "a.zip")
+            fetch(source, tmp_path / "a.zip")
     kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert kept == {"a.zip.rejected": "first", "a.zip.rejected-2": "second", "a.zip.rejected-3": "third"}
 
 
 @pytest.mark.usefixtures("without_a_mirror")
 def test_copies_of_a_wrong_archive_do_not_fill_the_disk(tmp_path: Path) -> None:
-    publisher = replace(PUBLISHERS["movielens"], addresses=())
+    source = raw_files.changed(SOURCES["movielens"], addresses=None)
     (tmp_path / "mirror").mkdir()
-    (tmp_path / "mirror" / publisher.file_names[0]).write_text("wrong")
+    (tmp_path / "mirror" / "ml-latest-small.zip").write_text("wrong")
     out = tmp_path / "raw" / "a.zip"
     with pytest.raises(SourceError, match=r"set aside as .*a\.zip\.rejected"):
-        fetch(publisher, out, mirror=str(tmp_path / "mirror"))
+        fetch(source, out, mirror=str(tmp_path / "mirror"))
     with pytest.raises(SourceError, match=r"the copy is not kept, because .*a\.zip\.rejected exists"):
-        fetch(publisher, out, mirror=str(tmp_path / "mirror"))
+        fetch(source, out, mirror=str(tmp_path / "mirror"))
     assert [path.name for path in out.parent.iterdir()] == ["a.zip.rejected"]
 
 
 def test_a_folder_in_an_archives_place_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "a.zip").mkdir()
     with pytest.raises(SourceError, match="found a folder or a device, expected a file"):
-        fetch(replace(PUBLISHERS["movielens"], addresses=()), tmp_path / "a.zip")
+        fetch(raw_files.changed(SOURCES["movielens"], addresses=None), tmp_path / "a.zip")
     assert (tmp_path / "a.zip").is_dir()
 
 

@@ -12,12 +12,12 @@ from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.data import judged_files
 from rankbound_study.data import ratings as ratings_files
 from rankbound_study.data.contracts import PARTS_KEY, read_metadata, read_table
-from rankbound_study.data.fetch import MIRROR_VARIABLE, PUBLISHERS, fetch
+from rankbound_study.data.fetch import MIRROR_VARIABLE, fetch
 from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import sample_interactions, sample_lists
 from rankbound_study.data.sources import SOURCES, RawFile
-from rankbound_study.data.splits import ListSplitting, RatingSplitting, split_lists, split_ratings
+from rankbound_study.data.splits import split_lists, split_ratings
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get(MIRROR_VARIABLE),
@@ -33,14 +33,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lists(folder: Path) -> Path:
-    raw = fetch(PUBLISHERS["mq2008"], folder / "MQ2008.zip")
+    raw = fetch(SOURCES["mq2008"], folder / "MQ2008.zip")
     judged_files.convert(RawFile(SOURCES["mq2008"], raw), known_set("mq2008"), folder / "lists.parquet")
     return folder / "lists.parquet"
 
 
 @pytest.fixture(scope="module")
 def ratings(folder: Path) -> Path:
-    raw = fetch(PUBLISHERS["movielens"], folder / "ml-latest-small.zip")
+    raw = fetch(SOURCES["movielens"], folder / "ml-latest-small.zip")
     ratings_files.convert(RawFile(SOURCES["movielens"], raw), known_set("movielens"), folder / "ratings.parquet")
     return folder / "ratings.parquet"
 
@@ -68,7 +68,7 @@ def test_mq2008_has_the_published_rows_and_labels(lists: Path, folder: Path) -> 
 
 @pytest.mark.parametrize("threshold", [1, 2])
 def test_mq2008_instances_have_the_published_shapes(lists: Path, folder: Path, threshold: int) -> None:
-    split_lists(lists, folder / "splits.parquet", ListSplitting("mq2008"))
+    split_lists(lists, folder / "splits.parquet", "mq2008")
     out = folder / f"label{threshold}.parquet"
     sample_lists(lists, folder / "splits.parquet", out, dataset=f"mq2008-label{threshold}", threshold=threshold)
     instances = read_instances(out)
@@ -87,7 +87,7 @@ def test_movielens_has_the_published_users_and_items(ratings: Path, folder: Path
     assert len(table) == expected["ratings"]
     assert len(np.unique(table.column("topic").to_numpy())) == expected["users"]
     folds, out = folder / "folds.parquet", folder / f"nsr{nsr}.parquet"
-    split_ratings(ratings, folds, RatingSplitting(dataset="movielens", threshold=4, min_relevant=25, seed=0))
+    split_ratings(ratings, folds, "movielens", threshold=4, min_relevant=25, seed=0)
     checked = {"threshold": 4, "min_relevant": 25}
     sample_interactions(ratings, folds, out, drawing=Drawing("movielens", nsr, 0.1, 0), checked=checked)
     instances = read_instances(out)
@@ -109,13 +109,10 @@ def test_movielens_has_the_published_users_and_items(ratings: Path, folder: Path
 def test_citeulike_has_the_splits_of_its_files(folder: Path) -> None:
     """2,465 users with at least 25 articles, of which each of three splits tests on a fifth."""
     described, interactions, folds = known_set("citeulike-a"), folder / "articles.parquet", folder / "splits.parquet"
-    raw = fetch(PUBLISHERS["citeulike-a"], folder / "citeulike-a-sigir21.zip")
+    raw = fetch(SOURCES["citeulike-a"], folder / "citeulike-a-sigir21.zip")
     ratings_files.convert(RawFile(SOURCES["citeulike-a"], raw), described, interactions)
     made_with = {"threshold": 1, "min_relevant": 25}
-    notes = split_ratings(
-        interactions, folds, RatingSplitting("citeulike-a", seed=0, **made_with, **described.splitting)
-    )
-    assert not notes
+    assert not split_ratings(interactions, folds, "citeulike-a", seed=0, **made_with, **described.splitting)
     out = folder / "articles-nsr1.parquet"
     sample_interactions(interactions, folds, out, drawing=Drawing("citeulike-a", 1, 0.1, 0), checked=made_with)
     instances = read_instances(out)

@@ -1,70 +1,71 @@
-"""Fetching: the order of places, what is accepted, what is set aside, and what the messages say."""
+"""Raw files: where they are fetched from, what is accepted, what is set aside, and what the messages say."""
 
+import ast
 import hashlib
+import re
 import threading
-import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from described_steps import Run
 from rar4_fixture import make_rar
 
-from rankbound.errors import ConfigError, SourceError
-from rankbound_study.data.archives import Limits
-from rankbound_study.data.fetch import MIRROR_VARIABLE, PUBLISHERS, Patience, Publisher, fetch
+from rankbound.errors import ConfigError, DataError, SourceError
+from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.data import archives, fetch, inspection, sources
+from rankbound_study.data.faces import FOLDER
+from rankbound_study.data.fetch import MIRROR_VARIABLE
 from rankbound_study.data.sources import SOURCES, RawSource, check_content, find_source
+from rankbound_study.doctor import machine
+from tests.raw_files import changed, encode_image, folder_of, pack, raw_file, source_of
+
+SRC = Path(__file__).parents[2] / "src"
+READERS = (archives, inspection, sources)
+"""The modules that may open archives, `inspection` those that nothing describes yet; others are given a `RawFile`."""
 
 TEXT = b"0 qid:1 1:0.5\n" * 200_000  # several read blocks, of a length that no block divides
-HASTE = Patience(connect=60, silence=60, attempts=2, pause=0.01)
-SOURCE = RawSource(
-    name="toy",
-    title="Toy set",
-    algorithm="sha256",
-    normalise=True,
-    members={"S1.txt": hashlib.sha256(TEXT).hexdigest()},
-    limits=Limits(),
-)
-PUBLISHER = Publisher(
-    source=SOURCE,
-    file_names=("Toy.zip", "Toy.rar"),
-    addresses=(),
-    homepage="https://example.org/toy",
-    terms="none",
-    citation="none",
-)
 
 
-def pack(path: Path, text: bytes = TEXT, name: str = "Toy/S1.txt") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(zipfile.ZipInfo(name), text)
-    return path
+def sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+TOY = {
+    "format": "letor", "title": "Toy set", "homepage": "https://example.org/toy", "random_parts": 3,
+    "archives": ["Toy.zip", "Toy.rar"], "content": {"line_ends": "any", "members": {"S1.txt": sha(TEXT)}},
+}  # fmt: skip
+SOURCE = RawSource("toy", DescriptionKeys.model_validate(TOY))
+
+
+def packed(path: Path, text: bytes = TEXT) -> Path:
+    return pack(path, {"Toy/S1.txt": text})
 
 
 @pytest.fixture(autouse=True)
 def _no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(MIRROR_VARIABLE, raising=False)
+    monkeypatch.setattr(fetch, "ATTEMPTS", 2)
+    monkeypatch.setattr(fetch, "PAUSE_SECONDS", 0.01)
 
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
+Serve = Callable[[Answer], str]
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Answer], str]]:
+def serve() -> Iterator[Serve]:
     """A server on the loopback that answers every request by the given function; gives its base URL."""
     servers: list[ThreadingHTTPServer] = []
 
     def start(answer: Answer) -> str:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                answer(self)
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        handler = type(
+            "Handler", (BaseHTTPRequestHandler,), {"do_GET": lambda self: answer(self), "log_message": lambda *_: None}
+        )
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         servers.append(server)
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         return f"http://127.0.0.1:{server.server_port}"
@@ -85,181 +86,310 @@ def answer_with(data: bytes, length: int | None = None, status: int = 200) -> An
     return answer
 
 
-def test_the_table_of_sources_is_complete() -> None:
+def test_the_known_sources_are_complete() -> None:
     for name, source in SOURCES.items():
+        described = source.described
         assert source.name == name
-        publisher = PUBLISHERS[name]
-        assert all(file_name.endswith((".zip", ".rar", ".pth")) for file_name in publisher.file_names)
-        assert all(address.startswith("https://") for address in publisher.addresses)
-        length = hashlib.new(source.algorithm).digest_size * 2
-        assert all(len(checksum) == length for checksum in source.members.values())
-        assert source.is_checked or "no checksums are known" in source.remark
-        assert publisher.terms
-        assert publisher.citation
+        assert all(file_name.endswith((".zip", ".rar", ".pth")) for file_name in described.archives or ())
+        assert all(address.startswith("https://") for address in described.addresses or ())
+        length = hashlib.new(source.content.algorithm).digest_size * 2
+        assert all(len(checksum) == length for checksum in source.content.members.values())
+        assert source.is_checked or "no checksums are known" in (described.remark or "")
+        assert described.terms
+        assert described.citation
     with pytest.raises(
         ConfigError, match=r"no source 'movielen'; known are aaf, citeulike-a, movielens, movielens-100k"
     ):
         find_source("movielen")
 
 
+# Content
+
+
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
-def test_content_counts_whatever_the_line_ends_and_the_packing(tmp_path: Path, line_end: bytes) -> None:
-    text = TEXT.replace(b"\n", line_end)
-    check_content(SOURCE, pack(tmp_path / "x.zip", text))
-    check_content(SOURCE, make_rar(tmp_path / "x.rar", {"S1.txt": text}))
-
-
-def test_line_ends_count_where_the_source_says_so(tmp_path: Path) -> None:
-    as_shipped = replace(SOURCE, normalise=False)
-    check_content(as_shipped, pack(tmp_path / "x.zip"))
-    with pytest.raises(SourceError, match=r"expected [0-9a-f]{64} \(sha256\), found"):
-        check_content(as_shipped, pack(tmp_path / "y.zip", TEXT.replace(b"\n", b"\r\n")))
-
-
-@pytest.mark.parametrize("pack_it", [pack, lambda path, text: make_rar(path, {"Toy/S1.txt": text})])
-def test_one_wrong_byte_of_content_is_found(tmp_path: Path, pack_it: Callable[[Path, bytes], Path]) -> None:
+@pytest.mark.parametrize("pack_it", [packed, lambda path, text: make_rar(path, {"Toy/S1.txt": text})])
+def test_content_counts_whatever_the_line_ends_and_the_packing(
+    tmp_path: Path, pack_it: Callable[[Path, bytes], Path], line_end: bytes
+) -> None:
+    check_content(SOURCE, pack_it(tmp_path / "x", TEXT.replace(b"\n", line_end)))
     wrong = TEXT[:-2] + b"6\n"
-    expected, found = (hashlib.sha256(text).hexdigest() for text in (TEXT, wrong))
-    with pytest.raises(SourceError, match=rf"'Toy/S1\.txt' is not that of Toy set: expected {expected} .*{found}"):
+    with pytest.raises(SourceError, match=rf"'Toy/S1\.txt' is not that of Toy set: expected {sha(TEXT)}.*{sha(wrong)}"):
         check_content(SOURCE, pack_it(tmp_path / "x", wrong))
 
 
-def test_a_lone_carriage_return_is_content(tmp_path: Path) -> None:
+def test_line_ends_count_where_the_source_says_so(tmp_path: Path) -> None:
+    as_shipped = changed(SOURCE, line_ends="as-is")
+    check_content(as_shipped, packed(tmp_path / "x.zip"))
+    with pytest.raises(SourceError, match=r"expected [0-9a-f]{64} \(sha256\), found"):
+        check_content(as_shipped, packed(tmp_path / "x.zip", TEXT.replace(b"\n", b"\r\n")))
     odd = b"a\rb\r"
-    source = replace(SOURCE, members={"S1.txt": hashlib.sha256(odd).hexdigest()})
-    check_content(source, pack(tmp_path / "x.zip", odd))
+    check_content(changed(SOURCE, members={"S1.txt": sha(odd)}), packed(tmp_path / "x.zip", odd))
+
+
+def test_a_folder_is_known_by_its_names_and_contents(tmp_path: Path) -> None:
+    files = {"00001A20.jpg": b"one", "00002A21.jpg": b"two", "00000A21.jpg": b"zero"}
+
+    def check(files: dict[str, bytes], folder: str = f"Faces/{FOLDER}/", **more: Any) -> None:
+        members = {f"{folder}{name}": content for name, content in files.items()}
+        check_content(source, pack(tmp_path / "x.zip", {"Faces/image sets/train.txt": b"", **members, **more}))
+
+    source = changed(SOURCES["aaf"], folder=folder_of(files))
+    check(files)
+    check(files, f"{FOLDER}/")
+    with pytest.raises(SourceError, match=r"the checksum of its contents should be [0-9a-f]{64}, found"):
+        check(files | {"00001A20.jpg": b"0ne"})
+    with pytest.raises(SourceError, match=r"expected 3 files, whose names have the checksum .* found 3 with"):
+        check({name.replace("A20", "A22"): content for name, content in files.items()})
+    with pytest.raises(SourceError, match=r"expected one folder 'original images' with files, found 2"):
+        check(files, **{f"other/{FOLDER}/00001A20.jpg": b"one"})
+    longer = files | {"00001A20.jpg": bytes(2**20)}
+    with pytest.raises(SourceError, match=r"its files have 1048583 bytes; known editions have \[10\]"):
+        check(longer)
+    source = changed(source, folder=folder_of(files, unknown_from=1))
+    check(longer)
+
+
+def test_a_single_file_is_known_by_its_checksum(tmp_path: Path) -> None:
+    (tmp_path / "x.pth").write_bytes(b"weights")
+    check_content(changed(SOURCES["vgg16"], file=sha(b"weights")), tmp_path / "x.pth")
+    with pytest.raises(SourceError, match=r"expected the SHA-256 397923af[0-9a-f]{56}, found .* of 7 bytes"):
+        check_content(SOURCES["vgg16"], tmp_path / "x.pth")
+
+
+# Fetching
+
+
+def got(source: RawSource, out: Path, mirror: object = None) -> bytes:
+    """The content of the fetched file, beside which nothing lies but what was set aside."""
+    path = fetch.fetch(source, out, None if mirror is None else str(mirror))
+    assert path == out
+    return path.read_bytes()
 
 
 def test_a_file_that_is_there_and_passes_is_left_alone(tmp_path: Path) -> None:
-    path = pack(tmp_path / "raw" / "Toy.zip")
+    path = packed(tmp_path / "raw" / "Toy.zip")
     before = path.stat()
-    assert fetch(PUBLISHER, path) == path
-    assert path.stat().st_mtime_ns == before.st_mtime_ns
-    assert path.stat().st_ino == before.st_ino
+    got(SOURCE, path)
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
 
 
-def test_a_file_placed_by_hand_under_its_own_name_is_used(tmp_path: Path) -> None:
-    make_rar(tmp_path / "Toy.rar", {"S1.txt": TEXT})
-    assert fetch(PUBLISHER, tmp_path / "Toy.zip").read_bytes() == (tmp_path / "Toy.rar").read_bytes()
-
-
-@pytest.mark.parametrize("by_environment", [True, False])
-def test_a_mirror_folder_gives_any_of_the_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_environment: bool
-) -> None:
-    mirror = tmp_path / "mirror"
+@pytest.mark.parametrize("place", ["beside", "environment", "mirror", "mirror's URL", "publisher"])
+def test_every_place_gives_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve, place: str) -> None:
+    """Folders and publishers by any of the names; URLs by the preferred one."""
+    out, source, mirror, asked = tmp_path / "raw" / "Toy.zip", SOURCE, tmp_path / "mirror", list[str]()
+    (tmp_path / "raw").mkdir()
     mirror.mkdir()
-    make_rar(mirror / "Toy.rar", {"S1.txt": TEXT})
-    if by_environment:
-        monkeypatch.setenv(MIRROR_VARIABLE, str(mirror))
-    out = fetch(PUBLISHER, tmp_path / "raw" / "Toy.zip", mirror=None if by_environment else str(mirror))
-    assert out.read_bytes() == (mirror / "Toy.rar").read_bytes()
-    assert [entry.name for entry in out.parent.iterdir()] == ["Toy.zip"]
-
-
-def test_a_mirror_url_is_asked_by_file_name(tmp_path: Path, serve: Callable[[Answer], str]) -> None:
-    data = pack(tmp_path / "x.zip").read_bytes()
-    asked = []
+    data = make_rar(mirror / "Toy.rar", {"S1.txt": TEXT}).read_bytes()
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         asked.append(request.path)
         answer_with(data)(request)
 
-    out = fetch(PUBLISHER, tmp_path / "raw" / "Toy.zip", mirror=serve(answer) + "/archives/", patience=HASTE)
-    assert out.read_bytes() == data
-    assert asked == ["/archives/Toy.zip"]
-
-
-def test_the_publisher_comes_after_the_mirror(tmp_path: Path, serve: Callable[[Answer], str]) -> None:
-    data = pack(tmp_path / "x.zip").read_bytes()
-    publisher = replace(PUBLISHER, addresses=(serve(answer_with(data)) + "/Toy.zip",))
-    out = fetch(publisher, tmp_path / "raw" / "Toy.zip", mirror=str(tmp_path / "absent"), patience=HASTE)
-    assert out.read_bytes() == data
+    match place:
+        case "beside":
+            (mirror / "Toy.rar").rename(out.with_name("Toy.rar"))
+            mirror = None
+        case "environment":
+            monkeypatch.setenv(MIRROR_VARIABLE, str(mirror))
+            mirror = None
+        case "mirror's URL":
+            mirror = f"{serve(answer)}/archives/"
+        case "publisher":
+            source, mirror = changed(SOURCE, addresses=[f"{serve(answer)}/Toy.zip"]), tmp_path / "absent"
+    assert got(source, out, mirror) == data
+    assert asked == {"mirror's URL": ["/archives/Toy.zip"], "publisher": ["/Toy.zip"]}.get(place, [])
+    assert {entry.name for entry in out.parent.iterdir()} == {"Toy.zip", *(["Toy.rar"] if place == "beside" else [])}
 
 
 def test_a_rejected_file_is_set_aside_and_the_next_place_tried(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = pack(tmp_path / "raw" / "Toy.zip", b"something else")
+    path = packed(tmp_path / "raw" / "Toy.zip", b"something else")
     wrong = path.read_bytes()
-    good = pack(tmp_path / "mirror" / "Toy.zip").read_bytes()
-    assert fetch(PUBLISHER, path, mirror=str(tmp_path / "mirror")).read_bytes() == good
+    good = packed(tmp_path / "mirror" / "Toy.zip").read_bytes()
+    assert got(SOURCE, path, tmp_path / "mirror") == good
     assert (tmp_path / "raw" / "Toy.zip.rejected").read_bytes() == wrong
     assert "rejected" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("damage", ["flipped", "truncated", "other member", "page"])
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "flipped": (lambda data: data[: len(data) // 3] + b"?" + data[len(data) // 3 + 1 :], "cannot be unpacked"),
+    "truncated": (lambda data: data[:-30], "cannot be unpacked"),
+    "other member": (
+        lambda data: data.replace(b"S1.txt", b"S2.txt"),
+        r"expected exactly one member 'S1\.txt', found 0",
+    ),
+    "page": (lambda data: b"<html>please log in</html>", "it begins with b'<html>pl'"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_what_fails_is_never_used_and_the_message_says_why(tmp_path: Path, damage: str) -> None:
-    path = pack(tmp_path / "raw" / "Toy.zip", name="Toy/S2.txt" if damage == "other member" else "Toy/S1.txt")
-    whole = bytearray(path.read_bytes())
-    if damage == "flipped":
-        whole[len(whole) // 3] ^= 1
-    if damage == "page":
-        whole = bytearray(b"<html>please log in</html>")
-    path.write_bytes(whole[:-30] if damage == "truncated" else whole)
-    reasons = {
-        "flipped": "cannot be unpacked",
-        "truncated": "cannot be unpacked",
-        "other member": r"expected exactly one member 'S1\.txt', found 0",
-        "page": "it begins with b'<html>pl'",
-    }
-    with pytest.raises(SourceError, match=rf"{reasons[damage]}(.|\n)*Toy\.zip\.rejected(.|\n)*By hand"):
-        fetch(PUBLISHER, path)
+    path, (change, reason) = packed(tmp_path / "raw" / "Toy.zip"), DAMAGES[damage]
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(SourceError, match=rf"{reason}(.|\n)*Toy\.zip\.rejected(.|\n)*By hand"):
+        got(SOURCE, path)
     assert [entry.name for entry in path.parent.iterdir()] == ["Toy.zip.rejected"]
 
 
-def test_unreachable_places_are_all_listed_with_their_reasons(tmp_path: Path, serve: Callable[[Answer], str]) -> None:
-    gone = serve(answer_with(b"no", status=404))
-    broken = serve(answer_with(b"no", status=503))
+def test_unreachable_places_are_all_listed_with_their_reasons(tmp_path: Path, serve: Serve) -> None:
+    gone, broken = (serve(answer_with(b"no", status=status)) for status in (404, 503))
     refused = "http://127.0.0.1:9/Toy.zip"  # the discard port, where nothing listens
-    publisher = replace(PUBLISHER, addresses=(f"{gone}/Toy.zip", f"{broken}/Toy.zip", refused))
-    out = tmp_path / "raw" / "Toy.zip"
+    out, absent = tmp_path / "raw" / "Toy.zip", tmp_path / "absent"
     with pytest.raises(SourceError) as caught:
-        fetch(publisher, out, mirror=str(tmp_path / "absent"), patience=HASTE)
-    message = str(caught.value)
-    assert f"{tmp_path}/absent/Toy.zip: No such file" in message
-    assert f"{tmp_path}/absent/Toy.rar: No such file" in message
-    assert f"{gone}/Toy.zip: the server answered 404 Not Found\n" in message
-    assert f"{broken}/Toy.zip: the server answered 503 Service Unavailable (2 attempts)" in message
-    assert "127.0.0.1:9/Toy.zip: ConnectionRefusedError" in message
-    assert f"save it as {out}" in message
-    assert "https://example.org/toy" in message
+        got(changed(SOURCE, addresses=[f"{gone}/Toy.zip", f"{broken}/Toy.zip", refused]), out, absent)
+    for said in (
+        f"{absent}/Toy.zip: No such file", f"{absent}/Toy.rar: No such file",
+        f"{gone}/Toy.zip: the server answered 404 Not Found\n",
+        f"{broken}/Toy.zip: the server answered 503 Service Unavailable (2 attempts)",
+        "127.0.0.1:9/Toy.zip: ConnectionRefusedError", f"save it as {out}", "https://example.org/toy",
+    ):  # fmt: skip
+        assert said in str(caught.value)
     assert list(out.parent.iterdir()) == []
 
 
-def test_a_download_cut_off_is_detected_and_tried_again(tmp_path: Path, serve: Callable[[Answer], str]) -> None:
-    data = pack(tmp_path / "x.zip").read_bytes()
-    answers = [answer_with(data[:500], length=len(data)), answer_with(data)]
-    publisher = replace(PUBLISHER, addresses=(serve(lambda request: answers.pop(0)(request)) + "/Toy.zip",))
-    assert fetch(publisher, tmp_path / "raw" / "Toy.zip", patience=HASTE).read_bytes() == data
-    assert answers == []
+def full(_: int) -> None:
+    raise OSError(28, "No space left on device")
 
 
-def test_a_download_always_cut_off_leaves_nothing(tmp_path: Path, serve: Callable[[Answer], str]) -> None:
-    data = pack(tmp_path / "x.zip").read_bytes()
-    publisher = replace(PUBLISHER, addresses=(serve(answer_with(data[:500], length=len(data))) + "/Toy.zip",))
-    with pytest.raises(SourceError, match=r"IncompleteRead.*500 bytes read.*\(2 attempts\)"):
-        fetch(publisher, tmp_path / "raw" / "Toy.zip", patience=HASTE)
-    assert list((tmp_path / "raw").iterdir()) == []
-
-
-def test_a_server_that_falls_silent_is_given_up(tmp_path: Path, serve: Callable[[Answer], str]) -> None:
-    woken = threading.Event()
-    publisher = replace(PUBLISHER, addresses=(serve(lambda request: (woken.wait(20), None)[1]) + "/Toy.zip",))
-    with pytest.raises(SourceError, match=r"(?i)time.*out"):
-        fetch(publisher, tmp_path / "Toy.zip", patience=Patience(connect=1, silence=0.2, attempts=1))
-    woken.set()
-
-
-def test_a_full_disk_is_said_so(
-    tmp_path: Path, serve: Callable[[Answer], str], monkeypatch: pytest.MonkeyPatch
+def test_a_download_that_breaks_off_is_tried_again_and_leaves_nothing(
+    tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publisher = replace(PUBLISHER, addresses=(serve(answer_with(b"data")) + "/Toy.zip",))
+    data, out = packed(tmp_path / "x.zip").read_bytes(), tmp_path / "raw" / "Toy.zip"
+    cut, woken = answer_with(data[:500], length=len(data)), threading.Event()
+    answers = [cut, answer_with(data)]
 
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
+    def at(answer: Answer) -> RawSource:
+        return changed(SOURCE, addresses=[f"{serve(answer)}/Toy.zip"])
 
+    assert got(at(lambda request: answers.pop(0)(request)), out) == data
+    assert answers == []
+    out.unlink()
+    with pytest.raises(SourceError, match=r"IncompleteRead.*500 bytes read.*\(2 attempts\)"):
+        got(at(cut), out)
+    monkeypatch.setattr(fetch, "SILENCE_SECONDS", 0.2)
+    with pytest.raises(SourceError, match=r"(?i)time.*out"):
+        got(at(lambda request: (woken.wait(20), None)[1]), out)
+    woken.set()
     monkeypatch.setattr("rankbound_study.data.fetch.os.fsync", full)
     with pytest.raises(SourceError, match=r"could not write .*Toy\.zip\..*\.part: No space left on device"):
-        fetch(publisher, tmp_path / "raw" / "Toy.zip", patience=HASTE)
-    assert list((tmp_path / "raw").iterdir()) == []
+        got(at(answer_with(b"data")), out)
+    assert list(out.parent.iterdir()) == []
+
+
+# Steps, which refuse content that is not their source's, however it came to its place
+
+
+def ratings(stars: str) -> dict[str, bytes]:
+    """The four tables of MovieLens, with one rating in them."""
+    others = {f"ml-latest-small/{name}.csv": f"{name}\r\n".encode() for name in ("movies", "tags", "links")}
+    return {"ml-latest-small/ratings.csv": f"userId,movieId,rating,timestamp\r\n1,2,{stars},10\r\n".encode(), **others}
+
+
+def judgments(label: int) -> dict[str, bytes]:
+    """The five parts of MQ2008, one query each, the last of which has this label."""
+    pairs = " ".join(f"{index}:0.5" for index in range(1, 47))
+    lines = {part: f"{relevance} qid:{part} {pairs}\r\n" for part, relevance in enumerate([2, 0, 1, 0, label], 1)}
+    return {f"MQ2008/S{part}.txt": line.encode() for part, line in lines.items()}
+
+
+def faces(*names: str) -> dict[str, bytes]:
+    """Pictures of All-Age-Faces under these names, by name."""
+    pictures = [np.random.default_rng(seed).integers(0, 256, (3, 120, 120), dtype=np.uint8) for seed in (1, 2)]
+    return {
+        f"Faces/{FOLDER}/{name}": encode_image(pixels) for name, pixels in sorted(zip(names, pictures, strict=True))
+    }
+
+
+SWAPS = {
+    "movielens": ("ml-latest-small.zip", ratings("4.0"), ratings("4.5"), r"'ml-latest-small/ratings\.csv'"),
+    "mq2008": ("MQ2008.zip", judgments(1), judgments(2), r"'MQ2008/S5\.txt'"),
+    "aaf": (
+        "All-Age-Faces.zip",
+        faces("00001A20.jpg", "00002A60.jpg"),
+        faces("00002A60.jpg", "00001A20.jpg"),
+        "folder 'original images'",
+    ),
+}
+"""A source's content and another one that only its checksums tell from it, with what the message names."""
+
+
+@pytest.mark.parametrize("name", SWAPS)
+def test_another_content_placed_by_hand_is_refused_and_left(
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    file_name, right, wrong, named = SWAPS[name]
+    raw, out = Path("data/raw", file_name), Path("data/converted.parquet")
+    arguments = ("convert", name, "--raw", str(raw), "--out", str(out))
+    source = source_of(name, pack(raw, right))
+    monkeypatch.setattr(sources, "SOURCES", {**SOURCES, name: source})
+    run(*arguments)
+    out.unlink()
+    content = pack(raw, wrong).read_bytes()
+    said = run(*arguments, status=2)
+    checksums = r".*[0-9a-f]{32,}.*found [0-9a-f]{32,}"
+    assert re.match(rf"python -m rankbound_study convert: {raw}: .*{named}{checksums}", said), said
+    assert f"run `python -m rankbound_study download {name} --out {raw}`, which sets a wrong file aside" in said
+    assert "and, where it cannot download, says what to save by hand" in said
+    assert raw.read_bytes() == content
+    assert [path for path in Path().rglob("*") if path.is_file()] == [raw]
+
+
+def test_what_was_not_compared_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checksum of the full-size faces' content is unknown: an archive placed by hand is converted, with a note."""
+    source = source_of("aaf", pack(Path("x.zip"), SWAPS["aaf"][1]))
+    folder = source.described.folder.model_copy(update={"editions": {}, "unknown_from": 0})  # type: ignore[union-attr]
+    monkeypatch.setattr(sources, "SOURCES", {**SOURCES, "aaf": changed(source, folder=folder)})
+    pack(Path("x.zip"), SWAPS["aaf"][2])
+    printed = run("convert", "aaf", "--raw", "x.zip", "--out", "x.parquet")
+    assert printed == f"note: {source.described.remark}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "content", "said"),
+    [
+        (
+            ("convert", "movielens"),
+            ratings("4.0"),
+            r"'ml-latest-small/ratings.csv' is not that of MovieLens latest-small \(September 2018\): "
+            r"expected 325a6f09399d1c45671f187505e1a100 \(md5\), found [0-9a-f]{32}\. To get the right",
+        ),
+        (("weights", "vgg16"), b"weights", r"expected the SHA-256 397923af[0-9a-f]{56}, found [0-9a-f]{64} of 7 bytes"),
+        (("convert", "mq2008"), None, r"x: cannot be read: No such file or directory\. To get the right file"),
+    ],
+)
+def test_the_publishers_own_sums_hold(run: Run, words: tuple[str, str], content: Any, said: str) -> None:
+    if content is not None:
+        pack(Path("x"), content) if isinstance(content, dict) else Path("x").write_bytes(content)
+    printed = run(*words, "--raw", "x", "--out", "out", status=2)
+    assert re.search(said, printed), printed
+    assert f"run `python -m rankbound_study download {words[1]} --out x`, which sets a wrong file aside" in printed
+    assert [path.name for path in Path().iterdir()] == ([] if content is None else ["x"])
+
+
+def test_a_raw_file_gives_the_members_of_its_archive(tmp_path: Path) -> None:
+    raw = raw_file("movielens", pack(tmp_path / "x.zip", ratings("4.0")))
+    assert [member.name for member in raw.members] == list(ratings("4.0"))
+    with raw.open(raw.find("tags.csv")) as stream:
+        assert stream.read() == b"tags\r\n"
+    assert dict(raw.read(["ml-latest-small/links.csv"])) == {"ml-latest-small/links.csv": b"links\r\n"}
+    with pytest.raises(DataError, match=r"x\.zip: expected exactly one member 'users\.csv', found 0"):
+        raw.find("users.csv")
+
+
+def test_nothing_else_opens_archives() -> None:
+    """A reader that needs no `RawFile` would take any content: it has to be written another way."""
+    allowed = {Path(str(module.__file__)) for module in (*READERS, machine)}  # `machine` asks which readers there are
+    closed = {archives.__name__, "zipfile", "tarfile", "libarchive"}
+    assert {path for path in SRC.rglob("*.py") if closed & set(_imported(path))} == allowed
+
+
+def _imported(path: Path) -> list[str]:
+    """The modules that a file imports, and the names that it imports from them, in full."""
+    names: list[str] = []
+    for statement in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(statement, ast.Import):
+            names += [alias.name for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom):
+            names += [str(statement.module), *(f"{statement.module}.{alias.name}" for alias in statement.names)]
+    return names

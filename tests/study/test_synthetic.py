@@ -1,4 +1,4 @@
-"""Stand-ins: the published sizes and shares, and a structure that a model can learn in part."""
+"""Stand-ins: the published sizes and shares, a structure that a model can learn in part, and planted parameters."""
 
 import json
 from pathlib import Path
@@ -7,14 +7,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 import pytest
+from scipy.special import ndtri
 
+import rankbound as rb
 from rankbound.errors import ConfigError
-from rankbound_study.data.contracts import read_metadata, read_table
+from rankbound_study.cli import main
+from rankbound_study.config.sections.planted import PlantedKeys
+from rankbound_study.data.contracts import contract_of, read_metadata, read_table
 from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import sample_interactions, sample_lists
-from rankbound_study.data.splits import ListSplitting, RatingSplitting, keep_relevant, split_lists, split_ratings
-from rankbound_study.data.synthetic import generate
+from rankbound_study.data.splits import keep_relevant, split_lists, split_ratings
+from rankbound_study.data.synthetic import Population, _ratings, generate
 
 
 def test_ratings_have_the_published_sizes(tmp_path: Path) -> None:
@@ -55,42 +59,21 @@ def test_judged_lists_have_the_published_shares(tmp_path: Path) -> None:
     assert (features.min(), features.max()) == (0, 1)
 
 
-@pytest.mark.parametrize("dataset", ["synthetic-movielens", "synthetic-mq2008"])
+@pytest.mark.parametrize("dataset", ["synthetic-movielens", "synthetic-mq2008", "synthetic-aaf"])
 def test_the_same_seed_gives_the_same_bytes_and_the_label(tmp_path: Path, dataset: str) -> None:
     for name, seed in (("one", 3), ("two", 3), ("other", 4)):
         generate(dataset, tmp_path / name, seed, "20")
     contents = [(tmp_path / name).read_bytes() for name in ("one", "two", "other")]
     assert contents[0] == contents[1] != contents[2]
-    contract = "interactions" if dataset == "synthetic-movielens" else "lists"
+    contract = contract_of(tmp_path / "one", ("interactions", "lists", "images"))
     metadata = read_metadata(tmp_path / "one", contract)
     assert json.loads(metadata["rankbound.synthetic"]) == {"dataset": dataset, "seed": 3, "topics": 20}
     assert metadata["rankbound.dataset"] == dataset
 
 
-@pytest.mark.parametrize(
-    ("dataset", "size", "message"),
-    [
-        ("movielens", "demo", "no synthetic data set 'movielens'; known are synthetic-movielens"),
-        ("synthetic-mq2008", "big", "--size is 'big'; expected demo, full, or a number of topics from 10"),
-        ("synthetic-mq2008", "9", "--size is '9'"),
-        ("synthetic-mq2008", "-9", "--size is '-9'"),
-    ],
-)
-def test_unknown_names_and_sizes_are_refused(tmp_path: Path, dataset: str, size: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        generate(dataset, tmp_path / "x", 0, size)
-
-
 def area_under_curve(scores: npt.NDArray[np.float64], split: Split) -> float:
     """The mean share of pairs in order, over the lists that have any: 1/2 for a random order, 1 for an oracle."""
-    values = []
-    for start, stop in zip(split.offsets[:-1], split.offsets[1:], strict=True):
-        relevant = split.relevance[start:stop] > 0
-        high, low = scores[start:stop][relevant], scores[start:stop][~relevant]
-        if len(high) and len(low):
-            difference = np.subtract.outer(high, low)
-            values.append(float(((difference > 0) + 0.5 * (difference == 0)).mean()))
-    return float(np.mean(values))
+    return float(np.nanmean(rb.metric("PairAccuracy")(scores, split.relevance, split.offsets)))
 
 
 def training(instances: FoldedLists) -> Split:
@@ -102,7 +85,7 @@ def test_a_low_rank_model_beats_popularity_and_that_beats_chance(tmp_path: Path,
     ratings, folds, out = (tmp_path / name for name in ("ratings", "folds", "instances"))
     name = "synthetic-movielens"
     generate(name, ratings, seed, "demo")
-    split_ratings(ratings, folds, RatingSplitting(dataset=name, threshold=4, min_relevant=25, seed=0))
+    split_ratings(ratings, folds, name, threshold=4, min_relevant=25, seed=0)
     checked = {"threshold": 4.0, "min_relevant": 25}
     sample_interactions(ratings, folds, out, drawing=Drawing(name, 3, 0.1, 0), checked=checked)
     instances = read_instances(out)
@@ -123,7 +106,7 @@ def test_a_low_rank_model_beats_popularity_and_that_beats_chance(tmp_path: Path,
 def test_a_linear_model_learns_the_judged_lists_in_part(tmp_path: Path, seed: int) -> None:
     lists, folds, out = (tmp_path / name for name in ("lists", "folds", "instances"))
     generate("synthetic-mq2008", lists, seed, "demo")
-    split_lists(lists, folds, ListSplitting("synthetic-mq2008"))
+    split_lists(lists, folds, "synthetic-mq2008")
     features = np.hstack((read_features(lists), np.ones((len(read_features(lists)), 1)))).astype(np.float64)
     for threshold in (1, 2):
         sample_lists(lists, folds, out, dataset=f"synthetic-mq2008-label{threshold}", threshold=threshold)
@@ -132,3 +115,120 @@ def test_a_linear_model_learns_the_judged_lists_in_part(tmp_path: Path, seed: in
         rows = features[train.items]
         weights = np.linalg.solve(rows.T @ rows + np.eye(rows.shape[1]), rows.T @ train.relevance)
         assert 0.7 < area_under_curve(features[test.items] @ weights, test) < 0.97
+
+
+# Planted parameters: the truth holds by construction
+
+USERS = 200
+
+
+def population(**parameters: float) -> Population:
+    return Population.drawn(np.random.default_rng(0), USERS, PlantedKeys.model_validate(parameters))
+
+
+@pytest.mark.parametrize("spread", [0, 0.5, 1.0, 1.5])
+def test_sizes_have_the_planted_spread_and_one_mean(spread: float) -> None:
+    drawn = population(spread=spread)
+    assert np.log(drawn.relevant).std() == pytest.approx(spread, abs=0.01)
+    assert drawn.relevant.mean() == pytest.approx(175, abs=1)
+    assert drawn.relevant.min() >= 5
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 1.0])
+def test_the_minority_is_as_large_as_planted_and_as_correlated(correlation: float) -> None:
+    drawn = population(spread=1, correlation=correlation)
+    assert drawn.minority.sum() == 50
+    place = np.argsort(np.argsort(drawn.relevant))
+    if correlation == 1:
+        assert (drawn.minority == (place >= 150)).all()
+    # The mean normal score of the largest quarter of a standard normal variable is 1.271.
+    scores = ndtri((place + 0.5) / USERS)
+    assert scores[drawn.minority].mean() == pytest.approx(1.271 * correlation, abs=0.2)
+
+
+def test_the_two_kinds_of_taste_share_no_dimension() -> None:
+    drawn = population(rank=6)
+    used = drawn.tastes != 0
+    assert used[drawn.minority, :3].all()
+    assert not used[drawn.minority, 3:].any()
+    assert used[~drawn.minority, 3:].all()
+    assert not used[~drawn.minority, :3].any()
+    utilities = np.array(list(drawn.utilities()))
+    assert np.linalg.matrix_rank(utilities) == 6
+    assert np.linalg.matrix_rank(utilities[drawn.minority]) == 3
+    assert np.linalg.matrix_rank(np.array(list(population(rank=6, popularity=1).utilities()))) == 7
+
+
+def test_parameters_change_nothing_else() -> None:
+    one, other = population(spread=0, correlation=1), population(spread=1.5, correlation=1)
+    same = {name: (getattr(one, name) == getattr(other, name)).all() for name in vars(one)}
+    assert {name for name, equal in same.items() if not equal} == {"relevant"}
+
+
+def relevant_items(utility: np.ndarray, count: int, noise: float, users: int) -> np.ndarray:
+    """The share of users of one utility to whom each item is relevant."""
+    random = np.random.default_rng(3)
+    table = _ratings(random, np.full(users, count), [utility] * users, noise)
+    good = table.column("rating").to_numpy() >= 4
+    items = (table.column("item").to_numpy()[good] - 1) // 3
+    return np.bincount(items, minlength=len(utility)) / users
+
+
+def test_items_of_larger_utility_are_more_likely_to_be_relevant() -> None:
+    utility = np.linspace(2, -2, 9)
+    share = relevant_items(utility, 3, 1.0, 4000)
+    # The order by utility is Bayes-optimal: 4000 draws separate neighbours that differ by 0.5.
+    assert (np.diff(share) < 0).all()
+    assert share.sum() == pytest.approx(3)
+    loud = relevant_items(utility, 3, 4.0, 4000)
+    assert loud.max() - loud.min() < 0.7 * (share.max() - share.min())
+
+
+def test_without_noise_the_items_of_largest_utility_are_relevant() -> None:
+    utility = np.random.default_rng(1).standard_normal(40)
+    share = relevant_items(utility, 7, 1e-9, 2)
+    assert set(np.flatnonzero(share == 1)) == set(np.argsort(-utility)[:7])
+
+
+def test_the_step_writes_the_data_set_with_its_parameters(tmp_path: Path) -> None:
+    out = tmp_path / "x.parquet"
+    planted = '{"spread": 1, "items": 500, "mean_relevant": 20}'
+    main(["generate", "synthetic-wide", "--size", "30", "--seed", "2", "--planted", planted, "--out", str(out)])
+    table = read_table(out, "interactions")
+    assert len(np.unique(table.column("topic").to_numpy())) == 30
+    stated = json.loads(read_metadata(out, "interactions")["rankbound.synthetic"])
+    assert stated["planted"] == PlantedKeys(spread=1, items=500, mean_relevant=20).model_dump()
+    # A name is no parameter.
+    generate("synthetic-other", tmp_path / "y.parquet", 2, "30", PlantedKeys(spread=1, items=500, mean_relevant=20))
+    assert table.equals(read_table(tmp_path / "y.parquet", "interactions"))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "size", "planted", "message"),
+    [
+        ("movielens", "demo", None, "no synthetic data set 'movielens'; known are synthetic-movielens"),
+        ("synthetic-mq2008", "big", None, "--size is 'big'; expected demo, full, or a number of topics from 10"),
+        ("synthetic-mq2008", "9", None, "--size is '9'"),
+        ("synthetic-mq2008", "-9", None, "--size is '-9'"),
+        ("synthetic-wide", "20", None, "no synthetic data set 'synthetic-wide'"),
+        ("synthetic-movielens", "20", {}, "any other name synthetic-"),
+        ("wide", "20", {}, "no synthetic data set 'wide'"),
+        ("synthetic-wide", "20", {"items": 100}, "planted.items is 100, but the longest list takes 365 rated items"),
+    ],
+)
+def test_what_cannot_be_generated_is_refused(
+    tmp_path: Path, dataset: str, size: str, planted: dict[str, int] | None, message: str
+) -> None:
+    keys = None if planted is None else PlantedKeys.model_validate(planted)
+    with pytest.raises(ConfigError, match=message):
+        generate(dataset, tmp_path / "x", 0, size, keys)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [('{"rank": 3}', "rank: is 3: expected an even number"), ('{"sprad": 1}', "sprad"), ('{"spread": -1}', "spread")],
+)
+def test_wrong_parameters_are_refused(tmp_path: Path, text: str, message: str, capsys: pytest.CaptureFixture) -> None:
+    status = main(["generate", "synthetic-wide", "--size", "20", "--planted", text, "--out", str(tmp_path / "x")])
+    assert status
+    assert message in capsys.readouterr().err

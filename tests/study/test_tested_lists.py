@@ -1,6 +1,7 @@
-"""Test lists of another ratio, or with one relevant item: none was seen in training, all else stays."""
+"""Test lists of another ratio, or with one relevant item, and other validation shares: all else stays."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rankbound_study.data.contracts import FOLDS
 from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
 from rankbound_study.data.reader import FoldedLists, Split, read_instances
 from rankbound_study.data.sampling import write_instances
-from rankbound_study.jobs.parts import StudyData, as_tested, with_few_relevant, with_tests_of
+from rankbound_study.jobs.parts import StudyData, as_tested, with_few_relevant, with_tests_of, with_validation_share
 
 USERS, RELEVANT, ITEMS = 12, 15, 90
 
@@ -35,8 +36,7 @@ def ratings(folder: Path, nsr: int, *, shift: int = 0, items: int = ITEMS) -> Pa
 
 
 def pairs(instances: FoldedLists, split: Split) -> set[tuple[str, int, int]]:
-    owners = np.repeat(split.topics, split.sizes).tolist()
-    every = zip(owners, split.items.tolist(), split.relevance.tolist(), strict=True)
+    every = zip(split.owners.tolist(), split.items.tolist(), split.relevance.tolist(), strict=True)
     return {(instances.topics[owner], item, relevance) for owner, item, relevance in every}
 
 
@@ -113,3 +113,38 @@ def test_any_loss_trains_the_factorisation_and_is_judged_by_the_named_metric(tmp
     assert found["epoch"].unique().to_list() == [epochs["epoch"][best]]
     assert json.loads(found["options"][0])["test_relevant"] == 1
     assert found["p"].unique().to_list() == [1]
+
+
+# Another share of the training ratings validates: nothing is lost, nothing moves into the test, shares are nested
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> FoldedLists:
+    return read_instances(ratings(tmp_path, 2))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
+def test_both_parts_hold_the_same_items_as_before_cut_at_the_share(own: FoldedLists, share: float) -> None:
+    found = with_validation_share(own, share)
+    for fold in own.folds:
+        parts, before = ([one.split(fold, name) for name in ("train", "validation")] for one in (found, own))
+        train, validation = (pairs(found, part) for part in parts)
+        assert train | validation == set().union(*(pairs(own, part) for part in before))
+        assert not train & validation
+        assert found.split(fold, "test") is own.split(fold, "test")
+        every = parts[0].positives + parts[1].positives
+        assert (parts[1].positives == np.maximum(1, [round(share * count) for count in every.tolist()])).all()
+        assert all((np.diff(part.items[places]) > 0).all() for part in parts for _, places in part.slices())
+
+
+def test_the_smaller_share_is_part_of_the_larger(own: FoldedLists) -> None:
+    small, large = (with_validation_share(own, share) for share in (0.1, 0.3))
+    for fold in own.folds:
+        assert pairs(small, small.split(fold, "validation")) < pairs(large, large.split(fold, "validation"))
+
+
+def test_shares_that_cannot_be_are_refused(own: FoldedLists) -> None:
+    with pytest.raises(DataError, match="validation_share: user 0 has 12 items of one kind to train on"):
+        with_validation_share(own, 0.99)
+    with pytest.raises(ConfigError, match="not a data set of ratings"):
+        with_validation_share(replace(own, nsr=None), 0.2)

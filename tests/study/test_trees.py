@@ -26,16 +26,8 @@ def table(n: int = 120, d: int = 4, dtype: torch.dtype = torch.float32) -> tuple
 def grown(kind: str = "boosted-trees", loss: str = "squared", **changes: Any) -> TreeEnsemble:
     features, labels = table(dtype=changes.pop("dtype", torch.float32))
     rows = torch.arange(80)
-    arguments: dict[str, Any] = {
-        "features": features,
-        "rows": rows,
-        "labels": labels[rows].numpy(),
-        "weights": None,
-        "sizes": None,
-        "watched": torch.arange(70, 120),
-        "seed": 3,
-        **changes,
-    }
+    arguments: dict[str, Any] = {"features": features, "rows": rows, "labels": labels[rows].numpy(), "weights": None}
+    arguments |= {"sizes": None, "watched": torch.arange(70, 120), "seed": 3, **changes}
     trees = TreeEnsemble(kind, rb.loss(loss), arguments.pop("growth", GROWTH), **arguments)
     for _ in range(GROWTH.rounds):
         trees.grow()

@@ -31,7 +31,7 @@ PAPER = {"provenance": 1, "document": 1}
 ALWAYS_LOADED = {
     *("rankbound.cli", "rankbound.commands", "rankbound.texts"),
     *("rankbound_study", "rankbound_study.__main__", "rankbound_study.cli", "rankbound_study.steps"),
-    *("rankbound_study.warm", "rankbound_study.warm.client"),
+    "rankbound_study.warm",
     *(f"rankbound_study.provenance{name}" for name in ("", ".checksums", ".facts", ".recorder", ".records")),
 }
 AFTER_RUNS = {"collect": 1, "table_5_1": 1, "figure_of_runs": 1, **PAPER}
@@ -105,7 +105,7 @@ def test_steps_are_forks_of_one_process_with_the_same_results(finished: Project,
     run.unlink()
     finished.run_watched("snakemake", "--cores", "1", f"{RUNS}/none.parquet", watcher=tmp_path, warm="")
     (report,) = re.findall("^loaded modules: (.*)$", log.read_text("utf-8"), re.MULTILINE)
-    assert report.split() == ["rankbound_study", "rankbound_study.warm", "rankbound_study.warm.client"]
+    assert report.split() == ["rankbound_study", "rankbound_study.warm"]
     assert _digest(run) == before
 
 

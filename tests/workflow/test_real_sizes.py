@@ -2,236 +2,269 @@
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-import sized_files
 import yaml
 from project import GENERATED, ROOT, Project
 
-from benchmarks.generated_sets import EDITIONS, LIGHTGBM_TEST, LIGHTGBM_TRAIN, MQ2008, write_ratings
+from benchmarks.generated_sets import (
+    EDITIONS,
+    LIGHTGBM_TEST,
+    LIGHTGBM_TRAIN,
+    MQ2008,
+    popular_items,
+    sizes_of,
+    texts_of,
+    write_queries,
+    write_ratings,
+)
 
 pytestmark = pytest.mark.long
 
 LISTS, RATINGS = "lists", "interactions"
 BOUNDINGS = ("none", "min-max")
 CONTROLS = {LISTS: ("random", "best-feature", "oracle"), RATINGS: ("random", "popularity", "oracle")}
-SMALLER: dict[str, Any] = {
-    "losses": ["nDCG"],
-    "boundings": list(BOUNDINGS),
-    "folds": [1],
-    "experiment": [],
-    "figures": [],
-    "tables": ["table_5_1", "table_leaderboard"],
-}
 DRAWING = {"threshold": 4, "min_relevant": 10, "nsr": [1], "validation_share": 0.1, "seed": 0}
 FACTORS = {
-    "model": {"name": "matrix-factorization", "factors": 32},
-    "learning_rate": {"honest": 0.02},
-    "batch_size": 32,
-}
-NUMBERED = {"topic": "1", "item": "2", "rating": "3", "timestamp": "4"}
+    "model": {"name": "matrix-factorization", "factors": 32}, "learning_rate": {"honest": 0.02}, "batch_size": 32,
+}  # fmt: skip
+FOLDS = 5
+
+USERS, ARTICLES, PAIRS, TEST_PAIRS, SPLITS = 2_465, 16_980, 157_527, 31_457, 3
+"""Of CiteULike-a with the splits of Li, Urbano and Hanjalic, and its users' fewest articles."""
+FEWEST_ARTICLES = 25
+
+SEARCHES, RESULTS, COLUMNS = 2_000, 100_000, 20
+"""Topics, judged items and features of a table."""
 
 
-class SizedStudy:
-    """A study of one data set called `sized`, made as far as the leaderboard."""
-
-    def __init__(self, folder: Path, kind: str) -> None:
-        self.folder, self.kind = folder, kind
-        self.files = folder / "files"
-        self.files.mkdir()
-        self.project = Project.create(folder / "project", GENERATED)
-        shutil.copy(ROOT / "config.yaml", self.project.path("config.yaml"))
-
-    def describe(self, path: Path) -> dict[str, Any]:
-        """Let `new` write the configuration; the description that it found."""
-        self.project.run("rankbound_study", "new", str(path), "--out", "mine.yaml", "--name", "sized")
-        described: dict[str, Any] = yaml.safe_load(self.project.path("mine.yaml").read_text())[self.kind]["sized"]
-        return dict(described["source"])
-
-    def configure(self, name: str, section: Mapping[str, Any], training: Mapping[str, Any]) -> None:
-        """Write the configuration of a data set by hand."""
-        config = {
-            "study": "sized",
-            "pathvars": {"data": "data/sized", "results": "results/sized", "logs": "logs/sized"},
-            "protocols": ["honest"],
-            "datasets": [name],
-            "seeds": {"honest": [0]},
-            "controls": list(CONTROLS[self.kind]),
-            "compare": [],
-            "leaderboard": {"judged_by": "nDCG"},
-            self.kind: {name: section},
-            "training": {name: training},
-        }
-        self.project.path("mine.yaml").write_text(yaml.safe_dump(config))
-
-    def run(self, name: str = "sized", epochs: int = 3, folds: int = 1, **variables: str) -> None:
-        """Check the configuration, make the leaderboard, and check that what was planted is found."""
-        smaller = {**SMALLER, "folds": list(range(1, folds + 1)), "training": {name: {"epochs": epochs}}}
-        self.project.path("smaller.yaml").write_text(yaml.safe_dump(smaller))
-        files = ("mine.yaml", "smaller.yaml")
-        said = self.project.run("rankbound_study", "check-config", "config.yaml", *files)
-        assert said.startswith(f"valid: study 'sized', 1 data set, 2 training jobs, {2 * folds} trainings\n")
-        table = "results/sized/tables/table_leaderboard.csv"
-        self.project.snakemake("--configfile", *files, "--", table, **variables)
-        board = pl.read_csv(self.project.path(table))
-        assert sorted(board["bounding"].to_list()) == sorted([*BOUNDINGS, *3 * ["none"]])
-        assert board["n_folds"].unique().to_list() == [folds]
-        scores = dict(board.filter(pl.col("loss") == "none").select("model", "score").rows())
-        assert set(scores) == set(CONTROLS[self.kind])
-        assert scores["oracle"] == 1
-        trained = board.filter(pl.col("loss") == "nDCG", pl.col("bounding").is_in(BOUNDINGS))["score"].to_list()
-        assert len(trained) == len(BOUNDINGS)
-        assert min(trained) > scores["random"] + 0.02, (trained, scores)
-        assert max(trained) < 1
-
-    def table(self, kind: str, name: str = "sized") -> pl.DataFrame:
-        """A table of the data folder."""
-        return pl.read_parquet(self.project.path(f"data/sized/{kind}/{name}.parquet"))
-
-    def ratings(self) -> pl.DataFrame:
-        """The pairs of all files, once each: the files of folds repeat them."""
-        return self.table(RATINGS).unique().sort("topic", "item")
-
-    def split(self, fold: int, name: str) -> set[str]:
-        """The queries of a split of the judged lists."""
-        folds = self.table("folds").filter(pl.col("fold") == fold, pl.col("split") == name)
-        return set(self.table(LISTS)["topic"].gather(folds["list"]).to_list())
+# Files, in which what is relevant can be learnt in part; each function returns what `new` is to look at
 
 
-def queries(path: Path) -> set[str]:
-    return set(re.findall(r"qid:(\d+)", path.read_text()))
+def letor_folders(folder: Path) -> Path:
+    """Write Fold1 .. Fold5 with train.txt, vali.txt and test.txt, each row into five of the files."""
+    random, parts = np.random.default_rng(0), []
+    sizes = sizes_of(random, MQ2008.topics, MQ2008.rows, MQ2008.spread)
+    for queries in np.array_split(np.arange(MQ2008.topics), FOLDS):
+        with (folder / "part").open("w+b") as file:
+            write_queries(file, random, MQ2008, queries, sizes)
+        parts.append((folder / "part").read_bytes())
+    (folder / "part").unlink()
+    for fold in range(FOLDS):
+        turned = [*parts[fold:], *parts[:fold]]
+        (folder / f"Fold{fold + 1}").mkdir()
+        for name, texts in {"train": turned[:3], "vali": turned[3:4], "test": turned[4:]}.items():
+            (folder / f"Fold{fold + 1}/{name}.txt").write_bytes(b"".join(texts))
+    return folder
 
 
-def test_letor_folders_as_mq2008_has_them(tmp_path: Path) -> None:
-    study = SizedStudy(tmp_path, LISTS)
-    sized_files.mq2008(study.files)
-    found = study.describe(study.files)
-    assert (found["format"], found["fold_pattern"]["count"]) == ("letor", 5)
-    study.run(epochs=5, folds=5)
-    lists = study.table(LISTS)
-    assert (len(lists), lists["items"].list.len().sum()) == (784, 15_211)
-    assert lists["features"].explode().dtype == pl.Array(pl.Float32, 46)
-    shares = np.bincount(lists["relevance"].explode().to_numpy()) / MQ2008.rows
-    assert shares == pytest.approx(np.array(MQ2008.labels) / MQ2008.rows, abs=0.01)
-    for fold in range(1, 6):
-        for name, file in {"train": "train", "validation": "vali", "test": "test"}.items():
-            assert study.split(fold, name) == queries(study.files / f"Fold{fold}/{file}.txt")
-    instances = study.table("instances", "sized-graded").filter(pl.col("fold") == 1)
-    assert dict(instances["split"].value_counts().rows()) == {"train": 471, "validation": 157, "test": 156}
+def grouped_text(folder: Path) -> Path:
+    """Write rank.train and rank.test, sparse and without query ids, each with a file of group sizes beside it."""
+    for name, judged in {"rank.train": LIGHTGBM_TRAIN, "rank.test": LIGHTGBM_TEST}.items():
+        random = np.random.default_rng(judged.rows)
+        sizes = sizes_of(random, judged.topics, judged.rows, judged.spread)
+        with (folder / name).open("wb") as file:
+            write_queries(file, random, judged, np.arange(judged.topics), sizes)
+        (folder / f"{name}.query").write_text("".join(f"{size}\n" for size in sizes))
+    return folder
 
 
-def test_sparse_text_with_group_files_as_lightgbm_s_example_has_it(tmp_path: Path) -> None:
-    study = SizedStudy(tmp_path, LISTS)
-    sized_files.lightgbm_example(study.files)
-    assert study.describe(study.files)["format"] == "lightgbm"
-    study.run(epochs=10)
-    lists = study.table(LISTS)
-    groups = "".join((study.files / f"rank.{name}.query").read_text() for name in ("train", "test"))
-    sizes = [int(line) for line in groups.split()]
-    assert lists["items"].list.len().to_list() == sizes
-    assert (len(sizes), sum(sizes)) == (201 + 50, 3_005 + 768)
-    assert lists["features"].explode().dtype == pl.Array(pl.Float32, 300)
-    # What is not written is zero.
-    values = lists["features"].explode().arr.explode().to_numpy()
-    written = sum((study.files / f"rank.{name}").read_text().count(":") for name in ("train", "test"))
-    assert np.count_nonzero(values) == written < 0.3 * len(values)
-    folds = study.table("folds")
-    places = {name: sorted(rows["list"].to_list()) for (name,), rows in folds.group_by("split")}
-    assert places["test"] == list(range(LIGHTGBM_TRAIN.topics, LIGHTGBM_TRAIN.topics + LIGHTGBM_TEST.topics))
-    assert sorted(places["train"] + places["validation"]) == list(range(LIGHTGBM_TRAIN.topics))
-    assert len(places["validation"]) == 40
+def table(folder: Path) -> Path:
+    """Write a table with a row per result; a click depends on three of the features."""
+    random = np.random.default_rng(0)
+    sizes = sizes_of(random, SEARCHES, RESULTS, spread=0.6)
+    features = random.standard_normal((RESULTS, COLUMNS)).astype(np.float32)
+    utility = features[:, :3].sum(axis=1) + random.standard_normal(RESULTS)
+    named = {
+        "query": [f"query {topic}" for topic in np.repeat(np.arange(SEARCHES), sizes)],
+        "product": [f"p{row}" for row in range(RESULTS)],
+        "clicked": (utility > 2).astype(np.int8),
+    }
+    frame = pl.DataFrame(named | {f"feature {place}": features[:, place] for place in range(COLUMNS)})
+    frame.write_parquet(folder / "searches.parquet")
+    return folder / "searches.parquet"
 
 
-def test_ratings_between_colons_as_movielens_1m_has_them(tmp_path: Path) -> None:
-    """The known data set, from a mirror: the only step that asks for an archive finds it there."""
-    name, mirror = "movielens-1m", tmp_path / "mirror"
-    study = SizedStudy(tmp_path, RATINGS)
-    mirror.mkdir()
-    write_ratings(mirror / "ml-1m.zip", EDITIONS[name])
-    study.configure(name, {"archive": "ml-1m.zip", **DRAWING}, FACTORS)
-    study.run(name, epochs=1, RANKBOUND_MIRROR=str(mirror))
-    ratings = study.table(RATINGS, name)
-    assert (len(ratings), ratings["topic"].n_unique()) == (1_000_209, 6_040)
-    assert ratings["item"].n_unique() <= 3_706
-    assert sorted(ratings["rating"].unique().to_list()) == [1, 2, 3, 4, 5]
-    relevant = ratings.filter(pl.col("rating") >= 4).group_by("topic").len().filter(pl.col("len") >= 10)
-    folds = study.table("folds", name)
-    assert (folds["topic"].n_unique(), len(folds)) == (len(relevant), relevant["len"].sum())
-    assert sorted(folds["fold"].unique().to_list()) == [1, 2, 3, 4, 5]
-    instances = study.table("instances", f"{name}-nsr1").filter(pl.col("fold") == 1)
-    # One negative for each relevant item.
-    assert instances["relevance"].list.mean().to_list() == pytest.approx([0.5] * len(instances))
-    assert set(instances["topic"].to_list()) == set(map(str, relevant["topic"].to_list()))
+def archive_of_ratings(folder: Path) -> Path:
+    """Write a mirror's archive of MovieLens 1M, whose columns are separated by `::`."""
+    write_ratings(folder / "ml-1m.zip", EDITIONS["movielens-1m"])
+    return folder
 
 
-def test_ratings_between_tabs_in_given_folds_as_movielens_100k_has_them(tmp_path: Path) -> None:
-    study = SizedStudy(tmp_path, RATINGS)
-    sized_files.movielens_100k(study.files)
-    layout = {"format": "ratings", "separator": "\t", "header": False, "columns": NUMBERED, "path": str(study.files)}
-    pattern = {"count": 5, "train": ["u{fold}.base"], "test": ["u{fold}.test"]}
-    stated = {"sizes": {"topics": 943, "rows": 100_000}}
-    study.configure("sized", {"source": {**layout, **stated, "fold_pattern": pattern}, **DRAWING}, FACTORS)
-    study.run(epochs=5, folds=2)
-    ratings = study.ratings()
-    written = pl.read_csv(study.files / "u.data", separator="\t", has_header=False, new_columns=ratings.columns)
-    assert ratings.equals(written.cast(dict(ratings.schema)).sort("topic", "item"))  # type: ignore[arg-type]
-    assert_given(study, {fold: study.files / f"u{fold}.test" for fold in range(1, 6)}, written, separator="\t")
+def tabs_in_folds(folder: Path) -> Path:
+    """Write MovieLens 100K's u.data, whose columns are separated by tabs, and its splits u1.base, u1.test, ..."""
+    text = b"".join(texts_of(EDITIONS["movielens-100k"]))
+    (folder / "u.data").write_bytes(text)
+    lines = np.array(text.splitlines(keepends=True), dtype=object)
+    part = np.random.default_rng(0).permutation(len(lines)) % FOLDS
+    for fold in range(FOLDS):
+        (folder / f"u{fold + 1}.base").write_bytes(b"".join(lines[part != fold]))
+        (folder / f"u{fold + 1}.test").write_bytes(b"".join(lines[part == fold]))
+    return folder
 
 
-def test_repeated_splits_as_citeulike_a_has_them(tmp_path: Path) -> None:
-    study = SizedStudy(tmp_path, RATINGS)
-    sized_files.citeulike(study.files)
-    found = study.describe(study.files)
-    expected = {"count": 3, "first": 0, "train": ["fold_{fold}/train.csv"], "test": ["fold_{fold}/test.csv"]}
-    assert (found["format"], found["fold_pattern"]) == ("ratings", expected)
-    study.run(epochs=3, folds=3)
-    ratings = study.ratings()
-    assert (len(ratings), ratings["topic"].n_unique()) == (157_527, 2_465)
-    tests = {fold + 1: study.files / f"fold_{fold}/test.csv" for fold in range(3)}
-    tested = [set(assert_given(study, {fold: file}, ratings)) for fold, file in tests.items()]
-    assert [len(pairs) for pairs in tested] == [31_457] * 3
-    # Independent splits share a fifth of a fifth.
-    assert len(tested[0] & tested[1]) == pytest.approx(31_457 / 5, rel=0.1)
+def repeated_splits(folder: Path) -> Path:
+    """Write three random splits of the same pairs, whose test parts overlap: fold_0 .. fold_2."""
+    random = np.random.default_rng(0)
+    sizes = FEWEST_ARTICLES - 1 + sizes_of(random, USERS, PAIRS - USERS * (FEWEST_ARTICLES - 1), spread=1.0)
+    tested = np.diff(np.round(np.cumsum(sizes) * TEST_PAIRS / PAIRS).astype(np.int64), prepend=0)
+    user, item = np.repeat(np.arange(USERS), sizes), popular_items(random, sizes, ARTICLES)
+    pairs = pl.DataFrame({"user": user, "item": random.permutation(ARTICLES)[item], "rating": 1})
+    # A user's rows with the smallest random numbers.
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    for fold in range(SPLITS):
+        order = np.lexsort((random.random(PAIRS), user))
+        is_test = np.empty(PAIRS, dtype=bool)
+        is_test[order] = np.arange(PAIRS) - starts < np.repeat(tested, sizes)
+        (folder / f"fold_{fold}").mkdir()
+        pairs.filter(~is_test).write_csv(folder / f"fold_{fold}/train.csv")
+        pairs.filter(is_test).write_csv(folder / f"fold_{fold}/test.csv")
+    return folder
 
 
-def assert_given(
-    study: SizedStudy, files: Mapping[int, Path], ratings: pl.DataFrame, separator: str = ","
-) -> list[tuple[int, int]]:
-    """Check that the test parts are the relevant pairs of the users who stay, and the rest is for training."""
-    threshold = yaml.safe_load(study.project.path("mine.yaml").read_text())[RATINGS]["sized"]["threshold"]
-    relevant = ratings.filter(pl.col("rating") >= threshold)
-    kept = relevant.group_by("topic").len().filter(pl.col("len") >= 10)["topic"]
-    folds, all_tested = study.table("folds"), []
-    for fold, file in files.items():
-        given = pl.read_csv(file, separator=separator, has_header=separator == ",", columns=[0, 1, 2])
+# Studies
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A study of one data set: its files and size, what `new` finds in them, or the section written by hand."""
+
+    kind: str
+    write: Callable[[Path], Path]
+    topics: int
+    rows: int
+    found: Mapping[str, Any] = field(default_factory=dict)
+    section: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "sized"
+    epochs: int = 3
+    folds: int = 1
+
+
+TABS = {
+    "format": "ratings", "separator": "\t", "header": False,
+    "columns": {"topic": "1", "item": "2", "rating": "3", "timestamp": "4"},
+    "fold_pattern": {"count": 5, "train": ["u{fold}.base"], "test": ["u{fold}.test"]},
+    "sizes": {"topics": 943, "rows": 100_000},
+}  # fmt: skip
+REPEATED = {"count": 3, "first": 0, **{split: [f"fold_{{fold}}/{split}.csv"] for split in ("train", "test")}}
+STUDIES = {
+    "LETOR folders": Sized(LISTS, letor_folders, 784, 15_211, {"format": "letor"}, epochs=5, folds=5),
+    "groups": Sized(LISTS, grouped_text, 201 + 50, 3_005 + 768, {"format": "lightgbm"}, epochs=10),
+    "a table": Sized(
+        LISTS, table, SEARCHES, RESULTS,
+        {"columns": {"topic": "query", "item": "product", "relevance": "clicked"}, "random_parts": 5}, epochs=2,
+    ),
+    "colons": Sized(
+        RATINGS, archive_of_ratings, 6_040, 1_000_209, section={"archive": "ml-1m.zip"}, name="movielens-1m", epochs=1,
+    ),
+    "tabs in folds": Sized(RATINGS, tabs_in_folds, 943, 100_000, section={"source": TABS}, epochs=5, folds=2),
+    "repeated splits": Sized(RATINGS, repeated_splits, USERS, PAIRS, {"fold_pattern": REPEATED}, folds=3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", STUDIES)
+def test_a_layout_at_its_size(tmp_path: Path, layout: str) -> None:
+    study, files = STUDIES[layout], tmp_path / "files"
+    files.mkdir()
+    project = Project.create(tmp_path / "project", GENERATED)
+    shutil.copy(ROOT / "config.yaml", project.path("config.yaml"))
+    configure(project, study, study.write(files))
+    board = leaderboard(project, study, files)
+    assert sorted(board["bounding"].to_list()) == sorted([*BOUNDINGS, *3 * ["none"]])
+    assert board["n_folds"].unique().to_list() == [study.folds]
+    scores = dict(board.filter(pl.col("loss") == "none").select("model", "score").rows())
+    assert set(scores) == set(CONTROLS[study.kind])
+    trained = board.filter(pl.col("loss") == "nDCG", pl.col("bounding").is_in(BOUNDINGS))["score"].to_list()
+    assert len(trained) == len(BOUNDINGS)
+    assert scores["random"] + 0.02 < min(trained) <= max(trained) < scores["oracle"] == 1, (trained, scores)
+    made = (pl.read_parquet(project.path(f"data/sized/{one}/{study.name}.parquet")) for one in (study.kind, "folds"))
+    (check_lists if study.kind == LISTS else check_ratings)(study, files, *made)
+
+
+def configure(project: Project, study: Sized, path: Path) -> None:
+    """Let `new` write the configuration, or write the section of the data set by hand."""
+    if study.found:
+        project.run("rankbound_study", "new", str(path), "--out", "mine.yaml", "--name", "sized")
+        described = yaml.safe_load(project.path("mine.yaml").read_text())[study.kind]["sized"]["source"]
+        assert {key: described[key] for key in study.found} == study.found
+        return
+    section = {**study.section, **DRAWING}
+    if "source" in section:
+        section["source"] = {**section["source"], "path": str(path)}
+    config = {
+        "study": "sized",
+        "pathvars": {"data": "data/sized", "results": "results/sized", "logs": "logs/sized"},
+        "protocols": ["honest"],
+        "datasets": [study.name],
+        "seeds": {"honest": [0]},
+        "controls": list(CONTROLS[study.kind]),
+        "compare": [],
+        "leaderboard": {"judged_by": "nDCG"},
+        study.kind: {study.name: section},
+        "training": {study.name: FACTORS},
+    }
+    project.path("mine.yaml").write_text(yaml.safe_dump(config))
+
+
+def leaderboard(project: Project, study: Sized, files: Path) -> pl.DataFrame:
+    """Check the configuration, with fewer folds, losses and epochs, and make the leaderboard."""
+    smaller: dict[str, Any] = {"losses": ["nDCG"], "boundings": list(BOUNDINGS), "experiment": [], "figures": []}
+    smaller |= {"tables": ["table_5_1", "table_leaderboard"], "folds": list(range(1, study.folds + 1))}
+    smaller |= {"training": {study.name: {"epochs": study.epochs}}}
+    project.path("smaller.yaml").write_text(yaml.safe_dump(smaller))
+    both = ("mine.yaml", "smaller.yaml")
+    said = project.run("rankbound_study", "check-config", "config.yaml", *both)
+    assert said.startswith(f"valid: study 'sized', 1 data set, 2 training jobs, {2 * study.folds} trainings\n")
+    name = "results/sized/tables/table_leaderboard.csv"
+    project.snakemake("--configfile", *both, "--", name, RANKBOUND_MIRROR=str(files))
+    return pl.read_csv(project.path(name))
+
+
+def check_lists(study: Sized, files: Path, lists: pl.DataFrame, folds: pl.DataFrame) -> None:
+    assert (len(lists), lists["items"].list.len().sum()) == (study.topics, study.rows)
+    rows = folds.filter(split="test").group_by("fold", maintain_order=True).agg("list")["list"]
+    tested = [set(lists["topic"].gather(part).to_list()) for part in rows]
+    if study.write is letor_folders:
+        written = [(files / f"Fold{fold}/test.txt").read_text() for fold in range(1, 6)]
+        assert tested == [set(re.findall(r"qid:(\d+)", text)) for text in written]
+    elif study.write is grouped_text:
+        groups = "".join((files / f"rank.{name}.query").read_text() for name in ("train", "test"))
+        assert lists["items"].list.len().to_list() == [int(line) for line in groups.split()]
+        # What is not written is zero.
+        values = lists["features"].explode().arr.explode().to_numpy()
+        numbers = sum((files / f"rank.{name}").read_text().count(":") for name in ("train", "test"))
+        assert np.count_nonzero(values) == numbers < 0.3 * len(values)
+    else:
+        written = pl.read_parquet(files / "searches.parquet")
+        assert lists["items"].explode().to_list() == written["product"].to_list()
+        features = written.select(pl.col("^feature .*$")).to_numpy()
+        assert np.array_equal(lists["features"].explode().to_numpy(), features)
+        assert [len(part) for part in tested] == [400] * 5
+
+
+def check_ratings(study: Sized, files: Path, ratings: pl.DataFrame, folds: pl.DataFrame) -> None:
+    """The pairs of all files, once each: the files of folds repeat them."""
+    ratings = ratings.unique().sort("topic", "item")
+    assert (len(ratings), ratings["topic"].n_unique()) == (study.rows, study.topics)
+    least = 1 if study.write is repeated_splits else 4
+    relevant = ratings.filter(pl.col("rating") >= least)
+    kept = relevant.group_by("topic").len().filter(pl.col("len") >= 10)["topic"].to_list()
+    if study.write is archive_of_ratings:
+        assert len(folds) == relevant["topic"].is_in(kept).sum()
+        return
+    separator = "\t" if study.write is tabs_in_folds else ","
+    names = sorted([*files.glob("u*.test"), *files.glob("fold_*/test.csv")])
+    for fold, path in enumerate(names, start=1):
+        given = pl.read_csv(path, separator=separator, has_header=separator == ",", columns=[0, 1, 2])
         given = given.rename(dict(zip(given.columns, ("topic", "item", "rating"), strict=True)))
-        expected = given.filter(pl.col("rating") >= threshold, pl.col("topic").is_in(kept.to_list()))
+        expected = given.filter(pl.col("rating") >= least, pl.col("topic").is_in(kept))
         own = folds.filter(pl.col("fold") == fold)
         tested = own.filter(pl.col("split") == "test").select("topic", "item").rows()
         assert sorted(tested) == sorted(expected.select("topic", "item").rows())
-        assert len(own) == relevant["topic"].is_in(kept.to_list()).sum()
-        all_tested += tested
-    return all_tested
-
-
-def test_a_table_of_judged_items(tmp_path: Path) -> None:
-    study = SizedStudy(tmp_path, LISTS)
-    path = study.files / "searches.parquet"
-    sized_files.searches(path)
-    columns = {"topic": "query", "item": "product", "relevance": "clicked"}
-    assert study.describe(path) == {"format": "table", "path": str(path), "columns": columns, "random_parts": 5}
-    study.run(epochs=2)
-    lists, written = study.table(LISTS), pl.read_parquet(path)
-    assert (len(lists), lists["items"].list.len().sum()) == (2_000, 100_000)
-    assert lists["items"].explode().to_list() == written["product"].to_list()
-    assert lists["features"].explode().dtype == pl.Array(pl.Float32, 20)
-    features = lists["features"].explode().to_numpy()
-    assert np.array_equal(features, written.select(pl.col("^feature .*$")).to_numpy())
-    parts = [study.split(fold, "test") for fold in range(1, 6)]
-    assert sorted(map(len, parts)) == [400] * 5
-    assert set.union(*parts) == set(written["query"].to_list())
+        assert len(own) == relevant["topic"].is_in(kept).sum()

@@ -7,7 +7,7 @@ from rankbound_study.config.messages import of_flag
 from rankbound_study.config.sections.description import CONVERTED, LISTS, RATINGS, DescriptionKeys
 from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.data import sources
-from rankbound_study.data.sources import Raw, RawFile, RawSource, find_source, raw_data, source_of
+from rankbound_study.data.sources import Raw, RawFile, RawSource, find_source, raw_data
 
 
 def convert(source: str, raw: list[Path], out: Path, description: str) -> None:
@@ -15,8 +15,8 @@ def convert(source: str, raw: list[Path], out: Path, description: str) -> None:
     described, origin = read_description(source, description)
     if described.format not in CONVERTED:
         raise ConfigError(f"{origin.name} is not converted: its format is {described.format}")
-    if origin.remark:
-        print(f"note: {origin.remark}")
+    if described.remark:
+        print(f"note: {described.remark}")
     _convert(raw_data(origin, raw, own=described.path is not None), described, out)
 
 
@@ -27,7 +27,7 @@ def read_description(name: str, text: str) -> tuple[DescriptionKeys, RawSource]:
     if name in sources.SOURCES:
         raise ConfigError(f"{name} is a data set that the project knows: give data of your own another name")
     described = of_flag(DescriptionKeys, text, "--description")
-    return described, source_of(name, described)
+    return described, RawSource(name, described)
 
 
 def _convert(raw: Raw, described: DescriptionKeys, out: Path) -> None:

@@ -9,10 +9,9 @@ from rankbound_study.data import fetch
 def download(source: str, out: Path, mirror: str | None, description: str) -> None:
     """Fetch and check the archive, and state its terms."""
     described, raw = read_description(source, description)
-    publisher = fetch.PUBLISHERS.get(raw.name) or fetch.publisher_of(raw, described)
-    path = fetch.fetch(publisher, out, mirror)
+    path = fetch.fetch(raw, out, mirror)
     print(f"{path}: {raw.title}, {'content as expected' if raw.is_checked else 'whose content has no checksums'}")
-    for what, text in {"terms": publisher.terms, "cite": publisher.citation}.items():
+    for what, text in {"terms": described.terms, "cite": described.citation}.items():
         print(f"{what}: {text or 'not stated in the description'}")
-    if raw.remark:
-        print(f"note: {raw.remark}")
+    if described.remark:
+        print(f"note: {described.remark}")

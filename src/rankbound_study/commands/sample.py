@@ -9,7 +9,6 @@ from rankbound_study.config.samplings import EVERY, PLAIN, Sampling
 from rankbound_study.data.contracts import SPLITS, contract_of
 from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.sampling import (
-    PairDrawing,
     label_dataset,
     sample_interactions,
     sample_lists,
@@ -36,18 +35,19 @@ LIST_OPTIONS: dict[str, Any] = {"graded": False, "threshold": 1}
 
 def sample(dataset: str, data: Path, folds: Path, out: Path, options: str) -> None:
     """Write the instances."""
+    files = (data, folds, out)
     contract = contract_of(data, ("interactions", "lists", "images"))
     if contract == "images":
         chosen = read_options(options, IMAGE_OPTIONS)
-        pairs = {split: chosen[f"{split}_pairs"] for split in SPLITS}
-        sample_pairs(data, folds, out, PairDrawing(dataset, pairs, chosen["above"], chosen["seed"]))
+        pairs = {split: chosen.pop(f"{split}_pairs") for split in SPLITS}
+        sample_pairs(*files, dataset, pairs=pairs, **chosen)
         return
     if contract == "lists":
         threshold = _threshold(options)
-        sample_lists(data, folds, out, dataset=label_dataset(dataset, threshold), threshold=threshold)
+        sample_lists(*files, dataset=label_dataset(dataset, threshold), threshold=threshold)
         return
     drawing, checked = _drawing(dataset, options)
-    left_out = sample_interactions(data, folds, out, drawing=drawing, checked=checked)
+    left_out = sample_interactions(*files, drawing=drawing, checked=checked)
     if any(left_out.values()):
         print(
             f"left out, having no irrelevant items: {left_out['users']} users, and {left_out['lists']} lists of others"

@@ -4,14 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from rankbound_study.data.contracts import contract_of
-from rankbound_study.data.splits import (
-    ListSplitting,
-    RatingSplitting,
-    Splitting,
-    fold_images,
-    split_lists,
-    split_ratings,
-)
+from rankbound_study.data.splits import fold_images, split_lists, split_ratings
 from rankbound_study.options import read_options
 
 INTERACTION_OPTIONS: dict[str, Any] = {
@@ -29,11 +22,12 @@ IMAGE_OPTIONS: dict[str, Any] = {"folds": 5, "seed": 0, "test_share": 0.2, "vali
 
 def split(dataset: str, data: Path, out: Path, options: str) -> None:
     """Write the folds."""
-    contract = contract_of(data, ("interactions", "lists", "images"))
-    if contract == "lists":
-        split_lists(data, out, ListSplitting(dataset, **read_options(options, LIST_OPTIONS)))
-    elif contract == "images":
-        fold_images(data, out, Splitting(dataset, **read_options(options, IMAGE_OPTIONS)))
-    else:
-        for note in split_ratings(data, out, RatingSplitting(dataset, **read_options(options, INTERACTION_OPTIONS))):
-            print(f"note: {note}")
+    files = (data, out, dataset)
+    match contract_of(data, ("interactions", "lists", "images")):
+        case "lists":
+            split_lists(*files, **read_options(options, LIST_OPTIONS))
+        case "images":
+            fold_images(*files, **read_options(options, IMAGE_OPTIONS))
+        case _:
+            for note in split_ratings(*files, **read_options(options, INTERACTION_OPTIONS)):
+                print(f"note: {note}")

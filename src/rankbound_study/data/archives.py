@@ -1,7 +1,8 @@
 """Read members of .zip and .rar archives as byte streams; nothing is ever unpacked to disk.
 
 The format is detected from the first bytes, not from the file's name. RAR is read with libarchive, or with Debian's
-`unar` if libarchive is missing or fails (solid RAR4). An archive is refused as a whole if a name points outside, is
+`unar` if libarchive is missing or fails (solid RAR4); a zip with `zipfile`, because libarchive does not show the places
+of members, by which those that share bytes are found. An archive is refused as a whole if a name points outside, is
 malformed or occurs twice, if it holds links, if members overlap, or if sizes (declared or read) exceed the limits.
 """
 
@@ -268,34 +269,68 @@ def _checked_blocks(blocks: Iterator[bytes], where: str, size: int) -> Generator
 
 def _list_rar(path: str | os.PathLike[str]) -> list[Member]:
     """Return all entries of a .rar; DataError, with what to do by hand, if neither reader can read it."""
-    libarchive = _import_libarchive()
-    reason: object = "libarchive is not installed"
-    if libarchive is not None:
-        try:
-            with libarchive.file_reader(os.fspath(path)) as archive:
-                return [_libarchive_member(entry, libarchive) for entry in archive]
-        except libarchive.ArchiveError as error:
-            reason = error
-    return [member for _, member in _run_lsar(path, reason)]
+    try:
+        with _libarchive_entries(path) as entries:
+            return list(map(_libarchive_member, entries))
+    except OSError as error:
+        return [member for _, member in _run_lsar(path, error)]
 
 
 def _rar_blocks(path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
     """Yield the content of the member of that name; OSError or DataError if neither reader can read it."""
+    blocks = _libarchive_blocks(path, name)
+    try:
+        # libarchive opens archives that it cannot decompress.
+        first = next(blocks, b"")
+    except OSError as error:
+        yield from _unar_blocks(path, name, error)
+    else:
+        yield from chain([first], blocks)
+
+
+def _import_libarchive() -> ModuleType | None:
+    try:
+        import libarchive
+    except (ImportError, OSError, AttributeError, TypeError):
+        # The Python binding fails in any of these ways if the system's library is missing or too old.
+        return None
+    return libarchive if isinstance(libarchive, ModuleType) else None
+
+
+@contextmanager
+def _libarchive_entries(path: str | os.PathLike[str]) -> Iterator[Iterable[Any]]:
+    """Yield the entries of an archive; OSError if libarchive is missing or fails."""
     libarchive = _import_libarchive()
-    reason: object = "libarchive is not installed"
-    if libarchive is not None:
-        try:
-            blocks = _libarchive_blocks(libarchive, path, name)
-            # Read the first block here: libarchive opens archives that it cannot decompress.
-            first = next(blocks, b"")
-        except libarchive.ArchiveError as error:
-            reason = error
-        else:
-            try:
-                yield from chain([first], blocks)
-            except libarchive.ArchiveError as error:
-                raise OSError(str(error)) from error
-            return
+    if libarchive is None:
+        raise OSError("libarchive is not installed")
+    try:
+        with libarchive.file_reader(os.fspath(path)) as entries:
+            yield entries
+    except libarchive.ArchiveError as error:
+        raise OSError(str(error)) from error
+
+
+def _libarchive_member(entry: Any) -> Member:
+    from libarchive.ffi import libarchive  # type: ignore[import-untyped,unused-ignore]
+
+    is_link = entry.islnk or not (entry.isfile or entry.isdir)
+    kind = "link" if is_link else "folder" if entry.isdir else "file"
+    # The binding has no function for this.
+    encrypted = bool(libarchive.archive_entry_is_data_encrypted(ctypes.c_void_p(entry._entry_p)))
+    return Member(_name(entry), int(entry.size or 0), kind, encrypted)
+
+
+def _name(entry: Any) -> str:
+    # Bytes if it is not text; None if the archive has no name for it.
+    return os.fsdecode(entry.pathname or "").replace("\\", "/")
+
+
+def _libarchive_blocks(path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
+    with _libarchive_entries(path) as entries:
+        yield from next(entry for entry in entries if _name(entry) == name).get_blocks()
+
+
+def _unar_blocks(path: str | os.PathLike[str], name: str, reason: object) -> Iterator[bytes]:
     # By index, not by name: unar reads a name as a pattern.
     index = next(index for index, member in _run_lsar(path, reason) if member.name == name)
     command = ["unar", "-quiet", "-output-directory", "-", "-indexes", os.fspath(path), str(index)]
@@ -312,33 +347,6 @@ def _rar_blocks(path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
         finally:
             process.kill()
             process.wait()
-
-
-def _import_libarchive() -> ModuleType | None:
-    try:
-        import libarchive
-    except (ImportError, OSError, AttributeError, TypeError):
-        # The Python binding fails in any of these ways if the system's library is missing or too old.
-        return None
-    return libarchive if isinstance(libarchive, ModuleType) else None
-
-
-def _libarchive_member(entry: Any, libarchive: ModuleType) -> Member:
-    is_link = entry.islnk or not (entry.isfile or entry.isdir)
-    kind = "link" if is_link else "folder" if entry.isdir else "file"
-    # The binding has no function for this.
-    is_encrypted = libarchive.ffi.libarchive.archive_entry_is_data_encrypted
-    return Member(_name(entry), int(entry.size or 0), kind, bool(is_encrypted(ctypes.c_void_p(entry._entry_p))))
-
-
-def _name(entry: Any) -> str:
-    # Bytes if it is not text; None if the archive has no name for it.
-    return os.fsdecode(entry.pathname or "").replace("\\", "/")
-
-
-def _libarchive_blocks(libarchive: ModuleType, path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
-    with libarchive.file_reader(os.fspath(path)) as archive:
-        yield from next(entry for entry in archive if _name(entry) == name).get_blocks()
 
 
 def _run_lsar(path: str | os.PathLike[str], reason: object) -> list[tuple[int, Member]]:

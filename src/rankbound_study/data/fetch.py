@@ -1,14 +1,16 @@
 """Get a raw archive from disk, from a mirror or from its publisher, and check it before use.
 
 Only downloads depend on this module: another address changes no data, because `sources` says which content is right.
+
+A download is written out rather than left to a library such as pooch: pooch compares the checksum of the file, but an
+archive may be repacked, so that its content counts; and the message names every place with its own reason.
 """
 
 import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import chain, count
 from pathlib import Path
 
@@ -16,54 +18,17 @@ from tqdm import tqdm
 
 from rankbound.errors import SourceError
 from rankbound.io.atomic import temporary_beside
-from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.config.sections.known_sets import known_names, known_set
-from rankbound_study.data.sources import SOURCES, RawSource, check_content
+from rankbound_study.data.sources import RawSource, check_content
 
 MIRROR_VARIABLE = "RANKBOUND_MIRROR"
+CONNECT_SECONDS, SILENCE_SECONDS = 15.0, 60.0
+"""Limits for one address: to connect, and without a byte."""
+
+ATTEMPTS, PAUSE_SECONDS = 3, 2.0
+"""Attempts for one address, and the pause after the first; the later ones are longer."""
+
 _BLOCK_BYTES = 2**18
 _TOO_MANY_REQUESTS, _FIRST_SERVER_FAULT = 429, 500
-
-
-@dataclass(frozen=True, kw_only=True)
-class Publisher:
-    """The publisher's addresses and terms of a raw file.
-
-    `file_names` are its possible names on a mirror or if placed by hand, preferred first; `addresses` the publisher's.
-    """
-
-    source: RawSource
-    file_names: tuple[str, ...]
-    addresses: tuple[str, ...]
-    homepage: str
-    terms: str
-    citation: str
-
-
-def publisher_of(source: RawSource, described: DescriptionKeys) -> Publisher:
-    """Return the publisher of a data set's raw file by its description."""
-    return Publisher(
-        source=source,
-        file_names=tuple(described.archives or ()),
-        addresses=tuple(described.addresses or ()),
-        homepage=described.homepage or "",
-        terms=described.terms or "",
-        citation=described.citation or "",
-    )
-
-
-PUBLISHERS: Mapping[str, Publisher] = {name: publisher_of(SOURCES[name], known_set(name)) for name in known_names()}
-"""The publishers of the data sets that the project knows."""
-
-
-@dataclass(frozen=True)
-class Patience:
-    """Limits for one address: seconds to connect, seconds without a byte, attempts, seconds between them."""
-
-    connect: float = 15.0
-    silence: float = 60.0
-    attempts: int = 3
-    pause: float = 2.0
 
 
 class _Fault(Exception):
@@ -74,10 +39,8 @@ class _Fault(Exception):
         self.again = again
 
 
-def fetch(
-    publisher: Publisher, out: str | os.PathLike[str], mirror: str | None = None, patience: Patience | None = None
-) -> Path:
-    """Make sure that `out` is the file of `publisher` with the right content, and return it.
+def fetch(source: RawSource, out: str | os.PathLike[str], mirror: str | None = None) -> Path:
+    """Make sure that `out` is the file of `source` with the right content, and return it.
 
     Tried in order: `out` itself; the archive under one of its names in the same folder (placed by hand); the mirror
     (the environment's RANKBOUND_MIRROR, then `mirror`: a folder or a base URL with the archives by name); the
@@ -90,28 +53,29 @@ def fetch(
         raise SourceError(f"{target}: found a folder or a device, expected a file, or nothing yet: choose another name")
     target.parent.mkdir(parents=True, exist_ok=True)
     faults: list[str] = []
-    if target.exists() and _accept(publisher.source, target, target, faults):
+    if target.exists() and _accept(source, target, target, faults):
         return target
-    for place in _places(publisher, target, [os.environ.get(MIRROR_VARIABLE), mirror]):
+    for place in _places(source, target, [os.environ.get(MIRROR_VARIABLE), mirror]):
         # A temporary name: two simultaneous downloads must not write into one file.
         with temporary_beside(target.with_name(f"{target.name}.part"), ".part") as part:
             try:
-                _copy(place, part, patience or Patience())
+                _copy(place, part)
             except _Fault as fault:
                 faults.append(f"{place}: {fault}")
                 continue
-            if _accept(publisher.source, part, target, faults, place):
+            if _accept(source, part, target, faults, place):
                 part.replace(target)
                 return target
-    raise SourceError(_advice(publisher, target, faults))
+    raise SourceError(_advice(source, target, faults))
 
 
-def _places(publisher: Publisher, target: Path, mirrors: list[str | None]) -> Iterator[str]:
-    siblings = [target.parent / name for name in publisher.file_names]
+def _places(source: RawSource, target: Path, mirrors: list[str | None]) -> Iterator[str]:
+    names = source.described.archives or []
+    siblings = [target.parent / name for name in names]
     yield from (str(path) for path in siblings if path != target and path.exists())
     for mirror in filter(None, dict.fromkeys(mirrors)):
-        yield from (f"{mirror.rstrip('/')}/{name}" for name in publisher.file_names)
-    yield from publisher.addresses
+        yield from (f"{mirror.rstrip('/')}/{name}" for name in names)
+    yield from source.described.addresses or []
 
 
 def _accept(source: RawSource, path: Path, target: Path, faults: list[str], place: str | None = None) -> bool:
@@ -140,44 +104,43 @@ def _set_aside(path: Path, target: Path) -> str:
     return f"the file is set aside as {free}"
 
 
-def _advice(publisher: Publisher, target: Path, faults: list[str]) -> str:
+def _advice(source: RawSource, target: Path, faults: list[str]) -> str:
     tried = "\n".join(f"  - {fault}" for fault in faults) or "  - nothing"
-    names = " or ".join(publisher.file_names)
-    accepted = "if its content has the expected checksums" if publisher.source.is_checked else "without checksums"
+    names = " or ".join(source.described.archives or [])
+    accepted = "if its content has the expected checksums" if source.is_checked else "without checksums"
     return (
-        f"could not get {publisher.source.title}. Tried:\n{tried}\n"
-        f"By hand: fetch {names} (from {publisher.homepage} or a colleague), and save it as {target} "
+        f"could not get {source.title}. Tried:\n{tried}\n"
+        f"By hand: fetch {names} (from {source.described.homepage or ''} or a colleague), and save it as {target} "
         f"or beside it under its own name; or set {MIRROR_VARIABLE} (or the config's mirror) to a folder or base "
         f"URL that has it. It is accepted {accepted}."
     )
 
 
-def _copy(place: str, part: Path, patience: Patience) -> None:
+def _copy(place: str, part: Path) -> None:
     if not place.startswith(("http://", "https://")):
         try:
             shutil.copyfile(place, part)
         except OSError as error:
             raise _Fault(error.strerror or str(error)) from error
         return
-    for attempt in range(1, patience.attempts + 1):
+    for attempt in range(1, ATTEMPTS + 1):
         try:
-            _download(place, part, patience)
+            _download(place, part)
             return
         except _Fault as fault:
-            if not fault.again or attempt == patience.attempts:
+            if not fault.again or attempt == ATTEMPTS:
                 tries = f" ({attempt} attempts)" if attempt > 1 else ""
                 raise _Fault(f"{fault}{tries}") from fault
-        time.sleep(patience.pause * attempt)
+        time.sleep(PAUSE_SECONDS * attempt)
 
 
-def _download(address: str, part: Path, patience: Patience) -> None:
+def _download(address: str, part: Path) -> None:
     import requests
 
     # Without this header a server may compress on the fly, and the length could not be checked.
-    headers = {"Accept-Encoding": "identity", "User-Agent": "rankbound"}
-    timeouts = (patience.connect, patience.silence)
+    headers, limits = {"Accept-Encoding": "identity", "User-Agent": "rankbound"}, (CONNECT_SECONDS, SILENCE_SECONDS)
     try:
-        with requests.get(address, stream=True, timeout=timeouts, headers=headers) as response:
+        with requests.get(address, stream=True, timeout=limits, headers=headers) as response:
             if not response.ok:
                 again = response.status_code == _TOO_MANY_REQUESTS or response.status_code >= _FIRST_SERVER_FAULT
                 raise _Fault(f"the server answered {response.status_code} {response.reason}", again)

@@ -7,7 +7,7 @@ metadata, from which `rankbound_study.data.splits` makes the folds.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,9 @@ from rankbound_study.data.sources import Raw, as_file, require_sizes
 
 _GROUP_BYTES = 16 * 2**20
 
+Reader = Callable[[str, set[str], Callable[[int], object]], Iterator[pa.Table]]
+"""From the name of a member, the topics seen so far, and a function of the numbers of bytes read, to its lists."""
+
 
 def convert(raw: Raw, described: DescriptionKeys, out: str | os.PathLike[str]) -> None:
     """Write the judged lists of `raw` to `out`, file by file, under the name of its source.
@@ -38,10 +41,7 @@ def convert(raw: Raw, described: DescriptionKeys, out: str | os.PathLike[str]) -
     """
     files = _members(raw, described)
     _check_copies(raw, described)
-    if described.format == "table":
-        reader: _Tables | _LetorText = _Tables(raw, described)
-    else:
-        reader = _LetorText(raw, described, described.features or max(_width(raw, name) for name in files.values()))
+    reader = _of_tables(raw, described) if described.format == "table" else _of_text(raw, described, files.values())
     kept = _Kept(repeats=bool(described.given_folds))
     sizes = {member.name: member.size for member in raw.members}
     # disable=None: no bar unless the output is a terminal.
@@ -82,67 +82,53 @@ def _check_copies(raw: Raw, described: DescriptionKeys) -> None:
             )
 
 
-def _width(raw: Raw, name: str) -> int:
-    with raw.open(name) as stream:
-        return letor.largest_index(stream, raw.where(name))
+def _of_text(raw: Raw, described: DescriptionKeys, names: Collection[str]) -> Reader:
+    """Return a reader of LETOR text; queries without ids are numbered through all files."""
+    width, largest, first = described.features or 0, described.largest_label or letor.LARGEST_LABEL, 1
+    for name in () if described.features else names:
+        with raw.open(name) as stream:
+            width = max(width, letor.largest_index(stream, raw.where(name)))
 
-
-@dataclass
-class _LetorText:
-    """A reader of LETOR text; queries without ids are numbered through all files.
-
-    As of tables, its arguments are the name of a member, the topics seen so far, and what is told of the bytes read.
-    """
-
-    raw: Raw
-    described: DescriptionKeys
-    width: int
-    _numbered: int = 0
-
-    def __call__(self, name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
-        where, largest = self.raw.where(name), self.described.largest_label or letor.LARGEST_LABEL
-        with self.raw.open(name) as text:
-            counted = cast("BinaryIO", CallbackIOWrapper(on_bytes, text, "read"))
-            stream = self._with_ids(text, name) if self.described.format == "lightgbm" else counted
-            yield from letor.read_lists(stream, max(self.width, 1), where, seen=seen, largest_label=largest)
-        if not self.width:
+    def read(name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
+        nonlocal first
+        where = raw.where(name)
+        with raw.open(name) as text:
+            stream = cast("BinaryIO", CallbackIOWrapper(on_bytes, text, "read"))
+            if described.format == "lightgbm":
+                beside = raw.find(name + described.groups)
+                with raw.open(beside) as lines:
+                    sizes = letor.group_sizes(lines, raw.where(beside))
+                stream = letor.with_query_ids(text, sizes, where, first)
+                first += len(sizes)
+            yield from letor.read_lists(stream, max(width, 1), where, seen=seen, largest_label=largest)
+        if not width:
             raise DataError(f"{where}: there are no features in it; expected lines of `label qid:ID index:value ...`")
 
-    def _with_ids(self, text: BinaryIO, name: str) -> BinaryIO:
-        beside = self.raw.find(name + self.described.groups)
-        with self.raw.open(beside) as lines:
-            sizes = letor.group_sizes(lines, self.raw.where(beside))
-        first = self._numbered + 1
-        self._numbered += len(sizes)
-        return letor.with_query_ids(text, sizes, self.raw.where(name), first)
+    return read
 
 
-@dataclass
-class _Tables:
-    """A reader of CSV or parquet files with a row per item, in a stream; it finds the features of the first in others.
+def _of_tables(raw: Raw, described: DescriptionKeys) -> Reader:
+    """Return a reader of CSV or parquet files with a row per item, in a stream; all have the features of the first.
 
     What is left out, and doubtful features, are printed.
     """
+    from rankbound.io.files import kind_of, read_lists
+    from rankbound.io.table_columns import Columns
+    from rankbound.io.tables import TableStream
 
-    raw: Raw
-    described: DescriptionKeys
-    _features: Sequence[str] | None = None
+    named = described.columns or ColumnKeys.model_validate({"topic": "topic"})
+    columns = Columns(named.topic, named.item, named.relevance or "relevance")
+    features: Sequence[str] | None = named.features
 
-    def __call__(self, name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
-        from rankbound.io.files import kind_of, read_lists
-        from rankbound.io.table_columns import Columns
-        from rankbound.io.tables import TableStream
-
-        named = self.described.columns or ColumnKeys.model_validate({"topic": "topic"})
-        columns = Columns(named.topic, named.item, named.relevance or "relevance")
-        features = named.features if self._features is None else self._features
-        where, largest = self.raw.where(name), self.described.largest_label or letor.LARGEST_LABEL
-        with as_file(self.raw, name) as path:
+    def read(name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
+        nonlocal features
+        where, largest = raw.where(name), described.largest_label or letor.LARGEST_LABEL
+        with as_file(raw, name) as path:
             try:
                 stream = TableStream(path, columns, features) if kind_of(path) == "rows" else None
                 # Packed files, and LETOR text, are read whole.
                 for part in [read_lists(path, features=features)] if stream is None else stream:
-                    self._features = part.feature_names
+                    features = part.feature_names
                     yield _table(part, largest, str(path))
             except DataError as error:
                 raise DataError(str(error).replace(str(path), where)) from error
@@ -150,6 +136,8 @@ class _Tables:
             print(f"note: {where}: left out, as `features` does not name them: {listed(stream.left_out)}")
         if stream is not None and stream.doubtful:
             print(f"note: {where}: {doubt(stream.doubtful)}")
+
+    return read
 
 
 def _table(lists: JudgedLists, largest_label: int, where: str) -> pa.Table:

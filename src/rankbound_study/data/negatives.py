@@ -194,20 +194,22 @@ def negatives_of(rows: slice, counts: Sequence[int], fold: int, pairs: RelevantP
         own = np.setdiff1d(pairs.ratings.items_of(int(pairs.topic[rows.start])), relevant)
         ends = np.rint(len(own) * np.cumsum(counts) / sum(counts)).astype(np.int64)
         return np.split(random("negatives").permutation(own), ends[:-1])
-    others = _Others(np.unique(relevant), pairs.item_count)
+    relevant = np.unique(relevant)
     if drawing.nsr is None:
-        return [others.all() if count else _NONE for count in counts]
+        others = np.delete(np.arange(pairs.item_count), relevant)
+        return [others if count else _NONE for count in counts]
+    count = pairs.item_count - len(relevant)
     needed = [ratio * count for count in counts]
-    if sum(needed) > len(others):
+    if sum(needed) > count:
         raise DataError(
             f"{drawing.dataset}: user {user} has {sum(counts)} relevant items and needs {sum(needed)} negatives "
-            f"at NSR {ratio}, but only {len(others)} of the {pairs.item_count} rated items are left: lower nsr"
+            f"at NSR {ratio}, but only {count} of the {pairs.item_count} rated items are left: lower nsr"
         )
     if drawing.sampling == PLAIN:
-        places = random("negatives").choice(len(others), sum(needed), replace=False)
-        return _dealt(others.at(places), needed)
+        places = random("negatives").choice(count, sum(needed), replace=False)
+        return _dealt(other_items(places, relevant), needed)
     train, test = drawing.sampling
-    candidates = others.all()
+    candidates = np.delete(np.arange(pairs.item_count), relevant)
     drawn = _drawn(random, pairs, train, "negatives", candidates, needed)
     if test == FULL:
         # A user without relevant items in a part has no list there.
@@ -221,33 +223,15 @@ def negatives_of(rows: slice, counts: Sequence[int], fold: int, pairs: RelevantP
 _NONE = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True)
-class _Others:
-    """The items that are not relevant to a user, ascending.
+def other_items(places: Items, relevant: Items) -> Items:
+    """Return the items at these places among those that are not in `relevant`, which ascend.
 
-    Attributes:
-        relevant: the relevant items, ascending.
-        item_count: number of items.
+    The time does not depend on the number of items.
     """
-
-    relevant: Items
-    item_count: int
-
-    def __len__(self) -> int:
-        return self.item_count - len(self.relevant)
-
-    def at(self, places: Items) -> Items:
-        """Return those at these places, in time that does not depend on the number of items."""
-        # Before the k-th relevant item lie as many others as it has smaller items, less k.
-        before = self.relevant - np.arange(len(self.relevant))
-        items: Items = places + np.searchsorted(before, places, side="right")
-        return items
-
-    def all(self) -> Items:
-        """Return all of them."""
-        is_other = np.ones(self.item_count, dtype=bool)
-        is_other[self.relevant] = False
-        return np.flatnonzero(is_other)
+    # Before the k-th relevant item lie as many others as it has smaller items, less k.
+    before = relevant - np.arange(len(relevant))
+    items: Items = places + np.searchsorted(before, places, side="right")
+    return items
 
 
 def _drawn(

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -255,30 +255,21 @@ def _informative(offsets: npt.NDArray[Any], relevance: npt.NDArray[np.int8]) -> 
     return int((np.minimum.reduceat(relevance, starts) < np.maximum.reduceat(relevance, starts)).sum())
 
 
-@dataclass(frozen=True)
-class PairDrawing:
-    """The drawing of pairs: pairs per part, the largest age difference that is excluded (years), the seed."""
-
-    dataset: str
-    pairs: Mapping[str, int]
-    above: int
-    seed: int
-
-
-def sample_pairs(images: Path, folds: Path, out: Path, drawing: PairDrawing) -> None:
+def sample_pairs(
+    images: Path, folds: Path, out: Path, dataset: str, *, pairs: Mapping[str, int], above: int, seed: int
+) -> None:
     """Write the pairs of every fold and part as instances: topics named by both faces, items rows of `images`.
 
-    Relevance is 1 for the older face and 0 for the younger one. Raises DataError if near duplicates are in two
-    parts, or if a part has too few pairs to draw from.
+    Relevance is 1 for the older face and 0 for the younger one. `pairs` is the number of pairs by split; ages differ by
+    more than `above` years. Raises DataError if near duplicates are in two parts, or if a part has too few pairs to
+    draw from.
     """
     for split in SPLITS:
-        if drawing.pairs[split] < 1:
-            raise ConfigError(
-                f"{split}_pairs is {drawing.pairs[split]}: expected 1 or more, an empty set trains nothing"
-            )
-    if drawing.above < 0:
-        raise ConfigError(f"above is {drawing.above}: expected 0 years or more")
-    origin = origin_of(images, "images", drawing.dataset)
+        if pairs[split] < 1:
+            raise ConfigError(f"{split}_pairs is {pairs[split]}: expected 1 or more, an empty set trains nothing")
+    if above < 0:
+        raise ConfigError(f"above is {above}: expected 0 years or more")
+    origin = origin_of(images, "images", dataset)
     faces = read_faces(images)
     part_of_fold = read_image_folds(folds, faces)
 
@@ -286,18 +277,17 @@ def sample_pairs(images: Path, folds: Path, out: Path, drawing: PairDrawing) -> 
         for fold, part in part_of_fold.items():
             for index, split in enumerate(SPLITS):
                 rows = np.flatnonzero(part == index)
-                seed = derive_seed("face-pairs", drawing.dataset, split, fold, drawing.seed, drawing.above)
-                random, count = np.random.default_rng(seed), drawing.pairs[split]
+                random = np.random.default_rng(derive_seed("face-pairs", dataset, split, fold, seed, above))
                 try:
-                    drawn = rows[draw_pairs(faces.ages[rows], faces.groups[rows], count, drawing.above, random)]
+                    drawn = rows[draw_pairs(faces.ages[rows], faces.groups[rows], pairs[split], above, random)]
                 except DataError as error:
-                    raise DataError(f"{drawing.dataset}, fold {fold}, {split}: {error}") from error
+                    raise DataError(f"{dataset}, fold {fold}, {split}: {error}") from error
                 older = (faces.ages[drawn] == faces.ages[drawn].max(1, keepdims=True)).astype(np.int8)
                 names = [f"{faces.names[first]} {faces.names[second]}" for first, second in drawn.tolist()]
                 offsets = 2 * np.arange(len(drawn) + 1)
                 yield fold, split, lists_table(names, drawn.reshape(-1), older.reshape(-1), offsets)
 
-    write_instances(out, drawing.dataset, None, parts(), item_count=len(faces), item_names=faces.names, origin=origin)
+    write_instances(out, dataset, None, parts(), item_count=len(faces), item_names=faces.names, origin=origin)
 
 
 def draw_pairs(

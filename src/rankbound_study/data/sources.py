@@ -1,8 +1,8 @@
 """Raw files: which content is right, and its comparison before use. (`fetch` has their addresses and terms.)
 
 An archive may be repacked (the publisher ships MQ2008 as .rar, mirrors as .zip), so the content counts: every member
-named here must have its checksum, with CRLF line ends read as LF if `normalise` says so, and a folder named here must
-hold its files. A file that is not an archive has its own checksum.
+the description names must have its checksum, with CRLF line ends read as LF if it says so, and a folder must hold its
+files. A file that is not an archive has its own checksum.
 
 Steps read raw data only through `RawFile`, or `PlainFiles` for somebody's own files, which make this comparison first.
 """
@@ -13,14 +13,14 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound.io.text_files import open_unpacked
-from rankbound_study.config.sections.description import ContentKeys, DescriptionKeys, LimitKeys
+from rankbound_study.config.sections.description import ContentKeys, DescriptionKeys, FolderKeys, LimitKeys
 from rankbound_study.config.sections.known_sets import known_names, known_set
 from rankbound_study.data.archives import (
     ARCHIVE_STARTS,
@@ -36,71 +36,35 @@ _MEGABYTE = 2**20
 
 
 @dataclass(frozen=True)
-class Folder:
-    """The expected content of a folder.
-
-    `path` is the folder's name; `count` the number of files; `names` the checksum of their names (see `sum_of`).
-    `editions` maps the bytes of all files together to the checksum of their contents. An edition of `unknown_from`
-    bytes or more has no known checksum; only its names are checked.
-    """
-
-    path: str
-    count: int
-    names: str
-    editions: Mapping[int, str] = field(default_factory=dict)
-    unknown_from: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class RawSource:
-    """A raw archive, or a single file.
-
-    For an archive, `members` maps the end of a member's path to its checksum by `algorithm`, and `folder` describes a
-    folder of many files; for a single file, `checksum` is its SHA-256. `remark` states the limits of the check.
-    """
+    """The raw files of a data set: its name, and the description that says which content is right."""
 
     name: str
-    title: str
-    algorithm: str = "sha256"
-    normalise: bool = False
-    members: Mapping[str, str] = field(default_factory=dict)
-    folder: Folder | None = None
-    checksum: str = ""
-    limits: Limits = field(default_factory=Limits)
-    remark: str = ""
+    described: DescriptionKeys
+
+    @property
+    def title(self) -> str:
+        """What the data set is called in messages."""
+        return self.described.title or self.name
+
+    @cached_property
+    def content(self) -> ContentKeys:
+        """Checksums of members, by the ends of their paths, or of a file that is no archive."""
+        return self.described.content or ContentKeys.model_validate({})
+
+    @cached_property
+    def limits(self) -> Limits:
+        """The limits of an archive, in bytes."""
+        keys = self.described.limits or LimitKeys.model_validate({})
+        return Limits(keys.members, keys.member_megabytes * _MEGABYTE, keys.megabytes * _MEGABYTE)
 
     @property
     def is_checked(self) -> bool:
         """Its content has checksums."""
-        return bool(self.members or self.folder or self.checksum)
+        return bool(self.content.members or self.content.file or self.described.folder)
 
 
-def source_of(name: str, described: DescriptionKeys) -> RawSource:
-    """Return the source of a data set's raw files by its description."""
-    content = described.content or ContentKeys.model_validate({})
-    limits, keys = described.limits or LimitKeys.model_validate({}), described.folder
-    return RawSource(
-        name=name,
-        title=described.title or name,
-        algorithm=content.algorithm,
-        normalise=content.line_ends == "any",
-        members=content.members,
-        folder=None
-        if keys is None
-        else Folder(
-            keys.path,
-            keys.count,
-            keys.names,
-            {int(size): checksum for size, checksum in keys.editions.items()},
-            None if keys.unknown_from is None else keys.unknown_from * _MEGABYTE,
-        ),
-        checksum=content.file or "",
-        limits=Limits(limits.members, limits.member_megabytes * _MEGABYTE, limits.megabytes * _MEGABYTE),
-        remark=described.remark or "",
-    )
-
-
-SOURCES: Mapping[str, RawSource] = {name: source_of(name, known_set(name)) for name in known_names()}
+SOURCES: Mapping[str, RawSource] = {name: RawSource(name, known_set(name)) for name in known_names()}
 """The raw files of the data sets that the project knows."""
 
 
@@ -170,7 +134,7 @@ class PlainFiles:
     paths: Sequence[Path]
 
     def __post_init__(self) -> None:
-        for wanted, expected in self.source.members.items():
+        for wanted, expected in self.source.content.members.items():
             name = self.find(wanted)
             with self.open(name) as stream:
                 require_checksum(self.source, expected, checksum_of(stream, self.source), f"{name}: its content")
@@ -243,13 +207,13 @@ def check_content(source: RawSource, path: str | os.PathLike[str]) -> None:
     opened, is unsafe (see `rankbound_study.data.archives`), or lacks a member.
     """
     try:
-        if source.checksum:
+        if source.content.file:
             _check_file(source, path)
             return
-        if source.folder is not None:
-            _check_folder(source.folder, path, source.limits)
-        members = list_members(path, source.limits) if source.members else []
-        for wanted, expected in source.members.items():
+        if source.described.folder is not None:
+            _check_folder(source.described.folder, path, source.limits)
+        members = list_members(path, source.limits) if source.content.members else []
+        for wanted, expected in source.content.members.items():
             name = find_member(members, wanted, path)
             require_checksum(source, expected, member_checksum(path, name, source), f"{path}: the content of {name!r}")
     except DataError as error:
@@ -259,7 +223,7 @@ def check_content(source: RawSource, path: str | os.PathLike[str]) -> None:
 def require_checksum(source: RawSource, expected: str, found: str, what: str) -> None:
     """Raise SourceError for another checksum than that of the source; `what` names the content that has it."""
     if found != expected:
-        how = f"{source.algorithm}{', CRLF read as LF' if source.normalise else ''}"
+        how = f"{source.content.algorithm}{', CRLF read as LF' if source.content.line_ends == 'any' else ''}"
         raise SourceError(f"{what} is not that of {source.title}: expected {expected} ({how}), found {found}")
 
 
@@ -272,13 +236,14 @@ def member_checksum(path: str | os.PathLike[str], name: str, source: RawSource) 
 def checksum_of(stream: BinaryIO, source: RawSource) -> str:
     """Return the checksum of a stream's content, by the source's algorithm and line-end rule."""
     # The publisher gives md5; it guards against damage here, not against an adversary.
-    digest, held = hashlib.new(source.algorithm, usedforsecurity=False), b""
+    digest, held = hashlib.new(source.content.algorithm, usedforsecurity=False), b""
+    normalise = source.content.line_ends == "any"
     while data := stream.read(_MEGABYTE):
         data = held + data
         # A carriage return at the end of a block may be the first half of a CRLF.
-        held = b"\r" if source.normalise and data.endswith(b"\r") else b""
+        held = b"\r" if normalise and data.endswith(b"\r") else b""
         data = data[: len(data) - len(held)]
-        digest.update(data.replace(b"\r\n", b"\n") if source.normalise else data)
+        digest.update(data.replace(b"\r\n", b"\n") if normalise else data)
     digest.update(held)
     return digest.hexdigest()
 
@@ -327,14 +292,14 @@ def _check_file(source: RawSource, path: str | os.PathLike[str]) -> None:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
-    if found != source.checksum:
+    if found != source.content.file:
         raise SourceError(
-            f"{path}: not {source.title}: expected the SHA-256 {source.checksum}, found {found} "
+            f"{path}: not {source.title}: expected the SHA-256 {source.content.file}, found {found} "
             f"of {Path(path).stat().st_size} bytes; it may be truncated"
         )
 
 
-def _check_folder(folder: Folder, path: str | os.PathLike[str], limits: Limits) -> None:
+def _check_folder(folder: FolderKeys, path: str | os.PathLike[str], limits: Limits) -> None:
     """Raise DataError if the archive's folder does not hold the files of `folder`."""
     members = folder_members(list_members(path, limits), folder.path, path)
     names = [file_name(member.name) for member in members]
@@ -345,11 +310,13 @@ def _check_folder(folder: Folder, path: str | os.PathLike[str], limits: Limits) 
             f"found {len(names)} with {sum_of(names)}"
         )
     size = sum(member.size for member in members)
-    if size not in folder.editions:
-        if folder.unknown_from is not None and size >= folder.unknown_from:
+    expected = folder.editions.get(str(size))
+    if expected is None:
+        if folder.unknown_from is not None and size >= folder.unknown_from * _MEGABYTE:
             return
-        raise DataError(f"{where}: its files have {size} bytes; known editions have {sorted(folder.editions)}")
+        known = sorted(map(int, folder.editions))
+        raise DataError(f"{where}: its files have {size} bytes; known editions have {known}")
     contents = read_members(path, [member.name for member in members], limits)
     checksum = sum_of(f"{hashlib.sha256(content).hexdigest()}  {file_name(name)}" for name, content in contents)
-    if checksum != folder.editions[size]:
-        raise DataError(f"{where}: the checksum of its contents should be {folder.editions[size]}, found {checksum}")
+    if checksum != expected:
+        raise DataError(f"{where}: the checksum of its contents should be {expected}, found {checksum}")

@@ -7,8 +7,7 @@ that take turns; pictures at random, near duplicates together.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,11 +48,28 @@ Mask = npt.NDArray[np.bool_]
 Path = str | os.PathLike[str]
 
 
-@dataclass(frozen=True)
-class RatingSplitting:
-    """How ratings become folds.
+def split_ratings(
+    interactions: Path,
+    out: Path,
+    dataset: str,
+    *,
+    threshold: float,
+    min_relevant: int,
+    seed: int,
+    folds: Sequence[Mapping[str, Sequence[str]]] = (),
+    by_time: Mapping[str, Any] | None = None,
+    validation_share: float = 0.1,
+    repeats: int = 1,
+) -> list[str]:
+    """Write the relevant pairs of every fold (and split) of an interactions file; return notes for the user.
 
-    Attributes:
+    Without files of folds or times, each user's items are cut into five parts at random: each pair has a row with the
+    fold 1 .. 5 that tests on it (`split_relevant`) and, with `repeats`, rows with its folds 6 .. 10, 11 .. 15, ....
+    Otherwise the file has a row for each pair in a split of a fold. Users without relevant training items are left out
+    of a fold, since nothing is known of them; where validation items are drawn from training items, these must be two.
+
+    Args:
+        interactions, out: the files.
         dataset: the data set's name, on which what is drawn depends.
         threshold: the smallest relevant rating.
         min_relevant: the smallest number of relevant items of a user, in all files together.
@@ -63,52 +79,38 @@ class RatingSplitting:
         validation_share: with `by_time`, the share of each user's training items that validate.
         repeats: without files of folds or times, the number of times that items are cut into folds.
     """
-
-    dataset: str
-    threshold: float
-    min_relevant: int
-    seed: int
-    folds: Sequence[Mapping[str, Sequence[str]]] = ()
-    by_time: Mapping[str, Any] = field(default_factory=dict)
-    validation_share: float = 0.1
-    repeats: int = 1
-
-
-def split_ratings(interactions: Path, out: Path, splitting: RatingSplitting) -> list[str]:
-    """Write the relevant pairs of every fold (and split) of an interactions file; return notes for the user.
-
-    Without files of folds or times, each user's items are cut into five parts at random: each pair has a row with the
-    fold 1 .. 5 that tests on it (`split_relevant`) and, with `repeats`, rows with its folds 6 .. 10, 11 .. 15, ....
-    Otherwise the file has a row for each pair in a split of a fold. Users without relevant training items are left out
-    of a fold, since nothing is known of them; where validation items are drawn from training items, these must be two.
-    """
     table = read_table(interactions, "interactions")
     topic, item, rating = (table.column(name).to_numpy() for name in ("topic", "item", "rating"))
     # A pair in several files counts once.
     _, first = np.unique((topic.astype(np.int64) << 32) + item, return_index=True)
-    kept = keep_relevant(topic[first], rating[first], splitting.threshold, splitting.min_relevant)
+    kept = keep_relevant(topic[first], rating[first], threshold, min_relevant)
     if not kept.any():
-        raise _too_few(interactions, topic, rating, splitting)
-    relevant = np.isin(topic, np.unique(topic[first][kept])) & (rating >= splitting.threshold)
+        _, counts = np.unique(topic[rating >= threshold], return_counts=True)
+        most = f"the most that a user has are {counts.max()}" if len(counts) else f"the highest is {rating.max():g}"
+        raise DataError(
+            f"{interactions}: no user has {min_relevant} ratings of at least {threshold:g}; {most}: lower the "
+            "threshold of a relevant rating, or min_relevant (5 at least)"
+        )
+    relevant = np.isin(topic, np.unique(topic[first][kept])) & (rating >= threshold)
     metadata = read_metadata(interactions, "interactions")
-    options = {key: getattr(splitting, key) for key in ("dataset", "threshold", "min_relevant", "seed")}
-    tables, notes, contract = [], [], "interaction-splits"
-    if splitting.folds:
+    options: dict[str, Any] = {"dataset": dataset, "threshold": threshold, "min_relevant": min_relevant, "seed": seed}
+    tables, notes, chosen = [], [], list[dict[str, Indices]]()
+    if folds:
         files = _rows_of_files(json.loads(metadata.get(PARTS_KEY, "{}")))
-        folds = [
-            {split: rows[relevant[rows]] for split, rows in _named(files, named, fold, "ratings", interactions).items()}
-            for fold, named in enumerate(splitting.folds, start=1)
-        ]
-    elif splitting.by_time:
-        options |= {"by_time": dict(splitting.by_time), "validation_share": splitting.validation_share}
-        folds = [_by_time(topic, table.column("timestamp").to_numpy(), np.flatnonzero(relevant), splitting)]
+        for number, named in enumerate(folds, start=1):
+            rows_of = _named(files, named, number, "ratings", interactions)
+            chosen.append({split: rows[relevant[rows]] for split, rows in rows_of.items()})
+    elif by_time:
+        options |= {"by_time": dict(by_time), "validation_share": validation_share}
+        random = np.random.default_rng(derive_seed("by time", dataset, seed))
+        times = table.column("timestamp").to_numpy()
+        chosen.append(_by_time(topic, times, np.flatnonzero(relevant), random, validation_share, **by_time))
     else:
-        folds, contract = [], "interaction-folds"
-        for repeat in range(splitting.repeats):
-            fold = split_relevant(topic[relevant], splitting.dataset, splitting.seed, repeat)
+        for repeat in range(repeats):
+            fold = split_relevant(topic[relevant], dataset, seed, repeat)
             tables.append(pa.table({"topic": topic[relevant], "item": item[relevant], "fold": fold}))
-    for number, chosen in enumerate(folds, start=1):
-        with_training, left_out = _with_training(chosen, topic)
+    for number, splits in enumerate(chosen, start=1):
+        with_training, left_out = _with_training(splits, topic)
         if not all(len(with_training[split]) for split in ("train", "test")):
             raise DataError(f"{interactions}: fold {number} has no user with relevant items in both train and test")
         if left_out:
@@ -119,6 +121,7 @@ def split_ratings(interactions: Path, out: Path, splitting: RatingSplitting) -> 
                 pairs = {name: table.column(name).take(rows) for name in ("topic", "item")}
                 tables.append(_table(number, split, len(rows), pairs))
     kept_notes = {**origin(metadata), OPTIONS_KEY: json.dumps(options, sort_keys=True)}
+    contract = "interaction-splits" if chosen else "interaction-folds"
     write_table(pa.concat_tables(tables), out, contract, metadata=kept_notes)
     return notes
 
@@ -150,28 +153,25 @@ def split_relevant(topic: Topics, dataset: str, seed: int, repeat: int = 0) -> n
     return fold
 
 
-def _too_few(where: Path, topic: Topics, rating: npt.NDArray[np.float32], splitting: RatingSplitting) -> DataError:
-    _, counts = np.unique(topic[rating >= splitting.threshold], return_counts=True)
-    most = f"the most that a user has are {counts.max()}" if len(counts) else f"the highest is {rating.max():g}"
-    return DataError(
-        f"{where}: no user has {splitting.min_relevant} ratings of at least {splitting.threshold:g}; {most}: lower the "
-        "threshold of a relevant rating, or min_relevant (5 at least)"
-    )
-
-
-def _by_time(topic: Topics, time: Indices, rows: Indices, splitting: RatingSplitting) -> dict[str, Indices]:
+def _by_time(
+    topic: Topics,
+    time: Indices,
+    rows: Indices,
+    random: np.random.Generator,
+    validation_share: float,
+    cut: str,
+    test_share: float,
+) -> dict[str, Indices]:
     """Return the relevant rows of the splits: the latest for testing, of the others the latest for validation."""
-    cut = _user_cut if splitting.by_time["cut"] == "user" else _global_cut
+    latest = _user_cut if cut == "user" else _global_cut
     # Ties in time are in random order: by item, they would favour what was numbered first.
-    random = np.random.default_rng(derive_seed("by time", splitting.dataset, splitting.seed))
     rows = rows[random.permutation(len(rows))]
     rows = rows[np.lexsort((time[rows], topic[rows]))]
-    held_out = cut(topic[rows], time[rows], splitting.by_time["test_share"])
-    chosen = {"test": rows[held_out]}
-    rows = rows[~held_out]
-    if splitting.validation_share and len(rows):
-        held_out = cut(topic[rows], time[rows], splitting.validation_share)
-        chosen["validation"], rows = rows[held_out], rows[~held_out]
+    chosen = {}
+    for split, share in {"test": test_share, "validation": validation_share}.items():
+        if split == "test" or (share and len(rows)):
+            held_out = latest(topic[rows], time[rows], share)
+            chosen[split], rows = rows[held_out], rows[~held_out]
     return {"train": rows, **chosen}
 
 
@@ -200,31 +200,31 @@ def _with_training(chosen: Mapping[str, Indices], topic: Topics) -> tuple[dict[s
     return kept, len(everyone) - len(known)
 
 
-@dataclass(frozen=True)
-class ListSplitting:
-    """How judged lists become folds.
+def split_lists(
+    lists: Path,
+    out: Path,
+    dataset: str,
+    *,
+    folds: Sequence[Mapping[str, Sequence[str]]] = (),
+    random_parts: int = 0,
+    validation_share: float = 0.2,
+    seed: int = 0,
+) -> None:
+    """Write the lists of every fold and split of a judged-lists file, by their rows in it.
 
-    Attributes:
+    Of parts 1 .. n, fold k tests on part k - 1, validates on part k - 2 and trains on the others, in order from k on,
+    cyclically, as LETOR's Fold1 .. Fold5.
+
+    Args:
+        lists, out: the files.
         dataset: the data set's name, on which what is drawn depends.
         folds: the files of each fold by split; none if the files are parts that take turns.
         random_parts: the number of parts to which topics are dealt at random instead of by file; 0 for none.
         validation_share: share of the training topics for validation, in folds without files for it.
         seed: of random parts and validation topics.
-    """
 
-    dataset: str
-    folds: Sequence[Mapping[str, Sequence[str]]] = ()
-    random_parts: int = 0
-    validation_share: float = 0.2
-    seed: int = 0
-
-
-def split_lists(lists: Path, out: Path, splitting: ListSplitting) -> None:
-    """Write the lists of every fold and split of a judged-lists file, by their rows in it.
-
-    Of parts 1 .. n, fold k tests on part k - 1, validates on part k - 2 and trains on the others, in order from k on,
-    cyclically, as LETOR's Fold1 .. Fold5. Raises DataError for files whose lists are not noted in `lists`, and for
-    topics in two splits of a fold.
+    Raises:
+        DataError: files whose lists are not noted in `lists`, and topics in two splits of a fold.
     """
     metadata = read_metadata(lists, "lists")
     topics = read_table(lists, "lists", ["topic"]).column("topic").to_pylist()
@@ -234,9 +234,25 @@ def split_lists(lists: Path, out: Path, splitting: ListSplitting) -> None:
     used = len(np.unique(np.concatenate(list(files.values()))))
     if used != len(topics):
         raise DataError(f"{lists}: {PARTS_KEY} counts {used} lists, but there are {len(topics)}")
+    if folds:
+        named = [_named(files, one, fold, "lists", lists) for fold, one in enumerate(folds, start=1)]
+        held_out = [derive_seed("validation", dataset, fold, seed) for fold in range(1, len(folds) + 1)]
+        every = [
+            one if "validation" in one else _with_validation(one, validation_share, seed, f"{lists}: fold {fold}")
+            for fold, (one, seed) in enumerate(zip(named, held_out, strict=True), start=1)
+        ]
+    else:
+        parts = list(files.values())
+        if random_parts:
+            parts = _random_parts(len(topics), random_parts, derive_seed("parts", dataset, seed), lists)
+        turned = [(*parts[first:], *parts[:first]) for first in range(len(parts))]
+        every = [
+            {"train": np.sort(np.concatenate(train)), "validation": validation, "test": test}
+            for *train, validation, test in turned
+        ]
     tables = []
-    for fold, chosen in enumerate(_folds(files, len(topics), splitting, lists), start=1):
-        _check_topics(topics, chosen, f"{splitting.dataset}, fold {fold}")
+    for fold, chosen in enumerate(every, start=1):
+        _check_topics(topics, chosen, f"{dataset}, fold {fold}")
         for split in SPLITS:
             tables.append(_table(fold, split, len(chosen[split]), {"list": to_arrow(chosen[split].astype(np.int32))}))
     notes = {**origin(metadata), TOPICS_KEY: digest_of(topics)}
@@ -248,47 +264,30 @@ def digest_of(topics: Sequence[str]) -> str:
     return hashlib.blake2b("\n".join(topics).encode(), digest_size=16).hexdigest()
 
 
-def _folds(
-    files: Mapping[str, Indices], count: int, splitting: ListSplitting, where: Path
-) -> Iterator[dict[str, Indices]]:
-    if splitting.folds:
-        for fold, named in enumerate(splitting.folds, start=1):
-            yield _given(files, named, fold, splitting, where)
-        return
-    parts = list(files.values())
-    if splitting.random_parts:
-        if splitting.random_parts > count:
-            advice = f"set random_parts to {count} or less"
-            if count < FEWEST_PARTS:
-                advice = f"a study needs {FEWEST_PARTS} topics, one each to train, validate and test on"
-            raise DataError(
-                f"{where}: it has {quantity(count, 'topic')}, too few for {splitting.random_parts} random parts with "
-                f"one each: {advice}"
-            )
-        random = np.random.default_rng(derive_seed("parts", splitting.dataset, splitting.seed))
-        parts = [np.sort(part) for part in np.array_split(random.permutation(count), splitting.random_parts)]
-    for first in range(len(parts)):
-        *train, validation, test = (*parts[first:], *parts[:first])
-        yield {"train": np.sort(np.concatenate(train)), "validation": validation, "test": test}
+def _random_parts(count: int, parts: int, seed: int, where: Path) -> list[Indices]:
+    """Return the rows of topics dealt at random to so many parts."""
+    if parts > count:
+        advice = f"set random_parts to {count} or less"
+        if count < FEWEST_PARTS:
+            advice = f"a study needs {FEWEST_PARTS} topics, one each to train, validate and test on"
+        raise DataError(
+            f"{where}: it has {quantity(count, 'topic')}, too few for {parts} random parts with one each: {advice}"
+        )
+    order = np.random.default_rng(seed).permutation(count)
+    return [np.sort(part) for part in np.array_split(order, parts)]
 
 
-def _given(
-    files: Mapping[str, Indices], named: Mapping[str, Sequence[str]], fold: int, splitting: ListSplitting, where: Path
-) -> dict[str, Indices]:
-    """Return the lists of a fold's files; without files for validation, a share of the training lists."""
-    chosen = _named(files, named, fold, "lists", where)
-    if "validation" in chosen:
-        return chosen
+def _with_validation(chosen: Mapping[str, Indices], share: float, seed: int, where: str) -> dict[str, Indices]:
+    """Hold a share of a fold's training lists out for validation."""
     train = chosen["train"]
-    n_held_out = max(1, round(splitting.validation_share * len(train)))
+    n_held_out = max(1, round(share * len(train)))
     if n_held_out >= len(train):
         raise DataError(
-            f"{where}: fold {fold} trains on {quantity(len(train), 'topic')}, of which {n_held_out} would be held out "
+            f"{where} trains on {quantity(len(train), 'topic')}, of which {n_held_out} would be held out "
             "for validation, so that none is left to train on: name a file for validation, or add topics"
         )
-    random = np.random.default_rng(derive_seed("validation", splitting.dataset, fold, splitting.seed))
     held_out = np.zeros(len(train), dtype=bool)
-    held_out[random.permutation(len(train))[:n_held_out]] = True
+    held_out[np.random.default_rng(seed).permutation(len(train))[:n_held_out]] = True
     return {"train": train[~held_out], "validation": train[held_out], "test": chosen["test"]}
 
 
@@ -327,34 +326,25 @@ def _table(fold: int, split: str, count: int, columns: Mapping[str, Any]) -> pa.
     return pa.table({**key, **columns})
 
 
-@dataclass(frozen=True)
-class Splitting:
-    """The way to split: the number of random splits ("folds"), the shares of validation and test, the seed."""
-
-    dataset: str
-    folds: int
-    validation_share: float
-    test_share: float
-    seed: int
-
-
-def fold_images(images: Path, out: Path, splitting: Splitting) -> None:
+def fold_images(
+    images: Path, out: Path, dataset: str, *, folds: int, validation_share: float, test_share: float, seed: int
+) -> None:
     """Write the split (train, validation or test) of each face of an images file, in its order, for every fold.
 
-    Each fold is an independent random split: the test parts of two folds overlap. Raises ConfigError for invalid shares
-    or folds, DataError if a part would be empty.
+    Each of the `folds` is an independent random split by the shares: the test parts of two folds overlap. Raises
+    ConfigError for invalid shares or folds, DataError if a part would be empty.
     """
-    if not 1 <= splitting.folds <= _MOST_FOLDS:
-        raise ConfigError(f"folds is {splitting.folds}, expected 1 .. {_MOST_FOLDS}")
-    shares = (splitting.validation_share, splitting.test_share)
-    if min(shares) <= 0 or sum(shares) >= 1:
+    if not 1 <= folds <= _MOST_FOLDS:
+        raise ConfigError(f"folds is {folds}, expected 1 .. {_MOST_FOLDS}")
+    if min(validation_share, test_share) <= 0 or validation_share + test_share >= 1:
         raise ConfigError(
-            f"validation_share and test_share are {shares[0]} and {shares[1]}: expected above 0, sum below 1"
+            f"validation_share and test_share are {validation_share} and {test_share}: expected above 0, sum below 1"
         )
     faces = read_faces(images)
     tables = []
-    for fold in range(1, splitting.folds + 1):
-        part = split_groups(faces.groups, faces.ages, fold, splitting)
+    for fold in range(1, folds + 1):
+        random = np.random.default_rng(derive_seed("image-split", dataset, seed, fold))
+        part = split_groups(faces.groups, faces.ages, validation_share, test_share, random)
         check_no_shared_groups(faces, part, f"{images}, fold {fold}")
         for index, split in enumerate(SPLITS):
             if not (part == index).any():
@@ -362,9 +352,9 @@ def fold_images(images: Path, out: Path, splitting: Splitting) -> None:
         splits = strings_to_arrow([SPLITS[index] for index in part.tolist()])
         numbers = repeated(fold, pa.int8(), len(faces))
         tables.append(pa.table({"fold": numbers, "split": splits, "face": strings_to_arrow(faces.names)}))
-    options = {key: getattr(splitting, key) for key in ("folds", "seed", "test_share", "validation_share")}
+    options = {"folds": folds, "seed": seed, "test_share": test_share, "validation_share": validation_share}
     notes = {**origin(faces.metadata), OPTIONS_KEY: json.dumps(options, sort_keys=True)}
-    write_table(pa.concat_tables(tables), out, "image-folds", [len(faces)] * splitting.folds, notes)
+    write_table(pa.concat_tables(tables), out, "image-folds", [len(faces)] * folds, notes)
 
 
 def read_image_folds(path: Path, faces: Faces) -> dict[int, Indices]:
@@ -388,22 +378,27 @@ def read_image_folds(path: Path, faces: Faces) -> dict[int, Indices]:
     return parts
 
 
-def split_groups(groups: npt.NDArray[np.int32], ages: npt.NDArray[np.int8], fold: int, splitting: Splitting) -> Indices:
+def split_groups(
+    groups: npt.NDArray[np.int32],
+    ages: npt.NDArray[np.int8],
+    validation_share: float,
+    test_share: float,
+    random: np.random.Generator,
+) -> Indices:
     """Return the part (0 train, 1 validation, 2 test) of each face, stratified by age, whole groups together.
 
     The groups, ordered by the age of their first face (ties in random order), are cut into blocks of 20. From each
     block, random groups go to each part in proportion to the shares.
     """
-    random = np.random.default_rng(derive_seed("image-split", splitting.dataset, splitting.seed, fold))
     _, first, group = np.unique(groups, return_index=True, return_inverse=True)
     order = np.lexsort((random.random(len(first)), ages[first]))
     block = np.arange(len(order)) // _BLOCK
     shuffled = order[np.lexsort((random.random(len(order)), block))]
     # One offset for all blocks, so that the last, shorter block favours no part on average.
     place = (np.arange(len(order)) % _BLOCK + random.random()) / _BLOCK
-    train_share = 1 - splitting.validation_share - splitting.test_share
+    train_share = 1 - validation_share - test_share
     part_of_group = np.empty(len(order), dtype=np.int64)
-    part_of_group[shuffled] = np.digitize(place, [train_share, train_share + splitting.validation_share])
+    part_of_group[shuffled] = np.digitize(place, [train_share, train_share + validation_share])
     part: Indices = part_of_group[group]
     return part
 

@@ -63,7 +63,7 @@ def convert_weights(raw: RawFile, out: Path) -> None:
         check_published(weights)
     except ValueError as error:
         raise DataError(f"{raw.path}: {error}") from error
-    write_tensors(weights, out, raw.source.checksum)
+    write_tensors(weights, out, raw.source.content.file or "")
 
 
 def read_pickled_tensors(path: Path) -> dict[str, Tensor]:

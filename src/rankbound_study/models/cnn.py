@@ -76,26 +76,18 @@ class FrequencyConv2d(nn.Conv2d):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return filtered `images` `(n, channels, h, w)`."""
-        if not _by_kernel(images):
+        if not (images.is_cpu and images.dtype == torch.float32 and usable()):
             return super().forward(images)
         filtered: Tensor = _Filtered.apply(images, self.weight, self.bias)  # type: ignore[no-untyped-call]
         return filtered
 
 
 class RectifiedPool(nn.Module):
-    """ReLU, then maximum pooling of squares of 2 x 2, in one pass; rows and columns that complete no square are cut."""
+    """Maximum pooling of squares of 2 x 2, then ReLU of the quarter that is left: the same as ReLU before it."""
 
     def forward(self, images: Tensor) -> Tensor:
         """Return pooled `images` `(n, channels, h, w)`, of shape `(n, channels, h // 2, w // 2)`."""
-        if not _by_kernel(images):
-            whole: Tensor = functional.max_pool2d(torch.relu(images), POOLING)
-            return whole
-        pooled: Tensor = _Pooled.apply(images)  # type: ignore[no-untyped-call]
-        return pooled
-
-
-def _by_kernel(images: Tensor) -> bool:
-    return images.is_cpu and images.dtype == torch.float32 and usable()
+        return torch.relu(functional.max_pool2d(images, POOLING))
 
 
 class _Filtered(torch.autograd.Function):
@@ -135,39 +127,10 @@ class _Filtered(torch.autograd.Function):
         return of_images, of_weight, upstream.sum((0, 2, 3))
 
 
-class _Pooled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, images: Tensor) -> Tensor:
-        from rankbound_study.models.cnn_kernels import pooled
-
-        height, width = (side // POOLING for side in images.shape[2:])
-        largest = images.new_empty(*images.shape[:2], height, width)
-        places = torch.empty_like(largest, dtype=torch.uint8)
-        pooled(_maps(images), _maps(largest), _maps(places))
-        ctx.save_for_backward(places)
-        ctx.shape = images.shape
-        return largest
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> Any:
-        from rankbound_study.models.cnn_kernels import pool_slopes
-
-        slopes = upstream.new_empty(ctx.shape)
-        pool_slopes(_maps(upstream), _maps(ctx.saved_tensors[0]), _maps(slopes))
-        return slopes
-
-
 def _flat(spectra: Tensor) -> npt.NDArray[Any]:
     """Return spectra `(i, j, h, w)` as an array `(i, j, frequencies)`, without a copy of contiguous ones."""
     flat: npt.NDArray[Any] = spectra.detach().contiguous().flatten(2).numpy()
     return flat
-
-
-def _maps(images: Tensor) -> npt.NDArray[Any]:
-    """Return images `(n, channels, h, w)` as an array of single maps, without a copy of contiguous ones."""
-    maps: npt.NDArray[Any] = images.detach().contiguous().flatten(0, 1).numpy()
-    return maps
 
 
 def _convolution(before: int, after: int, kernel: int, generator: torch.Generator | None) -> nn.Conv2d:

@@ -1,4 +1,4 @@
-"""Compiled loops of the convolutional ranker: products of spectra, and pooling. One thread; sums have a fixed order."""
+"""Compiled products of spectra for the convolutional ranker. One thread; sums have a fixed order."""
 
 import numpy as np
 
@@ -85,37 +85,3 @@ def filter_slopes(values, upstream, sums):
                     _add_product(of_values[k], of_upstream[0], count, of_sums[j * inner + k])
         for row in range(outer * inner):
             _join(of_sums[row], count, sums[row // inner, row % inner], start)
-
-
-@compiled("void(f4[:,:,::1],f4[:,:,::1],u1[:,:,::1])")
-def pooled(values, largest, places):
-    """Write the largest of 0 and each square of 2 x 2 values, and its place: 0 to 3 by rows, 4 for the 0.
-
-    Of equal values the first counts. A square with a NaN has NaN.
-    """
-    _, height, width = largest.shape
-    for i in range(len(values)):
-        for row in range(height):
-            above, below = values[i, 2 * row], values[i, 2 * row + 1]
-            for column in range(width):
-                best, place = np.float32(0.0), 4
-                for at, value in enumerate(
-                    (above[2 * column], above[2 * column + 1], below[2 * column], below[2 * column + 1])
-                ):
-                    if value > best or value != value:
-                        best, place = value, at
-                largest[i, row, column] = best
-                places[i, row, column] = place
-
-
-@compiled("void(f4[:,:,::1],u1[:,:,::1],f4[:,:,::1])")
-def pool_slopes(upstream, places, slopes):
-    """Write the slopes of the values: those of the largest ones where these were, 0 elsewhere."""
-    _, height, width = upstream.shape
-    slopes[:] = 0.0
-    for i in range(len(upstream)):
-        for row in range(height):
-            for column in range(width):
-                place = places[i, row, column]
-                if place < 4:
-                    slopes[i, 2 * row + place // 2, 2 * column + place % 2] = upstream[i, row, column]
