@@ -24,14 +24,14 @@ def difference(mean: float, error: float = 0.01, margin: float = math.nan) -> Co
 
 
 def of_all(*differences: Contrast) -> Family[int]:
-    return Family.of(dict(enumerate(differences)))
+    return Family(dict(enumerate(differences)))
 
 
 class TestFamilies:
     up, down, open_, alike = difference(0.1), difference(-0.1), difference(0.01), difference(0.0, margin=0.1)
 
     def test_every_difference_has_its_place(self) -> None:
-        family = Family.of({"up": self.up, "down": self.down, "open": self.open_, "alike": self.alike})
+        family = Family({"up": self.up, "down": self.down, "open": self.open_, "alike": self.alike})
         assert (family.higher, family.lower, family.alike) == (["up"], ["down"], ["alike"])
         assert (family.least(), family.most()) == ("down", "up")
         assert family.worst_p() == family.p_values["alike"] == 1
@@ -56,8 +56,8 @@ class TestFamilies:
 
     def test_holm_counts_the_tests(self) -> None:
         alone, among_many = ({place: difference(0.022) for place in range(count)} for count in (1, 20))
-        assert Family.of(alone).higher == [0]
-        assert not Family.of(among_many).higher
+        assert Family(alone).higher == [0]
+        assert not Family(among_many).higher
 
     def test_alike_takes_a_margin(self) -> None:
         assert of_all(self.alike).all_alike() == CONFIRMED

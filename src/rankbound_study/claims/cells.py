@@ -107,6 +107,10 @@ class Contrast:
         """Test for a difference beyond the margin on either side, as one of `n_tests` (Bonferroni's correction)."""
         return self.margin > 0 and min(self.p_below_margin, self.estimate.p_above(self.margin)) <= LEVEL / 2 / n_tests
 
+    def matters(self) -> float:
+        """Return the smallest difference that matters: the noise margin, or 0.01 if it is unknown."""
+        return self.margin if self.margin > 0 else MARGIN
+
     @property
     def p_alike(self) -> float:
         """The p-value of being alike: small for differences within the margin; 1 without a margin."""
