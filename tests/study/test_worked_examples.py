@@ -276,14 +276,6 @@ def pair_probability(given: Inputs) -> Values:
     return [math.exp(-pair_loss(name, float(given.get("x", given.get("difference", "")))))]
 
 
-def true_rank(given: Inputs) -> Values:
-    return [warp_rank(np.array(numbers(given["scores"])), int(given["true"]))]
-
-
-def penalty(given: Inputs) -> Values:
-    return [float(warp_penalty(int(given["rank"]), np.array(numbers(given["alpha"]))))]
-
-
 def nsr1_identity(given: Inputs) -> Values:
     return [float(2 * rb.expectation("nDCG", *sizes(given)) - 1 - rb.minimum("nDCG", *sizes(given)))]
 
@@ -296,11 +288,6 @@ def kendall(given: Inputs) -> Values:
 
 def ratings(given: Inputs) -> list[int]:
     return integers(given["ratings_by_rank"])
-
-
-def error_by_rating(given: Inputs) -> Values:
-    """Seed 004 eq. 7: R_k counts ratings above k as relevant."""
-    return [of_order(f"nRBP(rel={k + 1})", ratings(given)) for k in range(int(given["L"]) - 1)]
 
 
 def ideal_linear_dcg(given: Inputs) -> Values:
@@ -404,15 +391,16 @@ EVALUATORS: dict[str, Callable[[Inputs], Values]] = {
     "hinge": hinge,
     **dict.fromkeys(("sigmoid", "directranker_probability"), pair_probability),
     "directranker_min_cross_entropy": lambda given: [pair_loss("DirectRanker", 1e4)],
-    "warp_rank": true_rank,
-    "warp_loss": penalty,
+    "warp_rank": lambda given: [warp_rank(np.array(numbers(given["scores"])), int(given["true"]))],
+    "warp_loss": lambda given: [float(warp_penalty(int(given["rank"]), np.array(numbers(given["alpha"]))))],
     "nsr1_identity": nsr1_identity,
     "n_parameters": n_parameters,
     "kendall_9_130": kendall,
     "DCG_beta": lambda given: [of_order("LinearDCG", ratings(given))],
     "R": lambda given: [of_order("PairError", ratings(given))],
     "R_hat": lambda given: [of_order("PairError(norm=pairs)", ratings(given))],
-    "R_k": error_by_rating,
+    # Seed 004 eq. 7: R_k counts ratings above k as relevant.
+    "R_k": lambda given: [of_order(f"nRBP(rel={k + 1})", ratings(given)) for k in range(int(given["L"]) - 1)],
     "ideal_DCG_beta_bipartite": ideal_linear_dcg,
     "mean_DCG_error": mean_dcg_error,
     "pair_accuracy": strict_pair_accuracy,

@@ -96,21 +96,18 @@ def _metrics_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, objec
     lazy = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss").is_in(LOSSES))
     rows = lazy.select(*KEY, *JUDGED).collect()
     losses = [loss for loss in LOSSES if loss in rows["loss"]]
-    picked = {loss: best_bounding(evidence, column, loss, _bounded(rows.filter(loss=loss))) for loss in losses}
-    for bounded, boundings in ((False, dict.fromkeys(losses, UNBOUNDED)), (True, picked)):
+    bounded = rows.filter(pl.col("bounding") != UNBOUNDED)
+    picked = {loss: best_bounding(evidence, column, loss, bounded.filter(loss=loss)["bounding"]) for loss in losses}
+    for is_bounded, boundings in ((False, dict.fromkeys(losses, UNBOUNDED)), (True, picked)):
         chosen = pl.col("bounding") == pl.col("loss").replace_strict(boundings, default=None, return_dtype=pl.String)
         own = rows.filter(chosen)
         for metric in JUDGED:
             scores = scores_of_runs(own, metric, by=("loss",))
             reference = TRAINED_FOR.get(metric, COMMON)
-            where = {"dataset": column.dataset, "nsr": column.nsr, "bounded": bounded, "metric": metric}
+            where = {"dataset": column.dataset, "nsr": column.nsr, "bounded": is_bounded, "metric": metric}
             for loss in [loss for loss in losses if loss in scores.systems]:
                 named = {"loss": loss, "bounding": boundings[loss], "reference": reference}
                 yield {**where, **named, **compared(scores, loss, reference)}
-
-
-def _bounded(rows: pl.DataFrame) -> list[str]:
-    return [name for name in rows["bounding"].unique() if name != UNBOUNDED]
 
 
 RATIOS_EXPERIMENT = "ratios"

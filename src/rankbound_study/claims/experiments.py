@@ -8,7 +8,7 @@ with it as well as without: a gain that leaves the sigmoid as it was is none, no
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -62,6 +62,7 @@ from rankbound_study.claims.varied import (
     columns_of,
     on_the_same_lists,
     order_kept,
+    p_exchanged,
     pair_in,
     paired,
     picked_by_validation,
@@ -92,8 +93,12 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling | 
     sizes = [found[name] for name in SIZES if name in found]
     if len(sizes) < len(SIZES):
         return Verdict(INCONCLUSIVE, f"{len(sizes)} of {len(SIZES)} sizes have scores: a trend takes all of them.")
-    means = [mean_of_losses(rows, "nDCG").with_columns(size=pl.lit(str(place))) for place, rows in enumerate(sizes)]
-    gain = contrast(scores_of_runs(pl.concat(means), "nDCG", by=("size",)).pair("2", "0"))
+    means = [
+        rows.group_by("topic", "fold", "seed").agg(pl.col("nDCG").fill_nan(None).mean()).sort("topic", "fold", "seed")
+        for rows in sizes
+    ]
+    of_sizes = pl.concat(rows.with_columns(size=pl.lit(str(place))) for place, rows in enumerate(means))
+    gain = contrast(scores_of_runs(of_sizes, "nDCG", by=("size",)).pair("2", "0"))
     order = order_kept(sizes, "nDCG")
     texts = ", ".join(f"{rows.select(pl.col('nDCG').mean()).item():.4f}" for rows in means)
     rises = gain.estimate.p_above(0.0)
@@ -105,12 +110,6 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling | 
         gain.n,
         Sample.of(gain, NEGLIGIBLE),
     )
-
-
-def mean_of_losses(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
-    """Return the mean over losses and boundings for every list and training."""
-    known = rows.with_columns(pl.col(metric).fill_nan(None))
-    return known.group_by("topic", "fold", "seed").agg(pl.col(metric).mean()).sort("topic", "fold", "seed")
 
 
 @decides("T21")
@@ -125,16 +124,10 @@ def the_width_hardly_matters(evidence: Evidence) -> Ruling:
     alike = adjusted({key: against_margin(one, MARGIN, "").p_alike for key, one in estimates.items()}).values()
     beyond = adjusted({key: min(one.p_below(-MARGIN), one.p_above(MARGIN)) for key, one in estimates.items()}).values()
     width, (loss, bounding) = max(compared, key=lambda key: abs(compared[key].mean))
-    farthest = compared[width, (loss, bounding)]
+    farthest, at = compared[width, (loss, bounding)], {"width": width.removeprefix("w"), "loss": loss}
     return Ruling(
         by_p(max(alike), min(beyond)),
-        {
-            "count": len(compared),
-            "alike": sum(p <= LEVEL for p in alike),
-            "width": width.removeprefix("w"),
-            "loss": loss,
-            "farthest": farthest,
-        },
+        {"count": len(compared), "alike": sum(p <= LEVEL for p in alike), "farthest": farthest, **at},
         *farthest.measured,
         max(alike),
         farthest.n,
@@ -149,61 +142,44 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
     A loss whose picked rate is the lowest or the highest of the grid may rank better at a rate beyond it: SGD is not
     shown to be no better there, and its place among the losses stays open.
     """
-    found = list(_descents(evidence))
-    family = Family({(one.column, *key): each for one in found for key, each in one.differences.items()})
-    untuned = {(one.column, *key) for one in found for key in one.untuned}
+    experiments = {"sgd-movielens": column_of(evidence, "sgd-movielens"), "sgd-mq2008": DataSet(MQ2008, None)}
+    found = {column: _descent(evidence, experiment, column) for experiment, column in experiments.items()}
+    family = Family({(column, *key): one for column, (changes, *_) in found.items() for key, one in changes.items()})
+    untuned = {(column, *key) for column, (_, ends, _) in found.items() for key in ends}
     often = share_of(
         [one.p_above(0.0) for one in family.estimates],
         [1.0 if key in untuned else one.estimate.p_below(NEGLIGIBLE) for key, one in family.contrasts.items()],
         math.ceil(OFTEN * len(family)),
     )
-    at_ends = "; ".join(f"{len(one.untuned)} of {len(one.differences)} on {one.column}" for one in found)
-    orders = "; ".join(f"on {one.column}, {one.order}" for one in found)
+    at_ends = "; ".join(f"{len(ends)} of {len(changes)} on {column}" for column, (changes, ends, _) in found.items())
+    orders = "; ".join(f"on {column}, {order}" for column, (*_, order) in found.items())
     return Ruling(
-        together(often, *(one.order.verdict for one in found)),
+        together(often, *(order.verdict for *_, order in found.values())),
         family.facts({"at_ends": at_ends, "orders": orders}),
         len(family.higher) / len(family),
         n=len(family),
     )
 
 
-@dataclass(frozen=True)
-class _Descent:
-    """SGD and Adam on one data set.
+def _descent(
+    evidence: Evidence, experiment: str, column: DataSet
+) -> tuple[dict[Training, Contrast], list[Training], OrderKept]:
+    """Compare SGD, at the rate of each loss that validation picks, with Adam on one data set.
 
-    Attributes:
-        differences: SGD minus Adam, by loss and bounding.
-        order: the losses that exchange places.
-        untuned: the losses whose picked rate is at an end of the grid.
+    Returns SGD minus Adam by loss and bounding, those whose picked rate is at an end of the grid, and the losses that
+    exchange places.
     """
-
-    column: DataSet
-    differences: Mapping[Training, Contrast]
-    order: OrderKept
-    untuned: Collection[Training]
-
-
-def _descents(evidence: Evidence) -> Iterable[_Descent]:
-    """Yield both data sets, with each loss at the rate picked by validation."""
-    experiments = {"sgd-movielens": column_of(evidence, "sgd-movielens"), "sgd-mq2008": DataSet(MQ2008, None)}
-    for experiment, column in experiments.items():
-        rows = dict(variants(evidence, experiment, column))
-        adam = rows.pop(USUAL)
-        picked = picked_by_validation(evidence, experiment, column)
-        if not set(trainings(adam)) <= set(picked):
-            raise MissingEvidence(f"the experiment {experiment} lacks some of the study's losses on {column}")
-        picked = {key: name for key, name in picked.items() if key in trainings(adam) and is_distinct(*key)}
-        rates = {name: _rate(of_rate) for name, of_rate in rows.items()}
-        untuned = [key for key, name in picked.items() if rates[name] in (min(rates.values()), max(rates.values()))]
-        best = picked_rows(rows, picked)
-        beside = adam.join(best, on=["loss", "bounding"], how="semi")
-        changes = {key: paired(best, beside, key) for key in picked}
-        yield _Descent(column, changes, order_kept([best, beside], "nDCG", untuned), untuned)
-
-
-def _rate(rows: pl.DataFrame) -> float:
-    """Return the learning rate of a variant."""
-    return float(json.loads(rows["options"][0])["learning_rate"])
+    rows = dict(variants(evidence, experiment, column))
+    adam = rows.pop(USUAL)
+    picked = picked_by_validation(evidence, experiment, column)
+    if not set(trainings(adam)) <= set(picked):
+        raise MissingEvidence(f"the experiment {experiment} lacks some of the study's losses on {column}")
+    picked = {key: name for key, name in picked.items() if key in trainings(adam) and is_distinct(*key)}
+    rates = {name: float(json.loads(own["options"][0])["learning_rate"]) for name, own in rows.items()}
+    untuned = [key for key, name in picked.items() if rates[name] in (min(rates.values()), max(rates.values()))]
+    best = picked_rows(rows, picked)
+    beside = adam.join(best, on=["loss", "bounding"], how="semi")
+    return {key: paired(best, beside, key) for key in picked}, untuned, order_kept([best, beside], "nDCG", untuned)
 
 
 JUDGES = tuple(judge(loss) for loss in LOSSES)
@@ -216,17 +192,6 @@ Readings = tuple[str, str]
 """The results of one bounding in two settings."""
 
 
-@dataclass(frozen=True)
-class _Ratios:
-    """Bounded minus unbounded, by loss and bounding, tested at one ratio and trained at it and at a higher one."""
-
-    column: DataSet
-    trained_at: int
-    own: Mapping[Training, Contrast]
-    other: Mapping[Training, Contrast]
-    change: Mapping[Training, Contrast]
-
-
 @decides("T49")
 def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     """Decide by whether another training ratio and another test metric each change a verdict on a bounding.
@@ -234,18 +199,24 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     A metric changes it if the differences on both metrics have significantly opposite signs (Holm). That one is within
     its noise margin and the other is not compares two margins, and decides nothing.
     """
-    ratios = _ratios(evidence)
-    by_ratio, turned = _read_twice(ratios)
+    column, trained_at, pairs = _at_both_ratios(evidence)
+    own, other = ({key: contrast(both[place]) for key, both in pairs.items()} for place in (0, 1))
+    of_both = _states({(place, key): one for place, of in enumerate((own, other)) for key, one in of.items()})
+    by_ratio = {key: (of_both[0, key], of_both[1, key]) for key in pairs}
+    # Over the same users, folds and seeds.
+    changes = {key: contrast_of(np.diff(on_same_users(both), axis=0)[0]) for key, both in pairs.items()}
+    p_changes = adjusted({key: one.estimate.p_value() for key, one in changes.items()})
+    turned = [key for key, (one, two) in by_ratio.items() if p_changes[key] <= LEVEL and one != two]
     found = contrasts(evidence, distinct(cells(evidence, metrics=JUDGES)))
     states = _states(found)
     by_metric = {cell: (states[_on_own(cell)], other) for cell, other in states.items() if cell != _on_own(cell)}
-    opposite = _opposite(found)
-    named = [
-        f"{key[0]} with {key[1]} bounding {ratios.own[key]} becomes {ratios.other[key]}" for key in turned or by_ratio
-    ]
+    p_values = {cell: p_exchanged([found[_on_own(cell)].estimate, found[cell].estimate]) / 2 for cell in by_metric}
+    # Halved: at most one of the two orders of signs can reach the level where signs are not opposite.
+    opposite = [cell for cell, p_value in adjusted(p_values).items() if p_value <= LEVEL]
+    named = [f"{key[0]} with {key[1]} bounding {own[key]} becomes {other[key]}" for key in turned or by_ratio]
     shown = [f"{cell}: {found[_on_own(cell)]} on its own, {found[cell]} on {cell.metric}" for cell in opposite]
-    facts: dict[str, object] = {"column": ratios.column, "turned": len(turned), "by_ratio": len(by_ratio)}
-    facts |= {"trained_at": ratios.trained_at, "at_turned": among(named), "opposite": len(opposite)}
+    facts: dict[str, object] = {"column": column, "turned": len(turned), "by_ratio": len(by_ratio)}
+    facts |= {"trained_at": trained_at, "at_turned": among(named), "opposite": len(opposite)}
     facts |= {"by_metric": len(by_metric), "at_opposite": among(shown)}
     return Ruling(
         together(_some_change(len(turned), by_ratio.values()), _some_change(len(opposite), by_metric.values())),
@@ -255,7 +226,8 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     )
 
 
-def _ratios(evidence: Evidence) -> _Ratios:
+def _at_both_ratios(evidence: Evidence) -> tuple[DataSet, int, dict[Training, tuple[Pair, Pair]]]:
+    """Return the tested data set, the higher ratio, and bounded beside unbounded losses trained at either ratio."""
     column = column_of(evidence, RATIOS_EXPERIMENT)
     lazy = next(iter(evidence.varied(RATIOS_EXPERIMENT, column.dataset, column.nsr).values()))
     rows = lazy.select("nsr_train", *KEY, *JUDGES).collect()
@@ -263,43 +235,15 @@ def _ratios(evidence: Evidence) -> _Ratios:
     rows = rows.filter(pl.col("nsr_train") == trained_at)
     rows, usual = on_the_same_lists(rows, usual_beside(evidence, column, rows))
     bounded = [one for one in trainings(rows) if one[1] != UNBOUNDED]
-    pairs = {key: (_pair(usual, key), _pair(rows, key)) for key in bounded}
-    if not pairs:
+    if not bounded:
         raise MissingEvidence("the experiment ratios has no bounded losses: see experiments in config.yaml")
-    own, other = ({key: contrast(both[place]) for key, both in pairs.items()} for place in (0, 1))
-    return _Ratios(column, trained_at, own, other, {key: _change(*both) for key, both in pairs.items()})
+    return column, trained_at, {one: (_pair(usual, one), _pair(rows, one)) for one in bounded}
 
 
 def _pair(rows: pl.DataFrame, training: Training) -> Pair:
     loss, bounding = training
     of_loss = rows.filter(pl.col("loss") == loss)
     return pair_in(of_loss, judge(loss), "bounding", (bounding, UNBOUNDED), f"as bounding of {loss}, at both ratios")
-
-
-def _change(own: Pair, other: Pair) -> Contrast:
-    """Return the change of a difference, over the same users, folds and seeds."""
-    before, after = on_same_users([own, other])
-    return contrast_of(after - before)
-
-
-def _read_twice(ratios: _Ratios) -> tuple[dict[Training, Readings], list[Training]]:
-    """Return every bounding's results at both ratios, and the boundings whose results differ significantly."""
-    states = _states({(name, key): one for name in ("own", "other") for key, one in getattr(ratios, name).items()})
-    readings = {key: (states["own", key], states["other", key]) for key in ratios.own}
-    changes = adjusted({key: one.estimate.p_value() for key, one in ratios.change.items()})
-    return readings, [key for key, (own, other) in readings.items() if changes[key] <= LEVEL and own != other]
-
-
-def _opposite(found: Mapping[Cell, Contrast]) -> list[Cell]:
-    """Return the cells, on other metrics, whose difference has significantly another sign than on the own one."""
-    p_values = {}
-    for cell in found:
-        if cell != _on_own(cell):
-            own, other = found[_on_own(cell)].estimate, found[cell].estimate
-            ways = (own.p_above(0.0), other.p_below(0.0)), (own.p_below(0.0), other.p_above(0.0))
-            # Intersection-union tests, of which at most one can reach the level where signs are not opposite.
-            p_values[cell] = min(map(max, ways))
-    return [cell for cell, p_value in adjusted(p_values).items() if p_value <= LEVEL]
 
 
 def _on_own(cell: Cell) -> Cell:

@@ -166,17 +166,17 @@ class Law:
         return adjusted(p_values) if self.line() else {}
 
     def _groups(self) -> Iterator[tuple[str, Mask]]:
-        def those(chosen: Callable[[Effect], bool]) -> Mask:
-            return np.array([chosen(one) for one in self.counted], dtype=bool)
+        def equal(wanted: str, names: Iterable[str]) -> Mask:
+            return np.array([name == wanted for name in names], dtype=bool)
 
-        yield ALL, those(lambda one: True)
-        for origin in (BOUNDS, EXPERIMENT):
-            yield origin, those(lambda one, name=origin: one.origin == name)
-        for loss in dict.fromkeys(one.cell.loss for one in self.counted):
-            yield loss, those(lambda one, name=loss: one.cell.loss == name)
-        datasets = list(dict.fromkeys(one.cell.column.dataset for one in self.counted))
-        for dataset in datasets if len(datasets) > 1 else ():
-            yield f"without {dataset}", those(lambda one, name=dataset: one.cell.column.dataset != name)
+        origins = [one.origin for one in self.counted]
+        losses = [one.cell.loss for one in self.counted]
+        datasets = [one.cell.column.dataset for one in self.counted]
+        yield ALL, np.ones(len(self.counted), dtype=bool)
+        yield from ((origin, equal(origin, origins)) for origin in (BOUNDS, EXPERIMENT))
+        yield from ((loss, equal(loss, losses)) for loss in dict.fromkeys(losses))
+        if len(set(datasets)) > 1:
+            yield from ((f"without {name}", ~equal(name, datasets)) for name in dict.fromkeys(datasets))
 
     def _line(self, predictor: str, name: str, chosen: Mask) -> Line | None:
         x = np.array([one.change(predictor) for one in self.counted])[chosen]

@@ -5,7 +5,7 @@ low (or high) scores among its lists, and the topics' shares are compared.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 
@@ -75,7 +75,13 @@ def lists_score_alike(evidence: Evidence) -> Ruling:
     verdict, strong, weak = _all_strong(kept)
     with_all, _, weak_of_all = _all_strong(found)
     least = min(kept or found, key=lambda key: found[key].value)
-    seeds = [value for loss in LOSSES for value in _between_seeds(evidence, loss)]
+    # Between every two seeds of the unbounded losses, on all data.
+    own = [values(evidence, judge(loss), loss, column) for loss, column in product(LOSSES, columns(evidence))]
+    seeds = [
+        correlation(one[:, :, [i]], one[:, :, [j]]).value
+        for one in own
+        for i, j in combinations(range(one.shape[2]), 2)
+    ]
     facts = {
         "strong": len(strong),
         "count": len(kept),
@@ -100,16 +106,6 @@ def _all_strong(found: Mapping[Key, Correlation]) -> tuple[str, list[Key], list[
     below = adjusted({key: one.p_below(STRONG) for key, one in found.items()})
     strong, weak = ([key for key in found if p_values[key] <= LEVEL] for p_values in (above, below))
     return each_way(bool(found) and len(strong) == len(found), bool(weak)), strong, weak
-
-
-def _between_seeds(evidence: Evidence, loss: str) -> list[float]:
-    """Return Pearson's correlation between every two seeds of the unbounded loss, on all data."""
-    every = (values(evidence, judge(loss), loss, column) for column in columns(evidence))
-    return [
-        correlation(own[:, :, [i]], own[:, :, [j]]).value
-        for own in every
-        for i, j in combinations(range(own.shape[2]), 2)
-    ]
 
 
 @decides("T43")
@@ -281,20 +277,15 @@ def distribution_bounding_of_ap_lifts_low_scores(evidence: Evidence) -> Ruling:
     top = list(map(contrast, at_top))
     slope = slope_over_ratios(at_low, ratios)
     p_value = slope.estimate.p_value()
+    fewer_on_top = any(one.margin > 0 and one.p_below_margin <= LEVEL / len(top) for one in top)
+    no_fewer = each_way(all(one.is_no_lower for one in top), fewer_on_top)
     fades = p_value <= LEVEL and slope.mean > 0, p_value <= LEVEL and slope.mean <= 0
     low, high = slope.interval
     facts: dict[str, object] = {"ratios": ", ".join(str(column.nsr) for column in ratios)}
     facts |= {"lowest": ", ".join(one.points for one in fewer.contrasts.values())}
     facts |= {"highest": ", ".join(one.points for one in top), "down": len(fewer.lower), "slope": slope}
     facts |= {"low": 100 * low, "high": 100 * high}
-    return Ruling(
-        together(fewer.all_fall(), _no_fewer(top), each_way(*fades)), facts, *slope.measured, p_value, slope.n
-    )
-
-
-def _no_fewer(top: Collection[Contrast]) -> str:
-    against = any(one.margin > 0 and one.p_below_margin <= LEVEL / len(top) for one in top)
-    return each_way(all(one.is_no_lower for one in top), against)
+    return Ruling(together(fewer.all_fall(), no_fewer, each_way(*fades)), facts, *slope.measured, p_value, slope.n)
 
 
 @decides("T37")

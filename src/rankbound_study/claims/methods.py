@@ -163,7 +163,11 @@ def read_methods(evidence: Evidence, dataset: str, *, width: int | None = None, 
     names = rows.collect_schema().names()
     frame = rows.select("dataset", "options", *(name for name in KEY[2:] if name in names), metric).collect()
     options_of = {text: json.loads(text) for text in frame["options"].unique()}
-    kept = [text for text, options in options_of.items() if _is_asked_for(options, width, shifted)]
+    kept = [
+        text
+        for text, options in options_of.items()
+        if options.get("features") in (None, width) and ("shift" in options) == shifted
+    ]
     control = pl.col("loss") == "none"
     frame = frame.filter(pl.col("options").is_in(kept) | control)
     plain = pl.col("model").str.replace(f"{OF_FEATURES}\\d+$", "")
@@ -172,7 +176,10 @@ def read_methods(evidence: Evidence, dataset: str, *, width: int | None = None, 
     frame = frame.with_columns(plain.alias("model"), pl.col("model").alias("trained"))
     facts = frame.select("model", "options", "loss").unique(["model"], keep="first", maintain_order=True).rows()
     trained_as = dict(frame.select("model", "trained").unique().sort("model").rows())
-    families = {model: CONTROL if loss == "none" else _family(options_of[text]) for model, text, loss in facts}
+    named = {model: str(options_of[text].get("family", "")) for model, text, _ in facts}
+    families = {
+        model: CONTROL if loss == "none" else FAMILY_NAMES.get(named[model], named[model]) for model, _, loss in facts
+    }
     if set(families.values()) <= {CONTROL}:
         seen = "moved pictures of " if shifted else ""
         if evidence.untrained():
@@ -275,16 +282,6 @@ def difference_text(comparison: Comparison) -> str:
     return f"{signed(comparison.difference)} ({signed(comparison.low)} to {signed(comparison.high)})"
 
 
-def _is_asked_for(options: Mapping[str, Any], width: int | None, shifted: bool) -> bool:
-    sees_all = options.get("features") in (None, width)
-    return sees_all and ("shift" in options) == shifted
-
-
-def _family(options: Mapping[str, Any]) -> str:
-    name = str(options.get("family", ""))
-    return FAMILY_NAMES.get(name, name)
-
-
 DIRECT, RANKNET = "DirectRanker", "RankNet"
 
 AGAINST_FIRST = (REFUTED, INCONCLUSIVE, CONFIRMED)
@@ -297,7 +294,13 @@ def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Ruling:
     found = [(methods, methods.compare(DIRECT, RANKNET)) for methods in _that_ran(evidence, DIRECT, RANKNET)]
     if not found:
         raise MissingEvidence(f"no runs of both {DIRECT} and {RANKNET}: see comparisons in config.yaml")
-    differences = [f"{difference_text(one)} in {_measure(methods, one)} of {methods.title}" for methods, one in found]
+    differences = []
+    for methods, one in found:
+        of_pairs = f"the share of correctly ordered pairs among {one.n_units}"
+        measure = (
+            of_pairs if methods.scores.members is not None else f"mean {methods.metric} over {one.n_units} queries"
+        )
+        differences.append(f"{difference_text(one)} in {measure} of {methods.title}")
     widest = max((one for _, one in found), key=lambda one: abs(one.difference))
     return Ruling(
         _verdict_of_likeness([one for _, one in found]),
@@ -318,13 +321,9 @@ def networks_pay_with_many_features_alone(evidence: Evidence) -> Ruling:
     if not found:
         raise MissingEvidence("no methods on several numbers of features: see feature_counts in config.yaml")
     least = min(found, key=lambda one: (AGAINST_FIRST.index(one.verdict), one.signs[2], one.trend["difference"]))
-    return Ruling(
-        together(*(one.verdict for one in found)),
-        {"changes": listed(found)},
-        *(least.trend[name] for name in ("difference", "low", "high")),
-        least.adjusted[-1],
-        len(least.rows),
-    )
+    value, low, high = (least.trend[name] for name in ("difference", "low", "high"))
+    verdict = together(*(one.verdict for one in found))
+    return Ruling(verdict, {"changes": listed(found)}, value, low, high, least.adjusted[-1], len(least.rows))
 
 
 @dataclass(frozen=True)
@@ -370,14 +369,11 @@ def trends(results: FeatureResults) -> Iterator[LeadTrend]:
         for trend in gaps.filter(pl.col("features").is_null()).to_dicts():
             deciding = (rows[0], rows[-1], trend)
             adjusted = holm([row["p_value"] for row in deciding])
-            signs = [_sign(row, p_value) for row, p_value in zip(deciding, adjusted, strict=True)]
+            signs = [
+                int(math.copysign(p_value < LEVEL, row["difference"]))
+                for row, p_value in zip(deciding, adjusted, strict=True)
+            ]
             yield LeadTrend(str(dataset), rows, trend, adjusted, signs)
-
-
-def _sign(row: dict[str, Any], p_value: float) -> int:
-    if p_value >= LEVEL:
-        return 0
-    return 1 if row["difference"] > 0 else -1
 
 
 def _that_ran(evidence: Evidence, *names: str) -> Iterator[Methods]:
@@ -413,12 +409,6 @@ def _by_features(evidence: Evidence) -> FeatureResults:
         raise MissingEvidence("no epochs, whose validation scores pick the best network and the best other model")
     predictions = [path for path in evidence.predictions if path.parts[-4] in of_pixels]
     return feature_results(evidence.runs, evidence.epochs, predictions if evidence.images else (), evidence.images)
-
-
-def _measure(methods: Methods, found: Comparison) -> str:
-    if methods.scores.members is None:
-        return f"mean {methods.metric} over {found.n_units} queries"
-    return f"the share of correctly ordered pairs among {found.n_units}"
 
 
 WEB10K = "mslr-web10k-label2"

@@ -107,7 +107,7 @@ def murphys_metrics_are_as_defined() -> Ruling:
     facts |= {"of_public": of_public, "misprinted": len(misprints), "numbers": len(known)}
     facts |= {"misprints": ", ".join(misprints)}
     facts |= {"ideal": float(values_of_library(rb.metric("DCG(gain=linear,discount=log2(r))"), [_ideal(GRADES)])[0])}
-    return counted(same + public, cases + of_public, also=map_agrees, **facts)
+    return counted(same + public, cases + of_public, facts, also=map_agrees)
 
 
 def _agreeing_with_scikit_learn(orders: Sequence[Order]) -> tuple[int, int]:
@@ -137,7 +137,7 @@ def the_kendall_statistic_compares_pairs() -> Ruling:
     facts: dict[str, object] = {"same": same, "of_same": 2 * len(orders), "most": MOST_PERMUTED, "tau": tau}
     facts |= {"of_tau": len(orders)}
     facts |= {"ends": " or ".join(f"{equal:g} for equal and {reverse:g} for reversed" for equal, reverse in ends)}
-    return counted(same + tau, 3 * len(orders), also=ends == [(1.0, 0.0)], **facts)
+    return counted(same + tau, 3 * len(orders), facts, also=ends == [(1.0, 0.0)])
 
 
 def _ends(values: Sequence[float], orders: Sequence[Order]) -> list[tuple[float, float]]:
@@ -158,7 +158,7 @@ def the_wiki_pages_metrics_and_families() -> Ruling:
     facts |= {"before": before}
     facts |= {"after": ", ".join(f"{after[family]:.2f} with {loss} ({family})" for family, loss in FAMILIES.items())}
     rises = all(value > before for value in after.values())
-    return counted(same + hinges, cases + RANDOM_LISTS, also=rises, **facts)
+    return counted(same + hinges, cases + RANDOM_LISTS, facts, also=rises)
 
 
 def _agreeing_hinges() -> int:
@@ -215,7 +215,7 @@ def few_exchanges_lead_to_any_order() -> Ruling:
         fewest = _fewest_exchanges((1,) * m + (0,) * (n - m))
         within = [fewest.get(order, n) <= min(m, n - m) for order in binary_orders(n, m)]
         orders, reached = orders + len(within), reached + sum(within)
-    return counted(reached, orders, most=MOST_OF_TWO)
+    return counted(reached, orders, {"most": MOST_OF_TWO})
 
 
 def _fewest_exchanges(ideal: Order) -> dict[Order, int]:
@@ -250,7 +250,7 @@ def the_error_counts_wrong_pairs() -> Ruling:
     library = agree(np.nan_to_num(values_of_library(rb.metric("PairError"), orders)).tolist(), errors)
     strict, halved = _of_tied_lists()
     facts = {"most": MOST_RATED, "pairs": pairs, "sums": sums, "tied": TIED_LISTS, "strict": strict, "halved": halved}
-    return counted(min(pairs, sums, library), len(orders), **facts)
+    return counted(min(pairs, sums, library), len(orders), facts)
 
 
 def _dcg_error(order: Order) -> int:
@@ -295,7 +295,7 @@ def the_ideal_dcg_of_two_ratings_has_a_formula() -> Ruling:
     largest = [max(map(linear_dcg, binary_orders(n, m))) for n, m in TWO_RATINGS]
     formula = agree((m * (n - m) + m * (m - 1) / 2 for n, m in TWO_RATINGS), largest)
     library = agree((float(rb.maximum("LinearDCG", n, m)) for n, m in TWO_RATINGS), largest)
-    return counted(formula, len(TWO_RATINGS), also=library == len(TWO_RATINGS), most=MOST_OF_TWO)
+    return counted(formula, len(TWO_RATINGS), {"most": MOST_OF_TWO}, also=library == len(TWO_RATINGS))
 
 
 FEATURES, HIDDEN = 5, (16,)
@@ -419,7 +419,7 @@ def _wins_and_chains(chances: Tensor) -> tuple[Tensor, Tensor]:
 def the_mirror_image_says_nothing_new() -> Ruling:
     """Compare loss and gradient of pairs and of their mirror images, without and with a bias for the first item."""
     same, biased = (sum(_mirrors_agree(link, bias) for link in LINKS.values()) for bias in (0.0, 0.5))
-    return counted(same, len(LINKS) * PAIRS, links=" and ".join(LINKS), biased=biased)
+    return counted(same, len(LINKS) * PAIRS, {"links": " and ".join(LINKS), "biased": biased})
 
 
 def _mirrors_agree(link: Callable[[Tensor], Tensor], bias: float) -> int:

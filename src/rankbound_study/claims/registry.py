@@ -91,8 +91,12 @@ def deciders() -> Mapping[str, Decider]:
         if one.differences:
             decides(one.id)(Differences.of_cells(**one.differences))  # type: ignore[arg-type]
     for claim, ruling in THEOREMS.items():
-        decides(claim)(lambda evidence, of=ruling: of())
+        decides(claim)(_without_results(ruling))
     return _DECIDERS
+
+
+def _without_results(ruling: Callable[[], Ruling]) -> Decider:
+    return lambda evidence: ruling()
 
 
 def decide(evidence: Evidence) -> Iterator[tuple[Claim, Verdict]]:
@@ -137,10 +141,10 @@ def verdict_on(claim: str, evidence: Evidence) -> Verdict:
 def in_words(claim: str, ruling: Ruling) -> Verdict:
     """Put a ruling into the sentences of its claim, which may also name `CONSTANTS`."""
     declared = next(one for one in claims() if one.id == claim)
-    facts = ChainMap(ruling.facts, CONSTANTS)  # type: ignore[arg-type]
+    facts: Mapping[str, object] = ChainMap(ruling.facts, CONSTANTS)  # type: ignore[arg-type]
     words = (declared.reason.format_map(facts), declared.statistic.format_map(facts))
-    numbers = (ruling.value, ruling.low, ruling.high, ruling.p_value, ruling.n)
-    return Verdict(ruling.verdict, *words, *numbers, declared.shown_in, ruling.sample)
+    range_and_p = (ruling.low, ruling.high, ruling.p_value)
+    return Verdict(ruling.verdict, *words, ruling.value, *range_and_p, ruling.n, declared.shown_in, ruling.sample)
 
 
 CONSTANTS: Mapping[str, object] = {"MARGIN": MARGIN, "NEGLIGIBLE": NEGLIGIBLE}

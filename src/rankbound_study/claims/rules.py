@@ -215,8 +215,12 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "others": lambda family: len(_without_nrbp(family)),
     "others_positive": lambda family: _without_nrbp(family).count_of_positive(),
     "verdict_on_others": lambda family: _without_nrbp(family).most_rise(),
-    **{end: lambda family, at=end: family.contrasts[getattr(family, at)()] for end in ("least", "most", "widest")},
-    **{f"at_{end}": lambda family, at=end: getattr(family, at)() for end in ("least", "most", "widest")},
+    "least": lambda family: family.contrasts[family.least()],
+    "most": lambda family: family.contrasts[family.most()],
+    "widest": lambda family: family.contrasts[family.widest()],
+    "at_least": Family.least,
+    "at_most": Family.most,
+    "at_widest": Family.widest,
 }
 """What a sentence about differences can name, by name: counts, the differences at either end, and their keys."""
 

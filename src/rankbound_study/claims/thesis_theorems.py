@@ -105,25 +105,24 @@ def the_extremes_have_formulas() -> Ruling:
         *((partial(rb.maximum, metric), metric, max) for metric in METRICS),
     ]
     right, undivided = sum(right_for(*one) for one in formulas), right_for(equations.worst_dcg, "nDCG", min)
-    return counted(right, len(formulas) * len(LISTS), short=SHORT, undivided=undivided, lists=len(LISTS))
+    return counted(right, len(formulas) * len(LISTS), {"short": SHORT, "undivided": undivided, "lists": len(LISTS)})
 
 
 @theorem("T05")
 def more_relevant_items_are_easier() -> Ruling:
     """Decide by the changes of the worst and the expected loss from P to P + 1 relevant items at a fixed ratio."""
-    steps = {metric: np.concatenate([*_worst_steps(metric), *_steps(metric)]) for metric in METRICS}
+    steps = {metric: np.concatenate([*_steps(metric, worst=True), *_steps(metric)]) for metric in METRICS}
     easier = {metric: int((change < -SAME).sum()) for metric, change in steps.items()}
     every = {metric: len(change) for metric, change in steps.items()}
-    return counted(sum(easier.values()), sum(every.values()), easier=easier, every=every, turning=max(turning_points()))
+    return counted(
+        sum(easier.values()), sum(every.values()), {"easier": easier, "every": every, "turning": max(turning_points())}
+    )
 
 
-def _steps(metric: str, fewest: int = 1) -> list[Floats]:
-    """Return the changes of the expected loss from P to P + 1 relevant items, by ratio."""
-    return [np.diff(expected_loss(metric, *at_ratio(ratio, MOST, fewest))) for ratio in RATIOS]
-
-
-def _worst_steps(metric: str) -> list[Floats]:
-    """Return the same changes for the floor's loss, if the metric has a floor."""
+def _steps(metric: str, fewest: int = 1, *, worst: bool = False) -> list[Floats]:
+    """Return the changes from P to P + 1 relevant items, by ratio, of the expected loss or of the floor's, if any."""
+    if not worst:
+        return [np.diff(expected_loss(metric, *at_ratio(ratio, MOST, fewest))) for ratio in RATIOS]
     ratios = () if metric == LOSS_ONLY else RATIOS
     return [np.diff(as_loss(metric, smallest(metric, *at_ratio(ratio, MOST)))) for ratio in ratios]
 
@@ -144,7 +143,7 @@ def the_expectations_have_formulas() -> Ruling:
     exact = sum(equations.expected_ap(n, p) == mean(values("AP", n, p)) for n, p in LISTS)
     right, cases = exact + sum(right_for(*formula) for formula in formulas), (1 + len(formulas)) * len(LISTS)
     printed = right_for(equations.expected_ndcg_as_printed, "nDCG", mean)
-    return counted(right, cases, short=SHORT, exact=exact, lists=len(LISTS), printed=printed)
+    return counted(right, cases, {"short": SHORT, "exact": exact, "lists": len(LISTS), "printed": printed})
 
 
 @theorem("T09")
@@ -152,7 +151,7 @@ def the_expected_loss_grows_with_the_ratio() -> Ruling:
     """Compare expected losses of lists with equally many relevant items, from one ratio to the next."""
     losses = np.array([[expected_loss(metric, *at_ratio(ratio, MOST)) for ratio in RATIOS] for metric in METRICS])
     grows = np.diff(losses, axis=1) > SAME
-    return counted(int(grows.sum()), grows.size, most=MOST)
+    return counted(int(grows.sum()), grows.size, {"most": MOST})
 
 
 @theorem("T10")
@@ -160,7 +159,7 @@ def the_expected_ndcg_loss_falls_from_five_on() -> Ruling:
     """Decide by the sign of every step from five relevant items on."""
     falls = np.concatenate(_steps("nDCG", FALLS_FROM)) < -SAME
     largest = ", ".join(map(str, turning_points()))
-    return counted(int(falls.sum()), falls.size, fewest=FALLS_FROM, most=MOST, largest=largest)
+    return counted(int(falls.sum()), falls.size, {"fewest": FALLS_FROM, "most": MOST, "largest": largest})
 
 
 @theorem("T11")
@@ -168,7 +167,9 @@ def the_expected_ap_and_nrbp_losses_rise() -> Ruling:
     """Decide by the sign of every step, at all ratios."""
     rises = [np.concatenate(_steps(metric)) > SAME for metric in ("AP", "nRBP")]
     ap, nrbp = (f"{of.sum()} of {of.size}" for of in rises)
-    return counted(int(sum(of.sum() for of in rises)), sum(of.size for of in rises), most=MOST, ap=ap, nrbp=nrbp)
+    return counted(
+        int(sum(of.sum() for of in rises)), sum(of.size for of in rises), {"most": MOST, "ap": ap, "nrbp": nrbp}
+    )
 
 
 MOST_RELEVANT = 1227
@@ -287,17 +288,18 @@ def _span(end: Floats) -> str:
 @theorem("T13")
 def a_higher_ratio_reaches_higher_losses() -> Ruling:
     """Compare the upper ends of the expectation-bounded losses between ratios, at equally many relevant items."""
-    rises = {metric: _rises_with_the_ratio(metric) for metric in METRICS}
+    upper = {
+        metric: [ends(metric, "expectation", *at_ratio(ratio, MOST)).upper for ratio in RATIOS] for metric in METRICS
+    }
+    rises = {
+        metric: np.all([higher - lower > SAME for lower, higher in pairwise(of)], axis=0)
+        for metric, of in upper.items()
+    }
     counts = {metric: f"{rise.sum()} of {len(rise)}" for metric, rise in rises.items()}
-    nrbp = np.concatenate([ends("nRBP", "expectation", *at_ratio(ratio, MOST)).upper for ratio in RATIOS])
     right = int(sum(rise.sum() for rise in rises.values()))
-    return counted(right, sum(map(len, rises.values())), counts=counts, span=_span(nrbp))
-
-
-def _rises_with_the_ratio(metric: str) -> Booleans:
-    upper = [ends(metric, "expectation", *at_ratio(ratio, MOST)).upper for ratio in RATIOS]
-    rises: Booleans = np.all([higher - lower > SAME for lower, higher in pairwise(upper)], axis=0)
-    return rises
+    return counted(
+        right, sum(map(len, rises.values())), {"counts": counts, "span": _span(np.concatenate(upper["nRBP"]))}
+    )
 
 
 @theorem("T15")

@@ -87,7 +87,7 @@ def each_way(for_it: bool, against: bool) -> str:
     return REFUTED if against else CONFIRMED if for_it else INCONCLUSIVE
 
 
-def counted(right: int, cases: int, *, also: bool = True, **facts: object) -> Ruling:
+def counted(right: int, cases: int, facts: Mapping[str, object], *, also: bool = True) -> Ruling:
     """Return the ruling on a claim about many cases: confirmed if it is right in all, and `also` holds."""
     facts = {"right": right, "cases": cases, **facts}
     return Ruling(holds(right == cases and also), facts, right / cases, n=cases)
