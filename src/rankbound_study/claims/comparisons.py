@@ -144,7 +144,11 @@ def _tested_at(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object
         for trained_at in every.filter(loss=loss, bounding=bounding)["nsr_train"].unique().sort():
             where = {"dataset": column.dataset, "nsr_test": column.nsr, "nsr_train": trained_at}
             found = _at_ratio(rows, training, trained_at)
-            effect = _effect(rows, training, trained_at) if found else {}
+            effect: dict[str, object] = {}
+            if found:
+                own = rows.filter(loss=loss, nsr_train=trained_at)
+                scores = scores_of_runs(own, judge(loss), by=("bounding",))
+                effect = _second(EFFECT, compared(scores, bounding, UNBOUNDED))
             yield {**where, "loss": loss, "bounding": bounding, **found, **effect}
 
 
@@ -166,7 +170,7 @@ def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
 def _at_ratio(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[str, object]:
     """Return the mean score, and its difference from training at the tested ratio; nothing if it did not train."""
     loss, bounding = training
-    own = rows.filter(pl.col("loss") == loss, pl.col("bounding") == bounding)
+    own = rows.filter(loss=loss, bounding=bounding)
     other, usual = (own.filter(at) for at in (pl.col("nsr_train") == trained_at, _AT_OWN))
     if other.is_empty():
         return {}
@@ -179,12 +183,6 @@ def _at_ratio(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[s
 
 
 _AT_OWN = pl.col("nsr_train") == pl.col("nsr_test")
-
-
-def _effect(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[str, object]:
-    loss, bounding = training
-    own = rows.filter(pl.col("loss") == loss, pl.col("nsr_train") == trained_at)
-    return _second(EFFECT, compared(scores_of_runs(own, judge(loss), by=("bounding",)), bounding, UNBOUNDED))
 
 
 POPULARITY_COLUMNS: dict[str, pl.DataType] = {

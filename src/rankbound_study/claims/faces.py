@@ -282,8 +282,8 @@ def wrongly_ordered_pairs_are_close_in_age(evidence: Evidence) -> Ruling:
     p_value, rise = trend.slope.p_value(), trend.slope.mean
     low, high = trend.slope.interval(1 - LEVEL)
     by_group = ", ".join(
-        f"{share:.1%} of {count} at {_years(*gap)}"
-        for gap, share, count in zip(GAPS, trend.accuracy, trend.counts, strict=True)
+        f"{share:.1%} of {count} at {least}{f' to {most}' if most < GAPS[-1][1] else ' or more'}"
+        for (least, most), share, count in zip(GAPS, trend.accuracy, trend.counts, strict=True)
         if count
     )
     verdict = each_way(p_value < LEVEL and rise > 0, p_value < LEVEL and rise <= 0)
@@ -354,7 +354,3 @@ def pairs_of(evidence: Evidence, methods: Methods, names: list[str]) -> pl.DataF
     if not files:
         raise MissingEvidence(f"no predictions of {', '.join(names) or 'any method'} on {methods.title}")
     return read_pairs(files, evidence.images)
-
-
-def _years(least: int, most: int) -> str:
-    return f"{least} to {most}" if most < GAPS[-1][1] else f"{least} or more"

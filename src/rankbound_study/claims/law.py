@@ -309,16 +309,13 @@ def fit(law: Law) -> Outcome:
         return Outcome(prediction, NOT_RUN, "There are too few cells for a line.")
     off = [one for one in law.counted if law.p_residuals[one.cell] <= LEVEL]
     off.sort(key=lambda one: -abs(one.contrast.mean - law.predicted(one)))
-    outcome = each_way(all(_is_near(law, one) for one in law.counted), bool(off))
+    limits = [(one.contrast.estimate, law.predicted(one)) for one in law.counted]
+    near = [max(one.p_above(at - BEYOND), one.p_below(at + BEYOND)) <= LEVEL for one, at in limits]
+    outcome = each_way(all(near), bool(off))
     named = among([_named(one.cell) for one in off])
     return Outcome(
         prediction, outcome, f"Cells that lie significantly farther: {len(off)} of {len(law.counted)}{named}."
     )
-
-
-def _is_near(law: Law, effect: Effect) -> bool:
-    estimate, limit = effect.contrast.estimate, law.predicted(effect)
-    return max(estimate.p_above(limit - BEYOND), estimate.p_below(limit + BEYOND)) <= LEVEL
 
 
 def outcomes(law: Law) -> Iterator[Outcome]:

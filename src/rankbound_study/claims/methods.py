@@ -7,6 +7,7 @@ nothing.
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -291,7 +292,11 @@ AGAINST_FIRST = (REFUTED, INCONCLUSIVE, CONFIRMED)
 @decides("N03")
 def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Ruling:
     """Decide by whether they differ by less than a margin, on web queries and on faces."""
-    found = [(methods, methods.compare(DIRECT, RANKNET)) for methods in _that_ran(evidence, DIRECT, RANKNET)]
+    found = []
+    for dataset in (QUERIES, PIXELS):
+        with suppress(MissingEvidence):
+            methods = read_methods(evidence, dataset)
+            found.append((methods, methods.compare(DIRECT, RANKNET)))
     if not found:
         raise MissingEvidence(f"no runs of both {DIRECT} and {RANKNET}: see comparisons in config.yaml")
     differences = []
@@ -374,17 +379,6 @@ def trends(results: FeatureResults) -> Iterator[LeadTrend]:
                 for row, p_value in zip(deciding, adjusted, strict=True)
             ]
             yield LeadTrend(str(dataset), rows, trend, adjusted, signs)
-
-
-def _that_ran(evidence: Evidence, *names: str) -> Iterator[Methods]:
-    """Yield the methods of the data sets on which all these methods ran."""
-    for dataset in (QUERIES, PIXELS):
-        try:
-            methods = read_methods(evidence, dataset)
-            methods.needs(*names)
-        except MissingEvidence:
-            continue
-        yield methods
 
 
 def _verdict_of_likeness(found: list[Comparison]) -> str:

@@ -245,7 +245,9 @@ def the_error_counts_wrong_pairs() -> Ruling:
     orders = [order for of in RATINGS for n in range(1, MOST_RATED + 1) for order in product(range(of), repeat=n)]
     errors = [_dcg_error(order) for order in orders]
     pairs = agree(map(wrong_pairs, orders), errors)
-    sums = agree((sum(wrong_pairs(_two_ratings(order, k)) for k in range(1, 4)) for order in orders), errors)
+    sums = agree(
+        (sum(wrong_pairs([int(rating >= k) for rating in order]) for k in range(1, 4)) for order in orders), errors
+    )
     # The library's errors are undefined where nothing is relevant.
     library = agree(np.nan_to_num(values_of_library(rb.metric("PairError"), orders)).tolist(), errors)
     strict, halved = _of_tied_lists()
@@ -255,10 +257,6 @@ def the_error_counts_wrong_pairs() -> Ruling:
 
 def _dcg_error(order: Order) -> int:
     return linear_dcg(sorted(order, reverse=True)) - linear_dcg(order)
-
-
-def _two_ratings(order: Order, threshold: int) -> Order:
-    return tuple(int(rating >= threshold) for rating in order)
 
 
 def _of_tied_lists() -> tuple[int, int]:

@@ -164,10 +164,20 @@ def _is_decided(decider: Decider, evidence: Evidence) -> bool:
         return False
 
 
-DECIDING: Mapping[str, Callable[[Family[Cell]], Cell]] = {
+RULES: Mapping[str, tuple[Callable[[Family[Cell]], str], Callable[[Family[Cell]], int]]] = {
+    "all rise": (Family.all_rise, Family.count_of_positive),
+    "all fall": (Family.all_fall, lambda family: len(family) - family.count_of_positive()),
+    "most rise": (Family.most_rise, Family.count_of_positive),
+    "most are no worse": (Family.most_no_worse, Family.count_of_no_worse),
+    "none gains": (Family.no_gain, lambda family: len(family.gains())),
+}
+"""The rules that an entry of the file may name, each with the number of cells that it counts."""
+
+DECIDING: Mapping[str, Callable[[Family[Cell]], Cell] | None] = {
     "least": Family.least,
     "most": Family.most,
     "widest": Family.widest,
+    "": None,
 }
 
 
@@ -200,31 +210,19 @@ class Differences(Generic[Key]):
 
     @classmethod
     def of_cells(
-        cls,
-        rule: str,
-        matters: float,
-        deciding: str = "",
-        share: str = "count_of_positive",
-        own_p: bool = False,
-        **axes: Sequence[str],
+        cls, rule: str, matters: float, deciding: str = "", own_p: bool = False, **axes: Sequence[str]
     ) -> "Differences[Cell]":
         """Return a claim about bounded minus unbounded in the distinct cells of some axes (default: Table 5.1).
 
         Args:
-            rule, share: names of methods of `Family`.
+            rule, deciding: one of `RULES` and of `DECIDING`; empty for a claim about most cells.
             matters: as above.
-            deciding: one of `DECIDING`; empty for a claim about most cells.
             own_p: the p-value of the deciding difference decides, instead of the largest.
             axes: losses, boundings, datasets and metrics.
         """
-        return Differences[Cell](
-            of_cells(**axes),
-            getattr(Family, rule),
-            DECIDING[deciding] if deciding else None,
-            Family.own_p if own_p else Family.worst_p,
-            matters=matters,
-            share=getattr(Family, share),
-        )
+        (verdict, share), p_value = RULES[rule], Family.own_p if own_p else Family.worst_p
+        found = of_cells(**axes)
+        return Differences[Cell](found, verdict, DECIDING[deciding], p_value, matters=matters, share=share)
 
     def __call__(self, evidence: Evidence) -> Ruling | Verdict:
         """Decide the claim."""

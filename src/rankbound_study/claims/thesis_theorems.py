@@ -434,7 +434,11 @@ def share_of_orders_up_to(metric: str, n: int, p: int, scores: Floats) -> Floats
         shares, start = ranks - 1, -p * (p - 1) / 2
     else:
         shares, start = 1 / np.log2(ranks + 1) / np.sum(1 / np.log2(ranks[:p] + 1)), 0.0
-    upper, lower = (_sums_by_count(half) for half in (shares[: n // 2], shares[n // 2 :]))
+    # The sums of all choices of ranks of either half, ascending, by the number of chosen ranks.
+    upper, lower = (
+        {count: np.sort([sum(chosen) for chosen in combinations(half, count)]) for count in range(len(half) + 1)}
+        for half in (shares[: n // 2], shares[n // 2 :])
+    )
     orders = np.zeros(len(scores))
     for count, sums in upper.items():
         others = lower.get(p - count)
@@ -442,8 +446,3 @@ def share_of_orders_up_to(metric: str, n: int, p: int, scores: Floats) -> Floats
             room = (scores[:, None] - start - sums).ravel()
             orders += np.searchsorted(others, room, side="right").reshape(len(scores), -1).sum(axis=1)
     return orders / comb(n, p)
-
-
-def _sums_by_count(shares: Floats) -> dict[int, Floats]:
-    """Return the sums of all choices of ranks, ascending, by the number of chosen ranks."""
-    return {count: np.sort([sum(chosen) for chosen in combinations(shares, count)]) for count in range(len(shares) + 1)}
