@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from rankbound_study.claims.networks import trends
+from rankbound_study.claims.methods import trends
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound_study.results.neural_runs import GAP_COLUMNS, SCORE_COLUMNS, FeatureResults

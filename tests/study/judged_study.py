@@ -7,7 +7,7 @@ import polars as pl
 from planted_methods import Planted
 from synthetic_comparisons import write_study
 from synthetic_runs import write_runs
-from test_claims_networks import by_features
+from test_claims_methods import by_features
 
 from rankbound_study.cli import main
 
@@ -28,7 +28,9 @@ WEB = {
 def write_tables(folder: Path) -> Path:
     """Make the tables by the commands, in `folder`/tables."""
     study = write_study(folder, web="mslr-web10k-label2")
-    planted = by_features(Planted(folder / "planted").queries(WEB), (-0.1, 0.0, 0.1)).evidence()
+    methods = Planted(folder / "planted").queries(WEB)
+    by_features(-0.1, 0.0, 0.1)(methods)
+    planted = methods.evidence()
     first = write_runs(folder / "first.parquet", protocols=("published", "honest"), topics=12, folds=2, seeds=2)
     runs, epochs = folder / "runs.parquet", folder / "epochs.parquet"
     _joined([study.runs, planted.runs, first], runs)

@@ -8,8 +8,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rankbound_study.claims.citeulike import COLUMNS, citeulike, published_scores
 from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.related import CITEULIKE_COLUMNS, citeulike, published_scores
 from rankbound_study.cli import main
 from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.job import RUN_METRICS
@@ -91,7 +91,7 @@ def test_every_training_has_its_rate_by_validation(files: tuple[Path, Path]) -> 
 def test_the_table_is_written_and_read_back(files: tuple[Path, Path], tmp_path: Path) -> None:
     named = ["--experiments", str(files[0]), "--experiment-epochs", str(files[1]), "--out-dir", str(tmp_path)]
     assert not main(["table", "table_citeulike", *named, "--options", '{"study": "cite"}'])
-    assert len(pl.read_csv(tmp_path / "table_citeulike.csv", schema=COLUMNS)) == 5
+    assert len(pl.read_csv(tmp_path / "table_citeulike.csv", schema=CITEULIKE_COLUMNS)) == 5
     text = (tmp_path / "table_citeulike.md").read_text("utf-8")
     assert "1*" in text
     assert "+0.0300" in text

@@ -1,6 +1,7 @@
 """From tests to a verdict: families of differences, and the bootstrap of many cells at once."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -24,63 +25,56 @@ def difference(mean: float, error: float = 0.01, margin: float = math.nan) -> Co
 
 
 def of_all(*differences: Contrast) -> Family[int]:
-    return Family.of(dict(enumerate(differences)))
+    return Family(dict(enumerate(differences)))
 
 
-class TestFamilies:
-    up, down, open_, alike = difference(0.1), difference(-0.1), difference(0.01), difference(0.0, margin=0.1)
+UP, DOWN, OPEN, ALIKE = difference(0.1), difference(-0.1), difference(0.01), difference(0.0, margin=0.1)
+FAR, NONE = difference(0.3, margin=0.1), difference(0.0, error=0.0001)
+SMALL = difference(0.005, error=0.004, margin=0.1)
+"""Alike within a margin that exceeds the rise, which it does not refute."""
 
-    def test_every_difference_has_its_place(self) -> None:
-        family = Family.of({"up": self.up, "down": self.down, "open": self.open_, "alike": self.alike})
-        assert (family.higher, family.lower, family.alike) == (["up"], ["down"], ["alike"])
-        assert (family.least(), family.most()) == ("down", "up")
-        assert family.worst_p() == family.p_values["alike"] == 1
+VERDICTS = [
+    (Family.all_higher, {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, OPEN], [UP, NONE]], REFUTED: [[UP, DOWN]]}),
+    (Family.all_rise, {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, SMALL]], REFUTED: [[UP, NONE], [UP, DOWN]]}),
+    (Family.all_lower, {CONFIRMED: [[DOWN, DOWN]], INCONCLUSIVE: [[DOWN, NONE]], REFUTED: [[DOWN, UP]]}),
+    (Family.all_fall, {CONFIRMED: [[DOWN, DOWN]], REFUTED: [[DOWN, NONE]]}),
+    (Family.none_lower, {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, ALIKE]], REFUTED: [[UP, DOWN]]}),
+    (Family.some_higher, {CONFIRMED: [[UP, DOWN]], INCONCLUSIVE: [[DOWN, OPEN]], REFUTED: [[DOWN, ALIKE]]}),
+    (Family.tend_higher, {CONFIRMED: [[UP]], INCONCLUSIVE: [[UP, ALIKE]], REFUTED: [[UP, DOWN], [ALIKE, ALIKE]]}),
+    (Family.all_alike, {CONFIRMED: [[ALIKE]], INCONCLUSIVE: [[ALIKE, difference(0.0)]], REFUTED: [[ALIKE, FAR]]}),
+]
+"""What each rule says of some differences."""
 
-    def test_one_against_refutes_and_one_open_leaves_open(self) -> None:
-        assert of_all(self.up, self.up).all_higher() == CONFIRMED
-        assert of_all(self.up, self.open_).all_higher() == INCONCLUSIVE
-        assert of_all(self.up, self.down).all_higher() == REFUTED
-        assert of_all(self.down, self.down).all_lower() == CONFIRMED
-        assert of_all(self.down, self.up).all_lower() == REFUTED
 
-    def test_alike_within_a_margin_refutes_no_small_rise(self) -> None:
-        small = difference(0.005, error=0.004, margin=0.1)
-        assert of_all(self.up, small).alike
-        assert of_all(self.up, small).all_higher(at_least=0.001) == INCONCLUSIVE
+@pytest.mark.parametrize(("rule", "expected"), VERDICTS)
+def test_rules_follow_from_the_tests_of_all_differences(
+    rule: Callable[[Family[int]], str], expected: dict[str, list[list[Contrast]]]
+) -> None:
+    for verdict, families in expected.items():
+        assert {rule(of_all(*some)) for some in families} == {verdict}
 
-    def test_a_difference_that_is_shown_to_be_negligible_refutes_a_rise(self) -> None:
-        none = difference(0.0, error=0.0001)
-        assert of_all(self.up, none).all_higher() == INCONCLUSIVE
-        assert of_all(self.up, none).all_higher(at_least=0.001) == REFUTED
-        assert of_all(self.down, none).all_lower(at_least=0.001) == REFUTED
 
-    def test_holm_counts_the_tests(self) -> None:
-        alone, among_many = ({place: difference(0.022) for place in range(count)} for count in (1, 20))
-        assert Family.of(alone).higher == [0]
-        assert not Family.of(among_many).higher
+def test_every_difference_has_its_place() -> None:
+    family = Family({"up": UP, "down": DOWN, "open": OPEN, "alike": ALIKE})
+    assert (family.higher, family.lower, family.alike) == (["up"], ["down"], ["alike"])
+    assert (family.least(), family.most()) == ("down", "up")
+    assert family.worst_p() == family.p_values["alike"] == 1
+    # Holm counts the tests.
+    alone, among_many = ({place: difference(0.022) for place in range(count)} for count in (1, 20))
+    assert (Family(alone).higher, Family(among_many).higher) == ([0], [])
+    assert collapsed({"a": UP, "b": difference(-0.02), "c": DOWN}) == ["c"]
 
-    def test_alike_takes_a_margin(self) -> None:
-        assert of_all(self.alike).all_alike() == CONFIRMED
-        assert of_all(self.alike, difference(0.0)).all_alike() == INCONCLUSIVE
-        assert of_all(self.alike, difference(-0.3, margin=0.1)).all_alike() == REFUTED
-        assert of_all(self.alike, difference(0.3, margin=0.1)).all_alike() == REFUTED
 
-    def test_parts_and_intervals(self) -> None:
-        assert together(CONFIRMED, CONFIRMED) == CONFIRMED
-        assert together(CONFIRMED, INCONCLUSIVE) == INCONCLUSIVE
-        assert together(INCONCLUSIVE, REFUTED) == REFUTED
-
-    def test_most_takes_more_than_half_whatever_the_dependence(self) -> None:
-        shown, open_ = [1e-6] * 3, [0.5] * 2
-        assert most(shown + open_, [1.0] * 5) == CONFIRMED
-        assert most([0.02] * 3 + open_, [1.0] * 5) == INCONCLUSIVE, "three times 0.02"
-        assert most([1.0] * 4, [1e-6] * 2 + [1.0] * 2) == REFUTED, "half is not more than half"
-        assert share_of([1e-6] + [0.9] * 2, [1.0] * 3, 1) == CONFIRMED
-        assert share_of([1.0] * 3, [1e-6] * 2 + [0.9], 1) == INCONCLUSIVE
-
-    def test_what_collapses_is_shown_to(self) -> None:
-        found = {"a": difference(-0.1), "b": difference(-0.02), "c": difference(0.1)}
-        assert collapsed(found) == ["a"]
+def test_parts_of_a_claim_and_shares_of_cases() -> None:
+    assert together(CONFIRMED, CONFIRMED) == CONFIRMED
+    assert together(CONFIRMED, INCONCLUSIVE) == INCONCLUSIVE
+    assert together(INCONCLUSIVE, REFUTED) == REFUTED
+    shown, open_ = [1e-6] * 3, [0.5] * 2
+    assert most(shown + open_, [1.0] * 5) == CONFIRMED
+    assert most([0.02] * 3 + open_, [1.0] * 5) == INCONCLUSIVE, "three times 0.02"
+    assert most([1.0] * 4, [1e-6] * 2 + [1.0] * 2) == REFUTED, "half is not more than half"
+    assert share_of([1e-6] + [0.9] * 2, [1.0] * 3, 1) == CONFIRMED
+    assert share_of([1.0] * 3, [1e-6] * 2 + [0.9], 1) == INCONCLUSIVE
 
 
 class TestResamples:

@@ -78,6 +78,12 @@ def test_deciders_are_those_of_claims() -> None:
         registry.decides("T03")(lambda evidence: Verdict(CONFIRMED, "again"))
 
 
+def test_every_claim_has_its_sentences_and_those_of_cells_a_known_rule() -> None:
+    assert all(claim.reason and claim.statistic for claim in CLAIMS)
+    with pytest.raises(KeyError, match="some rise"):
+        registry.Differences.of_cells("some rise", 0.01)
+
+
 def test_missing_runs_are_named(tmp_path: Path) -> None:
     with pytest.raises(MissingEvidence, match="no runs: no file of them was given"):
         Evidence("thesis").ratios("movielens")

@@ -375,7 +375,7 @@ def test_what_is_no_counter_example_shows_nothing(
 ) -> None:
     monkeypatch.setattr(others, "TRIPLES", 20_000)
     generator = torch.Generator().manual_seed(3)
-    assert others.verdict_on_second_network(network, "", W, generator).verdict == INCONCLUSIVE
+    assert others.ruling_on_second_network(network, "", W, generator).verdict == INCONCLUSIVE
 
 
 def test_cycles_and_transitivity_of_three_items() -> None:

@@ -24,7 +24,7 @@ from synthetic_comparisons import (
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study import figures
-from rankbound_study.claims.networks import trends
+from rankbound_study.claims.methods import trends
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound_study.data.contracts import write_table
 from rankbound_study.figures import style

@@ -1,6 +1,7 @@
 """Related work: planted orders of systems, gradients of every bound, and the paragraphs that quote them."""
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from planted_cells import Lists, Study
 import rankbound as rb
 from rankbound_study.claims import related
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.related import METRICS, bounded_orders, coherence, rank_loss_minus_metric_loss
+from rankbound_study.claims.related import METRICS, coherence, rank_loss_minus_metric_loss
 from rankbound_study.cli import main
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Paragraph
@@ -41,36 +42,28 @@ def towards_small_floors(lists: Lists) -> np.ndarray | float:
 def test_systems_that_differ_on_every_list_keep_their_order(tmp_path: Path) -> None:
     """Whatever the weights of lists are: a system that is better on all of them is better on average."""
     shifts = {("nDCG", "none"): 0.0, ("nDCG", "min-max"): 0.05, ("nRBP", "none"): 0.1, ("nRBP", "min-max"): 0.15}
-    found = list(
-        bounded_orders(evidence_of(tmp_path, lambda lists: shifts[lists.loss, lists.bounding] - lists.base + 0.5))
-    )
-    assert {(one.column.dataset, one.metric, one.bound) for one in found} == {
-        (dataset, metric, bound) for dataset in ("movielens", "mq2008-label1") for metric in METRICS for bound in AFFINE
-    }
-    assert {(one.systems, one.pairs) for one in found} == {(4, 6)}
-    assert {(one.tau, one.inverted, one.exchanged) for one in found} == {(1.0, 0, 0)}
-    assert {(one.significant, one.significant_bounded, one.gained, one.lost) for one in found} == {(6, 6, 0, 0)}
+    made = evidence_of(tmp_path, lambda lists: shifts[lists.loss, lists.bounding] - lists.base + 0.5)
+    found = related.orders_table(made)
+    keys = set(product(("movielens", "mq2008-label1"), METRICS, AFFINE))
+    assert set(found.select("dataset", "metric", "bound").rows()) == keys
+    assert found.drop("dataset", "nsr", "metric", "bound").unique().rows() == [(4, 6, 1.0, 0, 0, 6, 6, 0, 0)]
 
 
-def test_a_gain_where_units_are_small_inverts_the_order(tmp_path: Path) -> None:
-    found = list(bounded_orders(evidence_of(tmp_path, towards_small_floors, boundings=("none", "min-max"))))
-    ours = [one for one in found if one.metric == "nDCG" and one.bound == "min-max"]
-    assert all(one.inverted > 0 and one.tau < 1 for one in ours)
-
-
-def test_affine_bounds_of_equal_lists_change_nothing(tmp_path: Path) -> None:
-    """Lists of one size have one weight."""
-    found = list(bounded_orders(evidence_of(tmp_path, towards_small_floors, relevant=lambda topic: 5 + 0 * topic)))
-    assert {(one.inverted, one.exchanged, one.gained, one.lost) for one in found} == {(0, 0, 0, 0)}
-    assert {one.tau for one in found} == {1.0}
+def test_a_gain_where_units_are_small_inverts_the_order_unless_all_lists_have_one_size(tmp_path: Path) -> None:
+    ours = related.orders_table(evidence_of(tmp_path, towards_small_floors)).filter(metric="nDCG", bound="min-max")
+    assert (ours["inverted"] > 0).all()
+    assert (ours["tau"] < 1).all()
+    alike = evidence_of(tmp_path, towards_small_floors, relevant=lambda topic: 5 + 0 * topic)
+    found = related.orders_table(alike).select("tau", "inverted", "exchanged", "gained", "lost")
+    assert found.unique().rows() == [(1.0, 0, 0, 0, 0)]
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_bounds_change_no_direction_of_a_gradient(loss: str) -> None:
-    plain = coherence(loss, "none")
-    assert plain.pairs == 50 * (3 * 5 + 4 * 8 + 5 * 15)
-    assert (plain.incoherent > 0) == (loss != "nRBP"), "a sum of ranks pushes every relevant item up"
-    assert {coherence(loss, bound).incoherent for bound in BOUNDED} == {plain.incoherent}
+    pairs, incoherent = coherence(loss, "none")
+    assert pairs == 50 * (3 * 5 + 4 * 8 + 5 * 15)
+    assert (incoherent > 0) == (loss != "nRBP"), "a sum of ranks pushes every relevant item up"
+    assert {coherence(loss, bound) for bound in BOUNDED} == {(pairs, incoherent)}
 
 
 def test_a_loss_of_ranks_is_compared_with_the_metrics_own(tmp_path: Path) -> None:

@@ -41,14 +41,24 @@ def forty_two(name, files, *, number):
 
 CLAIM = """
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.verdict import CONFIRMED, Verdict
+from rankbound_study.claims.verdict import CONFIRMED, Ruling
 
 
 @decides("X01")
 def new_claim(evidence):
-    return Verdict(CONFIRMED, "One is less than two.", shown_in="figure_4_2")
+    return Ruling(CONFIRMED, {"less": "One", "more": "two"}, n=1)
 """
-ROW = "X01,another group,another source,One is less than two.,theorem,none,Compare them.,\n"
+ENTRY = """
+- id: X01
+  group: another group
+  source: another source
+  claim: One is less than two.
+  kind: theorem
+  datasets: none
+  how_to_test: Compare them.
+  printed_evidence: ''
+  reason: "{less} is less than {more}."
+"""
 
 SCRIPT = """
 import json
@@ -73,8 +83,8 @@ def test_a_module_is_all_that_a_figure_a_table_or_a_claim_needs(tmp_path: Path) 
     (study / "figures" / "rising_line.py").write_text(FIGURE, "utf-8")
     (study / "report" / "tables" / "forty_two.py").write_text(TABLE, "utf-8")
     (study / "claims" / "less_than.py").write_text(CLAIM, "utf-8")
-    with (study / "reference" / "claims.csv").open("a", encoding="utf-8") as file:
-        file.write(ROW)
+    with (study / "reference" / "claims.yaml").open("a", encoding="utf-8") as file:
+        file.write(ENTRY)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", SCRIPT]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

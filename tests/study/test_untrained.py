@@ -58,8 +58,9 @@ COLLAPSED = study(*(random_order(of="nDCG", bounding="distribution", nsr=nsr) fo
 
 
 def test_a_bounding_that_did_not_train_does_not_refute_what_all_others_show(evidence_of: Made) -> None:
-    verdict = verdict_on("T45", evidence_of(ONE))
-    assert verdict.verdict == CONFIRMED
+    evidence = evidence_of(ONE)
+    verdict = verdict_on("T45", evidence)
+    assert (verdict.verdict, evidence.left_out) == (CONFIRMED, set())
     assert "1 cell is left out because it did not train (nRBP with distribution bounding on MovieLens at ratio 3)." in (
         verdict.reason
     )

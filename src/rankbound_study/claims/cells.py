@@ -5,7 +5,7 @@ minus unbounded; their tests generalise to topics (whole users or queries) and, 
 is the reading in which a label of 1 is relevant, which fits the printed numbers.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -106,6 +106,10 @@ class Contrast:
     def is_beyond(self, n_tests: int) -> bool:
         """Test for a difference beyond the margin on either side, as one of `n_tests` (Bonferroni's correction)."""
         return self.margin > 0 and min(self.p_below_margin, self.estimate.p_above(self.margin)) <= LEVEL / 2 / n_tests
+
+    def matters(self) -> float:
+        """Return the smallest difference that matters: the noise margin, or 0.01 if it is unknown."""
+        return self.margin if self.margin > 0 else MARGIN
 
     @property
     def p_alike(self) -> float:
@@ -304,39 +308,24 @@ def certainty(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
 
     `change` and `change_margin` are over topics with scores of both losses; `p_value` is uncorrected.
     """
-    named = frame.rename({"nsr_test": "nsr"})
-    parts = named.partition_by("dataset", "nsr", "model", "loss", maintain_order=True)
-    rows = [row for part in parts for row in _certainty_rows(part, metric)]
+    rows = []
+    for part in frame.rename({"nsr_test": "nsr"}).partition_by("dataset", "nsr", "model", "loss", maintain_order=True):
+        scores, first = scores_of_runs(part, metric, by=("bounding",)), part.row(0, named=True)
+        for bounding, own in zip(scores.systems, scores.values, strict=True):
+            row = {name: first.get(name) for name in CELL} | {"bounding": bounding, "metric": metric}
+            known = own[any_over(np.isfinite(own), (1, 2))]
+            row["margin"] = _half_width(estimate(known)) if len(known) > 1 else None
+            if bounding != UNBOUNDED and UNBOUNDED in scores.systems:
+                both = scores.pair(bounding, UNBOUNDED)
+                if len(both.units) > 1:
+                    found = contrast(both).estimate
+                    row |= {"change": found.mean, "change_margin": _half_width(found), "p_value": found.p_value()}
+            rows.append(row)
     return pl.DataFrame(rows, schema=COLUMNS)
 
 
-def _certainty_rows(part: pl.DataFrame, metric: str) -> Iterator[dict[str, object]]:
-    scores = scores_of_runs(part, metric, by=("bounding",))
-    first = part.row(0, named=True)
-    for bounding in scores.systems:
-        row: dict[str, object] = {name: first.get(name) for name in CELL} | {"bounding": bounding, "metric": metric}
-        row["margin"] = _half_width(scores, bounding)
-        if bounding != UNBOUNDED and UNBOUNDED in scores.systems:
-            row |= _change(scores, bounding)
-        yield row
-
-
-def _half_width(scores: PairedScores, bounding: str) -> float | None:
-    values = scores.values[list(scores.systems).index(bounding)]
-    known = values[any_over(np.isfinite(values), (1, 2))]
-    if len(known) < 2:
-        return None
-    found = estimate(known)
-    return found.interval(CONFIDENCE)[1] - found.mean
-
-
-def _change(scores: PairedScores, bounding: str) -> dict[str, object]:
-    pair = scores.pair(bounding, UNBOUNDED)
-    if len(pair.units) < 2:
-        return {}
-    found = contrast(pair)
-    reach = found.interval[1] - found.mean
-    return {"change": found.mean, "change_margin": reach, "p_value": found.estimate.p_value()}
+def _half_width(of: Estimate) -> float:
+    return of.interval(CONFIDENCE)[1] - of.mean
 
 
 def significance(change: float | None, p_value: float | None) -> int:

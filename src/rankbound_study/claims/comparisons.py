@@ -96,21 +96,18 @@ def _metrics_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, objec
     lazy = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss").is_in(LOSSES))
     rows = lazy.select(*KEY, *JUDGED).collect()
     losses = [loss for loss in LOSSES if loss in rows["loss"]]
-    picked = {loss: best_bounding(evidence, column, loss, _bounded(rows.filter(loss=loss))) for loss in losses}
-    for bounded, boundings in ((False, dict.fromkeys(losses, UNBOUNDED)), (True, picked)):
+    bounded = rows.filter(pl.col("bounding") != UNBOUNDED)
+    picked = {loss: best_bounding(evidence, column, loss, bounded.filter(loss=loss)["bounding"]) for loss in losses}
+    for is_bounded, boundings in ((False, dict.fromkeys(losses, UNBOUNDED)), (True, picked)):
         chosen = pl.col("bounding") == pl.col("loss").replace_strict(boundings, default=None, return_dtype=pl.String)
         own = rows.filter(chosen)
         for metric in JUDGED:
             scores = scores_of_runs(own, metric, by=("loss",))
             reference = TRAINED_FOR.get(metric, COMMON)
-            where = {"dataset": column.dataset, "nsr": column.nsr, "bounded": bounded, "metric": metric}
+            where = {"dataset": column.dataset, "nsr": column.nsr, "bounded": is_bounded, "metric": metric}
             for loss in [loss for loss in losses if loss in scores.systems]:
                 named = {"loss": loss, "bounding": boundings[loss], "reference": reference}
                 yield {**where, **named, **compared(scores, loss, reference)}
-
-
-def _bounded(rows: pl.DataFrame) -> list[str]:
-    return [name for name in rows["bounding"].unique() if name != UNBOUNDED]
 
 
 RATIOS_EXPERIMENT = "ratios"
@@ -147,7 +144,11 @@ def _tested_at(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object
         for trained_at in every.filter(loss=loss, bounding=bounding)["nsr_train"].unique().sort():
             where = {"dataset": column.dataset, "nsr_test": column.nsr, "nsr_train": trained_at}
             found = _at_ratio(rows, training, trained_at)
-            effect = _effect(rows, training, trained_at) if found else {}
+            effect: dict[str, object] = {}
+            if found:
+                own = rows.filter(loss=loss, nsr_train=trained_at)
+                scores = scores_of_runs(own, judge(loss), by=("bounding",))
+                effect = _second(EFFECT, compared(scores, bounding, UNBOUNDED))
             yield {**where, "loss": loss, "bounding": bounding, **found, **effect}
 
 
@@ -169,7 +170,7 @@ def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
 def _at_ratio(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[str, object]:
     """Return the mean score, and its difference from training at the tested ratio; nothing if it did not train."""
     loss, bounding = training
-    own = rows.filter(pl.col("loss") == loss, pl.col("bounding") == bounding)
+    own = rows.filter(loss=loss, bounding=bounding)
     other, usual = (own.filter(at) for at in (pl.col("nsr_train") == trained_at, _AT_OWN))
     if other.is_empty():
         return {}
@@ -182,12 +183,6 @@ def _at_ratio(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[s
 
 
 _AT_OWN = pl.col("nsr_train") == pl.col("nsr_test")
-
-
-def _effect(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[str, object]:
-    loss, bounding = training
-    own = rows.filter(pl.col("loss") == loss, pl.col("nsr_train") == trained_at)
-    return _second(EFFECT, compared(scores_of_runs(own, judge(loss), by=("bounding",)), bounding, UNBOUNDED))
 
 
 POPULARITY_COLUMNS: dict[str, pl.DataType] = {

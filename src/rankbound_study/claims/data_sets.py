@@ -37,7 +37,7 @@ from rankbound_study.claims.registry import Differences, decides
 from rankbound_study.claims.rules import NEGLIGIBLE, Family, adjusted, together
 from rankbound_study.claims.statistics import RESAMPLES
 from rankbound_study.claims.varied import best_bounding
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.claims.verdict import MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.specs import signed
 from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
@@ -47,30 +47,21 @@ LEAST_FOR_FRIEDMAN = 3
 
 
 @decides("T25")
-def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Verdict:
+def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Ruling:
     """Decide by whether MQ2008 scores lower than MovieLens, but not on a scale from random order (0) to best (1)."""
     ratios, (queries,) = columns(evidence, MOVIELENS), columns(evidence, MQ2008)
     places = [key for key in product(LOSSES, BOUNDINGS, ratios) if evidence.trained(*key[:2], key[2], queries)]
     some_trained(places, "loss on both")
     raw, above_random = (
-        Family.of({key: _gap(evidence, *key, queries, above_random=above) for key in places}) for above in (False, True)
+        Family({key: _gap(evidence, *key, queries, above_random=above) for key in places}) for above in (False, True)
     )
     remains = len(above_random.lower)
-    by_share = REFUTED if remains > len(places) / 2 else INCONCLUSIVE if remains else CONFIRMED
+    by_share = each_way(not remains, remains > len(places) / 2)
     smallest = above_random.contrasts[above_random.most()]
-    return Verdict(
-        together(raw.all_lower(), by_share),
-        f"MQ2008 scores lower for {len(raw.lower)} of {len(places)} losses, boundings and ratios, by "
-        f"{-float(np.mean(raw.means)):.3f} on average; on a scale where a random order of the same list counts 0 and "
-        "the best one 1, which removes the effect of the share of relevant items, it is still lower for "
-        f"{remains}, by {-float(np.mean(above_random.means)):.3f} on average"
-        f"{_random_orders(evidence, [*ratios, queries])}.",
-        "MQ2008 minus MovieLens with a random order as 0, smallest gap",
-        *smallest.measured,
-        raw.worst_p(),
-        len(places),
-        "table_5_1",
-    )
+    facts: dict[str, object] = {"lower_by": -float(np.mean(raw.means)), "remains": remains}
+    facts |= {"remains_by": -float(np.mean(above_random.means))}
+    facts |= {"random_orders": _random_orders(evidence, [*ratios, queries])}
+    return Ruling(together(raw.all_lower(), by_share), raw.facts(facts), *smallest.measured, raw.worst_p(), len(places))
 
 
 def _gap(
@@ -119,7 +110,7 @@ def _random_orders(evidence: Evidence, of: Sequence[DataSet]) -> str:
 
 
 @decides("T47")
-def best_bounding_depends_on_the_data(evidence: Evidence) -> Verdict:
+def best_bounding_depends_on_the_data(evidence: Evidence) -> Ruling:
     """Decide by whether no bounding is among the best in all columns, neither for nDCG nor for AP.
 
     The best ones are the best by validation, and those that it does not beat significantly.
@@ -134,13 +125,11 @@ def best_bounding_depends_on_the_data(evidence: Evidence) -> Verdict:
         f"{_of_columns(by_column)}; on all data sets these include {_names(shared[loss]) if shared[loss] else 'none'}."
         for loss, by_column in best.items()
     ]
-    return Verdict(
+    return Ruling(
         together(*(_depends(list(best[loss].values()), shared[loss]) for loss in best)),
-        " ".join(texts),
-        "boundings among the best on all data sets, fewest of nDCG and AP",
+        {"by_loss": " ".join(texts)},
         min(len(names) for names in shared.values()),
         n=sum(len(by_column) for by_column in best.values()),
-        shown_in="table_5_1",
     )
 
 
@@ -160,7 +149,7 @@ def _best_of(evidence: Evidence, loss: str, column: DataSet) -> list[str]:
     if best is None:
         raise MissingEvidence(f"no validation scores of {loss} on {column}")
     others = [Cell(loss, name, column, judge(loss)) for name in boundings if name != best]
-    beaten = Family.of({cell.bounding: contrast(pair(evidence, cell, best)) for cell in others}).lower
+    beaten = Family({cell.bounding: contrast(pair(evidence, cell, best)) for cell in others}).lower
     return [name for name in boundings if name not in beaten]
 
 
@@ -179,10 +168,8 @@ def _names(boundings: Sequence[str]) -> str:
 
 
 def _depends(best: Sequence[Sequence[str]], shared: Sequence[str]) -> str:
-    if not shared:
-        return CONFIRMED
     same = all(set(one) == set(shared) for one in best)
-    return REFUTED if same and len(shared) < len(BOUNDINGS) else INCONCLUSIVE
+    return each_way(not shared, bool(shared) and same and len(shared) < len(BOUNDINGS))
 
 
 _LEAST_FOR_PAGE = 3
@@ -198,7 +185,7 @@ def several_ratios(evidence: Evidence) -> Sequence[DataSet]:
 
 
 @decides("T24")
-def scores_fall_with_the_ratio(evidence: Evidence) -> Verdict:
+def scores_fall_with_the_ratio(evidence: Evidence) -> Ruling:
     """Decide by Page's trend test over the ratios, for every loss and bounding."""
     ratios = several_ratios(evidence)
     rows = {
@@ -210,16 +197,14 @@ def scores_fall_with_the_ratio(evidence: Evidence) -> Verdict:
     falls, rises = (adjusted({key: _trend(sign * row) for key, row in rows.items()}) for sign in (-1, 1))
     falling, rising = (sum(p_value <= LEVEL for p_value in found.values()) for found in (falls, rises))
     changes = [float((row[:, -1] - row[:, 0]).mean()) for row in rows.values()]
-    return Verdict(
-        REFUTED if rising else CONFIRMED if falling == len(rows) else INCONCLUSIVE,
-        f"{falling} of {len(rows)} losses and boundings score significantly lower as the ratio grows, by "
-        f"{-max(changes):.3f} to {-min(changes):.3f} from ratio {ratios[0].nsr} to {ratios[-1].nsr}"
-        f"{_fall_of_random_orders(evidence, ratios)}.",
-        "change of the mean score from the lowest to the highest ratio, mean over rows",
+    facts: dict[str, object] = {"falling": falling, "count": len(rows), "least": -max(changes), "most": -min(changes)}
+    facts |= {"first": ratios[0].nsr, "last": ratios[-1].nsr, "of_random": _fall_of_random_orders(evidence, ratios)}
+    return Ruling(
+        each_way(falling == len(rows), bool(rising)),
+        facts,
         float(np.mean(changes)),
         p_value=max(falls.values()),
         n=len(rows),
-        shown_in="table_5_1",
     )
 
 
@@ -348,11 +333,6 @@ def _factors(evidence: Evidence, family: Family[tuple[str, str]]) -> Mapping[str
     return {"factors": f"{least:.2f} to {most:.2f}{between}"}
 
 
-def _none_lower(family: Family[tuple[str, str]]) -> str:
-    """Return the verdict that all are above zero, which alike ones do not refute."""
-    return REFUTED if family.lower else CONFIRMED if len(family.higher) == len(family) else INCONCLUSIVE
-
-
 A_TENTH_MORE = math.log(1.1)
 """Smallest growth of a variance that matters, as a slope of its logarithm."""
 
@@ -360,24 +340,10 @@ DECLARED = {
     "T39": Differences(
         lambda evidence: _slopes(evidence, ("AP", "nRBP")),
         Family.all_lower,
-        "Differences from the unbounded loss at ratios {ratios} and their slope with its 95 % interval: {slopes}; the "
-        "benefit shrinks where the slope is below zero.",
-        "slope of the mean difference on the ratio, largest of AP and nRBP",
         Family.most,
         of_topics=True,
         facts=_by_loss,
-        shown_in="table_5_1",
         matters=NEGLIGIBLE,
     ),
-    "T42": Differences(
-        _growths,
-        _none_lower,
-        "{higher} of {count} variances of the difference grow significantly with the ratio and {lower} shrink "
-        "significantly; one step of the ratio multiplies them by {factors}.",
-        "slope of the log variance of the difference on the ratio, smallest",
-        Family.least,
-        facts=_factors,
-        shown_in="figure_5_5 figure_5_6 figure_5_7",
-        matters=A_TENTH_MORE,
-    ),
+    "T42": Differences(_growths, Family.none_lower, Family.least, facts=_factors, matters=A_TENTH_MORE),
 }

@@ -12,7 +12,8 @@ minimum and maximum removes.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -93,17 +94,13 @@ class Effects:
 
 def effects(evidence: Evidence) -> Effects:
     """Return all cells of a study whose bounded and unbounded losses ran and trained."""
-    return Effects(dict(_pairs_of_study(evidence, evidence.data_sets)))
-
-
-def _pairs_of_study(evidence: Evidence, columns: Sequence[DataSet]) -> Iterator[tuple[Cell, Pair]]:
-    for loss, column, bounding in product(LOSSES, columns, BOUNDED):
+    pairs = {}
+    for loss, column, bounding in product(LOSSES, evidence.data_sets, BOUNDED):
         if is_distinct(loss, bounding):
             cell = Cell(loss, bounding, column, judge(loss))
-            try:
-                yield cell, pair(evidence, cell)
-            except MissingEvidence:
-                continue
+            with suppress(MissingEvidence):
+                pairs[cell] = pair(evidence, cell)
+    return Effects(pairs)
 
 
 NAME, MEANS = "table_effects", "table_effects_means"
@@ -222,32 +219,29 @@ def _regime(
         "log_sd": float(np.log(p).std()),
         "pairs": float((p * (n - p)).mean()),
     }
-    pairs = dict(_pairs_of_regime(rows, DataSet(dataset, nsr)))
+    # Every bounding of every loss, paired with the unbounded loss.
+    pairs = {}
+    for (loss,), own in sorted(rows.partition_by("loss", as_dict=True).items()):
+        scores = scores_of_runs(own, judge(str(loss)), by=("bounding",))
+        for bounding in scores.systems if UNBOUNDED in scores.systems else ():
+            if bounding != UNBOUNDED:
+                cell = Cell(str(loss), bounding, DataSet(dataset, nsr), judge(str(loss)))
+                pairs[cell] = scores.pair(bounding, UNBOUNDED)
     if not pairs:
         return
     resampled = resampled_means(pairs)
-    for (cell, scores), means in zip(pairs.items(), resampled.T, strict=True):
+    for (cell, both), means in zip(pairs.items(), resampled.T, strict=True):
         influence = rb.maximum(cell.loss, n, p) - rb.minimum(cell.loss, n, p)
         yield {
             **facts,
             **{name: getattr(cell, name) for name in ("loss", "bounding", "metric")},
             "influence_cv": float(influence.std() / influence.mean()),
-            "n_trainings": int(np.isfinite(scores.a).any(0).sum()),
+            "n_trainings": int(np.isfinite(both.a).any(0).sum()),
             "n_untrained": sum(
                 untrained.get((*regime, cell.loss, bounding), 0) for bounding in (cell.bounding, UNBOUNDED)
             ),
-            **_effects_of_halves(scores, means, lists),
+            **_effects_of_halves(both, means, lists),
         }
-
-
-def _pairs_of_regime(rows: pl.DataFrame, column: DataSet) -> Iterator[tuple[Cell, Pair]]:
-    """Yield every bounding of every loss with its scores, paired with those of the unbounded loss."""
-    for (loss,), own in sorted(rows.partition_by("loss", as_dict=True).items()):
-        metric = judge(str(loss))
-        scores = scores_of_runs(own, metric, by=("bounding",))
-        for bounding in scores.systems:
-            if bounding != UNBOUNDED and UNBOUNDED in scores.systems:
-                yield Cell(str(loss), bounding, column, metric), scores.pair(bounding, UNBOUNDED)
 
 
 def _effects_of_halves(pair: Pair, resampled: Floats, lists: pl.DataFrame) -> dict[str, Any]:

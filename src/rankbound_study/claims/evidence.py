@@ -6,6 +6,7 @@ published one. Those of models that did not train (see `rankbound_study.results.
 is about training itself.
 """
 
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +34,7 @@ class Evidence:
         predictions, weights: the files of the methods that were trained on pictures.
         images: the pictures, with their ages.
         with_untrained: keep the runs of models that did not train.
-        left_out: descriptions of those that were asked for and left out.
+        left_out: descriptions of those that one claim asked for and that are left out (see `for_one_claim`).
     """
 
     study: str
@@ -46,6 +47,14 @@ class Evidence:
     images: Path | None = None
     with_untrained: bool = False
     left_out: set[str] = field(default_factory=set, compare=False, repr=False)
+
+    def for_one_claim(self) -> "Evidence":
+        """Return the same results with an empty `left_out`, in which they note what they leave out of one claim."""
+        # Read once for all claims: the copy keeps it.
+        assert self._untrained is not None
+        own = copy(self)
+        object.__setattr__(own, "left_out", set())
+        return own
 
     def of_all_trainings(self) -> "Evidence":
         """Return the same results with those of models that did not train, for claims about training itself."""

@@ -8,7 +8,7 @@ with it as well as without: a gain that leaves the sigmoid as it was is none, no
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -62,6 +62,7 @@ from rankbound_study.claims.varied import (
     columns_of,
     on_the_same_lists,
     order_kept,
+    p_exchanged,
     pair_in,
     paired,
     picked_by_validation,
@@ -71,7 +72,7 @@ from rankbound_study.claims.varied import (
     usual_beside,
     variants,
 )
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict, holds
+from rankbound_study.claims.verdict import INCONCLUSIVE, MissingEvidence, Ruling, Verdict, each_way, holds
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import scores_of_runs
 from rankbound_study.results.specs import signed
@@ -85,38 +86,34 @@ OFTEN = 1 / 3
 
 
 @decides("T20")
-def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Verdict:
+def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling | Verdict:
     """Decide by the mean of all losses with 64 factors minus 16, and by losses that exchange places between sizes."""
     column = column_of(evidence, "factors")
     found = variants(evidence, "factors", column)
     sizes = [found[name] for name in SIZES if name in found]
     if len(sizes) < len(SIZES):
         return Verdict(INCONCLUSIVE, f"{len(sizes)} of {len(SIZES)} sizes have scores: a trend takes all of them.")
-    means = [mean_of_losses(rows, "nDCG").with_columns(size=pl.lit(str(place))) for place, rows in enumerate(sizes)]
-    gain = contrast(scores_of_runs(pl.concat(means), "nDCG", by=("size",)).pair("2", "0"))
+    means = [
+        rows.group_by("topic", "fold", "seed").agg(pl.col("nDCG").fill_nan(None).mean()).sort("topic", "fold", "seed")
+        for rows in sizes
+    ]
+    of_sizes = pl.concat(rows.with_columns(size=pl.lit(str(place))) for place, rows in enumerate(means))
+    gain = contrast(scores_of_runs(of_sizes, "nDCG", by=("size",)).pair("2", "0"))
     order = order_kept(sizes, "nDCG")
     texts = ", ".join(f"{rows.select(pl.col('nDCG').mean()).item():.4f}" for rows in means)
     rises = gain.estimate.p_above(0.0)
-    return Verdict(
+    return Ruling(
         together(by_p(rises, gain.estimate.p_below(NEGLIGIBLE)), order.verdict),
-        f"Mean nDCG of all losses with 16, 32 and 64 factors is {texts} on {column} (64 minus 16: {gain}, "
-        f"{gain.range}); between sizes, {order}.",
-        "mean nDCG, 64 minus 16 factors",
+        {"means": texts, "column": column, "gain": gain, "order": order},
         *gain.measured,
         rises,
         gain.n,
-        sample=Sample.of(gain, NEGLIGIBLE),
+        Sample.of(gain, NEGLIGIBLE),
     )
 
 
-def mean_of_losses(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
-    """Return the mean over losses and boundings for every list and training."""
-    known = rows.with_columns(pl.col(metric).fill_nan(None))
-    return known.group_by("topic", "fold", "seed").agg(pl.col(metric).mean()).sort("topic", "fold", "seed")
-
-
 @decides("T21")
-def the_width_hardly_matters(evidence: Evidence) -> Verdict:
+def the_width_hardly_matters(evidence: Evidence) -> Ruling:
     """Decide by whether every width scores within 0.01 of the study's own, for each unbounded loss."""
     found = dict(variants(evidence, "widths", DataSet(MQ2008, None)))
     usual = found.pop(USUAL)
@@ -126,86 +123,63 @@ def the_width_hardly_matters(evidence: Evidence) -> Verdict:
     estimates = {key: one.estimate for key, one in compared.items()}
     alike = adjusted({key: against_margin(one, MARGIN, "").p_alike for key, one in estimates.items()}).values()
     beyond = adjusted({key: min(one.p_below(-MARGIN), one.p_above(MARGIN)) for key, one in estimates.items()}).values()
-    farthest = max(compared, key=lambda key: abs(compared[key].mean))
-    width, (loss, _) = farthest
-    return Verdict(
+    width, (loss, bounding) = max(compared, key=lambda key: abs(compared[key].mean))
+    farthest, at = compared[width, (loss, bounding)], {"width": width.removeprefix("w"), "loss": loss}
+    return Ruling(
         by_p(max(alike), min(beyond)),
-        f"Of {len(compared)} comparisons of other widths with width 46, {sum(p <= LEVEL for p in alike)} are alike "
-        f"within {MARGIN}; the largest difference is that of width {width.removeprefix('w')} with {loss}, "
-        f"{compared[farthest]}.",
-        "mean score, other width minus 46, largest difference",
-        *compared[farthest].measured,
+        {"count": len(compared), "alike": sum(p <= LEVEL for p in alike), "farthest": farthest, **at},
+        *farthest.measured,
         max(alike),
-        compared[farthest].n,
-        sample=Sample.of(compared[farthest], MARGIN),
+        farthest.n,
+        Sample.of(farthest, MARGIN),
     )
 
 
 @decides("T22")
-def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Verdict:
+def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
     """Decide by whether SGD is better in a third of all losses, and by losses that exchange places with the optimiser.
 
     A loss whose picked rate is the lowest or the highest of the grid may rank better at a rate beyond it: SGD is not
     shown to be no better there, and its place among the losses stays open.
     """
-    found = list(_descents(evidence))
-    family = Family.of({(one.column, *key): each for one in found for key, each in one.differences.items()})
-    untuned = {(one.column, *key) for one in found for key in one.untuned}
-    estimates = {key: one.estimate for key, one in family.contrasts.items()}
+    experiments = {"sgd-movielens": column_of(evidence, "sgd-movielens"), "sgd-mq2008": DataSet(MQ2008, None)}
+    found = {column: _descent(evidence, experiment, column) for experiment, column in experiments.items()}
+    family = Family({(column, *key): one for column, (changes, *_) in found.items() for key, one in changes.items()})
+    untuned = {(column, *key) for column, (_, ends, _) in found.items() for key in ends}
     often = share_of(
-        [one.p_above(0.0) for one in estimates.values()],
-        [1.0 if key in untuned else one.p_below(NEGLIGIBLE) for key, one in estimates.items()],
+        [one.p_above(0.0) for one in family.estimates],
+        [1.0 if key in untuned else one.estimate.p_below(NEGLIGIBLE) for key, one in family.contrasts.items()],
         math.ceil(OFTEN * len(family)),
     )
-    at_ends = "; ".join(f"{len(one.untuned)} of {len(one.differences)} on {one.column}" for one in found)
-    return Verdict(
-        together(often, *(one.order.verdict for one in found)),
-        f"With rates picked by validation, SGD ranks significantly better than Adam in {len(family.higher)} of "
-        f"{len(family)} distinct losses and worse in {len(family.lower)}; the picked rate is at an end of the grid for "
-        f"{at_ends}; between SGD and Adam, {'; '.join(f'on {one.column}, {one.order}' for one in found)}.",
-        "share of losses in which SGD is significantly better",
+    at_ends = "; ".join(f"{len(ends)} of {len(changes)} on {column}" for column, (changes, ends, _) in found.items())
+    orders = "; ".join(f"on {column}, {order}" for column, (*_, order) in found.items())
+    return Ruling(
+        together(often, *(order.verdict for *_, order in found.values())),
+        family.facts({"at_ends": at_ends, "orders": orders}),
         len(family.higher) / len(family),
         n=len(family),
     )
 
 
-@dataclass(frozen=True)
-class _Descent:
-    """SGD and Adam on one data set.
+def _descent(
+    evidence: Evidence, experiment: str, column: DataSet
+) -> tuple[dict[Training, Contrast], list[Training], OrderKept]:
+    """Compare SGD, at the rate of each loss that validation picks, with Adam on one data set.
 
-    Attributes:
-        differences: SGD minus Adam, by loss and bounding.
-        order: the losses that exchange places.
-        untuned: the losses whose picked rate is at an end of the grid.
+    Returns SGD minus Adam by loss and bounding, those whose picked rate is at an end of the grid, and the losses that
+    exchange places.
     """
-
-    column: DataSet
-    differences: Mapping[Training, Contrast]
-    order: OrderKept
-    untuned: Collection[Training]
-
-
-def _descents(evidence: Evidence) -> Iterable[_Descent]:
-    """Yield both data sets, with each loss at the rate picked by validation."""
-    experiments = {"sgd-movielens": column_of(evidence, "sgd-movielens"), "sgd-mq2008": DataSet(MQ2008, None)}
-    for experiment, column in experiments.items():
-        rows = dict(variants(evidence, experiment, column))
-        adam = rows.pop(USUAL)
-        picked = picked_by_validation(evidence, experiment, column)
-        if not set(trainings(adam)) <= set(picked):
-            raise MissingEvidence(f"the experiment {experiment} lacks some of the study's losses on {column}")
-        picked = {key: name for key, name in picked.items() if key in trainings(adam) and is_distinct(*key)}
-        rates = {name: _rate(of_rate) for name, of_rate in rows.items()}
-        untuned = [key for key, name in picked.items() if rates[name] in (min(rates.values()), max(rates.values()))]
-        best = picked_rows(rows, picked)
-        beside = adam.join(best, on=["loss", "bounding"], how="semi")
-        changes = {key: paired(best, beside, key) for key in picked}
-        yield _Descent(column, changes, order_kept([best, beside], "nDCG", untuned), untuned)
-
-
-def _rate(rows: pl.DataFrame) -> float:
-    """Return the learning rate of a variant."""
-    return float(json.loads(rows["options"][0])["learning_rate"])
+    rows = dict(variants(evidence, experiment, column))
+    adam = rows.pop(USUAL)
+    picked = picked_by_validation(evidence, experiment, column)
+    if not set(trainings(adam)) <= set(picked):
+        raise MissingEvidence(f"the experiment {experiment} lacks some of the study's losses on {column}")
+    picked = {key: name for key, name in picked.items() if key in trainings(adam) and is_distinct(*key)}
+    rates = {name: float(json.loads(own["options"][0])["learning_rate"]) for name, own in rows.items()}
+    untuned = [key for key, name in picked.items() if rates[name] in (min(rates.values()), max(rates.values()))]
+    best = picked_rows(rows, picked)
+    beside = adam.join(best, on=["loss", "bounding"], how="semi")
+    return {key: paired(best, beside, key) for key in picked}, untuned, order_kept([best, beside], "nDCG", untuned)
 
 
 JUDGES = tuple(judge(loss) for loss in LOSSES)
@@ -218,50 +192,42 @@ Readings = tuple[str, str]
 """The results of one bounding in two settings."""
 
 
-@dataclass(frozen=True)
-class _Ratios:
-    """Bounded minus unbounded, by loss and bounding, tested at one ratio and trained at it and at a higher one."""
-
-    column: DataSet
-    trained_at: int
-    own: Mapping[Training, Contrast]
-    other: Mapping[Training, Contrast]
-    change: Mapping[Training, Contrast]
-
-
 @decides("T49")
-def verdicts_change_between_training_and_test(evidence: Evidence) -> Verdict:
+def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     """Decide by whether another training ratio and another test metric each change a verdict on a bounding.
 
     A metric changes it if the differences on both metrics have significantly opposite signs (Holm). That one is within
     its noise margin and the other is not compares two margins, and decides nothing.
     """
-    ratios = _ratios(evidence)
-    by_ratio, turned_by_ratio = _read_twice(ratios)
+    column, trained_at, pairs = _at_both_ratios(evidence)
+    own, other = ({key: contrast(both[place]) for key, both in pairs.items()} for place in (0, 1))
+    of_both = _states({(place, key): one for place, of in enumerate((own, other)) for key, one in of.items()})
+    by_ratio = {key: (of_both[0, key], of_both[1, key]) for key in pairs}
+    # Over the same users, folds and seeds.
+    changes = {key: contrast_of(np.diff(on_same_users(both), axis=0)[0]) for key, both in pairs.items()}
+    p_changes = adjusted({key: one.estimate.p_value() for key, one in changes.items()})
+    turned = [key for key, (one, two) in by_ratio.items() if p_changes[key] <= LEVEL and one != two]
     found = contrasts(evidence, distinct(cells(evidence, metrics=JUDGES)))
-    by_metric, opposite = _on_other_metrics(found), _opposite(found)
-    named = [
-        f"{key[0]} with {key[1]} bounding {ratios.own[key]} becomes {ratios.other[key]}"
-        for key in turned_by_ratio or by_ratio
-    ]
+    states = _states(found)
+    by_metric = {cell: (states[_on_own(cell)], other) for cell, other in states.items() if cell != _on_own(cell)}
+    p_values = {cell: p_exchanged([found[_on_own(cell)].estimate, found[cell].estimate]) / 2 for cell in by_metric}
+    # Halved: at most one of the two orders of signs can reach the level where signs are not opposite.
+    opposite = [cell for cell, p_value in adjusted(p_values).items() if p_value <= LEVEL]
+    named = [f"{key[0]} with {key[1]} bounding {own[key]} becomes {other[key]}" for key in turned or by_ratio]
     shown = [f"{cell}: {found[_on_own(cell)]} on its own, {found[cell]} on {cell.metric}" for cell in opposite]
-    return Verdict(
-        together(
-            _some_change(len(turned_by_ratio), by_ratio.values()),
-            _some_change(len(opposite), by_metric.values()),
-        ),
-        f"On {ratios.column}, {len(turned_by_ratio)} of {len(by_ratio)} verdicts on bounded minus unbounded losses "
-        f"change significantly, on the same lists, when models are trained at ratio {ratios.trained_at} instead of "
-        f"that of the test{among(named)}; {len(opposite)} of {len(by_metric)} differences have significantly opposite "
-        f"signs on the optimised metric and on another one{among(shown)}.",
-        "share of differences with the opposite sign on another metric",
+    facts: dict[str, object] = {"column": column, "turned": len(turned), "by_ratio": len(by_ratio)}
+    facts |= {"trained_at": trained_at, "at_turned": among(named), "opposite": len(opposite)}
+    facts |= {"by_metric": len(by_metric), "at_opposite": among(shown)}
+    return Ruling(
+        together(_some_change(len(turned), by_ratio.values()), _some_change(len(opposite), by_metric.values())),
+        facts,
         len(opposite) / len(by_metric),
         n=len(by_ratio) + len(by_metric),
-        shown_in="table_5_1",
     )
 
 
-def _ratios(evidence: Evidence) -> _Ratios:
+def _at_both_ratios(evidence: Evidence) -> tuple[DataSet, int, dict[Training, tuple[Pair, Pair]]]:
+    """Return the tested data set, the higher ratio, and bounded beside unbounded losses trained at either ratio."""
     column = column_of(evidence, RATIOS_EXPERIMENT)
     lazy = next(iter(evidence.varied(RATIOS_EXPERIMENT, column.dataset, column.nsr).values()))
     rows = lazy.select("nsr_train", *KEY, *JUDGES).collect()
@@ -269,49 +235,15 @@ def _ratios(evidence: Evidence) -> _Ratios:
     rows = rows.filter(pl.col("nsr_train") == trained_at)
     rows, usual = on_the_same_lists(rows, usual_beside(evidence, column, rows))
     bounded = [one for one in trainings(rows) if one[1] != UNBOUNDED]
-    pairs = {key: (_pair(usual, key), _pair(rows, key)) for key in bounded}
-    if not pairs:
+    if not bounded:
         raise MissingEvidence("the experiment ratios has no bounded losses: see experiments in config.yaml")
-    own, other = ({key: contrast(both[place]) for key, both in pairs.items()} for place in (0, 1))
-    return _Ratios(column, trained_at, own, other, {key: _change(*both) for key, both in pairs.items()})
+    return column, trained_at, {one: (_pair(usual, one), _pair(rows, one)) for one in bounded}
 
 
 def _pair(rows: pl.DataFrame, training: Training) -> Pair:
     loss, bounding = training
     of_loss = rows.filter(pl.col("loss") == loss)
     return pair_in(of_loss, judge(loss), "bounding", (bounding, UNBOUNDED), f"as bounding of {loss}, at both ratios")
-
-
-def _change(own: Pair, other: Pair) -> Contrast:
-    """Return the change of a difference, over the same users, folds and seeds."""
-    before, after = on_same_users([own, other])
-    return contrast_of(after - before)
-
-
-def _read_twice(ratios: _Ratios) -> tuple[dict[Training, Readings], list[Training]]:
-    """Return every bounding's results at both ratios, and the boundings whose results differ significantly."""
-    states = _states({(name, key): one for name in ("own", "other") for key, one in getattr(ratios, name).items()})
-    readings = {key: (states["own", key], states["other", key]) for key in ratios.own}
-    changes = adjusted({key: one.estimate.p_value() for key, one in ratios.change.items()})
-    return readings, [key for key, (own, other) in readings.items() if changes[key] <= LEVEL and own != other]
-
-
-def _on_other_metrics(found: Mapping[Cell, Contrast]) -> dict[Cell, Readings]:
-    """Return every cell's results on its loss' own metric and on the metrics of the other losses."""
-    states = _states(found)
-    return {cell: (states[_on_own(cell)], other) for cell, other in states.items() if cell != _on_own(cell)}
-
-
-def _opposite(found: Mapping[Cell, Contrast]) -> list[Cell]:
-    """Return the cells, on other metrics, whose difference has significantly another sign than on the own one."""
-    p_values = {}
-    for cell in found:
-        if cell != _on_own(cell):
-            own, other = found[_on_own(cell)].estimate, found[cell].estimate
-            ways = (own.p_above(0.0), other.p_below(0.0)), (own.p_below(0.0), other.p_above(0.0))
-            # Intersection-union tests, of which at most one can reach the level where signs are not opposite.
-            p_values[cell] = min(map(max, ways))
-    return [cell for cell, p_value in adjusted(p_values).items() if p_value <= LEVEL]
 
 
 def _on_own(cell: Cell) -> Cell:
@@ -329,9 +261,7 @@ def _states(found: Mapping[Key, Contrast]) -> dict[Key, str]:
 
 def _some_change(count: int, readings: Collection[Readings]) -> str:
     """Decide "verdicts may change": refuted if all of them are shown to stay the same."""
-    if count:
-        return CONFIRMED
-    return REFUTED if all(own == other != OPEN for own, other in readings) else INCONCLUSIVE
+    return each_way(bool(count), not count and all(own == other != OPEN for own, other in readings))
 
 
 FIRST, SPREAD = "WARP(alpha=constant)@1", "WARP(alpha=constant)@10"
@@ -346,7 +276,7 @@ _VALUES = (0.0, 1.0, 2.0)
 
 
 @decides("M03")
-def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Verdict:
+def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
     """Decide by whether one weight gives the top-1 error in all short lists and ten weights raise precision at 10."""
     lists = [scores for size in range(1, _LONGEST + 1) for scores in product(_VALUES, repeat=size)]
     cases = [_is_error_of_the_top(scores, true) for scores in lists for true in range(len(scores))]
@@ -354,21 +284,19 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Verdict:
     if not ran:
         raise MissingEvidence("the experiment warp did not run: see experiments in config.yaml")
     precision, ap = ({column: _spread(evidence, column, metric) for column in ran} for metric in (PRECISION, "AP"))
-    family = Family.of(precision)
+    family = Family(precision)
     least = precision[family.least()]
     texts = [
         f"{one} in precision at 10 ({one.range}) and {ap[at]} in average precision on {at}"
         for at, one in precision.items()
     ]
-    return Verdict(
+    return Ruling(
         together(holds(all(cases)), family.tend_higher()),
-        f"In {sum(cases)} of {len(cases)} short lists the penalty with all weight on rank 1 is the top-1 error; on "
-        f"lists of more than {PLACES} items ten equal weights instead of one change the score by {'; '.join(texts)}.",
-        "mean precision at ten, ten places minus one, least",
+        {"right": sum(cases), "cases": len(cases), "places": PLACES, "changes": "; ".join(texts)},
         *least.measured,
         family.worst_p(),
         least.n,
-        sample=Sample.of(least, least.margin if least.margin > 0 else MARGIN),
+        Sample.of(least, least.matters()),
     )
 
 
@@ -388,7 +316,7 @@ def _spread(evidence: Evidence, column: DataSet, metric: str) -> Contrast:
 
 
 @decides("M04")
-def softmax_ranks_one_relevant_item_no_worse(evidence: Evidence) -> Verdict:
+def softmax_ranks_one_relevant_item_no_worse(evidence: Evidence) -> Ruling:
     """Decide by whether its reciprocal rank is at most 0.01 below that of every other loss, at rates by validation."""
     column = column_of(evidence, "one-relevant")
     found = _softmax_minus_others(evidence, column)
@@ -398,16 +326,14 @@ def softmax_ranks_one_relevant_item_no_worse(evidence: Evidence) -> Verdict:
     )
     lowest = min(found, key=lambda loss: found[loss].mean)
     low, high = map(signed, found[lowest].interval)
-    return Verdict(
+    texts = ", ".join(f"{loss} {one}" for loss, one in found.items())
+    return Ruling(
         by_p(max(not_worse), min(worse)),
-        f"With one relevant item in each test list of {column}, the mean reciprocal rank of the softmax loss minus "
-        f"that of each other loss is {', '.join(f'{loss} {one}' for loss, one in found.items())}; lowest against "
-        f"{lowest}, with a 95 % interval from {low} to {high}, where up to {MARGIN} less counts as no worse.",
-        "mean reciprocal rank, softmax minus another loss, lowest",
+        {"column": column, "differences": texts, "lowest": lowest, "low": low, "high": high},
         *found[lowest].measured,
         max(not_worse),
         found[lowest].n,
-        sample=Sample.of(found[lowest], MARGIN),
+        Sample.of(found[lowest], MARGIN),
     )
 
 
@@ -446,19 +372,18 @@ def _tilted_minus_random(evidence: Evidence) -> dict[str, Contrast]:
     return found
 
 
-def _some_higher(family: Family[str]) -> str:
+def _none_lower_but_some_higher(family: Family[str]) -> str:
     """Return confirmed if some are higher and none lower; refuted if some are lower and none higher, or all alike."""
-    if family.higher:
-        return INCONCLUSIVE if family.lower else CONFIRMED
-    return REFUTED if family.lower or len(family.alike) == len(family) else INCONCLUSIVE
+    against = not family.higher and (bool(family.lower) or len(family.alike) == len(family))
+    return each_way(bool(family.higher) and not family.lower, against)
 
 
 def _deciding(family: Family[str]) -> str:
-    return family.least() if _some_higher(family) == REFUTED and family.lower else family.most()
+    return family.least() if family.lower and not family.higher else family.most()
 
 
 def _undecided(evidence: Evidence, family: Family[str]) -> Mapping[str, object]:
-    of_noise = _some_higher(family) == INCONCLUSIVE and not family.higher
+    of_noise = _none_lower_but_some_higher(family) == INCONCLUSIVE and not family.higher
     missing = no_noise(family.contrasts.values()) if of_noise else ""
     return {"undecided": f" {missing}" if missing else ""}
 
@@ -466,16 +391,11 @@ def _undecided(evidence: Evidence, family: Family[str]) -> Mapping[str, object]:
 DECLARED = {
     "T48": Differences(
         _tilted_minus_random,
-        _some_higher,
-        "Bounding by the scores of orders that favour relevant items, instead of random ones, changes mean scores by "
-        "{least} ({at_least}) to {most} ({at_most}): significantly higher in {higher} of {count} cells and lower in "
-        "{lower}.{undecided}",
-        "mean score, tilted minus random orders: {at_deciding}",
+        _none_lower_but_some_higher,
         _deciding,
         Family.own_p,
         of_topics=True,
         facts=_undecided,
-        shown_in="table_sensitivity",
     ),
 }
 
@@ -485,7 +405,7 @@ PLAIN, BOUNDED = (LOSS, UNBOUNDED), (LOSS, DISTRIBUTION)
 
 
 @decides("T27")
-def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Verdict:
+def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Ruling | Verdict:
     """Decide by whether every remedy that lifts the gradient at the start removes more than half of the drop.
 
     Confirmed if it is shown of all of them, and that no collapse remains; refuted if one keeps more than half (Holm).
@@ -493,30 +413,23 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Verdict:
     evidence = evidence.of_all_trainings()
     column = column_of(evidence, "starts")
     drop = contrast(pair(evidence, Cell(LOSS, DISTRIBUTION, column, LOSS)))
+    changes_by = f"Distribution bounding changes mean nDCG by {drop} on {column}"
     statistic = "mean nDCG, bounded minus unbounded"
     if drop.estimate.p_below(-COLLAPSE) > LEVEL:
-        reason = f"Distribution bounding changes mean nDCG by {drop} on {column}: no drop to explain."
-        return Verdict(INCONCLUSIVE, reason, statistic, *drop.measured, n=drop.n)
+        return Verdict(INCONCLUSIVE, f"{changes_by}: no drop to explain.", statistic, *drop.measured, n=drop.n)
     tried = _remedies(evidence, column)
     lifts = adjusted({name: one.log_lift.p_above(0.0) for name, one in tried.items()})
     lifting = {name: one for name, one in tried.items() if lifts[name] <= LEVEL and one.trains}
     idle = _no_remedies(tried, lifts)
     changes = ", ".join(f"{one.change} with {name} (gradient times {one.lift:.2g})" for name, one in lifting.items())
     if not lifting:
-        reason = f"Distribution bounding changes mean nDCG by {drop} on {column}{idle}."
-        return Verdict(INCONCLUSIVE, reason, statistic, *drop.measured, n=drop.n)
+        return Verdict(INCONCLUSIVE, f"{changes_by}{idle}.", statistic, *drop.measured, n=drop.n)
     stays = adjusted({name: one.more_than_half.p_below(0.0) for name, one in lifting.items()})
     gone = max(max(one.more_than_half.p_above(0.0), one.change.estimate.p_above(-COLLAPSE)) for one in lifting.values())
     worst = min(lifting, key=lambda name: lifting[name].change.mean)
-    return Verdict(
-        by_p(gone, min(stays.values())),
-        f"On {column} distribution bounding changes mean nDCG by {drop}, and by {changes}{idle}.",
-        f"{statistic}, with {worst}",
-        *lifting[worst].change.measured,
-        gone,
-        lifting[worst].change.n,
-        "table_5_1",
-    )
+    facts = {"column": column, "drop": drop, "changes": changes, "idle": idle, "worst": worst}
+    left = lifting[worst].change
+    return Ruling(by_p(gone, min(stays.values())), facts, *left.measured, gone, left.n)
 
 
 def _no_remedies(tried: Mapping[str, "_Remedy"], lifts: Mapping[str, float]) -> str:

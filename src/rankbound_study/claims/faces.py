@@ -28,19 +28,19 @@ from rankbound_study.claims.methods import (
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import (
     CONFIRMED,
-    INCONCLUSIVE,
     NOT_TESTABLE,
     REFUTED,
     MissingEvidence,
+    Ruling,
     Untrained,
     Verdict,
+    each_way,
 )
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.neural_names import CONTROL, FAMILIES
 from rankbound_study.results.neural_pairs import GAPS, coefficients, explained, read_pairs, with_readings
 from rankbound_study.results.specs import score
 
-SHOWN = "table_neural_2"
 CLAIMED_ORDER = (RANK, REGRESSION, CLASSIFICATION)
 CONVOLUTION, CONNECTED = "RankCNN", "RankNet"
 SHIFTED = "-shifted"
@@ -64,25 +64,19 @@ CLEARER = 0.01
 
 
 @decides("N07")
-def ranking_beats_regression_beats_classification(evidence: Evidence) -> Verdict:
+def ranking_beats_regression_beats_classification(evidence: Evidence) -> Ruling:
     """Compare the best methods of the families by validation, neighbours in the claimed order, on the same pairs."""
     methods = read_methods(evidence, PIXELS)
     best = [methods.best(methods.of(family)) for family in CLAIMED_ORDER]
-    found = GapFamily.between(methods, pairwise(best))
     means = ", ".join(f"{name} {score(methods.mean(name))}" for name in best)
     half = (pl.col(methods.metric) == 0.5).mean()
     ties = methods.frame.filter(pl.col("model").is_in(best)).group_by("model").agg(half.alias("ties"))["ties"]
-    return found.decided(
-        f"The best ranker, regression and classifier by validation order these shares of the pairs of {methods.title} "
-        f"correctly: {means}; {found}, {found.over('pairs')}; at most {float(ties.to_numpy().max()):.1%} of the pairs "
-        "have equal scores, which count half.",
-        "pair accuracy, neighbours in the claimed order",
-        SHOWN,
-    )
+    found = GapFamily.between(methods, pairwise(best))
+    return found.decided("pairs", title=methods.title, means=means, ties=float(ties.to_numpy().max()))
 
 
 @decides("N09")
-def convolution_ranks_raw_images_best(evidence: Evidence) -> Verdict:
+def convolution_ranks_raw_images_best(evidence: Evidence) -> Ruling:
     """Compare a convolutional ranker with every other ranker that sees all pixels, on the same pairs.
 
     Confirmed if it beats all of them, refuted if it loses to one, or is shown to be alike.
@@ -93,16 +87,11 @@ def convolution_ranks_raw_images_best(evidence: Evidence) -> Verdict:
     if not others:
         raise MissingEvidence(f"no ranker beside {CONVOLUTION} on {methods.title}: see comparisons in config.yaml")
     found = GapFamily.between(methods, [(CONVOLUTION, other) for other in others])
-    return found.decided(
-        f"On {methods.title} the convolutional ranker orders significantly more pairs correctly than {found.better} of "
-        f"{len(found)} other rankers, and fewer or as many as {found.worse}, {found.over('pairs')}: {found}.",
-        f"pair accuracy, {CONVOLUTION} minus another ranker, smallest",
-        SHOWN,
-    )
+    return found.decided("pairs", title=methods.title, convolution=CONVOLUTION)
 
 
 @decides("N12")
-def convolution_wins_where_faces_are_not_centred(evidence: Evidence) -> Verdict:
+def convolution_wins_where_faces_are_not_centred(evidence: Evidence) -> Ruling:
     """Decide by the lead of convolution on moved faces, and by its growth over that on centred faces."""
     moved = read_methods(evidence, PIXELS, shifted=True)
     names = (f"{CONVOLUTION}{SHIFTED}", f"{CONNECTED}{SHIFTED}")
@@ -117,13 +106,14 @@ def convolution_wins_where_faces_are_not_centred(evidence: Evidence) -> Verdict:
         f"{name} orders {score(moved.mean(f'{name}{SHIFTED}'))} instead of {score(centred.mean(name))}"
         for name in (CONVOLUTION, CONNECTED)
     ]
-    first, growth = found.each
     return found.decided(
-        f"With every face moved at random by up to a fifth of its side, {' and '.join(changes)} of the pairs of "
-        f"{moved.title} correctly; {first}, and this lead differs by {difference_text(growth.found)} from that on "
-        f"centred faces (p = {first.found.p_adjusted:.4f} and {growth.found.p_adjusted:.4f}, "
-        f"{GapFamily([lead]).over('pairs')}).",
-        f"pair accuracy on moved faces, {CONVOLUTION} minus {CONNECTED}, or its change",
+        "pairs",
+        title=moved.title,
+        changes=" and ".join(changes),
+        growth=difference_text(found.each[1].found),
+        over=GapFamily([lead]).over("pairs"),
+        convolution=CONVOLUTION,
+        connected=CONNECTED,
     )
 
 
@@ -141,7 +131,7 @@ def _growth(moved: Methods, centred: Methods) -> Gap:
 
 
 @decides("N08")
-def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Verdict:
+def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Ruling | Verdict:
     """Compare each method on VGG16's features with the same method on pixels, on the same pairs.
 
     Refuted, too, if a gain is significantly above the limit; inconclusive if one may be.
@@ -154,17 +144,13 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Ver
         reason = "The published weights of VGG16 are not available here, so no method has run on its features."
         return Verdict(NOT_TESTABLE, reason)
     found = _improvements(read_methods(evidence, PIXELS), features)
-    if not found:
+    if not found.each:
         raise MissingEvidence("no method on both pixels and features of VGG16")
     large, may_be_large = (any(end > NOT_MUCH for end in ends) for ends in found.ends)
     gained = ", ".join(f"{one.other} {difference_text(one.found)}" for one in found.each)
-    return found.decided(
-        f"Of {len(found)} methods {found.better} order significantly more pairs of {features.title} correctly than by "
-        f"pixels, and {found.worse} fewer or as many, {found.over('pairs')}: {gained}.",
-        "pair accuracy, features minus pixels",
-        "table_neural_2 table_neural_3",
-        REFUTED if large else INCONCLUSIVE if may_be_large and found.verdict == CONFIRMED else found.verdict,
-    )
+    confirmed = found.verdict == CONFIRMED and not may_be_large
+    verdict = each_way(confirmed, large or found.verdict == REFUTED)
+    return found.decided("pairs", verdict, title=features.title, gained=gained)
 
 
 def _improvements(pixels: Methods, features: Methods) -> GapFamily:
@@ -176,7 +162,7 @@ def _improvements(pixels: Methods, features: Methods) -> GapFamily:
 
 
 @decides("N10")
-def networks_lead_on_pixels_and_hardly_on_features(evidence: Evidence) -> Verdict:
+def networks_lead_on_pixels_and_hardly_on_features(evidence: Evidence) -> Ruling:
     """Compare each family's best network with its best other model, both by validation.
 
     "Hardly" on features is refuted where a lead there is significantly above the margin.
@@ -194,14 +180,7 @@ def networks_lead_on_pixels_and_hardly_on_features(evidence: Evidence) -> Verdic
         on_features = f"features of VGG16 their leads are {of_features}"
         if any(low > MARGIN for low in of_features.ends[0]):
             verdict = REFUTED
-    return of_pixels.decided(
-        f"By the pixels of {pixels.title} the best network of a family orders significantly more pairs correctly than "
-        f"the best other model in {of_pixels.better} of {len(of_pixels)} families, {of_pixels.over('pairs')}: "
-        f"{of_pixels}; by {on_features}.",
-        "pair accuracy by pixels, network minus other model",
-        SHOWN,
-        verdict,
-    )
+    return of_pixels.decided("pairs", verdict, title=pixels.title, on_features=on_features)
 
 
 def _leads(methods: Methods) -> GapFamily:
@@ -224,7 +203,7 @@ def _width(evidence: Evidence) -> int | None:
 
 
 @decides("N11")
-def pairs_teach_logistic_regression_more_and_clearer(evidence: Evidence) -> Verdict:
+def pairs_teach_logistic_regression_more_and_clearer(evidence: Evidence) -> Ruling:
     """Compare logistic regression on pairs with that on single labels, and their weights inside the face.
 
     Refuted by a gain significantly below the limit; confirmed by one significantly above it with clearer weights.
@@ -241,13 +220,9 @@ def pairs_teach_logistic_regression_more_and_clearer(evidence: Evidence) -> Verd
             f"labels, and {pixels:.1%} of the pixels"
         )
     ((low,), (high,)) = gain.ends
-    return gain.decided(
-        f"On the same pairs of {methods.title} the difference in accuracy is {gain}, where a lot is read as {A_LOT} or "
-        f"more; {energy}.",
-        f"pair accuracy, {ON_PAIRS} minus {ON_LABELS}",
-        "table_neural_2 figure_neural_3",
-        REFUTED if high < A_LOT else CONFIRMED if low > A_LOT and clearer else INCONCLUSIVE,
-    )
+    names = {"on_pairs": ON_PAIRS, "on_labels": ON_LABELS, "a_lot": A_LOT}
+    verdict = each_way(low > A_LOT and clearer, high < A_LOT)
+    return gain.decided("pairs", verdict, title=methods.title, energy=energy, **names)
 
 
 def face_mask(height: int, width: int) -> Mask:
@@ -281,7 +256,7 @@ CLOSE = 0.05
 
 
 @decides("N13")
-def best_regression_explains_28_percent(evidence: Evidence) -> Verdict:
+def best_regression_explains_28_percent(evidence: Evidence) -> Ruling:
     """Decide by whether the best regression by validation explains the printed share of the variance, within 0.05.
 
     Confirmed if the whole interval is within this distance, refuted if none of it is.
@@ -292,44 +267,28 @@ def best_regression_explains_28_percent(evidence: Evidence) -> Verdict:
     value, low, high, faces = found[best]
     others = ", ".join(f"{name} {found[name][0]:.1%}" for name in sorted(found) if name != best)
     least, most = PRINTED_R_SQUARED - CLOSE, PRINTED_R_SQUARED + CLOSE
-    return Verdict(
-        CONFIRMED if least <= low and high <= most else REFUTED if high < least or low > most else INCONCLUSIVE,
-        f"{best}, the best regression by validation, explains {value:.1%} (interval {low:.1%} to {high:.1%}) of the "
-        f"variance of age in {faces} test faces of {methods.title}{f'; of the others, {others}' if others else ''}.",
-        "share of the variance of age that the best regression explains",
-        value,
-        low,
-        high,
-        n=faces,
-        shown_in="table_neural_2",
-    )
+    facts: dict[str, object] = {"best": best, "value": value, "low": low, "high": high, "faces": faces}
+    facts |= {"title": methods.title, "of_others": f"; of the others, {others}" if others else ""}
+    verdict = each_way(least <= low and high <= most, high < least or low > most)
+    return Ruling(verdict, facts, value, low, high, n=faces)
 
 
 @decides("N14")
-def wrongly_ordered_pairs_are_close_in_age(evidence: Evidence) -> Verdict:
+def wrongly_ordered_pairs_are_close_in_age(evidence: Evidence) -> Ruling:
     """Decide by whether the accuracy of the best method by validation rises with the age difference."""
     methods = read_methods(evidence, PIXELS)
     best = methods.best([name for family in FAMILIES for name in methods.of(family)])
     trend = Trend.of(with_readings(pairs_of(evidence, methods, [best])))
-    p_value = trend.slope.p_value()
+    p_value, rise = trend.slope.p_value(), trend.slope.mean
     low, high = trend.slope.interval(1 - LEVEL)
     by_group = ", ".join(
-        f"{share:.1%} of {count} at {_years(*gap)}"
-        for gap, share, count in zip(GAPS, trend.accuracy, trend.counts, strict=True)
+        f"{share:.1%} of {count} at {least}{f' to {most}' if most < GAPS[-1][1] else ' or more'}"
+        for (least, most), share, count in zip(GAPS, trend.accuracy, trend.counts, strict=True)
         if count
     )
-    return Verdict(
-        INCONCLUSIVE if p_value >= LEVEL else CONFIRMED if trend.slope.mean > 0 else REFUTED,
-        f"The share of correctly ordered pairs of {methods.title} changes by {trend.slope.mean:+.3f} from each group "
-        f"of age differences to the next ({low:+.3f} to {high:+.3f}): {best} orders {by_group} years correctly.",
-        "change of pair accuracy with each wider group of age differences",
-        trend.slope.mean,
-        low,
-        high,
-        p_value,
-        sum(trend.counts),
-        "figure_neural_gaps",
-    )
+    verdict = each_way(p_value < LEVEL and rise > 0, p_value < LEVEL and rise <= 0)
+    facts = {"title": methods.title, "rise": rise, "low": low, "high": high, "best": best, "by_group": by_group}
+    return Ruling(verdict, facts, rise, low, high, p_value, sum(trend.counts))
 
 
 @dataclass(frozen=True)
@@ -395,7 +354,3 @@ def pairs_of(evidence: Evidence, methods: Methods, names: list[str]) -> pl.DataF
     if not files:
         raise MissingEvidence(f"no predictions of {', '.join(names) or 'any method'} on {methods.title}")
     return read_pairs(files, evidence.images)
-
-
-def _years(least: int, most: int) -> str:
-    return f"{least} to {most}" if most < GAPS[-1][1] else f"{least} or more"

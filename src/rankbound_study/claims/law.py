@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -26,7 +26,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.rules import FLAT, adjusted, among, by_interval
 from rankbound_study.claims.statistics import resampled_means
 from rankbound_study.claims.varied import SYSTEMS, side_by_side, trainings, usual_beside, variants
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, holds
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, holds
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
 from rankbound_study.data.reader import FoldedLists
@@ -105,6 +105,14 @@ class Line:
     intercept_high: float
     r_squared: float
 
+    @property
+    def side(self) -> int:
+        """The sign of a slope whose interval excludes zero, otherwise 0."""
+        return (self.slope_low > 0) - (self.slope_high < 0)
+
+    def __str__(self) -> str:
+        return _with_range(self.slope, self.slope_low, self.slope_high)
+
 
 @dataclass(frozen=True)
 class Law:
@@ -113,16 +121,17 @@ class Law:
     effects: Sequence[Effect]
 
     @cached_property
-    def counted(self) -> list[Effect]:
-        """The cells that count: of several with the same relative weights, the first.
+    def places(self) -> list[int]:
+        """The places of the cells that count: of several with the same relative weights, the first.
 
         The law's prediction was about these; the second experiment came later, and has predictions of its own.
         """
-        return [one for one, counts in zip(self.effects, self._counts, strict=True) if counts]
+        return [place for place, one in enumerate(self.effects) if not one.same_as and one.origin != SECOND]
 
     @cached_property
-    def _counts(self) -> Mask:
-        return np.array([not one.same_as and one.origin != SECOND for one in self.effects], dtype=bool)
+    def counted(self) -> list[Effect]:
+        """The cells that count."""
+        return [self.effects[place] for place in self.places]
 
     @cached_property
     def resampled(self) -> Floats:
@@ -134,12 +143,8 @@ class Law:
     @cached_property
     def lines(self) -> list[Line]:
         """The lines of every predictor: through all cells, those of each origin and loss, and without each data set."""
-        return [
-            line
-            for predictor in PREDICTORS
-            for name, chosen in self._groups()
-            if (line := self._line(predictor, name, np.array(chosen, dtype=bool))) is not None
-        ]
+        found = (self._line(predictor, *group) for predictor in PREDICTORS for group in self._groups())
+        return [line for line in found if line is not None]
 
     def line(self, predictor: str = MISMATCH, cells: str = ALL) -> Line | None:
         """Return a line; None with too few cells, or without a difference between them."""
@@ -156,21 +161,22 @@ class Law:
         p_values = {}
         for one in self.counted:
             estimate, limit = one.contrast.estimate, self.predicted(one)
-            p_values[one.cell] = min(
-                1.0, 2 * min(estimate.p_above(limit + TOLERANCE), estimate.p_below(limit - TOLERANCE))
-            )
+            sides = estimate.p_above(limit + TOLERANCE), estimate.p_below(limit - TOLERANCE)
+            p_values[one.cell] = min(1.0, 2 * min(sides))
         return adjusted(p_values) if self.line() else {}
 
-    def _groups(self) -> Iterator[tuple[str, list[bool]]]:
-        cells = self.counted
-        yield ALL, [True] * len(cells)
-        for origin in (BOUNDS, EXPERIMENT):
-            yield origin, [one.origin == origin for one in cells]
-        for loss in dict.fromkeys(one.cell.loss for one in cells):
-            yield loss, [one.cell.loss == loss for one in cells]
-        datasets = list(dict.fromkeys(one.cell.column.dataset for one in cells))
-        for dataset in datasets if len(datasets) > 1 else ():
-            yield f"without {dataset}", [one.cell.column.dataset != dataset for one in cells]
+    def _groups(self) -> Iterator[tuple[str, Mask]]:
+        def equal(wanted: str, names: Iterable[str]) -> Mask:
+            return np.array([name == wanted for name in names], dtype=bool)
+
+        origins = [one.origin for one in self.counted]
+        losses = [one.cell.loss for one in self.counted]
+        datasets = [one.cell.column.dataset for one in self.counted]
+        yield ALL, np.ones(len(self.counted), dtype=bool)
+        yield from ((origin, equal(origin, origins)) for origin in (BOUNDS, EXPERIMENT))
+        yield from ((loss, equal(loss, losses)) for loss in dict.fromkeys(losses))
+        if len(set(datasets)) > 1:
+            yield from ((f"without {name}", ~equal(name, datasets)) for name in dict.fromkeys(datasets))
 
     def _line(self, predictor: str, name: str, chosen: Mask) -> Line | None:
         x = np.array([one.change(predictor) for one in self.counted])[chosen]
@@ -178,17 +184,11 @@ class Law:
             return None
         y = np.array([one.contrast.mean for one in self.counted])[chosen]
         slope, intercept = _least_squares(x, y)
-        slopes, intercepts = _least_squares(x, self.resampled[:, self._counts][:, chosen])
+        slopes, intercepts = _least_squares(x, self.resampled[:, self.places][:, chosen])
         rest = ((y - intercept - slope * x) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+        slope_and_range = (float(slope), *percentiles(slopes))
         return Line(
-            predictor,
-            name,
-            len(x),
-            float(slope),
-            *percentiles(slopes),
-            float(intercept),
-            *percentiles(intercepts),
-            float(1 - rest),
+            predictor, name, len(x), *slope_and_range, float(intercept), *percentiles(intercepts), float(1 - rest)
         )
 
 
@@ -273,8 +273,7 @@ PAIRWISE = "nRBP"
 """The loss that counts pairs."""
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """A prediction, its outcome (a verdict) and the deciding numbers in a sentence."""
 
     prediction: str
@@ -293,15 +292,10 @@ def verdict(law: Law) -> Outcome:
     if line is None:
         return Outcome(prediction, NOT_RUN, "There are too few cells for a line.")
     of_losses = {loss: one for loss in LOSSES if (one := law.line(cells=loss)) is not None}
-    sides = [_side(line), *map(_side, of_losses.values())]
-    outcome = REFUTED if max(sides) > 0 else CONFIRMED if max(sides) < 0 else INCONCLUSIVE
-    by_loss = "; ".join(f"{loss} {_slope(one)}" for loss, one in of_losses.items())
-    return Outcome(
-        prediction,
-        outcome,
-        f"Slope of the effect per unit of mismatch over {line.n} cells: {_slope(line)}, R² {line.r_squared:.2f}. "
-        f"By loss: {by_loss}.",
-    )
+    highest = max(one.side for one in (line, *of_losses.values()))
+    by_loss = "; ".join(f"{loss} {one}" for loss, one in of_losses.items())
+    slope = f"Slope of the effect per unit of mismatch over {line.n} cells: {line}, R² {line.r_squared:.2f}."
+    return Outcome(prediction, each_way(highest < 0, highest > 0), f"{slope} By loss: {by_loss}.")
 
 
 def fit(law: Law) -> Outcome:
@@ -313,76 +307,62 @@ def fit(law: Law) -> Outcome:
     prediction = f"Mismatch alone predicts the effect: no cell lies farther than {BEYOND:g} from the line."
     if law.line() is None:
         return Outcome(prediction, NOT_RUN, "There are too few cells for a line.")
-    off = [cell for cell, p_value in law.p_residuals.items() if p_value <= LEVEL]
-    outcome = REFUTED if off else CONFIRMED if all(_is_near(law, one) for one in law.counted) else INCONCLUSIVE
-    named = among([_named(cell) for cell in sorted(off, key=lambda cell: -_distance(law, cell))])
+    off = [one for one in law.counted if law.p_residuals[one.cell] <= LEVEL]
+    off.sort(key=lambda one: -abs(one.contrast.mean - law.predicted(one)))
+    limits = [(one.contrast.estimate, law.predicted(one)) for one in law.counted]
+    near = [max(one.p_above(at - BEYOND), one.p_below(at + BEYOND)) <= LEVEL for one, at in limits]
+    outcome = each_way(all(near), bool(off))
+    named = among([_named(one.cell) for one in off])
     return Outcome(
         prediction, outcome, f"Cells that lie significantly farther: {len(off)} of {len(law.counted)}{named}."
     )
 
 
-def _is_near(law: Law, effect: Effect) -> bool:
-    estimate, limit = effect.contrast.estimate, law.predicted(effect)
-    return max(estimate.p_above(limit - BEYOND), estimate.p_below(limit + BEYOND)) <= LEVEL
-
-
-def _distance(law: Law, cell: Cell) -> float:
-    effect = next(one for one in law.counted if one.cell == cell)
-    return abs(effect.contrast.mean - law.predicted(effect))
-
-
 def outcomes(law: Law) -> Iterator[Outcome]:
     """Yield the outcome of every other prediction; none without runs of the experiment."""
     if any(one.origin == EXPERIMENT for one in law.effects):
-        yield from _slope_in_region(law)
-        yield from _doses(law)
+        yield from _of_all_cells(law)
+        for (loss, column), places in _curves(law, EXPERIMENT):
+            expected = (0.0,) if loss != PAIRWISE else (-1.0,) if column.sampled else (-1.0, -0.5)
+            yield _highest(law, places, expected, f"{loss} on {column.label}")
         yield _falls(law)
         yield from _permuted(law)
         yield _nothing(law)
-    yield from _second_doses(law)
+    for (loss, column), places in _curves(law, SECOND):
+        expected = (0.5,) if loss != PAIRWISE else (-0.5,)
+        yield _highest(law, places, expected, f"{SECOND_HYPOTHESIS}: {loss} on {column.label}")
 
 
-def _slope_in_region(law: Law) -> Iterator[Outcome]:
+def _of_all_cells(law: Law) -> Iterator[Outcome]:
     line = law.line()
     if line is None:
         return
     low, high = SLOPES
-    held = low <= line.slope <= high and _side(line) < 0
     yield Outcome(
         f"The slope over all cells lies between {signed(low)} and {signed(high)}, and its interval excludes zero.",
-        holds(held),
-        f"{_slope(line)}.",
+        holds(low <= line.slope <= high and line.side < 0),
+        f"{line}.",
     )
-    through = line.intercept_low <= 0 <= line.intercept_high
     yield Outcome(
         "The intercept's interval contains zero.",
-        holds(through),
-        f"{signed(line.intercept)} ({signed(line.intercept_low)} to {signed(line.intercept_high)}).",
+        holds(line.intercept_low <= 0 <= line.intercept_high),
+        f"{_with_range(line.intercept, line.intercept_low, line.intercept_high)}.",
     )
-
-
-def _doses(law: Law) -> Iterator[Outcome]:
-    """Yield, for each loss and data set, at which power of the number of pairs the score is highest."""
-    for (loss, column), places in _curves(law, EXPERIMENT):
-        expected = (0.0,) if loss != PAIRWISE else (-1.0,) if column.sampled else (-1.0, -0.5)
-        yield _highest(law, places, expected, f"{loss} on {column.label}")
-
-
-def _second_doses(law: Law) -> Iterator[Outcome]:
-    """Yield the same for the second hypothesis: the best influence of a list is proportional to P."""
-    for (loss, column), places in _curves(law, SECOND):
-        expected = (0.5,) if loss != PAIRWISE else (-0.5,)
-        yield _highest(law, places, expected, f"{SECOND_HYPOTHESIS}: {loss} on {column.label}")
 
 
 def _curves(law: Law, origin: str) -> Iterable[tuple[tuple[str, DataSet], dict[float, int]]]:
     """Return, for each loss and data set, the places of an experiment's cells by power of the number of pairs."""
     curves: dict[tuple[str, DataSet], dict[float, int]] = {}
     for number, one in enumerate(law.effects):
-        weights = ListWeights.of(one.cell.bounding)
-        if one.origin == origin and weights.quantity == PAIRS and not weights.permuted:
-            curves.setdefault((one.cell.loss, one.cell.column), {})[weights.power] = number
+        if one.origin == origin and (power := _power(one)) is not None:
+            curves.setdefault((one.cell.loss, one.cell.column), {})[power] = number
     return curves.items()
+
+
+def _power(effect: Effect) -> float | None:
+    """Return the power of the number of pairs by which a cell weighs its lists, in place; None for other weights."""
+    weights = ListWeights.of(effect.cell.bounding)
+    return weights.power if weights.quantity == PAIRS and not weights.permuted else None
 
 
 def _highest(law: Law, places: Mapping[float, int], expected: Sequence[float], what: str) -> Outcome:
@@ -395,24 +375,22 @@ def _highest(law: Law, places: Mapping[float, int], expected: Sequence[float], w
     best = powers[np.argmax(np.column_stack([np.zeros(len(resampled)), resampled]), axis=1)]
     means = [0.0, *(law.effects[place].contrast.mean for place in places.values())]
     share = float(np.isin(best, expected).mean())
-    named = " or ".join(f"{power:g}" for power in expected)
     return Outcome(
-        f"{what} scores highest at the power {named} of P(N - P).",
-        CONFIRMED if share >= 1 - LEVEL else REFUTED if share <= LEVEL else INCONCLUSIVE,
+        f"{what} scores highest at the power {' or '.join(f'{power:g}' for power in expected)} of P(N - P).",
+        each_way(share >= 1 - LEVEL, share <= LEVEL),
         f"Highest at {powers[np.argmax(means)]:g}; in {100 * share:.0f} % of bootstrap samples as predicted.",
     )
 
 
 def _falls(law: Law) -> Outcome:
     def chosen(one: Effect) -> bool:
-        if one.origin != EXPERIMENT or one.cell.loss == PAIRWISE or not one.cell.column.sampled:
-            return False
-        weights = ListWeights.of(one.cell.bounding)
-        return weights.quantity == PAIRS and not weights.permuted and weights.power in FALLS
+        is_dose = one.origin == EXPERIMENT and one.cell.loss != PAIRWISE and one.cell.column.sampled
+        return is_dose and _power(one) in FALLS
 
     powers = ", ".join(f"{power:g}" for power in FALLS)
-    prediction = f"nDCG and AP on MovieLens fall, on average, at the powers {powers} of P(N - P)."
-    return _mean_below_zero(law, prediction, chosen)
+    return _mean_below_zero(
+        law, f"nDCG and AP on MovieLens fall, on average, at the powers {powers} of P(N - P).", chosen
+    )
 
 
 def _permuted(law: Law) -> Iterator[Outcome]:
@@ -427,14 +405,15 @@ def _permuted(law: Law) -> Iterator[Outcome]:
         for cell, place in places.items()
         if cell.loss != PAIRWISE and cell.bounding == OF_PAIRS and (moved := cell._replace(bounding=MOVED)) in places
     ]
-    prediction = f"Permuted, the weights {OF_PAIRS} of nDCG and AP cost what they cost in place, within {TOLERANCE:g}."
     if both:
         in_place, permuted = (law.resampled[:, [pair[side] for pair in both]].mean(1) for side in (0, 1))
         mean = float(np.mean([law.effects[b].contrast.mean - law.effects[a].contrast.mean for a, b in both]))
         low, high = percentiles(permuted - in_place)
-        found = f"Permuted minus in place, mean of {len(both)} cells: {_with_range(mean, low, high)}."
-        alike = low >= -TOLERANCE and high <= TOLERANCE
-        yield Outcome(prediction, CONFIRMED if alike else INCONCLUSIVE if low <= 0 <= high else REFUTED, found)
+        yield Outcome(
+            f"Permuted, the weights {OF_PAIRS} of nDCG and AP cost what they cost in place, within {TOLERANCE:g}.",
+            CONFIRMED if low >= -TOLERANCE and high <= TOLERANCE else INCONCLUSIVE if low <= 0 <= high else REFUTED,
+            f"Permuted minus in place, mean of {len(both)} cells: {_with_range(mean, low, high)}.",
+        )
 
 
 def _nothing(law: Law) -> Outcome:
@@ -458,22 +437,12 @@ def _mean_below_zero(law: Law, prediction: str, chosen: Callable[[Effect], bool]
         return Outcome(prediction, NOT_RUN, "No cell has such weights.")
     mean = float(np.mean([law.effects[place].contrast.mean for place in places]))
     low, high = percentiles(law.resampled[:, places].mean(1))
-    return Outcome(
-        prediction, by_interval(-high, -low, 0), f"Mean effect of {len(places)} cells: {_with_range(mean, low, high)}."
-    )
+    found = f"Mean effect of {len(places)} cells: {_with_range(mean, low, high)}."
+    return Outcome(prediction, by_interval(-high, -low, 0), found)
 
 
 def _named(cell: Cell) -> str:
     return f"{cell.loss} with {cell.bounding} on {cell.column.label}"
-
-
-def _side(line: Line) -> int:
-    """Return the sign of a slope whose interval excludes zero, otherwise 0."""
-    return (line.slope_low > 0) - (line.slope_high < 0)
-
-
-def _slope(line: Line) -> str:
-    return _with_range(line.slope, line.slope_low, line.slope_high)
 
 
 def _with_range(value: float, low: float, high: float) -> str:
@@ -493,14 +462,9 @@ COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys((*CHANGES.values(), "effect", "low", "high", "predicted", "p_residual"), pl.Float64()),
     "n_topics": pl.Int64(),
 }
-LINE_COLUMNS: dict[str, pl.DataType] = {
-    **dict.fromkeys(("predictor", "cells"), pl.String()),
-    "n": pl.Int64(),
-    **dict.fromkeys(
-        ("slope", "slope_low", "slope_high", "intercept", "intercept_low", "intercept_high", "r_squared"), pl.Float64()
-    ),
-}
-PREDICTION_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(("prediction", "outcome", "found"), pl.String())
+_KINDS = {"str": pl.String(), "int": pl.Int64(), "float": pl.Float64()}
+LINE_COLUMNS: dict[str, pl.DataType] = {name: _KINDS[kind.__name__] for name, kind in Line.__annotations__.items()}
+PREDICTION_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(Outcome._fields, pl.String())
 
 
 def cells_table(law: Law) -> pl.DataFrame:
@@ -516,7 +480,7 @@ def lines_table(law: Law) -> pl.DataFrame:
 def predictions_table(law: Law) -> pl.DataFrame:
     """Return the verdicts on the law, and the outcome of every prediction; no rows without cells."""
     found = [verdict(law), fit(law), *outcomes(law)] if law.effects else []
-    return pl.DataFrame([asdict(one) for one in found], schema=PREDICTION_COLUMNS)
+    return pl.DataFrame(found, schema=PREDICTION_COLUMNS, orient="row")
 
 
 def _row(law: Law, effect: Effect) -> dict[str, Any]:

@@ -7,7 +7,7 @@ of a data set, separately for each of the three comparisons. Systems that did no
 `rankbound_study.results.trained`) follow the others, without a rank, and are compared with none.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -18,7 +18,7 @@ import polars as pl
 
 from rankbound.compare.margins import LEVEL, MARGIN, TIE
 from rankbound.compare.scores import SYSTEM as NAME
-from rankbound.compare.scores import Floats, Integers, Pair, PairedScores, any_over, per_unit, scores_of_frame
+from rankbound.compare.scores import Floats, Pair, PairedScores, any_over, per_unit, scores_of_frame
 from rankbound.compare.statistics import CONFIDENCE
 from rankbound_study.claims.cells import Contrast, contrast, estimate
 from rankbound_study.claims.rules import adjusted
@@ -206,28 +206,23 @@ class Board:
 
     @cached_property
     def _tests(self) -> dict[str, dict[Key, dict[str, Any]]]:
-        return {comparison: self._tested(comparison) for comparison in COMPARISONS}
-
-    def _tested(self, comparison: str) -> dict[Key, dict[str, Any]]:
-        """Test every system but the oracle, which is no competitor."""
-        found: dict[Key, Contrast] = {}
-        for key in self.order:
-            other = self.compared_with(key, comparison)
-            difference = self.difference(key, other) if other and key[1] != ORACLE else None
-            if difference is not None:
-                found[key] = difference
-        p_values = adjusted({key: one.estimate.p_value() for key, one in found.items()})
-        alike = adjusted({key: p_alike(one, self.choice.margin) for key, one in found.items()})
-        return {
-            key: {
-                "difference": one.mean,
-                "low": one.interval[0],
-                "high": one.interval[1],
-                "p_holm": p_values[key],
-                "verdict": verdict(one.mean, p_values[key], alike[key]),
+        """The tests of every system but the oracle, which is no competitor, by comparison."""
+        found: dict[str, dict[Key, dict[str, Any]]] = {}
+        for comparison in COMPARISONS:
+            others = {key: self.compared_with(key, comparison) for key in self.order if key[1] != ORACLE}
+            differences = {key: self.difference(key, other) for key, other in others.items() if other}
+            known = {key: one for key, one in differences.items() if one is not None}
+            p_values = adjusted({key: one.estimate.p_value() for key, one in known.items()})
+            alike = adjusted({key: p_alike(one, self.choice.margin) for key, one in known.items()})
+            found[comparison] = {
+                key: {
+                    **dict(zip(("difference", "low", "high"), one.measured, strict=True)),
+                    "p_holm": p_values[key],
+                    "verdict": verdict(one.mean, p_values[key], alike[key]),
+                }
+                for key, one in known.items()
             }
-            for key, one in found.items()
-        }
+        return found
 
 
 def verdict(difference: float, p_value: float, p_within: float) -> str:
@@ -285,7 +280,16 @@ TOPICS: dict[str, pl.DataType] = {
 
 def by_length(board: Board) -> pl.DataFrame:
     """Return the mean score of the compared systems in groups of list lengths, with its 95 % interval over topics."""
-    return pl.DataFrame(list(_by_length(board)), schema=LENGTHS, orient="row")
+    found = []
+    for role, key in compared(board).items():
+        rows = board.systems[key].filter(pl.col(board.choice.judged_by).is_not_null())
+        for least, most in groups_of(rows["n"].to_numpy()):
+            within = rows.filter(pl.col("n").is_between(least, most)).with_columns(pl.lit(role).alias(NAME))
+            values = scores_of_frame(within.drop("loss"), board.choice.judged_by).values[0]
+            known = values[any_over(np.isfinite(values), (1, 2))]
+            sizes, mean = (least, most, len(known)), float(per_unit(known).mean())
+            found.append((*_of(board, role, key).values(), *sizes, mean, *interval(known)))
+    return pl.DataFrame(found, schema=LENGTHS, orient="row")
 
 
 def by_topic(board: Board) -> pl.DataFrame:
@@ -306,22 +310,6 @@ def compared(board: Board) -> dict[str, Key]:
         if key is not None and key not in found.values():
             found[role] = key
     return found
-
-
-def _by_length(board: Board) -> Iterator[dict[str, Any]]:
-    for role, key in compared(board).items():
-        rows = board.systems[key].filter(pl.col(board.choice.judged_by).is_not_null())
-        for low, high in groups_of(rows["n"].to_numpy()):
-            within = rows.filter(pl.col("n").is_between(low, high)).with_columns(pl.lit(role).alias(NAME))
-            values = scores_of_frame(within.drop("loss"), board.choice.judged_by).values[0]
-            known = values[any_over(np.isfinite(values), (1, 2))]
-            around = interval(known)
-            yield {
-                **_of(board, role, key),
-                **dict(zip(("from_items", "to_items", "n_topics"), (low, high, len(known)), strict=True)),
-                "mean": float(per_unit(known).mean()),
-                **dict(zip(("low", "high"), around, strict=True)),
-            }
 
 
 def groups_of(lengths: Any) -> list[tuple[int, int]]:
@@ -358,14 +346,10 @@ def _by_topic(board: Board, best: Key, role: str, other: Key) -> pl.DataFrame:
         )
     )
     columns = [pl.col(name).cast(kind) for name, kind in TOPICS.items()]
-    return table.select(columns)[_kept(len(table))]
-
-
-def _kept(count: int) -> Integers:
-    """Return the places of the topics that are kept, ascending."""
+    count = len(table)
     ends = np.arange(min(EXTREMES, count))
     evenly = np.linspace(0, count - 1, min(count, KEPT)).astype(np.int64)
-    return np.unique(np.concatenate([ends, count - 1 - ends, evenly]))
+    return table.select(columns)[np.unique(np.concatenate([ends, count - 1 - ends, evenly]))]
 
 
 def _of(board: Board, role: str, key: Key) -> dict[str, Any]:

@@ -7,7 +7,6 @@ low (or high) scores among its lists, and the topics' shares are compared.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations, product
 
 import numpy as np
@@ -48,7 +47,7 @@ from rankbound_study.claims.statistics import (
     permuted_p_value,
     upper_limit,
 )
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.claims.verdict import MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.specs import signed
 from rankbound_study.vocabulary import AFFINE, BOUNDED, BOUNDINGS, LOSSES
@@ -59,11 +58,9 @@ STRONG = 0.7
 UNRELATED = 0.2
 """Rank correlations below this count as none: they explain less than 4 % of the variance of ranks."""
 
-_SCATTERS = "figure_5_5 figure_5_6 figure_5_7"
-
 
 @decides("T40")
-def lists_score_alike(evidence: Evidence) -> Verdict:
+def lists_score_alike(evidence: Evidence) -> Ruling:
     """Decide by whether Pearson's and Spearman's correlations over lists are strong in every cell without a collapse.
 
     A collapsed loss ranks differently because its training failed, which is a claim of its own (T26).
@@ -78,48 +75,41 @@ def lists_score_alike(evidence: Evidence) -> Verdict:
     verdict, strong, weak = _all_strong(kept)
     with_all, _, weak_of_all = _all_strong(found)
     least = min(kept or found, key=lambda key: found[key].value)
-    seeds = [value for loss in LOSSES for value in _between_seeds(evidence, loss)]
-    of_seeds = (
-        f"; between two seeds of the unbounded loss, Pearson's is {min(seeds):.2f} to {max(seeds):.2f}" if seeds else ""
-    )
-    return Verdict(
-        verdict,
-        f"{len(strong)} of {len(kept)} correlations over lists are significantly above {STRONG} and {len(weak)} below"
-        f"{among(sorted({str(cell) for cell, _ in weak}))}; the lowest is {found[least].value:.2f} ({least[1]}'s of "
-        f"{least[0]}), without {len(fallen)} distinct cells that collapse, with which {len(weak_of_all)} are below and "
-        f"the verdict would be {with_all}{of_seeds}.",
-        "correlation over lists, lowest without collapsed cells",
-        *found[least].measured,
-        n=len(kept),
-        shown_in=_SCATTERS,
-    )
+    # Between every two seeds of the unbounded losses, on all data.
+    own = [values(evidence, judge(loss), loss, column) for loss, column in product(LOSSES, columns(evidence))]
+    seeds = [
+        correlation(one[:, :, [i]], one[:, :, [j]]).value
+        for one in own
+        for i, j in combinations(range(one.shape[2]), 2)
+    ]
+    facts = {
+        "strong": len(strong),
+        "count": len(kept),
+        "limit": STRONG,
+        "weak": len(weak),
+        "at_weak": among(sorted({str(cell) for cell, _ in weak})),
+        "least": found[least].value,
+        "at_least": f"{least[1]}'s of {least[0]}",
+        "fallen": len(fallen),
+        "weak_of_all": len(weak_of_all),
+        "with_all": with_all,
+        "of_seeds": f"; between two seeds of the unbounded loss, Pearson's is {min(seeds):.2f} to {max(seeds):.2f}"
+        if seeds
+        else "",
+    }
+    return Ruling(verdict, facts, *found[least].measured, n=len(kept))
 
 
-CellAndKind = tuple[Cell, str]
-
-
-def _all_strong(
-    found: Mapping[CellAndKind, Correlation],
-) -> tuple[str, list[CellAndKind], list[CellAndKind]]:
+def _all_strong(found: Mapping[Key, Correlation]) -> tuple[str, list[Key], list[Key]]:
     """Return the verdict that all correlations are strong, and the keys of those significantly above and below."""
     above = adjusted({key: one.p_above(STRONG) for key, one in found.items()})
     below = adjusted({key: one.p_below(STRONG) for key, one in found.items()})
     strong, weak = ([key for key in found if p_values[key] <= LEVEL] for p_values in (above, below))
-    return (REFUTED if weak else CONFIRMED if found and len(strong) == len(found) else INCONCLUSIVE), strong, weak
-
-
-def _between_seeds(evidence: Evidence, loss: str) -> list[float]:
-    """Return Pearson's correlation between every two seeds of the unbounded loss, on all data."""
-    found = []
-    for column in columns(evidence):
-        own = values(evidence, judge(loss), loss, column)
-        every = combinations(range(own.shape[2]), 2)
-        found += [correlation(own[:, :, [i]], own[:, :, [j]]).value for i, j in every]
-    return found
+    return each_way(bool(found) and len(strong) == len(found), bool(weak)), strong, weak
 
 
 @decides("T43")
-def change_is_unrelated_to_relevant_items(evidence: Evidence) -> Verdict:
+def change_is_unrelated_to_relevant_items(evidence: Evidence) -> Ruling:
     """Decide by whether all rank correlations of nDCG's and AP's change with P are shown to be within 0.2 of zero.
 
     Refuted by one that is shown to be beyond. Collapsed losses are left out: what they lose depends on the list.
@@ -129,21 +119,13 @@ def change_is_unrelated_to_relevant_items(evidence: Evidence) -> Verdict:
     kept = {cell: one for cell, one in found.items() if cell not in fallen}
     verdict, related, p_value = _all_unrelated(kept)
     with_all, related_of_all, _ = _all_unrelated(found)
-    unrelated = sum(_p_unrelated(one) <= LEVEL for one in kept.values())
     widest = max(kept or found, key=lambda cell: abs(found[cell].value))
     names = [f"{cell} {found[cell].value:+.2f}" for cell in sorted(related, key=lambda cell: -abs(found[cell].value))]
-    return Verdict(
-        verdict,
-        f"{unrelated} of {len(kept)} rank correlations of the change with the number of relevant items are shown to be "
-        f"weaker than {UNRELATED} and {len(related)} to be stronger{among(names)}; the strongest is "
-        f"{found[widest].value:+.2f} ({widest}), without {len(fallen)} cells that collapse, with which "
-        f"{len(related_of_all)} are stronger and the verdict would be {with_all}.",
-        "rank correlation of the difference with the number of relevant items, strongest without collapsed cells",
-        *found[widest].measured,
-        p_value,
-        len(kept),
-        "figure_5_8 figure_5_9",
-    )
+    facts: dict[str, object] = {"unrelated": sum(_p_unrelated(one) <= LEVEL for one in kept.values())}
+    facts |= {"count": len(kept), "limit": UNRELATED, "related": len(related), "at_related": among(names)}
+    facts |= {"widest": found[widest].value, "at_widest": widest, "fallen": len(fallen)}
+    facts |= {"related_of_all": len(related_of_all), "with_all": with_all}
+    return Ruling(verdict, facts, *found[widest].measured, p_value, len(kept))
 
 
 def _all_unrelated(found: Mapping[Cell, Correlation]) -> tuple[str, list[Cell], float]:
@@ -160,27 +142,25 @@ def _p_unrelated(one: Correlation) -> float:
 
 
 @decides("T44")
-def many_relevant_items_gain_more_under_nrbp(evidence: Evidence) -> Verdict:
+def many_relevant_items_gain_more_under_nrbp(evidence: Evidence) -> Ruling:
     """Decide by whether the gain at higher ratios grows with the relevant items and users with fewest do not lose."""
     every = distinct(cells(evidence, ["nRBP"], BOUNDED, several_ratios(evidence)[1:]))
     found = {cell: _with_relevant(evidence, cell) for cell in every}
     fewest = {cell: _of_lowest_third(evidence, cell) for cell in every}
-    p_values, related = _tested(found)
+    p_values = adjusted({cell: one.p_value() for cell, one in found.items()})
+    related = [cell for cell, p_value in p_values.items() if p_value <= LEVEL]
     growing, shrinking = (sum(sign * found[cell].value > 0 for cell in related) for sign in (1, -1))
-    grows = REFUTED if shrinking else CONFIRMED if growing == len(found) else INCONCLUSIVE
     least = min(every, key=lambda cell: found[cell].value)
     lowest = min(fewest.values(), key=lambda one: one.mean)
-    return Verdict(
-        together(grows, _none_loses(fewest)),
-        f"The gain grows significantly with the number of relevant items under {growing} of {len(found)} boundings and "
-        f"ratios and falls under {shrinking} (lowest rank correlation {found[least].value:+.2f}); in the third of "
-        f"users with the fewest the mean changes by {lowest} to {signed(max(one.mean for one in fewest.values()))} "
-        f"(lowest with its 95 % interval {lowest.range}).",
-        "rank correlation of the difference with the number of relevant items, lowest",
+    facts: dict[str, object] = {"growing": growing, "count": len(found), "shrinking": shrinking}
+    facts |= {"least": found[least].value, "lowest": lowest}
+    facts |= {"highest": signed(max(one.mean for one in fewest.values()))}
+    return Ruling(
+        together(each_way(growing == len(found), bool(shrinking)), _none_loses(fewest)),
+        facts,
         *found[least].measured,
         max(p_values.values()),
         len(found),
-        "figure_5_10",
     )
 
 
@@ -207,15 +187,7 @@ def _none_loses(groups: Mapping[Cell, Contrast]) -> str:
     p_values = adjusted(
         {cell: one.estimate.p_below(-one.margin if one.margin > 0 else 0.0) for cell, one in groups.items()}
     )
-    if min(p_values.values()) <= LEVEL:
-        return REFUTED
-    return CONFIRMED if all(one.is_no_lower for one in groups.values()) else INCONCLUSIVE
-
-
-def _tested(found: Mapping[Key, Correlation]) -> tuple[dict[Key, float], list[Key]]:
-    """Return the p-values of no correlation, and the keys of the significant ones."""
-    p_values = adjusted({key: one.p_value() for key, one in found.items()})
-    return p_values, [key for key, p_value in p_values.items() if p_value <= LEVEL]
+    return each_way(all(one.is_no_lower for one in groups.values()), min(p_values.values()) <= LEVEL)
 
 
 ENDS = (0.05, 0.95)
@@ -268,89 +240,56 @@ def _lowest_lists(of: Pair) -> Pair:
     return kept_units(replace(of, a=a, b=b), kept)
 
 
-def _some_higher(family: Family[Cell]) -> str:
-    """Return confirmed if one is significantly higher (Holm), refuted if all are lower or alike."""
-    none_above = len(family.lower) + len(family.alike) == len(family)
-    return CONFIRMED if family.higher else REFUTED if none_above else INCONCLUSIVE
-
-
 DECLARED = {
     "T35": Differences(
         lambda evidence: _shares(evidence, cells(evidence, ["nDCG"], ["expectation-max"]), ENDS),
-        partial(Family.all_higher, at_least=NEGLIGIBLE),
-        "Changes in the shares of lists at or beyond the 5 and 95 % quantiles of the unbounded scores, in percentage "
-        "points: {columns}; {higher} of {count} grow significantly, {lower} shrink, and {short} "
-        "grow by significantly less than 0.1, if at all.",
-        "share of lists at an end, bounded minus unbounded, smallest",
+        Family.all_rise,
         Family.least,
         facts=_by_column,
-        shown_in="figure_5_2",
         matters=NEGLIGIBLE,
     ),
     "T38": Differences(
         lambda evidence: _shares(
             evidence, distinct(cells(evidence, ["nRBP"], BOUNDED, columns(evidence, MOVIELENS))), LOW
         ),
-        partial(Family.all_lower, at_least=NEGLIGIBLE),
-        "The share of lists below the lowest tenth and quarter of the unbounded scores shrinks significantly in "
-        "{lower} of {count} distinct cases and grows in {higher}; changes lie between "
-        "{least.points} and {most.points} percentage points ({at_most[0]}, {at_most[1]:.0%}).",
-        "share of low-scoring lists, bounded minus unbounded, largest",
+        Family.all_fall,
         Family.most,
-        shown_in="figure_5_4",
         matters=NEGLIGIBLE,
     ),
     "T41": Differences(
         _of_lowest_lists,
-        _some_higher,
-        "In the tenth of the lists at ratio {ratio} with the lowest average of both scores, the mean rises "
-        "significantly under {higher} of {count} losses and boundings and falls under {lower}; the largest change is "
-        "{most.mean:+.4f} ({at_most.loss} with {at_most.bounding}).",
-        "mean difference in the lowest tenth, largest",
+        Family.some_higher,
         Family.most,
         Family.own_p,
         of_topics=True,
         facts=lambda evidence, family: {"ratio": _lowest_ratio(evidence).nsr},
-        shown_in="figure_5_5 figure_5_6 figure_5_7",
     ),
 }
 
 
 @decides("T36")
-def distribution_bounding_of_ap_lifts_low_scores(evidence: Evidence) -> Verdict:
+def distribution_bounding_of_ap_lifts_low_scores(evidence: Evidence) -> Ruling:
     """Decide by whether the lowest tenth shrinks at every ratio, less so at higher ones, and the highest does not."""
     ratios = several_ratios(evidence)
     found = pairs(evidence, cells(evidence, ["AP"], ["distribution"], ratios)).values()
     at_low, at_top = ([_share(one, end) for one in found] for end in TENTHS)
-    fewer = Family.of(dict(enumerate(map(contrast, at_low))))
+    fewer = Family(dict(enumerate(map(contrast, at_low))))
     top = list(map(contrast, at_top))
     slope = slope_over_ratios(at_low, ratios)
     p_value = slope.estimate.p_value()
-    fades = INCONCLUSIVE if p_value > LEVEL else CONFIRMED if slope.mean > 0 else REFUTED
+    fewer_on_top = any(one.margin > 0 and one.p_below_margin <= LEVEL / len(top) for one in top)
+    no_fewer = each_way(all(one.is_no_lower for one in top), fewer_on_top)
+    fades = p_value <= LEVEL and slope.mean > 0, p_value <= LEVEL and slope.mean <= 0
     low, high = slope.interval
-    lowest, highest = (", ".join(one.points for one in group) for group in (fewer.contrasts.values(), top))
-    return Verdict(
-        together(fewer.all_lower(NEGLIGIBLE), _no_fewer(top), fades),
-        f"At ratios {', '.join(str(column.nsr) for column in ratios)} the share of lists in the lowest tenth of the "
-        f"unbounded scores changes by {lowest} percentage points (significantly down in {len(fewer.lower)}), that in "
-        f"the highest tenth by {highest}; per step of the ratio the former changes by {slope.points} "
-        f"({100 * low:+.2f} to {100 * high:+.2f}).",
-        "change per step of the ratio in the share of lists in the lowest tenth",
-        *slope.measured,
-        p_value,
-        slope.n,
-        "figure_5_3",
-    )
-
-
-def _no_fewer(top: Sequence[Contrast]) -> str:
-    if any(one.margin > 0 and one.p_below_margin <= LEVEL / len(top) for one in top):
-        return REFUTED
-    return CONFIRMED if all(one.is_no_lower for one in top) else INCONCLUSIVE
+    facts: dict[str, object] = {"ratios": ", ".join(str(column.nsr) for column in ratios)}
+    facts |= {"lowest": ", ".join(one.points for one in fewer.contrasts.values())}
+    facts |= {"highest": ", ".join(one.points for one in top), "down": len(fewer.lower), "slope": slope}
+    facts |= {"low": 100 * low, "high": 100 * high}
+    return Ruling(together(fewer.all_fall(), no_fewer, each_way(*fades)), facts, *slope.measured, p_value, slope.n)
 
 
 @decides("T37")
-def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Verdict:
+def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Ruling:
     """Decide by whether all distances between bounded and unbounded distributions are below 0.05.
 
     Confirmed if the upper 95 % limit of each is, over topics; refuted by a larger one that is significant (Holm).
@@ -363,17 +302,16 @@ def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Verdict:
     beyond = [cell for cell in apart if distances[cell] > AS_IT_IS]
     within = [cell for cell in found if limits[cell] <= AS_IT_IS]
     largest = max(found, key=lambda cell: distances[cell])
-    return Verdict(
-        REFUTED if beyond else CONFIRMED if len(within) == len(found) else INCONCLUSIVE,
-        f"The largest distance between the distributions of bounded and unbounded scores is {distances[largest]:.3f} "
-        f"({largest}), with an upper 95 % limit of {limits[largest]:.3f}; of {len(found)} distances, {len(apart)} are "
-        f"significant, {len(beyond)} of them above {AS_IT_IS:g}, and {len(within)} are shown to be below it.",
-        "largest distance between two distributions of scores",
+    facts: dict[str, object] = {"largest": distances[largest], "at_largest": largest, "upper": limits[largest]}
+    facts |= {"count": len(found), "apart": len(apart), "beyond": len(beyond), "as_it_is": AS_IT_IS}
+    facts |= {"within": len(within)}
+    return Ruling(
+        each_way(len(within) == len(found), bool(beyond)),
+        facts,
         distances[largest],
         high=limits[largest],
         p_value=min(p_values.values()),
         n=len(found),
-        shown_in="figure_5_3",
     )
 
 
@@ -387,10 +325,10 @@ AGREEMENT = 0.5
 
 
 @decides("T33")
-def results_hold_for_other_persistence(evidence: Evidence) -> Verdict:
+def results_hold_for_other_persistence(evidence: Evidence) -> Ruling:
     """Decide by whether differences significant at one persistence are so at all, with one sign, and orders agree."""
     every = cells(evidence, ["nRBP"], metrics=PERSISTENCES)
-    family = Family.of(contrasts(evidence, every))
+    family = Family(contrasts(evidence, every))
     signs: dict[tuple[str, DataSet], list[int]] = {}
     for cell in every:
         sign = (cell in family.higher) - (cell in family.lower)
@@ -406,16 +344,9 @@ def results_hold_for_other_persistence(evidence: Evidence) -> Verdict:
     taus = [_tau_of_orders(evidence, column, metric) for column, metric in product(columns(evidence), OTHERS)]
     tau = float(np.nanmean(taus)) if np.isfinite(taus).any() else float("nan")
     settled = bool(significant) and same == len(significant) and tau > AGREEMENT
-    return Verdict(
-        REFUTED if contrary else CONFIRMED if settled else INCONCLUSIVE,
-        f"Of {len(signs)} boundings and data sets {len(significant)} differ significantly from the unbounded loss at "
-        f"p = 0.8, 0.9 or 0.95: {same} of them at all three with the same sign, {contrary} with opposite signs; signs "
-        f"agree with those at 0.95 in {sum(agree)} of {len(agree)}, and the orders of the boundings have a mean tau of "
-        f"{tau:.2f}.",
-        "Kendall's tau between the orders of the boundings, mean",
-        tau,
-        n=len(taus),
-    )
+    facts: dict[str, object] = {"count": len(signs), "significant": len(significant), "same": same}
+    facts |= {"contrary": contrary, "agreeing": sum(agree), "compared": len(agree), "tau": tau}
+    return Ruling(each_way(settled, bool(contrary)), facts, tau, n=len(taus))
 
 
 def _tau_of_orders(evidence: Evidence, column: DataSet, metric: str) -> float:
@@ -430,7 +361,7 @@ def _tau_of_orders(evidence: Evidence, column: DataSet, metric: str) -> float:
 
 
 @decides("T34")
-def highest_persistence_agrees_best(evidence: Evidence) -> Verdict:
+def highest_persistence_agrees_best(evidence: Evidence) -> Ruling:
     """Decide by whether the tau with nDCG and AP, over the topics of all runs, is highest at p = 0.95."""
     taus = {column: _agreements(evidence, column) for column in columns(evidence)}
     leads = {
@@ -438,23 +369,14 @@ def highest_persistence_agrees_best(evidence: Evidence) -> Verdict:
         for column, metric, other in product(taus, AGREES_WITH, OTHERS)
     }
     # Without a margin none can be alike, so it takes a significant difference to confirm or to refute.
-    family = Family.of({key: Contrast(lead, math.nan, 0) for key, lead in leads.items()})
+    family = Family({key: Contrast(lead, math.nan, 0) for key, lead in leads.items()})
     least = family.least()
     means = {
         other: float(np.mean([found[metric, other].value for found in taus.values() for metric in AGREES_WITH]))
         for other in PERSISTENCES
     }
-    texts = ", ".join(f"{value:.3f} for {metric}" for metric, value in means.items())
-    return Verdict(
-        family.all_higher(),
-        f"The mean tau with nDCG and AP is {texts}; p = 0.95 agrees significantly better than another persistence in "
-        f"{len(family.higher)} of {len(leads)} comparisons and worse in {len(family.lower)}; its smallest lead is "
-        f"{family.contrasts[least]} ({least[2]}, against {least[1]} on {least[0]}).",
-        "Kendall's tau with another metric, p = 0.95 minus another p, smallest",
-        *family.contrasts[least].measured,
-        family.worst_p(),
-        len(leads),
-    )
+    facts = family.facts({"taus": ", ".join(f"{value:.3f} for {metric}" for metric, value in means.items())})
+    return Ruling(family.all_higher(), facts, *family.contrasts[least].measured, family.worst_p(), len(leads))
 
 
 def _agreements(evidence: Evidence, column: DataSet) -> dict[tuple[str, str], "_Tau"]:

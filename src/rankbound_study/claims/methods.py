@@ -1,8 +1,13 @@
-"""The methods of the neural-ranking study: their scores on the same lists, and tests between them."""
+"""The methods of the neural-ranking study: their scores on the same lists, tests between them, and claims on networks.
+
+Claims about web queries are about MSLR-WEB10K. Without its archive, the same test on MQ2008 is reported, but decides
+nothing.
+"""
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +20,25 @@ from rankbound.compare import Comparison, PairedScores, Settings, adjust, compar
 from rankbound.compare.margins import LEVEL, MARGIN
 from rankbound.compare.statistics import holm
 from rankbound_study.claims.evidence import KEY, Evidence
-from rankbound_study.claims.rules import Sample
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Untrained, Verdict
+from rankbound_study.claims.registry import Decider, decides, in_words
+from rankbound_study.claims.rules import Sample, together
+from rankbound_study.claims.verdict import (
+    CONFIRMED,
+    INCONCLUSIVE,
+    NOT_TESTABLE,
+    REFUTED,
+    MissingEvidence,
+    Ruling,
+    Untrained,
+    Verdict,
+    each_way,
+)
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
+from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title
-from rankbound_study.results.neural_runs import FAMILY_NAMES, NETWORKS
+from rankbound_study.results.neural_runs import FAMILY_NAMES, NETWORKS, FeatureResults, feature_results
 from rankbound_study.results.scores import best_of, names_pairs, scores_of_methods, scores_of_runs
-from rankbound_study.results.specs import signed
+from rankbound_study.results.specs import score, signed
 
 QUERIES, PIXELS, FEATURES = "mq2008-label1", "aaf", "aaf-vgg16"
 """The data sets on which claims of the neural-ranking study can be decided."""
@@ -147,7 +164,11 @@ def read_methods(evidence: Evidence, dataset: str, *, width: int | None = None, 
     names = rows.collect_schema().names()
     frame = rows.select("dataset", "options", *(name for name in KEY[2:] if name in names), metric).collect()
     options_of = {text: json.loads(text) for text in frame["options"].unique()}
-    kept = [text for text, options in options_of.items() if _is_asked_for(options, width, shifted)]
+    kept = [
+        text
+        for text, options in options_of.items()
+        if options.get("features") in (None, width) and ("shift" in options) == shifted
+    ]
     control = pl.col("loss") == "none"
     frame = frame.filter(pl.col("options").is_in(kept) | control)
     plain = pl.col("model").str.replace(f"{OF_FEATURES}\\d+$", "")
@@ -156,7 +177,10 @@ def read_methods(evidence: Evidence, dataset: str, *, width: int | None = None, 
     frame = frame.with_columns(plain.alias("model"), pl.col("model").alias("trained"))
     facts = frame.select("model", "options", "loss").unique(["model"], keep="first", maintain_order=True).rows()
     trained_as = dict(frame.select("model", "trained").unique().sort("model").rows())
-    families = {model: CONTROL if loss == "none" else _family(options_of[text]) for model, text, loss in facts}
+    named = {model: str(options_of[text].get("family", "")) for model, text, _ in facts}
+    families = {
+        model: CONTROL if loss == "none" else FAMILY_NAMES.get(named[model], named[model]) for model, _, loss in facts
+    }
     if set(families.values()) <= {CONTROL}:
         seen = "moved pictures of " if shifted else ""
         if evidence.untrained():
@@ -193,7 +217,9 @@ class GapFamily:
         """Compare pairs of methods on the same lists."""
         return cls.of([Gap(name, other, methods.compare(name, other, margin)) for name, other in pairs])
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """The number of differences."""
         return len(self.each)
 
     def __str__(self) -> str:
@@ -212,7 +238,7 @@ class GapFamily:
     @property
     def verdict(self) -> str:
         """Confirmed if all differences are significant as claimed, refuted if one speaks against it."""
-        return REFUTED if self.worse else CONFIRMED if self.better == len(self) else INCONCLUSIVE
+        return each_way(self.better == self.count, bool(self.worse))
 
     @property
     def ends(self) -> tuple[list[float], list[float]]:
@@ -225,19 +251,17 @@ class GapFamily:
         trainings = "one training" if seeds < 2 else f"{seeds} trainings"
         return f"over {self.each[0].found.n_units} {unit}, of {trainings} each"
 
-    def decided(self, reason: str, statistic: str, shown_in: str = "", verdict: str = "") -> Verdict:
-        """Return the verdict (by default that all are as claimed) with the difference that supports it least."""
+    def decided(self, unit: str, verdict: str = "", **facts: object) -> Ruling:
+        """Return the ruling (by default that all are as claimed) with the difference that supports it least."""
         least = min(self.each, key=lambda one: (one.side, one.found.difference)).found
-        return Verdict(
+        return Ruling(
             verdict or self.verdict,
-            reason,
-            statistic,
+            {"found": self, "over": self.over(unit), **facts},
             least.difference,
             least.low,
             least.high,
             least.p_adjusted,
             least.n_units,
-            shown_in,
             Sample.of_interval(least.low, least.high, least.n_units, MARGIN),
         )
 
@@ -259,11 +283,214 @@ def difference_text(comparison: Comparison) -> str:
     return f"{signed(comparison.difference)} ({signed(comparison.low)} to {signed(comparison.high)})"
 
 
-def _is_asked_for(options: Mapping[str, Any], width: int | None, shifted: bool) -> bool:
-    sees_all = options.get("features") in (None, width)
-    return sees_all and ("shift" in options) == shifted
+DIRECT, RANKNET = "DirectRanker", "RankNet"
+
+AGAINST_FIRST = (REFUTED, INCONCLUSIVE, CONFIRMED)
+"""Verdicts, from the one against a claim to the one for it."""
 
 
-def _family(options: Mapping[str, Any]) -> str:
-    name = str(options.get("family", ""))
-    return FAMILY_NAMES.get(name, name)
+@decides("N03")
+def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Ruling:
+    """Decide by whether they differ by less than a margin, on web queries and on faces."""
+    found = []
+    for dataset in (QUERIES, PIXELS):
+        with suppress(MissingEvidence):
+            methods = read_methods(evidence, dataset)
+            found.append((methods, methods.compare(DIRECT, RANKNET)))
+    if not found:
+        raise MissingEvidence(f"no runs of both {DIRECT} and {RANKNET}: see comparisons in config.yaml")
+    differences = []
+    for methods, one in found:
+        of_pairs = f"the share of correctly ordered pairs among {one.n_units}"
+        measure = (
+            of_pairs if methods.scores.members is not None else f"mean {methods.metric} over {one.n_units} queries"
+        )
+        differences.append(f"{difference_text(one)} in {measure} of {methods.title}")
+    widest = max((one for _, one in found), key=lambda one: abs(one.difference))
+    return Ruling(
+        _verdict_of_likeness([one for _, one in found]),
+        {"direct": DIRECT, "ranknet": RANKNET, "differences": listed(differences)},
+        widest.difference,
+        widest.low,
+        widest.high,
+        widest.margin.p_alike if widest.margin else float("nan"),
+        sum(one.n_units for _, one in found),
+        Sample.of_interval(widest.low, widest.high, widest.n_units, MARGIN),
+    )
+
+
+@decides("N15")
+def networks_pay_with_many_features_alone(evidence: Evidence) -> Ruling:
+    """Decide by the best network's lead, which should grow from none with few features to a significant one."""
+    found = list(trends(_by_features(evidence)))
+    if not found:
+        raise MissingEvidence("no methods on several numbers of features: see feature_counts in config.yaml")
+    least = min(found, key=lambda one: (AGAINST_FIRST.index(one.verdict), one.signs[2], one.trend["difference"]))
+    value, low, high = (least.trend[name] for name in ("difference", "low", "high"))
+    verdict = together(*(one.verdict for one in found))
+    return Ruling(verdict, {"changes": listed(found)}, value, low, high, least.adjusted[-1], len(least.rows))
+
+
+@dataclass(frozen=True)
+class LeadTrend:
+    """The gaps of one family on one data set, and their trend.
+
+    Attributes:
+        rows: a gap for each number of features, ascending.
+        trend: the change of the gap with ten times the features.
+        adjusted: p-values of the gap with the fewest features, of that with the most, and of the trend, by Holm.
+        signs: 1 or -1 for each of these that is significant, else 0.
+    """
+
+    dataset: str
+    rows: Sequence[dict[str, Any]]
+    trend: dict[str, Any]
+    adjusted: Sequence[float]
+    signs: Sequence[int]
+
+    @property
+    def verdict(self) -> str:
+        """Confirmed if the network wins with the most features, its lead grows, and is below 0.01 with the fewest.
+
+        That a lead with few features is not significant does not show that networks are not needed there: the interval
+        must lie below the margin. Refuted if the lead shrinks significantly, if the network loses with the most
+        features, or wins with the fewest.
+        """
+        fewest, most, trend = self.signs
+        not_needed = self.rows[0]["high"] <= MARGIN
+        return each_way(most > 0 and trend > 0 and not_needed, trend < 0 or most < 0 or fewest > 0)
+
+    def __str__(self) -> str:
+        change, low, high = (signed(self.trend[name]) for name in ("difference", "low", "high"))
+        trend = {1: "significantly up", -1: "significantly down", 0: "not significant"}[self.signs[-1]]
+        first, last = (f"{signed(row['difference'])} with {row['features']:,}" for row in (self.rows[0], self.rows[-1]))
+        return f"{change} ({low} to {high}), {trend}, on {data_set_title(self.dataset)}, from {first} to {last}"
+
+
+def trends(results: FeatureResults) -> Iterator[LeadTrend]:
+    """Yield the trend of each data set and family with gaps at several numbers of features."""
+    for (dataset, _), gaps in results.gaps.group_by("dataset", "family", maintain_order=True):
+        rows = gaps.filter(pl.col("features").is_not_null()).sort("features").to_dicts()
+        for trend in gaps.filter(pl.col("features").is_null()).to_dicts():
+            deciding = (rows[0], rows[-1], trend)
+            adjusted = holm([row["p_value"] for row in deciding])
+            signs = [
+                int(math.copysign(p_value < LEVEL, row["difference"]))
+                for row, p_value in zip(deciding, adjusted, strict=True)
+            ]
+            yield LeadTrend(str(dataset), rows, trend, adjusted, signs)
+
+
+def _verdict_of_likeness(found: list[Comparison]) -> str:
+    """Return confirmed if alike everywhere, refuted if a difference is significantly beyond the margin anywhere."""
+    tests = [one.margin for one in found]
+    beyond = any(test is not None and (test.low > test.margin or test.high < -test.margin) for test in tests)
+    return each_way(all(_is_alike(one) for one in found), beyond)
+
+
+def _is_alike(comparison: Comparison) -> bool:
+    """Check for a difference within the margin; equal scores everywhere need no test."""
+    if comparison.margin is not None:
+        return comparison.margin.verdict == "alike"
+    return comparison.n_units > 1 and comparison.low == comparison.high == comparison.difference == 0
+
+
+def _by_features(evidence: Evidence) -> FeatureResults:
+    if evidence.runs is None:
+        raise MissingEvidence("no runs: no file of them was given")
+    of_pixels = (PIXELS, f"{SYNTHETIC}{PIXELS}")
+    if evidence.epochs is None:
+        raise MissingEvidence("no epochs, whose validation scores pick the best network and the best other model")
+    predictions = [path for path in evidence.predictions if path.parts[-4] in of_pixels]
+    return feature_results(evidence.runs, evidence.epochs, predictions if evidence.images else (), evidence.images)
+
+
+WEB10K = "mslr-web10k-label2"
+"""The paper's data set in its reading: labels of 2 and more are relevant."""
+
+NO_ARCHIVE = "The archive of MSLR-WEB10K is not available here"
+
+RANDOM = "random"
+
+TRAINED_BOTH_WAYS = (("Class-NN", "RankNet"), ("Class-LR", "Rank-LR"))
+"""The same model as a classifier and as a ranker."""
+
+WITH_BOTH_OPTIMISERS = ("RankNet", "DirectRanker", "Class-NN")
+
+
+def _of_web10k(claim: str, judge: Callable[[Methods], Ruling], *, on_training: bool = False) -> Decider:
+    """Return what decides a claim on MSLR-WEB10K if it has run; else it reports the same test on MQ2008.
+
+    A claim `on_training` includes the models that did not train.
+    """
+
+    def decide(evidence: Evidence) -> Ruling | Verdict:
+        evidence = evidence.of_all_trainings() if on_training else evidence
+        try:
+            methods = read_methods(evidence, WEB10K)
+        except MissingEvidence:
+            return _of_other_queries(evidence, claim, judge)
+        return judge(methods)
+
+    return decide
+
+
+def _of_other_queries(evidence: Evidence, claim: str, judge: Callable[[Methods], Ruling]) -> Verdict:
+    try:
+        methods = read_methods(evidence, QUERIES)
+        found = in_words(claim, judge(methods))
+    except MissingEvidence as missing:
+        return Verdict(NOT_TESTABLE, f"{NO_ARCHIVE}, nor can other queries be tested: {missing}.")
+    reason = f"{found.reason[0].lower()}{found.reason[1:]}"
+    return replace(
+        found,
+        verdict=NOT_TESTABLE,
+        reason=f"{NO_ARCHIVE}; on {methods.title} the same claim would be {found.verdict}: {reason}",
+        statistic=f"on {methods.title}: {found.statistic}",
+    )
+
+
+def _classification_against_ranking(methods: Methods) -> Ruling:
+    """Compare the same network and the same linear model, trained both ways."""
+    pairs = [pair for pair in TRAINED_BOTH_WAYS if methods.has(*pair)]
+    if not pairs:
+        raise MissingEvidence(f"no model was trained both ways on {methods.title}")
+    of_random = f"; a random order scores {score(methods.mean(RANDOM))}" if methods.has(RANDOM) else ""
+    return GapFamily.between(methods, pairs).decided("queries", of_random=of_random)
+
+
+def _others_against_networks(methods: Methods) -> Ruling:
+    """Compare every linear and every tree model with the best network of its family."""
+    pairs = [
+        (other, methods.best(networks))
+        for family in (RANK, CLASSIFICATION)
+        if (networks := methods.of(family, network=True))
+        for other in methods.of(family, network=False)
+    ]
+    if not pairs:
+        raise MissingEvidence(f"no network beside other models on {methods.title}")
+    return GapFamily.between(methods, pairs).decided("queries")
+
+
+def _optimisers(methods: Methods) -> Ruling:
+    """Decide by whether networks rank better than at random with either optimiser.
+
+    Confirmed if plain gradients train all networks and Adam none, refuted if Adam trains one or plain gradients none.
+    """
+    methods.needs(RANDOM)
+    names = [name for name in WITH_BOTH_OPTIMISERS if methods.has(name, f"{name}{AS_PRINTED}")]
+    if not names:
+        raise MissingEvidence(f"no network was trained with both optimisers on {methods.title}")
+    found = GapFamily.between(methods, [(f"{name}{ending}", RANDOM) for ending in ("", AS_PRINTED) for name in names])
+    by_adam, by_sgd = GapFamily(found.each[: len(names)]), GapFamily(found.each[len(names) :])
+    confirmed = by_adam.worse == len(names) == by_sgd.better
+    refuted = bool(by_adam.better) or by_sgd.worse == len(names)
+    verdict, over = each_way(confirmed, refuted), found.over("queries")
+    return by_adam.decided("queries", verdict, by_sgd=by_sgd.better, both=found, over=over)
+
+
+DECLARED = {
+    "N01": _of_web10k("N01", _classification_against_ranking),
+    "N02": _of_web10k("N02", _others_against_networks),
+    "N06": _of_web10k("N06", _optimisers, on_training=True),
+}

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 import rankbound as rb
+from rankbound_study.claims.verdict import Ruling
 
 Order = tuple[int, ...]
 
@@ -114,6 +115,22 @@ OfOrders = Callable[[Sequence[Value]], Value]
 """A value over the metric of all orders: `min`, `max` or `mean`."""
 Formula = Callable[[int, int], Any]
 """A function of N and P."""
+
+THEOREMS: dict[str, Callable[[], Ruling]] = {}
+"""What proves or refutes each theorem: without results, so that it is checked once for each change of its code."""
+
+
+def theorem(claim: str) -> Callable[[Callable[[], Ruling]], Callable[[], Ruling]]:
+    """Enter the decorated function into `THEOREMS`."""
+
+    def enter(ruling: Callable[[], Ruling]) -> Callable[[], Ruling]:
+        if claim in THEOREMS:
+            raise ValueError(f"{claim} is decided twice: by {THEOREMS[claim]} and by {ruling}")
+        THEOREMS[claim] = ruling
+        return ruling
+
+    return enter
+
 
 _BY_HAND: dict[str, Callable[[Order], Value]] = {"nDCG": ndcg, "AP": average_precision, "nRBP": wrong_pairs}
 

@@ -16,7 +16,6 @@ from torch import Tensor
 import rankbound as rb
 from rankbound.training.models import MLP
 from rankbound_study.claims import oracle
-from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.oracle import (
     SAME,
     Order,
@@ -24,11 +23,11 @@ from rankbound_study.claims.oracle import (
     agree,
     binary_orders,
     linear_dcg,
+    theorem,
     values_of_library,
     wrong_pairs,
 )
-from rankbound_study.claims.registry import decides
-from rankbound_study.claims.verdict import INCONCLUSIVE, REFUTED, Verdict, counted, holds
+from rankbound_study.claims.verdict import INCONCLUSIVE, REFUTED, Ruling, counted, holds
 from rankbound_study.claims.worked import GRADES, RELEVANCE, worked_table
 
 RANDOM_LISTS = 100
@@ -93,8 +92,8 @@ def _agreeing(metrics: dict[str, ByHand], orders: Sequence[Order]) -> int:
     )
 
 
-@decides("M01")
-def murphys_metrics_are_as_defined(evidence: Evidence) -> Verdict:
+@theorem("M01")
+def murphys_metrics_are_as_defined() -> Ruling:
     """Compare the library with the definitions and with scikit-learn, and the printed table with the library."""
     orders = _random_orders()
     same, cases = _agreeing(MURPHY, orders), len(MURPHY) * len(orders)
@@ -102,20 +101,13 @@ def murphys_metrics_are_as_defined(evidence: Evidence) -> Verdict:
     map_agrees = agree([float(values_of_library(rb.metric("AP"), orders).mean())], [mean_ap]) == 1
     public, of_public = _agreeing_with_scikit_learn(orders)
     table = worked_table("table_murphy_9_3")
-    ideal = float(values_of_library(rb.metric("DCG(gain=linear,discount=log2(r))"), [_ideal(GRADES)])[0])
     known = table.filter((table["part"] == "9.3") & table["holds"].is_not_null())
     misprints = known.filter(~known["holds"])["printed"].to_list()
-    return counted(
-        same + public,
-        cases + of_public,
-        f"P@k, AP, both kinds of DCG and nDCG have the defined value in {same} of {cases} cases ({len(orders)} lists), "
-        f"MAP is their mean AP, and AP and nDCG equal scikit-learn's in {public} of {of_public}; {len(misprints)} of "
-        f"Table 9.3's {len(known)} numbers are misprinted ({', '.join(misprints)}), because its logarithms were "
-        f"rounded first, while its ideal DCG of {ideal:.3f} is right.",
-        "share of cases that agree",
-        "table_murphy_9_3",
-        also=map_agrees,
-    )
+    facts: dict[str, object] = {"same": same, "of_same": cases, "lists": len(orders), "public": public}
+    facts |= {"of_public": of_public, "misprinted": len(misprints), "numbers": len(known)}
+    facts |= {"misprints": ", ".join(misprints)}
+    facts |= {"ideal": float(values_of_library(rb.metric("DCG(gain=linear,discount=log2(r))"), [_ideal(GRADES)])[0])}
+    return counted(same + public, cases + of_public, facts, also=map_agrees)
 
 
 def _agreeing_with_scikit_learn(orders: Sequence[Order]) -> tuple[int, int]:
@@ -129,8 +121,8 @@ def _agreeing_with_scikit_learn(orders: Sequence[Order]) -> tuple[int, int]:
     return agree(ap, public_ap) + agree(ndcg, public_ndcg), 2 * len(orders)
 
 
-@decides("M02")
-def the_kendall_statistic_compares_pairs(evidence: Evidence) -> Verdict:
+@theorem("M02")
+def the_kendall_statistic_compares_pairs() -> Ruling:
     """Compare all orders of short lists with the definition and with scipy's tau, and check both ends."""
     orders = [order for n in range(2, MOST_PERMUTED + 1) for order in permutations(range(n))]
     unit, weighted = (
@@ -142,16 +134,10 @@ def the_kendall_statistic_compares_pairs(evidence: Evidence) -> Verdict:
     taus = (float(kendalltau(range(len(order), 0, -1), order).statistic) for order in orders)
     tau = agree(unit, (one / 2 + 0.5 for one in taus))
     ends = sorted({found for values in (unit, weighted) for found in _ends(values, orders)})
-    at_ends = " or ".join(f"{equal:g} for equal and {reverse:g} for reversed" for equal, reverse in ends)
-    return counted(
-        same + tau,
-        3 * len(orders),
-        f"With unit weights and with weights by difference the statistic has the defined value in {same} of "
-        f"{2 * len(orders)} cases (all orders of 2 to {MOST_PERMUTED} items), is {at_ends} orders, and "
-        f"with unit weights equals (1 + Kendall's tau) / 2 in {tau} of {len(orders)}.",
-        "share of cases that agree",
-        also=ends == [(1.0, 0.0)],
-    )
+    facts: dict[str, object] = {"same": same, "of_same": 2 * len(orders), "most": MOST_PERMUTED, "tau": tau}
+    facts |= {"of_tau": len(orders)}
+    facts |= {"ends": " or ".join(f"{equal:g} for equal and {reverse:g} for reversed" for equal, reverse in ends)}
+    return counted(same + tau, 3 * len(orders), facts, also=ends == [(1.0, 0.0)])
 
 
 def _ends(values: Sequence[float], orders: Sequence[Order]) -> list[tuple[float, float]]:
@@ -161,23 +147,18 @@ def _ends(values: Sequence[float], orders: Sequence[Order]) -> list[tuple[float,
     return [(round(of_order[tuple(range(n))[::-1]], 9), round(of_order[tuple(range(n))], 9) + 0.0) for n in lengths]
 
 
-@decides("W01")
-def the_wiki_pages_metrics_and_families(evidence: Evidence) -> Verdict:
+@theorem("W01")
+def the_wiki_pages_metrics_and_families() -> Ruling:
     """Compare the metrics and the hinge loss with their definitions, and train with one loss of each family."""
     orders = _random_orders()
     same, cases = _agreeing(WIKI, orders), len(WIKI) * len(orders)
     hinges = _agreeing_hinges()
     before, after = _trained()
-    trained = ", ".join(f"{after[family]:.2f} with {loss} ({family})" for family, loss in FAMILIES.items())
-    return counted(
-        same + hinges,
-        cases + RANDOM_LISTS,
-        f"CG, DCG, nDCG and reciprocal rank have the defined value in {same} of {cases} cases, the hinge loss in "
-        f"{hinges} of {RANDOM_LISTS} random pairs; trained on lists with a planted order, a linear model's nDCG rises "
-        f"from {before:.2f} to {trained}.",
-        "share of cases that agree",
-        also=all(value > before for value in after.values()),
-    )
+    facts: dict[str, object] = {"same": same, "of_same": cases, "hinges": hinges, "pairs": RANDOM_LISTS}
+    facts |= {"before": before}
+    facts |= {"after": ", ".join(f"{after[family]:.2f} with {loss} ({family})" for family, loss in FAMILIES.items())}
+    rises = all(value > before for value in after.values())
+    return counted(same + hinges, cases + RANDOM_LISTS, facts, also=rises)
 
 
 def _agreeing_hinges() -> int:
@@ -226,23 +207,15 @@ TWO_RATINGS = [(n, m) for n in range(2, MOST_OF_TWO + 1) for m in range(1, n)]
 """N items, m of them with the better rating."""
 
 
-@decides("L01")
-def few_exchanges_lead_to_any_order(evidence: Evidence) -> Verdict:
+@theorem("L01")
+def few_exchanges_lead_to_any_order() -> Ruling:
     """Find the fewest exchanges to every order, each of which costs at least 1, by breadth-first search."""
     orders = reached = 0
     for n, m in TWO_RATINGS:
         fewest = _fewest_exchanges((1,) * m + (0,) * (n - m))
         within = [fewest.get(order, n) <= min(m, n - m) for order in binary_orders(n, m)]
         orders, reached = orders + len(within), reached + sum(within)
-    return counted(
-        reached,
-        orders,
-        f"{reached} of the {orders} orders of two ratings and 2 to {MOST_OF_TWO} items are reached from the ideal "
-        "order by at most as many exchanges as the rarer rating has items, each of which lowers the linear DCG by 1 or "
-        "more.",
-        "share of orders reached",
-        "figure_linear_2",
-    )
+    return counted(reached, orders, {"most": MOST_OF_TWO})
 
 
 def _fewest_exchanges(ideal: Order) -> dict[Order, int]:
@@ -266,34 +239,24 @@ def _exchanges(order: Order) -> list[Order]:
     return found
 
 
-@decides("L02")
-def the_error_counts_wrong_pairs(evidence: Evidence) -> Verdict:
+@theorem("L02")
+def the_error_counts_wrong_pairs() -> Ruling:
     """Compare DCG errors, weighted wrong pairs and sums of two-rating errors, for all short and random tied lists."""
     orders = [order for of in RATINGS for n in range(1, MOST_RATED + 1) for order in product(range(of), repeat=n)]
     errors = [_dcg_error(order) for order in orders]
     pairs = agree(map(wrong_pairs, orders), errors)
-    sums = agree((sum(wrong_pairs(_two_ratings(order, k)) for k in range(1, 4)) for order in orders), errors)
+    sums = agree(
+        (sum(wrong_pairs([int(rating >= k) for rating in order]) for k in range(1, 4)) for order in orders), errors
+    )
     # The library's errors are undefined where nothing is relevant.
     library = agree(np.nan_to_num(values_of_library(rb.metric("PairError"), orders)).tolist(), errors)
     strict, halved = _of_tied_lists()
-    return counted(
-        min(pairs, sums, library),
-        len(orders),
-        f"For lists of 2 to 4 ratings and up to {MOST_RATED} items without tied scores, the DCG error is the weighted "
-        f"count of wrong pairs in {pairs:,} of {len(orders):,}, and a sum of two-rating errors in {sums:,}; of "
-        f"{TIED_LISTS} lists with ties, the count is right for only {strict}, and for {halved} once half of each tied "
-        "pair is added.",
-        "share of lists",
-        "figure_linear_2 figure_linear_3",
-    )
+    facts = {"most": MOST_RATED, "pairs": pairs, "sums": sums, "tied": TIED_LISTS, "strict": strict, "halved": halved}
+    return counted(min(pairs, sums, library), len(orders), facts)
 
 
 def _dcg_error(order: Order) -> int:
     return linear_dcg(sorted(order, reverse=True)) - linear_dcg(order)
-
-
-def _two_ratings(order: Order, threshold: int) -> Order:
-    return tuple(int(rating >= threshold) for rating in order)
 
 
 def _of_tied_lists() -> tuple[int, int]:
@@ -324,21 +287,13 @@ def _mean_error(scores: list[int], ratings: list[int]) -> float:
     return sum(errors) / len(errors)
 
 
-@decides("L03")
-def the_ideal_dcg_of_two_ratings_has_a_formula(evidence: Evidence) -> Verdict:
+@theorem("L03")
+def the_ideal_dcg_of_two_ratings_has_a_formula() -> Ruling:
     """Compare the formula and the library's largest value with all orders."""
     largest = [max(map(linear_dcg, binary_orders(n, m))) for n, m in TWO_RATINGS]
     formula = agree((m * (n - m) + m * (m - 1) / 2 for n, m in TWO_RATINGS), largest)
     library = agree((float(rb.maximum("LinearDCG", n, m)) for n, m in TWO_RATINGS), largest)
-    return counted(
-        formula,
-        len(TWO_RATINGS),
-        f"The formula gives the largest linear DCG over all orders for {formula} of the {len(TWO_RATINGS)} lists of "
-        f"two ratings and 2 to {MOST_OF_TWO} items.",
-        "share of lists",
-        "figure_linear_2",
-        also=library == len(TWO_RATINGS),
-    )
+    return counted(formula, len(TWO_RATINGS), {"most": MOST_OF_TWO}, also=library == len(TWO_RATINGS))
 
 
 FEATURES, HIDDEN = 5, (16,)
@@ -369,12 +324,12 @@ def _random(*shape: int, generator: torch.Generator) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
-@decides("N04")
-def direct_ranker_can_only_be_ranknet(evidence: Evidence) -> Verdict:
+@theorem("N04")
+def direct_ranker_can_only_be_ranknet() -> Ruling:
     """Decide by whether tanh(w.d (1 + (v.d)^2)) is odd, transitive and not a function of one linear score of d."""
     generator = _generator()
     w, v = _random(2, FEATURES, generator=generator)
-    return verdict_on_second_network(
+    return ruling_on_second_network(
         lambda difference: torch.tanh(difference @ w * (1 + (difference @ v) ** 2)),
         "tanh(w·d (1 + (v·d)²))",
         w,
@@ -382,9 +337,9 @@ def direct_ranker_can_only_be_ranknet(evidence: Evidence) -> Verdict:
     )
 
 
-def verdict_on_second_network(
+def ruling_on_second_network(
     second_network: Callable[[Tensor], Tensor], formula: str, w: Tensor, generator: torch.Generator
-) -> Verdict:
+) -> Ruling:
     """Return refuted if a second network, of differences d, is a counter-example, else inconclusive."""
     a, b, c = _random(3, TRIPLES, FEATURES, generator=generator)
     first, second, third = (second_network(difference) for difference in (a - b, b - c, a - c))
@@ -392,18 +347,11 @@ def verdict_on_second_network(
     chains = (first > 0) & (second > 0)
     broken = int((chains & (third <= 0)).sum())
     directions = _directions_of_slopes(second_network, 0.1 * _random(POINTS, FEATURES, generator=generator))
-    as_scored = int(((first > 0) == ((a - b) @ w > 0)).sum())
-    return Verdict(
-        REFUTED if odd and broken == 0 and directions > 1 else INCONCLUSIVE,
-        f"The second network {formula} is {'' if odd else 'not '}antisymmetric, breaks transitivity in {broken} of "
-        f"{int(chains.sum()):,} random chains of three items, and changes along {directions} independent directions, "
-        f"where a function of one score has one; its order is that of the score w·d for {as_scored:,} of "
-        f"{TRIPLES:,} pairs.",
-        statistic="independent directions of the slope",
-        value=directions,
-        n=TRIPLES,
-        shown_in="figure_neural_links",
-    )
+    facts: dict[str, object] = {"formula": formula, "odd": "" if odd else "not ", "broken": broken}
+    facts |= {"chains": int(chains.sum()), "directions": directions}
+    facts |= {"as_scored": int(((first > 0) == ((a - b) @ w > 0)).sum()), "triples": TRIPLES}
+    refuted = odd and broken == 0 and directions > 1
+    return Ruling(REFUTED if refuted else INCONCLUSIVE, facts, directions, n=TRIPLES)
 
 
 def _directions_of_slopes(function: Callable[[Tensor], Tensor], at: Tensor) -> int:
@@ -413,8 +361,8 @@ def _directions_of_slopes(function: Callable[[Tensor], Tensor], at: Tensor) -> i
     return int(torch.linalg.matrix_rank(slopes, rtol=1e-6))
 
 
-@decides("N05")
-def a_network_of_the_joined_pair_is_not_transitive(evidence: Evidence) -> Verdict:
+@theorem("N05")
+def a_network_of_the_joined_pair_is_not_transitive() -> Ruling:
     """Test random networks of both items' features, and random differences of two scores."""
     generator = _generator()
     joined = sum(has_cycle(_of_joined_pairs(generator)) for _ in range(NETWORKS))
@@ -425,15 +373,9 @@ def a_network_of_the_joined_pair_is_not_transitive(evidence: Evidence) -> Verdic
         and not breaks_transitivity(chances)
         for chances in differences
     )
-    return Verdict(
-        holds(joined > NETWORKS / 2 and lawful == NETWORKS),
-        f"{joined} of {NETWORKS} random networks of the joined pair prefer a to b, b to c and c to a for some triple "
-        f"of {ITEMS} items; {lawful} of {NETWORKS} differences of scores are reflexive, antisymmetric and transitive "
-        "for all triples.",
-        statistic="share of networks with a cycle",
-        value=joined / NETWORKS,
-        n=2 * NETWORKS,
-    )
+    facts = {"joined": joined, "networks": NETWORKS, "items": ITEMS, "lawful": lawful}
+    held = holds(joined > NETWORKS / 2 and lawful == NETWORKS)
+    return Ruling(held, facts, joined / NETWORKS, n=2 * NETWORKS)
 
 
 def _of_joined_pairs(generator: torch.Generator) -> Tensor:
@@ -471,18 +413,11 @@ def _wins_and_chains(chances: Tensor) -> tuple[Tensor, Tensor]:
     return wins, (wins.double() @ wins.double()) > 0
 
 
-@decides("N16")
-def the_mirror_image_says_nothing_new(evidence: Evidence) -> Verdict:
+@theorem("N16")
+def the_mirror_image_says_nothing_new() -> Ruling:
     """Compare loss and gradient of pairs and of their mirror images, without and with a bias for the first item."""
-    same = {bias: sum(_mirrors_agree(link, bias) for link in LINKS.values()) for bias in (0.0, 0.5)}
-    return counted(
-        same[0.0],
-        len(LINKS) * PAIRS,
-        f"Loss and gradient of a pair and of its mirror image are equal in {same[0.0]} of {len(LINKS) * PAIRS} cases "
-        f"(a random network each, with the links of {' and '.join(LINKS)}), and with a bias for the first item in "
-        f"{same[0.5]}.",
-        "share of pairs equal to their mirror image",
-    )
+    same, biased = (sum(_mirrors_agree(link, bias) for link in LINKS.values()) for bias in (0.0, 0.5))
+    return counted(same, len(LINKS) * PAIRS, {"links": " and ".join(LINKS), "biased": biased})
 
 
 def _mirrors_agree(link: Callable[[Tensor], Tensor], bias: float) -> int:

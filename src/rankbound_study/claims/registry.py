@@ -1,31 +1,49 @@
-"""The claims, and what decides each: a declaration or a function, known by lying in a module of this package."""
+"""The claims, and what decides each: declared differences, or a function of a module of this package."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pkgutil import iter_modules
 from typing import Generic
 
-import polars as pl
-
 from rankbound.compare.margins import MARGIN
 from rankbound_study.claims.cells import Cell, Contrast, cells, columns, contrasts, distinct
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.rules import Family, Key, Sample, among, no_noise, sample_of_most
-from rankbound_study.claims.verdict import INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, MissingEvidence, Untrained, Verdict
-from rankbound_study.config.data_sets import DataSet
+from rankbound_study.claims.oracle import THEOREMS
+from rankbound_study.claims.rules import NEGLIGIBLE, Family, Key, Sample, among, no_noise, sample_of_most
+from rankbound_study.claims.verdict import (
+    INCONCLUSIVE,
+    NOT_RUN,
+    NOT_TESTABLE,
+    MissingEvidence,
+    Ruling,
+    Untrained,
+    Verdict,
+)
 from rankbound_study.vocabulary import BOUNDED, LOSSES
 
-Decider = Callable[[Evidence], Verdict]
+Decider = Callable[[Evidence], Ruling | Verdict]
+"""Decides a claim: in numbers, or in words of its own where the claim's do not fit."""
 _DECIDERS: dict[str, Decider] = {}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a source: a row of `reference/claims.csv`, whose order and groups are those of every table."""
+    """A claim of a source: an entry of `reference/claims.yaml`, whose order and groups are those of every table.
+
+    Attributes:
+        id, group, source, claim: its name, its group, where it is made, and what it says.
+        kind: theorem, empirical, definition.
+        datasets, how_to_test, printed_evidence: what it is about, how it is decided, and the numbers of the source.
+        reason: the sentence of the verdict; names in braces are facts of the ruling.
+        statistic: the meaning of the deciding number, with the same names; empty for theorems that hold in every case.
+        shown_in: names of the tables and figures that show it, separated by spaces.
+        differences: arguments of `Differences.of_cells`; empty for a claim that a function decides.
+    """
 
     id: str
     group: str
@@ -35,12 +53,19 @@ class Claim:
     datasets: str
     how_to_test: str
     printed_evidence: str
+    reason: str = ""
+    statistic: str = ""
+    shown_in: str = ""
+    differences: Mapping[str, object] = field(default_factory=dict)
 
 
+@cache
 def claims() -> list[Claim]:
     """Return all claims by weight: those that decide the main question first, definitions and examples last."""
-    table = pl.read_csv(files("rankbound_study.reference").joinpath("claims.csv").read_bytes(), infer_schema=False)
-    return [Claim(**row) for row in table.fill_null("").iter_rows(named=True)]
+    import yaml  # type: ignore[import-untyped]
+
+    text = files("rankbound_study.reference").joinpath("claims.yaml").read_text("utf-8")
+    return [Claim(**row) for row in yaml.safe_load(text)]
 
 
 def decides(claim: str) -> Callable[[Decider], Decider]:
@@ -57,12 +82,21 @@ def decides(claim: str) -> Callable[[Decider], Decider]:
 
 @cache
 def deciders() -> Mapping[str, Decider]:
-    """Import all modules of this package; return the function of every claim, or its declaration (`DECLARED`)."""
+    """Import all modules of this package; return what decides each claim."""
     package = __name__.rpartition(".")[0]
     for found in iter_modules(import_module(package).__path__):
         for claim, declared in getattr(import_module(f"{package}.{found.name}"), "DECLARED", {}).items():
             decides(claim)(declared)
+    for one in claims():
+        if one.differences:
+            decides(one.id)(Differences.of_cells(**one.differences))  # type: ignore[arg-type]
+    for claim, ruling in THEOREMS.items():
+        decides(claim)(_without_results(ruling))
     return _DECIDERS
+
+
+def _without_results(ruling: Callable[[], Ruling]) -> Decider:
+    return lambda evidence: ruling()
 
 
 def decide(evidence: Evidence) -> Iterator[tuple[Claim, Verdict]]:
@@ -86,7 +120,7 @@ def verdict_on(claim: str, evidence: Evidence) -> Verdict:
     decider = deciders().get(claim)
     if decider is None:
         raise MissingEvidence("no function decides this claim")
-    evidence.left_out.clear()
+    evidence = evidence.for_one_claim()
     try:
         verdict = decider(evidence)
     except Untrained:
@@ -96,11 +130,24 @@ def verdict_on(claim: str, evidence: Evidence) -> Verdict:
         raise
     if verdict.verdict == NOT_TESTABLE:
         _require_trained(decider, evidence)
+    verdict = in_words(claim, verdict) if isinstance(verdict, Ruling) else verdict
     if not evidence.left_out:
         return verdict
     count, names = len(evidence.left_out), among(sorted(evidence.left_out))
     of_cells = "cell is left out because it" if count == 1 else "cells are left out because they"
     return replace(verdict, reason=f"{verdict.reason} {count} {of_cells} did not train{names}.")
+
+
+def in_words(claim: str, ruling: Ruling) -> Verdict:
+    """Put a ruling into the sentences of its claim, which may also name `CONSTANTS`."""
+    declared = next(one for one in claims() if one.id == claim)
+    facts: Mapping[str, object] = ChainMap(ruling.facts, CONSTANTS)  # type: ignore[arg-type]
+    words = (declared.reason.format_map(facts), declared.statistic.format_map(facts))
+    range_and_p = (ruling.low, ruling.high, ruling.p_value)
+    return Verdict(ruling.verdict, *words, ruling.value, *range_and_p, ruling.n, declared.shown_in, ruling.sample)
+
+
+CONSTANTS: Mapping[str, object] = {"MARGIN": MARGIN, "NEGLIGIBLE": NEGLIGIBLE}
 
 
 def _require_trained(decider: Decider, evidence: Evidence, missing: MissingEvidence | None = None) -> None:
@@ -117,6 +164,23 @@ def _is_decided(decider: Decider, evidence: Evidence) -> bool:
         return False
 
 
+RULES: Mapping[str, tuple[Callable[[Family[Cell]], str], Callable[[Family[Cell]], int]]] = {
+    "all rise": (Family.all_rise, Family.count_of_positive),
+    "all fall": (Family.all_fall, lambda family: len(family) - family.count_of_positive()),
+    "most rise": (Family.most_rise, Family.count_of_positive),
+    "most are no worse": (Family.most_no_worse, Family.count_of_no_worse),
+    "none gains": (Family.no_gain, lambda family: len(family.gains())),
+}
+"""The rules that an entry of the file may name, each with the number of cells that it counts."""
+
+DECIDING: Mapping[str, Callable[[Family[Cell]], Cell] | None] = {
+    "least": Family.least,
+    "most": Family.most,
+    "widest": Family.widest,
+    "": None,
+}
+
+
 @dataclass(frozen=True)
 class Differences(Generic[Key]):
     """A claim about differences, all of which are tested as one family.
@@ -124,65 +188,61 @@ class Differences(Generic[Key]):
     Attributes:
         of: finds the differences in a study's results.
         rule: gives the verdict on the family.
-        reason: a sentence; names in braces are `Family.facts`, and those of `facts`.
-        statistic: the meaning of the deciding difference, with the same names.
-        deciding: picks that difference; None for a claim about most of them, of which `share` counts those that hold.
+        deciding: picks the deciding difference; None for a claim about most of them, of which `share` counts those
+            that hold.
         p_value: the p-value that decides.
         of_topics: the verdict's number of units is that of topics instead of differences.
         takes_noise: without a noise margin, nothing is decided.
-        facts: further facts that the sentence names.
-        shown_in: names of the tables and figures that show it.
+        facts: what the claim's sentences name beside the family's own facts (`rules.FACTS`).
         matters: the smallest difference that matters; NaN: the noise margin, or 0.01 if it is unknown.
         share: the number of differences that hold, whose share is the verdict's value if no single one decides.
     """
 
     of: Callable[[Evidence], Mapping[Key, Contrast]]
     rule: Callable[[Family[Key]], str]
-    reason: str
-    statistic: str
     deciding: Callable[[Family[Key]], Key] | None
     p_value: Callable[[Family[Key], Key], float] = Family.worst_p
     of_topics: bool = False
     takes_noise: bool = False
     facts: Callable[[Evidence, Family[Key]], Mapping[str, object]] = lambda evidence, family: {}
-    shown_in: str = ""
     matters: float = math.nan
-    share: Callable[[Family[Key]], int] = lambda family: len(family.higher)
+    share: Callable[[Family[Key]], int] = Family.count_of_positive
 
-    def __call__(self, evidence: Evidence) -> Verdict:
+    @classmethod
+    def of_cells(
+        cls, rule: str, matters: float, deciding: str = "", own_p: bool = False, **axes: Sequence[str]
+    ) -> "Differences[Cell]":
+        """Return a claim about bounded minus unbounded in the distinct cells of some axes (default: Table 5.1).
+
+        Args:
+            rule, deciding: one of `RULES` and of `DECIDING`; empty for a claim about most cells.
+            matters: as above.
+            own_p: the p-value of the deciding difference decides, instead of the largest.
+            axes: losses, boundings, datasets and metrics.
+        """
+        (verdict, share), p_value = RULES[rule], Family.own_p if own_p else Family.worst_p
+        found = of_cells(**axes)
+        return Differences[Cell](found, verdict, DECIDING[deciding], p_value, matters=matters, share=share)
+
+    def __call__(self, evidence: Evidence) -> Ruling | Verdict:
         """Decide the claim."""
-        family = Family.of(self.of(evidence))
+        family = Family(self.of(evidence))
         if self.takes_noise and (missing := no_noise(family.contrasts.values())):
             return Verdict(INCONCLUSIVE, missing, n=len(family))
-        facts = {**family.facts(), **self.facts(evidence, family)}
+        verdict, facts = self.rule(family), family.facts(self.facts(evidence, family))
         if self.deciding is None:
-            return Verdict(
-                self.rule(family),
-                self.reason.format_map(facts),
-                self.statistic,
-                self.share(family) / len(family),
-                n=len(family),
-                shown_in=self.shown_in,
-                sample=sample_of_most(family.contrasts, self.matters),
-            )
+            sample = sample_of_most(family.contrasts, self.matters)
+            return Ruling(verdict, facts, self.share(family) / len(family), n=len(family), sample=sample)
         key = self.deciding(family)
         decisive = family.contrasts[key]
-        facts |= {"at_deciding": key}
-        return Verdict(
-            self.rule(family),
-            self.reason.format_map(facts),
-            self.statistic.format_map(facts),
+        return Ruling(
+            verdict,
+            family.facts({**facts, "at_deciding": key}),
             *decisive.measured,
             self.p_value(family, key),
             decisive.n if self.of_topics else len(family),
-            self.shown_in,
-            Sample.of(decisive, self._matters(decisive)),
+            Sample.of(decisive, decisive.matters() if math.isnan(self.matters) else self.matters),
         )
-
-    def _matters(self, decisive: Contrast) -> float:
-        if not math.isnan(self.matters):
-            return self.matters
-        return decisive.margin if decisive.margin > 0 else MARGIN
 
 
 def of_cells(
@@ -194,7 +254,6 @@ def of_cells(
     """Return a function that finds bounded minus unbounded in the distinct cells of these axes (default: Table 5.1)."""
 
     def find(evidence: Evidence) -> Mapping[Cell, Contrast]:
-        where: tuple[DataSet, ...] = columns(evidence, *datasets)
-        return contrasts(evidence, distinct(cells(evidence, losses, boundings, where, metrics)))
+        return contrasts(evidence, distinct(cells(evidence, losses, boundings, columns(evidence, *datasets), metrics)))
 
     return find

@@ -1,4 +1,4 @@
-"""What related work predicts: orders of systems by bounded metrics, coherent gradients, a loss of ranks.
+"""What related work predicts and reports: orders by bounded metrics, coherent gradients, a loss of ranks, CiteULike-a.
 
 - Do bounds of the metric that evaluates invert systems? A system is a loss under a bounding. The bounded metric of a
   test list is an affine function of the metric, but its coefficients differ between lists, so that means over lists may
@@ -9,10 +9,18 @@
   the smooth losses are examined, with and without bounds, on random lists.
 - Does a loss of ranks score below a metric's own loss? The unbounded nRBP loss, a sum of smooth ranks, is judged by
   nDCG and AP.
+- Do RBP losses beat nDCG and AP losses on CiteULike-a? Li, Urbano and Hanjalic (SIGIR 2021) report a grid of losses,
+  ratios, folds and learning rates; the test part picks both rate and epoch. Their loss `dcg` is nDCG's, and their
+  losses `rbp*` are one rank-sum loss, nRBP's of thesis eq. 2.12, which weighs a user by P(N - P); its min-max bounding
+  weighs all users alike. As published, their code (listMF.py, utils.py, list_loss.py) calls this loss with the scale
+  factor 0.01, meant for ranks, in the place of the sigmoid's: its smooth ranks have the temperature 100, those of the
+  other losses 1. Here, every loss and bounding has its own rate at each ratio and temperature: picked, like the epoch,
+  by the validation part, or by the test part for a comparison at the published level.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -21,18 +29,23 @@ import polars as pl
 import rankbound as rb
 from rankbound.compare import PairedScores
 from rankbound.compare.margins import LEVEL
-from rankbound.compare.scores import Floats
+from rankbound.compare.scores import mean_of_known, per_unit
 from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import Contrast, contrast, estimate, is_distinct
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
+from rankbound_study.claims.varied import Training, p_exchanged, picked_by_validation, picked_rows, trainings
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import GRADED, DataSet
+from rankbound_study.config.experiments import VARIANT
 from rankbound_study.results.scores import scores_of_runs
-from rankbound_study.vocabulary import AFFINE, BOUNDINGS, LOSSES, UNBOUNDED
+from rankbound_study.results.specs import scan_runs
+from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, UNBOUNDED
+
+NAME, GRADIENTS, RANKS = "table_related", "table_related_gradients", "table_related_ranks"
 
 METRICS = ("nDCG", "AP")
-"""Metrics whose smallest and mean values differ between lists."""
+"""Metrics whose smallest and mean values differ between lists, which have losses of their name."""
 
 _FEWEST = 3
 """Systems whose order says something."""
@@ -40,36 +53,28 @@ _FEWEST = 3
 _DECIMALS = 12
 """Means that agree to so many decimals are tied."""
 
-
-@dataclass(frozen=True)
-class BoundedOrder:
-    """The systems of a data set by a metric and by its bounded form, on the same lists.
-
-    Attributes:
-        systems, pairs: the numbers of systems and of pairs of them.
-        tau: Kendall's tau between both orders of means.
-        inverted: pairs whose means are in the other order.
-        exchanged: pairs that are shown to be in the other order: significantly so by both forms (Holm).
-        significant, significant_bounded: pairs that differ significantly by each form (without correction).
-        gained, lost: pairs that differ significantly by the bounded form alone, and by the metric alone.
-    """
-
-    column: DataSet
-    metric: str
-    bound: str
-    systems: int
-    pairs: int
-    tau: float
-    inverted: int
-    exchanged: int
-    significant: int
-    significant_bounded: int
-    gained: int
-    lost: int
+COLUMNS: dict[str, pl.DataType] = {
+    "dataset": pl.String(),
+    "nsr": pl.Int8(),
+    **dict.fromkeys(("metric", "bound"), pl.String()),
+    **dict.fromkeys(("systems", "pairs"), pl.Int64()),
+    "tau": pl.Float64(),
+    **dict.fromkeys(("inverted", "exchanged", "significant", "significant_bounded", "gained", "lost"), pl.Int64()),
+}
+"""The systems of a data set by a metric and by its bounded form, on the same lists: the numbers of systems and of pairs
+of them, Kendall's tau between both orders of means, and these pairs: `inverted` ones have means in the other order,
+`exchanged` ones are shown to be in the other order (significantly so by both forms, Holm), `significant` and
+`significant_bounded` ones differ significantly by each form (without correction), `gained` and `lost` ones by the
+bounded form alone and by the metric alone.
+"""
 
 
-def bounded_orders(evidence: Evidence) -> Iterator[BoundedOrder]:
-    """Yield a row per data set with binary labels, metric and affine bound."""
+def orders_table(evidence: Evidence) -> pl.DataFrame:
+    """Return a row per data set with binary labels, metric and affine bound of the metric."""
+    return pl.DataFrame(list(_orders(evidence)), schema=COLUMNS, orient="row")
+
+
+def _orders(evidence: Evidence) -> Iterator[tuple[object, ...]]:
     for column in evidence.data_sets:
         if column.dataset.endswith(GRADED):
             continue
@@ -79,17 +84,15 @@ def bounded_orders(evidence: Evidence) -> Iterator[BoundedOrder]:
             continue
         known = rows.filter(pl.col("p") > 0, pl.col("p") < pl.col("n")).select(*KEY, *METRICS).collect()
         kept = known.filter([is_distinct(*row) for row in known.select("loss", "bounding").rows()])
-        if kept.select("loss", "bounding").n_unique() >= _FEWEST:
-            for metric in METRICS:
-                yield from _orders(kept, metric, column)
-
-
-def _orders(rows: pl.DataFrame, metric: str, column: DataSet) -> Iterator[BoundedOrder]:
-    named = rows.join(_bounded(rows, metric), on=["n", "p"], maintain_order="left")
-    plain = _System.of(named, metric)
-    for bound in AFFINE:
-        shifted = (pl.col(metric) - pl.col(f"{bound} origin")) / pl.col(f"{bound} unit")
-        yield _compared(plain, _System.of(named.with_columns(shifted.alias(metric)), metric), column, metric, bound)
+        if kept.select("loss", "bounding").n_unique() < _FEWEST:
+            continue
+        for metric in METRICS:
+            named = kept.join(_bounded(kept, metric), on=["n", "p"], maintain_order="left")
+            plain = scores_of_runs(named, metric, by=("loss", "bounding"))
+            for bound in AFFINE:
+                shifted = (pl.col(metric) - pl.col(f"{bound} origin")) / pl.col(f"{bound} unit")
+                bounded = scores_of_runs(named.with_columns(shifted.alias(metric)), metric, by=("loss", "bounding"))
+                yield (*column, metric, bound, *_compared(plain, bounded))
 
 
 def _bounded(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
@@ -109,22 +112,23 @@ def _bounded(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
     )
 
 
-@dataclass(frozen=True)
-class _System:
-    """The mean of every system, and the difference of every two."""
+def _compared(plain: PairedScores, bounded: PairedScores) -> tuple[object, ...]:
+    """Return the numbers of a row: systems, pairs, tau and counts of pairs."""
+    from scipy import stats
 
-    means: Floats
-    differences: Mapping[tuple[int, int], Estimate]
-
-    @classmethod
-    def of(cls, rows: pl.DataFrame, metric: str) -> "_System":
-        scores = scores_of_runs(rows, metric, by=("loss", "bounding"))
-        places = range(len(scores.systems))
-        means: Floats = np.asarray(np.nanmean(scores.matrix, axis=0)).round(_DECIMALS)
-        return cls(
-            means,
-            {(one, other): _difference(scores, one, other) for one, other in combinations(places, 2)},
-        )
+    pairs = list(combinations(range(len(plain.systems)), 2))
+    means = [np.asarray(np.nanmean(of.matrix, axis=0)).round(_DECIMALS) for of in (plain, bounded)]
+    both = [tuple(_difference(of, *pair) for of in (plain, bounded)) for pair in pairs]
+    differ, differ_bounded = np.array([[one.p_value() <= LEVEL for one in each] for each in both]).T
+    gaps = np.array([[of[one] - of[other] for of in means] for one, other in pairs])
+    exchanged = adjusted({pair: p_exchanged(each) for pair, each in zip(pairs, both, strict=True)})
+    tau = float(stats.kendalltau(*means).statistic)
+    counts = (
+        gaps.prod(1) < 0,
+        np.array(list(exchanged.values())) <= LEVEL,
+        *(differ, differ_bounded, differ_bounded & ~differ, differ & ~differ_bounded),
+    )
+    return len(plain.systems), len(pairs), tau, *(int(of_pairs.sum()) for of_pairs in counts)
 
 
 def _difference(scores: PairedScores, one: int, other: int) -> Estimate:
@@ -132,43 +136,23 @@ def _difference(scores: PairedScores, one: int, other: int) -> Estimate:
     return estimate(pair.a - pair.b)
 
 
-def _compared(plain: _System, bounded: _System, column: DataSet, metric: str, bound: str) -> BoundedOrder:
-    from scipy import stats
-
-    pairs = list(plain.differences)
-    both = [(plain.differences[pair], bounded.differences[pair]) for pair in pairs]
-    differ = np.array([[one.p_value() <= LEVEL for one in each] for each in both])
-    exchanged = adjusted({pair: _p_exchanged(*each) for pair, each in zip(pairs, both, strict=True)})
-    return BoundedOrder(
-        column,
-        metric,
-        bound,
-        len(plain.means),
-        len(pairs),
-        float(stats.kendalltau(plain.means, bounded.means).statistic),
-        _inverted(pairs, plain.means, bounded.means),
-        sum(p_value <= LEVEL for p_value in exchanged.values()),
-        int(differ[:, 0].sum()),
-        int(differ[:, 1].sum()),
-        int((differ[:, 1] & ~differ[:, 0]).sum()),
-        int((differ[:, 0] & ~differ[:, 1]).sum()),
-    )
-
-
-def _p_exchanged(plain: Estimate, bounded: Estimate) -> float:
-    """Return the p-value that is small if one difference is above zero and the other below."""
-    falls = max(plain.p_above(0.0), bounded.p_below(0.0))
-    rises = max(plain.p_below(0.0), bounded.p_above(0.0))
-    return min(1.0, 2 * min(falls, rises))
-
-
-def _inverted(pairs: Sequence[tuple[int, int]], plain: Floats, bounded: Floats) -> int:
-    return sum((plain[one] - plain[other]) * (bounded[one] - bounded[other]) < 0 for one, other in pairs)
-
-
 RANK_LOSS = "nRBP"
-OF_METRIC = ("nDCG", "AP")
-"""Losses that are named after the metric that judges them."""
+
+RANK_COLUMNS: dict[str, pl.DataType] = {
+    "dataset": pl.String(),
+    "nsr": pl.Int8(),
+    "metric": pl.String(),
+    **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64()),
+}
+
+
+def ranks_table(evidence: Evidence) -> pl.DataFrame:
+    """Return a row per data set and metric."""
+    rows = [
+        (*column, metric, *one.measured, one.estimate.p_value())
+        for (column, metric), one in rank_loss_minus_metric_loss(evidence).items()
+    ]
+    return pl.DataFrame(rows, schema=RANK_COLUMNS, orient="row")
 
 
 def rank_loss_minus_metric_loss(evidence: Evidence) -> Mapping[tuple[DataSet, str], Contrast]:
@@ -179,7 +163,7 @@ def rank_loss_minus_metric_loss(evidence: Evidence) -> Mapping[tuple[DataSet, st
             rows = evidence.cell(column.dataset, column.nsr).filter(pl.col("bounding") == UNBOUNDED)
         except MissingEvidence:
             continue
-        for metric in OF_METRIC:
+        for metric in METRICS:
             own = rows.filter(pl.col("loss").is_in([RANK_LOSS, metric])).select(*KEY, metric).collect()
             scores = scores_of_runs(own, metric, by=("loss",))
             if {RANK_LOSS, metric} <= set(scores.systems) and len((pair := scores.pair(RANK_LOSS, metric)).units) > 1:
@@ -196,19 +180,20 @@ LISTS = 50
 SPREAD = 4.0
 """Standard deviation of the scores, in temperatures: close scores alone have coherent gradients."""
 
-
-@dataclass(frozen=True)
-class Coherence:
-    """Pairs of a relevant and an irrelevant item of one list, under a loss and a bound."""
-
-    loss: str
-    bound: str
-    pairs: int
-    incoherent: int
+GRADIENT_COLUMNS: dict[str, pl.DataType] = {
+    **dict.fromkeys(("loss", "bound"), pl.String()),
+    **dict.fromkeys(("pairs", "incoherent"), pl.Int64()),
+}
 
 
-def coherence(loss: str, bound: str) -> Coherence:
-    """Count the pairs in which the irrelevant item is pushed up more, or down less, than the relevant one."""
+def gradients_table() -> pl.DataFrame:
+    """Return a row per loss and bound."""
+    rows = [(loss, bound, *coherence(loss, bound)) for loss in LOSSES for bound in BOUNDINGS]
+    return pl.DataFrame(rows, schema=GRADIENT_COLUMNS, orient="row")
+
+
+def coherence(loss: str, bound: str) -> tuple[int, int]:
+    """Count pairs of a relevant and an irrelevant item, and those of them with a smaller push of the relevant one."""
     import torch  # which reading the table does not need
 
     random = np.random.default_rng(0)
@@ -224,47 +209,127 @@ def coherence(loss: str, bound: str) -> Coherence:
         wanted = relevance[start:end]
         smaller = push[start:end][wanted][:, None] < push[start:end][~wanted][None, :]
         pairs, incoherent = pairs + smaller.size, incoherent + int(smaller.sum())
-    return Coherence(loss, bound, pairs, incoherent)
+    return pairs, incoherent
 
 
-NAME, GRADIENTS, RANKS = "table_related", "table_related_gradients", "table_related_ranks"
+DATASET = "citeulike-a"
+EXPERIMENTS = ("rates", "flat")
+"""The experiments whose variants are learning rates: at the usual temperature, and at a high one."""
 
-COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
+WINNER: Training = ("nRBP", UNBOUNDED)
+_PUBLISHED_TEMPERATURES = {"nRBP": 100.0}
+"""Temperatures of the published losses other than 1."""
+
+_PUBLISHED_LOSSES = {"dcg": "nDCG", "ap": "AP", **dict.fromkeys(("rbp", "rbp_80", "rbp_90", "rbp_95"), "nRBP")}
+
+_TRAINED: dict[str, pl.DataType] = {
     "nsr": pl.Int8(),
-    **dict.fromkeys(("metric", "bound"), pl.String()),
-    **dict.fromkeys(("systems", "pairs"), pl.Int64()),
-    "tau": pl.Float64(),
-    **dict.fromkeys(("inverted", "exchanged", "significant", "significant_bounded", "gained", "lost"), pl.Int64()),
+    "temperature": pl.Float64(),
+    **dict.fromkeys(("loss", "bounding"), pl.String()),
+    "rate": pl.Float64(),
+    "at_edge": pl.Boolean(),
+    **{f"{picked}{metric}": pl.Float64() for picked in ("", "test_picked_") for metric in METRICS},
+    **{f"{metric}_{name}": pl.Float64() for metric in METRICS for name in ("behind", "low", "high")},
+    "n_trainings": pl.Int64(),
 }
-GRADIENT_COLUMNS: dict[str, pl.DataType] = {
-    **dict.fromkeys(("loss", "bound"), pl.String()),
-    **dict.fromkeys(("pairs", "incoherent"), pl.Int64()),
-}
-RANK_COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    "metric": pl.String(),
-    **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64()),
-}
+CITEULIKE_COLUMNS = _TRAINED | {f"published_{metric}": pl.Float64() for metric in METRICS}
+"""Columns of the table. `at_edge` marks a picked rate that is the lowest or highest of those trained; `behind` is the
+unbounded nRBP loss at the same temperature minus the row's, with a 95 % interval over users and trainings.
+"""
 
 
-def orders_table(evidence: Evidence) -> pl.DataFrame:
-    """Return a row per data set, metric and bound of the metric."""
-    rows = [one.column._asdict() | asdict(one) for one in bounded_orders(evidence)]
-    return pl.DataFrame([{name: row[name] for name in COLUMNS} for row in rows], schema=COLUMNS)
+def citeulike(evidence: Evidence) -> pl.DataFrame:
+    """Return a row per ratio, loss and bounding; none if the experiment did not run."""
+    ran = [(name, nsr) for name in EXPERIMENTS for nsr in _ratios(evidence, name)]
+    rows = [row for name, nsr in ran for row in _of_ratio(evidence, name, nsr)]
+    table = pl.DataFrame(rows, schema=_TRAINED).sort("nsr", "temperature", maintain_order=True)
+    key = ["nsr", "temperature", "loss", "bounding"]
+    return table.join(published_scores(), on=key, how="left", maintain_order="left").select(list(CITEULIKE_COLUMNS))
 
 
-def gradients_table() -> pl.DataFrame:
-    """Return a row per loss and bound."""
-    rows = [asdict(coherence(loss, bound)) for loss in LOSSES for bound in BOUNDINGS]
-    return pl.DataFrame(rows, schema=GRADIENT_COLUMNS)
+def published_scores() -> pl.DataFrame:
+    """Return the published means over folds, each at the best rate for the metric; equal losses are averaged."""
+    resource = files("rankbound_study.reference").joinpath("sigir21_citeulike.csv")
+    grid = pl.read_csv(resource.read_bytes(), schema_overrides={"nsr": pl.Int8})
+    known = grid.filter(pl.col("loss").is_in(list(_PUBLISHED_LOSSES)))
+    best = known.group_by("loss", "nsr", "fold").agg(pl.col(METRICS).max())
+    means = best.group_by(pl.col("loss").replace_strict(_PUBLISHED_LOSSES), "nsr").agg(pl.col(METRICS).mean())
+    named = means.rename({metric: f"published_{metric}" for metric in METRICS})
+    temperature = pl.col("loss").replace_strict(_PUBLISHED_TEMPERATURES, default=1.0).alias("temperature")
+    return named.with_columns(temperature, pl.lit(UNBOUNDED).alias("bounding"))
 
 
-def ranks_table(evidence: Evidence) -> pl.DataFrame:
-    """Return a row per data set and metric."""
-    rows = [
-        (*column, metric, *one.measured, one.estimate.p_value())
-        for (column, metric), one in rank_loss_minus_metric_loss(evidence).items()
-    ]
-    return pl.DataFrame(rows, schema=RANK_COLUMNS, orient="row")
+def _ratios(evidence: Evidence, experiment: str) -> list[int]:
+    """Return the ratios at which an experiment ran."""
+    if evidence.experiments is None:
+        return []
+    study = f"{evidence.study}{VARIANT}{experiment}-"
+    rows = scan_runs(evidence.experiments).filter(
+        pl.col("study").str.starts_with(study), pl.col("dataset") == DATASET, pl.col("nsr_test").is_not_null()
+    )
+    found: list[int] = rows.select("nsr_test").unique().sort("nsr_test").collect()["nsr_test"].to_list()
+    return found
+
+
+def _of_ratio(evidence: Evidence, experiment: str, nsr: int) -> Iterator[dict[str, object]]:
+    variants = {
+        name: rows.select("options", "selection", *KEY, *JUDGED_BY.values()).collect()
+        for name, rows in evidence.variants(experiment, DATASET, nsr).items()
+    }
+    picked = picked_by_validation(evidence, experiment, DataSet(DATASET, nsr))
+    if not picked:
+        return
+    by = {
+        part: {name: rows.filter(pl.col("selection") == part) for name, rows in variants.items()}
+        for part in ("validation", "test")
+    }
+    chosen = picked_rows(by["validation"], picked)
+    for training in trainings(chosen):
+        rates = {
+            name: _option(rows, training, "learning_rate")
+            for name, rows in variants.items()
+            if len(_of(rows, training))
+        }
+        rate = rates[picked[training]]
+        yield {
+            "nsr": nsr,
+            "temperature": _option(chosen, training, "temperature"),
+            "loss": training[0],
+            "bounding": training[1],
+            "rate": rate,
+            "at_edge": len(rates) > 1 and rate in (min(rates.values()), max(rates.values())),
+            "n_trainings": _of(chosen, training).select("fold", "seed").n_unique(),
+            **{metric: _mean(_of(chosen, training), metric) for metric in METRICS},
+            **{
+                f"test_picked_{metric}": max(_mean(_of(by["test"][name], training), metric) for name in rates)
+                for metric in METRICS
+            },
+            **_behind(chosen, training),
+        }
+
+
+def _behind(chosen: pl.DataFrame, training: Training) -> dict[str, float]:
+    """Return the differences to the unbounded nRBP loss; none for itself, or without it."""
+    if training == WINNER or not len(_of(chosen, WINNER)):
+        return {}
+    found: dict[str, float] = {}
+    for metric in METRICS:
+        both = pl.concat([_of(chosen, WINNER), _of(chosen, training)])
+        scores = scores_of_runs(both, metric, by=("loss", "bounding"))
+        measured = contrast(scores.pair(" / ".join(WINNER), " / ".join(training))).measured
+        found |= {f"{metric}_{name}": value for name, value in zip(("behind", "low", "high"), measured, strict=True)}
+    return found
+
+
+def _of(rows: pl.DataFrame, training: Training) -> pl.DataFrame:
+    loss, bounding = training
+    return rows.filter(pl.col("loss") == loss, pl.col("bounding") == bounding)
+
+
+def _option(rows: pl.DataFrame, training: Training, name: str) -> float:
+    return float(json.loads(_of(rows, training)["options"][0])[name])
+
+
+def _mean(rows: pl.DataFrame, metric: str) -> float:
+    """Return the mean over users of their means over folds and seeds."""
+    return float(mean_of_known(per_unit(scores_of_runs(rows, metric, by=("loss", "bounding")).values[0])))

@@ -12,15 +12,19 @@ takes more.
 """
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import NormalDist
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from rankbound.compare.margins import LEVEL, MARGIN, POWER
-from rankbound.compare.statistics import CONFIDENCE, holm
-from rankbound_study.claims.cells import COLLAPSE, Contrast
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound.compare.statistics import CONFIDENCE, Estimate, holm
+from rankbound_study.claims.cells import COLLAPSE, CUT_OFFS, Contrast
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, each_way
+from rankbound_study.results.specs import signed
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -38,42 +42,50 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Family(Generic[Key]):
-    """Differences by the results of their tests, after Holm's correction over all of them.
-
-    Attributes:
-        contrasts: the differences.
-        higher, lower: the keys of those significantly above and below zero.
-        alike: the keys of those that are neither, and within the noise margin.
-        p_values: the adjusted p-values of no difference.
-    """
+    """Differences, and the rules on them, after Holm's correction of their tests over all of them."""
 
     contrasts: Mapping[Key, Contrast]
-    higher: Sequence[Key]
-    lower: Sequence[Key]
-    alike: Sequence[Key]
-    p_values: Mapping[Key, float]
 
-    @classmethod
-    def of(cls, contrasts: Mapping[Key, Contrast]) -> "Family[Key]":
-        """Test all differences."""
-        p_values = adjusted({key: one.estimate.p_value() for key, one in contrasts.items()})
-        p_alike = adjusted({key: one.p_alike for key, one in contrasts.items()})
-        differ = [key for key in contrasts if p_values[key] <= LEVEL]
-        return cls(
-            contrasts,
-            higher=[key for key in differ if contrasts[key].mean > 0],
-            lower=[key for key in differ if contrasts[key].mean < 0],
-            alike=[key for key in contrasts if key not in differ and p_alike[key] <= LEVEL],
-            p_values=p_values,
-        )
+    @cached_property
+    def p_values(self) -> Mapping[Key, float]:
+        """The adjusted p-values of no difference."""
+        return self._adjusted(lambda one: one.estimate.p_value())
+
+    @cached_property
+    def higher(self) -> list[Key]:
+        """The keys of differences significantly above zero."""
+        return [key for key, one in self.contrasts.items() if self.p_values[key] <= LEVEL and one.mean > 0]
+
+    @cached_property
+    def lower(self) -> list[Key]:
+        """The keys of differences significantly below zero."""
+        return [key for key, one in self.contrasts.items() if self.p_values[key] <= LEVEL and one.mean < 0]
+
+    @cached_property
+    def alike(self) -> list[Key]:
+        """The keys of differences that are neither, and within the noise margin."""
+        p_alike = self._adjusted(lambda one: one.p_alike)
+        return [key for key in self.contrasts if self.p_values[key] > LEVEL and p_alike[key] <= LEVEL]
+
+    def _adjusted(self, p_value: Callable[[Contrast], float]) -> dict[Key, float]:
+        return adjusted({key: p_value(one) for key, one in self.contrasts.items()})
 
     def __len__(self) -> int:
         return len(self.contrasts)
 
     @property
+    def estimates(self) -> list[Estimate]:
+        """The mean differences with their errors."""
+        return [one.estimate for one in self.contrasts.values()]
+
+    @property
     def means(self) -> list[float]:
         """The mean differences."""
         return [one.mean for one in self.contrasts.values()]
+
+    def without(self, keys: Collection[Key]) -> "Family[Key]":
+        """Return the other differences, as a family of their own."""
+        return Family({key: one for key, one in self.contrasts.items() if key not in keys})
 
     def least(self) -> Key:
         """Return the key of the smallest difference."""
@@ -106,48 +118,139 @@ class Family(Generic[Key]):
         With `at_least` above zero, a difference that is shown to be too small refutes the claim, too. Both sides are
         tested at half the level, as by a two-sided test.
         """
-        return self._every(self.higher, [one.estimate.p_below(at_least) for one in self.contrasts.values()])
+        return self._every(self.higher, [one.p_below(at_least) for one in self.estimates])
 
     def all_lower(self, at_least: float = 0.0) -> str:
         """Return the verdict that all are below zero: refuted by one significantly above `-at_least` (Holm)."""
-        return self._every(self.lower, [one.estimate.p_above(-at_least) for one in self.contrasts.values()])
-
-    def tend_higher(self) -> str:
-        """Return the verdict that they tend to be above zero: refuted by one below, or if all are alike."""
-        if self.lower or len(self.alike) == len(self):
-            return REFUTED
-        return CONFIRMED if len(self.higher) == len(self) else INCONCLUSIVE
-
-    def all_alike(self) -> str:
-        """Return the verdict that all are within the noise margin: refuted by one beyond it (Bonferroni)."""
-        if any(one.is_beyond(len(self)) for one in self.contrasts.values()):
-            return REFUTED
-        return CONFIRMED if all(one.is_alike for one in self.contrasts.values()) else INCONCLUSIVE
-
-    def short(self) -> int:
-        """Return the number of differences that are significantly below the smallest one that counts as a rise."""
-        p_values = holm([one.estimate.p_below(NEGLIGIBLE) for one in self.contrasts.values()])
-        return sum(p_value <= LEVEL / 2 for p_value in p_values)
+        return self._every(self.lower, [one.p_above(-at_least) for one in self.estimates])
 
     def _every(self, wanted: Sequence[Key], against: Sequence[float]) -> str:
         if len(wanted) == len(self):
             return CONFIRMED
         return REFUTED if min(holm(against)) <= LEVEL / 2 else INCONCLUSIVE
 
-    def facts(self) -> dict[str, object]:
-        """Return what a sentence about the differences can name."""
-        keys = {"least": self.least(), "most": self.most(), "widest": self.widest()}
-        return {
-            "count": len(self),
-            "positive": sum(mean > 0 for mean in self.means),
-            **{name: len(getattr(self, name)) for name in ("higher", "lower", "alike")},
-            "within": sum(one.is_alike for one in self.contrasts.values()),
-            "short": self.short(),
-            "at_higher": among(sorted(set(map(str, self.higher)))),
-            "at_against": among([str(key) for key in self.lower]),
-            **{name: self.contrasts[key] for name, key in keys.items()},
-            **{f"at_{name}": key for name, key in keys.items()},
-        }
+    def all_rise(self) -> str:
+        """Return the verdict that all rise: refuted by one that is shown to rise by less than counts as a rise."""
+        return self.all_higher(NEGLIGIBLE)
+
+    def all_fall(self) -> str:
+        """Return the verdict that all fall, likewise."""
+        return self.all_lower(NEGLIGIBLE)
+
+    def none_lower(self) -> str:
+        """Return the verdict that all are above zero, which only one significantly below it refutes."""
+        return each_way(len(self.higher) == len(self), bool(self.lower))
+
+    def tend_higher(self) -> str:
+        """Return the verdict that they tend to be above zero: refuted by one below, or if all are alike."""
+        return each_way(len(self.higher) == len(self), bool(self.lower) or len(self.alike) == len(self))
+
+    def some_higher(self) -> str:
+        """Return the verdict that one is above zero (Holm): refuted if all are below zero or alike."""
+        return each_way(bool(self.higher), not self.higher and len(self.lower) + len(self.alike) == len(self))
+
+    def all_alike(self) -> str:
+        """Return the verdict that all are within the noise margin: refuted by one beyond it (Bonferroni)."""
+        contrasts = self.contrasts.values()
+        return each_way(all(one.is_alike for one in contrasts), any(one.is_beyond(len(self)) for one in contrasts))
+
+    def most_rise(self) -> str:
+        """Return the verdict that more than half are above zero (partial conjunction)."""
+        return most([one.p_above(0.0) for one in self.estimates], [one.p_below(0.0) for one in self.estimates])
+
+    def most_no_worse(self) -> str:
+        """Return the verdict that more than half are no worse by the margin (partial conjunction)."""
+        return most([one.p_above(-MARGIN) for one in self.estimates], [one.p_below(-MARGIN) for one in self.estimates])
+
+    def no_gain(self) -> str:
+        """Return confirmed if all are significantly below the smallest gain that counts, refuted if one is above it."""
+        return each_way(all(one.p_below(NEGLIGIBLE) <= LEVEL for one in self.estimates), bool(self.gains()))
+
+    def gains(self) -> list[Key]:
+        """Return the keys (cells) that gain significantly more than that.
+
+        nDCG and the cut-offs are two families, by Holm at half the level each: ten cut-offs do not hide a gain in nDCG.
+        """
+        p_values = {key: one.estimate.p_above(NEGLIGIBLE) for key, one in self.contrasts.items()}
+        parts: dict[bool, dict[Key, float]] = {False: {}, True: {}}
+        for key, p_value in p_values.items():
+            parts[getattr(key, "metric", "") in CUT_OFFS][key] = p_value
+        return [key for part in parts.values() for key, p_value in adjusted(part).items() if p_value <= LEVEL / 2]
+
+    def count_of_positive(self) -> int:
+        """Return the number of differences above zero."""
+        return sum(mean > 0 for mean in self.means)
+
+    def count_of_no_worse(self) -> int:
+        """Return the number of differences that are shown to be no worse by the margin, each by its own test."""
+        return sum(one.p_above(-MARGIN) <= LEVEL for one in self.estimates)
+
+    def count_of_short(self) -> int:
+        """Return the number of differences that are significantly below the smallest one that counts as a rise."""
+        return sum(p_value <= LEVEL / 2 for p_value in holm([one.p_below(NEGLIGIBLE) for one in self.estimates]))
+
+    def facts(self, more: Mapping[str, object]) -> dict[str, object]:
+        """Return what a sentence about the differences can name: `FACTS`, and more."""
+        return _Facts(self, more)
+
+
+FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
+    "count": len,
+    "positive": Family.count_of_positive,
+    "higher": lambda family: len(family.higher),
+    "lower": lambda family: len(family.lower),
+    "within": lambda family: sum(one.is_alike for one in family.contrasts.values()),
+    "short": Family.count_of_short,
+    "no_worse": Family.count_of_no_worse,
+    "worse": lambda family: sum(one.p_below(-MARGIN) <= LEVEL for one in family.estimates),
+    "gains": lambda family: len(family.gains()),
+    "at_gains": lambda family: among(list(map(str, family.gains()))),
+    "at_higher": lambda family: among(sorted(set(map(str, family.higher)))),
+    "at_against": lambda family: among([str(key) for key in family.lower]),
+    "mean": lambda family: signed(float(np.mean(family.means))),
+    "margins": lambda family: ", ".join(f"{one.margin:.4f}" for one in family.contrasts.values()),
+    "changes": lambda family: ", ".join(map(str, family.contrasts.values())),
+    "within_noise": lambda family: _within_noise(family.facts({})),
+    "without_fallen": lambda family: _without_fallen(family),
+    "others": lambda family: len(_without_nrbp(family)),
+    "others_positive": lambda family: _without_nrbp(family).count_of_positive(),
+    "verdict_on_others": lambda family: _without_nrbp(family).most_rise(),
+    "least": lambda family: family.contrasts[family.least()],
+    "most": lambda family: family.contrasts[family.most()],
+    "widest": lambda family: family.contrasts[family.widest()],
+    "at_least": Family.least,
+    "at_most": Family.most,
+    "at_widest": Family.widest,
+}
+"""What a sentence about differences can name, by name: counts, the differences at either end, and their keys."""
+
+
+def _within_noise(facts: Mapping[str, object]) -> str:
+    return (
+        "{within} of {count} mean differences are within the noise margin between trainings; the largest is {widest} "
+        "({at_widest}, margin {widest.margin:.4f})."
+    ).format_map(facts)
+
+
+def _without_nrbp(family: Family[Any]) -> Family[Any]:
+    return family.without([cell for cell in family.contrasts if cell.loss == "nRBP"])
+
+
+def _without_fallen(family: Family[Any]) -> str:
+    fallen = collapsed(family.contrasts)
+    others = family.without(fallen)
+    return f", without the {len(fallen)} that collapse {FACTS['mean'](others)}" if len(others) and fallen else ""
+
+
+class _Facts(dict[str, object]):
+    """Facts that are worked out when a sentence names them."""
+
+    def __init__(self, family: Family[Any], more: Mapping[str, object]) -> None:
+        super().__init__(more)
+        self._family = family
+
+    def __missing__(self, name: str) -> object:
+        return FACTS[name](self._family)
 
 
 def adjusted(p_values: Mapping[Key, float]) -> dict[Key, float]:
@@ -158,12 +261,6 @@ def adjusted(p_values: Mapping[Key, float]) -> dict[Key, float]:
 def most(p_for: Sequence[float], p_against: Sequence[float]) -> str:
     """Return the verdict that something holds in more than half of the cases (`share_of`)."""
     return share_of(p_for, p_against, len(p_for) // 2 + 1)
-
-
-def most_rise(contrasts: Mapping[Key, Contrast]) -> str:
-    """Return the verdict that most differences are above zero."""
-    estimates = [one.estimate for one in contrasts.values()]
-    return most([one.p_above(0.0) for one in estimates], [one.p_below(0.0) for one in estimates])
 
 
 def share_of(p_for: Sequence[float], p_against: Sequence[float], count: int) -> str:
@@ -217,12 +314,12 @@ def together(*verdicts: str) -> str:
 
 def by_interval(low: float, high: float, limit: float) -> str:
     """Return the verdict that a value exceeds a limit: inconclusive if the interval contains the limit."""
-    return CONFIRMED if low > limit else REFUTED if high < limit else INCONCLUSIVE
+    return each_way(low > limit, high < limit)
 
 
 def by_p(p_value: float, p_against: float) -> str:
     """Return refuted if the test against the claim is significant, confirmed if the one for it is."""
-    return REFUTED if p_against <= LEVEL else CONFIRMED if p_value <= LEVEL else INCONCLUSIVE
+    return each_way(p_value <= LEVEL, p_against <= LEVEL)
 
 
 def no_noise(contrasts: Iterable[Contrast]) -> str:

@@ -15,7 +15,6 @@ import torch
 import rankbound as rb
 from rankbound.bounds.score_distribution import ScoreDistribution, score_distributions
 from rankbound_study.claims import oracle as equations
-from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.oracle import (
     LISTS,
     LOSS_ONLY,
@@ -37,11 +36,11 @@ from rankbound_study.claims.oracle import (
     mean,
     right_for,
     smallest,
+    theorem,
     values,
     values_of_library,
 )
-from rankbound_study.claims.registry import decides
-from rankbound_study.claims.verdict import CONFIRMED, REFUTED, Verdict, counted, holds
+from rankbound_study.claims.verdict import Ruling, counted, holds
 
 SIZES = (25, 50, 100, 200)
 """Sizes of the lists in figure 1.1."""
@@ -57,44 +56,26 @@ MOST = 200
 FALLS_FROM = 5
 """Number of relevant items from which the expected nDCG loss falls, according to the thesis."""
 
-EXPECTED = "figure_3_2"
 
-
-@decides("T01")
-def the_worst_order_scores_above_zero(evidence: Evidence) -> Verdict:
+@theorem("T01")
+def the_worst_order_scores_above_zero() -> Ruling:
     """Decide by each list's floor and its change with one more relevant item; short lists by all their orderings."""
     sizes = (*range(2, SHORT + 1), *SIZES)
     floors = [smallest(metric, np.full(n, n), np.arange(1, n + 1)) for metric, n in product(ABOVE_ZERO, sizes)]
     every = np.concatenate(floors)
     rises = np.concatenate([np.diff(of_size) for of_size in floors]) > SAME
-    above = int((every > SAME).sum())
-    return Verdict(
-        holds(above == len(every) and bool(rises.all())),
-        f"The worst ordering scores above zero in {above} of {len(every)} cases (nDCG and AP, lists of 2 to {SHORT} "
-        f"and 25 to 200 items; the lowest score is {every.min():.4f}), and one more relevant item raises it in "
-        f"{rises.sum()} of {len(rises)} steps.",
-        "lowest score of a worst ordering",
-        float(every.min()),
-        n=len(every),
-        shown_in="figure_1_1",
-    )
+    facts = {"above": int((every > SAME).sum()), "cases": len(every), "short": SHORT, "lowest": every.min()}
+    facts |= {"rises": rises.sum(), "steps": len(rises)}
+    return Ruling(holds(bool((every > SAME).all() and rises.all())), facts, float(every.min()), n=len(every))
 
 
-@decides("T02")
-def the_floor_of_ndcg_depends_on_the_size_more(evidence: Evidence) -> Verdict:
+@theorem("T02")
+def the_floor_of_ndcg_depends_on_the_size_more() -> Ruling:
     """Decide by the range of the floors from 25 to 200 items, at equal shares of relevant items."""
     ndcg, ap = (np.array([range_of_floors(metric, share) for share in TENTHS]) for metric in ABOVE_ZERO)
-    more = int((ndcg > ap + SAME).sum())
-    return Verdict(
-        holds(more == len(TENTHS)),
-        f"From 25 to 200 items the floor of nDCG changes more than that of AP at {more} of {len(TENTHS)} shares of "
-        f"relevant items: by {ndcg.min():.3f} to {ndcg.max():.3f}, compared with {ap.min():.3f} to {ap.max():.3f} for "
-        "AP.",
-        "smallest range of floors, nDCG minus AP",
-        float((ndcg - ap).min()),
-        n=len(TENTHS),
-        shown_in="figure_1_1",
-    )
+    more, ranges = int((ndcg > ap + SAME).sum()), [f"{of.min():.3f} to {of.max():.3f}" for of in (ndcg, ap)]
+    facts = {"more": more, "shares": len(TENTHS), "of_ndcg": ranges[0], "of_ap": ranges[1]}
+    return Ruling(holds(more == len(TENTHS)), facts, float((ndcg - ap).min()), n=len(TENTHS))
 
 
 def range_of_floors(metric: str, tenths: int) -> float:
@@ -103,23 +84,15 @@ def range_of_floors(metric: str, tenths: int) -> float:
     return float(np.ptp(smallest(metric, sizes, sizes * tenths // 10)))
 
 
-@decides("T03")
-def low_lists_that_outscore_higher_ones(evidence: Evidence) -> Verdict:
+@theorem("T03")
+def low_lists_that_outscore_higher_ones() -> Ruling:
     """Compare nDCG of a list with its only relevant item second and of a list with all five at the bottom."""
     second, bottom = values_of_library(rb.metric("nDCG"), [(0, 1), (0, 1, 1, 1, 1, 1)]).tolist()
-    return Verdict(
-        holds(bottom > second),
-        f"nDCG is {second:.2f} for two items with the only relevant one second, and {bottom:.2f} for five relevant "
-        "items below the only non-relevant one.",
-        "nDCG, bottom minus second",
-        bottom - second,
-        n=2,
-        shown_in="table_1_1",
-    )
+    return Ruling(holds(bottom > second), {"second": second, "bottom": bottom}, bottom - second, n=2)
 
 
-@decides("T04")
-def the_extremes_have_formulas(evidence: Evidence) -> Verdict:
+@theorem("T04")
+def the_extremes_have_formulas() -> Ruling:
     """Compare the thesis' equations and the library's extremes with all orderings of short lists."""
     formulas: list[tuple[Formula, str, OfOrders]] = [
         (equations.smallest_ndcg, "nDCG", min),
@@ -131,43 +104,25 @@ def the_extremes_have_formulas(evidence: Evidence) -> Verdict:
         *((partial(rb.minimum, metric), metric, min) for metric in METRICS),
         *((partial(rb.maximum, metric), metric, max) for metric in METRICS),
     ]
-    right, cases = sum(right_for(*formula) for formula in formulas), len(formulas) * len(LISTS)
-    undivided = right_for(equations.worst_dcg, "nDCG", min)
-    return counted(
-        right,
-        cases,
-        f"The formulas give the smallest and the largest value over all orderings in {right} of {cases} cases "
-        f"(those of the thesis and of the library, all lists of 2 to {SHORT} items, three metrics); equation 3.2 needs "
-        f"a division by the ideal DCG: as printed it is right for {undivided} of {len(LISTS)} lists.",
-        "share of cases that agree",
-        "table_2_2 table_2_4",
-    )
+    right, undivided = sum(right_for(*one) for one in formulas), right_for(equations.worst_dcg, "nDCG", min)
+    return counted(right, len(formulas) * len(LISTS), {"short": SHORT, "undivided": undivided, "lists": len(LISTS)})
 
 
-@decides("T05")
-def more_relevant_items_are_easier(evidence: Evidence) -> Verdict:
+@theorem("T05")
+def more_relevant_items_are_easier() -> Ruling:
     """Decide by the changes of the worst and the expected loss from P to P + 1 relevant items at a fixed ratio."""
-    steps = {metric: np.concatenate([*_worst_steps(metric), *_steps(metric)]) for metric in METRICS}
+    steps = {metric: np.concatenate([*_steps(metric, worst=True), *_steps(metric)]) for metric in METRICS}
     easier = {metric: int((change < -SAME).sum()) for metric, change in steps.items()}
+    every = {metric: len(change) for metric, change in steps.items()}
     return counted(
-        sum(easier.values()),
-        sum(map(len, steps.values())),
-        f"With one more relevant item at the same ratio, the floor and the expectation of nDCG rise in "
-        f"{easier['nDCG']} of {len(steps['AP'])} steps (the expectation from {max(turning_points())} relevant items on "
-        f"at all three ratios), those of AP in {easier['AP']}; the expected nRBP loss falls in {easier['nRBP']} of "
-        f"{len(steps['nRBP'])}.",
-        "share of steps that get easier",
-        EXPECTED,
+        sum(easier.values()), sum(every.values()), {"easier": easier, "every": every, "turning": max(turning_points())}
     )
 
 
-def _steps(metric: str, fewest: int = 1) -> list[Floats]:
-    """Return the changes of the expected loss from P to P + 1 relevant items, by ratio."""
-    return [np.diff(expected_loss(metric, *at_ratio(ratio, MOST, fewest))) for ratio in RATIOS]
-
-
-def _worst_steps(metric: str) -> list[Floats]:
-    """Return the same changes for the floor's loss, if the metric has a floor."""
+def _steps(metric: str, fewest: int = 1, *, worst: bool = False) -> list[Floats]:
+    """Return the changes from P to P + 1 relevant items, by ratio, of the expected loss or of the floor's, if any."""
+    if not worst:
+        return [np.diff(expected_loss(metric, *at_ratio(ratio, MOST, fewest))) for ratio in RATIOS]
     ratios = () if metric == LOSS_ONLY else RATIOS
     return [np.diff(as_loss(metric, smallest(metric, *at_ratio(ratio, MOST)))) for ratio in ratios]
 
@@ -177,8 +132,8 @@ def turning_points() -> list[int]:
     return [int(np.flatnonzero(change >= -SAME).max(initial=-1)) + 2 for change in _steps("nDCG")]
 
 
-@decides("T08")
-def the_expectations_have_formulas(evidence: Evidence) -> Verdict:
+@theorem("T08")
+def the_expectations_have_formulas() -> Ruling:
     """Compare the thesis' equations and the library's expectations with the means over all orderings of short lists."""
     formulas: list[tuple[Formula, str, OfOrders]] = [
         (equations.expected_ndcg, "nDCG", mean),
@@ -188,57 +143,32 @@ def the_expectations_have_formulas(evidence: Evidence) -> Verdict:
     exact = sum(equations.expected_ap(n, p) == mean(values("AP", n, p)) for n, p in LISTS)
     right, cases = exact + sum(right_for(*formula) for formula in formulas), (1 + len(formulas)) * len(LISTS)
     printed = right_for(equations.expected_ndcg_as_printed, "nDCG", mean)
-    return counted(
-        right,
-        cases,
-        f"The formulas give the mean over all orderings in {right} of {cases} cases (those of the thesis and of the "
-        f"library, all lists of 2 to {SHORT} items; AP in exact fractions in {exact} of {len(LISTS)}); equation 3.8 "
-        f"needs P/N instead of P: as printed it is right for {printed} of {len(LISTS)} lists.",
-        "share of cases that agree",
-        "table_3_1 table_3_2 table_3_3",
-    )
+    return counted(right, cases, {"short": SHORT, "exact": exact, "lists": len(LISTS), "printed": printed})
 
 
-@decides("T09")
-def the_expected_loss_grows_with_the_ratio(evidence: Evidence) -> Verdict:
+@theorem("T09")
+def the_expected_loss_grows_with_the_ratio() -> Ruling:
     """Compare expected losses of lists with equally many relevant items, from one ratio to the next."""
     losses = np.array([[expected_loss(metric, *at_ratio(ratio, MOST)) for ratio in RATIOS] for metric in METRICS])
     grows = np.diff(losses, axis=1) > SAME
-    return counted(
-        int(grows.sum()),
-        grows.size,
-        f"From ratio 1 to 2 and from 2 to 3 the expected loss grows in {grows.sum()} of {grows.size} cases (nDCG, AP "
-        f"and nRBP, 1 to {MOST} relevant items).",
-        "share of cases in which it grows",
-        EXPECTED,
-    )
+    return counted(int(grows.sum()), grows.size, {"most": MOST})
 
 
-@decides("T10")
-def the_expected_ndcg_loss_falls_from_five_on(evidence: Evidence) -> Verdict:
+@theorem("T10")
+def the_expected_ndcg_loss_falls_from_five_on() -> Ruling:
     """Decide by the sign of every step from five relevant items on."""
     falls = np.concatenate(_steps("nDCG", FALLS_FROM)) < -SAME
-    return counted(
-        int(falls.sum()),
-        falls.size,
-        f"From {FALLS_FROM} to {MOST} relevant items the expected nDCG loss falls in {falls.sum()} of {falls.size} "
-        f"steps at ratios 1, 2 and 3; it is largest at {', '.join(map(str, turning_points()))} relevant items.",
-        "share of steps in which it falls",
-        EXPECTED,
-    )
+    largest = ", ".join(map(str, turning_points()))
+    return counted(int(falls.sum()), falls.size, {"fewest": FALLS_FROM, "most": MOST, "largest": largest})
 
 
-@decides("T11")
-def the_expected_ap_and_nrbp_losses_rise(evidence: Evidence) -> Verdict:
+@theorem("T11")
+def the_expected_ap_and_nrbp_losses_rise() -> Ruling:
     """Decide by the sign of every step, at all ratios."""
-    ap, nrbp = (np.concatenate(_steps(metric)) > SAME for metric in ("AP", "nRBP"))
+    rises = [np.concatenate(_steps(metric)) > SAME for metric in ("AP", "nRBP")]
+    ap, nrbp = (f"{of.sum()} of {of.size}" for of in rises)
     return counted(
-        int(ap.sum() + nrbp.sum()),
-        ap.size + nrbp.size,
-        f"From 1 to {MOST} relevant items at ratios 1, 2 and 3 the expected AP loss rises in {ap.sum()} of {ap.size} "
-        f"steps, the expected nRBP loss in {nrbp.sum()} of {nrbp.size}.",
-        "share of steps in which they rise",
-        EXPECTED,
+        int(sum(of.sum() for of in rises)), sum(of.size for of in rises), {"most": MOST, "ap": ap, "nrbp": nrbp}
     )
 
 
@@ -292,25 +222,17 @@ def sizes_of_the_data() -> tuple[Integers, Integers]:
     return n, p
 
 
-@decides("T06")
-def min_max_bounding_gives_zero_to_one(evidence: Evidence) -> Verdict:
+@theorem("T06")
+def min_max_bounding_gives_zero_to_one() -> Ruling:
     """Check all orders of short lists, and random and adversarial scores with the smooth ranks of training."""
     hard = np.concatenate([_of_all_orders(metric) for metric in METRICS])
-    outside = int(_outside(hard).sum())
     smooth = {metric: _of_scores(metric) for metric in METRICS}
-    lists = len(smooth["nDCG"])
-    beyond = {metric: int(_outside(found).sum()) for metric, found in smooth.items()}
-    lowest = min(float(found.min()) for found in smooth.values())
+    outside, beyond = int(_outside(hard).sum()), {metric: int(_outside(of).sum()) for metric, of in smooth.items()}
+    lowest, lists = min(float(of.min()) for of in smooth.values()), len(smooth["nDCG"])
     counts = ", ".join(f"{count} with {metric}" for metric, count in beyond.items())
-    return Verdict(
-        holds(outside == 0 and not any(beyond.values())),
-        f"With hard ranks, {outside} of {len(hard)} orders of lists of 2 to {SHORT} items fall outside 0 to 1; with "
-        f"the smooth ranks of training, of {lists} lists of scores, {counts} do; the lowest value is {lowest:.4f}.",
-        statistic="lowest bounded value, smooth ranks",
-        value=lowest,
-        n=len(hard) + len(METRICS) * lists,
-        shown_in="figure_3_1",
-    )
+    facts: dict[str, object] = {"outside": outside, "orders": len(hard), "short": SHORT, "lists": lists}
+    facts |= {"counts": counts, "lowest": lowest}
+    return Ruling(holds(not outside and not any(beyond.values())), facts, lowest, n=len(hard) + len(METRICS) * lists)
 
 
 def _outside(bounded: Floats) -> Booleans:
@@ -341,22 +263,16 @@ def _of_scores(metric: str) -> Floats:
     return as_loss(metric, loss.numpy())
 
 
-@decides("T12")
-def expectation_bounding_fixes_the_ends_of_nrbp_alone(evidence: Evidence) -> Verdict:
+@theorem("T12")
+def expectation_bounding_fixes_the_ends_of_nrbp_alone() -> Ruling:
     """Decide by how far the ends of the expectation-bounded losses differ between lists."""
     n, p = sizes_of_the_data()
     found = {metric: ends(metric, "expectation", n, p) for metric in METRICS}
     varies = {metric: min(np.ptp(of.lower), np.ptp(of.upper)) > SAME for metric, of in found.items()}
     fixed = max(np.ptp(found["nRBP"].lower), np.ptp(found["nRBP"].upper)) <= SAME
-    return Verdict(
-        holds(bool(varies["nDCG"] and varies["AP"] and fixed)),
-        f"Over {len(n)} list sizes the expectation-bounded losses lie {_range(found['nDCG'])} (nDCG), "
-        f"{_range(found['AP'])} (AP), and {_range(found['nRBP'])} (nRBP).",
-        statistic="range of the upper end of the nRBP loss",
-        value=float(np.ptp(found["nRBP"].upper)),
-        n=len(n),
-        shown_in="figure_3_3",
-    )
+    facts = {"lists": len(n), **{metric: _range(of) for metric, of in found.items()}}
+    held = bool(varies["nDCG"] and varies["AP"] and fixed)
+    return Ruling(holds(held), facts, float(np.ptp(found["nRBP"].upper)), n=len(n))
 
 
 def _range(of: Ends) -> str:
@@ -369,47 +285,33 @@ def _span(end: Floats) -> str:
     return f"between {end.min():.3f} and {end.max():.3f}"
 
 
-@decides("T13")
-def a_higher_ratio_reaches_higher_losses(evidence: Evidence) -> Verdict:
+@theorem("T13")
+def a_higher_ratio_reaches_higher_losses() -> Ruling:
     """Compare the upper ends of the expectation-bounded losses between ratios, at equally many relevant items."""
-    rises = {metric: _rises_with_the_ratio(metric) for metric in METRICS}
+    upper = {
+        metric: [ends(metric, "expectation", *at_ratio(ratio, MOST)).upper for ratio in RATIOS] for metric in METRICS
+    }
+    rises = {
+        metric: np.all([higher - lower > SAME for lower, higher in pairwise(of)], axis=0)
+        for metric, of in upper.items()
+    }
     counts = {metric: f"{rise.sum()} of {len(rise)}" for metric, rise in rises.items()}
-    nrbp = np.concatenate([ends("nRBP", "expectation", *at_ratio(ratio, MOST)).upper for ratio in RATIOS])
+    right = int(sum(rise.sum() for rise in rises.values()))
     return counted(
-        int(sum(rise.sum() for rise in rises.values())),
-        sum(map(len, rises.values())),
-        f"The highest expectation-bounded loss grows from ratio 1 to 2 to 3 at {counts['AP']} numbers of relevant "
-        f"items for AP, at {counts['nDCG']} for nDCG and at {counts['nRBP']} for nRBP, whose highest loss lies "
-        f"{_span(nrbp)}.",
-        "share of cases in which it grows",
-        "figure_3_3",
+        right, sum(map(len, rises.values())), {"counts": counts, "span": _span(np.concatenate(upper["nRBP"]))}
     )
 
 
-def _rises_with_the_ratio(metric: str) -> Booleans:
-    upper = [ends(metric, "expectation", *at_ratio(ratio, MOST)).upper for ratio in RATIOS]
-    rises: Booleans = np.all([higher - lower > SAME for lower, higher in pairwise(upper)], axis=0)
-    return rises
-
-
-@decides("T15")
-def expectation_max_losses_end_at_minus_one(evidence: Evidence) -> Verdict:
+@theorem("T15")
+def expectation_max_losses_end_at_minus_one() -> Ruling:
     """Decide by the ends of the expectation-max losses over all list sizes."""
     n, p = sizes_of_the_data()
     found = {metric: ends(metric, "expectation-max", n, p) for metric in METRICS}
     at_minus_one = all(np.abs(of.lower + 1).max() <= SAME for of in found.values())
     varies = all(np.ptp(found[metric].upper) > SAME for metric in ("nDCG", "AP"))
-    balanced = found["nDCG"].upper[n == 2 * p]
-    return Verdict(
-        holds(bool(at_minus_one and varies)),
-        f"Over {len(n)} list sizes the expectation-max losses lie {_range(found['nDCG'])} (nDCG), "
-        f"{_range(found['AP'])} (AP), and {_range(found['nRBP'])} (nRBP); where half of the items are relevant, the "
-        f"upper end of nDCG is {_span(balanced)}.",
-        statistic="range of the upper end of the nDCG loss",
-        value=float(np.ptp(found["nDCG"].upper)),
-        n=len(n),
-        shown_in="figure_3_4",
-    )
+    facts = {"lists": len(n), **{metric: _range(of) for metric, of in found.items()}}
+    facts["balanced"] = _span(found["nDCG"].upper[n == 2 * p])
+    return Ruling(holds(bool(at_minus_one and varies)), facts, float(np.ptp(found["nDCG"].upper)), n=len(n))
 
 
 DRAWN_LISTS = ((8, 4), (15, 5), (30, 10), (60, 20), (20, 10), (40, 10))
@@ -434,28 +336,19 @@ TABLE_ERROR = 1e-4
 """Largest error that the library states for binned distributions."""
 
 
-@decides("T17")
-def the_distribution_bound_runs_from_zero_to_one(evidence: Evidence) -> Verdict:
+@theorem("T17")
+def the_distribution_bound_runs_from_zero_to_one() -> Ruling:
     """Decide by the discrete and the smooth F at the extremes of short lists, and F's distance from a straight line."""
     known = [(metric, n, p, rb.score_distribution(metric, n=n, p=p)) for metric in METRICS for n, p in MIXED]
     discrete = np.array([_steps_at_extremes(values(metric, n, p)) for metric, n, p, _ in known])
     smooth = np.array([of.smooth_cdf([of.minimum, of.maximum]) for *_, of in known])
     bent = sum(_bend(of) > SAME for *_, of in known)
-    several = sum(len(set(values(metric, n, p))) > 2 for metric, n, p, _ in known)
     reached = all(np.abs(found - [0, 1]).max() <= SAME for found in (discrete, smooth))
-    lower, upper = discrete.T
-    return Verdict(
-        holds(bool(reached and bent)),
-        f"For {len(known)} pairs of a metric and a list of 2 to {SHORT} items, the lowest score maps to "
-        f"{lower.min():.4f} to {lower.max():.2f} and the highest to {upper.min():.0f}; with the smooth curve of "
-        f"training, the lowest maps to up to {smooth[:, 0].max():.2f} and the highest to as little as "
-        f"{smooth[:, 1].min():.2f}; the map is not a straight line for {bent} of the {several} pairs with more than "
-        "two scores.",
-        statistic="highest lower end, smooth",
-        value=float(smooth[:, 0].max()),
-        n=len(known),
-        shown_in="figure_3_7",
-    )
+    facts: dict[str, object] = {"pairs": len(known), "short": SHORT, "bent": bent}
+    facts |= {"several": sum(len(set(values(metric, n, p))) > 2 for metric, n, p, _ in known)}
+    facts |= {"discrete": f"{discrete[:, 0].min():.4f} to {discrete[:, 0].max():.2f}", "top": discrete[:, 1].min()}
+    facts |= {"smooth_low": smooth[:, 0].max(), "smooth_high": smooth[:, 1].min()}
+    return Ruling(holds(bool(reached and bent)), facts, float(smooth[:, 0].max()), n=len(known))
 
 
 def _steps_at_extremes(of_orders: tuple[Value, ...]) -> tuple[float, float]:
@@ -471,26 +364,18 @@ def _bend(of: ScoreDistribution) -> float:
     return float(np.abs(cumulative - line).max())
 
 
-@decides("T18")
-def a_gain_that_follows_the_scores_gives_a_close_curve(evidence: Evidence) -> Verdict:
+@theorem("T18")
+def a_gain_that_follows_the_scores_gives_a_close_curve() -> Ruling:
     """Decide by the distance of smooth curves from the exact steps, beyond the half step that each must miss."""
-    found = {(metric, of.n, of.p): _excesses(of) for metric in METRICS for of in _distributions(metric)}
-    of_lists = np.array(list(found.values()))
+    found = [(metric, _excesses(of)) for metric in METRICS for of in _distributions(metric)]
+    of_lists = np.array([of for _, of in found])
     one, followed = of_lists[:, 0], of_lists[:, -1]
-    poor = {metric: sum(of[0] > CLOSE for key, of in found.items() if key[0] == metric) for metric in METRICS}
     far = [int((column > CLOSE).sum()) for column in of_lists.T]
-    fixed = ", ".join(f"{count} at {gain:g}" for gain, count in zip(GAINS[1:], far[1:], strict=False))
-    return Verdict(
-        CONFIRMED if followed.max() <= CLOSE and (one > CLOSE).mean() > 0.5 else REFUTED,
-        f"With gain 1 the smooth curve is farther than {CLOSE} from the steps for {far[0]} of {len(found)} pairs of a "
-        f"metric and a list (up to {one.max():.2f}; {poor['nRBP']} of them nRBP, whose scores are whole numbers), with "
-        f"the gain of equation 3.13 for {far[-1]} (up to {followed.max():.3f}), and with larger fixed gains for "
-        f"{fixed}.",
-        statistic="largest distance with the gain of equation 3.13",
-        value=float(followed.max()),
-        n=len(found),
-        shown_in="figure_3_5 figure_3_6",
-    )
+    facts: dict[str, object] = {"close": CLOSE, "far": far, "pairs": len(found), "one": one.max()}
+    facts |= {"followed": followed.max(), "whole": sum(of[0] > CLOSE for metric, of in found if metric == "nRBP")}
+    facts |= {"fixed": ", ".join(f"{count} at {gain:g}" for gain, count in zip(GAINS[1:], far[1:], strict=False))}
+    held = holds(bool(followed.max() <= CLOSE and (one > CLOSE).mean() > 0.5))
+    return Ruling(held, facts, float(followed.max()), n=len(found))
 
 
 def _distributions(metric: str) -> Iterable[ScoreDistribution]:
@@ -506,27 +391,17 @@ def _excesses(of: ScoreDistribution) -> list[float]:
     return [float(np.abs(of.smooth_cdf(scores, gain) - exact).max() - half) for gain in (*GAINS, "distinct")]
 
 
-@decides("T19")
-def only_simulation_yields_the_distributions(evidence: Evidence) -> Verdict:
+@theorem("T19")
+def only_simulation_yields_the_distributions() -> Ruling:
     """Compare the library's exact distributions with all orders: enumerated, or counted by halves."""
     shares = [_same_shares(metric, n, p) for metric in ("nDCG", "nRBP") for n, p in MIXED]
     distance = max(_distance_from_counts(metric, *LONG) for metric in ("nDCG", "nRBP"))
     exact = all(shares) and distance <= TABLE_ERROR
-    return Verdict(
-        holds(not exact),
-        f"Computed without drawing any random order, the distributions of nDCG and nRBP are those of all orders for "
-        f"{sum(shares)} of {len(shares)} pairs of a metric and a list of 2 to {SHORT} items, and for the "
-        f"{comb(*LONG):,} orders of {LONG[0]} items with {LONG[1]} relevant ones "
-        + (
-            f"to within {TABLE_ERROR:g} in probability."
-            if distance <= TABLE_ERROR
-            else f"they differ by {distance:.2g} in probability, more than {TABLE_ERROR:g}."
-        ),
-        statistic="share of short lists with equal distributions",
-        value=sum(shares) / len(shares),
-        n=len(shares) + 2,
-        shown_in="figure_3_5 figure_3_6",
-    )
+    apart = f"they differ by {distance:.2g} in probability, more than {TABLE_ERROR:g}."
+    within = f"to within {TABLE_ERROR:g} in probability."
+    facts: dict[str, object] = {"same": sum(shares), "pairs": len(shares), "short": SHORT, "orders": comb(*LONG)}
+    facts |= {"long": LONG, "of_long": within if distance <= TABLE_ERROR else apart}
+    return Ruling(holds(not exact), facts, sum(shares) / len(shares), n=len(shares) + 2)
 
 
 def _same_shares(metric: str, n: int, p: int) -> bool:
@@ -559,7 +434,11 @@ def share_of_orders_up_to(metric: str, n: int, p: int, scores: Floats) -> Floats
         shares, start = ranks - 1, -p * (p - 1) / 2
     else:
         shares, start = 1 / np.log2(ranks + 1) / np.sum(1 / np.log2(ranks[:p] + 1)), 0.0
-    upper, lower = (_sums_by_count(half) for half in (shares[: n // 2], shares[n // 2 :]))
+    # The sums of all choices of ranks of either half, ascending, by the number of chosen ranks.
+    upper, lower = (
+        {count: np.sort([sum(chosen) for chosen in combinations(half, count)]) for count in range(len(half) + 1)}
+        for half in (shares[: n // 2], shares[n // 2 :])
+    )
     orders = np.zeros(len(scores))
     for count, sums in upper.items():
         others = lower.get(p - count)
@@ -567,8 +446,3 @@ def share_of_orders_up_to(metric: str, n: int, p: int, scores: Floats) -> Floats
             room = (scores[:, None] - start - sums).ravel()
             orders += np.searchsorted(others, room, side="right").reshape(len(scores), -1).sum(axis=1)
     return orders / comb(n, p)
-
-
-def _sums_by_count(shares: Floats) -> dict[int, Floats]:
-    """Return the sums of all choices of ranks, ascending, by the number of chosen ranks."""
-    return {count: np.sort([sum(chosen) for chosen in combinations(shares, count)]) for count in range(len(shares) + 1)}

@@ -23,6 +23,7 @@ import polars as pl
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.margins import MARGIN
 from rankbound.compare.scores import SYSTEM, scores_of_frame
+from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import METRICS, MOVIELENS, Contrast, columns, contrast, enough, is_distinct, judge
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted, by_p
@@ -234,13 +235,17 @@ def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection
         raise MissingEvidence(f"an order needs two losses, and the experiment has {len(names)}: add others to it")
     scores = [scores_of_runs(rows, metric, by=("loss", "bounding")) for rows in choices]
     unknown = {_SEPARATOR.join(one) for one in untuned}
-    found = {
-        f"{one} and {other}": [_difference(each, one, other) for each in scores]
-        for one, other in combinations(names, 2)
+    found: dict[str, list[Contrast]] = {}
+    for both in combinations(names, 2):
+        pairs = [each.pair(*both) for each in scores]
+        for one in pairs:
+            enough(len(one.units), f"with a score of {both[0]} and {both[1]}")
+        found[" and ".join(both)] = list(map(contrast, pairs))
+    tested = {
+        key: [one.estimate for one in each] for key, each in found.items() if not unknown & set(key.split(" and "))
     }
-    known = {key for key in found if not unknown & set(key.split(" and "))}
-    kept = {key: _p_kept(each) if key in known else 1.0 for key, each in found.items()}
-    exchanged = adjusted({key: _p_exchanged(each) if key in known else 1.0 for key, each in found.items()})
+    kept = {key: _p_kept(tested[key]) if key in tested else 1.0 for key in found}
+    exchanged = adjusted({key: p_exchanged(tested[key]) if key in tested else 1.0 for key in found})
     shown = sorted((key for key in found if by_p(1.0, exchanged[key]) != INCONCLUSIVE), key=lambda key: exchanged[key])
     return OrderKept(
         len(found),
@@ -253,24 +258,18 @@ def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection
     )
 
 
-def _difference(scores: PairedScores, one: str, other: str) -> Contrast:
-    pair = scores.pair(one, other)
-    enough(len(pair.units), f"with a score of {one} and {other}")
-    return contrast(pair)
-
-
-def _p_kept(of_choices: Sequence[Contrast]) -> float:
-    """Return the p-value that is small if all differences are below the limit, or all above minus the limit."""
-    below = max(one.estimate.p_below(EXCHANGED) for one in of_choices)
-    above = max(one.estimate.p_above(-EXCHANGED) for one in of_choices)
-    return min(1.0, 2 * min(below, above))
-
-
-def _p_exchanged(of_choices: Sequence[Contrast]) -> float:
+def p_exchanged(of_choices: Sequence[Estimate]) -> float:
     """Return the p-value that is small if one difference is above zero and another below."""
-    above = min(one.estimate.p_above(0.0) for one in of_choices)
-    below = min(one.estimate.p_below(0.0) for one in of_choices)
+    above = min(one.p_above(0.0) for one in of_choices)
+    below = min(one.p_below(0.0) for one in of_choices)
     return min(1.0, len(of_choices) * max(above, below))
+
+
+def _p_kept(of_choices: Sequence[Estimate]) -> float:
+    """Return the p-value that is small if all differences are below the limit, or all above minus the limit."""
+    below = max(one.p_below(EXCHANGED) for one in of_choices)
+    above = max(one.p_above(-EXCHANGED) for one in of_choices)
+    return min(1.0, 2 * min(below, above))
 
 
 _TRAINING = ("loss", "bounding")
@@ -295,16 +294,13 @@ def least_tau_of_seeds(choices: Sequence[pl.DataFrame], metric: str) -> float | 
 def _means(groups: Sequence[Sequence[pl.DataFrame]], metric: str) -> list[list[np.ndarray]]:
     """Return the mean of every loss and bounding, in one order, for every frame of every group."""
     flat = [rows for group in groups for rows in group]
-    named = pl.concat(rows.select("topic", *_TRAINING, metric).with_columns(part=place) for place, rows in _of(flat))
+    read = ("topic", *_TRAINING, metric)
+    named = pl.concat(rows.select(*read).with_columns(part=pl.lit(place)) for place, rows in enumerate(flat))
     of_topics = named.with_columns(pl.col(metric).fill_nan(None)).group_by("part", "topic", *_TRAINING)
     means = of_topics.agg(pl.col(metric).mean()).with_columns(known=pl.col(metric).is_not_null().all().over("topic"))
     table = means.filter("known").group_by("part", *_TRAINING).agg(pl.col(metric).mean()).sort("part", *_TRAINING)
     found = iter(table.partition_by("part", maintain_order=True))
     return [[one[metric].to_numpy() for _, one in zip(group, found, strict=False)] for group in groups]
-
-
-def _of(frames: Iterable[pl.DataFrame]) -> Iterable[tuple[pl.Expr, pl.DataFrame]]:
-    return ((pl.lit(place), rows) for place, rows in enumerate(frames))
 
 
 def _tau(one: np.ndarray, other: np.ndarray) -> float:

@@ -1,7 +1,8 @@
 """The verdict on a claim, and its numbers."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,11 +57,37 @@ class Verdict:
             raise ValueError(f"verdict {self.verdict!r}: expected one of {', '.join(VERDICTS)}")
 
 
+@dataclass(frozen=True)
+class Ruling:
+    """A verdict in numbers, which the sentences of the claim put into words.
+
+    Attributes:
+        verdict: one of `VERDICTS`.
+        facts: what the sentences name.
+        value, low, high, p_value, n, sample: as in `Verdict`.
+    """
+
+    verdict: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    p_value: float = math.nan
+    n: int = 0
+    sample: "Sample | None" = None
+
+
 def holds(condition: bool) -> str:
     """Return the verdict on a claim that every case decides: confirmed or refuted."""
     return CONFIRMED if condition else REFUTED
 
 
-def counted(right: int, cases: int, reason: str, statistic: str, shown_in: str = "", *, also: bool = True) -> Verdict:
-    """Return the verdict on a claim about many cases: confirmed if it is right in all, and `also` holds."""
-    return Verdict(holds(right == cases and also), reason, statistic, value=right / cases, n=cases, shown_in=shown_in)
+def each_way(for_it: bool, against: bool) -> str:
+    """Return refuted if something is shown against a claim, confirmed if all that it takes is shown for it."""
+    return REFUTED if against else CONFIRMED if for_it else INCONCLUSIVE
+
+
+def counted(right: int, cases: int, facts: Mapping[str, object], *, also: bool = True) -> Ruling:
+    """Return the ruling on a claim about many cases: confirmed if it is right in all, and `also` holds."""
+    facts = {"right": right, "cases": cases, **facts}
+    return Ruling(holds(right == cases and also), facts, right / cases, n=cases)

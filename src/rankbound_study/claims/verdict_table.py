@@ -43,16 +43,14 @@ def frame(decided: "Iterable[tuple[Claim, Verdict]]") -> pl.DataFrame:
 
     Inconclusive claims have the margin of their deciding difference, and the sample that would decide for it.
     """
-    rows = [vars(claim) | vars(verdict) | _sample(verdict) for claim, verdict in decided]
+    rows = []
+    for claim, verdict in decided:
+        sample = verdict.sample if verdict.verdict == INCONCLUSIVE else None
+        names = ("margin", "topics", "topics_needed", "seeds", "seeds_needed")
+        rows.append(vars(claim) | vars(verdict) | {name: getattr(sample, name, None) for name in names})
     numbers = pl.col("value", "low", "high", "p_value")
     table = pl.DataFrame([{name: row[name] for name in COLUMNS} for row in rows], schema=COLUMNS)
     return table.with_columns(numbers.fill_nan(None))
-
-
-def _sample(verdict: Verdict) -> dict[str, object]:
-    names = ("margin", "topics", "topics_needed", "seeds", "seeds_needed")
-    one = verdict.sample if verdict.verdict == INCONCLUSIVE else None
-    return {name: None if one is None else getattr(one, name) for name in names}
 
 
 def read(path: Path) -> pl.DataFrame:

@@ -8,6 +8,7 @@ printed value is legible (the scan lacks the sums of Table 2.3(a) and all sums o
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from importlib.resources import files
 from itertools import permutations
 
@@ -101,11 +102,6 @@ def _score(metric: str, relevance_by_rank: Sequence[int]) -> float:
     return float(np.asarray(values)[0])
 
 
-def _two_instances() -> Iterator[Entry]:
-    for part, order in (("I_A", (0, 1)), ("I_B", (0, 1, 1, 1, 1, 1))):
-        yield part, " ".join(str(relevant) for relevant in order), "nDCG", _score("nDCG", order)
-
-
 def _ideal_and_worst() -> Iterator[tuple[str, list[int]]]:
     ideal = [1] * RELEVANT + [0] * (ITEMS - RELEVANT)
     yield from (("ideal", ideal), ("worst", ideal[::-1]))
@@ -157,22 +153,10 @@ def _over_orders(quantity: str, of_order: Callable[[Sequence[int]], float], *, t
         yield part, "mean", quantity, sum(values) / len(values)
 
 
-def _expected_dcg() -> Iterator[Entry]:
-    return _over_orders("DCG", lambda order: _score("DCG", order), total=False)
-
-
-def _expected_rank_sum() -> Iterator[Entry]:
-    """Yield the first term of equation 2.12: the nRBP loss plus the P(P-1)/2 that it subtracts."""
-
-    def first_term(order: Sequence[int]) -> float:
-        relevant = sum(order)
-        return _score("nRBP", order) + relevant * (relevant - 1) / 2
-
-    return _over_orders("L1", first_term, total=False)
-
-
-def _expected_ap() -> Iterator[Entry]:
-    return _over_orders("AP", lambda order: _score("AP", order), total=True)
+def _rank_sum(order: Sequence[int]) -> float:
+    """Return the first term of equation 2.12: the nRBP loss plus the P(P-1)/2 that it subtracts."""
+    relevant = sum(order)
+    return _score("nRBP", order) + relevant * (relevant - 1) / 2
 
 
 def _murphy() -> Iterator[Entry]:
@@ -189,12 +173,15 @@ def _murphy() -> Iterator[Entry]:
 
 
 WORKED_TABLES: dict[str, Callable[[], Iterator[Entry]]] = {
-    "table_1_1": _two_instances,
+    "table_1_1": lambda: (
+        (part, " ".join(map(str, order)), "nDCG", _score("nDCG", order))
+        for part, order in (("I_A", (0, 1)), ("I_B", (0, 1, 1, 1, 1, 1)))
+    ),
     "table_2_2": _dcg,
     "table_2_3": _rbp,
     "table_2_4": _average_precision,
-    "table_3_1": _expected_dcg,
-    "table_3_2": _expected_rank_sum,
-    "table_3_3": _expected_ap,
+    "table_3_1": lambda: _over_orders("DCG", partial(_score, "DCG"), total=False),
+    "table_3_2": lambda: _over_orders("L1", _rank_sum, total=False),
+    "table_3_3": lambda: _over_orders("AP", partial(_score, "AP"), total=True),
     "table_murphy_9_3": _murphy,
 }

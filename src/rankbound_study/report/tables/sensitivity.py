@@ -178,7 +178,7 @@ def _row(
     if not both:
         return {**dict.fromkeys(COLUMNS), **described}
     changes: dict[Training, Contrast] = {training: paired(rows, usual, training) for training in both}
-    family = Family.of(changes)
+    family = Family(changes)
     some = pl.DataFrame(both, schema=["loss", "bounding"], orient="row")
     compared = [runs.join(some, on=["loss", "bounding"], how="semi") for runs in (rows, usual)]
     return {

@@ -2,9 +2,8 @@
 
 import polars as pl
 
-from rankbound_study.claims.citeulike import COLUMNS as CITEULIKE_COLUMNS
-from rankbound_study.claims.citeulike import METRICS, citeulike
 from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.related import CITEULIKE_COLUMNS, METRICS, citeulike
 from rankbound_study.claims.related import COLUMNS as RELATED_COLUMNS
 from rankbound_study.claims.worked import PERSISTENCE, worked_table
 from rankbound_study.report.blocks import Cell
