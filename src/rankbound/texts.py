@@ -44,6 +44,14 @@ _SEED_BITS = 63
 Kind = TypeVar("Kind")
 
 
+class MissingError(ValueError):
+    """A text that lacks parameters, those named `missing`."""
+
+    def __init__(self, message: str, missing: Collection[str]) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
 def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], int | None]:
     """Split a text into name, parameters and cut-off; raise `ValueError`, with an example, if it is malformed."""
     if not isinstance(text, str):
@@ -97,7 +105,7 @@ def build(
     missing = [one for one, parameter in known.items() if parameter.default is Parameter.empty and one not in arguments]
     if missing:
         hint = f"a cut-off, as in {name}@10" if missing == [CUTOFF] else ", ".join(missing)
-        raise ValueError(f"{what} {text!r}: {name} needs {hint}")
+        raise MissingError(f"{what} {text!r}: {name} needs {hint}", missing)
     return kind(**arguments)
 
 

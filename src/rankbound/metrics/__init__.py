@@ -8,12 +8,11 @@ import numpy as np
 
 from rankbound.lazy import ArrayLike, Tensor
 from rankbound.metrics.base import Array, Metric, values_of
-from rankbound.metrics.cascade import ERR
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.pairs import RankSum
 from rankbound.metrics.precision import NormalizedRBP
 from rankbound.metrics.runs import RunMetric
-from rankbound.names import ByText, MeaningsError, of_ir_measures, of_trec_eval, translated
+from rankbound.names import ByText, MeaningsError, translated
 from rankbound.texts import build, is_named, named_kinds, split_text
 
 KINDS: dict[str, type[Metric]] = {
@@ -59,6 +58,8 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
     if isinstance(text, Metric):
         return text
     if names != "rankbound":
+        from rankbound.conventions import of_ir_measures, of_trec_eval
+
         name, parameters, cutoff = of_ir_measures(text) if names == "ir_measures" else of_trec_eval(text)
     elif is_named(text, KNOWN):
         name, parameters, cutoff = split_text(text)
@@ -124,7 +125,7 @@ def metrics_of(
         try:
             chosen[place] = metric(text)
         except ValueError as error:
-            if grades is None or not (isinstance(error, MeaningsError) or is_named(text, (ERR.name,))):
+            if grades is None or not (isinstance(error, MeaningsError) or getattr(error, "missing", None) == ["max"]):
                 raise
             untold[place] = error
     if grades is not None and untold:
@@ -143,8 +144,6 @@ def _told_by(grades: Array, text: str, why: ValueError) -> Metric:
         warnings.warn(message, stacklevel=4)
         return metric(alike)
     name, parameters, cutoff = split_text(text)
-    if "max" in parameters:
-        raise why
     highest = f"{grades.max(initial=0):g}"
     ways = ",".join([*(f"{key}={value}" for key, value in parameters.items()), f"max={highest}"])
     instead = f"{name}({ways})" + (f"@{cutoff}" if cutoff else "")

@@ -1,0 +1,128 @@
+"""The names of metrics in one other tool, ir_measures or trec_eval, as it means them.
+
+Some names differ in meaning. nDCG of both tools has linear gain; in ir_measures, ERR has a scale up to grade 4 (gdeval)
+and the parameter of SetF is the square of beta. For documents that a run lacks or that are unjudged, see
+`rankbound.evaluation`.
+"""
+
+import math
+import re
+
+from rankbound.texts import split_text, unknown_name
+
+Parts = tuple[str, dict[str, str], int | None]
+"""A metric of this library as `split_text` returns it: name, texts of the parameters, cut-off."""
+
+ROWS = (
+    ("nDCG", ("nDCG", "NDCG"), "ndcg", "ndcg_cut"),
+    ("AP", ("AP", "MAP"), "map", "map_cut"),
+    ("RR", ("RR", "MRR"), "recip_rank", None),
+    ("P", ("P", "Precision"), None, "P"),
+    ("Recall", ("R", "Recall"), None, "recall"),
+    ("Hit", ("Success",), None, "success"),
+    ("Rprec", ("Rprec", "RPrec"), "Rprec", None),
+    ("IPrec", ("IPrec",), None, None),
+    ("Bpref", ("Bpref", "BPref"), "bpref", None),
+    ("infAP", ("infAP",), "infAP", None),
+    ("SetP", ("SetP",), "set_P", None),
+    ("SetR", ("SetR",), "set_recall", None),
+    ("SetF", ("SetF",), "set_F", None),
+    ("Judged", ("Judged",), None, None),
+    ("RBP", ("RBP",), None, None),
+    ("ERR", ("ERR",), None, None),
+    ("alpha_nDCG", ("alpha_nDCG",), None, None),
+    ("ERR_IA", ("ERR_IA",), None, None),
+)
+"""The name here; the names in ir_measures; trec_eval's names for whole lists, and with a cut-off (`P_5` or `P.5`)."""
+
+OF_IR_MEASURES = {theirs: ours for ours, names, _, _ in ROWS for theirs in names}
+WHOLE = {theirs: ours for ours, _, theirs, _ in ROWS if theirs}
+CUT = {theirs: ours for ours, _, _, theirs in ROWS if theirs}
+
+WITHOUT_COUNTERPART = {
+    "Accuracy": "it compares relevant with other items by a threshold; PairAccuracy compares grades",
+    **dict.fromkeys(("NumQ", "NumRel", "NumRet", "NumRelRet"), "it counts what the data hold"),
+    **dict.fromkeys(
+        ("alpha_DCG", "AP_IA", "MAP_IA", "nERR_IA", "nNRBP", "NRBP", "P_IA", "StRecall"),
+        "of the measures of intents there are alpha_nDCG and ERR_IA",
+    ),
+    **dict.fromkeys(
+        ("SetAP", "SetRelP", "Compat", "BPM", "INSQ", "INST", "SDCG", "NERR8", "NERR9", "NERR10", "NERR11"),
+        "no metric here computes it",
+    ),
+}
+"""Measures of ir_measures that are refused, with the reason."""
+
+DCG_GAINS = {"log2": "linear", "exp-log2": "exp2"}
+
+# The highest grade of gdeval, which computes the ERR of ir_measures.
+GDEVAL_SCALE = "4"
+
+
+def of_ir_measures(text: str) -> Parts:
+    """Return the metric equal to the measure `text` of ir_measures: `nDCG@10` is `nDCG(gain=linear)@10` here.
+
+    Raises:
+        ValueError: for an unknown measure, or one without a counterpart here, with the reason.
+    """
+    measure = f"metric {text!r} of ir_measures"
+    # IPrec(rel=2)@0.5, where a recall follows the @, is IPrec(rel=2,recall=0.5).
+    if match := re.fullmatch(r"\s*IPrec(?:\((.*)\))?@([\d.]+)\s*", str(text)):
+        name, given, cutoff = split_text(f"IPrec({','.join(filter(None, (match[1], f'recall={match[2]}')))})")
+    else:
+        name, given, cutoff = split_text(text)
+    if name in WITHOUT_COUNTERPART:
+        raise ValueError(f"{measure}: found no counterpart: {WITHOUT_COUNTERPART[name]}")
+    if name not in OF_IR_MEASURES:
+        raise unknown_name("metric", text, name, OF_IR_MEASURES)
+    parameters, ours = {key: value.strip("'\"") for key, value in given.items()}, OF_IR_MEASURES[name]
+    if "cutoff" in parameters:
+        _, _, cutoff = split_text(f"{name}@{parameters.pop('cutoff')}")
+    if parameters.pop("judged_only", "False") != "False":
+        raise ValueError(
+            f"{measure}: found judged_only, but unjudged items count as not relevant here; expected judged_only=False: "
+            "remove the unjudged items from the run"
+        )
+    if ours == "nDCG":
+        discounting = parameters.pop("dcg", "log2")
+        if "gains" in parameters or discounting not in DCG_GAINS:
+            raise ValueError(f"{measure}: expected dcg='log2' or dcg='exp-log2' and no other gains")
+        parameters["gain"] = DCG_GAINS[discounting]
+    elif ours == "SetF" and "beta" in parameters:
+        parameters["beta"] = _square_root(parameters["beta"])
+    elif ours == "ERR":
+        parameters["max"] = GDEVAL_SCALE
+    elif ours == "RBP":
+        if "rel" not in parameters:
+            raise ValueError(
+                f"{measure}: without rel it has graded gains, which RBP lacks here; expected a threshold, as in "
+                "RBP(p=0.8,rel=1)"
+            )
+        parameters.setdefault("p", "0.8")
+    return ours, parameters, cutoff
+
+
+def of_trec_eval(text: str) -> Parts:
+    """Return the metric equal to the measure `text` of trec_eval: `ndcg_cut_10` is `nDCG(gain=linear)@10` here.
+
+    Raises:
+        ValueError: for an unknown measure, or one without a cut-off that needs it.
+    """
+    if match := re.fullmatch(r"iprec_at_recall[_.]([\d.]+)", text):
+        return "IPrec", {"recall": match[1]}, None
+    name, cutoff, known = text, None, WHOLE
+    if match := re.fullmatch(r"(.+)[_.](\d+)", text):
+        name, cutoff, known = match[1], int(match[2]), CUT
+    if name not in known:
+        if name in CUT:
+            raise ValueError(f"metric {text!r} of trec_eval: expected a cut-off, as in {name}_10")
+        raise unknown_name("metric", text, name, [*WHOLE, *(f"{one}_10" for one in CUT), "iprec_at_recall_0.10"])
+    return known[name], {"gain": "linear"} if known[name] == "nDCG" else {}, cutoff
+
+
+def _square_root(number: str) -> str:
+    """Return the square root of a number; other texts, which are refused later, unchanged."""
+    try:
+        return repr(math.sqrt(float(number)))
+    except ValueError:
+        return number
