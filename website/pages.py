@@ -16,7 +16,7 @@ import rankbound
 from rankbound import cli as library
 from rankbound import names as other_names
 from rankbound_study import cli as study
-from rankbound_study.report.blocks import typeset
+from rankbound_study.report.render import typeset
 from rankbound_study.steps import BY_NAME
 
 COLUMNS = 100

@@ -15,8 +15,9 @@ from typing import Any
 from rankbound.errors import DataError
 from rankbound_study import figures
 from rankbound_study.provenance.checksums import MANIFEST
-from rankbound_study.report import document, render_html, render_tables, render_typst
-from rankbound_study.report.blocks import Document, TableBlock
+from rankbound_study.report import document, render, table_files
+from rankbound_study.report.columns import TableBlock
+from rankbound_study.report.content import Document
 from rankbound_study.report.made_blocks import Figures
 from rankbound_study.report.provenance_section import CODE
 from website.gallery import FOLDER, PICTURES, command
@@ -48,8 +49,8 @@ def write(docs: Path, results: Path, drawn: Collection[str], configured: Mapping
         content = document.build(results, provenance, figures=Figures(shown, remarks))
         if not provenance:
             content = replace(content, subtitle=SUBTITLE)
-        render_html.write(content, shown, docs / NAME / "index.html", home=f"../{NAME}.html")
-        render_typst.write(content, shown, docs / NAME / "rankbound.pdf")
+        render.write_html(content, shown, docs / NAME / "index.html", home=f"../{NAME}.html")
+        render.write_pdf(content, shown, docs / NAME / "rankbound.pdf")
     absent = [name for name in configured["tables"] if not (results / "tables" / f"{name}.csv").exists()]
     (docs / f"{NAME}.md").write_text(page(content, missing, absent), "utf-8")
 
@@ -58,9 +59,9 @@ def page(content: Document, missing: Sequence[str], absent: Sequence[str]) -> st
     """Return the page: the report's first words, so that the search finds them, and the figures and tables it lacks."""
     sections = {section.anchor: section for section in content.sections}
     code = [block for block in sections["provenance"].blocks if isinstance(block, TableBlock) and block.name == CODE]
-    made = {"code": render_tables.markdown("", code).strip() if code else "", "manifest": MANIFEST}
+    made = {"code": table_files.markdown("", code).strip() if code else "", "manifest": MANIFEST}
     lacks = {"missing": {name: figures.title(name) for name in missing}, "absent": absent}
-    return filled(f"{NAME}.md", report=content, sections=sections, synthetic=render_html.SYNTHETIC, **made, **lacks)
+    return filled(f"{NAME}.md", report=content, sections=sections, synthetic=render.SYNTHETIC, **made, **lacks)
 
 
 @contextmanager

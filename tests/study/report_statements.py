@@ -9,8 +9,8 @@ import polars as pl
 
 from rankbound_study.claims import verdict_table
 from rankbound_study.report import claims_table
-from rankbound_study.report.blocks import Document, Paragraph, TableBlock
-from rankbound_study.report.columns import signed
+from rankbound_study.report.columns import TableBlock, signed
+from rankbound_study.report.content import Document, Paragraph
 from rankbound_study.results.neural_names import AS_PRINTED, TABLES, data_set_title
 
 _NUMBER = r"[+−]\d\.\d{4}(?!\d)"

@@ -9,10 +9,10 @@ from rankbound_study.claims import effects, law, verdict_table
 from rankbound_study.claims.registry import claims
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, Verdict
 from rankbound_study.report.abstract import abstract
-from rankbound_study.report.blocks import ReportSection
-from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.table_5_1_scores import COLUMNS
+from rankbound_study.report.content import ReportSection
+from rankbound_study.report.findings import Bounded
+from rankbound_study.report.tables.table_5_1 import COLUMNS
 
 VERDICTS = {"T46": REFUTED, "T23": CONFIRMED, "T27": INCONCLUSIVE}
 

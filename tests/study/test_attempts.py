@@ -3,7 +3,8 @@
 import polars as pl
 import pytest
 
-from rankbound_study.report import findings, table_5_1_scores
+from rankbound_study.report import findings
+from rankbound_study.report.tables import table_5_1
 
 Row = dict[str, object]
 
@@ -26,15 +27,10 @@ def row(dataset: str, ours: float, **changes: object) -> Row:
 
 def table(*rows: Row) -> pl.DataFrame:
     frame = pl.DataFrame(list(rows), infer_schema_length=None)
-    others = [pl.lit(None).alias(name) for name in table_5_1_scores.COLUMNS if name not in frame.columns]
+    others = [pl.lit(None).alias(name) for name in table_5_1.COLUMNS if name not in frame.columns]
     difference = pl.col("ours") - pl.col("published")
-    known = {"difference": difference, "within_0.015": difference.abs() <= table_5_1_scores.TOLERANCE}
-    return (
-        frame.with_columns(*others)
-        .with_columns(**known)
-        .select(list(table_5_1_scores.COLUMNS))
-        .cast(table_5_1_scores.COLUMNS)
-    )  # type: ignore[arg-type]
+    known = {"difference": difference, "within_0.015": difference.abs() <= table_5_1.TOLERANCE}
+    return frame.with_columns(*others).with_columns(**known).select(list(table_5_1.COLUMNS)).cast(table_5_1.COLUMNS)  # type: ignore[arg-type]
 
 
 def random_order(dataset: str, ours: float) -> Row:
@@ -57,12 +53,12 @@ def test_honest_runs_are_attempts_but_do_not_reproduce_what_was_made_otherwise()
 
 def test_the_nearest_attempt_is_named_with_its_distance() -> None:
     tried = [row("mq2008-label1", 0.8), row("mq2008-label2", 0.66, metric="nRBP(p=0.8)", as_printed=False)]
-    block = findings.attempts_block(findings.not_reproduced(table(*tried, random_order("mq2008-label1", 0.75))))
+    block = findings.ATTEMPTS.of_rows(findings.not_reproduced(table(*tried, random_order("mq2008-label1", 0.75))))
     (text,) = [[cell.text for cell in cells] for cells in block.rows]
     assert text[:6] == ["MQ2008", "nRBP", "unbounded", "0.7000", "0.7500", "2"]
     assert text[6:8] == ["0.6600", "−0.0400"]
     assert "nRBP(p=0.8)" in text[8]
-    assert len(text) == len(findings.ATTEMPTS_HEADER)
+    assert len(text) == len(block.header)
 
 
 @pytest.mark.parametrize(("random", "below"), [(0.75, True), (0.65, False)])

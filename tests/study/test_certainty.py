@@ -9,7 +9,6 @@ from scipy import stats
 from synthetic_runs import write_runs
 
 from rankbound_study.claims.cells import certainty, holm_adjusted
-from rankbound_study.report import table_5_1_scores
 from rankbound_study.report.findings import honest_findings
 from rankbound_study.report.tables import table_5_1
 from rankbound_study.results.scores import RunsChoice
@@ -85,7 +84,7 @@ def test_topics_on_which_the_metric_is_undefined_are_left_out() -> None:
 def table(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     path = tmp_path_factory.mktemp("runs") / "runs.parquet"
     write_runs(path, topics=30, seeds=2, protocols=("honest",))
-    return table_5_1_scores.table_5_1(path, HONEST)
+    return table_5_1.table_5_1(path, HONEST)
 
 
 def test_only_bounded_cells_that_are_printed_are_tested_and_correction_never_lowers(table: pl.DataFrame) -> None:
@@ -105,7 +104,7 @@ def test_a_bounding_that_repeats_another_is_corrected_in_its_place() -> None:
 def test_arrows_stand_where_a_change_is_significant(table: pl.DataFrame) -> None:
     some = table.filter(pl.col("p_holm").is_not_null()).row(0, named=True)
     for p_value, change, arrow in ((0.01, 0.1, "▲"), (0.01, -0.1, "▼"), (0.5, 0.1, ""), (0.5, -0.1, "")):
-        row = pl.DataFrame([{**some, "p_holm": p_value, "change": change}], schema=table_5_1_scores.COLUMNS)
+        row = pl.DataFrame([{**some, "p_holm": p_value, "change": change}], schema=table_5_1.COLUMNS)
         text = table_5_1.texts(row).markdown
         assert f"±{some['margin']:.4f}{arrow}" in text
         assert sum(text.split("\n", 2)[2].count(one) for one in "▲▼") == len(arrow)
@@ -116,7 +115,7 @@ def test_arrows_stand_where_a_change_is_significant(table: pl.DataFrame) -> None
 
 def test_the_published_table_has_printed_scores_and_no_margins(tmp_path: Path) -> None:
     path = write_runs(tmp_path / "runs.parquet", topics=10)
-    text = table_5_1.texts(table_5_1_scores.table_5_1(path, RunsChoice())).markdown
+    text = table_5_1.texts(table_5_1.table_5_1(path, RunsChoice())).markdown
     assert "(0.9659)" in text
     assert "±" not in text
 

@@ -20,9 +20,9 @@ from rankbound_study.claims.verdict import (
 )
 from rankbound_study.cli import main
 from rankbound_study.report import claims_table
-from rankbound_study.report.blocks import TableBlock
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.render_tables import escaped
+from rankbound_study.report.columns import TableBlock
+from rankbound_study.report.table_files import escaped
 
 CLAIMS = registry.claims()
 

@@ -12,7 +12,7 @@ import rankbound as rb
 from rankbound_study.claims.comparisons import VARIANT_COLUMNS, distribution_variants
 from rankbound_study.figures import draw
 from rankbound_study.figures.training import BOUNDS, SIZES, gradient_norms, slopes_at_the_start
-from rankbound_study.report.blocks import Finding
+from rankbound_study.report.content import Finding
 from rankbound_study.report.findings import VARIANTS_FILE, distribution_findings
 from rankbound_study.results.specs import StudyFiles
 

@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from rankbound_study.cli import main
-from rankbound_study.doctor import machine
-from rankbound_study.doctor.finding import MISSING, NOTE, READY, Finding, lines
+from rankbound_study.doctor import MISSING, NOTE, READY, Finding, lines, machine
 
 ROOT = Path(__file__).resolve().parents[2]
 MQ2008 = {"datasets": ["mq2008"], "compare": [], "experiment": []}

@@ -16,13 +16,13 @@ from rankbound_study import figures
 from rankbound_study.claims.worked import WORKED_TABLES, worked_table
 from rankbound_study.figures import style
 from rankbound_study.provenance.manifest import make_manifest, write_manifest
-from rankbound_study.report import document, render_html, render_typst
-from rankbound_study.report.blocks import TableBlock
+from rankbound_study.report import document, render
+from rankbound_study.report.columns import TableBlock
 from rankbound_study.report.findings import findings
-from rankbound_study.report.inline_svg import inline_svg
 from rankbound_study.report.made_blocks import Figures
-from rankbound_study.report.output import write_json, write_text
-from rankbound_study.report.table_5_1_scores import summarise, table_5_1
+from rankbound_study.report.render import inline_svg
+from rankbound_study.report.table_files import write_json, write_text
+from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.specs import StudyFiles
 
@@ -54,7 +54,7 @@ def synthetic_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(results: Path) -> str:
-    return render_html.render(document.build(results), results)
+    return render.html(document.build(results), results)
 
 
 class Page(HTMLParser):
@@ -137,7 +137,7 @@ def test_all_parts_are_there_in_their_order(page: str, results: Path) -> None:
 
 def test_a_remark_stands_in_the_place_of_a_missing_figure_alone(results: Path) -> None:
     remarks = {name: f"`make {name}` makes it." for name in ("figure_5_2", *DRAWN)}
-    page = render_html.render(document.build(results, figures=Figures(results, remarks)), results, "../a&b.html")
+    page = render.html(document.build(results, figures=Figures(results, remarks)), results, "../a&b.html")
     caption = figures.figure_specs()["figure_5_2"].caption
     assert f"<p><b>Figure 5.2.</b> {caption} <code>make figure_5_2</code> makes it.</p>" in page
     assert "Not drawn: figure_5_1, figure_5_3, " in page
@@ -148,8 +148,8 @@ def test_a_remark_stands_in_the_place_of_a_missing_figure_alone(results: Path) -
 def test_both_shapes_have_fixed_bytes(results: Path, tmp_path: Path) -> None:
     for folder in ("a", "b"):
         content = document.build(results)
-        render_typst.write(content, results, tmp_path / folder / "rankbound.pdf")
-        render_html.write(content, results, tmp_path / folder / "index.html")
+        render.write_pdf(content, results, tmp_path / folder / "rankbound.pdf")
+        render.write_html(content, results, tmp_path / folder / "index.html")
     for name in ("rankbound.pdf", "index.html"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     pdf = (tmp_path / "a" / "rankbound.pdf").read_bytes()
@@ -159,7 +159,7 @@ def test_both_shapes_have_fixed_bytes(results: Path, tmp_path: Path) -> None:
 
 def test_synthetic_data_are_labelled_and_never_compared(synthetic_results: Path, page: str) -> None:
     content = document.build(synthetic_results)
-    text = render_html.render(content, synthetic_results)
+    text = render.html(content, synthetic_results)
     assert content.synthetic
     assert 'role="note"' in text
     assert 'class="synthetic"' in text
@@ -197,13 +197,13 @@ def test_a_model_below_chance_or_above_the_oracle_is_reported(tmp_path: Path) ->
 def test_text_from_data_cannot_become_markup(results: Path, tmp_path: Path) -> None:
     hostile = '<script>alert("x")</script> #panic("no") $x$ _y_'
     content = document.Document(hostile, hostile, False, (document.ReportSection("findings", hostile, hostile),))
-    assert "<script>alert" not in render_html.render(content, results)
-    render_typst.write(content, results, tmp_path / "a.pdf")
+    assert "<script>alert" not in render.html(content, results)
+    render.write_pdf(content, results, tmp_path / "a.pdf")
 
 
 def test_commands_in_texts_are_set_as_code_and_lines_do_not_break_before_a_unit(results: Path) -> None:
     section = document.ReportSection("findings", "A", "See `rankbound <verb>`: 95 % of label ≥ 1.")
-    text = render_html.render(document.Document("t", "s", False, (section,)), results)
+    text = render.html(document.Document("t", "s", False, (section,)), results)
     assert "<p>See <code>rankbound &lt;verb&gt;</code>: 95\N{NO-BREAK SPACE}% of label" in text
     assert "label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1.</p>" in text
 

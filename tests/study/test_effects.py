@@ -12,7 +12,7 @@ from rankbound_study.claims.effects import CELL_COLUMNS, EVERY, KINDS, effects
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.statistics import pooled
 from rankbound_study.cli import main
-from rankbound_study.report.blocks import TableBlock
+from rankbound_study.report.columns import TableBlock
 from rankbound_study.report.tables import effects as table_effects
 
 RISE = 0.004
@@ -108,7 +108,7 @@ def test_the_steps_make_tables_a_figure_and_a_section(evidence: Evidence, tmp_pa
 
 
 def test_a_study_without_honest_runs_has_empty_tables(tmp_path: Path) -> None:
-    made = table_effects.make_effects("table_effects", table_effects.StudyFiles())
+    made = table_effects.SPECS["table_effects"].make("table_effects", table_effects.StudyFiles())
     assert made.table.is_empty()
     made.write(tmp_path, "table_effects")
     assert list(table_effects.SPECS["table_effects"].shown("table_effects", tmp_path)) == []

@@ -19,7 +19,7 @@ from rankbound.io.files import read_qrels, read_run
 from rankbound.metrics import metric
 from rankbound_study import cli
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
-from rankbound_study.export.kept import NAMED
+from rankbound_study.export.trec_folder import NAMED
 from rankbound_study.export.whole_folder import whole_folder
 from rankbound_study.jobs.job import RUN_METRICS
 

@@ -9,8 +9,9 @@ from synthetic_runs import write_runs
 
 from rankbound_study.cli import main
 from rankbound_study.data.contracts import write_table
-from rankbound_study.report.blocks import Cell
+from rankbound_study.report.columns import Cell
 from rankbound_study.report.tables import protocols
+from rankbound_study.results.specs import StudyFiles
 
 SETS = (("movielens", 1), ("mq2008-label1", None))
 
@@ -36,7 +37,7 @@ def _arrow(frame: pl.DataFrame, like: Path) -> pa.Table:
 
 
 def test_the_same_trainings_are_compared_cell_by_cell(runs: Path) -> None:
-    table = protocols.table_flattery(runs, "thesis")
+    table = protocols.make_flattery("table_flattery", StudyFiles(runs))
     assert len(table) == 2 * 3 * 5
     assert table["n_trainings"].unique().to_list() == [10]
     ap = table.filter(pl.col("loss") == "AP")
@@ -49,14 +50,14 @@ def test_the_same_trainings_are_compared_cell_by_cell(runs: Path) -> None:
 
 
 def test_rows_stand_in_the_order_of_table_5_1(runs: Path) -> None:
-    table = protocols.table_flattery(runs, "thesis")
+    table = protocols.make_flattery("table_flattery", StudyFiles(runs))
     assert table["dataset"].to_list() == ["movielens"] * 15 + ["mq2008-label1"] * 15
     assert table["loss"].to_list()[:15] == ["nDCG"] * 5 + ["AP"] * 5 + ["nRBP"] * 5
     assert table["bounding"].to_list()[:5] == ["none", "min-max", "expectation", "expectation-max", "distribution"]
 
 
 def test_the_report_has_a_row_per_loss_and_a_column_per_bounding(runs: Path) -> None:
-    table = protocols.table_flattery(runs, "thesis")
+    table = protocols.make_flattery("table_flattery", StudyFiles(runs))
     block = protocols.FLATTERY(table)
     assert [loss.text for _, loss, *_ in block.rows] == ["nDCG", "AP", "nRBP"] * 2
     assert block.rows[0][0].text == block.rows[2][0].text == "MovieLens NSR\N{NO-BREAK SPACE}1"

@@ -9,7 +9,7 @@ from test_document import results_folder
 from rankbound_study import figures
 from rankbound_study.cli import main
 from rankbound_study.figures import style
-from rankbound_study.report.inline_svg import drawn_svg, inline_svg
+from rankbound_study.report.render import drawn_svg, inline_svg
 
 OPENING = (
     '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="72pt" viewBox="0 0 1 1">'

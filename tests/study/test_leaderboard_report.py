@@ -1,9 +1,7 @@
 """What the report and the figures show of a leaderboard."""
 
-import json
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,17 +12,19 @@ import polars as pl
 import pytest
 from browser_pages import BROWSER
 from planted_systems import STUDY, TOPICS, PlantedSystems, control, noise
+from test_page_in_browser import seen, with_probe
 
 from rankbound.errors import DataError
 from rankbound_study import figures
 from rankbound_study.figures import style
-from rankbound_study.report import document, render_html
-from rankbound_study.report.blocks import ReportSection, TableBlock
+from rankbound_study.report import document, render
+from rankbound_study.report.columns import TableBlock
+from rankbound_study.report.content import ReportSection
 from rankbound_study.report.leaderboard_section import Leaderboard
 from rankbound_study.report.made_blocks import Figures
-from rankbound_study.report.output import write_json, write_text
-from rankbound_study.report.table_5_1_scores import summarise, table_5_1
+from rankbound_study.report.table_files import write_json, write_text
 from rankbound_study.report.tables import leaderboard
+from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.specs import StudyFiles
 
@@ -214,14 +214,9 @@ def test_the_table_fits_a_page_in_a_browser(results: Path, tmp_path: Path) -> No
       told.type = "application/json"; told.id = "found"; told.textContent = JSON.stringify(found);
       document.body.append(told);
     });</script></head>"""
-    page = render_html.render(document.build(results), results)
-    page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page).replace("</head>", probe, 1)
-    (tmp_path / "page.html").write_text(page, "utf-8")
-    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--window-size=1400,900"]
-    command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000", "--dump-dom"]
-    told = subprocess.run([*command, (tmp_path / "page.html").as_uri()], capture_output=True, text=True, check=True)
-    (text,) = re.findall(r'id="found">(.*?)</script>', told.stdout, re.DOTALL)
-    found = json.loads(text)
+    page = tmp_path / "page.html"
+    page.write_text(with_probe(render.html(document.build(results), results), probe), "utf-8")
+    found = seen(page, tmp_path / "profile", "--window-size=1400,900")
     assert found["overflow"] <= 0
     assert found["scores"] in (sorted(found["scores"]), sorted(found["scores"], reverse=True))
     assert found["drawings"] == 4

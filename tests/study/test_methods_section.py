@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from rankbound_study.report.blocks import Paragraph, TableBlock
+from rankbound_study.report.columns import TableBlock
+from rankbound_study.report.content import Paragraph
 from rankbound_study.report.methods_section import methods_section
 
 CONFIG: dict[str, Any] = {

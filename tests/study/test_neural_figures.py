@@ -16,11 +16,11 @@ from synthetic_comparisons import SIDE, Study, write_study
 import rankbound as rb
 from rankbound_study import figures
 from rankbound_study.figures import faces, illustrations, style
-from rankbound_study.report.inline_svg import inline_svg
-from rankbound_study.report.output import template
+from rankbound_study.report.render import inline_svg
 from rankbound_study.results.neural_pairs import coefficients
 from rankbound_study.results.specs import StudyFiles
 from rankbound_study.steps import BY_NAME
+from rankbound_study.templates import template
 
 figure_command = BY_NAME["figure"]
 

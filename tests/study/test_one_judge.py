@@ -13,8 +13,8 @@ from report_statements import DIFFERENCE, contradictions, statements
 
 from rankbound_study.claims import registry, verdict_table
 from rankbound_study.report import document
-from rankbound_study.report.blocks import Document, TableBlock
-from rankbound_study.report.columns import signed
+from rankbound_study.report.columns import TableBlock, signed
+from rankbound_study.report.content import Document
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankbound_study.report.settings_table import differing, option_text
+from rankbound_study.report.tables.sensitivity import differing, option_text
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import told_figure
 from browser_pages import BROWSER, SCHEMES, broken_rules, driven, unseen_stops
 from test_document import DRAWN, results_folder
+from test_svg_titles import told_figure
 
 from rankbound_study.cli import main
 from rankbound_study.figures import style
-from rankbound_study.report.render_html import policy_source
+from rankbound_study.report.render import policy_source
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser here: `apt-get install chromium` for these tests")
 
@@ -51,7 +51,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(["claims", "--out-dir", str(folder / "tables")]) == 0
     with style.house_style():
         # In the place of a figure that is drawn from formulas.
-        style.save(told_figure.draw(), [folder / "figures" / f"figure_3_2.{kind}" for kind in ("svg", "pdf")])
+        style.save(told_figure(), [folder / "figures" / f"figure_3_2.{kind}" for kind in ("svg", "pdf")])
     html = folder / "index.html"
     assert main(["document", "--results", str(folder), "--out", str(folder / "a.pdf"), "--html", str(html)]) == 0
     html.write_text(with_probe(html.read_text("utf-8"), PROBE), "utf-8")

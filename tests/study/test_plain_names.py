@@ -14,7 +14,7 @@ from rankbound_study.config.lines import KeyPath, merged
 from rankbound_study.config.study import Study
 from rankbound_study.data.fetch import MIRROR_VARIABLE, fetch
 from rankbound_study.data.sources import SOURCES
-from rankbound_study.export.kept import Kept, lists_folder
+from rankbound_study.export.trec_folder import Kept, lists_folder
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.tables import table_names
 from tests import raw_files

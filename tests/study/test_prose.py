@@ -1,4 +1,4 @@
-"""The report's prose: every piece that code quotes exists, every piece is quoted, and no fact is missing silently."""
+"""The study's prose: every piece that code quotes exists, every piece is quoted, and no fact is missing silently."""
 
 import ast
 import re
@@ -8,12 +8,14 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from rankbound_study import report
-from rankbound_study.report import prose
-from rankbound_study.report.blocks import Finding, Paragraph
+import rankbound_study
+from rankbound_study import templates
+from rankbound_study.report import content
+from rankbound_study.report.content import Finding, Paragraph
 
-REPORT = Path(report.__file__).parent
-FILES = sorted((REPORT / "templates").glob("*.md"))
+STUDY = Path(rankbound_study.__file__).parent
+FILES = sorted((STUDY / "templates").glob("*.md"))
+MODULES = [*(STUDY / "report").rglob("*.py"), *(STUDY / "figures").rglob("*.py")]
 
 
 def texts_of(module: Path) -> Iterator[str]:
@@ -26,42 +28,49 @@ def texts_of(module: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
 def test_every_piece_is_quoted_by_a_module_that_names_its_file(file: Path) -> None:
-    quoting = [texts for module in REPORT.rglob("*.py") if file.name in (texts := set(texts_of(module)))]
+    quoting = [texts for module in MODULES if file.name in (texts := set(texts_of(module)))]
     assert quoting
     quoted = set().union(*quoting)
-    # The worked tables are named by their numbers, the methods of protocols by these.
-    quoted |= {f"worked-{number}" for number in quoted}
-    quoted |= {"published", "honest"}
-    assert set(prose._pieces(file.name)) <= quoted
+    # The worked tables are named by their numbers, pairs of faces by theirs, the methods of protocols by these.
+    quoted |= {f"worked-{number}" for number in quoted} | {f"figure_neural_{number}" for number in (2, 6, 7)}
+    assert set(templates.pieces(file.name)) <= quoted | {"published", "honest"}
 
 
 def test_pieces_that_are_named_in_calls_exist() -> None:
-    missing = []
-    for module in REPORT.rglob("*.py"):
+    missing, named = [], 0
+    for module in MODULES:
         tree = ast.parse(module.read_text("utf-8"))
-        file = next((text for text in texts_of(module) if text.endswith(".md") and len(text) > 3), "")
+        homes = {
+            node.targets[0].id: node.value.value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.targets[0], ast.Name)
+        }
         for call in ast.walk(tree):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and len(call.args) > 1:
                 home, name = call.args[:2]
-                named = isinstance(home, ast.Name) and home.id == "FILE" and isinstance(name, ast.Constant)
-                if named and name.value not in prose._pieces(file):
-                    missing.append((module.name, name.value))
+                file = homes.get(home.id, "") if isinstance(home, ast.Name) else ""
+                if str(file).endswith(".md") and isinstance(name, ast.Constant):
+                    named += 1
+                    missing += [] if name.value in templates.pieces(file) else [(module.name, name.value)]
     assert missing == []
+    assert named > 100
 
 
 def test_a_piece_is_one_line_whose_bold_start_is_a_title_or_headline(monkeypatch: pytest.MonkeyPatch) -> None:
     piece = "**A {{ of }}.**  It\nholds{% if more %}, {{ more | signed }}{% endif %}. 5\N{NO-BREAK SPACE}%\n"
-    monkeypatch.setattr(prose, "_pieces", lambda file: {"a": piece})
-    assert prose.paragraph("x.md", "a", of="B", more=None) == Paragraph("A B", "It holds. 5\N{NO-BREAK SPACE}%")
-    assert prose.finding("x.md", "a", ("h",), (("1",),), of="B", more=-0.01) == Finding(
-        "A B.", "It holds, −0.0100. 5\N{NO-BREAK SPACE}%", ("h",), (("1",),)
+    monkeypatch.setattr(templates, "pieces", lambda file: {"a": piece})
+    assert content.paragraph("x.md", "a", of="B", more=None) == Paragraph("A B", "It holds. 5\N{NO-BREAK SPACE}%")
+    assert content.finding("x.md", "a", [{"h": "1"}, {"h": "2"}], of="B", more=-0.01) == Finding(
+        "A B.", "It holds, −0.0100. 5\N{NO-BREAK SPACE}%", ("h",), (("1",), ("2",))
     )
     with pytest.raises(jinja2.UndefinedError, match="'more' is undefined"):
-        prose.text("x.md", "a", of="B")
+        templates.text("x.md", "a", of="B")
 
 
 def test_texts_have_no_markup_of_templates_left() -> None:
     for file in FILES:
-        for name, piece in prose._pieces(file.name).items():
+        for name, piece in templates.pieces(file.name).items():
             if not re.search(r"{[{%]", piece):
-                assert "{" not in prose.text(file.name, name)
+                assert "{" not in templates.text(file.name, name)

@@ -24,7 +24,6 @@ from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.files import beside
 from rankbound_study.jobs.fit import Plan, Trial, choose, in_groups
 from rankbound_study.report.tables import protocols
-from rankbound_study.report.tables.protocols import table_rates
 from rankbound_study.results.specs import StudyFiles
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -230,7 +229,7 @@ def collected(tmp_path_factory: pytest.TempPathFactory, instances: Path) -> Path
 
 
 def test_the_table_has_the_means_of_every_rate_and_who_selected_it(collected: Path) -> None:
-    table = table_rates(collected, "thesis")
+    table = protocols.make_rates("table_rates", StudyFiles(rates=collected))
     rows = frame(collected, "rates")
     assert table["bounding"].to_list() == ["none"] * 3 + ["min-max"] * 3
     assert table["learning_rate"].to_list() == GRID * 2
@@ -243,7 +242,9 @@ def test_the_table_has_the_means_of_every_rate_and_who_selected_it(collected: Pa
 
 
 def test_the_report_marks_rates_at_an_end_of_the_grid(collected: Path) -> None:
-    table = table_rates(collected, "thesis").with_columns(n_selected=pl.Series([0, 2, 0, 0, 1, 1]))
+    table = protocols.make_rates("table_rates", StudyFiles(rates=collected)).with_columns(
+        n_selected=pl.Series([0, 2, 0, 0, 1, 1])
+    )
     ((label, loss, *cells),) = protocols.rates_block(table).rows
     assert (label.text, loss.text) == (DataSet("movielens", 1).label, "nDCG")
     assert [cell.text for cell in cells] == ["0.05 (2)", "0.05 (1), 0.4 (1)", *["–"] * 3]
@@ -251,7 +252,7 @@ def test_the_report_marks_rates_at_an_end_of_the_grid(collected: Path) -> None:
 
 
 def test_the_figure_draws_the_scores_of_the_table(collected: Path) -> None:
-    table = table_rates(collected, "thesis")
+    table = protocols.make_rates("table_rates", StudyFiles(rates=collected))
     (panel,) = training.rates(StudyFiles(rates=collected)).axes
     lines = {line.get_label(): line for line in panel.lines}
     for bounding, title in (("none", "unbounded"), ("min-max", "min-max")):

@@ -15,9 +15,9 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.related import METRICS, coherence, rank_loss_minus_metric_loss
 from rankbound_study.cli import main
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.blocks import Paragraph
-from rankbound_study.report.related_section import related_sections
-from rankbound_study.report.table_5_1_scores import COLUMNS
+from rankbound_study.report.abstract import related_sections
+from rankbound_study.report.content import Paragraph
+from rankbound_study.report.tables.table_5_1 import COLUMNS
 from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
 
 STUDY = Study(

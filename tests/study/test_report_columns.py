@@ -3,8 +3,7 @@
 import polars as pl
 import pytest
 
-from rankbound_study.report.blocks import Cell
-from rankbound_study.report.columns import DATA_SET, Across, Column, Layout, between, fixed, signed, with_margin
+from rankbound_study.report.columns import DATA_SET, Across, Cell, Column, Layout, between, fixed, signed, with_margin
 from rankbound_study.results import specs
 from rankbound_study.results.specs import probability
 

@@ -11,8 +11,8 @@ from synthetic_runs import write_runs
 
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import write_table
-from rankbound_study.report.blocks import TableBlock
-from rankbound_study.report.settings_table import settings_table
+from rankbound_study.report.columns import TableBlock
+from rankbound_study.report.provenance_section import settings_table
 
 RUNS: list[tuple[str, str, dict[str, Any], int]] = [
     ("neural", "Net", {"epochs": 9, "optimiser": "adam", "hidden": [100, 30]}, 3),

@@ -3,8 +3,7 @@
 import polars as pl
 import pytest
 
-from rankbound_study.report.table_5_1_scores import COLUMNS
-from rankbound_study.report.tables.table_5_1 import SIGNS_LAYOUT, signs, signs_block
+from rankbound_study.report.tables.table_5_1 import COLUMNS, SIGNS_LAYOUT, signs, signs_block
 
 CELLS = {
     "min-max": (0.001, -0.002, -0.003),

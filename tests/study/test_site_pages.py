@@ -16,7 +16,7 @@ from rankbound.losses import KINDS as LOSSES
 from rankbound.metrics import KINDS as METRICS
 from rankbound_study import figures
 from rankbound_study.provenance.manifest import make_manifest, write_manifest
-from rankbound_study.report.blocks import Document, ReportSection
+from rankbound_study.report.content import Document, ReportSection
 from website import WRITTEN, gallery, name_check, pages, report
 from website.__main__ import main
 
@@ -150,7 +150,7 @@ def test_the_page_marks_synthetic_data_and_shows_characters_as_they_are() -> Non
         *map(empty, ("findings", "provenance")),
     )
     page = report.page(Document("a*b*", "", synthetic=True, sections=sections), [], [])
-    assert report.render_html.SYNTHETIC in page
+    assert report.render.SYNTHETIC in page
     assert "a\\*b\\*." in page
     assert "p \\< 5\N{NO-BREAK SPACE}% of \\$x\\$ and \\`y\\_i\\`" in page
     assert "lacks" not in page
@@ -163,7 +163,7 @@ def empty(anchor: str) -> ReportSection:
 def test_a_finished_study_is_named_by_its_configuration(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report.render_typst, "write", lambda *content: None)
+    monkeypatch.setattr(report.render, "write_pdf", lambda *content: None)
     manifest = make_manifest(results, {"study": "mine", "protocols": ["honest"], "boundings": ["none"]})
     write_manifest(manifest, results / "provenance.json")
     report.write(tmp_path, results, [], CONFIGURED)

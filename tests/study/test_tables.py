@@ -11,7 +11,6 @@ from synthetic_runs import BOUNDINGS, SETS, write_runs
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report import table_5_1_scores
 from rankbound_study.report.tables import table_5_1
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.steps import BY_NAME
@@ -28,7 +27,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(runs: Path) -> pl.DataFrame:
-    return table_5_1_scores.table_5_1(runs, PUBLISHED)
+    return table_5_1.table_5_1(runs, PUBLISHED)
 
 
 def cell(table: pl.DataFrame, **where: object) -> dict[str, object]:
@@ -38,7 +37,7 @@ def cell(table: pl.DataFrame, **where: object) -> dict[str, object]:
 
 
 def test_there_are_sixty_printed_cells_and_those_of_mq2008_stand_beside_both_readings() -> None:
-    printed = table_5_1_scores.printed_scores()
+    printed = table_5_1.printed_scores()
     counts = dict(printed.group_by("dataset").len().rows())
     assert counts == {"movielens": 45, "mq2008-label1": 15, "mq2008-label2": 15}
     readings = [
@@ -93,9 +92,9 @@ def test_controls_have_rows_but_no_printed_score(table: pl.DataFrame) -> None:
 
 def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
     sets = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))
-    found = table_5_1_scores.table_5_1(write_runs(tmp_path / "runs.parquet", sets=sets, topics=8), PUBLISHED)
+    found = table_5_1.table_5_1(write_runs(tmp_path / "runs.parquet", sets=sets, topics=8), PUBLISHED)
     assert found["published"].is_null().all()
-    facts = table_5_1_scores.summarise(found)
+    facts = table_5_1.summarise(found)
     assert facts["synthetic"]
     assert facts["cells"] == {}
     assert facts["mq2008"]["fits"] == {}
@@ -104,8 +103,8 @@ def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
 def test_protocols_are_never_mixed(tmp_path: Path) -> None:
     both = write_runs(tmp_path / "both.parquet", protocols=("published", "honest"), topics=8)
     alone = write_runs(tmp_path / "alone.parquet", topics=8)
-    assert table_5_1_scores.table_5_1(both, PUBLISHED).equals(table_5_1_scores.table_5_1(alone, PUBLISHED))
-    honest = table_5_1_scores.table_5_1(both, RunsChoice(protocol="honest"))
+    assert table_5_1.table_5_1(both, PUBLISHED).equals(table_5_1.table_5_1(alone, PUBLISHED))
+    honest = table_5_1.table_5_1(both, RunsChoice(protocol="honest"))
     assert honest["protocol"].unique().to_list() == ["honest"]
 
 
@@ -115,8 +114,8 @@ def test_a_cell_with_two_studies_is_refused_with_the_way_out(tmp_path: Path) -> 
     mixed = tmp_path / "two.parquet"
     pl.concat([frame, frame.with_columns(pl.lit("other").alias("study"))]).write_parquet(mixed)
     with pytest.raises(DataError, match=r'several values of study: other, thesis; choose one with .*"study"'):
-        table_5_1_scores.table_5_1(mixed, PUBLISHED)
-    assert table_5_1_scores.table_5_1(mixed, RunsChoice(study="thesis"))["n_lists"].sum() > 0
+        table_5_1.table_5_1(mixed, PUBLISHED)
+    assert table_5_1.table_5_1(mixed, RunsChoice(study="thesis"))["n_lists"].sum() > 0
 
 
 def test_a_missing_column_and_an_unknown_option_are_named(tmp_path: Path) -> None:
@@ -124,7 +123,7 @@ def test_a_missing_column_and_an_unknown_option_are_named(tmp_path: Path) -> Non
     broken = tmp_path / "broken.parquet"
     pl.read_parquet(path).drop("AP").write_parquet(broken)
     with pytest.raises(DataError, match="column 'AP' is missing"):
-        table_5_1_scores.table_5_1(broken, PUBLISHED)
+        table_5_1.table_5_1(broken, PUBLISHED)
     with pytest.raises(ConfigError, match="'protocoll' is unknown"):
         RunsChoice.from_options({"protocoll": "honest"})
     with pytest.raises(ConfigError, match="'dishonest' is unknown: choose one of published, honest"):
@@ -132,7 +131,7 @@ def test_a_missing_column_and_an_unknown_option_are_named(tmp_path: Path) -> Non
 
 
 def test_the_summary_counts_what_the_table_holds(table: pl.DataFrame) -> None:
-    facts = table_5_1_scores.summarise(table)
+    facts = table_5_1.summarise(table)
     movielens = table.filter(pl.col("dataset") == "movielens", pl.col("as_printed"), pl.col("loss") != "none")
     assert facts["cells"]["movielens"] == {"within": int(movielens["within_0.015"].sum()), "total": 45}
     assert facts["cells"]["mq2008-label1"]["total"] == 15
@@ -148,12 +147,12 @@ def test_the_summary_counts_what_the_table_holds(table: pl.DataFrame) -> None:
 
 def test_one_reading_of_mq2008_alone_fits_nothing(tmp_path: Path) -> None:
     path = write_runs(tmp_path / "runs.parquet", sets=(("mq2008-label2", None),), topics=8)
-    facts = table_5_1_scores.summarise(table_5_1_scores.table_5_1(path, PUBLISHED))
+    facts = table_5_1.summarise(table_5_1.table_5_1(path, PUBLISHED))
     assert set(facts["mq2008"]["fits"].values()) == {None}
 
 
 def test_metrics_are_nested_numbers_for_every_cell(table: pl.DataFrame) -> None:
-    nested = table_5_1_scores.metrics(table)
+    nested = table_5_1.metrics(table)
     assert set(nested) == {"movielens-nsr1", "movielens-nsr2", "movielens-nsr3", "mq2008-label1", "mq2008-label2"}
     assert set(nested["movielens-nsr1"]["nDCG"]["nDCG"]) == set(BOUNDINGS)
     assert set(nested["mq2008-label2"]["controls"]["AP"]) == {"random", "popularity", "oracle"}
@@ -174,7 +173,7 @@ def test_the_layout_marks_the_best_and_the_increases(table: pl.DataFrame) -> Non
 def test_variants_of_a_bounding_have_rows_of_their_own(tmp_path: Path) -> None:
     names = (*BOUNDINGS, "distribution(gain=sd)")
     path = write_runs(tmp_path / "runs.parquet", sets=(("movielens", 1),), boundings=names, topics=6)
-    found = table_5_1_scores.table_5_1(path, PUBLISHED)
+    found = table_5_1.table_5_1(path, PUBLISHED)
     assert found.filter(pl.col("bounding") == "distribution(gain=sd)")["published"].is_null().all()
     assert "distribution(gain=sd)" in table_5_1.texts(found).markdown
 
@@ -207,7 +206,7 @@ def test_the_command_writes_every_form_twice_the_same(runs: Path, tmp_path: Path
     assert first == second
     assert json.loads(first["table_5_1_summary.json"])["tolerance"] == 0.015
     header = first["table_5_1.csv"].decode().splitlines()[0].split(",")
-    assert header == list(table_5_1_scores.COLUMNS)
+    assert header == list(table_5_1.COLUMNS)
     assert b"0.9659" in first["table_5_1.md"]
     assert first["table_5_1.tex"].count(rb"\\") == len(first["table_5_1.md"].splitlines()) - 3
 

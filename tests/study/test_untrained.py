@@ -22,10 +22,10 @@ from rankbound_study.claims.registry import claims, decide, verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.findings import findings, honest_findings
-from rankbound_study.report.table_5_1_scores import summarise, table_5_1
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.report.tables import table_5_1 as laid_out
 from rankbound_study.report.tables.crossed import ratio_blocks
+from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.specs import StudyFiles
 from rankbound_study.results.trained import MARK

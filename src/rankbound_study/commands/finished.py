@@ -95,19 +95,18 @@ def _selected(flags: dict[str, Any]) -> dict[str, str]:
 
 
 def _summary(exported: "Exported", out: Path) -> str:
-    from rankbound_study.export.kept import METRICS, TOLERANCE
-    from rankbound_study.export.trec_folder import INDEX
+    from rankbound_study.export.trec_folder import INDEX, METRICS, TOLERANCE
 
-    index, agreement = exported.index, exported.agreement
+    index = exported.index
     tied, metrics = int(index["tied_topics"].sum()), ", ".join(METRICS)
     compared = f"{metrics} of all lists are those of the study's runs"
-    if agreement.differing:
+    if exported.differing:
         compared = (
-            f"{metrics} of {quantity(agreement.differing, 'list')} differ from those of the study's runs by more than "
-            f"{TOLERANCE:g}, at most {agreement.most:.2g}: scores are kept in single precision, which creates some ties"
+            f"{metrics} of {quantity(exported.differing, 'list')} differ from those of the study's runs by more than "
+            f"{TOLERANCE:g}, at most {exported.most:.2g}: scores are kept in single precision, which creates some ties"
         )
     return (
         f"wrote {quantity(len(index), 'run')} and {quantity(index['qrels'].n_unique(), 'file')} of qrels to {out}; "
-        f"{out / INDEX} lists them\ntied scores in {tied:,} of {quantity(agreement.lists, 'list')}: `rankbound "
+        f"{out / INDEX} lists them\ntied scores in {tied:,} of {quantity(exported.lists, 'list')}: `rankbound "
         f"evaluate` takes the mean over their orders, trec_eval orders them by name\n{compared}"
     )

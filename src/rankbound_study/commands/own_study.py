@@ -9,7 +9,7 @@ from rankbound.texts import quantity
 
 if TYPE_CHECKING:
     from rankbound_study.config.study import Job, Study
-    from rankbound_study.doctor.finding import Finding
+    from rankbound_study.doctor import Finding
 
 OF_DEFAULT = {"temperature": 1.0, "distributions": {"method": "exact", "samples": 1, "seed": 0}}
 """Keys that a written configuration leaves to config.yaml; no data depend on them."""
@@ -85,7 +85,7 @@ def new(path: Path, out: Path, name: str | None, threshold: float | None, implic
 
 def doctor(files: list[Path]) -> int:
     """Say what is installed, what is there, what is missing, and how to get it; return the exit status."""
-    from rankbound_study.doctor.finding import MISSING, lines
+    from rankbound_study.doctor import MISSING, lines
 
     findings = list(_findings(files))
     print("\n".join(lines(findings)))
@@ -97,7 +97,7 @@ def doctor(files: list[Path]) -> int:
 
 def _findings(files: Sequence[Path]) -> "Iterator[Finding]":
     """Yield what was found; what needs packages that are missing is left out."""
-    from rankbound_study.doctor.finding import MISSING
+    from rankbound_study.doctor import MISSING
     from rankbound_study.doctor.machine import accelerators, disk, kernels, nothing_installed, packages
 
     found = list(packages())
@@ -118,8 +118,8 @@ def _of_study(files: Sequence[Path]) -> "Iterator[Finding]":
     from rankbound_study.config.estimate import estimated
     from rankbound_study.config.lines import merged
     from rankbound_study.config.study import Study
+    from rankbound_study.doctor import MISSING, Finding
     from rankbound_study.doctor.data_sets import data_sets, raw_files
-    from rankbound_study.doctor.finding import MISSING, Finding
     from rankbound_study.doctor.machine import disk, memory, tools
 
     try:

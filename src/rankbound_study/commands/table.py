@@ -6,7 +6,7 @@ from typing import Any
 from rankbound_study.commands.files import study_files, use_given_titles
 from rankbound_study.options import parse_options
 from rankbound_study.report import tables
-from rankbound_study.report.output import write_json
+from rankbound_study.report.table_files import write_json
 
 
 def table(name: str, out_dir: Path, metrics: Path | None, options: str, titles: str, **files: Any) -> None:

@@ -48,8 +48,8 @@ ONLY_WITH = {
 }
 """Imports inside functions that run for certain options alone, with words of which the options have to hold one."""
 
-DATA = (f"{STUDY}.reference", f"{STUDY}.report.templates")
-"""Folders of published values and of the report's templates; a file counts if a module names it."""
+DATA = (f"{STUDY}.reference", f"{STUDY}.templates")
+"""Folders of published values and of the study's prose; a file counts if a module names it."""
 
 IGNORED = frozenset({LIBRARY, f"{LIBRARY}._version"})
 """Modules that do not affect any output: the library's lazy names, and its version number."""

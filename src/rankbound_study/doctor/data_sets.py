@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from rankbound_study.config.own_files import own_files
 from rankbound_study.config.study import Study
-from rankbound_study.doctor.finding import MISSING, NOTE, READY, Finding
+from rankbound_study.doctor import MISSING, NOTE, READY, Finding
 
 SECTION = "data"
 MIRROR_VARIABLE = "RANKBOUND_MIRROR"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankbound.texts import quantity
-from rankbound_study.doctor.finding import MISSING, NOTE, Finding
+from rankbound_study.doctor import MISSING, NOTE, Finding
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

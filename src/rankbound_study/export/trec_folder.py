@@ -1,7 +1,9 @@
-"""A study's kept scores as TREC runs and qrels, with the lists that were tested."""
+"""A study's kept scores as TREC runs and qrels of the lists that were tested, compared with the study's own numbers."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,28 +11,248 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import torch
 from tqdm import tqdm
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.files import write_qrels, write_run
 from rankbound.io.judged import Qrels, Run
 from rankbound.io.table_columns import by_topic, require_distinct_items
+from rankbound.metrics import evaluate, metric
 from rankbound_study.config.data_sets import VGG16
-from rankbound_study.data.contracts import read_table
 from rankbound_study.data.reader import FoldedLists, read_instances, read_item_names
-from rankbound_study.export.kept import (
-    QRELS,
-    RUNS,
-    Kept,
-    StudyAgreement,
-    agreement,
-    kept_scores,
-    lists_folder,
-    run_name,
-    studied,
-)
 from rankbound_study.export.whole_folder import whole_folder
-from rankbound_study.report.output import write_text
+from rankbound_study.report.table_files import write_text
+from rankbound_study.results.compare_runs import KEYS, RUNS_FILE, read_runs, selected
+from rankbound_study.results.specs import read_frame
+
+ENDING = ".predictions.parquet"
+INDEX, QRELS, RUNS = "runs.csv", "qrels.txt", "runs"
+METRICS = ("nDCG", "AP", "RR")
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A row per run file; the number of lists, that of those that score differently, and the largest difference."""
+
+    index: pl.DataFrame
+    lists: int
+    differing: int
+    most: float
+
+
+def export(results: Path, data: Path, out: Path, choice: Mapping[str, str], space: str | None = None) -> Exported:
+    """Write the chosen runs of `results`, whose test lists are in `data`, into the new folder `out`.
+
+    Runs on the same test lists share a folder and its qrels. A training's folds form one run if no topic is in two of
+    them. If topics recur (users), each fold has a separate folder: its runs and qrels use the topics' own names, and no
+    evaluator treats a user's folds as independent topics.
+
+    Raises:
+        ConfigError: `out` already exists, no runs match, or two of them would have one name.
+        DataError: predictions or data are missing, do not match, or cannot be written as TREC files.
+    """
+    every = sorted(
+        kept_scores(results, choice), key=lambda kept: (kept.key["dataset"], kept.key["nsr_test"] or 0, kept.file)
+    )
+    for dataset, nsr in dict.fromkeys(kept.lists for kept in every):
+        instances_path(data, dataset, nsr)
+    rows, gaps = [], []
+    names: dict[str, Kept] = {}
+    judged: dict[str, tuple[pl.DataFrame, Kept]] = {}
+    folds = sum(len(kept.folds) for kept in every)
+    with whole_folder(out) as folder, tqdm(total=folds, unit="fold", desc="export", disable=None) as progress:
+        for kept, place, own_folds, frame, studied in _runs(every, data, space):
+            topics, offsets, _ = by_topic(frame["topic"])
+            run = Run(topics=topics, items=frame["item"], scores=frame["score"].to_numpy(), offsets=offsets)
+            qrels = Qrels(topics=topics, items=frame["item"], relevance=frame["relevance"].to_numpy(), offsets=offsets)
+            gaps.append(_gaps(run, qrels, studied, kept))
+            name = run_name(kept)
+            file = f"{place}/{RUNS}/{name}.txt"
+            # File systems may identify names that differ only in case.
+            if (other := names.setdefault(file.casefold(), kept)) is not kept:
+                raise ConfigError(
+                    f"{file} would be a run of {other.file} and of {kept.file}: select one of them, with --options or "
+                    "by giving its file instead of the results folder"
+                )
+            labels = frame.select("topic", "item", "relevance").sort("topic", "item")
+            first, other = judged.setdefault(place, (labels, kept))
+            if other is kept and first is labels:
+                write_qrels(folder / place / QRELS, qrels)
+            elif not first.equals(labels):
+                raise DataError(
+                    f"{kept.file} and {other.file}: tested on different lists, expected the same of {place}; some were "
+                    "made from other instances: run the study's steps again"
+                )
+            write_run(folder / file, run, tag=name)
+            tied = frame.group_by("topic").agg(pl.col("score").is_duplicated().any())["score"].sum()
+            row = {"run": file, "qrels": f"{place}/{QRELS}", **kept.key, "fold": " ".join(map(str, own_folds))}
+            row |= {"seed": kept.seed, "topics": len(topics), "items": len(frame), "tied_topics": int(tied)}
+            rows.append(row)
+            progress.update(len(own_folds))
+        index = pl.DataFrame(rows, infer_schema_length=None)
+        write_text(folder / INDEX, index.write_csv())
+    differences = np.concatenate(gaps)
+    differing, most = int((differences > TOLERANCE).sum()), float(differences.max(initial=0.0))
+    return Exported(index, len(differences), differing, most)
+
+
+def _runs(
+    every: Sequence["Kept"], data: Path, space: str | None
+) -> Iterator[tuple["Kept", str, tuple[int, ...], pl.DataFrame, pl.DataFrame]]:
+    """Yield each run file's training, folder, folds, items (as `Tested.judged`) and the study's results (per list)."""
+    for (dataset, nsr), group in itertools.groupby(every, key=lambda kept: kept.lists):
+        tested = Tested.read(data, dataset, nsr, space)
+        for file, inside in itertools.groupby(group, key=lambda kept: kept.file):
+            predictions = read_frame(file, "predictions")
+            for kept in inside:
+                own, runs = kept.rows(predictions), kept.rows(read_frame(kept.runs_file, "runs"))
+                runs = runs.select("fold", "topic", "n", "p", *(name for name in METRICS if name in runs.columns))
+                crossed = tested.is_crossed
+                folder = lists_folder(kept, kept.folds if crossed else tested.folds)
+                for folds in ((fold,) for fold in kept.folds) if crossed else [kept.folds]:
+                    frame = pl.concat(tested.judged(own, fold, kept.file) for fold in folds)
+                    lists = pl.concat(own.filter(fold=fold).select("fold", "topic") for fold in folds)
+                    studied = lists.join(runs, on=["fold", "topic"], how="left", maintain_order="left")
+                    yield kept, f"{folder}/fold-{folds[0]}" if crossed else folder, folds, frame, studied
+
+
+def _gaps(run: Run, qrels: Qrels, studied: pl.DataFrame, kept: "Kept") -> npt.NDArray[np.float64]:
+    """Return the largest difference, over the metrics, of each list's values to the study's results for it.
+
+    Raises:
+        DataError: the lists have other numbers of items, or of relevant ones, than the study's.
+    """
+    sizes = np.diff(run.offsets)
+    relevant = np.add.reduceat(qrels.relevance > 0, run.offsets[:-1], dtype=np.int64) if len(sizes) else sizes
+    if any(found.tolist() != studied[name].to_list() for name, found in (("n", sizes), ("p", relevant))):
+        raise DataError(
+            f"{kept.file}: its lists differ from {kept.runs_file} in their numbers of items or of relevant items; "
+            "expected the data of the study: give its folder with --data, or run the study's steps again"
+        )
+    chosen = [metric(name) for name in METRICS if name in studied.columns]
+    values = evaluate(chosen, run.scores, qrels.relevance, run.offsets)
+    gap = torch.zeros(len(studied), dtype=torch.float64)
+    for name, value in values.items():
+        gap = gap.maximum((value - torch.from_numpy(studied[name].to_numpy().copy())).abs().nan_to_num())
+    return gap.numpy()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One training's scores in all its folds: the file that holds them, and their key and seed."""
+
+    file: Path
+    key: Mapping[str, Any]
+    seed: int
+    folds: tuple[int, ...]
+
+    @property
+    def lists(self) -> tuple[str, int | None]:
+        """The data set and ratio of its test lists."""
+        return self.key["dataset"], self.key["nsr_test"]
+
+    @property
+    def runs_file(self) -> Path:
+        """The runs beside the predictions."""
+        return self.file.with_name(f"{self.file.name.removesuffix(ENDING)}.parquet")
+
+    def rows(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of this training, in these folds, from a table of predictions or of runs."""
+        key = {**self.key, "seed": self.seed}
+        same = [pl.col(name).eq_missing(pl.lit(value, dtype=frame.schema[name])) for name, value in key.items()]
+        return frame.filter(*same, pl.col("fold").is_in(self.folds))
+
+
+def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
+    """Return the trainings in `results` (a results folder, or one file of predictions) with the values of `choice`.
+
+    Raises:
+        DataError: there are no predictions.
+        ConfigError: no predictions match; the text says whether there are matching runs without predictions.
+    """
+    files = tqdm(_files(results), unit="file", desc="keys", disable=None, leave=False)
+    keys = pl.concat(
+        read_frame(file, "predictions", [*KEYS, "fold", "seed"])
+        .unique(maintain_order=True)
+        .with_columns(pl.lit(str(file)).alias("file"))
+        for file in files
+    )
+    try:
+        chosen = selected(keys, choice, str(results))
+    except ConfigError as error:
+        raise ConfigError(_not_kept(results) if _were_run(results, choice) else str(error)) from None
+    trainings = chosen.group_by("file", *KEYS, "seed", maintain_order=True).agg(pl.col("fold").sort())
+    return [
+        Kept(Path(row["file"]), {key: row[key] for key in KEYS}, row["seed"], tuple(row["fold"]))
+        for row in trainings.iter_rows(named=True)
+    ]
+
+
+def _files(results: Path) -> Sequence[Path]:
+    if results.is_file():
+        return [results]
+    # Pieces of unfinished jobs are in folders of their own (`rankbound_study.jobs.shards`).
+    found = (results / "runs").rglob(f"*{ENDING}")
+    files = sorted(
+        file for file in found if not any(part.endswith(".shards") for part in file.relative_to(results).parts)
+    )
+    if not files:
+        raise DataError(
+            f"{results}: it has no runs/**/*{ENDING}; expected a study's results folder, where "
+            "`python -m rankbound_study job` keeps the scores of its trainings"
+        )
+    return files
+
+
+def _were_run(results: Path, choice: Mapping[str, str]) -> bool:
+    if not (results / RUNS_FILE).is_file():
+        return False
+    try:
+        return bool(len(selected(read_runs(results), choice, "")))
+    except ConfigError:
+        return False
+
+
+def _not_kept(results: Path) -> str:
+    return (
+        f"{results}: there are such runs, but their scores were not kept: scores of controls never are, those of a "
+        "training only at the epoch that its protocol selects (published: --selection test, honest: --selection "
+        "validation)"
+    )
+
+
+NAMED = ("study", "protocol", "model", "loss", "bounding", "selection")
+"""The keys that distinguish the runs of a data set, besides the seed, in the order of their names."""
+
+
+def lists_folder(kept: Kept, all_folds: Sequence[int]) -> str:
+    """Return the folder of all runs on the same test lists: `movielens-nsr1`, `mq2008-label1`.
+
+    If a training was tested on other lists than its data set's, or only on some folds, the name says so:
+    `movielens-nsr3_tested-at-nsr1_folds-1-2`.
+    """
+    key = kept.key
+    dataset, trained, tested = key["dataset"], key["nsr_train"], key["nsr_test"]
+    relevant = json.loads(key["options"]).get("test_relevant")
+    parts = [
+        dataset if trained is None else f"{dataset}-nsr{trained}",
+        "" if trained == tested else f"tested-at-nsr{tested}",
+        f"relevant-{relevant}" if relevant else "",
+        "" if set(kept.folds) == set(all_folds) else f"folds-{'-'.join(map(str, kept.folds))}",
+    ]
+    return _file_name("_".join(filter(None, parts)))
+
+
+def run_name(kept: Kept) -> str:
+    """Return a run's file name and tag: `thesis_published_mlp_nDCG_min-max_test_seed0`."""
+    return _file_name("_".join([*(str(kept.key[name]) for name in NAMED), f"seed{kept.seed}"]))
+
+
+def _file_name(text: str) -> str:
+    """Return the text without characters that are special to file systems or shells; it is never hidden, or `..`."""
+    return re.sub(r"[^\w.@=+-]+", "-", text).lstrip(".") or "-"
 
 
 @dataclass(frozen=True)
@@ -177,131 +399,3 @@ def _plain(names: pl.Series, what: str, path: Path, space: str | None, *, distin
             "character"
         )
     return plain
-
-
-INDEX = "runs.csv"
-
-
-@dataclass(frozen=True)
-class Exported:
-    """The result of an export: a row per run file, and the agreement of its lists with the study's table."""
-
-    index: pl.DataFrame
-    agreement: StudyAgreement
-
-
-def export(results: Path, data: Path, out: Path, choice: Mapping[str, str], space: str | None = None) -> Exported:
-    """Write the chosen runs of `results`, whose test lists are in `data`, into the new folder `out`.
-
-    Runs on the same test lists share a folder and its qrels. A training's folds form one run if no topic is in two of
-    them. If topics recur (users), each fold has a separate folder: its runs and qrels use the topics' own names, and no
-    evaluator treats a user's folds as independent topics.
-
-    Raises:
-        ConfigError: `out` already exists, no runs match, or two of them would have one name.
-        DataError: predictions or data are missing, do not match, or cannot be written as TREC files.
-    """
-    every = sorted(
-        kept_scores(results, choice), key=lambda kept: (kept.key["dataset"], kept.key["nsr_test"] or 0, kept.file)
-    )
-    for dataset, nsr in dict.fromkeys(map(_lists_of, every)):
-        instances_path(data, dataset, nsr)
-    folds = sum(len(kept.folds) for kept in every)
-    with whole_folder(out) as folder, tqdm(total=folds, unit="fold", desc="export", disable=None) as progress:
-        writer = _Writer(folder, progress)
-        for (dataset, nsr), group in itertools.groupby(every, key=_lists_of):
-            tested = Tested.read(data, dataset, nsr, space)
-            for file, inside in itertools.groupby(group, key=lambda kept: kept.file):
-                predictions = pl.from_arrow(read_table(file, "predictions"))
-                assert isinstance(predictions, pl.DataFrame)
-                for kept in inside:
-                    writer.add(kept, predictions, tested)
-        index = pl.DataFrame(writer.rows, infer_schema_length=None)
-        write_text(folder / INDEX, index.write_csv())
-    return Exported(index, writer.agreement)
-
-
-def _lists_of(kept: Kept) -> tuple[str, int | None]:
-    return kept.key["dataset"], kept.key["nsr_test"]
-
-
-class _Writer:
-    """Writes run after run, and the qrels of each folder with its first run."""
-
-    def __init__(self, folder: Path, progress: tqdm) -> None:
-        self._folder, self._progress = folder, progress
-        self._judged: dict[str, tuple[pl.DataFrame, Kept]] = {}
-        self._names: dict[str, Kept] = {}
-        self.rows: list[dict[str, Any]] = []
-        self.agreement = StudyAgreement()
-
-    def add(self, kept: Kept, predictions: pl.DataFrame, tested: Tested) -> None:
-        """Write the run files of one training."""
-        own, runs = kept.rows(predictions), studied(kept)
-        for place, folds in _places(kept, tested):
-            frame = pl.concat(tested.judged(own, fold, kept.file) for fold in folds)
-            lists = pl.concat(own.filter(fold=fold).select("fold", "topic") for fold in folds)
-            rows = lists.join(runs, on=["fold", "topic"], how="left", maintain_order="left")
-            self._write(kept, place, folds, frame, rows)
-            self._progress.update(len(folds))
-
-    def _write(self, kept: Kept, place: str, folds: tuple[int, ...], frame: pl.DataFrame, rows: pl.DataFrame) -> None:
-        topics, offsets, _ = by_topic(frame["topic"])
-        run = Run(topics=topics, items=frame["item"], scores=frame["score"].to_numpy(), offsets=offsets)
-        qrels = Qrels(topics=topics, items=frame["item"], relevance=frame["relevance"].to_numpy(), offsets=offsets)
-        self.agreement += agreement(run, qrels, rows, kept)
-        name = run_name(kept)
-        file = f"{place}/{RUNS}/{name}.txt"
-        self._require_new(file, kept)
-        self._judge(kept, place, frame, qrels)
-        write_run(self._folder / file, run, tag=name)
-        self.rows.append(
-            {
-                "run": file,
-                "qrels": f"{place}/{QRELS}",
-                **kept.key,
-                "fold": " ".join(map(str, folds)),
-                "seed": kept.seed,
-                "topics": len(topics),
-                "items": len(frame),
-                "tied_topics": _tied_topics(frame),
-            }
-        )
-
-    def _require_new(self, file: str, kept: Kept) -> None:
-        # File systems may identify names that differ only in case.
-        other = self._names.setdefault(file.casefold(), kept)
-        if other is not kept:
-            raise ConfigError(
-                f"{file} would be a run of {other.file} and of {kept.file}: select one of them, with --options or by "
-                "giving its file instead of the results folder"
-            )
-
-    def _judge(self, kept: Kept, place: str, frame: pl.DataFrame, qrels: Qrels) -> None:
-        judged = frame.select("topic", "item", "relevance")
-        if place not in self._judged:
-            self._judged[place] = judged.sort("topic", "item"), kept
-            write_qrels(self._folder / place / QRELS, qrels)
-            return
-        first, other = self._judged[place]
-        if not first.equals(judged.sort("topic", "item")):
-            raise DataError(
-                f"{kept.file} and {other.file}: tested on different lists, expected the same of {place}; some were "
-                "made from other instances: run the study's steps again"
-            )
-
-
-def _places(kept: Kept, tested: Tested) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the folders of a training's run files, each with its folds."""
-    folder = lists_folder(kept, tested.folds)
-    if not tested.is_crossed:
-        yield folder, kept.folds
-        return
-    folder = lists_folder(kept, kept.folds)
-    for fold in kept.folds:
-        yield f"{folder}/fold-{fold}", (fold,)
-
-
-def _tied_topics(frame: pl.DataFrame) -> int:
-    tied = frame.group_by("topic").agg(pl.col("score").is_duplicated().any())
-    return int(tied["score"].sum())

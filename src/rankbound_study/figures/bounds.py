@@ -1,5 +1,6 @@
 """Figures of the bounds (thesis, chapters 1 and 3): worst orders, expectations, bounded losses, distributions."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,18 +9,15 @@ import rankbound as rb
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec
 from rankbound_study.results.specs import described
+from rankbound_study.templates import text
 
 SPECS: dict[str, FigureSpec] = {}
+FILE = "figures_bounds.md"
 
 SIZES = (25, 50, 100, 200)
 
 
-@described(
-    SPECS,
-    figure_1_1=FigureSpec(
-        "Lower bounds of nDCG and AP: score of the worst ordering against the share of relevant items, by list size N."
-    ),
-)
+@described(SPECS, figure_1_1=FigureSpec(text(FILE, "figure_1_1")))
 def lower_bounds() -> Any:
     """Draw a panel each for nDCG and AP, with a line per list size N over P = 1..N."""
     figure, axes = style.panels(1, 2, height=2.9, sharex=True, sharey=True)
@@ -32,20 +30,14 @@ def lower_bounds() -> Any:
         panel.set_xlabel("share of relevant items, P / N")
     axes[0, 0].set_ylabel("score of the worst ordering")
     axes[0, 0].set(xlim=(0, 1), ylim=(0, 1))
-    style.shared_legend(figure, axes, columns=4)
-    return figure
+    return style.finish(figure, axes, legend=4)
 
 
 RATIOS = (1, 2, 3, 5, 10)
 LARGEST = 100
 
 
-@described(
-    SPECS,
-    figure_3_2=FigureSpec(
-        "Expected loss of a random order against the number of relevant items P, by negative sampling ratio (NSR)."
-    ),
-)
+@described(SPECS, figure_3_2=FigureSpec(text(FILE, "figure_3_2")))
 def expected_loss() -> Any:
     """Draw panels of -E[nDCG], -E[AP] and E[nRBP loss]; a list has N = P (1 + NSR) items."""
     figure, axes = style.panels(1, 3, height=2.7, sharex=True)
@@ -60,8 +52,7 @@ def expected_loss() -> Any:
     axes[0, 0].set_ylabel("expected loss of a random order")
     axes[0, 0].set_xlim(0, LARGEST)
     axes[0, 2].set_yscale("log")
-    style.shared_legend(figure, axes, columns=5)
-    return figure
+    return style.finish(figure, axes, legend=5)
 
 
 LISTS = (
@@ -72,142 +63,98 @@ LISTS = (
 
 METRICS = ("nDCG", "AP", "nRBP")
 _STYLED = tuple(dict.fromkeys(pair for _, pairs in LISTS for pair in pairs))
-
-
-def _list_style(n: int, p: int) -> style.LineStyle:
-    """Return the line style of a list, the same in both rows."""
-    return style.SERIES[_STYLED.index((n, p))]
-
-
-def _list_label(n: int, p: int) -> str:
-    """Return a list's size in the notation of the thesis: X(N, P)."""
-    return f"X({n}, {p})"
-
-
-_CAPTION = (
-    "Bounded loss against unbounded loss, {bounding} bounding, for every value between the best and the worst order of "
-    "X(N, P), a list of N items with P relevant ones. Top: three lists at NSR 2; bottom: three lists with 10 relevant "
-    "items at NSR 1, 2, 3. nDCG and AP are bounded first and then negated; the nRBP loss is bounded directly."
-)
 _BOUNDINGS = {
     "figure_3_1": "min-max",
     "figure_3_3": "expectation",
     "figure_3_4": "expectation-max",
     "figure_3_7": "distribution",
 }
-LOSS_POINTS = 601
+POINTS = {"losses": 601, "gains": 400, "curves": 300}
+
+
+def _of_lists(curve: Callable[[str, int, int], tuple[Any, Any]], *, marks: int, **sharing: Any) -> tuple[Any, Any]:
+    """Draw sets of three lists in rows, metrics in columns; a list has one style in both rows, and the name X(N, P)."""
+    figure, axes = style.panels(len(LISTS), len(METRICS), height=4.2, **sharing)
+    for row, (_, lists) in enumerate(LISTS):
+        for column, metric in enumerate(METRICS):
+            for n, p in lists:
+                look = style.SERIES[_STYLED.index((n, p))]
+                style.line(axes[row, column], *curve(metric, n, p), look, label=f"X({n}, {p})", marks=marks)
+    for panel in axes[-1]:
+        panel.locator_params(axis="x", nbins=5)
+    return figure, axes
 
 
 @described(
     SPECS,
     **{
-        name: FigureSpec(_CAPTION.format(bounding=bounding), {"bounding": bounding})
+        name: FigureSpec(text(FILE, "bounded-loss", bounding=bounding), {"bounding": bounding})
         for name, bounding in _BOUNDINGS.items()
     },
 )
 def bounded_loss(*, bounding: str) -> Any:
-    """Draw sets of three lists in rows, losses in columns.
+    """Draw bounded losses against unbounded ones, from the best to the worst order.
 
     nDCG and AP are bounded first and then negated (the order that gives expectation-max its best value of -1); the nRBP
     loss (equation 2.12, lower is better) is bounded directly.
     """
-    figure, axes = style.panels(len(LISTS), len(METRICS), height=4.2, sharex="col", sharey="col")
-    for row, (_, lists) in enumerate(LISTS):
-        for column, metric in enumerate(METRICS):
-            for n, p in lists:
-                unbounded, bounded = _losses(metric, bounding, n, p)
-                style.line(axes[row, column], unbounded, bounded, _list_style(n, p), label=_list_label(n, p), marks=5)
-        axes[row, 0].set_ylabel("bounded loss")
+
+    def losses(metric: str, n: int, p: int) -> tuple[Any, Any]:
+        low, high = (np.asarray(extreme(metric, n, p), dtype=float) for extreme in (rb.minimum, rb.maximum))
+        values = np.linspace(low, high, POINTS["losses"])
+        bounded = rb.bounded(metric, bounding).from_value(values, np.full(len(values), n), np.full(len(values), p))
+        return (values, bounded) if metric == "nRBP" else (-values, -np.asarray(bounded))
+
+    figure, axes = _of_lists(losses, marks=5, sharex="col", sharey="col")
     for column, metric in enumerate(METRICS):
         axes[0, column].set_title(f"{metric} loss" if metric == "nRBP" else f"{metric} loss (−{metric})")
         axes[-1, column].set_xlabel("unbounded loss")
-        axes[-1, column].locator_params(axis="x", nbins=5)
-    style.row_titles(axes, [title for title, _ in LISTS])
-    style.shared_legend(figure, axes, columns=5)
-    figure.suptitle(f"{bounding} bounding")
-    return figure
-
-
-def _losses(metric: str, bounding: str, n: int, p: int) -> tuple[Any, Any]:
-    low, high = (np.asarray(extreme(metric, n, p), dtype=float) for extreme in (rb.minimum, rb.maximum))
-    values = np.linspace(low, high, LOSS_POINTS)
-    bounded = rb.bounded(metric, bounding).from_value(values, np.full(LOSS_POINTS, n), np.full(LOSS_POINTS, p))
-    return (values, bounded) if metric == "nRBP" else (-values, -np.asarray(bounded))
+    for panel in axes[:, 0]:
+        panel.set_ylabel("bounded loss")
+    return style.finish(figure, axes, f"{bounding} bounding", rows=[title for title, _ in LISTS], legend=5)
 
 
 SHORT_LISTS = ((8, 4), (15, 5))
 GAINS = (1, 4, 16, 64)
-GAIN_POINTS = 400
 
 
-@described(
-    SPECS,
-    figure_3_5=FigureSpec(
-        "Cumulative distribution of the scores of all orders (steps) and its smooth versions (algorithm 2) with gains "
-        "1, 4, 16 and 64, for lists of 8 items with 4 relevant ones and of 15 with 5."
-    ),
-)
+@described(SPECS, figure_3_5=FigureSpec(text(FILE, "figure_3_5")))
 def gains() -> Any:
     """Draw X(8,4) and X(15,5) in rows, metrics in columns; the steps are algorithm 1, the lines algorithm 2."""
     figure, axes = style.panels(len(SHORT_LISTS), len(METRICS), height=4.2, sharey=True)
     for row, (n, p) in enumerate(SHORT_LISTS):
-        for column, metric in enumerate(METRICS):
-            _gains_panel(axes[row, column], rb.score_distribution(metric, n=n, p=p, method="exact"))
-        axes[row, 0].set_ylabel("cumulative probability")
-    for column, metric in enumerate(METRICS):
-        axes[0, column].set_title(metric)
-        axes[-1, column].set_xlabel(f"{metric} loss" if metric == "nRBP" else metric)
-    axes[0, 0].set_ylim(-0.02, 1.02)
-    style.row_titles(axes, [f"N = {n}, P = {p}" for n, p in SHORT_LISTS])
-    style.shared_legend(figure, axes, columns=5)
-    return figure
+        for panel, metric in zip(axes[row], METRICS, strict=True):
+            of_orders = rb.score_distribution(metric, n=n, p=p, method="exact")
+            margin = 0.06 * (of_orders.maximum - of_orders.minimum)
+            x = np.linspace(of_orders.minimum - margin, of_orders.maximum + margin, POINTS["gains"])
+            support = np.concatenate([x[:1], of_orders.support, x[-1:]])
+            steps = np.concatenate([[0.0], np.cumsum(of_orders.probability), [1.0]])
+            panel.step(support, steps, where="post", color=style.INK, linewidth=1.4, label="all orders")
+            for gain, look in zip(GAINS, style.SERIES[1:], strict=False):
+                smooth = of_orders.smooth_cdf(x, gain=float(gain))
+                style.line(panel, x, smooth, look, label=f"gain {gain}", marks=5)
+    return _cumulative(figure, axes, [f"N = {n}, P = {p}" for n, p in SHORT_LISTS])
 
 
-def _gains_panel(axes: Any, distribution: Any) -> None:
-    margin = 0.06 * (distribution.maximum - distribution.minimum)
-    x = np.linspace(distribution.minimum - margin, distribution.maximum + margin, GAIN_POINTS)
-    axes.step(
-        np.concatenate([x[:1], distribution.support, x[-1:]]),
-        np.concatenate([[0.0], np.cumsum(distribution.probability), [1.0]]),
-        where="post",
-        color=style.INK,
-        linewidth=1.4,
-        label="all orders",
-    )
-    for gain, look in zip(GAINS, style.SERIES[1:], strict=False):
-        style.line(axes, x, distribution.smooth_cdf(x, gain=float(gain)), look, label=f"gain {gain}", marks=5)
-
-
-CURVE_POINTS = 300
-
-
-@described(
-    SPECS,
-    figure_3_6=FigureSpec(
-        "Smooth cumulative distributions (algorithm 2) with the gain a(D) of equation 3.13. Top: three lists X(N, P) "
-        "at NSR 2; bottom: three lists with 10 relevant items at NSR 1, 2, 3."
-    ),
-)
+@described(SPECS, figure_3_6=FigureSpec(text(FILE, "figure_3_6")))
 def smooth_distributions() -> Any:
-    """Draw sets of three lists in rows, metrics in columns; algorithm 2 with a(D) = distinct scores / their range."""
-    figure, axes = style.panels(len(LISTS), len(METRICS), height=4.2, sharex="col", sharey=True)
-    for row, (_, lists) in enumerate(LISTS):
-        for column, metric in enumerate(METRICS):
-            for n, p in lists:
-                x, cumulative = _curve(metric, n, p)
-                style.line(axes[row, column], x, cumulative, _list_style(n, p), label=_list_label(n, p), marks=6)
-        axes[row, 0].set_ylabel("cumulative probability")
+    """Draw the distributions of algorithm 2 with a(D) = distinct scores / their range."""
+
+    def curve(metric: str, n: int, p: int) -> tuple[Any, Any]:
+        of_orders = rb.score_distribution(metric, n=n, p=p, method="exact")
+        x = np.linspace(of_orders.minimum, of_orders.maximum, POINTS["curves"])
+        return x, of_orders.smooth_cdf(x, gain="distinct")
+
+    figure, axes = _of_lists(curve, marks=6, sharex="col", sharey=True)
+    return _cumulative(figure, axes, [title for title, _ in LISTS])
+
+
+def _cumulative(figure: Any, axes: Any, rows: list[str]) -> Any:
+    """Label the panels of distributions of scores."""
     for column, metric in enumerate(METRICS):
         axes[0, column].set_title(metric)
         axes[-1, column].set_xlabel(f"{metric} loss" if metric == "nRBP" else metric)
-        axes[-1, column].locator_params(axis="x", nbins=5)
+    for panel in axes[:, 0]:
+        panel.set_ylabel("cumulative probability")
     axes[0, 0].set_ylim(-0.02, 1.02)
-    style.row_titles(axes, [title for title, _ in LISTS])
-    style.shared_legend(figure, axes, columns=5)
-    return figure
-
-
-def _curve(metric: str, n: int, p: int) -> tuple[Any, Any]:
-    distribution = rb.score_distribution(metric, n=n, p=p, method="exact")
-    x = np.linspace(distribution.minimum, distribution.maximum, CURVE_POINTS)
-    return x, distribution.smooth_cdf(x, gain="distinct")
+    return style.finish(figure, axes, rows=rows, legend=5)

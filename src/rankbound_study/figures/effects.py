@@ -16,11 +16,14 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.config.samplings import SampledName
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec, read_made
-from rankbound_study.results.specs import StudyFiles, described, reading, signed
+from rankbound_study.figures.spec import FigureSpec, made
+from rankbound_study.results.scores import of_data_set
+from rankbound_study.results.specs import StudyFiles, described, read_table, signed
+from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
 
 SPECS: dict[str, FigureSpec] = {}
+FILE = "figures_effects.md"
 
 NO_EFFECTS = "There is nothing to draw: add table_effects to the tables of the configuration, and honest runs."
 _LINEAR = 0.01
@@ -32,10 +35,7 @@ _EFFECT_TICKS = {-0.1: "−0.1", -0.01: "", -0.005: "−0.005", 0.0: "0", 0.005:
 @described(
     SPECS,
     figure_effects=FigureSpec(
-        "Bounded minus unbounded with 95 % intervals over topics and trainings, in the metric that judges the loss. "
-        "Filled: significant after Holm's correction; shaded: the noise margin between two trainings of one system. "
-        "Diamonds are mean effects over the cells of a column (a random-effects model). The affine bounds of nRBP are "
-        "one training, drawn as min-max. Beyond ±0.01 the scale is logarithmic.",
+        text(FILE, "figure_effects"),
         title="The effects of bounding",
         needs=("effects",),
         order=5,
@@ -43,7 +43,7 @@ _EFFECT_TICKS = {-0.1: "−0.1", -0.01: "", -0.005: "−0.005", 0.0: "0", 0.005:
 )
 def effects(files: StudyFiles) -> Any:
     """Draw a panel per loss, a row per data set and bounding, and the mean effects below."""
-    cells, means = read_made(files.effects, NAME, COLUMNS), read_made(files.effects, MEANS, MEAN_COLUMNS)
+    cells, means = made(files.effects, NAME, COLUMNS), made(files.effects, MEANS, MEAN_COLUMNS)
     if cells.is_empty():
         return style.remark(NO_EFFECTS)
     losses = [loss for loss in LOSSES if loss in set(cells["loss"])]
@@ -69,9 +69,7 @@ def effects(files: StudyFiles) -> Any:
     axes[0, 0].set_yticks(list(names), list(names.values()))
     axes[0, 0].tick_params(axis="y", labelsize=6.5)
     axes[0, 0].set_ylim(min(names) - 0.8, 0.8)
-    style.shared_legend(figure, axes, columns=4)
-    figure.suptitle("The effects of bounding")
-    return figure
+    return style.finish(figure, axes, "The effects of bounding", legend=4)
 
 
 def _cells(panel: Any, cells: pl.DataFrame, rows: Mapping[tuple[DataSet, str], float]) -> None:
@@ -79,19 +77,14 @@ def _cells(panel: Any, cells: pl.DataFrame, rows: Mapping[tuple[DataSet, str], f
     for row in cells.iter_rows(named=True):
         data_set = DataSet(row["dataset"], row["nsr"])
         height, look = rows[data_set, row["bounding"]], style.bounding_style(row["bounding"], BOUNDED)
-        if row["margin"] is not None:
-            margin = row["margin"]
+        if (margin := row["margin"]) is not None:
             panel.barh(height, 2 * margin, 0.9, -margin, color=style.SHADE, alpha=0.6, linewidth=0, label="_margin")
         name = f"_{data_set.label}, {row['bounding']}: {_text(row['effect'], row['low'], row['high'])}"
         panel.plot([row["low"], row["high"]], [height, height], color=look.color, linewidth=0.9, label=name)
-        face = look.color if row["p_holm"] <= LEVEL else "none"
-        panel.plot(
-            [row["effect"]], [height], color=look.color, marker=look.marker, markersize=4, markerfacecolor=face,
-            linestyle="none", label=name,
-        )  # fmt: skip
-    for bounding in BOUNDED:
-        look = style.bounding_style(bounding, BOUNDED)
-        panel.plot([], [], color=look.color, marker=look.marker, markersize=4, linestyle="none", label=bounding)
+        hollow = row["p_holm"] > LEVEL
+        style.marks(panel, [row["effect"]], [height], look.color, look.marker, hollow=hollow, label=name)
+    looks = ((bounding, style.bounding_style(bounding, BOUNDED)) for bounding in BOUNDED)
+    style.entries(panel, ((bounding, look.color, look.marker) for bounding, look in looks))
 
 
 def _means(panel: Any, means: pl.DataFrame, heights: Mapping[str, float]) -> None:
@@ -118,18 +111,18 @@ _SHIFT = 0.035
 @described(
     SPECS,
     figure_regimes=FigureSpec(
-        "Effect of bounding on generated data, in the mean of the metric that judges the loss, by the planted standard "
-        "deviation of log P. Rows: losses, trained with as many factors as the true rank or with fewer. Columns: the "
-        "correlation of list size and kind of taste. Bars are 95 % intervals over users and seeds; hollow marks: each "
-        "user has one of several ratios of negatives; crosses: some training did not train. The vertical axis is "
-        "linear within ±0.05 and logarithmic beyond.",
+        text(FILE, "figure_regimes"),
         title="Effect of bounding by regime",
         needs=("regimes",),
     ),
 )
 def regimes(files: StudyFiles) -> Any:
-    """Draw a row of panels per loss and capacity, with a line per bounding."""
-    table = _read_regimes(files)
+    """Draw a row of panels per loss and capacity, with a line per bounding, from the rows of planted data sets."""
+    if files.regimes is None:
+        return style.remark(NO_REGIMES)
+    # Affine boundings of nRBP are the same up to a factor, so one is kept.
+    same = (pl.col("loss") == "nRBP") & pl.col("bounding").is_in(AFFINE[1:])
+    table = read_table(files.regimes, REGIME_COLUMNS).filter(pl.col("spread").is_not_null(), ~same)
     if table.is_empty():
         return style.remark(NO_REGIMES)
     rows = list(_rows(table))
@@ -146,21 +139,8 @@ def regimes(files: StudyFiles) -> Any:
             _regime_panel(panel, own.filter(pl.col("correlation") == correlation), boundings)
     for panel, correlation in zip(axes[0], correlations, strict=True):
         panel.set_title(f"correlation {correlation:g}")
-    style.row_titles(axes, [name for name, _ in rows])
-    style.outer_labels(figure, axes, "spread of list sizes", "bounded minus unbounded")
-    style.shared_legend(figure, axes, columns=3)
-    figure.suptitle("Where does bounding help? Synthetic data")
-    return figure
-
-
-def _read_regimes(files: StudyFiles) -> pl.DataFrame:
-    """Read the rows of planted data sets; affine boundings of nRBP are the same up to a factor, so one is kept."""
-    if files.regimes is None:
-        return pl.DataFrame(schema=REGIME_COLUMNS)
-    with reading(files.regimes):
-        table = pl.read_csv(files.regimes, schema=REGIME_COLUMNS)
-    same = (pl.col("loss") == "nRBP") & pl.col("bounding").is_in(AFFINE[1:])
-    return table.filter(pl.col("spread").is_not_null(), ~same)
+    title, labels = "Where does bounding help? Synthetic data", ("spread of list sizes", "bounded minus unbounded")
+    return style.finish(figure, axes, title, x=labels[0], y=labels[1], rows=[name for name, _ in rows], legend=3)
 
 
 def _rows(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -172,11 +152,14 @@ def _rows(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
                 yield f"{loss}, {capacity}", own
 
 
+_NUMBERS = ("effect", "low", "high")
+
+
 def _regime_panel(panel: Any, rows: pl.DataFrame, boundings: list[str]) -> None:
     if rows.is_empty():
         style.empty_panel(panel)
         return
-    panel.axhline(0, color=style.MUTED, linewidth=0.7, label="_no effect")
+    style.zero(panel, "no effect", width=0.7)
     mixed = pl.Series([bool(SampledName.of(name).ratios) for name in rows["dataset"]], dtype=pl.Boolean)
     for place, bounding in enumerate(boundings):
         look = style.bounding_style(bounding, boundings)
@@ -185,23 +168,12 @@ def _regime_panel(panel: Any, rows: pl.DataFrame, boundings: list[str]) -> None:
             line = own.filter(pl.col("bounding") == bounding).sort("spread")
             trained, untrained = line.filter(n_untrained=0), line.filter(pl.col("n_untrained") > 0)
             if len(trained):
-                _regime_line(panel, trained, shift + is_mixed * _SHIFT / 2, look, bounding, is_mixed=is_mixed)
-            panel.plot(
-                untrained["spread"] + shift, untrained["effect"], linestyle="none", marker="x", markersize=5,
-                color=look.color, label=f"_{bounding}, some did not train",
-            )  # fmt: skip
-
-
-def _regime_line(
-    panel: Any, line: pl.DataFrame, shift: float, look: style.LineStyle, bounding: str, *, is_mixed: bool
-) -> None:
-    reach = [line["effect"] - line["low"], line["high"] - line["effect"]]
-    panel.errorbar(
-        line["spread"] + shift, line["effect"], reach, color=look.color, linestyle="none" if is_mixed else look.dashes,
-        linewidth=look.width, elinewidth=0.8, marker=look.marker, markersize=3.6,
-        markerfacecolor="white" if is_mixed else look.color,
-        label=f"_{bounding}, mixed ratios" if is_mixed else bounding,
-    )  # fmt: skip
+                x, numbers = trained["spread"] + (shift + is_mixed * _SHIFT / 2), (trained[one] for one in _NUMBERS)
+                options = {"linestyle": "none" if is_mixed else look.dashes, "label": bounding}
+                options |= {"markerfacecolor": "white", "label": f"_{bounding}, mixed ratios"} if is_mixed else {}
+                style.with_intervals(panel, x, *numbers, look, **options)
+            x, label = untrained["spread"] + shift, f"_{bounding}, some did not train"
+            style.marks(panel, x, untrained["effect"], look.color, "x", markersize=5, label=label)
 
 
 NO_LAW = "There is nothing to draw: add table_law to the tables of the configuration, and runs of the honest protocol."
@@ -215,9 +187,7 @@ _MARKERS = "osDv^P"
 @described(
     SPECS,
     figure_law=FigureSpec(
-        "The effect of list weights on the mean score with its 95 % interval, against the change of the mismatch of "
-        "the training lists (left, the law's predictor) and against the variation of the weights (right). Filled: "
-        "bounds; hollow: weights of the experiment. The line is that of least squares through all cells.",
+        text(FILE, "figure_law"),
         title="The law of list weights",
         needs=("law",),
         order=10,
@@ -225,59 +195,36 @@ _MARKERS = "osDv^P"
 )
 def law(files: StudyFiles) -> Any:
     """Draw a panel per predictor."""
-    cells = read_made(files.law, LAW_NAME, LAW_COLUMNS).filter(pl.col("same_as").fill_null("") == "")
+    cells = made(files.law, LAW_NAME, LAW_COLUMNS).filter(pl.col("same_as").fill_null("") == "")
     if cells.is_empty():
         return style.remark(NO_LAW)
-    lines = read_made(files.law, LINES, LINE_COLUMNS).filter(pl.col("cells") == ALL)
+    lines = made(files.law, LINES, LINE_COLUMNS).filter(pl.col("cells") == ALL)
     figure, axes = style.panels(1, len(_AXES), height=3.6, sharey=True)
     sets = list(dict.fromkeys(cells.select("dataset", "nsr").rows()))
     for panel, (predictor, label) in zip(axes[0], _AXES.items(), strict=True):
-        panel.axhline(0, color=style.MUTED, linewidth=0.6, label="_zero")
+        style.zero(panel)
         _least_squares(panel, cells[CHANGES[predictor]], lines.filter(pl.col("predictor") == predictor))
         for row in cells.iter_rows(named=True):
-            _point(panel, row, CHANGES[predictor], _MARKERS[sets.index((row["dataset"], row["nsr"])) % len(_MARKERS)])
+            color, x = COLORS[row["loss"]], row[CHANGES[predictor]]
+            name = f"_{row['loss']}, {row['weights']}, {DataSet(row['dataset'], row['nsr']).label}"
+            panel.plot([x, x], [row["low"], row["high"]], color=color, linewidth=0.7, alpha=0.55, label=name)
+            marker = _MARKERS[sets.index((row["dataset"], row["nsr"])) % len(_MARKERS)]
+            style.marks(panel, [x], [row["effect"]], color, marker, hollow=row["origin"] != BOUNDS, label=name)
         panel.set_xlabel(label)
-    _legend(axes[0, 0], cells, sets)
+    style.entries(axes[0, 0], ((loss, COLORS[loss], "o") for loss in cells["loss"].unique(maintain_order=True)))
+    markers = ((DataSet(*key).label, _MARKERS[place % len(_MARKERS)]) for place, key in enumerate(sets))
+    style.entries(axes[0, 0], ((label, style.MUTED, marker) for label, marker in markers))
     axes[0, 0].set_ylabel("score with weights − without")
-    style.shared_legend(figure, axes, columns=4)
-    figure.suptitle("The law of list weights")
-    return figure
+    return style.finish(figure, axes, "The law of list weights", legend=4)
 
 
 def _least_squares(panel: Any, changes: pl.Series, lines: pl.DataFrame) -> None:
-    if lines.is_empty():
-        return
-    line = lines.row(0, named=True)
-    ends = np.array([min(0.0, float(changes.min())), float(changes.max())])  # type: ignore[arg-type]
-    panel.plot(ends, line["intercept"] + line["slope"] * ends, color=style.INK, linewidth=1, label="least squares")
-    text = "slope {slope:+.4f}\n({slope_low:+.4f} to {slope_high:+.4f}), R² {r_squared:.2f}".format_map(line)
-    style.note(panel, text.replace("-", "−"), (0.02, 0.02), ha="left", va="bottom")
-
-
-def _point(panel: Any, row: dict[str, Any], column: str, marker: str) -> None:
-    color, x = COLORS[row["loss"]], row[column]
-    name = f"_{row['loss']}, {row['weights']}, {DataSet(row['dataset'], row['nsr']).label}"
-    panel.plot([x, x], [row["low"], row["high"]], color=color, linewidth=0.7, alpha=0.55, label=name)
-    face = color if row["origin"] == BOUNDS else "none"
-    panel.plot(
-        [x],
-        [row["effect"]],
-        color=color,
-        marker=marker,
-        markersize=4,
-        markerfacecolor=face,
-        linestyle="none",
-        label=name,
-    )
-
-
-def _legend(panel: Any, cells: pl.DataFrame, sets: list[Any]) -> None:
-    """Add an entry for each loss and data set."""
-    for loss in cells["loss"].unique(maintain_order=True):
-        panel.plot([], [], color=COLORS[loss], marker="o", markersize=4, linestyle="none", label=loss)
-    for place, key in enumerate(sets):
-        marker = _MARKERS[place % len(_MARKERS)]
-        panel.plot([], [], color=style.MUTED, marker=marker, markersize=4, linestyle="none", label=DataSet(*key).label)
+    for line in lines.head(1).iter_rows(named=True):
+        ends = np.array([min(0.0, float(changes.min())), float(changes.max())])  # type: ignore[arg-type]
+        fitted = line["intercept"] + line["slope"] * ends
+        panel.plot(ends, fitted, color=style.INK, linewidth=1, label="least squares")
+        text = "slope {slope:+.4f}\n({slope_low:+.4f} to {slope_high:+.4f}), R² {r_squared:.2f}".format_map(line)
+        style.note(panel, text.replace("-", "−"), (0.02, 0.02), ha="left", va="bottom")
 
 
 NO_POWERS = "There is nothing to draw: add the experiment `weights` and table_law to the configuration."
@@ -289,11 +236,7 @@ _AT = 1.0
 @described(
     SPECS,
     figure_weight_powers=FigureSpec(
-        "The effect on the mean score of training with list weights that are a power of P(N − P), the number of "
-        "pairs, in the metric that judges the loss, with 95 % intervals; at the power 0 all lists count alike. Hollow, "
-        "at the right: the weights of the power −1 permuted at random between lists. Up to the power 1: data of the "
-        "second hypothesis, that a list's best influence is proportional to its relevant items (0.5 for nDCG and AP, "
-        "−0.5 for nRBP).",
+        text(FILE, "figure_weight_powers"),
         title="Powers of the number of pairs",
         needs=("law",),
         order=11,
@@ -301,17 +244,14 @@ _AT = 1.0
 )
 def weight_powers(files: StudyFiles) -> Any:
     """Draw a panel per data set, with a line per loss."""
-    cells = read_made(files.law, LAW_NAME, LAW_COLUMNS).filter(pl.col("origin").is_in([EXPERIMENT, SECOND]))
+    cells = made(files.law, LAW_NAME, LAW_COLUMNS).filter(pl.col("origin").is_in([EXPERIMENT, SECOND]))
     if cells.is_empty():
-        return style.remark(
-            "There is nothing to draw: add the experiment `weights` and table_law to the configuration."
-        )
+        return style.remark(NO_POWERS)
     sets = list(dict.fromkeys(cells.select("dataset", "nsr", "origin").rows()))
     figure, axes = style.panels(1, len(sets), height=3.1, sharey="row")
     for panel, (*key, origin) in zip(axes[0], sets, strict=True):
-        on_set = pl.col("dataset") == key[0], pl.col("nsr").eq_missing(pl.lit(key[1], pl.Int8))
-        own = cells.filter(pl.col("origin") == origin, *on_set)
-        panel.axhline(0, color=style.MUTED, linewidth=0.6, label="_zero")
+        own = of_data_set(cells.filter(pl.col("origin") == origin), DataSet(*key), "nsr")
+        style.zero(panel)
         for place, loss in enumerate(loss for loss in COLORS if loss in own["loss"]):
             _curve(panel, own.filter(pl.col("loss") == loss), loss, (place - 1) * 0.035)
         panel.set_title(DataSet(*key).label)
@@ -320,9 +260,7 @@ def weight_powers(files: StudyFiles) -> Any:
         panel.set_xticks(list(ticks), list(ticks.values()))
         panel.set_xlabel("power of P(N − P)")
     axes[0, 0].set_ylabel("score with weights − without")
-    style.shared_legend(figure, axes, columns=3)
-    figure.suptitle("Powers of the number of pairs")
-    return figure
+    return style.finish(figure, axes, "Powers of the number of pairs", legend=3)
 
 
 def _curve(panel: Any, own: pl.DataFrame, loss: str, shift: float) -> None:
@@ -340,5 +278,4 @@ def _curve(panel: Any, own: pl.DataFrame, loss: str, shift: float) -> None:
     if _PERMUTED in rows:
         moved = rows[_PERMUTED]
         panel.plot([_AT + shift] * 2, [moved["low"], moved["high"]], color=color, linewidth=0.8, label=f"_{loss}")
-        look = {"color": color, "marker": "o", "markersize": 4, "markerfacecolor": "none", "linestyle": "none"}
-        panel.plot([_AT + shift], [moved["effect"]], label=f"_{loss}, permuted", **look)
+        style.marks(panel, [_AT + shift], [moved["effect"]], color, "o", hollow=True, label=f"_{loss}, permuted")

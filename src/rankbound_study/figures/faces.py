@@ -17,8 +17,10 @@ from rankbound_study.figures.spec import FigureSpec, neural_title
 from rankbound_study.results.neural_names import TABLES, data_set_title, table_of, what_is_missing
 from rankbound_study.results.neural_pairs import coefficients, read_pairs, with_readings
 from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.templates import text
 
 SPECS: dict[str, FigureSpec] = {}
+FILE = "figures_faces.md"
 
 
 def pixels_of(images: Path, rows: npt.NDArray[Any]) -> dict[int, npt.NDArray[np.uint8]]:
@@ -76,9 +78,9 @@ def picture(panel: Any, pixels: npt.NDArray[Any], text: str, **options: Any) -> 
 METHOD = "Rank-LR"
 
 
-def _pairs_spec(number: int, order: str, count: int, data: tuple[int, ...], pairs: str) -> FigureSpec:
+def _pairs_spec(number: int, order: str, count: int, data: tuple[int, ...]) -> FigureSpec:
     return FigureSpec(
-        f"The older face is on the right. Drawn at random from the test pairs, {pairs}.",
+        text(FILE, f"figure_neural_{number}"),
         {"order": order, "count": count},
         title=neural_title(number),
         needs=("predictions", "images"),
@@ -94,16 +96,9 @@ ACROSS = 3
 
 @described(
     SPECS,
-    figure_neural_2=_pairs_spec(2, "any", 3, (2,), "with their ages"),
-    figure_neural_6=_pairs_spec(
-        6,
-        "right",
-        6,
-        (2, 3),
-        "among those that Rank-LR orders correctly. Below each pair: the score of the older face minus that of the "
-        "younger one; the title gives the features of Rank-LR",
-    ),
-    figure_neural_7=_pairs_spec(7, "wrong", 6, (2, 3), "among those that Rank-LR orders incorrectly"),
+    figure_neural_2=_pairs_spec(2, "any", 3, (2,)),
+    figure_neural_6=_pairs_spec(6, "right", 6, (2, 3)),
+    figure_neural_7=_pairs_spec(7, "wrong", 6, (2, 3)),
 )
 def face_pairs(files: StudyFiles, *, order: str, count: int) -> Any:
     """Draw random test pairs: all ("any") or those in the right or wrong order by Rank-LR ("right", "wrong").
@@ -164,9 +159,7 @@ COLUMNS = 4
 @described(
     SPECS,
     figure_neural_duplicates=FigureSpec(
-        "Pairs of similar pictures by the distance of their perceptual hashes. Up to the threshold they are in one "
-        "group, which no split separates; beyond it, pairs mostly show different people. Identities are unknown: one "
-        "person may still appear in two parts.",
+        text(FILE, "figure_neural_duplicates"),
         title="Near duplicates",
         needs=("images",),
         data=(2,),
@@ -240,9 +233,7 @@ _CLIPPED = 0.995
 @described(
     SPECS,
     figure_neural_3=FigureSpec(
-        "Coefficients of four linear models as pictures: the mean over a pixel's red, green and blue values. Red: the "
-        "brighter the pixel, the older the face. Coefficients of logistic regressions are multiplied by 2000, as in "
-        "the paper. Every picture has its own scale, which ends at the 99.5 % quantile of the absolute values.",
+        text(FILE, "figure_neural_3"),
         {"methods": _METHODS},
         title=neural_title(3),
         needs=("weights", "images"),

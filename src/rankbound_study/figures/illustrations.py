@@ -16,15 +16,11 @@ import rankbound as rb
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec, neural_title
 from rankbound_study.results.specs import described
+from rankbound_study.templates import text
 
 SPECS: dict[str, FigureSpec] = {}
+FILE = "figures_illustrations.md"
 
-_LINEAR_CAPTION = (
-    "A ranked list above its ideal order: ratings in boxes, and below each its contribution to DCG, the rating times "
-    "the number of items under it. Arcs join the pairs in the wrong order, with the difference of their ratings where "
-    "it exceeds 1; their sum is the DCG error. The original drawing is not available; this list is one of those that "
-    "give the printed numbers."
-)
 SIDE = 0.42
 """Half the width of an item's box."""
 
@@ -33,7 +29,7 @@ SIDE = 0.42
     SPECS,
     **{
         f"figure_linear_{number}": FigureSpec(
-            _LINEAR_CAPTION, {"ratings": ratings}, title=f"Jin and Geng, Figure {number}"
+            text(FILE, "figure_linear"), {"ratings": ratings}, title=f"Jin and Geng, Figure {number}"
         )
         for number, ratings in ((2, (1, 0, 1, 0, 0, 1)), (3, (2, 1, 0, 2, 0, 0)))
     },
@@ -117,7 +113,7 @@ _COLORS = (style.BLUE, style.VERMILION, style.GREEN)
 @described(
     SPECS,
     figure_neural_8=FigureSpec(
-        "Levels of measurement, by what can be stated about two labels, and the methods that fit them.",
+        text(FILE, "figure_neural_8"),
         title=neural_title(8),
     ),
 )
@@ -261,11 +257,7 @@ _REACH = 5.0
 @described(
     SPECS,
     figure_neural_links=FigureSpec(
-        "RankNet and DirectRanker give a pair the probability σ(d) and σ(tanh d) of the same difference d of scores: "
-        "one order, two links. DirectRanker's cannot leave 0.269 .. 0.731, so its loss never falls below 0.313. Right, "
-        "for random models of a pair: the share of pairs whose winner depends on which item comes first, and of "
-        "triples in which each item beats the next. Only an odd link of a score difference, and functions with its "
-        "sign, are free of both.",
+        text(FILE, "figure_neural_links"),
         title="Antisymmetry and transitivity",
         order=4,
     ),
@@ -290,8 +282,7 @@ def pair_links() -> Any:
     axes[0, 1].set_ylim(0, None)
     _violations(axes[0, 2])
     figure.get_layout_engine().set(wspace=0.04)
-    style.shared_legend(figure, axes, columns=4)
-    return figure
+    return style.finish(figure, axes, legend=4)
 
 
 def _violations(panel: Any) -> None:

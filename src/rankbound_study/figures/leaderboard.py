@@ -8,11 +8,13 @@ import polars as pl
 from rankbound_study.claims.leaderboard import BASELINE, BEST, COLUMNS, LENGTHS, ORACLE, PARTNER, TOPICS, WORSE
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec, read_made
+from rankbound_study.figures.spec import FigureSpec, made
 from rankbound_study.results import scores
 from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.templates import text
 
 SPECS: dict[str, FigureSpec] = {}
+FILE = "figures_leaderboard.md"
 
 NOTHING = "There is no leaderboard to draw: add table_leaderboard to the tables of the configuration."
 
@@ -49,9 +51,7 @@ _UNTRAINED = style.LineStyle(style.MUTED, "-", "x")
 @described(
     SPECS,
     figure_leaderboard_scores=FigureSpec(
-        "Mean score of every system over the test topics with its 95 % interval, ordered by validation scores (small "
-        "bars; over several data sets by mean rank). Hollow: significantly worse than the best system; cross: did not "
-        "train. The dashed line is the baseline. The oracle is left out.",
+        text(FILE, "figure_leaderboard_scores"),
         title="Leaderboard",
         needs=("leaderboard",),
         order=0,
@@ -59,7 +59,7 @@ _UNTRAINED = style.LineStyle(style.MUTED, "-", "x")
 )
 def leaderboard_scores(files: StudyFiles) -> Any:
     """Draw a column per data set; systems share their rows."""
-    table = read_made(files.leaderboard, "table_leaderboard", COLUMNS).filter(
+    table = made(files.leaderboard, "table_leaderboard", COLUMNS).filter(
         pl.col("model") != ORACLE, pl.col("low").is_not_null()
     )
     if table.is_empty():
@@ -76,10 +76,8 @@ def leaderboard_scores(files: StudyFiles) -> Any:
     names = [system_text(dict(zip(_SYSTEM, key, strict=True))) for key in order]
     axes[0, 0].set_yticks(range(len(order)), names, fontsize=7)
     axes[0, 0].set_ylim(len(order) - 0.4, -0.6)
-    style.shared_legend(figure, axes, columns=4)
     left_out = f" (the best {len(order)} of {every} systems)" if len(order) < every else ""
-    figure.suptitle(f"Leaderboard{left_out}")
-    return figure
+    return style.finish(figure, axes, f"Leaderboard{left_out}", legend=4)
 
 
 def _order(table: pl.DataFrame) -> list[tuple[str, ...]]:
@@ -93,29 +91,20 @@ def _order(table: pl.DataFrame) -> list[tuple[str, ...]]:
 def _scores_panel(panel: Any, own: pl.DataFrame, order: list[tuple[str, ...]]) -> None:
     rows = {tuple(row[name] for name in _SYSTEM): row for row in own.iter_rows(named=True)}
     boundings = scores.boundings(own)
-    for bounding in boundings:
-        # Lines without points give the legend the order of all figures.
-        look = style.bounding_style(bounding, boundings)
-        _point(panel, [], [], look, style.bounding_title(bounding))
+    # Entries without points give the legend the order of all figures.
+    looks = ((bounding, style.bounding_style(bounding, boundings)) for bounding in boundings)
+    style.entries(panel, ((style.bounding_title(bounding), look.color, look.marker) for bounding, look in looks))
     for place, key in enumerate(order):
         if key not in rows:
             continue
         row = rows[key]
         look, label = _look(row, boundings)
-        text = system_text(row)
         worse = (row["best_verdict"] or "").startswith(WORSE)
-        panel.plot([row["low"], row["high"]], [place, place], color=look.color, linewidth=1.1, label=f"_{text}")
-        _point(panel, [row["score"]], [place], look, label, hollow=worse)
+        ends = [row["low"], row["high"]]
+        panel.plot(ends, [place, place], color=look.color, linewidth=1.1, label=f"_{system_text(row)}")
+        style.marks(panel, [row["score"]], [place], look.color, look.marker, hollow=worse, label=label)
         if row["validation"] is not None:
-            panel.plot(
-                [row["validation"]],
-                [place],
-                color=style.MUTED,
-                marker="|",
-                markersize=5,
-                linestyle="none",
-                label="validation",
-            )
+            style.marks(panel, [row["validation"]], [place], style.MUTED, "|", markersize=5, label="validation")
         if row["role"] == BASELINE:
             panel.axvline(row["score"], color=style.MUTED, linewidth=0.8, linestyle=(0, (4, 2)), label="_baseline")
         if row["role"] == BEST:
@@ -123,20 +112,13 @@ def _scores_panel(panel: Any, own: pl.DataFrame, order: list[tuple[str, ...]]) -
     panel.grid(visible=False, axis="x")
 
 
-def _look(row: dict[str, Any], boundings: list[str]) -> tuple[style.LineStyle, str]:
+def _look(row: Mapping[str, Any], boundings: list[str]) -> tuple[style.LineStyle, str]:
     """Return the style and the legend's label of a system."""
     if row["loss"] == "none":
         return _CONTROL, "control"
     if row["n_untrained"]:
         return _UNTRAINED, style.DID_NOT_TRAIN
     return style.bounding_style(row["bounding"], boundings), style.bounding_title(row["bounding"])
-
-
-def _point(panel: Any, x: Any, y: Any, look: style.LineStyle, label: str, *, hollow: bool = False) -> None:
-    panel.plot(
-        x, y, color=look.color, marker=look.marker, linestyle="none", markersize=4,
-        markerfacecolor="none" if hollow else look.color, label=label,
-    )  # fmt: skip
 
 
 _SHIFT = 0.08
@@ -146,9 +128,7 @@ _SHIFT = 0.08
 @described(
     SPECS,
     figure_leaderboard_lengths=FigureSpec(
-        "Mean score by the number of items of the list, in groups of about equally many test lists, with 95 % "
-        "intervals over topics: the best system by validation, the same model and loss with another bounding, the "
-        "baseline and a random ordering.",
+        text(FILE, "figure_leaderboard_lengths"),
         title="Scores by list length",
         needs=("leaderboard",),
         order=2,
@@ -156,7 +136,7 @@ _SHIFT = 0.08
 )
 def leaderboard_lengths(files: StudyFiles) -> Any:
     """Draw a column per data set, with a line per system."""
-    table = read_made(files.leaderboard, "table_leaderboard_lengths", LENGTHS)
+    table = made(files.leaderboard, "table_leaderboard_lengths", LENGTHS)
     if table.is_empty():
         return style.remark(NOTHING)
     sets = data_sets(table)
@@ -168,37 +148,24 @@ def leaderboard_lengths(files: StudyFiles) -> Any:
         for number, ((role,), line) in enumerate(own.group_by("role", maintain_order=True)):
             text = system_text(line.row(0, named=True))
             name = ROLES[str(role)] if several or text == role else f"{ROLES[str(role)]}: {text}"
-            _length_line(panel, line, groups, looks[str(role)], name, (number - 1.5) * _SHIFT)
+            places = [groups.index(group) for group in line.select("from_items", "to_items").rows()]
+            # A group without an interval has a mark alone.
+            limits = (line[end].fill_null(line["mean"]) for end in ("low", "high"))
+            x = [place + (number - 1.5) * _SHIFT for place in places]
+            style.with_intervals(panel, x, line["mean"], *limits, looks[str(role)], label=name)
         panel.set_title(data_set.title)
         panel.set_xlabel("items in the list")
-        panel.set_xticks(range(len(groups)), [_range(*group) for group in groups])
+        titles = [str(low) if low == high else f"{low}–{high}" for low, high in groups]
+        panel.set_xticks(range(len(groups)), titles)
         panel.grid(visible=False, axis="x")
     axes[0, 0].set_ylabel(table["metric"][0])
-    style.shared_legend(figure, axes, columns=4 if len(sets) > 1 else 2)
-    figure.suptitle("Scores by list length")
-    return figure
-
-
-def _length_line(
-    panel: Any, line: pl.DataFrame, groups: list[Any], look: style.LineStyle, name: str, shift: float
-) -> None:
-    places = [groups.index(group) + shift for group in line.select("from_items", "to_items").rows()]
-    reach = [(line["mean"] - line["low"]).fill_null(0), (line["high"] - line["mean"]).fill_null(0)]
-    panel.errorbar(
-        places, line["mean"], reach, color=look.color, linestyle=look.dashes, linewidth=look.width, elinewidth=0.8,
-        marker=look.marker, markersize=3.6, label=name,
-    )  # fmt: skip
-
-
-def _range(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low}–{high}"
+    return style.finish(figure, axes, "Scores by list length", legend=4 if len(sets) > 1 else 2)
 
 
 @described(
     SPECS,
     figure_leaderboard_topics=FigureSpec(
-        "Score of the best system by validation minus that of another one, for every test topic, in ascending order. "
-        "The table of the leaderboard's section names the topics at both ends.",
+        text(FILE, "figure_leaderboard_topics"),
         title="Topics that gain and lose",
         needs=("leaderboard",),
         order=3,
@@ -206,7 +173,7 @@ def _range(low: int, high: int) -> str:
 )
 def leaderboard_topics(files: StudyFiles) -> Any:
     """Draw a row per comparison and a column per data set."""
-    table = read_made(files.leaderboard, "table_leaderboard_topics", TOPICS)
+    table = made(files.leaderboard, "table_leaderboard_topics", TOPICS)
     if table.is_empty():
         return style.remark(NOTHING)
     sets = data_sets(table)
@@ -216,10 +183,8 @@ def leaderboard_topics(files: StudyFiles) -> Any:
         for row, role in enumerate(roles):
             _topics_panel(axes[row, column], own.filter(pl.col("role") == role), narrow=len(sets) > 2)
         axes[0, column].set_title(data_set.title)
-    style.outer_labels(figure, axes, "topics, % of all", f"difference in {table['metric'][0]}")
-    style.row_titles(axes, [ROLES[role] for role in roles])
-    figure.suptitle("Topics that gain and lose: the best system minus another one")
-    return figure
+    title, y = "Topics that gain and lose: the best system minus another one", f"difference in {table['metric'][0]}"
+    return style.finish(figure, axes, title, x="topics, % of all", y=y, rows=[ROLES[role] for role in roles])
 
 
 def _topics_panel(panel: Any, own: pl.DataFrame, *, narrow: bool) -> None:
@@ -228,20 +193,11 @@ def _topics_panel(panel: Any, own: pl.DataFrame, *, narrow: bool) -> None:
         return
     place, count, difference = own["place"].to_numpy(), own["n_topics"][0], own["difference"].to_numpy()
     share = 100 * (place - 0.5) / count
-    panel.fill_between(
-        share, difference, where=difference > 0, color=style.BLUE, linewidth=0, alpha=0.75, step="mid", label="_gain"
-    )
-    panel.fill_between(
-        share,
-        difference,
-        where=difference < 0,
-        color=style.VERMILION,
-        linewidth=0,
-        alpha=0.75,
-        step="mid",
-        label="_loss",
-    )
-    panel.axhline(0, color=style.MUTED, linewidth=0.7, label="_no difference")
+    signs = (("gain", difference > 0, style.BLUE), ("loss", difference < 0, style.VERMILION))
+    for name, where, color in signs:
+        look = {"color": color, "linewidth": 0, "alpha": 0.75, "step": "mid", "label": f"_{name}"}
+        panel.fill_between(share, difference, where=where, **look)
+    style.zero(panel, "no difference", width=0.7)
     panel.set_xlim(0, 100)
     # Of many topics, some are left out: places tell how many gain and lose.
     lose = 100 * place[difference < 0].max(initial=0) / count

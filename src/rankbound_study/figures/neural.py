@@ -19,19 +19,15 @@ from rankbound_study.results.neural_pairs import GAPS, by_gap, read_pairs
 from rankbound_study.results.neural_runs import NOT_RUN, FeatureResults, feature_results, read_epochs, read_runs
 from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.templates import text
 
 SPECS: dict[str, FigureSpec] = {}
-
-_PATHS_CAPTION = (
-    "Loss (above) and {metric} (below) by epoch of {methods} on {data}, for the parts that were recorded: thin lines "
-    "are folds, thick ones their mean; vertical lines are the epochs picked by validation. A single line of loss is "
-    "that of training."
-)
+FILE = "figures_neural.md"
 
 
 def _paths_spec(number: int, table: int, data: str, metric: str, *methods: str) -> FigureSpec:
     return FigureSpec(
-        _PATHS_CAPTION.format(metric=metric, methods=" and ".join(methods), data=data),
+        text(FILE, "paths", metric=metric, methods=methods, data=data),
         {"table": table, "methods": methods},
         title=neural_title(number),
         needs=("runs", "epochs"),
@@ -70,23 +66,15 @@ def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -
         _panel(axes[1, column], own, about.metric)
         for epoch in picked.get(method, ()):
             for panel in axes[:, column]:
-                panel.axvline(
-                    epoch,
-                    color=style.MUTED,
-                    linewidth=0.8,
-                    linestyle=(0, (1, 2)),
-                    zorder=0,
-                    label=f"_picked epoch {epoch}",
-                )
+                look = {"color": style.MUTED, "linewidth": 0.8, "linestyle": (0, (1, 2)), "zorder": 0}
+                panel.axvline(epoch, label=f"_picked epoch {epoch}", **look)
         axes[0, column].set_title(method)
         axes[1, column].set_xlabel("epoch")
         axes[1, column].locator_params(axis="x", nbins=6, integer=True)
     axes[0, 0].set_ylabel("loss")
     axes[1, 0].set_ylabel(_METRIC_TITLES.get(about.metric, "NDCG@10"))
-    style.shared_legend(figure, axes, columns=3)
     titles = " and ".join(data_set_title(name) for name in frame["dataset"].unique().sort())
-    figure.suptitle(titles)
-    return figure
+    return style.finish(figure, axes, titles, legend=3)
 
 
 def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
@@ -100,10 +88,8 @@ def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
         if own is None or own.is_empty():
             continue
         for (_, fold, seed), path in own.group_by("dataset", "fold", "seed", maintain_order=True):
-            panel.plot(
-                path["epoch"], path[column], color=look.color, linewidth=0.5, alpha=0.35,
-                label=f"_{part}, fold {fold}, seed {seed}",
-            )  # fmt: skip
+            look_of_fold = {"color": look.color, "linewidth": 0.5, "alpha": 0.35}
+            panel.plot(path["epoch"], path[column], label=f"_{part}, fold {fold}, seed {seed}", **look_of_fold)
         mean = own.group_by("epoch").agg(pl.col(column).mean()).sort("epoch")
         style.line(panel, mean["epoch"], mean[column], look, label=part, marks=6)
     panel.locator_params(axis="y", nbins=5)
@@ -125,8 +111,7 @@ ALWAYS = "Rank-LR"
 @described(
     SPECS,
     figure_neural_gaps=FigureSpec(
-        "Pair accuracy by the age difference of the two faces, with 95 % intervals that allow for shared faces: the "
-        "best method of each family by validation, and Rank-LR. A random order gives 0.5.",
+        text(FILE, "figure_neural_gaps"),
         title="Accuracy by age difference",
         needs=("runs", "epochs", "predictions", "images"),
         data=(2, 3),
@@ -146,24 +131,17 @@ def age_gaps(files: StudyFiles) -> Any:
         gaps = by_gap(own.filter(pl.col("method").is_in(chosen)))
         for shift, (method, look) in enumerate(zip(chosen, style.SERIES, strict=False)):
             line = gaps.filter(pl.col("method") == method)
-            places = [GAPS.index(gap) + 0.07 * (shift - (len(chosen) - 1) / 2) for gap in _gaps_of(line)]
-            reach = (line["accuracy"] - line["low"], line["high"] - line["accuracy"])
-            panel.errorbar(
-                places, line["accuracy"], reach, color=look.color, linestyle=look.dashes, marker=look.marker,
-                markersize=3.6, linewidth=1.1, elinewidth=0.7, label=method,
-            )  # fmt: skip
+            groups = [(int(low), int(high)) for low, high in line.select("from_years", "to_years").rows()]
+            places = [GAPS.index(group) + 0.07 * (shift - (len(chosen) - 1) / 2) for group in groups]
+            numbers = (line[name] for name in ("accuracy", "low", "high"))
+            style.with_intervals(panel, places, *numbers, look, linewidth=1.1, elinewidth=0.7, label=method)
         panel.axhline(0.5, color=style.MUTED, linewidth=0.6, label="_random order: 0.5")
         panel.set_xticks(range(len(GAPS)), [f"{low}–{high}" if high < 99 else f"over {low - 1}" for low, high in GAPS])
         panel.set_xlabel("years between the two faces")
         panel.set_title("VGG16 features" if table_of(dataset) == TABLES[-1] else "pixels")
         panel.legend(loc="best", fontsize=7.5)
     axes[0, 0].set_ylabel("pair accuracy")
-    figure.suptitle(data_set_title(sets[0]))
-    return figure
-
-
-def _gaps_of(line: pl.DataFrame) -> list[tuple[int, int]]:
-    return [(int(low), int(high)) for low, high in line.select("from_years", "to_years").rows()]
+    return style.finish(figure, axes, data_set_title(sets[0]))
 
 
 def _best_of_families(files: StudyFiles, dataset: str, pairs: pl.DataFrame) -> list[str]:
@@ -185,11 +163,7 @@ _SPREAD = 0.012
 @described(
     SPECS,
     figure_neural_features=FigureSpec(
-        "Networks (solid lines, filled marks) and other models (dashed, hollow) by the number of features that they "
-        "use: columns drawn at random in every fold, the same for all methods, with smaller sets nested in larger "
-        "ones. Top: the mean score; bottom: the best network minus the best other model of its family, both by "
-        "validation, on the same lists. The 95 % intervals allow for faces that several pairs share, but not for the "
-        "random choice of the columns; points of one number are drawn beside each other.",
+        text(FILE, "figure_neural_features"),
         title="Scores by the number of features",
         needs=("runs", "epochs", "predictions", "images"),
         data=(1, 2, 3),
@@ -221,8 +195,7 @@ def feature_counts(files: StudyFiles) -> Any:
         axes[1, column].margins(x=0.08)
     figure.get_layout_engine().set(wspace=0.06)
     axes[1, 0].set_ylabel("best network −\nbest other model")
-    style.shared_legend(figure, axes, columns=4)
-    return figure
+    return style.finish(figure, axes, legend=4)
 
 
 def _styles(results: FeatureResults) -> dict[str, style.LineStyle]:
@@ -244,24 +217,20 @@ def _scores(panel: Any, scores: pl.DataFrame, styles: dict[str, style.LineStyle]
             continue
         look, network = styles[name], bool(own["network"][0])
         shift = reach ** (_SPREAD * (rank - (len(styles) - 1) / 2))
-        limits = (own["ours"] - own["low"], own["high"] - own["ours"])
-        panel.errorbar(
-            own["features"] * shift, own["ours"], limits, color=look.color, linestyle=look.dashes,
-            linewidth=look.width, elinewidth=0.8, marker=look.marker, markersize=4,
-            markerfacecolor=look.color if network else "none", label=f"{name}{'' if network else ' (no network)'}",
-        )  # fmt: skip
+        numbers = (own[column] for column in ("ours", "low", "high"))
+        face, label = look.color if network else "none", f"{name}{'' if network else ' (no network)'}"
+        options = {"markersize": 4, "markerfacecolor": face, "label": label}
+        style.with_intervals(panel, own["features"] * shift, *numbers, look, **options)
     metric = str(scores["metric"][0])
     panel.set_ylabel("pair accuracy" if metric == PAIR_ACCURACY else metric.replace("nDCG", "NDCG"))
 
 
 def _gaps(panel: Any, gaps: pl.DataFrame) -> None:
-    panel.axhline(0, color=style.MUTED, linewidth=0.8, label="_no gap")
+    style.zero(panel, "no gap", width=0.8)
     if gaps.is_empty():
         style.empty_panel(panel, "no network beside another model")
     several = gaps["family"].n_unique() > 1
     for ((family,), own), look in zip(gaps.group_by("family", maintain_order=True), style.SERIES, strict=False):
-        limits = (own["difference"] - own["low"], own["high"] - own["difference"])
-        panel.errorbar(
-            own["features"], own["difference"], limits, color=look.color, linestyle=look.dashes, linewidth=1.2,
-            elinewidth=0.8, marker=look.marker, markersize=4, label=f"gap, {family}" if several else "gap",
-        )  # fmt: skip
+        numbers = (own[column] for column in ("difference", "low", "high"))
+        label = f"gap, {family}" if several else "gap"
+        style.with_intervals(panel, own["features"], *numbers, look, markersize=4, label=label)

@@ -7,10 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.results.specs import Spec, reading
-from rankbound_study.vocabulary import JUDGED_BY, LOSSES
-
-_SCORES = "Columns are data sets, rows boundings; one score per topic, the mean over its test lists (folds, seeds)."
+from rankbound_study.results.specs import Spec, read_table
 
 
 @dataclass(frozen=True)
@@ -25,23 +22,10 @@ class FigureSpec(Spec):
     """Place among the figures of a source that have no number."""
 
 
-def read_made(paths: Iterable[Path], stem: str, columns: Mapping[str, Any]) -> pl.DataFrame:
+def made(paths: Iterable[Path], stem: str, columns: Mapping[str, Any]) -> pl.DataFrame:
     """Read the table of that name among CSV files; no rows if it was not made."""
-    for path in paths:
-        if path.stem == stem:
-            with reading(path):
-                return pl.read_csv(path, schema=columns)
-    return pl.DataFrame(schema=columns)
-
-
-def one_per_loss(chapter: int, first: int, caption: str) -> dict[str, FigureSpec]:
-    """Return three figures of runs, one per loss, numbered from `first`; `caption` contains {loss} and {metric}."""
-    return {
-        f"figure_{chapter}_{number}": FigureSpec(
-            f"{caption.format(loss=loss, metric=JUDGED_BY[loss])} {_SCORES}", {"loss": loss}, needs_runs=True
-        )
-        for number, loss in enumerate(LOSSES, start=first)
-    }
+    path = next((path for path in paths if path.stem == stem), None)
+    return pl.DataFrame(schema=columns) if path is None else read_table(path, columns)
 
 
 def neural_title(number: int) -> str:

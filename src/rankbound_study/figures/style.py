@@ -5,7 +5,7 @@ readers. The colours are those of Okabe and Ito (2008); `DARK` holds lighter one
 """
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,17 +165,27 @@ def panels(rows: int, columns: int, *, height: float, width: float = PAGE_WIDTH,
 
 def line(axes: Any, x: Any, y: Any, look: LineStyle, *, label: str, marks: int) -> None:
     """Draw a line with `marks` markers spread evenly along the curve, so lines differ in grey, too."""
-    axes.plot(
-        x,
-        y,
-        color=look.color,
-        linestyle=look.dashes,
-        linewidth=look.width,
-        marker=look.marker,
-        markersize=3.2,
-        markevery=1.0 / marks,
-        label=label,
-    )
+    drawn = {"color": look.color, "linestyle": look.dashes, "linewidth": look.width, "marker": look.marker}
+    axes.plot(x, y, markersize=3.2, markevery=1.0 / marks, label=label, **drawn)
+
+
+def marks(axes: Any, x: Any, y: Any, color: str, marker: str, *, hollow: bool = False, **options: Any) -> None:
+    """Draw marks that no line joins."""
+    face = "none" if hollow else color
+    drawn = {"markersize": 4, "markerfacecolor": face, "linestyle": "none"} | options
+    axes.plot(x, y, color=color, marker=marker, **drawn)
+
+
+def entries(axes: Any, looks: Iterable[tuple[str, str, str]]) -> None:
+    """Add entries to the legend that draw nothing: label, colour and marker of each."""
+    for label, color, marker in looks:
+        marks(axes, [], [], color, marker, label=label)
+
+
+def with_intervals(axes: Any, x: Any, y: Any, low: Any, high: Any, look: LineStyle, **options: Any) -> None:
+    """Draw a line with marks, and the interval of each."""
+    drawn = {"linestyle": look.dashes, "linewidth": look.width, "elinewidth": 0.8, "markersize": 3.6} | options
+    axes.errorbar(x, y, [y - low, high - y], color=look.color, marker=look.marker, **drawn)
 
 
 def points(axes: Any, x: Any, y: Any, *, label: str, in_legend: bool = True) -> None:
@@ -186,17 +196,15 @@ def points(axes: Any, x: Any, y: Any, *, label: str, in_legend: bool = True) -> 
         some_x, some_y = (np.asarray(values, dtype=float)[layer::_LAYERS] for values in (x, y))
         # Each dot is a stroke of length zero with a round cap; NaN lifts the pen between dots.
         gap = np.full_like(some_x, np.nan)
-        axes.plot(
-            np.column_stack([some_x, some_x, gap]).ravel(),
-            np.column_stack([some_y, some_y, gap]).ravel(),
-            color=INK,
-            alpha=0.4,
-            linewidth=1.9,
-            solid_capstyle="round",
-            label=f"_{label}",
-        )
+        strokes = (np.column_stack([values, values, gap]).ravel() for values in (some_x, some_y))
+        axes.plot(*strokes, color=INK, alpha=0.4, linewidth=1.9, solid_capstyle="round", label=f"_{label}")
     if in_legend:
         axes.plot([], [], linestyle="none", marker="o", markersize=2.4, color=INK, alpha=0.6, label=label)
+
+
+def zero(axes: Any, label: str = "zero", *, width: float = 0.6) -> None:
+    """Draw the horizontal line of no effect."""
+    axes.axhline(0, color=MUTED, linewidth=width, label=f"_{label}")
 
 
 def note(axes: Any, text: str, place: tuple[float, float], *, ha: str, va: str) -> None:
@@ -225,12 +233,8 @@ def mark_untrained(axes: Any) -> None:
     """Hatch a panel of trainings that did not train, with an entry in the legend."""
     from matplotlib.patches import Rectangle
 
-    axes.add_patch(
-        Rectangle(
-            (0, 0), 1, 1, transform=axes.transAxes, facecolor="none", edgecolor=SHADE, hatch="////", linewidth=0,
-            zorder=0, label=DID_NOT_TRAIN,
-        )
-    )  # fmt: skip
+    look: dict[str, Any] = {"facecolor": "none", "edgecolor": SHADE, "hatch": "////", "linewidth": 0, "zorder": 0}
+    axes.add_patch(Rectangle((0, 0), 1, 1, transform=axes.transAxes, label=DID_NOT_TRAIN, **look))
 
 
 def row_titles(axes: Any, titles: Sequence[str]) -> None:
@@ -241,25 +245,34 @@ def row_titles(axes: Any, titles: Sequence[str]) -> None:
     for row, title in zip(axes, titles, strict=True):
         for panel in row:
             panel.set_label(title)
-        row[-1].annotate(
-            textwrap.fill(title, _ROW_TITLE_WIDTH),
-            (1.0, 0.5),
-            xytext=(5, 0),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            rotation=-90,
-            ha="left",
-            va="center",
-            multialignment="center",
-            fontsize=8,
-        )
+        place = {"xytext": (5, 0), "xycoords": "axes fraction", "textcoords": "offset points", "rotation": -90}
+        look = {"ha": "left", "va": "center", "multialignment": "center", "fontsize": 8}
+        row[-1].annotate(textwrap.fill(title, _ROW_TITLE_WIDTH), (1.0, 0.5), **place, **look)
 
 
-def outer_labels(figure: Any, axes: Any, x: str, y: str) -> None:
-    """Write a label below every column, and one for all vertical axes."""
-    for panel in axes[-1]:
-        panel.set_xlabel(x)
-    figure.supylabel(y, fontsize=RC["axes.labelsize"])
+def finish(
+    figure: Any, axes: Any, title: str = "", *, x: str = "", y: str = "", rows: Sequence[str] = (), legend: int = 0
+) -> Any:
+    """Add what stands around the panels, and return the figure.
+
+    Args:
+        figure, axes: those of `panels`.
+        title: the title of the figure.
+        x, y: the labels below every column, and of all vertical axes.
+        rows: titles of the rows, as of `row_titles`.
+        legend: the number of columns of the shared legend; none for 0.
+    """
+    if x:
+        for panel in axes[-1]:
+            panel.set_xlabel(x)
+        figure.supylabel(y, fontsize=RC["axes.labelsize"])
+    if rows:
+        row_titles(axes, rows)
+    if legend:
+        shared_legend(figure, axes, columns=legend)
+    if title:
+        figure.suptitle(title)
+    return figure
 
 
 def shared_legend(figure: Any, axes: Any, *, columns: int) -> None:
@@ -290,12 +303,17 @@ def save(figure: Any, paths: Sequence[Path]) -> None:
     """
     from rankbound_study.figures.svg_titles import marked, with_titles
 
+    metadata: dict[str, dict[str, Any]] = {
+        ".svg": {"Date": None, "Creator": "rankbound"},
+        ".pdf": {"CreationDate": None, "Creator": "rankbound", "Producer": None},
+        ".png": {"Software": None},
+    }
     for path in paths:
-        if path.suffix not in (".svg", ".pdf", ".png"):
+        if path.suffix not in metadata:
             raise ConfigError(f"{path}: a figure is written as .svg, .pdf or .png, not as {path.suffix!r}")
         with house_style(), atomic_path(path) as temporary:
             with marked(figure) if path.suffix == ".svg" else nullcontext() as described:
-                figure.savefig(temporary, metadata=_metadata(path.suffix), dpi=200)
+                figure.savefig(temporary, metadata=metadata[path.suffix], dpi=200)
             if described is not None:
                 temporary.write_text(with_titles(temporary.read_text("utf-8"), described), "utf-8")
 
@@ -306,11 +324,3 @@ def _remark_lines(paragraph: str) -> Iterator[tuple[str, bool]]:
         is_command = place % 2 == 1
         for words in [piece] if is_command else textwrap.wrap(piece.strip(), _REMARK_WIDTH):
             yield words, is_command
-
-
-def _metadata(suffix: str) -> dict[str, Any]:
-    if suffix == ".svg":
-        return {"Date": None, "Creator": "rankbound"}
-    if suffix == ".pdf":
-        return {"CreationDate": None, "Creator": "rankbound", "Producer": None}
-    return {"Software": None}

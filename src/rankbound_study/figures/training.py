@@ -8,14 +8,16 @@ import polars as pl
 from rankbound_study.config.comparisons import STUDY
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.experiments import VARIANT
-from rankbound_study.data.contracts import read_table
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec
 from rankbound_study.jobs.files import RATES
-from rankbound_study.results.specs import StudyFiles, described, scan_runs
+from rankbound_study.results.scores import of_data_set, place
+from rankbound_study.results.specs import StudyFiles, described, read_frame, scan_runs
+from rankbound_study.templates import text
 from rankbound_study.vocabulary import BOOSTED_TREES, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, UNBOUNDED
 
 SPECS: dict[str, FigureSpec] = {}
+FILE = "figures_training.md"
 
 ROWS, COLUMNS = 6, 5
 """Panels that fit on a page."""
@@ -27,10 +29,7 @@ _CURVE = ["dataset", "nsr_test", "study", "model", "loss", "judge", "bounding"]
 @described(
     SPECS,
     figure_leaderboard_epochs=FigureSpec(
-        "Validation score by epoch (by number of trees for boosted trees), the mean over folds and seeds. Columns are "
-        "losses, each scored by the metric that selects its epoch; rows are models. Marks are the means of the "
-        "selected epochs and of their scores: above a curve if its trainings select different epochs. A curve that "
-        "still rises at its end was trained for too few epochs.",
+        text(FILE, "figure_leaderboard_epochs"),
         title="Learning curves",
         needs=("epochs", "experiment_epochs"),
         order=1,
@@ -55,10 +54,8 @@ def learning_curves(files: StudyFiles) -> Any:
     for panel, loss in zip(axes[0], losses, strict=True):
         judge = frame.filter(pl.col("loss") == loss)["judge"][0]
         panel.set_title(f"{loss} loss" if judge == loss else f"{loss} loss\nby {judge}")
-    style.row_titles(axes, [_row_title(key, rows) for key in shown])
-    style.shared_legend(figure, axes, columns=6)
-    figure.suptitle(f"Learning curves{_left_out(len(rows), len(columns))}")
-    return figure
+    title = f"Learning curves{_left_out(len(rows), len(columns))}"
+    return style.finish(figure, axes, title, rows=[_row_title(key, rows) for key in shown], legend=6)
 
 
 def _validation(files: StudyFiles) -> pl.DataFrame:
@@ -88,28 +85,18 @@ def _curves(panel: Any, own: pl.DataFrame) -> None:
         panel.set_axis_off()
         return
     boundings = own["bounding"].unique().to_list()
-    for bounding in sorted(boundings, key=_bounding_place):
+    for bounding in sorted(boundings, key=lambda name: place(name, list(style.BOUNDING_STYLES))):
         line = own.filter(pl.col("bounding") == bounding)
-        look = style.bounding_style(bounding, boundings)
+        look, title = style.bounding_style(bounding, boundings), style.bounding_title(bounding)
         mean = line.group_by("epoch").agg(pl.col("score").mean()).sort("epoch")
-        title = style.bounding_title(bounding)
-        panel.plot(
-            mean["epoch"], mean["score"], color=look.color, linestyle=look.dashes, linewidth=1.0, label=f"_{title}"
-        )
-        best = (
-            line.sort("score", "epoch", descending=[True, False]).group_by("fold", "seed", maintain_order=True).first()
-        )
-        panel.plot(
-            [best["epoch"].mean()], [best["score"].mean()], color=look.color, marker=look.marker, markersize=3.6,
-            linestyle="none", label=title,
-        )  # fmt: skip
+        of_line = {"color": look.color, "linestyle": look.dashes, "linewidth": 1.0, "label": f"_{title}"}
+        panel.plot(mean["epoch"], mean["score"], **of_line)
+        highest = line.sort("score", "epoch", descending=[True, False])
+        best = highest.group_by("fold", "seed", maintain_order=True).first()
+        x, y = ([best[name].mean()] for name in ("epoch", "score"))
+        style.marks(panel, x, y, look.color, look.marker, markersize=3.6, label=title)
     panel.locator_params(axis="x", nbins=4, integer=True)
     panel.locator_params(axis="y", nbins=4)
-
-
-def _bounding_place(bounding: str) -> tuple[int, str]:
-    known = list(style.BOUNDING_STYLES)
-    return (known.index(bounding) if bounding in known else len(known)), bounding
 
 
 def _variant(frame: pl.DataFrame) -> pl.Expr:
@@ -156,11 +143,7 @@ FLOOR = 1e-5
 @described(
     SPECS,
     figure_gradients=FigureSpec(
-        "Above: norm of the gradient by epoch, the mean over folds and seeds, as a share of its largest mean over the "
-        "epochs: Adam ignores its unit. Below: slope of the distribution bound at the start of a training, where all "
-        "scores of a list tie, times the range of the metric, by the number of items, of which a third are relevant; "
-        "for min-max bounding it is 1 (dotted). Distribution bounding in the thesis' gain flattens nDCG on long lists "
-        "and steepens AP and nRBP, whose gradient then fades as soon as the lists are ordered well.",
+        text(FILE, "figure_gradients"),
         title="Gradients under distribution bounding",
         needs=("epochs", "experiment_epochs"),
         order=12,
@@ -173,7 +156,7 @@ def gradients(files: StudyFiles) -> Any:
     figure, axes = style.panels(len(sets) + 1, len(LOSSES), height=1.2 + 1.3 * (len(sets) + 1), sharey="row")
     for column, loss in enumerate(LOSSES):
         for row, data_set in enumerate(sets):
-            _norms(axes[row, column], _of(norms, data_set).filter(pl.col("loss") == loss))
+            _norms(axes[row, column], of_data_set(norms, data_set).filter(pl.col("loss") == loss))
         _start(axes[-1, column], loss)
         axes[0, column].set_title(f"{loss} loss")
         axes[-1, column].set_xlabel("items in the list")
@@ -181,10 +164,8 @@ def gradients(files: StudyFiles) -> Any:
             axes[-2, column].set_xlabel("epoch")
     axes[0, 0].set_ylabel("share of largest norm" if sets else "slope at the start")
     axes[-1, 0].set_ylabel("slope at the start")
-    style.row_titles(axes, [*(data_set.label for data_set in sets), "at the start"])
-    style.shared_legend(figure, axes, columns=4)
-    figure.suptitle("Gradients under distribution bounding")
-    return figure
+    rows = [*(data_set.label for data_set in sets), "at the start"]
+    return style.finish(figure, axes, "Gradients under distribution bounding", rows=rows, legend=4)
 
 
 def gradient_norms(files: StudyFiles) -> pl.DataFrame:
@@ -226,19 +207,14 @@ def slopes_at_the_start(loss: str, bound: str) -> list[float]:
         p = round(n * RELEVANT)
         relevance = torch.tensor([1] * p + [0] * (n - p))
         norms = []
-        for text in (bound, UNBOUNDED):
+        for bounding in (bound, UNBOUNDED):
             scores = torch.zeros(n, dtype=torch.float64, requires_grad=True)
-            rb.SmoothLoss(loss, text)(scores, relevance, [0, n]).backward()  # type: ignore[no-untyped-call]
+            rb.SmoothLoss(loss, bounding)(scores, relevance, [0, n]).backward()  # type: ignore[no-untyped-call]
             assert scores.grad is not None
             norms.append(float(scores.grad.norm()))
         size = np.array([n]), np.array([p])
         found.append(norms[0] / norms[1] * float((rb.maximum(loss, *size) - rb.minimum(loss, *size))[0]))
     return found
-
-
-def _of(norms: pl.DataFrame, data_set: DataSet) -> pl.DataFrame:
-    at_ratio = pl.col("nsr_test").eq_missing(pl.lit(data_set.nsr, pl.Int8))
-    return norms.filter(pl.col("dataset") == data_set.dataset, at_ratio)
 
 
 def _norms(panel: Any, norms: pl.DataFrame) -> None:
@@ -274,9 +250,7 @@ MOST_NAMED = 3
 @described(
     SPECS,
     figure_bounding_rates=FigureSpec(
-        "Test score by learning rate, the mean over folds and drawings, at the epoch that the fold's validation part "
-        "selects. Columns are data sets; rows are losses, each scored by the metric that judges it. Marks are the "
-        "rates that folds select by their validation parts: the more folds, the larger.",
+        text(FILE, "figure_bounding_rates"),
         title="Learning rates and boundings",
         needs=("rates",),
     ),
@@ -284,9 +258,9 @@ MOST_NAMED = 3
 def rates(files: StudyFiles) -> Any:
     """Draw a column per data set, a row per loss, a line per bounding."""
     assert files.rates is not None
-    frame = pl.from_arrow(read_table(files.rates, RATES))
-    assert isinstance(frame, pl.DataFrame)
-    frame = frame.filter(pl.col("study") != STUDY, pl.col("loss").is_in(LOSSES), pl.col("bounding").is_in(BOUNDINGS))
+    frame = read_frame(files.rates, RATES).filter(
+        pl.col("study") != STUDY, pl.col("loss").is_in(LOSSES), pl.col("bounding").is_in(BOUNDINGS)
+    )
     if frame.is_empty():
         return style.remark("There are no grids of learning rates: every training has one rate.")
     points = frame.group_by(*_CELL, "learning_rate").agg(pl.col("test_score").mean(), pl.col("chosen").sum())
@@ -295,15 +269,12 @@ def rates(files: StudyFiles) -> Any:
     figure, axes = style.panels(len(losses), len(sets), height=0.9 + 1.5 * len(losses), sharex="col")
     for row, loss in enumerate(losses):
         for column, data_set in enumerate(sets):
-            here = pl.col("dataset") == data_set.dataset, pl.col("nsr_test").eq_missing(data_set.nsr)
-            _rates_panel(axes[row, column], points.filter(*here, pl.col("loss") == loss))
+            _rates_panel(axes[row, column], of_data_set(points, data_set).filter(pl.col("loss") == loss))
     for panel, data_set in zip(axes[0], sets, strict=True):
         panel.set_title(data_set.title)
     for panel in axes[-1]:
         panel.set_xlabel("learning rate")
-    style.row_titles(axes, [f"{loss} loss by {JUDGED_BY[loss]}" for loss in losses])
-    style.shared_legend(figure, axes, columns=5)
-    return figure
+    return style.finish(figure, axes, rows=[f"{loss} loss by {JUDGED_BY[loss]}" for loss in losses], legend=5)
 
 
 def _rates_panel(panel: Any, own: pl.DataFrame) -> None:
@@ -317,10 +288,9 @@ def _rates_panel(panel: Any, own: pl.DataFrame) -> None:
         panel.plot(x, y, color=look.color, linestyle=look.dashes, linewidth=1.0, label=title)
         marked = line.filter(pl.col("chosen") > 0)
         share = marked["chosen"].to_numpy() / line["chosen"].sum()
-        panel.scatter(
-            marked["learning_rate"], marked["test_score"], s=MARK * share, color=look.color, marker=look.marker,
-            alpha=0.7, linewidths=0, label=f"_{title}, selected",
-        )  # fmt: skip
+        of_marks = {"s": MARK * share, "marker": look.marker, "alpha": 0.7, "linewidths": 0}
+        x, y = marked["learning_rate"], marked["test_score"]
+        panel.scatter(x, y, color=look.color, label=f"_{title}, selected", **of_marks)
     rates = own["learning_rate"].unique().sort().to_list()
     panel.set_xscale("log")
     # The lowest, the middle and the highest.

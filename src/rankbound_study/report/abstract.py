@@ -1,4 +1,4 @@
-"""Write the abstract and the section on the law of list weights, as far as their tables were made."""
+"""Write the abstract, the section on the law of list weights, and that on related work, if their tables exist."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,27 +6,27 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound_study.claims import effects, law
+from rankbound.compare.margins import LEVEL
+from rankbound_study.claims import effects, law, related
 from rankbound_study.claims.law import ALL, BOUNDS, MISMATCH, WEIGHTS
 from rankbound_study.claims.rules import FLAT
 from rankbound_study.claims.verdict import CONFIRMED, NOT_RUN
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
-from rankbound_study.report.blocks import Finding, ReportSection
-from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import GENERATED, Claims
-from rankbound_study.report.columns import signed, with_minus_signs
+from rankbound_study.report.columns import signed, with_minus, with_minus_signs
+from rankbound_study.report.content import Finding, Paragraph, ReportSection, finding, paragraph
+from rankbound_study.report.findings import Bounded
 from rankbound_study.report.made_blocks import Figures, table_blocks
-from rankbound_study.report.prose import finding, text
-from rankbound_study.report.table_files import read_table
-from rankbound_study.vocabulary import LOSSES
+from rankbound_study.results.specs import read_made, read_table
+from rankbound_study.templates import text
+from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
 
 FILE = "abstract.md"
 FIGURES = ("figure_law", "figure_weight_powers")
 _MOST_RISE, _AS_WELL, _VANISHING = "T46", "T23", "T27"
 """The claims that bounding raises most means, that bounded losses do as well, and that a vanishing gradient explains
 the collapse of nDCG under distribution bounding."""
-
-_CHANGE = f"change_{WEIGHTS}"
 
 
 def abstract(tables: Path, bounded: Bounded, claims: Claims) -> Iterator[ReportSection]:
@@ -37,62 +37,29 @@ def abstract(tables: Path, bounded: Bounded, claims: Claims) -> Iterator[ReportS
         bounded: Table 5.1, with the tests of the effect of bounding.
         claims: the claims with their verdicts.
     """
-    law, means = _law_cells(tables), _means(tables)
-    found = (
-        *_where_weights_hardly_vary(law),
-        *_affine(means, law),
-        *_without_a_bound(law),
-        *_distribution(means, claims),
-        *_verdicts(bounded, claims),
-    )
+    cells = read_made(tables / f"{law.NAME}.csv", law.COLUMNS).filter(pl.col("same_as").fill_null("") == "")
+    means = read_made(tables / f"{effects.MEANS}.csv", effects.MEAN_COLUMNS).filter(pl.col("loss").is_in(LOSSES))
+    found = tuple(_findings(cells, means, bounded, claims))
     if found:
         generated = [GENERATED] if bounded.summary["synthetic"] else []
         opening = " ".join([*generated, text(FILE, "question"), *_slope(tables)])
         yield ReportSection("abstract", "Abstract", opening, findings=found)
 
 
-def _law_cells(tables: Path) -> pl.DataFrame:
-    """Read the cells of the law that count; no rows if the table was not made."""
-    table = _read(tables, law.NAME, law.COLUMNS)
-    return table.filter(pl.col("same_as").fill_null("") == "")
-
-
-def _means(tables: Path) -> pl.DataFrame:
-    return _read(tables, effects.MEANS, effects.MEAN_COLUMNS)
-
-
-def _read(tables: Path, name: str, columns: dict[str, pl.DataType]) -> pl.DataFrame:
-    path = tables / f"{name}.csv"
-    return read_table(path, columns) if path.exists() else pl.DataFrame(schema=columns)
-
-
-def _slope(tables: Path) -> Iterator[str]:
-    """Yield the slope of the law, and the verdict on it."""
-    lines = _read(tables, law.LINES, law.LINE_COLUMNS)
-    for line in lines.filter(predictor=MISMATCH, cells=ALL).iter_rows(named=True):
-        yield text(FILE, "slope", **line)
-        yield from (one.headline for one in law_findings(tables))
-
-
-def _where_weights_hardly_vary(law: pl.DataFrame) -> Iterator[Finding]:
-    flat = law.filter(pl.col(_CHANGE) < FLAT)
-    if len(flat):
+def _findings(cells: pl.DataFrame, means: pl.DataFrame, bounded: Bounded, claims: Claims) -> Iterator[Finding]:
+    """Yield the findings: `cells` are those of the law that count, `means` the mean effects by loss."""
+    change = pl.col(f"change_{WEIGHTS}")
+    if len(flat := cells.filter(change < FLAT)):
         size = flat.select(pl.col("effect").abs().mean()).item()
         yield finding(FILE, "flat", flat=FLAT, size=size, cells=len(flat))
-
-
-def _affine(means: pl.DataFrame, law: pl.DataFrame) -> Iterator[Finding]:
-    """Yield the mean effects of affine bounds by loss, beside the mean variation of their weights."""
-    if rows := _by_loss(means, "affine"):
-        bounds = {loss: law.filter(origin=BOUNDS, loss=loss).select(pl.col(_CHANGE).mean()).item() for loss in rows}
+    affine, distribution = (means.filter(pl.col("bounds") == kind) for kind in ("affine", "distribution"))
+    if len(affine):
+        bounds = {loss: cells.filter(origin=BOUNDS, loss=loss).select(change.mean()).item() for loss in affine["loss"]}
         variation = {loss: value for loss, value in bounds.items() if value is not None}
-        yield finding(FILE, "affine", means=_listed(rows), variation=variation)
-
-
-def _without_a_bound(law: pl.DataFrame) -> Iterator[Finding]:
-    """Count the losses and data sets for which other weights, not permuted ones, score higher than every bound's."""
+        yield finding(FILE, "affine", means=_listed(affine), variation=variation)
+    # The losses and data sets for which other weights, not permuted ones, score higher than every bound's.
     leads = []
-    for own in law.partition_by("dataset", "nsr", "loss", maintain_order=True):
+    for own in cells.partition_by("dataset", "nsr", "loss", maintain_order=True):
         rows = own.select("origin", "weights", "effect").rows()
         of_bounds = [effect for origin, _, effect in rows if origin == BOUNDS]
         of_sizes = [effect for origin, one, effect in rows if origin != BOUNDS and not ListWeights.of(one).permuted]
@@ -100,44 +67,42 @@ def _without_a_bound(law: pl.DataFrame) -> Iterator[Finding]:
             leads.append(max(of_sizes) - max(0.0, *of_bounds))
     if leads:
         yield finding(FILE, "sizes", ahead=sum(lead > 0 for lead in leads), cases=len(leads), largest=max(leads))
-
-
-def _distribution(means: pl.DataFrame, claims: Claims) -> Iterator[Finding]:
-    if rows := _by_loss(means, "distribution"):
+    if len(distribution):
         verdict = claims.verdict(_VANISHING)
-        yield finding(FILE, "distribution", means=_listed(rows), verdict=verdict if verdict != NOT_RUN else "")
-
-
-def _verdicts(bounded: Bounded, claims: Claims) -> Iterator[Finding]:
-    """Yield the verdicts on the two main claims, with the number of cells that differ significantly."""
+        verdict = "" if verdict == NOT_RUN else verdict
+        yield finding(FILE, "distribution", means=_listed(distribution), verdict=verdict)
     most_rise, as_well = claims.verdict(_MOST_RISE), claims.verdict(_AS_WELL)
     if not {most_rise, as_well} & {"", NOT_RUN}:
-        tested = " ".join(one.headline for one in bounded.first_findings())
+        tested = " ".join(one.headline for one in bounded.tested)
         yield finding(FILE, "verdicts", most_rise=most_rise, as_well=as_well, tested=tested)
 
 
-def _by_loss(means: pl.DataFrame, bounds: str) -> dict[str, dict[str, float]]:
-    rows = means.filter(pl.col("bounds") == bounds, pl.col("loss").is_in(LOSSES))
-    return {row["loss"]: row for row in rows.iter_rows(named=True)}
-
-
-def _listed(rows: dict[str, dict[str, float]]) -> str:
+def _listed(means: pl.DataFrame) -> str:
     return ", ".join(
-        f"{signed(row['mean'])} [{signed(row['low'])}, {signed(row['high'])}] ({loss})" for loss, row in rows.items()
+        f"{signed(row['mean'])} [{signed(row['low'])}, {signed(row['high'])}] ({row['loss']})"
+        for row in means.iter_rows(named=True)
     )
+
+
+def _slope(tables: Path) -> Iterator[str]:
+    """Yield the slope of the law, and the verdict on it."""
+    lines = read_made(tables / f"{law.LINES}.csv", law.LINE_COLUMNS)
+    for line in lines.filter(predictor=MISMATCH, cells=ALL).iter_rows(named=True):
+        yield text(FILE, "slope", **line)
+        yield from (one.headline for one in law_findings(tables))
 
 
 def law_findings(folder: Path) -> Iterator[Finding]:
     """Report the verdicts on the law, with its slope; nothing if they were not decided."""
-    predictions = _read(folder, law.PREDICTIONS, law.PREDICTION_COLUMNS)
+    predictions = read_made(folder / f"{law.PREDICTIONS}.csv", law.PREDICTION_COLUMNS)
     if predictions.is_empty() or predictions["outcome"][0] == NOT_RUN:
         return
     (_, direction, slopes), (_, fit, cells), *others = predictions.rows()
-    second = [row for row in others if row[0].startswith(law.SECOND_HYPOTHESIS)]
-    experiment = [row for row in others if row not in second]
+    second = [outcome for name, outcome, _ in others if name.startswith(law.SECOND_HYPOTHESIS)]
+    experiment = [outcome for name, outcome, _ in others if not name.startswith(law.SECOND_HYPOTHESIS)]
     counts = {
-        name: (len(rows), [outcome for _, outcome, _ in rows].count(CONFIRMED)) if rows else None
-        for name, rows in (("experiment", experiment), ("second", second))
+        name: (len(outcomes), outcomes.count(CONFIRMED)) if outcomes else None
+        for name, outcomes in (("experiment", experiment), ("second", second))
     }
     found = finding(FILE, "law-finding", direction=direction, fit=fit, slopes=slopes, cells=cells, **counts)
     yield replace(found, detail=with_minus_signs(found.detail))
@@ -147,3 +112,73 @@ def law_sections(tables: Path, figures: Figures, *, synthetic: bool) -> Iterator
     """Return the section on the law of list weights, if any of its tables or figures was made."""
     if blocks := (*figures.blocks(FIGURES, synthetic=synthetic), *table_blocks("law", tables)):
         yield ReportSection("law", "The law of list weights", text(FILE, "law"), blocks)
+
+
+RELATED = "related.md"
+
+
+def related_sections(tables: Path, honest: pl.DataFrame) -> Iterator[ReportSection]:
+    """Yield the section on what each paper finds, what it predicts here, and our number, if its table was made.
+
+    Args:
+        tables: the folder of the tables.
+        honest: Table 5.1 of the honest protocol, which counts trainings.
+    """
+    if not (tables / f"{related.NAME}.csv").exists():
+        return
+    orders = read_table(tables / f"{related.NAME}.csv", related.COLUMNS)
+    gradients = read_table(tables / f"{related.GRADIENTS}.csv", related.GRADIENT_COLUMNS)
+    ranks = read_table(tables / f"{related.RANKS}.csv", related.RANK_COLUMNS)
+    paragraphs = (
+        *_significant("upper-lower", orders.filter(bound="expectation-max")),
+        *_significant("min-max", orders.filter(bound="min-max", metric="nDCG")),
+        *_of_orders(orders.filter(pl.col("tau").is_not_null())),
+        *_of_trainings(honest.filter(pl.col("as_printed"), pl.col("loss") != "none", pl.col("n_trainings") > 0)),
+        *_of_gradients(gradients),
+        *_of_ranks(ranks),
+    )
+    title, opening = "Related work and what it predicts here", text(RELATED, "opening")
+    yield ReportSection("related", title, opening, (*paragraphs, *table_blocks("related", tables)))
+
+
+def _significant(name: str, orders: pl.DataFrame) -> Iterator[Paragraph]:
+    if len(orders):
+        counts = orders.select("pairs", "significant", "significant_bounded", "gained", "lost").sum()
+        yield paragraph(RELATED, name, found=text(RELATED, "significant", **counts.row(0, named=True)))
+
+
+def _of_orders(known: pl.DataFrame) -> Iterator[Paragraph]:
+    if len(known):
+        lowest = known.sort("tau").row(0, named=True)
+        counts = known.select("pairs", "inverted", "exchanged").sum().row(0, named=True)
+        where, tau = DataSet(lowest["dataset"], lowest["nsr"]).label, with_minus(f"{lowest['tau']:.2f}")
+        yield paragraph(RELATED, "inconsistent", **lowest | counts | {"where": where, "tau": tau})
+
+
+def _of_trainings(trained: pl.DataFrame) -> Iterator[Paragraph]:
+    if len(trained):
+        kinds = {"affine bounds": AFFINE, "distribution bounding": ("distribution",), "no bounding": (UNBOUNDED,)}
+        counts = {
+            kind: trained.filter(pl.col("bounding").is_in(names)).select("n_untrained", "n_trainings").sum().row(0)
+            for kind, names in kinds.items()
+        }
+        yield paragraph(RELATED, "stalled", counts={kind: pair for kind, pair in counts.items() if pair[1]})
+
+
+def _of_gradients(gradients: pl.DataFrame) -> Iterator[Paragraph]:
+    plain = {row["loss"]: row for row in gradients.filter(bound=UNBOUNDED).iter_rows(named=True)}
+    if plain:
+        shares = {loss: 100 * plain[loss]["incoherent"] / plain[loss]["pairs"] for loss in LOSSES if loss in plain}
+        rows = gradients.iter_rows(named=True)
+        differing = sum(row["incoherent"] != plain[row["loss"]]["incoherent"] for row in rows)
+        yield paragraph(RELATED, "incoherent", shares=shares, differing=differing)
+
+
+def _of_ranks(ranks: pl.DataFrame) -> Iterator[Paragraph]:
+    by_metric = {}
+    for (metric,), own in ranks.group_by("metric", maintain_order=True):
+        differ, changes = own.filter(pl.col("p_value") <= LEVEL)["difference"], own["difference"].sort()
+        counts = {"higher": (differ > 0).sum(), "lower": (differ < 0).sum(), "sets": len(own)}
+        by_metric[metric] = {"lowest": changes[0], "highest": changes[-1], **counts}
+    if by_metric:
+        yield paragraph(RELATED, "soft-ranks", by_metric=by_metric)

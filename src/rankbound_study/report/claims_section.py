@@ -3,22 +3,20 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from rankbound_study.claims import verdict_table
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, REFUTED
-from rankbound_study.report import claims_table
-from rankbound_study.report.blocks import Cell, Finding, ReportSection, TableBlock
-from rankbound_study.report.columns import with_minus_signs
-from rankbound_study.report.prose import finding, text
+from rankbound_study.report.claims_table import estimate, number
+from rankbound_study.report.columns import Cell, Column, Layout, Row, TableBlock, with_minus_signs
+from rankbound_study.report.content import Finding, ReportSection, finding
 from rankbound_study.results.specs import probability
+from rankbound_study.templates import text
 
 FILE = "claims.md"
 GENERATED = text(FILE, "generated")
 _BY_DOUBT = (REFUTED, INCONCLUSIVE, CONFIRMED, NOT_TESTABLE, NOT_RUN)
-_DECIDED = (CONFIRMED, REFUTED)
 
 
 @dataclass(frozen=True)
@@ -37,35 +35,23 @@ class Claims:
         """Count the verdicts, by source."""
         if self.table is None:
             return
-        verdicts = list(verdict_table.counts(self.table))
-        by_source = {
-            title: verdict_table.counts(of_source)
-            for letter, title in verdict_table.SOURCES.items()
-            if len(of_source := verdict_table.of_source(self.table, letter))
-        }
         every = verdict_table.counts(self.table)
-        parts = [
-            f"{every[verdict]} are {verdict}" for verdict in (CONFIRMED, REFUTED, INCONCLUSIVE) if verdict in every
-        ]
+        of_sources = ((title, verdict_table.of_source(self.table, one)) for one, title in verdict_table.SOURCES.items())
+        counts = {title: verdict_table.counts(own) for title, own in of_sources if len(own)}
         yield finding(
             FILE,
             "counts",
-            ("source", *verdicts),
-            tuple(
-                (title, *(str(of_source.get(verdict, 0)) for verdict in verdicts))
-                for title, of_source in by_source.items()
-            ),
+            [{"source": title, **{one: str(own.get(one, 0)) for one in every}} for title, own in counts.items()],
             claims=len(self.table),
-            parts=parts,
+            parts=[f"{every[one]} are {one}" for one in (CONFIRMED, REFUTED, INCONCLUSIVE) if one in every],
             generated=GENERATED if synthetic else "",
         )
 
     def sections(self) -> Iterator[ReportSection]:
         """Return the section with all claims, a table for each group."""
         if self.table is not None:
-            blocks = tuple(
-                _block(name, f"{verdict_table.summary(own)}.", own) for name, own in verdict_table.groups(self.table)
-            )
+            groups = verdict_table.groups(self.table)
+            blocks = tuple(_SHOWN(own, name=name, caption=f"{verdict_table.summary(own)}.") for name, own in groups)
             undecided = self.table.filter(pl.col("verdict") == INCONCLUSIVE)
             opening = text(FILE, "opening", inconclusive=len(undecided), known=undecided["margin"].count())
             yield ReportSection("claims", "Claims", opening, blocks)
@@ -75,7 +61,7 @@ class Claims:
         if self.table is not None:
             order = pl.col("verdict").replace_strict({verdict: place for place, verdict in enumerate(_BY_DOUBT)})
             own = verdict_table.of_source(self.table, letter).sort(order, maintain_order=True)
-            yield _block("Claims of the paper", text(FILE, "of-the-paper"), own)
+            yield _SHOWN(own, name="Claims of the paper", caption=text(FILE, "of-the-paper"))
 
     def verdict(self, claim: str) -> str:
         """Return a claim's verdict; empty if there are no claims."""
@@ -92,48 +78,45 @@ class Claims:
         return f"Claim {claim}, {row['verdict']}: {with_minus_signs(row['reason'])}"
 
 
-def _block(name: str, caption: str, table: pl.DataFrame) -> TableBlock:
-    rows = tuple(
-        (
-            Cell(row["id"]),
-            Cell(row["claim"]),
-            Cell(row["verdict"], strong=row["verdict"] in _DECIDED),
-            Cell(with_minus_signs(row["reason"]), _behind(row)),
-        )
-        for row in table.iter_rows(named=True)
-    )
-    header = ("claim", "what is claimed", "verdict", "why")
-    return TableBlock(name, caption, header, rows, labels=4, sortable=True, prose=frozenset({1, 3}))
-
-
-def _behind(row: dict[str, Any]) -> str:
-    """Return the statistic, its p-value, the number of units, where it is shown, and what would decide the claim."""
-    parts = [f"{row['statistic']} {claims_table.estimate(row)}".strip()] if claims_table.estimate(row) else []
+def _behind(row: Row) -> Iterator[str]:
+    """Yield the statistic, its p-value, the number of units, where it is shown, and what would decide the claim."""
+    if of_claim := estimate(dict(row)):
+        yield f"{row['statistic']} {of_claim}"
     if isinstance(row["p_value"], float):
-        parts.append(f"p {probability(row['p_value'])}")
+        yield f"p {probability(row['p_value'])}"
     if row["n"]:
-        parts.append(f"n {row['n']}")
-    if isinstance(row["shown_in"], str) and row["shown_in"]:
-        parts.append(f"see {', '.join(map(_title_of, row['shown_in'].split()))}")
+        yield f"n {row['n']}"
+    if row["shown_in"]:
+        parts = (name.partition("_")[::2] for name in row["shown_in"].split())
+        # `figure_5_2` is Figure 5.2.
+        names = (f"{kind.capitalize()} {name.replace('_', '.' if name[:1].isdigit() else ' ')}" for kind, name in parts)
+        yield f"see {', '.join(names)}"
     if row["margin"] is not None:
-        parts.append(_to_decide(row))
-    return "; ".join(parts)
+        yield _to_decide(row)
 
 
-def _to_decide(row: dict[str, Any]) -> str:
+def _to_decide(row: Row) -> str:
     """Return the sample that would decide an inconclusive claim: `to decide for ±0.01: 1,200 topics instead of 412`."""
     needed = [
         f"{row[f'{name}_needed']:,} {name} instead of {row[name]:,}"
         for name in ("topics", "seeds")
         if row[f"{name}_needed"] is not None
     ]
-    margin = f"±{claims_table.number(row['margin'])}"
+    margin = f"±{number(row['margin'])}"
     if row["topics_needed"] is not None and row["topics_needed"] <= row["topics"]:
         return f"the sample decides for {margin}, so that the true difference is smaller"
     return f"to decide for {margin}: {' or '.join(needed) or 'more topics and more seeds'}"
 
 
-def _title_of(name: str) -> str:
-    """Return `figure_5_2` as Figure 5.2."""
-    kind, _, rest = name.partition("_")
-    return f"{kind.capitalize()} {rest.replace('_', '.' if rest[:1].isdigit() else ' ')}"
+_SHOWN = Layout(
+    "",
+    "",
+    (
+        *(Column("claim", "id"), Column("what is claimed", "claim")),
+        Column("verdict", write=lambda verdict: Cell(verdict, strong=verdict in (CONFIRMED, REFUTED))),
+        Column("why", None, lambda row: Cell(with_minus_signs(row["reason"]), "; ".join(_behind(row)))),
+    ),
+    labels=4,
+    sortable=True,
+    prose=frozenset({1, 3}),
+)

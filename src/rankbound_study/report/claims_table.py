@@ -1,16 +1,16 @@
 """Lay the table of claims out for Markdown and LaTeX."""
 
 import math
-from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
 from rankbound_study.claims.verdict_table import groups, summary
-from rankbound_study.report.blocks import Cell, TableBlock, changes, plain_rows
-from rankbound_study.report.table_files import TableTexts, texts_of
+from rankbound_study.report.columns import Cell, Column, Layout
+from rankbound_study.report.table_files import TableTexts, latex, markdown
 
 
-def estimate(row: dict[str, object]) -> str:
+def estimate(row: dict[str, Any]) -> str:
     """Return the statistic with its interval: `0.012 [0.004, 0.020]`; empty if there is none."""
     value, low, high = row["value"], row["low"], row["high"]
     if not isinstance(value, float):
@@ -27,33 +27,30 @@ def number(value: float) -> str:
     return text.replace("-", "−")
 
 
+_WITH_STATISTICS = Layout(
+    "",
+    "",
+    (
+        *(Column("claim", "id"), Column("", "claim")),
+        *(Column("verdict", write=lambda verdict: Cell(verdict, strong=True)), Column("why", "reason")),
+        Column("statistic", None, lambda row: f"{row['statistic']}: {estimate(row)}" if estimate(row) else ""),
+    ),
+    labels=5,
+    prose=frozenset({1, 3}),
+)
+_IN_LATEX = Layout(
+    "Claims",
+    "",
+    (Column("Claim", "id"), Column("", "claim"), Column("Verdict", "verdict"), Column("Why", "reason")),
+    labels=4,
+    rules=("group",),
+    prose=frozenset({1, 3}),
+)
+
+
 def texts(table: pl.DataFrame) -> TableTexts:
     """Return the table's files; LaTeX has one table, without the statistics, for lack of width."""
     count = summary(table)
+    blocks = [_WITH_STATISTICS(own, name=name) for name, own in groups(table)]
     heading = f"Claims of the sources and their verdicts. {count}."
-    blocks = [_with_statistics(_plain(name, own), own) for name, own in groups(table)]
-    return texts_of(heading, blocks)._replace(latex=texts_of("", [_plain("Claims", table)], count).latex)
-
-
-def _plain(name: str, table: pl.DataFrame) -> TableBlock:
-    return TableBlock(
-        name,
-        summary(table),
-        ("Claim", "", "Verdict", "Why"),
-        plain_rows(table.select("id", "claim", "verdict", "reason").iter_rows()),
-        labels=4,
-        rules=changes(table["group"].to_list()),
-        prose=frozenset({1, 3}),
-    )
-
-
-def _with_statistics(block: TableBlock, table: pl.DataFrame) -> TableBlock:
-    rows = tuple(
-        (*label, replace(verdict, strong=True), reason, Cell(_statistic(row)))
-        for (*label, verdict, reason), row in zip(block.rows, table.iter_rows(named=True), strict=True)
-    )
-    return replace(block, header=("claim", "", "verdict", "why", "statistic"), rows=rows, labels=5)
-
-
-def _statistic(row: dict[str, object]) -> str:
-    return f"{row['statistic']}: {estimate(row)}" if estimate(row) else ""
+    return TableTexts(markdown(heading, blocks, titled=True), latex(count, [_IN_LATEX(table)]))

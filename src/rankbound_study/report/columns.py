@@ -5,14 +5,14 @@ dash where there is none.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
 
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.blocks import Cell, TableBlock, changes
 from rankbound_study.results import specs
 
 DASH = "–"
@@ -25,21 +25,19 @@ def signed(value: float | None) -> str:
     return DASH if value is None else with_minus(specs.signed(value))
 
 
+def four(value: float | None) -> str:
+    """Return a score to four decimals, or a dash for None."""
+    return DASH if value is None else specs.score(value)
+
+
 def fixed(digits: int) -> Callable[[float], str]:
     """Return a format with a number of decimals."""
     return lambda value: with_minus(f"{value:.{digits}f}")
 
 
-def between(low: float, high: float) -> str:
+def between(low: float | None, high: float | None) -> str:
     """Return an interval of differences."""
     return f"{signed(low)} to {signed(high)}"
-
-
-def with_margin(
-    value: float, low: float, high: float, mark: str = "", *, strong: bool = False, emphasis: bool = False
-) -> Cell:
-    """Return a difference with half of its interval in small type."""
-    return Cell(signed(value), f"±{(high - low) / 2:.4f}{mark}", strong=strong, emphasis=emphasis)
 
 
 def with_minus(text: str) -> str:
@@ -50,6 +48,60 @@ def with_minus(text: str) -> str:
 def with_minus_signs(sentence: str) -> str:
     """Replace the hyphens of negative numbers in a sentence by minus signs."""
     return re.sub(r"(?<![\w.^])-(?=\d)", "−", sentence)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A table cell: a text, a note in smaller type (such as the printed score), and bold or italic type."""
+
+    text: str
+    note: str = ""
+    strong: bool = False
+    emphasis: bool = False
+
+    @property
+    def inline_note(self) -> str:
+        """The note for formats without smaller type: a margin as it is, anything else in brackets."""
+        return self.note if self.note.startswith("±") else f"({self.note})"
+
+
+def with_margin(
+    value: float, low: float, high: float, mark: str = "", *, strong: bool = False, emphasis: bool = False
+) -> Cell:
+    """Return a difference with half of its interval in small type."""
+    return Cell(signed(value), f"±{(high - low) / 2:.4f}{mark}", strong=strong, emphasis=emphasis)
+
+
+@dataclass(frozen=True)
+class TableBlock:
+    """A table: `labels` leading columns of text, then numbers.
+
+    A thin rule stands above each row in `rules`. Columns in `prose` hold sentences, with their notes below.
+    """
+
+    name: str
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    labels: int
+    rules: frozenset[int] = frozenset()
+    sortable: bool = False
+    prose: frozenset[int] = frozenset()
+
+    @property
+    def notes(self) -> bool:
+        """True if any cell has a note."""
+        return any(cell.note for row in self.rows for cell in row)
+
+
+def plain_rows(rows: Iterable[Sequence[str]]) -> tuple[tuple[Cell, ...], ...]:
+    """Return rows of cells from rows of texts."""
+    return tuple(tuple(map(Cell, row)) for row in rows)
+
+
+def changes(keys: Sequence[object]) -> frozenset[int]:
+    """Return the indices of the rows whose key differs from that of the row above."""
+    return frozenset(index for index, (above, key) in enumerate(pairwise(keys), start=1) if key != above)
 
 
 @dataclass(frozen=True)
@@ -70,11 +122,8 @@ class Column:
 
     def cell(self, row: Row) -> Cell:
         """Return the cell of a row."""
-        if self.names is None:
-            values: list[Any] = [row]
-        else:
-            names = (self.names,) if isinstance(self.names, str) else self.names or (self.title,)
-            values = [row[name] for name in names]
+        names = (self.names,) if isinstance(self.names, str) else self.names or (self.title,)
+        values: list[Any] = [row] if self.names is None else [row[name] for name in names]
         if not self.null and any(value is None for value in values):
             return Cell(DASH)
         written = self.write(*values)
@@ -117,9 +166,9 @@ class Layout:
     prose: frozenset[int] = frozenset()
     across: Across | None = None
 
-    def __call__(self, table: pl.DataFrame) -> TableBlock:
-        """Return the block of a table's rows."""
-        return self.of_rows(table.to_dicts())
+    def __call__(self, table: pl.DataFrame, **other: Any) -> TableBlock:
+        """Return the block of a table's rows; `other` replaces fields of the layout."""
+        return (replace(self, **other) if other else self).of_rows(table.to_dicts())
 
     def of_rows(self, rows: Sequence[Row]) -> TableBlock:
         """Return the block of rows."""

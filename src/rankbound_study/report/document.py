@@ -7,20 +7,18 @@ quoted from the table of claims.
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rankbound_study.figures import figure_specs
+from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.provenance.checksums import Places
 from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
-from rankbound_study.report.abstract import abstract, law_findings, law_sections
-from rankbound_study.report.blocks import Document, ReportSection
-from rankbound_study.report.bounded_section import Bounded
+from rankbound_study.report.abstract import abstract, law_findings, law_sections, related_sections
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.findings import crossed_findings, distribution_findings
+from rankbound_study.report.content import Document, ReportSection
+from rankbound_study.report.findings import Bounded, crossed_findings, distribution_findings
 from rankbound_study.report.leaderboard_section import Leaderboard
-from rankbound_study.report.made_blocks import Figures, table_blocks
+from rankbound_study.report.made_blocks import Figures, figures_named, table_blocks
 from rankbound_study.report.methods_section import left_out_blocks, methods_section
 from rankbound_study.report.neural_section import neural_sections
 from rankbound_study.report.provenance_section import provenance_section
-from rankbound_study.report.related_section import related_sections
 from rankbound_study.report.tables.sources import HOLDS
 from rankbound_study.results.specs import reading
 
@@ -60,7 +58,7 @@ def build(
     first = (
         *board.findings(),
         *law_findings(tables),
-        *bounded.first_findings(),
+        *bounded.tested,
         *crossed_findings(tables),
         *distribution_findings(tables),
         *claims.findings(synthetic=synthetic),
@@ -108,20 +106,23 @@ def _methods(provenance: Path | None, manifest: Manifest | None, instances: Sequ
         return methods_section(manifest.config, left_out)
 
 
+_FIGURES = {
+    "results": ("Figures of the results", ("figure_5_", "figure_bounding_", "figure_cut_", "figure_gradients")),
+    "bounds": ("Figures of the bounds", ("figure_1_", "figure_3_")),
+    "linear": ("Linear NDCG and pair-wise error", ("figure_linear_",)),
+}
+"""Anchor -> title and first words of the names of the figures of a section."""
+
+
 def _figure_sections(figures: Figures, *, synthetic: bool, reproduced: bool) -> Iterator[ReportSection]:
-    groups: dict[str, tuple[str, tuple[str, ...]]] = {
-        "results": ("Figures of the results", ("figure_5_", "figure_bounding_", "figure_cut_", "figure_gradients")),
-        "bounds": ("Figures of the bounds", ("figure_1_", "figure_3_")),
-        "linear": ("Linear NDCG and pair-wise error", ("figure_linear_",)),
-    }
-    for anchor, (title, prefixes) in groups.items():
-        names = [name for name in figure_specs() if name.startswith(prefixes)]
-        missing = figures.unmentioned(names)
+    for anchor, (title, prefixes) in _FIGURES.items():
+        names = figures_named(*prefixes)
+        undrawn = [name for name in names if not figure_file(figures.folder, name, ".svg").exists()]
+        missing = [name for name in undrawn if name not in figures.remarks]
         blocks = tuple(figures.blocks(names, synthetic=synthetic))
-        if not blocks and not reproduced:
-            continue
-        text = f"Not drawn: {', '.join(missing)}." if missing and reproduced else ""
-        yield ReportSection(anchor, title, text, blocks)
+        if blocks or reproduced:
+            text = f"Not drawn: {', '.join(missing)}." if missing and reproduced else ""
+            yield ReportSection(anchor, title, text, blocks)
 
 
 def _further_sections(

@@ -9,19 +9,16 @@ import polars as pl
 
 from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, COLUMNS, TOPICS, UNDECIDED, WORSE
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.figures import figure_specs
-from rankbound_study.figures.style import bounding_title
+from rankbound_study.figures.leaderboard import system_text
 from rankbound_study.provenance.manifest import Manifest
-from rankbound_study.report.blocks import Cell, Finding, ReportSection, TableBlock, changes, plain_rows
-from rankbound_study.report.columns import DASH, signed
-from rankbound_study.report.made_blocks import Figures
-from rankbound_study.report.prose import finding, text
-from rankbound_study.report.settings_table import settings_table
-from rankbound_study.report.table_files import read_table
+from rankbound_study.report.columns import DASH, DATA_SET, Cell, Column, Layout, Row, TableBlock, between, fixed, signed
+from rankbound_study.report.content import Finding, ReportSection, finding
+from rankbound_study.report.made_blocks import Figures, figures_named
+from rankbound_study.report.provenance_section import settings_table
 from rankbound_study.report.tables import leaderboard
-from rankbound_study.report.tables.leaderboard import read_facts
-from rankbound_study.results.scores import SYSTEM, names_of
-from rankbound_study.results.specs import probability
+from rankbound_study.results.scores import SYSTEM, names_of, of_data_set
+from rankbound_study.results.specs import probability, read_facts, read_table
+from rankbound_study.templates import text
 
 FILE = "leaderboard.md"
 NAMED_TOPICS = 5
@@ -29,9 +26,18 @@ NAMED_TOPICS = 5
 
 _KEY = ("dataset", "nsr", *SYSTEM)
 _OPPOSITE = {BETTER: WORSE, WORSE: BETTER}
-
-Costs = Mapping[tuple[Any, ...], float]
-"""Processor seconds by `_KEY`."""
+_NAMED = Layout(
+    "Topics that gain and lose",
+    text(FILE, "topics"),
+    (
+        *(DATA_SET, Column("best minus", None, system_text), Column("topic")),
+        *(Column(name, write="{:g}".format) for name in ("items", "relevant")),
+        *(Column("best", "best_score", fixed(4)), Column("other", "other_score", fixed(4))),
+        Column("difference", write=signed),
+    ),
+    labels=3,
+    rules=("dataset", "nsr", "role"),
+)
 
 
 @dataclass(frozen=True)
@@ -42,13 +48,13 @@ class Leaderboard:
         table: a row per data set and system.
         topics: the differences by topic.
         facts: what the data are.
-        costs: of the trainings, from their records.
+        costs: the processor seconds of the trainings by `_KEY`, from their records.
     """
 
     table: pl.DataFrame
     topics: pl.DataFrame
     facts: Mapping[str, Any]
-    costs: Costs
+    costs: Mapping[tuple[Any, ...], float]
 
     @classmethod
     def read(cls, folder: Path, manifest: Manifest | None) -> "Leaderboard":
@@ -56,8 +62,8 @@ class Leaderboard:
         path = folder / f"{leaderboard.NAME}.csv"
         if not path.exists():
             return cls(pl.DataFrame(schema=COLUMNS), pl.DataFrame(schema=TOPICS), {"margin": 0, "data_sets": []}, {})
-        topics = read_table(folder / f"{leaderboard.NAME}_topics.csv", TOPICS)
-        return cls(read_table(path, COLUMNS), topics, read_facts(folder), _costs(manifest))
+        table, topics = read_table(path, COLUMNS), read_table(folder / f"{leaderboard.NAME}_topics.csv", TOPICS)
+        return cls(table, topics, read_facts(folder / leaderboard.SUMMARY, leaderboard.FACTS), _costs(manifest))
 
     @property
     def made(self) -> bool:
@@ -70,57 +76,45 @@ class Leaderboard:
         Without a model that trained, the finding is that there is none.
         """
         for facts in self.facts["data_sets"]:
-            own = self._of(facts)
+            data_set = DataSet(facts["dataset"], facts["nsr"])
+            own = of_data_set(self.table, data_set, "nsr")
             best = own.filter(pl.col("role") == BEST)
             if len(best):
-                yield self._finding(facts, own, best.row(0, named=True))
+                yield self._finding(data_set.label, facts, own, best.row(0, named=True))
             elif stuck := own.filter(pl.col("n_untrained") > 0).height:
-                label = DataSet(facts["dataset"], facts["nsr"]).label
-                yield finding(FILE, "none-trained", label=label, stuck=stuck)
+                yield finding(FILE, "none-trained", label=data_set.label, stuck=stuck)
         yield from self._effect_of_bounding()
 
     def sections(self, results: Path, figures: Figures, *, synthetic: bool) -> Iterator[ReportSection]:
         """Yield the section with the tables, and one with the figures."""
         if self.table.is_empty():
             return
-        blocks = list(self._blocks())
         settings = settings_table(results / "experiments.parquet")
         others = (replace(block, name="Settings of the experiments") for block in settings)
-        yield ReportSection(
-            "leaderboard", "Leaderboard", text(FILE, "opening"), (*blocks, *self._named_topics(), *others)
-        )
-        names = [name for name in figure_specs() if name.startswith("figure_leaderboard_")]
-        if drawn := tuple(figures.blocks(names, synthetic=synthetic)):
+        blocks = (*self._blocks(), *self._named_topics(), *others)
+        yield ReportSection("leaderboard", "Leaderboard", text(FILE, "opening"), blocks)
+        if drawn := tuple(figures.blocks(figures_named("figure_leaderboard_"), synthetic=synthetic)):
             yield ReportSection("leaderboard-figures", "Figures of the leaderboard", "", drawn)
 
-    def _of(self, facts: Mapping[str, Any]) -> pl.DataFrame:
-        nsr = pl.lit(facts["nsr"], pl.Int8)
-        return self.table.filter(pl.col("dataset") == facts["dataset"], pl.col("nsr").eq_missing(nsr))
-
-    def _finding(self, facts: Mapping[str, Any], own: pl.DataFrame, best: Mapping[str, Any]) -> Finding:
-        verdicts = _verdict_counts(own.filter(pl.col("rank") > 1)["best_verdict"].drop_nulls().to_list())
-        words = (
-            "significantly better",
-            "significantly worse",
-            f"alike within ±{self.facts['margin']:g}",
-            "inconclusive",
-        )
+    def _finding(self, label: str, facts: Row, own: pl.DataFrame, best: Row) -> Finding:
+        verdicts = _verdict_counts(own.filter(pl.col("rank") > 1)["best_verdict"].drop_nulls())
+        alike = f"alike within ±{self.facts['margin']:g}"
+        words = ("significantly better", "significantly worse", alike, "inconclusive")
         ranked = own.filter(pl.col("rank").is_not_null())
         highest = ranked.sort("score", "rank", descending=[True, False]).row(0, named=True)
-        seconds = [self.costs.get(tuple(row[name] for name in _KEY)) for row in own.iter_rows(named=True)]
-        of_best = self.costs.get(tuple(best[name] for name in _KEY))
+        of_all = sum(self._seconds(row) or 0 for row in own.iter_rows(named=True))
+        of_best = self._seconds(best)
         return finding(
             FILE,
             "best",
-            ("it is compared with", "difference", "95 % interval", "p (Holm)", "verdict"),
-            tuple(_beside_best(own, best, facts["partner"])),
-            label=DataSet(facts["dataset"], facts["nsr"]).label,
+            list(_beside_best(own, best, facts["partner"])),
+            label=label,
             name=_name(own, best),
             data=facts,
             verdicts=list(verdicts.values()),
             counts=[f"{count} {word}" for word, count in zip(words, verdicts.values(), strict=True) if count],
             highest=highest | {"name": _name(own, highest)},
-            time="" if of_best is None else _time(sum(value for value in seconds if value is not None)),
+            time="" if of_best is None else _time(of_all),
             time_of_best="" if of_best is None else _time(of_best),
             **{name: best[name] for name in ("metric", "score", "low", "high", "n_skipped", "rank")},
         )
@@ -130,55 +124,41 @@ class Leaderboard:
         bounded = self.table.filter(pl.col("counterpart_verdict").is_not_null())
         if bounded.is_empty():
             return
-        counts = _verdict_counts(bounded["counterpart_verdict"].to_list())
-        yield finding(
-            FILE,
-            "bounding",
-            ("model", "cases", "better", "worse", ALIKE, UNDECIDED, "mean difference"),
-            tuple(
-                (
-                    str(model),
-                    str(len(rows)),
-                    *map(str, _verdict_counts(rows["counterpart_verdict"].to_list()).values()),
-                    signed(float(rows["counterpart_difference"].to_numpy().mean())),
-                )
-                for (model,), rows in bounded.group_by("model", maintain_order=True)
-            ),
-            cases=len(bounded),
-            margin=self.facts["margin"],
-            **{kind: counts[kind] for kind in (BETTER, WORSE, ALIKE, UNDECIDED)},
-        )
+        rows = [
+            {"model": str(own["model"][0]), "cases": str(len(own))}
+            | {one: str(count) for one, count in _verdict_counts(own["counterpart_verdict"]).items()}
+            | {"mean difference": signed(float(own["counterpart_difference"].to_numpy().mean()))}
+            for own in bounded.partition_by("model", maintain_order=True)
+        ]
+        counts = _verdict_counts(bounded["counterpart_verdict"])
+        yield finding(FILE, "bounding", rows, cases=len(bounded), margin=self.facts["margin"], **counts)
+
+    def _seconds(self, row: Row) -> float | None:
+        return self.costs.get(tuple(row[name] for name in _KEY))
 
     def _blocks(self) -> Iterator[TableBlock]:
         """Yield the leaderboard of each data set with a column of costs, if they are known."""
         parts = self.table.partition_by("dataset", "nsr", maintain_order=True)
         blocks = leaderboard.blocks_of(self.table, self.facts["margin"])
         for block, part in zip(blocks, parts, strict=True):
-            seconds = [self.costs.get(tuple(row[name] for name in _KEY)) for row in part.iter_rows(named=True)]
+            seconds = [self._seconds(row) for row in part.iter_rows(named=True)]
             if not any(value is not None for value in seconds):
                 yield block
                 continue
-            cells = [Cell(DASH if value is None else f"{value:.1f}") for value in seconds]
+            cells = (Cell(DASH if value is None else f"{value:.1f}") for value in seconds)
             rows = tuple((*row, cell) for row, cell in zip(block.rows, cells, strict=True))
             caption = f"{block.caption} Processor seconds are those of all folds and seeds."
             yield replace(block, header=(*block.header, "processor s"), rows=rows, caption=caption)
 
     def _named_topics(self) -> Iterator[TableBlock]:
         """Yield the topics with the largest differences on either side."""
-        rows, groups = [], []
+        rows = []
         for part in self.topics.partition_by("dataset", "nsr", "role", maintain_order=True):
-            first = part.row(0, named=True)
-            label = DataSet(first["dataset"], first["nsr"]).label
-            ends = [*part.tail(NAMED_TOPICS).reverse().iter_rows(named=True)]
-            ends += [row for row in part.head(NAMED_TOPICS).iter_rows(named=True) if row not in ends]
-            for row in ends:
-                if row["difference"]:
-                    groups.append((label, row["role"]))
-                    rows.append((label, _plain_name(row), row["topic"], *_topic_numbers(row)))
+            ends = part.tail(NAMED_TOPICS).reverse().to_dicts()
+            ends += [row for row in part.head(NAMED_TOPICS).to_dicts() if row not in ends]
+            rows += [row for row in ends if row["difference"]]
         if rows:
-            caption = text(FILE, "topics")
-            header = ("data set", "best minus", "topic", "items", "relevant", "best", "other", "difference")
-            yield TableBlock("Topics that gain and lose", caption, header, plain_rows(rows), 3, changes(groups))
+            yield _NAMED.of_rows(rows)
 
 
 def _costs(manifest: Manifest | None) -> dict[tuple[Any, ...], float]:
@@ -195,7 +175,7 @@ def _costs(manifest: Manifest | None) -> dict[tuple[Any, ...], float]:
     return costs
 
 
-def _name(own: pl.DataFrame, row: Mapping[str, Any]) -> str:
+def _name(own: pl.DataFrame, row: Row) -> str:
     """Return a system in words: `mlp trained on nDCG with min-max bounding`."""
     model = names_of(own)[tuple(row[name] for name in SYSTEM)]
     if row["loss"] == "none":
@@ -204,45 +184,30 @@ def _name(own: pl.DataFrame, row: Mapping[str, Any]) -> str:
     return f"{model} trained on {row['loss']} {bound}"
 
 
-def _plain_name(row: Mapping[str, Any]) -> str:
-    if row["loss"] == "none":
-        return str(row["model"])
-    return f"{row['model']}, {row['loss']}, {bounding_title(row['bounding'])}"
-
-
-def _verdict_counts(verdicts: Sequence[str]) -> dict[str, int]:
+def _verdict_counts(verdicts: pl.Series) -> dict[str, int]:
     """Count verdicts by kind, in the order of the words of `verdict`."""
-    return {kind: sum(one.startswith(kind) for one in verdicts) for kind in (BETTER, WORSE, ALIKE, UNDECIDED)}
+    return {kind: int(verdicts.str.starts_with(kind).sum()) for kind in (BETTER, WORSE, ALIKE, UNDECIDED)}
 
 
-def _beside_best(
-    own: pl.DataFrame, best: Mapping[str, Any], partner: Sequence[str] | None
-) -> Iterator[tuple[str, ...]]:
+def _beside_best(own: pl.DataFrame, best: Row, partner: Sequence[str] | None) -> Iterator[Row]:
     """Yield the differences of the best system: from its partner, the next one, the baseline and random."""
     by_key = {tuple(row[name] for name in SYSTEM): row for row in own.iter_rows(named=True)}
-    chosen: dict[tuple[str, ...], str] = {}
-    if partner is not None:
-        chosen[tuple(partner)] = ""
-    for row in own.iter_rows(named=True):
+    chosen: dict[tuple[str, ...], str] = {} if partner is None else {tuple(partner): ""}
+    for key, row in by_key.items():
         if row["rank"] == 2 or row["role"] == BASELINE or (row["loss"], row["model"]) == ("none", "random"):
-            role = {2: " (rank 2)"}.get(row["rank"], " (baseline)" if row["role"] == BASELINE else "")
-            chosen[tuple(row[name] for name in SYSTEM)] = role
+            chosen[key] = " (rank 2)" if row["rank"] == 2 else " (baseline)" if row["role"] == BASELINE else ""
     for key, role in chosen.items():
         if key in by_key and by_key[key][f"{BEST}_difference"] is not None:
-            yield (f"{_plain_name(by_key[key])}{role}", *_reversed(by_key[key]))
-
-
-def _reversed(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the best system minus this one, from this one minus the best."""
-    low, high = (signed(-row[f"{BEST}_{side}"]) for side in ("high", "low"))
-    word, comma, within = row[f"{BEST}_verdict"].partition(",")
-    verdict = f"{_OPPOSITE.get(word, word)}{comma}{within}"
-    return signed(-row[f"{BEST}_difference"]), f"{low} to {high}", probability(row[f"{BEST}_p_holm"]), verdict
-
-
-def _topic_numbers(row: Mapping[str, Any]) -> tuple[str, ...]:
-    scores = (f"{row[name]:.4f}" for name in ("best_score", "other_score"))
-    return f"{row['items']:g}", f"{row['relevant']:g}", *scores, signed(row["difference"])
+            row = by_key[key]
+            # The table has this one minus the best.
+            word, comma, within = row[f"{BEST}_verdict"].partition(",")
+            yield {
+                "it is compared with": f"{system_text(row)}{role}",
+                "difference": signed(-row[f"{BEST}_difference"]),
+                "95 % interval": between(-row[f"{BEST}_high"], -row[f"{BEST}_low"]),
+                "p (Holm)": probability(row[f"{BEST}_p_holm"]),
+                "verdict": f"{_OPPOSITE.get(word, word)}{comma}{within}",
+            }
 
 
 def _time(seconds: float) -> str:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rankbound_study.figures import figure_file, figure_specs, title
-from rankbound_study.report import tables
-from rankbound_study.report.blocks import FigureBlock, Paragraph, TableBlock
+from rankbound_study.report.columns import TableBlock
+from rankbound_study.report.content import FigureBlock, Paragraph
+from rankbound_study.report.tables import table_specs
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,14 @@ class Figures:
             elif name in self.remarks:
                 yield Paragraph(title(name), f"{spec.caption} {self.remarks[name]}")
 
-    def unmentioned(self, names: Iterable[str]) -> list[str]:
-        """Return the names of the figures that are not there and have no remark."""
-        return [
-            name for name in names if name not in self.remarks and not figure_file(self.folder, name, ".svg").exists()
-        ]
+
+def figures_named(*prefixes: str) -> list[str]:
+    """Return the names of all figures that begin so, in their order."""
+    return [name for name in figure_specs() if name.startswith(prefixes)]
 
 
 def table_blocks(section: str, folder: Path) -> Iterator[TableBlock]:
     """Yield what a section shows of the tables in a folder."""
-    for name, spec in tables.table_specs().items():
+    for name, spec in table_specs().items():
         if spec.section == section and (folder / f"{name}.csv").exists():
             yield from spec.shown(name, folder)

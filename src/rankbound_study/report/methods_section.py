@@ -11,9 +11,10 @@ from rankbound_study.config.samplings import FULL, OWN, POPULARITY, samplings_of
 from rankbound_study.config.score_distributions import SAMPLED, method_of
 from rankbound_study.data.contracts import DATASET_KEY, LEFT_OUT_KEY, read_metadata
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.blocks import Cell, Paragraph, ReportSection, TableBlock
-from rankbound_study.report.prose import text
+from rankbound_study.report.columns import TableBlock, plain_rows
+from rankbound_study.report.content import Paragraph, ReportSection
 from rankbound_study.results.neural_names import data_set_title
+from rankbound_study.templates import text
 from rankbound_study.vocabulary import HONEST, PUBLISHED
 
 _BOUNDED = {
@@ -26,7 +27,6 @@ _BOUNDED = {
 """Bounding -> the bounded value of a metric M of one list (thesis, chapter 3), as a formula and in words."""
 
 FILE = "methods.md"
-_PROTOCOLS = (PUBLISHED, HONEST)
 _OF_CLAIMS = "table_claims"
 _CONTROLS = {
     "random": "a random ordering (its exact mean)",
@@ -42,65 +42,70 @@ def methods_section(config: Mapping[str, Any] | None, left_out: Iterable[TableBl
     `left_out` are tables of the data that are not used.
     """
     known = config or {}
-    protocols = known.get("protocols", list(_PROTOCOLS))
-    return ReportSection(
-        "methods",
-        "Methods",
-        "",
-        (
-            *_data(known),
-            *left_out,
-            Paragraph("Losses", text(FILE, "losses", temperature=float(known.get("temperature", 1.0)))),
-            _bounds(known.get("boundings", list(_BOUNDED)), _estimates(known)),
-            Paragraph("Training", _training(known)),
-            Paragraph("Protocols", _text_of(protocols, claims=_OF_CLAIMS in known.get("tables", [_OF_CLAIMS]))),
-            *_controls(known.get("controls", list(_CONTROLS))),
-            Paragraph("Statistics", text(FILE, "statistics")),
-        ),
+    protocols = known.get("protocols", [PUBLISHED, HONEST])
+    deciding = _OF_CLAIMS in known.get("tables", [_OF_CLAIMS]) and HONEST in protocols
+    data = " ".join(_data(known))
+    controls = [_CONTROLS[name] for name in known.get("controls", _CONTROLS)]
+    boundings = [name for name in known.get("boundings", _BOUNDED) if name in _BOUNDED]
+    estimates = _estimates(known) if "distribution" in boundings else ""
+    bounds = TableBlock(
+        "Boundings",
+        text(FILE, "bounds", estimates=estimates),
+        ("bounding", "value", "in words"),
+        plain_rows((bounding_title(name), *_BOUNDED[name]) for name in boundings),
+        labels=3,
     )
+    paragraphs = {
+        "Training": _training(known),
+        "Protocols": " ".join(text(FILE, name) for name in (*protocols, *["deciding"] * deciding)),
+        "Controls": text(FILE, "controls", controls=controls) if controls else "",
+        "Statistics": text(FILE, "statistics"),
+    }
+    blocks = (
+        *([Paragraph("Data", data)] if data else []),
+        *left_out,
+        Paragraph("Losses", text(FILE, "losses", temperature=float(known.get("temperature", 1.0)))),
+        bounds,
+        *(Paragraph(title, words) for title, words in paragraphs.items() if words),
+    )
+    return ReportSection("methods", "Methods", "", blocks)
 
 
-def _text_of(protocols: Sequence[str], *, claims: bool) -> str:
-    deciding = ["deciding"] if claims and HONEST in protocols else []
-    return " ".join(text(FILE, name) for name in (*protocols, *deciding))
-
-
-def _data(config: Mapping[str, Any]) -> Iterator[Paragraph]:
-    trained = set(config.get("datasets", ()))
+def _data(config: Mapping[str, Any]) -> Iterator[str]:
+    """Describe the data sets that are trained on, or that a comparison reads or one derived from them."""
     comparisons = config.get("comparisons", {})
     # Without the key, all comparisons run.
     run = config.get("compare", comparisons)
     compared = [name for comparison in run for name in comparisons.get(comparison, {}).get("datasets", ())]
-    ratings, lists, images = (config.get(kind, {}) for kind in ("interactions", "lists", "images"))
-    paragraphs = [
-        *(_of_ratings(name, ratings[name]) for name in ratings if name in trained),
-        *(_of_lists(name, lists[name]) for name in lists if name in trained or _read_by(compared, name)),
-        *(_of_images(name, images[name]) for name in images if _read_by(compared, name)),
-    ]
-    if paragraphs:
-        yield Paragraph("Data", " ".join(paragraphs))
+
+    def is_read(name: str) -> bool:
+        return any(dataset == name or dataset.startswith(f"{name}-") for dataset in compared)
+
+    trained = set(config.get("datasets", ()))
+    for name, options in config.get("interactions", {}).items():
+        if name in trained:
+            yield _of_ratings(name, options)
+    for name, options in config.get("lists", {}).items():
+        if name in trained or is_read(name):
+            levels = [threshold for threshold in options["thresholds"] if threshold != GRADED]
+            readings = [f"a label of at least {_listed(levels)} is relevant"] if levels else []
+            readings += ["labels are graded relevance"] if GRADED in options["thresholds"] else []
+            label, several = DataSet(name, None).label, len(options["thresholds"]) > 1
+            yield text(FILE, "lists", label=label, readings=readings, several=several)
+    for name, options in config.get("images", {}).items():
+        if is_read(name):
+            yield text(FILE, "images", label=data_set_title(name), above=options["above"])
 
 
 def _training(config: Mapping[str, Any]) -> str:
     """Return what trainings share, and where each selects its learning rate from a grid."""
-    protocols = config.get("protocols", [])
     sections = [config.get("training", {}).get(name, {}) for name in config.get("datasets", ())]
     tuned = {
         protocol: sum(isinstance(one.get("learning_rate", {}).get(protocol), list) for one in sections)
-        for protocol in protocols
+        for protocol in config.get("protocols", [])
     }
     everywhere = all(count == len(sections) for count in tuned.values())
     return text(FILE, "training", tuned=[name for name, count in tuned.items() if count], everywhere=everywhere)
-
-
-def _read_by(compared: list[str], name: str) -> bool:
-    """Return True if a comparison reads the data set or one derived from it: `mq2008-label1`, `aaf-vgg16`."""
-    return any(dataset == name or dataset.startswith(f"{name}-") for dataset in compared)
-
-
-def _controls(names: list[str]) -> Iterator[Paragraph]:
-    if controls := [_CONTROLS[name] for name in names]:
-        yield Paragraph("Controls", text(FILE, "controls", controls=controls))
 
 
 def _of_ratings(name: str, options: Mapping[str, Any]) -> str:
@@ -125,18 +130,6 @@ def _of_ratings(name: str, options: Mapping[str, Any]) -> str:
     )
 
 
-def _of_lists(name: str, options: Mapping[str, Any]) -> str:
-    levels = [threshold for threshold in options["thresholds"] if threshold != GRADED]
-    readings = [f"a label of at least {_listed(levels)} is relevant"] if levels else []
-    readings += ["labels are graded relevance"] if GRADED in options["thresholds"] else []
-    label, several = DataSet(name, None).label, len(options["thresholds"]) > 1
-    return text(FILE, "lists", label=label, readings=readings, several=several)
-
-
-def _of_images(name: str, options: Mapping[str, Any]) -> str:
-    return text(FILE, "images", label=data_set_title(name), above=options["above"])
-
-
 def _listed(values: list[int]) -> str:
     *most, last = map(str, sorted(values))
     return f"{', '.join(most)} or {last}" if most else last
@@ -151,22 +144,14 @@ def _estimates(config: Mapping[str, Any]) -> str:
     found = {one: [name for name in sets if method_of(*methods, one, name) == SAMPLED] for one in protocols}
     if not any(found.values()):
         return ""
-    estimated = f"F is estimated from {config['distributions']['samples']:,} random orderings"
-    if all(names == sets for names in found.values()):
-        return f"{estimated}."
-    places = [
-        f"under the {protocol} protocol"
-        + ("" if names == sets else f" on {' and '.join(DataSet(name, None).label for name in names)}")
+    places = {
+        protocol: [] if names == sets else [DataSet(name, None).label for name in names]
         for protocol, names in found.items()
         if names
-    ]
-    return f"{estimated} {' and '.join(places)}, and exact elsewhere."
-
-
-def _bounds(names: list[str], estimates: str) -> TableBlock:
-    rows = tuple((Cell(bounding_title(name)), *map(Cell, _BOUNDED[name])) for name in names if name in _BOUNDED)
-    caption = text(FILE, "bounds", estimates=estimates if "distribution" in names else "")
-    return TableBlock("Boundings", caption, ("bounding", "value", "in words"), rows, labels=3)
+    }
+    everywhere = all(names == sets for names in found.values())
+    samples = config["distributions"]["samples"]
+    return text(FILE, "estimates", samples=samples, everywhere=everywhere, places=places)
 
 
 _REASONS = {
@@ -178,15 +163,13 @@ _REASONS = {
 
 def left_out_blocks(instances: Sequence[Path]) -> Iterator[TableBlock]:
     """Yield the table for these files of instances, unless they have everybody; DataError for a damaged file."""
-    rows = tuple(row for path in instances for row in _left_out_rows(path))
+    rows = []
+    for path in instances:
+        metadata = read_metadata(path, "instances")
+        counts = json.loads(metadata.get(LEFT_OUT_KEY, "{}"))
+        for counted, (what, reason) in _REASONS.items():
+            if number := counts.get(counted):
+                rows.append((DataSet(metadata[DATASET_KEY], OWN).label, quantity(number, what), reason))
     if rows:
-        yield TableBlock("Left out", text(FILE, "left-out"), ("data set", "left out", "because"), rows, labels=3)
-
-
-def _left_out_rows(path: Path) -> Iterator[tuple[Cell, ...]]:
-    metadata = read_metadata(path, "instances")
-    counts = json.loads(metadata.get(LEFT_OUT_KEY, "{}"))
-    for counted, (what, reason) in _REASONS.items():
-        if number := counts.get(counted):
-            label = DataSet(metadata[DATASET_KEY], OWN).label
-            yield Cell(label), Cell(quantity(number, what)), Cell(reason)
+        header = ("data set", "left out", "because")
+        yield TableBlock("Left out", text(FILE, "left-out"), header, plain_rows(rows), labels=3)

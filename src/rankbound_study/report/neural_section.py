@@ -4,20 +4,23 @@ Differences are those of the files `table_neural_*_comparisons.csv`.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from rankbound_study.figures import figure_specs
-from rankbound_study.report.blocks import Finding, ReportSection
+from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.columns import signed
-from rankbound_study.report.made_blocks import Figures, table_blocks
-from rankbound_study.report.neural_tables import Results, four, read_results
-from rankbound_study.report.prose import finding, text
-from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES
+from rankbound_study.report.columns import between, four, signed
+from rankbound_study.report.content import Finding, ReportSection, finding
+from rankbound_study.report.made_blocks import Figures, figures_named, table_blocks
+from rankbound_study.report.tables.neural import COLUMNS, COMPARISON_COLUMNS
+from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, TABLES, Printed, data_set_title
 from rankbound_study.results.neural_pairs import READINGS
 from rankbound_study.results.neural_runs import printed_scores
+from rankbound_study.results.specs import read_table
+from rankbound_study.templates import text
 
 FILE = "neural.md"
 SAME_MODELS = (
@@ -31,15 +34,77 @@ SAME_MODELS = (
 """Pairs of methods that fit one model to the same lists and features for two of the three tasks."""
 
 
+@dataclass(frozen=True)
+class Results:
+    """One table on one data set, from its files: scores, and comparisons of pairs of methods."""
+
+    about: Printed
+    scores: pl.DataFrame
+    comparisons: pl.DataFrame
+
+    @property
+    def synthetic(self) -> bool:
+        """True if the data are generated."""
+        return self._dataset.startswith(SYNTHETIC)
+
+    @property
+    def data(self) -> str:
+        """The title of the data set."""
+        pixels = self.about.number == TABLES[1].number and not self.synthetic
+        return f"{data_set_title(self._dataset)}{', pixels' * pixels}"
+
+    @property
+    def ran(self) -> pl.DataFrame:
+        """The scores on the printed metric of the methods that have run."""
+        return self.scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == self.about.metric)
+
+    def mean(self, method: str, metric: str | None = None) -> float | None:
+        """Return a method's mean; None if it has not run."""
+        own = pl.col("method") == method, pl.col("metric") == (metric or self.about.metric)
+        return next(iter(self.scores.filter(*own)["ours"]), None)
+
+    def printed(self, method: str) -> float | None:
+        """Return the score that the paper prints for a method, on any data set."""
+        own = printed_scores(self.about).filter(pl.col("method") == method.removesuffix(AS_PRINTED))
+        return next(iter(own["printed"]), None)
+
+    def of_families(self, *families: str) -> list[str]:
+        """Return the methods of families that have run, by family."""
+        return [name for one in families for name in self.ran.filter(pl.col("family") == one)["method"]]
+
+    def compared(self, method: str, other: str) -> dict[str, Any] | None:
+        """Return the difference of two methods and its interval (difference, low, high); None unless both have run."""
+        for first, second, sign in ((method, other, 1), (other, method, -1)):
+            rows = self.comparisons.filter(pl.col("method") == first, pl.col("other") == second)
+            for row in rows.iter_rows(named=True):
+                low, high = sorted((sign * row["low"], sign * row["high"]))
+                return {"difference": sign * row["difference"], "low": low, "high": high}
+        return None
+
+    @property
+    def _dataset(self) -> str:
+        return str(self.scores["dataset"][0] or "")
+
+
+def read_results(folder: Path, tables: Sequence[Printed] = TABLES) -> list[Results]:
+    """Read the study's tables in a folder, one per table and data set, in the paper's order."""
+    results = []
+    for about in tables:
+        if (folder / f"{about.name}.csv").exists():
+            comparisons = read_table(folder / f"{about.name}_comparisons.csv", COMPARISON_COLUMNS)
+            scores = read_table(folder / f"{about.name}.csv", COLUMNS)
+            for own in scores.partition_by("dataset", maintain_order=True):
+                beside = comparisons.filter(pl.col("dataset").eq_missing(pl.lit(own["dataset"][0])))
+                results.append(Results(about, own, beside))
+    return results
+
+
 def facts(results: Sequence[Results]) -> Iterator[Finding]:
     """Yield the facts of all tables with scores on real data."""
     for table in results:
         if table.synthetic or not table.scores["ours"].count():
             continue
-        if table.about.of_faces:
-            yield from _readings(table)
-        else:
-            yield from _above_random(table)
+        yield from _readings(table) if table.about.of_faces else _above_random(table)
         yield from _same_models(table)
         yield from _as_printed(table)
 
@@ -49,8 +114,7 @@ def _above_random(web: Results) -> Iterator[Finding]:
     random, lambdamart, printed = web.mean("random"), web.mean("LambdaMART"), web.printed("LambdaMART")
     if random is None or lambdamart is None or printed is None:
         return
-    means = [web.mean(method) or 0.0 for family in FAMILIES for method in web.of_family(family)]
-    all_printed = printed_scores(web.about)["printed"].to_list()
+    means = [web.mean(method) or 0.0 for method in web.of_families(*FAMILIES)]
     row = web.scores.filter(pl.col("ours").is_not_null(), pl.col("family") != CONTROL).row(0, named=True)
     yield finding(
         FILE,
@@ -62,7 +126,7 @@ def _above_random(web: Results) -> Iterator[Finding]:
         above=sum(mean > random for mean in means),
         methods=len(means),
         printed=printed,
-        printed_place=_place(printed, all_printed),
+        printed_place=_place(printed, printed_scores(web.about)["printed"].to_list()),
         dataset=web.about.dataset,
         skipped=row["n_skipped"],
         n=row["n"],
@@ -75,104 +139,58 @@ def _place(score: float, scores: Sequence[float]) -> str:
 
 def _readings(faces: Results) -> Iterator[Finding]:
     """Compare the printed classifiers, which score below 0.5, with two ways of counting a pair (N18 of the errata)."""
-    names = faces.of_family("classification")
-    by_score, both = ([_known(faces, name, metric) for name in names] for metric in (None, READINGS[0]))
+    names = faces.of_families("classification")
+    by_score, both = ([faces.mean(name, metric) or 0.0 for name in names] for metric in (None, READINGS[0]))
     printed = [value for name in names if (value := faces.printed(name)) is not None]
     if not names or not printed:
         return
-    yield finding(
-        FILE,
-        "readings",
-        ("method", "by score", "both labels right", "one label for both", "both wrong", "printed"),
-        tuple(
-            (
-                name,
-                *(four(faces.mean(name, metric)) for metric in (None, *READINGS[:3])),
-                four(faces.printed(name)),
-            )
-            for name in names
-        ),
-        data=faces.data,
-        by_score=_span(by_score),
-        printed=_span(printed),
-        both=_span(both),
-    )
-
-
-def _known(faces: Results, name: str, metric: str | None) -> float:
-    return faces.mean(name, metric) or 0.0
-
-
-def _same_models(table: Results) -> Iterator[Finding]:
-    """Compare the differences between tasks, ours and printed."""
-    rows = [(pair, comparison) for pair in SAME_MODELS if (comparison := table.compared(*pair)) is not None]
-    if not rows:
-        return
-    printed = [_printed_difference(table, *pair) for pair, _ in rows]
-    known = [(comparison, value) for (_, comparison), value in zip(rows, printed, strict=True) if value is not None]
-    outside = sum(not comparison["low"] <= value <= comparison["high"] for comparison, value in known)
-    yield finding(
-        FILE,
-        "same-models",
-        ("methods", "ours", "95 % interval", "printed"),
-        tuple(
-            (
-                f"{method} − {other}",
-                signed(comparison["difference"]),
-                f"{signed(comparison['low'])} to {signed(comparison['high'])}",
-                signed(value),
-            )
-            for ((method, other), comparison), value in zip(rows, printed, strict=True)
-        ),
-        outside=outside,
-        known=len(known),
-        data=table.data,
-        metric=table.about.metric.replace("PairAccuracy", "Pair accuracy"),
-        dataset=table.about.dataset,
-    )
-
-
-def _printed_difference(table: Results, method: str, other: str) -> float | None:
-    first, second = table.printed(method), table.printed(other)
-    return None if first is None or second is None else first - second
-
-
-def _as_printed(table: Results) -> Iterator[Finding]:
-    """Compare the paper's optimiser, learning rate and batches with ours."""
-    methods = [name for family in FAMILIES for name in table.of_family(family) if name.endswith(AS_PRINTED)]
-    bases = {name: name.removesuffix(AS_PRINTED) for name in methods}
+    titles = {"by score": None, "both labels right": READINGS[0]}
+    titles |= {"one label for both": READINGS[1], "both wrong": READINGS[2]}
     rows = [
-        (name, base, comparison)
-        for name, base in bases.items()
-        if (comparison := table.compared(name, base)) is not None
+        {"method": name, **{title: four(faces.mean(name, metric)) for title, metric in titles.items()}}
+        | {"printed": four(faces.printed(name))}
+        for name in names
     ]
-    if not rows:
-        return
-    changes = [comparison["difference"] for *_, comparison in rows]
-    span = signed(changes[0]) if len(changes) == 1 else f"{signed(min(changes))} to {signed(max(changes))}"
-    random = 0.5 if table.about.of_faces else table.mean("random")
-    yield finding(
-        FILE,
-        "as-printed",
-        ("method", "as printed", "ours", "difference", "95 % interval"),
-        tuple(
-            (
-                base,
-                four(table.mean(name)),
-                four(table.mean(base)),
-                signed(comparison["difference"]),
-                f"{signed(comparison['low'])} to {signed(comparison['high'])}",
-            )
-            for name, base, comparison in rows
-        ),
-        data=table.data,
-        span=span,
-        random=four(random),
-    )
+    spans = {"by_score": _span(by_score), "printed": _span(printed), "both": _span(both)}
+    yield finding(FILE, "readings", rows, data=faces.data, **spans)
 
 
 def _span(values: Sequence[float]) -> str:
     return f"{four(min(values))} to {four(max(values))}" if len(values) > 1 else four(values[0])
+
+
+def _same_models(table: Results) -> Iterator[Finding]:
+    """Compare the differences between tasks, ours and printed."""
+    rows, inside = [], []
+    for method, other in SAME_MODELS:
+        if (ours := table.compared(method, other)) is None:
+            continue
+        first, second = table.printed(method), table.printed(other)
+        printed = None if first is None or second is None else first - second
+        inside += [] if printed is None else [ours["low"] <= printed <= ours["high"]]
+        numbers = {"ours": signed(ours["difference"]), "95 % interval": between(ours["low"], ours["high"])}
+        rows.append({"methods": f"{method} − {other}", **numbers, "printed": signed(printed)})
+    if rows:
+        metric, dataset = table.about.metric.replace("PairAccuracy", "Pair accuracy"), table.about.dataset
+        counts = {"outside": inside.count(False), "known": len(inside)}
+        yield finding(FILE, "same-models", rows, data=table.data, metric=metric, dataset=dataset, **counts)
+
+
+def _as_printed(table: Results) -> Iterator[Finding]:
+    """Compare the paper's optimiser, learning rate and batches with ours."""
+    rows, changes = [], []
+    for name in table.of_families(*FAMILIES):
+        base = name.removesuffix(AS_PRINTED)
+        if base == name or (change := table.compared(name, base)) is None:
+            continue
+        changes.append(change["difference"])
+        means = {"as printed": four(table.mean(name)), "ours": four(table.mean(base))}
+        interval = {"95 % interval": between(change["low"], change["high"])}
+        rows.append({"method": base, **means, "difference": signed(change["difference"]), **interval})
+    if rows:
+        span = signed(changes[0]) if len(changes) == 1 else between(min(changes), max(changes))
+        random = four(0.5 if table.about.of_faces else table.mean("random"))
+        yield finding(FILE, "as-printed", rows, data=table.data, span=span, random=random)
 
 
 SOURCE = "N"
@@ -189,6 +207,5 @@ def neural_sections(tables: Path, figures: Figures, claims: Claims) -> Iterator[
     opening = " ".join(text(FILE, name) for name in ("opening", *["generated"] * synthetic))
     shown = (*listed, *table_blocks("neural", tables))
     yield ReportSection("neural", "Neural networks in ranking", opening, shown, tuple(facts(results)))
-    names = [name for name in figure_specs() if name.startswith("figure_neural_")]
-    drawn = tuple(figures.blocks(names, synthetic=synthetic))
+    drawn = tuple(figures.blocks(figures_named("figure_neural_"), synthetic=synthetic))
     yield ReportSection("neural-figures", "Figures of neural ranking", "", drawn)

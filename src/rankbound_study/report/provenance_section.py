@@ -1,20 +1,27 @@
-"""Build the report's last section: the runs, their code, software, machines, data and costs."""
+"""Build the report's last section: the runs, their settings, code, software, machines, data and costs."""
 
+import json
 import platform
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
 from rankbound.texts import quantity
+from rankbound_study.config.comparisons import OF_FEATURES, STUDY
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.provenance.manifest import Manifest, config_digest, seeds_of
 from rankbound_study.provenance.records import Record
-from rankbound_study.report.blocks import Cell, ReportSection, TableBlock, plain_rows
-from rankbound_study.report.findings import data_set_label
-from rankbound_study.report.settings_table import settings_table
+from rankbound_study.report.columns import DASH, DATA_SET, Cell, Column, Layout, TableBlock, plain_rows
+from rankbound_study.report.content import ReportSection
+from rankbound_study.report.tables.sensitivity import option_text
+from rankbound_study.results.neural_names import data_set_title
+from rankbound_study.results.specs import scan_runs
+from rankbound_study.templates import text
 
+FILE = "provenance.md"
 K = TypeVar("K", bound=Hashable)
 
 PACKAGES = ("rankbound", "torch", "numpy", "scipy", "polars", "pyarrow", "matplotlib", "typst")
@@ -23,82 +30,61 @@ CODE = "Code and configuration"
 SHORT = 12
 """Digits of a commit's short name."""
 
+_RUNS = Layout(
+    "Runs",
+    text(FILE, "runs"),
+    (
+        *(DATA_SET, Column("model"), Column("folds", "n_folds"), Column("seeds", "n_seeds")),
+        *(Column("test lists", "n_lists"), Column("left out", "n_skipped")),
+    ),
+    labels=2,
+)
+
 
 def provenance_section(results: Path, table: pl.DataFrame, manifest: Manifest | None) -> ReportSection:
     """Return the section; `table` is Table 5.1. Without a manifest, the software is only that of this report."""
-    blocks = [*_runs(table), *settings_table(results / "runs.parquet")]
-    if manifest is None:
-        text = "These results have no provenance records; only the software of this report is known."
-        return ReportSection("provenance", "Provenance", text, (*blocks, _own_versions()))
-    blocks += [_made_by(manifest), _machines(manifest), _versions(manifest), _costs(manifest), _data(manifest)]
-    text = (
-        "`provenance.json` beside the tables lists every step with its options and seeds, and its inputs and outputs "
-        "with their checksums; `python -m rankbound_study verify` checks a folder of results against it."
-    )
-    return ReportSection("provenance", "Provenance", text, tuple(block for block in blocks if block.rows))
-
-
-def _runs(table: pl.DataFrame) -> Iterator[TableBlock]:
     sizes = table.filter(pl.col("loss") != "none", pl.col("as_printed"))
-    rows = sizes.group_by("dataset", "nsr", "model", maintain_order=True).first()
-    if len(rows):
-        yield TableBlock(
-            "Runs",
-            "Data sets, models and sizes behind Table 5.1.",
-            ("data set", "model", "folds", "seeds", "test lists", "left out"),
-            tuple(
-                (
-                    Cell(data_set_label(row["dataset"] if row["nsr"] is None else f"{row['dataset']}-nsr{row['nsr']}")),
-                    Cell(row["model"]),
-                    *(Cell(str(row[key])) for key in ("n_folds", "n_seeds", "n_lists", "n_skipped")),
-                )
-                for row in rows.iter_rows(named=True)
-            ),
-            labels=2,
-        )
-
-
-def _own_versions() -> TableBlock:
-    versions = [("python", platform.python_version()), *((name, _version(name)) for name in PACKAGES)]
-    return _block("Versions", "Software that produced this report.", ("package", "version"), versions)
+    runs = _RUNS(sizes.group_by("dataset", "nsr", "model", maintain_order=True).first())
+    blocks = [runs, *settings_table(results / "runs.parquet")]
+    if manifest is None:
+        versions = [("python", platform.python_version()), *((name, _version(name)) for name in PACKAGES)]
+        blocks.append(_block("Versions", text(FILE, "own-versions"), ("package", "version"), versions))
+    else:
+        blocks += [_made_by(manifest), _machines(manifest), _versions(manifest), _costs(manifest), _data(manifest)]
+    opening = text(FILE, "without-records" if manifest is None else "opening")
+    return ReportSection("provenance", "Provenance", opening, tuple(block for block in blocks if block.rows))
 
 
 def _made_by(manifest: Manifest) -> TableBlock:
     """Return the table of the steps' code and the configuration."""
     steps = manifest.steps
+    last = max((step.ended for step in steps), default=None)
+    ended = "" if last is None else last.isoformat(timespec="seconds")[:19]
     rows = [
-        ("study", str(manifest.config.get("study", "–"))),
+        ("study", str(manifest.config.get("study", DASH))),
         ("configuration, SHA-256", config_digest(manifest.config)),
-        ("seeds", ", ".join(map(str, seeds_of(steps))) or "–"),
-        ("steps", f"{len(steps)}, from {steps[0].started[:19]} to {_last(steps)} (UTC)" if steps else "no records"),
+        ("seeds", ", ".join(map(str, seeds_of(steps))) or DASH),
+        ("steps", f"{len(steps)}, from {steps[0].started[:19]} to {ended} (UTC)" if steps else "no records"),
         ("files without a record", str(len(manifest.unrecorded))),
     ]
     for code, ran in _grouped(steps, lambda step: step.code):
         modified = f", {quantity(len(code.modified), 'file')} modified since" if code.modified else ""
         commit = f"commit {code.commit[:SHORT]}{modified}" if code.commit else "outside a git checkout"
-        rows.append((f"code of {_count(ran)}", f"rankbound {code.version}, {commit}"))
+        rows.append((f"code of {quantity(len(ran), 'step')}", f"rankbound {code.version}, {commit}"))
         rows.append(("its files, SHA-256", code.sha256))
-    return _block(CODE, "Code and configuration that produced these results.", ("what", "value"), rows)
+    return _block(CODE, text(FILE, "code"), ("what", "value"), rows)
 
 
 def _machines(manifest: Manifest) -> TableBlock:
     def key(step: Record) -> tuple[str, ...]:
-        machine = step.machine
-        return (
-            machine.processor,
-            ", ".join(sorted(set(machine.gpus))) or "–",
-            machine.system,
-            f"{machine.cores}",
-            f"{machine.memory_gib:.0f} GiB",
-        )
+        machine, gpus = step.machine, ", ".join(sorted(set(step.machine.gpus))) or DASH
+        return machine.processor, gpus, machine.system, f"{machine.cores}", f"{machine.memory_gib:.0f} GiB"
 
     rows = [(*machine, f"{len(ran)}", _duration(ran)) for machine, ran in _grouped(manifest.steps, key)]
     header = ("processor", "GPUs used", "system", "cores", "memory", "steps", "time")
-    tried = sum(bool(step.attempts) for step in manifest.steps)
-    retried = f" {tried} of the steps needed more than one attempt." if tried else ""
     instructions = sorted({step.machine.instructions for step in manifest.steps} - {""})
-    vectors = f" Vector instructions of the numerical steps: {', '.join(instructions)}." if instructions else ""
-    return _block("Machines", f"Where the steps ran.{vectors}{retried}", header, rows, labels=3)
+    tried = sum(bool(step.attempts) for step in manifest.steps)
+    return _block("Machines", text(FILE, "machines", instructions=instructions, tried=tried), header, rows, labels=3)
 
 
 def _versions(manifest: Manifest) -> TableBlock:
@@ -107,26 +93,21 @@ def _versions(manifest: Manifest) -> TableBlock:
         for name, number in step.versions.items():
             versions.setdefault(name, set()).add(number)
     switches = sorted({f"{name}={value}" for step in manifest.steps for name, value in step.switches.items()})
-    caption = "Software that produced these results." + (f" Set: {', '.join(switches)}." if switches else "")
     rows = [(name, ", ".join(sorted(numbers))) for name, numbers in sorted(versions.items())]
-    return _block("Versions", caption, ("package", "version"), rows)
+    return _block("Versions", text(FILE, "versions", switches=switches), ("package", "version"), rows)
 
 
 def _costs(manifest: Manifest) -> TableBlock:
     """Return the table of the steps' time and memory, by subcommand."""
     rows = [
         (
-            name,
-            str(len(ran)),
-            _duration(ran),
-            _clock(sum(step.cpu_seconds for step in ran)),
-            f"{max(step.seconds for step in ran):.1f} s",
-            f"{max(step.peak_mib or 0 for step in ran):.0f} MiB",
+            *(name, str(len(ran)), _duration(ran), _clock(sum(step.cpu_seconds for step in ran))),
+            *(f"{max(step.seconds for step in ran):.1f} s", f"{max(step.peak_mib or 0 for step in ran):.0f} MiB"),
         )
         for name, ran in _grouped(manifest.steps, lambda step: step.subcommand)
     ]
     header = ("step", "jobs", "time", "processor time", "longest", "peak memory")
-    return _block("Costs", "Time and memory of the steps, as recorded by them.", header, rows, labels=1)
+    return _block("Costs", text(FILE, "costs"), header, rows, labels=1)
 
 
 def _data(manifest: Manifest) -> TableBlock:
@@ -137,7 +118,7 @@ def _data(manifest: Manifest) -> TableBlock:
         for path, file in sorted(files.items())
         if path.startswith("../")
     ]
-    return _block("Data", "Data files behind the results.", ("file", "SHA-256", "bytes"), rows, labels=2)
+    return _block("Data", text(FILE, "data"), ("file", "SHA-256", "bytes"), rows)
 
 
 def _block(
@@ -154,14 +135,6 @@ def _grouped(steps: Sequence[Record], key: Callable[[Record], K]) -> list[tuple[
     return sorted(groups.items(), key=lambda group: -len(group[1]))
 
 
-def _count(steps: Sequence[Record]) -> str:
-    return quantity(len(steps), "step")
-
-
-def _last(steps: Sequence[Record]) -> str:
-    return max(step.ended for step in steps).isoformat(timespec="seconds")[:19]
-
-
 def _duration(steps: Sequence[Record]) -> str:
     return _clock(sum(step.seconds for step in steps))
 
@@ -176,3 +149,59 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
+
+
+_GROUP = ("protocol", "study", "dataset")
+
+
+def settings_table(runs: Path) -> Iterator[TableBlock]:
+    """Yield the table of training options; nothing if there are no runs.
+
+    Methods that differ only in their number of features share a row. A study on a data set has a row in bold with the
+    options that all its methods share, unless they are all in one row.
+    """
+    if not runs.exists():
+        return
+    key = [*_GROUP, "model", "options"]
+    frame = scan_runs(runs).filter(pl.col("loss") != "none").select(*key, "epoch").unique().collect()
+    picked = frame.group_by(key).agg(pl.col("epoch").min().alias("low"), pl.col("epoch").max().alias("high")).sort(key)
+    rows: list[tuple[Cell, ...]] = []
+    rules = set()
+    for own in picked.partition_by(_GROUP, maintain_order=True):
+        rules.add(len(rows))
+        rows += _settings(own)
+    if rows:
+        caption, header, prose = text(FILE, "settings"), ("method", "options", "epochs"), frozenset({1})
+        yield TableBlock("Settings", caption, header, tuple(rows), 2, frozenset(rules), prose=prose)
+
+
+def _settings(picked: pl.DataFrame) -> Iterator[tuple[Cell, ...]]:
+    protocol, study, dataset = picked.row(0)[: len(_GROUP)]
+    lines: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in picked.iter_rows(named=True):
+        options = json.loads(row["options"])
+        stem, of_features, _ = row["model"].partition(OF_FEATURES)
+        if of_features:
+            options.pop("features", None)
+        lines.setdefault((stem, json.dumps(options)), []).append(row)
+    options = {line: [option_text(*item) for item in json.loads(line[1]).items()] for line in lines}
+    shared = set.intersection(*map(set, options.values()))
+    about = f"{data_set_title(dataset) if study == STUDY else DataSet(dataset, None).label}, {study}, {protocol}"
+    if len(lines) == 1:
+        about, shared = f"{about}: ", set()
+    else:
+        yield Cell(about, strong=True), Cell(", ".join(sorted(shared)), strong=True), Cell("")
+        about = ""
+    for line, rows in lines.items():
+        low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
+        own = ", ".join(one for one in options[line] if one not in shared)
+        epochs = str(low) if low == high else f"{low}–{high}"
+        yield Cell(about + _group_name(line[0], [row["model"] for row in rows])), Cell(own), Cell(epochs)
+
+
+def _group_name(stem: str, methods: list[str]) -> str:
+    """Return a group's name: `RankNet`, or `RankNet; of 30, 300, 3000` with its variants on fewer features."""
+    counts = sorted(int(method.removeprefix(stem + OF_FEATURES)) for method in methods if method != stem)
+    if not counts:
+        return stem
+    return f"{stem}{';' if stem in methods else ''} of {', '.join(map(str, counts))}"

@@ -13,8 +13,8 @@ from rankbound.compare.report import Report, Row
 from rankbound.compare.runs import report_of, rows_of
 from rankbound.errors import ConfigError, DataError
 from rankbound.metrics import metric
-from rankbound_study.data.contracts import read_table
 from rankbound_study.results.scores import names_pairs
+from rankbound_study.results.specs import read_frame
 from rankbound_study.vocabulary import HONEST, SELECTIONS
 
 RUN_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
@@ -112,9 +112,7 @@ def read_runs(path: Path) -> pl.DataFrame:
     file = path / RUNS_FILE if path.is_dir() else path
     if not file.is_file():
         raise DataError(f"{file}: there is no such file; expected a runs table, or a results folder that holds one")
-    frame = pl.from_arrow(read_table(file, "runs"))
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+    return read_frame(file, "runs")
 
 
 def parse_choice(texts: Sequence[str], flag: str) -> dict[str, str]:

@@ -26,9 +26,9 @@ from rankbound.compare.statistics import (
 from rankbound.errors import DataError
 from rankbound.io.models import check_seal
 from rankbound_study.config.comparisons import STUDY
-from rankbound_study.data.contracts import read_table
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.neural_names import PAIR_ACCURACY
+from rankbound_study.results.specs import read_frame
 
 GAPS = ((6, 10), (11, 20), (21, 30), (31, 99))
 """Groups of age differences, in years, with their own accuracy; only pairs more than 5 years apart are drawn."""
@@ -106,9 +106,7 @@ def read_pairs(predictions: Sequence[Path], images: Path) -> pl.DataFrame:
 
 def _pairs_of(path: Path, ages: Integers) -> pl.DataFrame:
     columns = ["study", "dataset", "model", "loss", "fold", "seed", "topic", "items", "scores"]
-    frame = pl.from_arrow(read_table(path, "predictions", columns))
-    assert isinstance(frame, pl.DataFrame)
-    frame = frame.filter(pl.col("study") == STUDY)
+    frame = read_frame(path, "predictions", columns).filter(pl.col("study") == STUDY)
     items, scores = (frame[name].explode().to_numpy() for name in ("items", "scores"))
     if not (frame["items"].list.len() == 2).all() or (len(items) and not 0 <= items.min() <= items.max() < len(ages)):
         raise DataError(f"{path}: column 'items' should hold pairs of rows of the images file, which has {len(ages)}")

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from rankbound_study.results.neural_names import (
 )
 from rankbound_study.results.neural_pairs import MethodMeans, method_means, read_pairs, with_readings
 from rankbound_study.results.scores import best_of, scores_of_methods
-from rankbound_study.results.specs import reading, scan_runs
+from rankbound_study.results.specs import read_table, scan_runs
 
 NETWORKS = ("mlp", "cnn")
 """Models that are networks; others are linear or trees."""
@@ -183,11 +182,8 @@ class FeatureResults:
     @classmethod
     def read(cls, folder: Path) -> "FeatureResults":
         """Read the tables of a folder."""
-        files = (folder / f"{FEATURES_TABLE}.csv", folder / f"{FEATURES_TABLE}_gaps.csv")
-        with reading(files[0]):
-            scores = pl.read_csv(files[0], schema=SCORE_COLUMNS)
-        with reading(files[1]):
-            return cls(scores, pl.read_csv(files[1], schema=GAP_COLUMNS))
+        scores = read_table(folder / f"{FEATURES_TABLE}.csv", SCORE_COLUMNS)
+        return cls(scores, read_table(folder / f"{FEATURES_TABLE}_gaps.csv", GAP_COLUMNS))
 
     @property
     def datasets(self) -> list[str]:
@@ -195,17 +191,7 @@ class FeatureResults:
         return self.scores["dataset"].unique(maintain_order=True).to_list()
 
 
-@dataclass(frozen=True)
-class _Run:
-    """One method at one number of features; `place` is its row among the means, `validation` its validation score."""
-
-    place: int
-    name: str
-    validation: float | None
-    family: str
-    method: str
-    network: bool
-    features: int
+_OF_RUN = ("family", "method", "network", "features")
 
 
 def feature_results(
@@ -236,13 +222,26 @@ def feature_results(
                 scored = pairs.join(by_run.select(key).unique(), on=key, how="semi")
                 own_pairs = None if scored.is_empty() else scored
             names, means = method_means(by_run, table.metric, own_pairs)
-            found = _runs_of(own, names, scores_of_methods(epochs, dataset, table.metric))
-            scores += [_score(dataset, run, table, means, own) for run in found]
+            validation = scores_of_methods(epochs, dataset, table.metric)
+            lists = pl.struct("fold", "topic").filter(pl.col(table.metric).is_not_null()).n_unique().alias("n")
+            found = own.group_by("run").agg(pl.col(_OF_RUN).first(), lists).to_dicts()
+            for run in sorted(found, key=_place):
+                run |= {"place": names.index(run["run"]), "validation": validation.get(run["run"])}
+                low, high = means.interval(run["place"])
+                ours = {"ours": float(means.means[run["place"]]), "low": low, "high": high, "n": run["n"]}
+                scores.append(
+                    {"dataset": dataset, **{one: run[one] for one in _OF_RUN}, "metric": table.metric, **ours}
+                )
             for family in FAMILIES:
-                gaps += _gaps(epochs, dataset, [run for run in found if run.family == family], means)
+                gaps += _gaps(epochs, dataset, [run for run in found if run["family"] == family], means)
     return FeatureResults(
         pl.DataFrame(scores, schema=SCORE_COLUMNS, orient="row"), pl.DataFrame(gaps, schema=GAP_COLUMNS, orient="row")
     )
+
+
+def _place(run: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Sort runs by family, networks first, then by method and number of features."""
+    return FAMILIES.index(run["family"]), not run["network"], run["method"], run["features"]
 
 
 def _width(table: Printed, images: Path | None) -> int | None:
@@ -254,53 +253,40 @@ def _width(table: Printed, images: Path | None) -> int | None:
     return int(np.prod(read_faces(images).shape))
 
 
-def _runs_of(frame: pl.DataFrame, names: Sequence[str], validation: Mapping[str, float]) -> list[_Run]:
-    """Return the runs by family, networks first, then by method and number of features."""
-    facts = {row[0]: row[1:] for row in frame.select("run", "family", "method", "network", "features").unique().rows()}
-    found = [_Run(place, name, validation.get(name), *facts[name]) for place, name in enumerate(names)]
-    return sorted(found, key=lambda run: (FAMILIES.index(run.family), not run.network, run.method, run.features))
-
-
-def _score(dataset: str, run: _Run, table: Printed, means: MethodMeans, frame: pl.DataFrame) -> dict[str, Any]:
-    low, high = means.interval(run.place)
-    own = frame.filter(pl.col("method") == run.method, pl.col("features") == run.features)
-    lists = own.filter(pl.col(table.metric).is_not_null()).select("fold", "topic").n_unique()
-    of_run = {name: getattr(run, name) for name in ("family", "method", "network", "features")}
-    ours = {"metric": table.metric, "ours": float(means.means[run.place]), "low": low, "high": high}
-    return {"dataset": dataset, **of_run, **ours, "n": lists}
-
-
-def _gaps(epochs: Path, dataset: str, runs: Sequence[_Run], means: MethodMeans) -> Iterator[dict[str, Any]]:
+def _gaps(
+    epochs: Path, dataset: str, runs: Sequence[Mapping[str, Any]], means: MethodMeans
+) -> Iterator[dict[str, Any]]:
     """Yield the gap at every number of features at which all methods ran, then its trend.
 
     Where a method is missing, the best is chosen from fewer, and the gap is not comparable with the others.
     """
-    methods = {run.method for run in runs}
+    methods = {run["method"] for run in runs}
     weights: dict[int, Floats] = {}
-    for features, group in groupby(sorted(runs, key=lambda run: run.features), lambda run: run.features):
-        there = list(group)
-        kinds = [[run for run in there if run.network == network] for network in (True, False)]
-        if not all(kinds) or {run.method for run in there} != methods:
+    for features in sorted({run["features"] for run in runs}):
+        there = [run for run in runs if run["features"] == features]
+        kinds = [[run for run in there if run["network"] == network] for network in (True, False)]
+        if not all(kinds) or {run["method"] for run in there} != methods:
             continue
         network, other = (_best(epochs, dataset, kind) for kind in kinds)
         weights[features] = np.zeros(len(means.means))
-        weights[features][[network.place, other.place]] = 1, -1
-        names = {"dataset": dataset, "family": network.family, "network": network.method, "other": other.method}
-        yield {**names, "features": features, **_tested(means, weights[features])}
+        weights[features][[network["place"], other["place"]]] = 1, -1
+        names = {"family": network["family"], "network": network["method"], "other": other["method"]}
+        yield {"dataset": dataset, **names, "features": features, **_tested(means, weights[features])}
     if len(weights) > 1:
         tens = np.log10(list(weights))
         slope = (tens - tens.mean()) / ((tens - tens.mean()) ** 2).sum()
         trend = slope @ np.array(list(weights.values()))
-        yield {**dict.fromkeys(GAP_COLUMNS), "dataset": dataset, "family": runs[0].family, **_tested(means, trend)}
+        names = {"dataset": dataset, "family": runs[0]["family"]}
+        yield dict.fromkeys(GAP_COLUMNS) | names | _tested(means, trend)
 
 
-def _best(epochs: Path, dataset: str, runs: Sequence[_Run]) -> _Run:
-    scores = {run.name: run.validation for run in runs if run.validation is not None}
-    best = best_of([run.name for run in runs], scores)
+def _best(epochs: Path, dataset: str, runs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    names = sorted(run["run"] for run in runs)
+    best = best_of(names, {run["run"]: run["validation"] for run in runs if run["validation"] is not None})
     if best is None:
-        names = ", ".join(run.name for run in runs)
-        raise DataError(f"{epochs}: no validation scores of {names} on {dataset}, which decide which one is the best")
-    return next(run for run in runs if run.name == best)
+        lacking = f"no validation scores of {', '.join(names)} on {dataset}"
+        raise DataError(f"{epochs}: {lacking}, which decide which one is the best")
+    return next(run for run in runs if run["run"] == best)
 
 
 def _tested(means: MethodMeans, weights: Floats) -> dict[str, float]:

@@ -109,17 +109,20 @@ def data_sets(frame: pl.DataFrame) -> list[DataSet]:
     return sorted(map(DataSet._make, pairs), key=lambda data_set: data_set.place) or list(THESIS_DATA_SETS)
 
 
+def place(name: str, known: Sequence[str]) -> tuple[int, str]:
+    """Return a key that sorts known names before others: the former in their order, the latter by name."""
+    return (known.index(name) if name in known else len(known)), name
+
+
 def boundings(frame: pl.DataFrame) -> list[str]:
     """Return the frame's boundings: those of the thesis first, then variants such as distribution(gain=sd) by name."""
-    found = set(frame["bounding"].unique())
-    return [*(bounding for bounding in BOUNDINGS if bounding in found), *sorted(found - set(BOUNDINGS))]
+    return sorted(frame["bounding"].unique(), key=lambda name: place(name, BOUNDINGS))
 
 
-def of_data_set(frame: pl.DataFrame, data_set: DataSet) -> pl.DataFrame:
-    """Return the rows of one data set."""
-    return frame.filter(
-        pl.col("dataset") == data_set.dataset, pl.col("nsr_test").eq_missing(pl.lit(data_set.nsr, dtype=pl.Int8))
-    )
+def of_data_set(frame: pl.DataFrame, data_set: DataSet, nsr: str = "nsr_test") -> pl.DataFrame:
+    """Return the rows of one data set, whose ratio is in the column `nsr`."""
+    on_ratio = pl.col(nsr).eq_missing(pl.lit(data_set.nsr, dtype=pl.Int8))
+    return frame.filter(pl.col("dataset") == data_set.dataset, on_ratio)
 
 
 def per_topic(frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:

@@ -4,7 +4,8 @@ The descriptions are the `SPECS` of the modules of figures and tables. Table fil
 rounded to six, so its digits do not depend on whether it was read from a file.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -16,6 +17,7 @@ import polars as pl
 
 from rankbound.errors import DataError
 from rankbound.io.models import check_seal
+from rankbound_study.data import contracts
 
 FILE_PLACES = 6
 
@@ -120,6 +122,33 @@ def reading(path: Path) -> Iterator[None]:
         raise DataError(
             f"{path}: not as the step wrote it that makes it ({reason}); delete it and run that step again"
         ) from error
+
+
+def read_frame(path: Path, contract: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    """Read a file of the contract of that name; DataError if it violates it."""
+    frame = pl.from_arrow(contracts.read_table(path, contract, columns))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def read_table(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Read a table's CSV file back; DataError if it is missing or damaged."""
+    with reading(path):
+        return pl.read_csv(path, schema=columns)
+
+
+def read_made(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Read a table's CSV file back; no rows if it was not made."""
+    return read_table(path, columns) if path.exists() else pl.DataFrame(schema=columns)
+
+
+def read_facts(path: Path, keys: Iterable[str]) -> dict[str, Any]:
+    """Read the numbers (JSON) beside a table; DataError if they are missing or damaged, or lack one of the keys."""
+    with reading(path):
+        facts: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if missing := sorted(set(keys) - set(facts)):
+            raise KeyError(f"missing keys: {', '.join(missing)}")
+    return facts
 
 
 def scan_runs(path: Path, columns: Iterable[str] = ()) -> pl.LazyFrame:

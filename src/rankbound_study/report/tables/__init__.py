@@ -14,9 +14,10 @@ import polars as pl
 
 from rankbound.errors import ConfigError
 from rankbound_study.claims import verdict_table
-from rankbound_study.report.blocks import TableBlock
-from rankbound_study.report.table_files import TableFiles, plain_texts, read_table
-from rankbound_study.results.specs import Spec, StudyFiles, found_specs
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.report.columns import TableBlock
+from rankbound_study.report.table_files import TableFiles, plain_texts
+from rankbound_study.results.specs import Spec, StudyFiles, found_specs, read_table
 
 Lays = Callable[[pl.DataFrame], TableBlock]
 """Lays the rows of a table out for people, such as a `report.columns.Layout`."""
@@ -59,6 +60,20 @@ class TableSpec(Spec):
 
 _REQUIRED = ("runs", "epochs")
 """Files without which a table that needs them cannot be made; others are absent from some studies."""
+
+
+def evidence_of(files: StudyFiles, study: str) -> Evidence:
+    """Return the evidence in the files of a study."""
+    return Evidence(study, files.runs, files.epochs, files.experiments, files.experiment_epochs)
+
+
+def of_evidence(make: Callable[[Evidence], Any]) -> Callable[..., Any]:
+    """Return the function of a table that is made from the evidence of a study alone."""
+
+    def made(name: str, files: StudyFiles, *, study: str = "thesis") -> Any:
+        return make(evidence_of(files, study))
+
+    return made
 
 
 @cache

@@ -23,30 +23,19 @@ from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_CO
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.blocks import Cell, TableBlock
-from rankbound_study.report.columns import DASH, DATA_SET, Across, Column, Layout, Row, with_margin
-from rankbound_study.report.prose import text
-from rankbound_study.report.table_files import TableFiles, read_table, texts_of
-from rankbound_study.report.tables import TableSpec
+from rankbound_study.report.columns import DASH, DATA_SET, Across, Cell, Column, Layout, Row, TableBlock, with_margin
+from rankbound_study.report.table_files import TableFiles, texts_of
+from rankbound_study.report.tables import TableSpec, of_evidence
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
-from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.results.specs import described, read_table
 from rankbound_study.results.trained import MARK
+from rankbound_study.templates import text
 from rankbound_study.vocabulary import POPULARITY, UNBOUNDED
 
 SPECS: dict[str, TableSpec] = {}
 FILE = "table_crossed.md"
 
-MARKS = (
-    f"In small type: half of the 95 % interval over topics and trainings; {UP} significantly higher, {DOWN} "
-    f"significantly lower (p at most {LEVEL} after Holm's correction over all differences of the table)."
-)
-
-
-def _crossed(row: Row, *, own: bool) -> Cell:
-    """Return a difference with its margin, or, without one, the mean score: in bold if it is `own`."""
-    if row["score"] is None or row["difference"] is not None:
-        return _difference(row)
-    return Cell(f"{row['score']:.{DIGITS}f}", strong=own)
+MARKS = text(FILE, "marks", up=UP, down=DOWN, level=LEVEL)
 
 
 def _difference(row: Row, prefix: str = "") -> Cell:
@@ -55,6 +44,13 @@ def _difference(row: Row, prefix: str = "") -> Cell:
     if difference is None:
         return Cell(DASH)
     return with_margin(difference, low, high, ("", UP, DOWN)[significance(difference, p_holm)])
+
+
+def _crossed(row: Row, *, own: bool) -> Cell:
+    """Return a difference with its margin, or, without one, the mean score: in bold if it is `own`."""
+    if row["score"] is None or row["difference"] is not None:
+        return _difference(row)
+    return Cell(f"{row['score']:.{DIGITS}f}", strong=own)
 
 
 METRICS_CROSSED = "table_metrics_crossed"
@@ -72,9 +68,7 @@ METRICS = Layout(
         lambda row: _crossed(row, own=row["metric"] in TRAINED_FOR),
     ),
 )
-
-
-@described(
+described(
     SPECS,
     table_metrics_crossed=TableSpec(
         text(FILE, "table-metrics-crossed"),
@@ -85,10 +79,7 @@ METRICS = Layout(
         columns=METRIC_COLUMNS,
         layout=METRICS,
     ),
-)
-def make_metrics_crossed(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.DataFrame:
-    """Return the table of a study."""
-    return metrics_crossed(Evidence(study, files.runs, files.epochs))
+)(of_evidence(metrics_crossed))
 
 
 RATIOS = Layout(
@@ -96,8 +87,7 @@ RATIOS = Layout(
     text(FILE, "ratios", marks=MARKS),
     (
         replace(DATA_SET, title="test lists", names=("dataset", "nsr_test")),
-        Column("loss"),
-        Column("bounding", write=bounding_title),
+        *(Column("loss"), Column("bounding", write=bounding_title)),
     ),
     labels=3,
     rules=("dataset", "nsr_test", "loss"),
@@ -106,7 +96,7 @@ RATIOS = Layout(
 RATIO_EFFECTS = replace(
     RATIOS,
     name="Effect of bounding by ratio trained and ratio tested",
-    caption=f"Bounded minus unbounded, both trained at the ratio of the column and tested at that of the row. {MARKS}",
+    caption=text(FILE, "ratio-effects", marks=MARKS),
 )
 
 
@@ -125,7 +115,7 @@ def ratio_blocks(table: pl.DataFrame) -> Iterator[TableBlock]:
     bounded = table.filter(pl.col("bounding") != UNBOUNDED)
     for layout, rows, write in ((RATIOS, table, _ratio_score), (RATIO_EFFECTS, bounded, _ratio_effect)):
         across = Across(("dataset", "nsr_test", "loss", "bounding"), ("nsr_train",), titles, write)
-        yield replace(layout, caption=f"{layout.caption}{untrained}", across=across)(rows)
+        yield layout(rows, caption=f"{layout.caption}{untrained}", across=across)
 
 
 def _ratios_shown(name: str, folder: Path) -> Iterator[TableBlock]:
@@ -133,7 +123,12 @@ def _ratios_shown(name: str, folder: Path) -> Iterator[TableBlock]:
         yield from ratio_blocks(table)
 
 
-@described(
+def _ratios(evidence: Evidence) -> TableFiles:
+    table = ratios_crossed(evidence)
+    return TableFiles(table, texts_of(f"{RATIOS.name}. {RATIOS.caption}", list(ratio_blocks(table)), RATIOS.name))
+
+
+described(
     SPECS,
     table_ratios=TableSpec(
         text(FILE, "table-ratios"),
@@ -143,33 +138,14 @@ def _ratios_shown(name: str, folder: Path) -> Iterator[TableBlock]:
         section="crossed",
         blocks=_ratios_shown,
     ),
-)
-def make_ratios(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
-    """Return the table of a study."""
-    table = ratios_crossed(Evidence(study, files.runs, files.epochs, files.experiments, files.experiment_epochs))
-    return TableFiles(table, texts_of(f"{RATIOS.name}. {RATIOS.caption}", list(ratio_blocks(table)), RATIOS.name))
+)(of_evidence(_ratios))
 
 
-SAMPLINGS = Layout(
-    "Losses and samplings of negatives",
-    text(FILE, "samplings", marks=MARKS),
-    (
-        Column("judged by", "metric"),
-        Column(
-            "model or loss",
-            ("model", "loss"),
-            lambda model, loss: Cell(model, emphasis=True) if loss == "none" else loss,
-        ),
-        Column(
-            "bounding",
-            ("loss", "bounding"),
-            lambda loss, bounding: DASH if loss == "none" else bounding_title(bounding),
-        ),
-    ),
-    labels=3,
-    rules=("metric",),
-    sortable=True,
-)
+def samplings_block(table: pl.DataFrame) -> TableBlock:
+    """Return the table, with a column for each sampling that it has."""
+    titles = {row: DataSet(*row).label for row in table.select("dataset", "nsr").unique(maintain_order=True).rows()}
+    across = Across(("metric", "model", "loss", "bounding"), ("dataset", "nsr"), titles, _sampling)
+    return SAMPLINGS(table, across=across)
 
 
 def _sampling(row: Row) -> Cell:
@@ -177,14 +153,27 @@ def _sampling(row: Row) -> Cell:
     return replace(cell, text=f"{cell.text}*") if row["picked"] else cell
 
 
-def samplings_block(table: pl.DataFrame) -> TableBlock:
-    """Return the table, with a column for each sampling that it has."""
-    titles = {row: DataSet(*row).label for row in table.select("dataset", "nsr").unique(maintain_order=True).rows()}
-    across = Across(("metric", "model", "loss", "bounding"), ("dataset", "nsr"), titles, _sampling)
-    return replace(SAMPLINGS, across=across)(table)
+def _model_or_loss(model: str, loss: str) -> str | Cell:
+    return Cell(model, emphasis=True) if loss == "none" else loss
 
 
-@described(
+def _bounding(loss: str, bounding: str) -> str:
+    return DASH if loss == "none" else bounding_title(bounding)
+
+
+SAMPLINGS = Layout(
+    "Losses and samplings of negatives",
+    text(FILE, "samplings", marks=MARKS),
+    (
+        Column("judged by", "metric"),
+        Column("model or loss", ("model", "loss"), _model_or_loss),
+        Column("bounding", ("loss", "bounding"), _bounding),
+    ),
+    labels=3,
+    rules=("metric",),
+    sortable=True,
+)
+described(
     SPECS,
     table_samplings=TableSpec(
         text(FILE, "table-samplings"),
@@ -195,7 +184,4 @@ def samplings_block(table: pl.DataFrame) -> TableBlock:
         columns=SAMPLING_COLUMNS,
         layout=samplings_block,
     ),
-)
-def make_samplings(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.DataFrame:
-    """Return the table of a study."""
-    return against_popularity(Evidence(study, files.runs, files.epochs))
+)(of_evidence(against_popularity))

@@ -9,19 +9,27 @@ import polars as pl
 
 from rankbound.compare.margins import LEVEL
 from rankbound_study.claims.effects import CELL_COLUMNS as EFFECT_COLUMNS
-from rankbound_study.claims.effects import EVERY, MEAN_COLUMNS, REGIME_COLUMNS, cells_table, means_table, regimes
+from rankbound_study.claims.effects import (
+    EVERY,
+    MEAN_COLUMNS,
+    REGIME_COLUMNS,
+    cells_table,
+    effects,
+    means_table,
+    regimes,
+)
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.law import CHANGES, LINE_COLUMNS, PREDICTION_COLUMNS, lines_table, predictions_table
+from rankbound_study.claims.law import CHANGES, LINE_COLUMNS, PREDICTION_COLUMNS, law, lines_table, predictions_table
 from rankbound_study.claims.law import COLUMNS as LAW_COLUMNS
 from rankbound_study.claims.law import cells_table as law_cells_table
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
-from rankbound_study.data.reader import FoldedLists, read_instances
-from rankbound_study.report.blocks import Cell
+from rankbound_study.data.reader import read_instances
 from rankbound_study.report.columns import (
     DASH,
     DATA_SET,
     Across,
+    Cell,
     Column,
     Layout,
     between,
@@ -31,11 +39,11 @@ from rankbound_study.report.columns import (
     with_minus,
     with_minus_signs,
 )
-from rankbound_study.report.prose import text
 from rankbound_study.report.table_files import TableFiles
-from rankbound_study.report.tables import TableSpec
+from rankbound_study.report.tables import TableSpec, evidence_of, of_evidence
 from rankbound_study.results.specs import StudyFiles, described
 from rankbound_study.results.trained import MARK
+from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, LOSSES
 
 SPECS: dict[str, TableSpec] = {}
@@ -83,7 +91,12 @@ MEANS = Layout(
 )
 
 
-@described(
+def _effects(evidence: Evidence) -> TableFiles:
+    found = effects(evidence)
+    return TableFiles(cells_table(found), beside={"_means.csv": means_table(found)})
+
+
+described(
     SPECS,
     table_effects=TableSpec(
         text(FILE, "table-effects"),
@@ -96,13 +109,7 @@ MEANS = Layout(
         layout=EFFECTS,
         first=(("_means", MEAN_COLUMNS, MEANS),),
     ),
-)
-def make_effects(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
-    """Return the tables of a study; without cells they have no rows."""
-    from rankbound_study.claims.effects import effects
-
-    found = effects(Evidence(study, files.runs, files.epochs))
-    return TableFiles(cells_table(found), beside={"_means.csv": means_table(found)})
+)(of_evidence(_effects))
 
 
 def _unless_repeated(column: Column) -> Column:
@@ -181,10 +188,8 @@ PREDICTIONS = Layout(
 )
 def make_law(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
     """Return the tables of a study; without cells they have no rows."""
-    from rankbound_study.claims.law import law
-
-    evidence = Evidence(study, files.runs, files.epochs, files.experiments, files.experiment_epochs)
-    found = law(evidence, {DataSet(one.dataset, one.nsr): one for one in map(read_instances, files.instances)})
+    instances = {DataSet(one.dataset, one.nsr): one for one in map(read_instances, files.instances)}
+    found = law(evidence_of(files, study), instances)
     beside = {"_lines.csv": lines_table(found), "_predictions.csv": predictions_table(found)}
     return TableFiles(law_cells_table(found), beside=beside)
 
@@ -264,29 +269,20 @@ WEIGHTS = Layout(
 )
 def make_list_weights(name: str, files: StudyFiles) -> pl.DataFrame:
     """Return the table of the data sets whose instances are given: a row per loss and bound, means over folds."""
-    every = sorted(map(read_instances, files.instances), key=lambda one: DataSet(one.dataset, one.nsr).place)
-    rows = [_weights_row(instances, loss, bounding) for instances, loss, bounding in product(every, LOSSES, AFFINE)]
-    return pl.DataFrame(rows, schema=WEIGHT_COLUMNS)
-
-
-def _weights_row(instances: FoldedLists, loss: str, bounding: str) -> dict[str, object]:
     from rankbound_study.results.list_weights import Influence
 
-    folds = []
-    for fold in instances.folds:
-        view = Influence(instances, fold, loss)
-        usual, weighted = view.under(None), view.under(ListWeights.of(bounding))
-        pairs = [(one.of_influence, one.of_mismatch, one.effective) for one in (usual, weighted)]
-        folds.append([weighted.n, weighted.of_weights, *(value for pair in zip(*pairs, strict=True) for value in pair)])
-    row: dict[str, object] = {
-        "dataset": instances.dataset,
-        "nsr": instances.nsr,
-        "loss": loss,
-        "bounding": bounding,
-    }
-    for name, values in zip(_NUMBERS, np.transpose(folds), strict=True):
-        row |= {name: values.mean(), f"{name}_least": values.min(), f"{name}_largest": values.max()}
-    return row
+    every = sorted(map(read_instances, files.instances), key=lambda one: DataSet(one.dataset, one.nsr).place)
+    rows = []
+    for instances, loss, bounding in product(every, LOSSES, AFFINE):
+        folds = []
+        for fold in instances.folds:
+            view = Influence(instances, fold, loss)
+            usual, weighted = view.under(None), view.under(ListWeights.of(bounding))
+            pairs = [(one.of_influence, one.of_mismatch, one.effective) for one in (usual, weighted)]
+            folds.append([weighted.n, weighted.of_weights, *np.transpose(pairs).ravel()])
+        numbers = [value for of in np.transpose(folds) for value in (of.mean(), of.min(), of.max())]
+        rows.append((instances.dataset, instances.nsr, loss, bounding, *numbers))
+    return pl.DataFrame(rows, schema=WEIGHT_COLUMNS, orient="row")
 
 
 REGIMES = Layout(
@@ -312,7 +308,7 @@ REGIMES = Layout(
             lambda effect, untrained: signed(effect) + MARK * bool(untrained),
             null=True,
         ),
-        Column("95 % interval", ("low", "high"), lambda low, high: f"{signed(low)} to {signed(high)}", null=True),
+        Column("95 % interval", ("low", "high"), between, null=True),
         *(Column("short lists", "effect_short", signed), Column("long lists", "effect_long", signed)),
     ),
     labels=6,

@@ -1,18 +1,27 @@
-"""Tables of the neural-ranking study: 1 to 3, a row per method, and the scores by the number of features."""
+"""Tables of the neural-ranking study: 1 to 3, a row per method, and the scores by the number of features.
 
+The tables are in long form, with a row per data set, method and metric. Folds are pooled: every test list counts once,
+its seeds averaged first; lists on which a metric is undefined are left out and counted. Every method is compared with
+the best trained method of its table on the same lists; the printed metric picks the best one on the validation part.
+P-values are adjusted by Holm over these comparisons.
+
+The paper's Table 1 is on MSLR-WEB10K; on other data, its printed scores are for orientation only.
+"""
+
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from rankbound.compare.statistics import holm
+from rankbound.errors import ConfigError, DataError
 from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.report.blocks import Cell, TableBlock
-from rankbound_study.report.columns import DASH, Across, Column, Layout, Row, with_minus
-from rankbound_study.report.neural_tables import R_SQUARED, neural_table, read_results
-from rankbound_study.report.prose import text
+from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock, four, with_minus
 from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural_names import (
@@ -24,32 +33,185 @@ from rankbound_study.results.neural_names import (
     table_named,
     what_is_missing,
 )
-from rankbound_study.results.neural_pairs import READINGS
-from rankbound_study.results.neural_runs import NOT_RUN, FeatureResults, feature_results
-from rankbound_study.results.specs import StudyFiles, described, score
+from rankbound_study.results.neural_pairs import (
+    GAP_COLUMNS,
+    READINGS,
+    MethodMeans,
+    by_gap,
+    compared,
+    explained,
+    method_means,
+    read_pairs,
+    with_readings,
+)
+from rankbound_study.results.neural_runs import (
+    NOT_RUN,
+    FeatureResults,
+    feature_results,
+    in_print_order,
+    printed_scores,
+    read_runs,
+)
+from rankbound_study.results.scores import best_of, scores_of_methods
+from rankbound_study.results.specs import StudyFiles, described, read_table
+from rankbound_study.templates import text
 
 SPECS: dict[str, TableSpec] = {}
 FILE = "table_neural.md"
+
+_DIFFERENCE = ("difference_to_best", "difference_low", "difference_high")
+COLUMNS: Mapping[str, Any] = {
+    **dict.fromkeys(("dataset", "family", "method", "loss", "metric"), pl.String),
+    **dict.fromkeys(("ours", "low", "high", "printed"), pl.Float64),
+    **dict.fromkeys(("n", "n_skipped", "n_folds", "n_seeds"), pl.Int64),
+    **dict.fromkeys((*_DIFFERENCE, "p_value", "p_holm"), pl.Float64),
+}
+COMPARISON_COLUMNS: Mapping[str, Any] = {
+    **dict.fromkeys(("dataset", "metric", "method", "other"), pl.String),
+    **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64),
+}
+R_SQUARED = "R2"
 
 # Only the CSV file has the fourth reading, both wrong: it is what remains of the other two.
 _READING_TITLES = {"BothRight": "both right", "SameLabel": "same label", "Ties": "ties"}
 _METRIC_TITLES = {"AP": "MAP", "PairAccuracy": "pair accuracy", R_SQUARED: "R²", **_READING_TITLES}
 
 
+@dataclass(frozen=True)
+class NeuralTable:
+    """A table, the comparisons of all pairs of methods by the printed metric (unadjusted), and accuracy by age gap."""
+
+    scores: pl.DataFrame
+    comparisons: pl.DataFrame
+    gaps: pl.DataFrame
+
+
+def neural_table(
+    table: Printed, runs: Path, epochs: Path, predictions: Sequence[Path] = (), images: Path | None = None
+) -> NeuralTable:
+    """Compute a table; tables of faces need the predictions of their methods and, for the ages, the images file.
+
+    Methods that the paper prints but that have not run have a row with the printed score only.
+
+    Raises:
+        ConfigError: there are predictions, but no images file.
+        DataError: the table of epochs lacks validation scores of the methods.
+    """
+    frame = read_runs(runs, table, table.metrics)
+    if predictions and images is None:
+        raise ConfigError(f"{table.name} needs the ages of the faces: give the images file with --images FILE")
+    pairs = read_pairs(predictions, images) if predictions and images is not None else None
+    rows: list[dict[str, Any]] = []
+    comparisons: list[tuple[Any, ...]] = []
+    gaps = [pl.DataFrame(schema={"dataset": pl.String, **GAP_COLUMNS})]
+    for own in frame.partition_by("dataset", maintain_order=True):
+        dataset = own["dataset"][0]
+        own_pairs = None if pairs is None else with_readings(pairs.filter(pl.col("dataset") == dataset))
+        trained = own.filter(pl.col("family") != CONTROL)["method"].unique().sort().to_list()
+        best = best_of(trained, scores_of_methods(epochs, dataset, table.metric))
+        if best is None:
+            lacking = f"no validation scores of methods on {dataset}"
+            raise DataError(f"{epochs}: {lacking}; they are needed to pick the best one")
+        for metric in table.metrics:
+            methods, means = method_means(own, metric, own_pairs)
+            places = [place for place, method in enumerate(methods) if method in trained]
+            rows += _rows(own, metric, methods, means, places, methods.index(best))
+            # Without correction: claims adjust their own.
+            for one, other in combinations(places, 2) if metric == table.metric else ():
+                numbers = *means.difference(one, other), means.p_value(one, other)
+                comparisons.append((dataset, metric, methods[one], methods[other], *numbers))
+        rows += [] if own_pairs is None else _readings(own, own_pairs)
+    for own in [] if pairs is None else pairs.partition_by("dataset", maintain_order=True):
+        gaps.append(by_gap(own).select(pl.lit(own["dataset"][0]).alias("dataset"), pl.all()))
+    beside = pl.DataFrame(comparisons, schema=COMPARISON_COLUMNS, orient="row")
+    return NeuralTable(_in_order(_beside_print(rows, table), table), beside, pl.concat(gaps))
+
+
+def _rows(
+    frame: pl.DataFrame, metric: str, methods: Sequence[str], means: MethodMeans, trained: list[int], best: int
+) -> Iterator[dict[str, Any]]:
+    others = [place for place in trained if place != best and math.isfinite(means.means[place])]
+    p_values = [means.p_value(place, best) for place in others]
+    adjusted = dict(zip(others, zip(p_values, holm(p_values), strict=True), strict=True))
+    for place, method in enumerate(methods):
+        row = _facts(frame, method, metric, float(means.means[place]), *means.interval(place))
+        if place in adjusted:
+            numbers = *means.difference(place, best), *adjusted[place]
+            row |= dict(zip((*_DIFFERENCE, "p_value", "p_holm"), numbers, strict=True))
+        yield row
+
+
+def _facts(
+    frame: pl.DataFrame, method: str, metric: str, ours: float, low: float, high: float, *, counted: bool = True
+) -> dict[str, Any]:
+    """Return a row: the mean and its interval, and of how many lists; without a metric, all lists are `counted`."""
+    own = frame.filter(pl.col("method") == method)
+    lists = own.group_by("fold", "topic").agg(pl.col(metric).mean() if counted else pl.lit(0.0).alias("known"))
+    skipped = lists.select(pl.last()).to_series().null_count()
+    key = own.select("dataset", "family", "method", "loss").row(0, named=True)
+    counts = {"n": len(lists) - skipped, "n_skipped": skipped}
+    counts |= {"n_folds": own["fold"].n_unique(), "n_seeds": own["seed"].n_unique()}
+    return key | counts | {"metric": metric, "ours": ours, "low": low, "high": high}
+
+
+def _readings(frame: pl.DataFrame, pairs: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Compute what needs the scores: R^2 of regressions, both labels of classifiers, ties of all methods."""
+    families = dict(frame.select("method", "family").unique().rows())
+    for method in pairs["method"].unique().sort():
+        own = pairs.filter(pl.col("method") == method)
+        for name in READINGS if families[method] == "classification" else READINGS[-1:]:
+            _, means = compared(own, name)
+            yield _facts(frame, method, name, float(means.means[0]), *means.interval(0), counted=False)
+        if families[method] == "regression":
+            *numbers, faces = explained(own)[method]
+            yield _facts(frame, method, R_SQUARED, *numbers, counted=False) | {"n": faces}
+
+
+def _beside_print(rows: Sequence[Mapping[str, Any]], table: Printed) -> pl.DataFrame:
+    """Add the printed scores, and rows for printed methods that have not run.
+
+    Only the metric that the paper names has printed scores; synthetic data have none.
+    """
+    printed = printed_scores(table).to_dicts()
+    empty = dict.fromkeys(COLUMNS)
+    ours = pl.DataFrame([empty | row for row in rows], schema=COLUMNS, orient="row")
+    real = ~pl.col("dataset").str.starts_with(SYNTHETIC)
+    by_name = {row["method"]: row["printed"] for row in printed}
+    plain = pl.col("method").str.strip_suffix(AS_PRINTED)
+    score = plain.replace_strict(by_name, default=None, return_dtype=pl.Float64)
+    ours = ours.with_columns(pl.when(real & (pl.col("metric") == table.metric)).then(score).alias("printed"))
+    ran = set(ours.select("dataset", "method").rows())
+    absent = [
+        {**empty, **row, "dataset": dataset, "metric": table.metric}
+        for dataset in ours["dataset"].unique().sort().to_list() or [""]
+        for row in printed
+        if (dataset, row["method"]) not in ran and not dataset.startswith(SYNTHETIC)
+    ]
+    both = pl.concat([ours, pl.DataFrame(absent, schema=COLUMNS, orient="row")])
+    return both.with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
+def _in_order(scores: pl.DataFrame, table: Printed) -> pl.DataFrame:
+    metrics = [*table.metrics, R_SQUARED, *READINGS]
+    methods, families = (scores[name].to_list() for name in ("method", "family"))
+    ranked = dict.fromkeys(methods[place] for place in in_print_order(methods, families, table))
+    places = ({name: place for place, name in enumerate(names)} for names in (ranked, metrics))
+    named = zip(("method", "metric"), places, strict=True)
+    return scores.sort("dataset", *(pl.col(name).replace_strict(of, return_dtype=pl.Int64) for name, of in named))
+
+
 def neural_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield a table per data set."""
     about = table_named(name)
-    for results in read_results(folder, [about]):
-        (block,) = score_blocks(results.scores, about)
-        text = f"{block.name}. {caption(results.scores, about)}"
-        yield replace(block, name=f"Table {about.number}, {about.title}", caption=text)
+    for own in read_table(folder / f"{name}.csv", COLUMNS).partition_by("dataset", maintain_order=True):
+        (block,) = score_blocks(own, about)
+        shown = f"{block.name}. {caption(own, about)}"
+        yield replace(block, name=f"Table {about.number}, {about.title}", caption=shown)
 
 
 def score_blocks(scores: pl.DataFrame, table: Printed) -> list[TableBlock]:
     """Return one table per data set, without columns that have no numbers; the best method by validation is bold."""
-    return [
-        _block(own, table, str(dataset or "")) for (dataset,), own in scores.group_by("dataset", maintain_order=True)
-    ]
+    return [_block(own, table) for own in scores.partition_by("dataset", maintain_order=True)]
 
 
 def caption(scores: pl.DataFrame, table: Printed) -> str:
@@ -59,13 +221,13 @@ def caption(scores: pl.DataFrame, table: Printed) -> str:
     ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
     first = ran.group_by("dataset", maintain_order=True).first()
     counts = [row | {"title": data_set_title(row["dataset"])} for row in first.iter_rows(named=True)]
-    settings = ["with-printed-settings"] * ran["method"].str.ends_with(AS_PRINTED).any()
+    notes = ["with-printed-settings"] * ran["method"].str.ends_with(AS_PRINTED).any()
     if table.of_faces:
         metrics, synthetic = set(scores["metric"]), scores["dataset"].str.starts_with(SYNTHETIC).all()
-        notes = ["r-squared"] * (R_SQUARED in metrics) + ["both-right"] * (READINGS[0] in metrics)
-        notes += settings + ["synthetic-faces"] * synthetic
+        notes = ["r-squared"] * (R_SQUARED in metrics) + ["both-right"] * (READINGS[0] in metrics) + notes
+        notes += ["synthetic-faces"] * synthetic
         return " ".join((text(FILE, "of-faces", counts=counts), *(text(FILE, note) for note in notes)))
-    parts = [text(FILE, "of-queries", counts=counts), *(text(FILE, note) for note in settings)]
+    parts = [text(FILE, "of-queries", counts=counts), *(text(FILE, note) for note in notes)]
     others = [row["title"] for row in counts if not table.is_on(row["dataset"])]
     if scores["printed"].count() and (others or not counts):
         every = len(others) == len(counts)
@@ -93,7 +255,8 @@ def _methods(name: str, columns: Sequence[Column] = (), across: Across | None = 
     return Layout(name, "", layout, labels=2, rules=("family",), sortable=True, across=across)
 
 
-def _block(scores: pl.DataFrame, table: Printed, dataset: str) -> TableBlock:
+def _block(scores: pl.DataFrame, table: Printed) -> TableBlock:
+    dataset = str(scores["dataset"][0] or "")
     by_method = {(row["method"], row["metric"]): row for row in scores.iter_rows(named=True)}
 
     def of_metric(name: str, title: str) -> Iterator[Column]:
@@ -120,13 +283,11 @@ def _block(scores: pl.DataFrame, table: Printed, dataset: str) -> TableBlock:
 
 
 def _number(value: float | None) -> str:
-    return DASH if value is None else with_minus(score(value))
+    return with_minus(four(value))
 
 
-def _interval(row: Mapping[str, Any]) -> str:
-    if row.get("low") is None:
-        return DASH
-    return with_minus(f"{row['low']:.3f}…{row['high']:.3f}")
+def _interval(row: Row) -> str:
+    return DASH if row.get("low") is None else with_minus(f"{row['low']:.3f}…{row['high']:.3f}")
 
 
 @described(
@@ -156,7 +317,6 @@ def make_neural(name: str, files: StudyFiles) -> TableFiles:
 
 FEATURES_TITLE = "Scores by the number of features"
 FEATURES_CAPTION = text(FILE, "features")
-_GAP = "gap"
 
 
 def features_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
@@ -167,31 +327,21 @@ def features_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
         yield replace(block, name=FEATURES_TITLE, caption=f"{block.name}. {FEATURES_CAPTION}")
 
 
-def features_texts(results: FeatureResults) -> TableTexts:
-    """Return the table's files: one table per data set."""
-    blocks = [_features_block(results, dataset) for dataset in results.datasets]
-    return _texts(FEATURES_TITLE, FEATURES_CAPTION if blocks else NOT_RUN, blocks)
-
-
 def _features_block(results: FeatureResults, dataset: str, title: Callable[[int], str] = "{:,}".format) -> TableBlock:
     """Return the methods of a data set, then the gaps of its families; `title` is that of a number of features."""
     scores = results.scores.filter(pl.col("dataset") == dataset)
     gaps = results.gaps.filter(pl.col("dataset") == dataset, pl.col("features").is_not_null())
-    across = Across(
-        ("family", "method"),
-        ("features",),
-        {count: title(count) for count in scores["features"].unique().sort()},
-        lambda row: Cell(with_minus(_features_cell(row))),
-    )
+
+    def cell(row: Row) -> Cell:
+        mean = f"{row['difference']:+.4f}" if row["gap"] else f"{row['ours']:.4f}"
+        interval = "({low:+.3f}…{high:+.3f})" if row["gap"] else "({low:.3f}…{high:.3f})"
+        return Cell(with_minus(f"{mean} {interval.format_map(row)}"))
+
+    titles = {count: title(count) for count in scores["features"].unique().sort()}
+    across = Across(("family", "method"), ("features",), titles, cell)
     rows = [row | {"gap": False} for row in scores.to_dicts()]
-    rows += [row | {"gap": True, "method": _GAP} for row in gaps.to_dicts()]
+    rows += [row | {"gap": True, "method": "gap"} for row in gaps.to_dicts()]
     return _methods(data_set_title(dataset), across=across, bold="gap").of_rows(rows)
-
-
-def _features_cell(row: Row) -> str:
-    if row["gap"]:
-        return f"{row['difference']:+.4f} ({row['low']:+.3f}…{row['high']:+.3f})"
-    return f"{row['ours']:.4f} ({row['low']:.3f}…{row['high']:.3f})"
 
 
 @described(
@@ -212,4 +362,6 @@ def make_neural_features(name: str, files: StudyFiles) -> TableFiles:
     assert files.runs is not None
     assert files.epochs is not None
     results = feature_results(files.runs, files.epochs, files.predictions, files.images)
-    return TableFiles(results.scores, features_texts(results), {"_gaps.csv": results.gaps})
+    blocks = [_features_block(results, dataset) for dataset in results.datasets]
+    shown = _texts(FEATURES_TITLE, FEATURES_CAPTION if blocks else NOT_RUN, blocks)
+    return TableFiles(results.scores, shown, {"_gaps.csv": results.gaps})

@@ -1,32 +1,33 @@
 """Tables of the protocols: the bias of a test-picked epoch, selected learning rates, signs of effects under both."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
 from rankbound.compare import Settings, compare
 from rankbound_study.config.comparisons import STUDY
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.data.contracts import read_table as read_contract
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
-from rankbound_study.report.blocks import Cell, TableBlock
 from rankbound_study.report.columns import (
     DATA_SET,
     Across,
+    Cell,
     Column,
     Layout,
+    Row,
+    TableBlock,
     between,
     fixed,
     signed,
     with_margin,
 )
-from rankbound_study.report.prose import text
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural_names import data_set_title
-from rankbound_study.results.scores import scores_of_runs
-from rankbound_study.results.specs import StudyFiles, described, scan_runs
+from rankbound_study.results.scores import place, scores_of_runs
+from rankbound_study.results.specs import StudyFiles, described, read_frame, scan_runs
+from rankbound_study.templates import text
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
 
 SPECS: dict[str, TableSpec] = {}
@@ -67,48 +68,6 @@ _KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "top
 _PICKED = ("test", "validation")
 
 
-def table_flattery(runs: Path, study: str) -> pl.DataFrame:
-    """Return a row per cell, with the 95 % interval of the mean difference over topics (whole users or queries)."""
-    trained = (
-        scan_runs(runs)
-        .filter(pl.col("protocol") == HONEST, pl.col("study") == study, pl.col("selection").is_in(_PICKED))
-        .filter(pl.col("loss").is_in(LOSSES))
-        .select(*_KEY, *JUDGED_BY.values())
-        .collect()
-    )
-    cells = trained.partition_by("dataset", "nsr_test", "loss", "bounding", maintain_order=True)
-    table = pl.DataFrame([row for cell in cells for row in _flattery_row(cell)], schema=FLATTERY_COLUMNS)
-    places = {name: place for place, name in enumerate((*LOSSES, *BOUNDINGS))}
-    order = [
-        (DataSet(row["dataset"], row["nsr"]).place, places[row["loss"]], places.get(row["bounding"], len(places)))
-        for row in table.iter_rows(named=True)
-    ]
-    return table[sorted(range(len(table)), key=lambda place: order[place])]
-
-
-def _flattery_row(cell: pl.DataFrame) -> Iterator[dict[str, object]]:
-    first = cell.row(0, named=True)
-    metric = JUDGED_BY[first["loss"]]
-    scores = scores_of_runs(cell, metric, by=("selection",))
-    if set(scores.systems) != set(_PICKED):
-        return
-    comparison = compare(scores.pair(*_PICKED), Settings())
-    yield {
-        "dataset": first["dataset"],
-        "nsr": first["nsr_test"],
-        "loss": first["loss"],
-        "bounding": first["bounding"],
-        "metric": metric,
-        "test_picked": comparison.mean_a,
-        "validation_picked": comparison.mean_b,
-        "flattery": comparison.difference,
-        "low": comparison.low,
-        "high": comparison.high,
-        "n_topics": comparison.n_units,
-        "n_trainings": cell.select("fold", "seed").n_unique(),
-    }
-
-
 @described(
     SPECS,
     table_flattery=TableSpec(
@@ -122,9 +81,35 @@ def _flattery_row(cell: pl.DataFrame) -> Iterator[dict[str, object]]:
     ),
 )
 def make_flattery(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.DataFrame:
-    """Return the table of a study."""
+    """Return a row per cell, with the 95 % interval of the mean difference over topics (whole users or queries)."""
     assert files.runs is not None
-    return table_flattery(files.runs, study)
+    trained = (
+        scan_runs(files.runs)
+        .filter(pl.col("protocol") == HONEST, pl.col("study") == study, pl.col("selection").is_in(_PICKED))
+        .filter(pl.col("loss").is_in(LOSSES))
+        .select(*_KEY, *JUDGED_BY.values())
+        .collect()
+    )
+    cells = trained.partition_by("dataset", "nsr_test", "loss", "bounding", maintain_order=True)
+    rows = [row for cell in cells for row in _flattery_row(cell)]
+    return pl.DataFrame(sorted(rows, key=_cell_place), schema=FLATTERY_COLUMNS)
+
+
+def _flattery_row(cell: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    first = cell.row(0, named=True)
+    metric = JUDGED_BY[first["loss"]]
+    scores = scores_of_runs(cell, metric, by=("selection",))
+    if set(scores.systems) == set(_PICKED):
+        comparison = compare(scores.pair(*_PICKED), Settings())
+        means = comparison.mean_a, comparison.mean_b, comparison.difference, comparison.low, comparison.high
+        counts = comparison.n_units, cell.select("fold", "seed").n_unique()
+        key = first["dataset"], first["nsr_test"], first["loss"], first["bounding"], metric
+        yield dict(zip(FLATTERY_COLUMNS, (*key, *means, *counts), strict=True))
+
+
+def _cell_place(row: Row) -> tuple[Any, ...]:
+    data_set = DataSet(row["dataset"], row["nsr"])
+    return data_set.place, row.get("model"), place(row["loss"], LOSSES), place(row["bounding"], BOUNDINGS)
 
 
 RATE_COLUMNS: dict[str, pl.DataType] = {
@@ -139,59 +124,20 @@ RATE_COLUMNS: dict[str, pl.DataType] = {
 _RATE_CELL = ["study", "dataset", "nsr", "model", "loss", "bounding"]
 
 
-def table_rates(rates: Path, study: str) -> pl.DataFrame:
-    """Return a row per cell and rate: mean scores over folds, and the number of folds that select the rate."""
-    frame = pl.from_arrow(read_contract(rates, RATES))
-    assert isinstance(frame, pl.DataFrame)
-    own = frame.rename({"nsr_test": "nsr"}).filter(pl.col("study").is_in([study, STUDY]))
-    table = (
-        own.group_by(*_RATE_CELL, "learning_rate")
-        .agg(
-            pl.col("score").mean().alias("mean_score"),
-            pl.col("test_score").mean().alias("mean_test_score"),
-            pl.col("chosen").sum().cast(pl.Int64).alias("n_selected"),
-            pl.len().cast(pl.Int64).alias("n_folds"),
-        )
-        .with_columns((_is_end("min") | _is_end("max")).alias("at_edge"))
-        .select(*RATE_COLUMNS)
-    )
-    rows = sorted(table.iter_rows(named=True), key=_rate_place)
-    return pl.DataFrame(rows, schema=RATE_COLUMNS)
+def _title(study: str, dataset: str, nsr: int | None) -> str:
+    return data_set_title(dataset) if study == STUDY else DataSet(dataset, nsr).label
 
 
-def _is_end(which: str) -> pl.Expr:
-    rate = pl.col("learning_rate")
-    end = rate.min() if which == "min" else rate.max()
-    return rate == end.over(_RATE_CELL)
-
-
-def _rate_place(row: Mapping[str, object]) -> tuple[object, ...]:
-    losses, boundings = list(LOSSES), list(BOUNDINGS)
-    return (
-        row["study"] == STUDY,
-        DataSet(str(row["dataset"]), row["nsr"]).place,  # type: ignore[arg-type]
-        row["model"],
-        losses.index(row["loss"]) if row["loss"] in losses else len(losses),
-        row["loss"],
-        boundings.index(row["bounding"]) if row["bounding"] in boundings else len(boundings),
-        row["bounding"],
-        row["learning_rate"],
-    )
+def _loss_or_method(study: str, model: str, loss: str) -> str:
+    return model if study == STUDY else loss
 
 
 RATES_LAYOUT = Layout(
     "Selected learning rates",
     text(FILE, "rates-layout"),
     (
-        Column(
-            "data set",
-            ("study", "dataset", "nsr"),
-            lambda study, dataset, nsr: data_set_title(dataset) if study == STUDY else DataSet(dataset, nsr).label,
-            null=True,
-        ),
-        Column(
-            "loss or method", ("study", "model", "loss"), lambda study, model, loss: model if study == STUDY else loss
-        ),
+        Column("data set", ("study", "dataset", "nsr"), _title, null=True),
+        Column("loss or method", ("study", "model", "loss"), _loss_or_method),
     ),
     labels=2,
     rules=("study", "dataset", "nsr"),
@@ -226,6 +172,26 @@ def rates_block(table: pl.DataFrame) -> TableBlock:
     ),
 )
 def make_rates(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.DataFrame:
-    """Return the table of a study and of the comparisons beside it."""
+    """Return a row per cell and rate, of the study and of the comparisons beside it.
+
+    A row has mean scores over folds, and the number of folds that select the rate.
+    """
     assert files.rates is not None
-    return table_rates(files.rates, study)
+    rate = pl.col("learning_rate")
+    at_end = (rate == rate.min().over(_RATE_CELL)) | (rate == rate.max().over(_RATE_CELL))
+    table = (
+        read_frame(files.rates, RATES)
+        .rename({"nsr_test": "nsr"})
+        .filter(pl.col("study").is_in([study, STUDY]))
+        .group_by(*_RATE_CELL, "learning_rate")
+        .agg(
+            pl.col("score").mean().alias("mean_score"),
+            pl.col("test_score").mean().alias("mean_test_score"),
+            pl.col("chosen").sum().cast(pl.Int64).alias("n_selected"),
+            pl.len().cast(pl.Int64).alias("n_folds"),
+        )
+        .with_columns(at_end.alias("at_edge"))
+        .select(*RATE_COLUMNS)
+    )
+    rows = sorted(table.to_dicts(), key=lambda row: (row["study"] == STUDY, _cell_place(row), row["learning_rate"]))
+    return pl.DataFrame(rows, schema=RATE_COLUMNS)

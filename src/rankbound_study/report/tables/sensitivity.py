@@ -6,37 +6,28 @@ judges it), the number of significant changes, and the agreement between the ord
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
+from typing import Any, TypeVar
 
 import polars as pl
 
-from rankbound_study.claims.cells import Contrast
 from rankbound_study.claims.comparisons import distribution_variants
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import Family
-from rankbound_study.claims.varied import (
-    Training,
-    least_tau,
-    least_tau_of_seeds,
-    paired,
-    trainings,
-    usual_beside,
-    variants,
-)
+from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, paired, trainings, usual_beside, variants
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.columns import DASH, DATA_SET, Column, Layout, signed, with_minus
-from rankbound_study.report.prose import text
-from rankbound_study.report.settings_table import differing, option_text
 from rankbound_study.report.table_files import TableFiles
-from rankbound_study.report.tables import TableSpec
+from rankbound_study.report.tables import TableSpec, evidence_of
 from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.templates import text
 from rankbound_study.vocabulary import JUDGED_BY
 
 SPECS: dict[str, TableSpec] = {}
 FILE = "table_sensitivity.md"
+T = TypeVar("T")
 
 COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("choice", "variant", "setting", "dataset"), pl.String()),
@@ -59,57 +50,54 @@ AS_USUAL = "as in the study"
 """Setting of a variant with the options of the study."""
 
 
-@dataclass(frozen=True)
-class _Variant:
-    """A row's experiment, its variant, and the variant's setting in words."""
+def option_text(name: str, value: object) -> str:
+    """Return an option's name, as in the configuration, and its value: `learning rate 0.001`, `hidden 100-30`."""
+    values = value if isinstance(value, list) else [value]
+    return f"{name.replace('_', ' ')} {'-'.join(str(one).removesuffix('.0') for one in values)}"
 
-    choice: str
-    name: str
-    setting: str
+
+def differing(options: Mapping[str, object], usual: Mapping[str, object]) -> list[str]:
+    """Return, in alphabetical order, the options that differ from the usual ones or that only `options` has."""
+    return [
+        option_text(name, value) for name, value in sorted(options.items()) if name not in usual or usual[name] != value
+    ]
 
 
 def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[DataSet]]) -> pl.DataFrame:
     """Return a row per variant and column; experiments that did not run are left out."""
-    rows = [
-        row
-        for name, columns in experiments.items()
-        for column in columns
-        for row in _of_experiment(evidence, name, column)
-    ]
     every = list(dict.fromkeys(column for columns in experiments.values() for column in columns))
-    rows += [row for column in every for row in _of_last_epoch(evidence, column)]
-    rows += [row for column in every for row in _of_other_reading(evidence, column)]
+    rows = [
+        *(one for name, columns in experiments.items() for on in columns for one in _experiment(evidence, name, on)),
+        *(one for column in every for one in _last_epoch(evidence, column)),
+        *(one for column in every for one in _other_reading(evidence, column)),
+    ]
     return pl.DataFrame(rows, schema=COLUMNS)
 
 
-def _of_experiment(evidence: Evidence, name: str, column: DataSet) -> Iterator[dict[str, object]]:
+def _found(read: Callable[..., T], *arguments: Any, **options: Any) -> T | None:
+    """Return what a function reads; None if it misses its evidence."""
+    try:
+        return read(*arguments, **options)
+    except MissingEvidence:
+        return None
+
+
+def _experiment(evidence: Evidence, name: str, column: DataSet) -> Iterator[dict[str, object]]:
     whole = evidence.of_all_trainings()
-    try:
-        every = variants(whole, name, column, with_usual=False)
-        trained = _that_trained(evidence, name, column)
-        for variant, rows in every.items():
-            kept = _by_bounding(trained[variant]) if variant in trained else {}
-            for bounding, own in _by_bounding(rows).items():
-                usual = of_settings = usual_beside(whole, column, own)
-                try:
-                    usual = of_settings = usual_beside(evidence, column, own)
-                except MissingEvidence:
-                    # The study's own did not train: there is nothing to compare with.
-                    usual = usual.clear()
-                label = bounding.removeprefix(_OTHER_DISTRIBUTION).removesuffix(")") or variant
-                described = _Variant(name, label, _setting(own, of_settings, bounding))
-                compared = kept.get(bounding, own.clear())
-                untrained = len(trainings(own)) - len(trainings(compared))
-                yield _row(described, column, compared, usual, untrained)
-    except MissingEvidence:
-        return
-
-
-def _that_trained(evidence: Evidence, name: str, column: DataSet) -> Mapping[str, pl.DataFrame]:
-    try:
-        return variants(evidence, name, column, with_usual=False)
-    except MissingEvidence:
-        return {}
+    every, trained = (_found(variants, one, name, column, with_usual=False) or {} for one in (whole, evidence))
+    for variant, rows in every.items():
+        kept = _by_bounding(trained[variant]) if variant in trained else {}
+        for bounding, own in _by_bounding(rows).items():
+            # If the study's own did not train, there is nothing to compare with but the settings.
+            settings, usual = (_found(usual_beside, one, column, own) for one in (whole, evidence))
+            if settings is None:
+                continue
+            label = bounding.removeprefix(_OTHER_DISTRIBUTION).removesuffix(")") or variant
+            compared = kept.get(bounding, own.clear())
+            untrained = len(trainings(own)) - len(trainings(compared))
+            words = (name, label, _setting(own, settings if usual is None else usual, bounding))
+            if row := _found(_row, words, column, compared, settings.clear() if usual is None else usual, untrained):
+                yield row
 
 
 def _by_bounding(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
@@ -131,58 +119,46 @@ def _setting(rows: pl.DataFrame, usual: pl.DataFrame, bounding: str) -> str:
     return " or ".join(sorted(texts))
 
 
-def _of_last_epoch(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
-    try:
-        usual, last = (_trained(evidence, column, picked) for picked in ("validation", "last"))
-    except MissingEvidence:
-        return
+def _last_epoch(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
+    usual, last = (_trained(evidence, column, picked) for picked in ("validation", "last"))
     if len(usual) and len(last):
-        yield _row(_Variant("epoch", LAST_EPOCH, LAST_EPOCH), column, last, usual)
+        yield _row(("epoch", LAST_EPOCH, LAST_EPOCH), column, last, usual)
 
 
-def _of_other_reading(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
+def _other_reading(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
     """Compare the readings on the queries that have relevant documents by both."""
     usual, other = READINGS
-    if not column.dataset.endswith(usual):
-        return
-    name = column.dataset.removesuffix(usual) + other
-    try:
+    if column.dataset.endswith(usual):
+        name = column.dataset.removesuffix(usual) + other
         rows, beside = (_trained(evidence, DataSet(dataset, column.nsr)) for dataset in (name, column.dataset))
-    except MissingEvidence:
-        return
-    if len(rows) and len(beside):
-        label = DataSet(name, None).label.split(" ", 1)[1]
-        yield _row(_Variant("relevant", label, option_text("relevant", label)), column, rows, beside)
+        if len(rows) and len(beside):
+            label = DataSet(name, None).label.split(" ", 1)[1]
+            yield _row(("relevant", label, option_text("relevant", label)), column, rows, beside)
 
 
 def _trained(evidence: Evidence, column: DataSet, picked: str = "validation") -> pl.DataFrame:
-    trained = pl.col("loss").is_in(list(JUDGED_BY))
-    rows = evidence.cell(column.dataset, column.nsr, selection=picked).filter(trained)
-    return rows.select(*KEY, *JUDGED_BY.values()).collect()
+    """Return the rows of all losses; none without runs."""
+    if (rows := _found(evidence.cell, column.dataset, column.nsr, selection=picked)) is None:
+        return pl.DataFrame()
+    return rows.filter(pl.col("loss").is_in(list(JUDGED_BY))).select(*KEY, *JUDGED_BY.values()).collect()
 
 
 def _row(
-    variant: _Variant, column: DataSet, rows: pl.DataFrame, usual: pl.DataFrame, untrained: int = 0
+    words: tuple[str, str, str], column: DataSet, rows: pl.DataFrame, usual: pl.DataFrame, untrained: int = 0
 ) -> dict[str, object]:
-    """Return a row of the table; without a training that trained, it has no numbers."""
+    """Return a row of the table; without a training that trained, it has no numbers.
+
+    `words` are the experiment, its variant, and the variant's setting in words.
+    """
     both = [training for training in trainings(rows) if training in trainings(usual)]
-    described: dict[str, object] = {
-        "choice": variant.choice,
-        "variant": variant.name,
-        "setting": variant.setting,
-        "dataset": column.dataset,
-        "nsr": column.nsr,
-        "n_trainings": len(both),
-        "n_untrained": untrained,
-    }
+    counts = {"n_trainings": len(both), "n_untrained": untrained}
+    row = dict.fromkeys(COLUMNS) | dict(zip(COLUMNS, (*words, *column), strict=False)) | counts
     if not both:
-        return {**dict.fromkeys(COLUMNS), **described}
-    changes: dict[Training, Contrast] = {training: paired(rows, usual, training) for training in both}
-    family = Family(changes)
+        return row
+    family = Family({training: paired(rows, usual, training) for training in both})
     some = pl.DataFrame(both, schema=["loss", "bounding"], orient="row")
     compared = [runs.join(some, on=["loss", "bounding"], how="semi") for runs in (rows, usual)]
-    return {
-        **described,
+    return row | {
         "mean_change": sum(family.means) / len(both),
         "least_change": min(family.means),
         "largest_change": max(family.means),
@@ -202,10 +178,8 @@ SENSITIVITY = Layout(
     text(FILE, "sensitivity"),
     (
         *(Column("setting"), DATA_SET, Column("losses", "n_trainings"), Column("did not train", "n_untrained")),
-        Column("mean change", "mean_change", signed),
-        Column("smallest", "least_change", signed),
-        Column("largest", "largest_change", signed),
-        *(Column("up", "n_higher"), Column("down", "n_lower")),
+        *(Column("mean change", "mean_change", signed), Column("smallest", "least_change", signed)),
+        *(Column("largest", "largest_change", signed), Column("up", "n_higher"), Column("down", "n_lower")),
         *(_tau("tau", "order_agreement"), _tau("tau of seeds", "agreement_of_seeds")),
     ),
     labels=2,
@@ -234,9 +208,7 @@ def make_sensitivity(
     experiments: Mapping[str, Sequence[tuple[str, int]]] | None = None,
 ) -> TableFiles:
     """Return the table of a study; `experiments` are their data sets (name, NSR) by the experiment's name."""
-    of_study, of_experiments = (files.runs, files.epochs), (files.experiments, files.experiment_epochs)
-    evidence = Evidence(study, *of_study, *of_experiments)
+    evidence = evidence_of(files, study)
     columns = {name: [DataSet(*column) for column in listed] for name, listed in (experiments or {}).items()}
-    table = table_sensitivity(evidence, columns)
     beside = {"_distribution.csv": distribution_variants(evidence)}
-    return TableFiles(table, beside=beside)
+    return TableFiles(table_sensitivity(evidence, columns), beside=beside)

@@ -1,17 +1,25 @@
 """Tables beside print and beside other work: worked examples, losses on CiteULike-a, what related work predicts."""
 
+from collections.abc import Iterator
+
 import polars as pl
 
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.related import CITEULIKE_COLUMNS, METRICS, citeulike
+from rankbound_study.claims.related import (
+    CITEULIKE_COLUMNS,
+    METRICS,
+    citeulike,
+    gradients_table,
+    orders_table,
+    ranks_table,
+)
 from rankbound_study.claims.related import COLUMNS as RELATED_COLUMNS
 from rankbound_study.claims.worked import PERSISTENCE, worked_table
-from rankbound_study.report.blocks import Cell
-from rankbound_study.report.columns import DASH, DATA_SET, Column, Layout, between, fixed, signed
-from rankbound_study.report.prose import text
+from rankbound_study.report.columns import DASH, DATA_SET, Cell, Column, Layout, between, fixed, signed
 from rankbound_study.report.table_files import TableFiles
-from rankbound_study.report.tables import TableSpec
+from rankbound_study.report.tables import TableSpec, of_evidence
 from rankbound_study.results.specs import StudyFiles, described, score
+from rankbound_study.templates import text
 
 SPECS: dict[str, TableSpec] = {}
 FILE = "table_sources.md"
@@ -58,22 +66,12 @@ def make_worked(name: str, files: StudyFiles) -> TableFiles:
     return TableFiles(worked_table(name), digits=None)
 
 
-def _of_metric(metric: str) -> tuple[Column, ...]:
-    return (
-        *(
-            Column(f"{metric} {title}", name, score)
-            for title, name in (
-                ("published", f"published_{metric}"),
-                ("test-picked", f"test_picked_{metric}"),
-                ("by validation", metric),
-            )
-        ),
-        Column(
-            f"{metric} behind nRBP",
-            (f"{metric}_behind", f"{metric}_low", f"{metric}_high"),
-            lambda behind, low, high: f"{signed(behind)} ({between(low, high)})",
-        ),
-    )
+def _of_metric(metric: str) -> Iterator[Column]:
+    yield Column(f"{metric} published", f"published_{metric}", score)
+    yield Column(f"{metric} test-picked", f"test_picked_{metric}", score)
+    yield Column(f"{metric} by validation", metric, score)
+    numbers = (f"{metric}_behind", f"{metric}_low", f"{metric}_high")
+    yield Column(f"{metric} behind nRBP", numbers, lambda one, *interval: f"{signed(one)} ({between(*interval)})")
 
 
 CITEULIKE = Layout(
@@ -92,7 +90,7 @@ CITEULIKE = Layout(
 )
 
 
-@described(
+described(
     SPECS,
     table_citeulike=TableSpec(
         text(FILE, "table-citeulike"),
@@ -103,11 +101,7 @@ CITEULIKE = Layout(
         columns=CITEULIKE_COLUMNS,
         layout=CITEULIKE,
     ),
-)
-def make_citeulike(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.DataFrame:
-    """Return the table of a study."""
-    evidence = Evidence(study, experiments=files.experiments, experiment_epochs=files.experiment_epochs)
-    return citeulike(evidence)
+)(of_evidence(citeulike))
 
 
 _COUNTS = {
@@ -132,7 +126,13 @@ RELATED = Layout(
 )
 
 
-@described(
+def _related(evidence: Evidence) -> TableFiles:
+    """Return the tables; without runs of the honest protocol, only that of gradients has rows."""
+    beside = {"_gradients.csv": gradients_table(), "_ranks.csv": ranks_table(evidence)}
+    return TableFiles(orders_table(evidence), beside=beside)
+
+
+described(
     SPECS,
     table_related=TableSpec(
         text(FILE, "table-related"),
@@ -144,12 +144,4 @@ RELATED = Layout(
         columns=RELATED_COLUMNS,
         layout=RELATED,
     ),
-)
-def make_related(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
-    """Return the tables of a study; without runs of the honest protocol, only that of gradients has rows."""
-    from rankbound_study.claims.related import gradients_table, orders_table, ranks_table
-
-    evidence = Evidence(study, files.runs, files.epochs)
-    table = orders_table(evidence)
-    beside = {"_gradients.csv": gradients_table(), "_ranks.csv": ranks_table(evidence)}
-    return TableFiles(table, beside=beside)
+)(of_evidence(_related))

@@ -1,61 +1,265 @@
-"""Lay out Table 5.1 as in the thesis: a row per loss and bounding, a column per data set.
+"""Table 5.1: mean scores by loss, bounding and data set beside the printed scores, and the signs under both protocols.
 
-Each mean has a note: the printed mean (published protocol) or its margin (honest protocol).
+The table is in long form, with one row per data set, loss, bounding and metric. A test list counts once per fold (its
+seeds are averaged first); lists on which a metric is undefined are skipped and counted. `ours` is the mean of the
+folds' means, `ours_pooled` the mean over all lists. Both readings of MQ2008 have the same printed score, and nRBP is
+scored at three persistences (`as_printed` marks the one that the thesis names). Synthetic data have no printed scores.
+`margin` is half of the 95 % interval of a mean; `change` is a bounded loss minus the unbounded one, with half of its
+interval and the p-value of no change, adjusted over the printed cells. `n_untrained` of the `n_trainings` of a cell did
+not train (see `rankbound_study.results.trained`); a difference with such a cell is not tested.
+
+For people, it has a row per loss and bounding and a column per data set, as in the thesis. Each mean has a note: the
+printed mean (published protocol) or its margin (honest protocol).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.resources import files as resources
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from rankbound.compare.margins import LEVEL, TIE
-from rankbound_study.claims.cells import SIGNIFICANT, is_distinct, significance
-from rankbound_study.data.contracts import read_table as read_contract
+from rankbound_study.claims.cells import SIGNIFICANT, certainty, holm_adjusted, is_distinct, significance
+from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
-from rankbound_study.report.blocks import Cell, TableBlock
-from rankbound_study.report.columns import DASH, Across, Column, Layout, Row
-from rankbound_study.report.prose import text
-from rankbound_study.report.table_5_1_scores import METRICS, metrics, summarise, table_5_1
+from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock
 from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
-from rankbound_study.results.specs import StudyFiles, described
-from rankbound_study.results.trained import MARK, UNTRAINED
-from rankbound_study.vocabulary import HONEST, LOSSES, PUBLISHED, UNBOUNDED
+from rankbound_study.results.specs import StudyFiles, described, read_frame
+from rankbound_study.results.trained import MARK, UNTRAINED, untrained_counts
+from rankbound_study.templates import text
+from rankbound_study.vocabulary import AFFINE, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, UNBOUNDED
 
 FILE = "table_5_1.md"
 SPECS: dict[str, TableSpec] = {}
 
-_CAPTION = text(FILE, "table-5-1")
-_FILES = (".md", ".tex", "_summary.json")
+TOLERANCE = 0.015
+"""Largest difference between our score and the printed one for a cell to count as reproduced."""
+
+METRICS = {
+    "nDCG": ("nDCG",),
+    "AP": ("AP",),
+    "nRBP": ("nRBP(p=0.95)", "nRBP(p=0.9)", "nRBP(p=0.8)"),
+}
+"""Loss -> the metrics reported for it, the printed one first."""
+
+COLUMNS = {
+    **dict.fromkeys(("protocol", "dataset"), pl.String),
+    "nsr": pl.Int8,
+    **dict.fromkeys(("model", "loss", "bounding", "metric"), pl.String),
+    **dict.fromkeys(("published", "ours", "ours_pooled", "difference"), pl.Float64),
+    **dict.fromkeys(("within_0.015", "as_printed"), pl.Boolean),
+    **dict.fromkeys(("margin", "change", "change_margin", "p_holm"), pl.Float64),
+    **dict.fromkeys(("n_lists", "n_skipped", "n_folds", "n_seeds", "n_trainings", "n_untrained"), pl.Int64),
+}
+
+_TRAINED = ["dataset", "nsr", "model", "loss", "bounding"]
+_READINGS = {"mq2008": ("mq2008-label1", "mq2008-label2")}
+_LOSS_NAMES = {"ndcg": "nDCG", "ap": "AP", "nrbp": "nRBP"}
+
+
+def table_5_1(runs: Path, choice: RunsChoice, epochs: Path | None = None) -> pl.DataFrame:
+    """Return the table in long form: trained cells first, then the controls; columns as in `COLUMNS`.
+
+    `epochs` has the gradients by which some trainings are known not to have trained.
+    """
+    every = [metric for names in METRICS.values() for metric in names]
+    trained, controls = (scores.read_scores(runs, every, choice, controls=one) for one in (False, True))
+    means = [_means(trained.filter(pl.col("loss") == loss), METRICS[loss]) for loss in METRICS]
+    table = pl.concat([*means, *(_means(controls, names) for names in METRICS.values())])
+    table = table.join(printed_scores(), on=["dataset", "nsr", "loss", "bounding"], how="left", nulls_equal=True)
+    trainings = scores.chosen_trainings(runs, epochs, choice).rename({"nsr_test": "nsr"})
+    table = table.join(untrained_counts(trainings, _TRAINED), on=_TRAINED, how="left", nulls_equal=True)
+    difference = pl.col("ours") - pl.col("published")
+    # Neither those that did not train are tested, nor those whose unbounded loss did not.
+    unbounded = (UNTRAINED & (pl.col("bounding") == UNBOUNDED)).any().over("dataset", "nsr", "model", "loss", "metric")
+    table = table.with_columns(
+        pl.lit(choice.protocol).alias("protocol"),
+        difference.alias("difference"),
+        # Slack for rounding errors: 0.955 - 0.940 counts as 0.015.
+        (difference.abs() <= TOLERANCE + 1e-12).alias("within_0.015"),
+        pl.col("metric").is_in(list(JUDGED_BY.values())).alias("as_printed"),
+        pl.when(~(UNTRAINED | unbounded)).then("p_value").alias("p_value"),
+    )
+    table = table.with_columns(holm_adjusted(table)).select(list(COLUMNS))
+    sets = [tuple(data_set) for data_set in scores.data_sets(table.rename({"nsr": "nsr_test"}))]
+
+    def position(row: Row) -> tuple[Any, ...]:
+        """Sort trained cells before controls, then by data set, loss, metric and bounding in the thesis' order."""
+        of_set, control = sets.index((row["dataset"], row["nsr"])), row["loss"] == "none"
+        loss, metric = [*METRICS, "none"].index(row["loss"]), every.index(row["metric"])
+        return control, of_set, loss, metric, scores.place(row["bounding"], BOUNDINGS), str(row["model"])
+
+    return pl.DataFrame(sorted(table.to_dicts(), key=position), schema=COLUMNS, orient="row")
+
+
+def _means(frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
+    cell = [*_TRAINED, "metric"]
+    long = frame.rename({"nsr_test": "nsr"}).unpivot(
+        on=list(metrics), index=[*_TRAINED, "fold", "seed", "topic"], variable_name="metric", value_name="score"
+    )
+    score = pl.col("score")
+    lists = long.group_by(*cell, "fold", "topic", maintain_order=True).agg(score.mean())
+    folds = lists.group_by(*cell, "fold", maintain_order=True).agg(score.mean())
+    table = lists.group_by(cell, maintain_order=True).agg(
+        score.mean().alias("ours_pooled"),
+        score.count().cast(pl.Int64).alias("n_lists"),
+        score.null_count().cast(pl.Int64).alias("n_skipped"),
+    )
+    for other in (
+        folds.group_by(cell).agg(score.mean().alias("ours"), pl.len().cast(pl.Int64).alias("n_folds")),
+        long.group_by(cell).agg(pl.col("seed").n_unique().cast(pl.Int64).alias("n_seeds")),
+        pl.concat([certainty(frame, metric) for metric in metrics]),
+    ):
+        table = table.join(other, on=cell, how="left", nulls_equal=True, maintain_order="left")
+    return table
+
+
+def printed_scores() -> pl.DataFrame:
+    """Return the 60 printed cells of Table 5.1; those of MQ2008 twice, once per reading of its labels."""
+    resource = resources("rankbound_study.reference").joinpath("thesis_table_5_1.csv")
+    printed = pl.read_csv(resource.read_bytes(), schema_overrides={"nsr": pl.Int8, "score": pl.Float64})
+    return (
+        printed.with_columns(
+            pl.col("loss").replace_strict(_LOSS_NAMES),
+            pl.col("dataset").map_elements(lambda name: list(_READINGS.get(name, (name,))), pl.List(pl.String)),
+        )
+        .explode("dataset")
+        .select("dataset", "nsr", "loss", "bounding", pl.col("score").alias("published"))
+    )
+
+
+def summarise(table: pl.DataFrame) -> dict[str, Any]:
+    """Return the summary of Table 5.1 as nested numbers, ready for JSON.
+
+    Keys: protocol, tolerance, synthetic, cells (data set -> within, total), mq2008 (the reading of the labels that
+    fits, per metric and cell; null unless both were run), nrbp_spread (data set -> largest minus smallest mean of the
+    three equal losses), controls (data set -> metric -> best trained model, popularity, random, oracle),
+    distribution_on_ndcg (data set -> change against unbounded), skipped (data set -> lists without a defined value).
+    """
+    trained = table.filter(pl.col("loss") != "none", pl.col("as_printed"))
+    compared = trained.filter(pl.col("published").is_not_null(), pl.col("ours").is_not_null())
+    spreads, changes = {}, {}
+    for name, cell in _data_sets(trained.filter(pl.col("loss") == "nRBP", pl.col("bounding").is_in(AFFINE))):
+        if len(values := cell["ours"].to_list()) == len(AFFINE):
+            spreads[name] = _rounded(max(values) - min(values))
+    for name, cell in _data_sets(trained.filter(pl.col("loss") == "nDCG")):
+        means = dict(cell.select("bounding", "ours").rows())
+        if means.get("none") is not None and means.get("distribution") is not None:
+            changes[name] = _rounded(means["distribution"] - means["none"])
+    return {
+        "protocol": table["protocol"][0] if len(table) else None,
+        "tolerance": TOLERANCE,
+        "synthetic": bool(table["dataset"].str.starts_with(SYNTHETIC).any()),
+        "cells": {
+            name: {"within": int(own["within_0.015"].sum()), "total": len(own)}
+            for (name,), own in sorted(compared.partition_by("dataset", as_dict=True).items())
+        },
+        "mq2008": _readings(table.filter(pl.col("loss") != "none")),
+        "nrbp_spread": spreads,
+        "controls": _controls(table, trained),
+        "distribution_on_ndcg": changes,
+        "skipped": {
+            name: {"lists": cell["n_lists"][0], "skipped": cell["n_skipped"][0]} for name, cell in _data_sets(trained)
+        },
+    }
+
+
+def metrics(table: pl.DataFrame) -> dict[str, Any]:
+    """Return every mean as nested numbers, for `dvc metrics`: data set -> loss -> metric -> bounding -> score."""
+    nested: dict[str, Any] = {}
+    for control in (False, True):
+        for row in table.filter((pl.col("loss") == "none") == control).iter_rows(named=True):
+            of_loss = nested.setdefault(cell_name(row), {}).setdefault("controls" if control else row["loss"], {})
+            of_loss.setdefault(row["metric"], {})[row["model" if control else "bounding"]] = _rounded(row["ours"])
+    return nested
+
+
+def cell_name(row: Mapping[str, Any]) -> str:
+    """Return a data set's name with its NSR, as in the names of instances files: movielens-nsr1, mq2008-label2."""
+    return row["dataset"] if row["nsr"] is None else f"{row['dataset']}-nsr{row['nsr']}"
+
+
+def _data_sets(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    for own in table.partition_by("dataset", "nsr", maintain_order=True):
+        yield cell_name(own.row(0, named=True)), own
+
+
+def _readings(trained: pl.DataFrame) -> dict[str, Any]:
+    """Return the mean absolute difference to print by metric and reading, the nearer reading, and the same per cell."""
+    compared = trained.filter(pl.col("dataset").str.starts_with("mq2008-"), pl.col("difference").is_not_null())
+    readings: dict[str, Any] = {"mean_absolute_difference": {}, "fits": {}, "cells": []}
+
+    def nearer(sizes: list[tuple[str, float]]) -> str | None:
+        return min(sizes, key=lambda pair: pair[1])[0] if len(sizes) > 1 else None
+
+    for (metric,), own in compared.group_by("metric", maintain_order=True):
+        means = own.group_by("dataset").agg(pl.col("difference").abs().mean()).sort("dataset").rows()
+        readings["mean_absolute_difference"][metric] = {name: _rounded(value) for name, value in means}
+        readings["fits"][metric] = nearer(means)
+    for (loss, bounding, metric), own in compared.group_by("loss", "bounding", "metric", maintain_order=True):
+        sizes = own.select("dataset", pl.col("difference").abs()).sort("dataset").rows()
+        cell = {"loss": loss, "bounding": bounding, "metric": metric, "fits": nearer(sizes)}
+        cell["absolute_difference"] = {name: _rounded(value) for name, value in sizes}
+        readings["cells"].append(cell)
+    return readings
+
+
+def _controls(table: pl.DataFrame, trained: pl.DataFrame) -> dict[str, Any]:
+    """Return the unbounded and the best trained model and the controls, by data set and printed metric."""
+    by_data_set: dict[str, Any] = {}
+    for cell in trained.partition_by("dataset", "nsr", "loss", maintain_order=True):
+        row = cell.row(0, named=True)
+        # A score that trainings did not earn is the best only where there is no other.
+        best = cell.sort(UNTRAINED, "ours", descending=[False, True], nulls_last=True).row(0, named=True)
+        unbounded = cell.filter(pl.col("bounding") == "none")["ours"].to_list()
+        on_set = pl.col("dataset") == row["dataset"], pl.col("nsr").eq_missing(pl.lit(row["nsr"], pl.Int8))
+        controls = table.filter(pl.col("loss") == "none", *on_set, pl.col("metric") == row["metric"]).sort("model")
+        by_data_set.setdefault(cell_name(row), {})[row["metric"]] = {
+            "unbounded": _rounded(unbounded[0]) if unbounded else None,
+            "best": _rounded(best["ours"]),
+            "best_bounding": best["bounding"],
+            **{model: _rounded(value) for model, value in controls.select("model", "ours").rows()},
+        }
+    return by_data_set
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
 DIGITS = 4
 """Decimals of a score, as in the thesis."""
 
 UP, DOWN = "▲", "▼"
-BESIDE = {
-    False: "(printed)",
-    True: f"± half of the 95 % interval, {UP} significantly better and {DOWN} significantly worse than unbounded",
-}
 
 
-def is_honest(table: pl.DataFrame) -> bool:
+def _is_honest(table: pl.DataFrame) -> bool:
     """Return True if the table is of the honest protocol, whose means have margins instead of printed scores."""
     return bool(len(table)) and table["protocol"][0] == HONEST
 
 
+def _on_untrained(table: pl.DataFrame) -> str:
+    """Explain the mark of cells that did not train; empty if there are none."""
+    return "" if table.filter(UNTRAINED).is_empty() else text(FILE, "untrained", mark=MARK)
+
+
 def block(table: pl.DataFrame, protocol: str) -> TableBlock:
     """Return the table for the report; bold and italic type are computed from our numbers."""
+    honest = _is_honest(table)
     layout = Layout(
         "Table 5.1",
         text(
             FILE,
             "block",
             protocol=protocol,
-            printed=table["published"].count() and not is_honest(table),
-            significant=SIGNIFICANT if is_honest(table) else "",
+            printed=table["published"].count() and not honest,
+            significant=SIGNIFICANT if honest else "",
             untrained=_on_untrained(table),
         ),
         (
@@ -74,31 +278,21 @@ def block(table: pl.DataFrame, protocol: str) -> TableBlock:
         ),
     )
     losses = [loss for loss in METRICS if loss in table["loss"]] or METRICS
-    rows = [row for loss in losses for metric in METRICS[loss] for row in _rows(table, loss, metric)]
-    block = layout.of_rows(rows)
+    block = layout.of_rows([row for loss in losses for metric in METRICS[loss] for row in _rows(table, loss, metric)])
     return replace(block, rules=block.rules | {0})
-
-
-def _on_untrained(table: pl.DataFrame) -> str:
-    """Explain the mark of cells that did not train; empty if there are none."""
-    if table.filter(UNTRAINED).is_empty():
-        return ""
-    return text(FILE, "untrained", mark=MARK)
 
 
 def texts(table: pl.DataFrame) -> TableTexts:
     """Return the table's files."""
     protocol = table["protocol"][0] if len(table) else None
-    beside = BESIDE[is_honest(table)]
+    beside = text(FILE, "beside-honest", up=UP, down=DOWN) if _is_honest(table) else "(printed)"
     report = block(table, "")
     markdown, latex = (
         replace(report, header=(*titles, *report.header[3:]))
         for titles in (("loss", "bounding or control", "metric"), ("Loss", "Bounding", "Metric"))
     )
-    heading = (
-        f"Table 5.1 — {scores.PROTOCOLS[protocol] if protocol else 'no runs'}."
-        f" Ours {beside}; **highest of its loss**, *above unbounded*. {_on_untrained(table)}"
-    ).rstrip()
+    described = scores.PROTOCOLS[protocol] if protocol else "no runs"
+    heading = text(FILE, "heading", protocol=described, beside=beside, untrained=_on_untrained(table))
     comment = f"Table 5.1, {protocol or 'no'} protocol: ours {beside}"
     in_latex = texts_of("", [latex], comment, dash=DASH).latex
     return texts_of(heading, [markdown], titled=False)._replace(latex=in_latex)
@@ -110,9 +304,8 @@ def _rows(table: pl.DataFrame, loss: str, metric: str) -> Iterator[dict[str, Any
     Scores of cells that did not train are not compared; with fewer than two others there is no best one.
     """
     of_metric = table.filter(pl.col("metric") == metric)
-    trained = of_metric.filter(pl.col("loss") == loss)
-    places = {name: place for place, name in enumerate(scores.boundings(trained))}
-    cells = sorted(trained.to_dicts(), key=lambda row: places[row["bounding"]])
+    cells = of_metric.filter(pl.col("loss") == loss).to_dicts()
+    cells.sort(key=lambda row: scores.place(row["bounding"], BOUNDINGS))
     for row in cells:
         of_set = [one for one in cells if (one["dataset"], one["nsr"]) == (row["dataset"], row["nsr"])]
         known = {one["bounding"]: one["ours"] for one in of_set if one["ours"] is not None and not one["n_untrained"]}
@@ -128,12 +321,9 @@ def _cell(row: Row) -> Cell:
         return Cell(DASH)
     if row["n_untrained"]:
         return Cell(f"{ours:.{DIGITS}f}{MARK}", _note(row))
-    return Cell(
-        f"{ours:.{DIGITS}f}",
-        _note(row),
-        strong=best is not None and round(ours, DIGITS) == round(best, DIGITS),
-        emphasis=base is not None and round(ours, DIGITS) > round(base, DIGITS),
-    )
+    strong = best is not None and round(ours, DIGITS) == round(best, DIGITS)
+    emphasis = base is not None and round(ours, DIGITS) > round(base, DIGITS)
+    return Cell(f"{ours:.{DIGITS}f}", _note(row), strong, emphasis)
 
 
 def _note(row: Row) -> str:
@@ -145,27 +335,27 @@ def _note(row: Row) -> str:
     return f"±{margin:.{DIGITS}f}{('', UP, DOWN)[side]}" if margin is not None else ""
 
 
+_OF_RUNS = TableSpec(
+    text(FILE, "table-5-1"),
+    title="5.1",
+    needs=("runs",),
+    uses=("epochs",),
+    options=("protocol", "study", "model"),
+    beside=(".md", ".tex", "_summary.json"),
+    metrics=True,
+    section="",
+)
+
+
 @described(
     SPECS,
-    table_5_1=TableSpec(
-        _CAPTION,
-        title="5.1",
-        needs=("runs",),
-        uses=("epochs",),
-        options=("protocol", "study", "model"),
-        beside=_FILES,
-        metrics=True,
-        section="",
-    ),
-    table_5_1_honest=TableSpec(
-        _CAPTION,
-        {"protocol": HONEST},
+    table_5_1=_OF_RUNS,
+    table_5_1_honest=replace(
+        _OF_RUNS,
+        arguments={"protocol": HONEST},
         title="5.1, honest protocol",
-        needs=("runs",),
-        uses=("epochs",),
         options=("study", "model"),
-        beside=_FILES,
-        section="",
+        metrics=False,
     ),
 )
 def make_table_5_1(name: str, files: StudyFiles, **options: str) -> TableFiles:
@@ -175,7 +365,6 @@ def make_table_5_1(name: str, files: StudyFiles, **options: str) -> TableFiles:
     return TableFiles(table, texts(table), {"_summary.json": summarise(table)}, metrics(table))
 
 
-SIGNS = "table_signs"
 _CELL = ("dataset", "nsr", "loss", "bounding")
 _CHANGES = ("published", "lowest_rate", "honest")
 SIGN_COLUMNS: dict[str, pl.DataType] = {
@@ -202,9 +391,20 @@ def signs(published: pl.DataFrame, honest: pl.DataFrame, rates: pl.DataFrame) ->
         published, honest: Table 5.1 by each protocol.
         rates: the scores of all rates of the honest protocol's grids.
     """
-    columns = [_changes(published, PUBLISHED), _changes(honest, HONEST)]
-    both = columns[0].join(columns[1], on=_CELL, nulls_equal=True, maintain_order="left")
-    table = both.join(_at_lowest_rate(rates), on=_CELL, how="left", nulls_equal=True, maintain_order="left")
+    columns = []
+    for protocol, table in ((PUBLISHED, published), (HONEST, honest)):
+        cells = table.filter(pl.col("as_printed"), pl.col("change").is_not_null())
+        numbers = pl.col("change").alias(protocol), pl.col("p_holm").alias(f"p_{protocol}")
+        columns.append(cells.select(*_CELL, *numbers))
+    # Means over folds at the lowest rate of each data set's grid, bounded minus unbounded.
+    named = rates.rename({"nsr_test": "nsr"})
+    lowest = named.filter(pl.col("learning_rate") == pl.col("learning_rate").min().over("dataset", "nsr"))
+    means = lowest.group_by(_CELL).agg(pl.col("test_score").mean())
+    usual = means.filter(pl.col("bounding") == UNBOUNDED).select(*_CELL[:3], pl.col("test_score").alias("usual"))
+    at_lowest = means.join(usual, on=_CELL[:3], nulls_equal=True)
+    at_lowest = at_lowest.select(*_CELL, (pl.col("test_score") - pl.col("usual")).alias("lowest_rate"))
+    table = columns[0].join(columns[1], on=_CELL, nulls_equal=True, maintain_order="left")
+    table = table.join(at_lowest, on=_CELL, how="left", nulls_equal=True, maintain_order="left")
     distinct = [is_distinct(*row) for row in table.select("loss", "bounding").rows()]
     return table.filter(pl.Series(distinct, dtype=pl.Boolean)).select(*SIGN_COLUMNS).cast(SIGN_COLUMNS)  # type: ignore[arg-type]
 
@@ -216,23 +416,10 @@ def signs_block(table: pl.DataFrame) -> TableBlock:
     return replace(block, rules=frozenset({len(block.rows) - 1}))
 
 
-def _changes(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
-    cells = table.filter(pl.col("as_printed"), pl.col("change").is_not_null())
-    return cells.select(*_CELL, pl.col("change").alias(protocol), pl.col("p_holm").alias(f"p_{protocol}"))
-
-
-def _at_lowest_rate(rates: pl.DataFrame) -> pl.DataFrame:
-    """Return bounded minus unbounded test scores, means over folds, at the lowest rate of each data set's grid."""
-    named = rates.rename({"nsr_test": "nsr"})
-    lowest = named.filter(pl.col("learning_rate") == pl.col("learning_rate").min().over("dataset", "nsr"))
-    means = lowest.group_by(_CELL).agg(pl.col("test_score").mean())
-    usual = means.filter(pl.col("bounding") == UNBOUNDED).select(*_CELL[:3], pl.col("test_score").alias("usual"))
-    beside = means.join(usual, on=_CELL[:3], nulls_equal=True)
-    return beside.select(*_CELL, (pl.col("test_score") - pl.col("usual")).alias("lowest_rate"))
-
-
 def _counts(table: pl.DataFrame) -> dict[str, int | None]:
-    published, lowest, honest = (_sign(name) for name in _CHANGES)
+    # Signs are -1, 0 or 1; differences due to rounding are 0.
+    changes = [pl.col(name) for name in _CHANGES]
+    published, lowest, honest = (pl.when(one.abs() > TIE).then(one.sign()).otherwise(0.0) for one in changes)
     other = table.filter(published * honest < 0)
     known = not table["lowest_rate"].is_null().all()
     return {
@@ -243,11 +430,6 @@ def _counts(table: pl.DataFrame) -> dict[str, int | None]:
         "there and back": table.filter(published * lowest < 0, lowest * honest < 0).height if known else None,
         "significantly": other.filter(pl.col("p_published") <= LEVEL, pl.col("p_honest") <= LEVEL).height,
     }
-
-
-def _sign(change: str) -> pl.Expr:
-    """Return -1, 0 or 1; differences due to rounding are 0."""
-    return pl.when(pl.col(change).abs() > TIE).then(pl.col(change).sign()).otherwise(0.0)
 
 
 @described(
@@ -267,6 +449,5 @@ def make_signs(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.Dat
     assert files.runs is not None
     assert files.rates is not None
     published, honest = (table_5_1(files.runs, RunsChoice(one, study), files.epochs) for one in (PUBLISHED, HONEST))
-    rates = pl.from_arrow(read_contract(files.rates, RATES))
-    assert isinstance(rates, pl.DataFrame)
-    return signs(published, honest, rates.filter(pl.col("study") == study, pl.col("protocol") == HONEST))
+    rates = read_frame(files.rates, RATES).filter(pl.col("study") == study, pl.col("protocol") == HONEST)
+    return signs(published, honest, rates)

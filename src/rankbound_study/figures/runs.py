@@ -1,0 +1,323 @@
+"""Figures of a study's runs: nDCG@k against the cut-off k, and scores of topics, bounded against unbounded."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rankbound_study.config.data_sets import DataSet
+from rankbound_study.figures import style
+from rankbound_study.figures.spec import FigureSpec
+from rankbound_study.results import scores
+from rankbound_study.results.scores import RunsChoice
+from rankbound_study.results.specs import described
+from rankbound_study.results.trained import untrained_cells
+from rankbound_study.templates import text
+from rankbound_study.vocabulary import BOUNDED, JUDGED_BY, LOSSES, UNBOUNDED
+
+SPECS: dict[str, FigureSpec] = {}
+FILE = "figures_runs.md"
+
+CUTOFFS = range(1, 21)
+
+
+@described(SPECS, figure_5_1=FigureSpec(text(FILE, "figure_5_1"), needs_runs=True))
+def ndcg_at_k(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> Any:
+    """Draw losses in rows, data sets in columns; a value is the mean over topics, averaged over folds and seeds."""
+    untrained = untrained_cells(scores.chosen_trainings(runs, epochs, choice))
+    metrics = [f"nDCG@{k}" for k in CUTOFFS]
+    frame = scores.per_topic(scores.read_scores(runs, metrics, choice), metrics)
+    sets = scores.data_sets(frame)
+    names = scores.boundings(frame)
+    key = ["dataset", "nsr_test", "loss", "bounding"]
+    means = frame.group_by(key, maintain_order=True).agg(pl.col(metrics).mean())
+    figure, axes = style.panels(len(LOSSES), len(sets), height=4.4, sharex=True)
+    for column, data_set in enumerate(sets):
+        of_set = scores.of_data_set(means, data_set)
+        for row, loss in enumerate(LOSSES):
+            hollow = [name for name in names if (*data_set, loss, name) in untrained]
+            _lines(axes[row, column], of_set.filter(pl.col("loss") == loss), metrics, names, hollow)
+        axes[0, column].set_title(data_set.title)
+    title = scores.heading("nDCG@k by bounding, loss (rows) and data set (columns)", choice, sets)
+    rows = [f"{loss} loss" for loss in LOSSES]
+    return style.finish(figure, axes, title, x="cut-off k", y="mean nDCG@k", rows=rows, legend=5)
+
+
+def _lines(axes: Any, means: pl.DataFrame, metrics: list[str], names: list[str], hollow: list[str]) -> None:
+    """Draw a line per bounding, with hollow markers if it did not train."""
+    if means.is_empty():
+        style.empty_panel(axes)
+        return
+    for position, bounding in enumerate(names):
+        for line in means.filter(pl.col("bounding") == bounding).select(metrics).rows()[:1]:
+            look, label = style.bounding_style(bounding, names), style.bounding_title(bounding)
+            options = {"linestyle": look.dashes, "linewidth": 1.0, "markersize": 2.6, "markevery": (position % 5, 5)}
+            face = bounding in hollow
+            style.marks(axes, list(CUTOFFS), line, look.color, look.marker, hollow=face, label=label, **options)
+    if hollow:
+        style.marks(axes, [], [], style.MUTED, "o", hollow=True, markersize=2.6, label=style.DID_NOT_TRAIN)
+    _cutoff_axis(axes)
+
+
+def _cutoff_axis(axes: Any) -> None:
+    axes.set_xticks([1, 5, 10, 15, 20])
+    axes.set_xlim(0.5, 20.5)
+    axes.locator_params(axis="y", nbins=5)
+
+
+LOSS = "nDCG"
+GROUPS = {"p": (1, 3, 6, 11, 21), "n": (1, 11, 21, 41, 81)}
+"""Smallest number of relevant items (p) and of items (n) in each group of lists."""
+
+_NAMES = {"p": "relevant", "n": "items"}
+FEWEST = 5
+"""Groups with fewer lists are not drawn."""
+
+
+@described(
+    SPECS, figure_cut_offs=FigureSpec(text(FILE, "figure_cut_offs"), title="nDCG@k by list size", needs_runs=True)
+)
+def ndcg_by_size(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> Any:
+    """Draw relevant items above, items below, and data sets in columns; a value is a mean over lists."""
+    metrics = [f"nDCG@{k}" for k in CUTOFFS]
+    trained, controls = (scores.read_scores(runs, metrics, choice, controls=controls) for controls in (False, True))
+    trained = trained.filter(pl.col("loss") == LOSS, pl.col("bounding") == UNBOUNDED)
+    random = controls.filter(pl.col("model") == "random")
+    sets = scores.data_sets(trained)
+    figure, axes = style.panels(len(GROUPS), len(sets), height=4.0, sharex=True, sharey="col")
+    for column, data_set in enumerate(sets):
+        own, by_chance = (scores.of_data_set(frame, data_set) for frame in (trained, random))
+        for row, size in enumerate(GROUPS):
+            _groups(axes[row, column], own, by_chance, metrics, size)
+        axes[0, column].set_title(data_set.title)
+    style.finish(figure, axes, x="cut-off k", y="mean nDCG@k", rows=["by relevant items", "by items"])
+    # A row for each way of grouping.
+    found: dict[str, Any] = {}
+    for panel in axes.flat:
+        found |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
+    labels = [_label(size, number) for number in range(len(GROUPS["p"])) for size in GROUPS]
+    if drawn := [label for label in labels if label in found]:
+        handles = [found[label] for label in drawn]
+        figure.legend(handles, drawn, loc="outside lower center", ncols=len(GROUPS["p"]), columnspacing=1.0)
+    return style.finish(figure, axes, scores.heading("nDCG@k by list size", choice, sets))
+
+
+def means_by_size(lists: pl.DataFrame, metrics: Sequence[str], size: str) -> Iterator[tuple[int, tuple[float, ...]]]:
+    """Yield the groups that have enough lists, with the mean of each metric over their lists."""
+    known = lists.filter(pl.col(metrics[0]).is_not_null())
+    group = pl.sum_horizontal((pl.col(size) >= least).cast(pl.Int32) for least in GROUPS[size]) - 1
+    # The same list under several seeds is one list.
+    per_list = known.group_by("fold", "topic", group.alias("group"), maintain_order=True).agg(pl.col(metrics).mean())
+    found = per_list.group_by("group").agg(pl.len(), pl.col(metrics).mean()).sort("group")
+    for number, count, *means in found.rows():
+        if count >= FEWEST:
+            yield number, tuple(means)
+
+
+def _groups(panel: Any, own: pl.DataFrame, by_chance: pl.DataFrame, metrics: list[str], size: str) -> None:
+    if own.is_empty():
+        style.empty_panel(panel)
+        return
+    for number, means in means_by_size(own, metrics, size):
+        style.line(panel, list(CUTOFFS), means, style.SERIES[number], label=_label(size, number), marks=4)
+    for number, means in means_by_size(by_chance, metrics, size):
+        look = {"color": style.SERIES[number].color, "linestyle": (0, (1, 1.5)), "linewidth": 0.8}
+        panel.plot(list(CUTOFFS), means, label=f"_random ordering, {_label(size, number)}", **look)
+    _cutoff_axis(panel)
+
+
+def _label(size: str, number: int) -> str:
+    least = GROUPS[size]
+    if number + 1 == len(least):
+        return f"≥ {least[number]} {_NAMES[size]}"
+    return f"{least[number]}–{least[number + 1] - 1} {_NAMES[size]}"
+
+
+Column = tuple[Any, tuple[float, float], pl.DataFrame, Iterator[tuple[Any, pl.DataFrame]]]
+"""The uppermost panel of a data set, its axis of scores, its scores, and all its panels, each with pairs of scores."""
+
+
+def _one_per_loss(first: int, piece: str) -> dict[str, FigureSpec]:
+    """Return three figures of chapter 5, one per loss, numbered from `first`."""
+    return {
+        f"figure_5_{number}": FigureSpec(
+            text(FILE, piece, loss=loss, metric=JUDGED_BY[loss]), {"loss": loss}, needs_runs=True
+        )
+        for number, loss in enumerate(LOSSES, start=first)
+    }
+
+
+def _multiples(
+    runs: Path, choice: RunsChoice, loss: str, epochs: Path | None, **sharing: Any
+) -> tuple[Any, Any, list[DataSet], Iterator[Column]]:
+    """Return a figure, its axes, the data sets, and the columns to draw, where what did not train is hatched.
+
+    Boundings are in rows, data sets in columns.
+    """
+    metric = JUDGED_BY[loss]
+    frame = scores.per_topic(scores.read_scores(runs, [metric], choice), [metric])
+    frame = frame.filter(pl.col("loss") == loss)
+    untrained = untrained_cells(scores.chosen_trainings(runs, epochs, choice))
+    sets = scores.data_sets(frame)
+    figure, axes = style.panels(len(BOUNDED), len(sets), height=4.3, **sharing)
+
+    def panels(data_set: DataSet, of_set: pl.DataFrame, column: Any) -> Iterator[tuple[Any, pl.DataFrame]]:
+        for panel, bounding in zip(column, BOUNDED, strict=True):
+            if {(*data_set, loss, UNBOUNDED), (*data_set, loss, bounding)} & untrained:
+                style.mark_untrained(panel)
+            pairs = scores.paired(of_set, loss, bounding, metric)
+            if pairs.is_empty():
+                style.empty_panel(panel)
+            else:
+                yield panel, pairs
+
+    def columns() -> Iterator[Column]:
+        for data_set, column in zip(sets, axes.T, strict=True):
+            of_set = scores.of_data_set(frame, data_set)
+            yield column[0], _limits(frame, data_set.dataset, metric), of_set, panels(data_set, of_set, column)
+            column[0].set_title(data_set.title)
+
+    return figure, axes, sets, columns()
+
+
+def _limits(frame: pl.DataFrame, dataset: str, metric: str) -> tuple[float, float]:
+    """Return the score axis of a data set, from its smallest score, rounded down to a multiple of 0.05, to 1."""
+    smallest = frame.filter(pl.col("dataset") == dataset)[metric].min()
+    low = 0.0 if smallest is None else float(np.floor(float(smallest) * 20) / 20)  # type: ignore[arg-type]
+    return max(min(low, 0.9), 0.0) - 0.005, 1.005
+
+
+@described(SPECS, **_one_per_loss(2, "distributions"))
+def score_distributions(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
+    """Draw the shares of topics that score at most x; grey where the bounded loss has the smaller share (better)."""
+    metric = JUDGED_BY[loss]
+    figure, axes, sets, columns = _multiples(runs, choice, loss, epochs, sharey=True, sharex="col")
+    for top, limits, _, panels in columns:
+        for panel, pairs in panels:
+            _distributions(panel, pairs)
+        top.set_xlim(*limits)
+        top.locator_params(axis="x", nbins=3)
+    axes[0, 0].set_yticks([0, 0.5, 1])
+    title = scores.heading(f"{metric} per topic, trained on {loss}: bounded against unbounded", choice, sets)
+    y = "share of topics with a score ≤ x"
+    return style.finish(figure, axes, title, x=metric, y=y, rows=BOUNDED, legend=4)
+
+
+def _distributions(axes: Any, pairs: pl.DataFrame) -> None:
+    values = [pairs[name].to_numpy() for name in ("unbounded", "bounded")]
+    grid = np.unique(np.concatenate([*values, [0.0, 1.0]]))
+    unbounded, bounded = (np.searchsorted(np.sort(one), grid, side="right") / len(one) for one in values)
+    # (start, width) of the longest stretches where fewer topics score that low.
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], bounded < unbounded, [False]]).astype(np.int8)))
+    starts, ends = grid[edges[::2]], grid[np.minimum(edges[1::2], len(grid) - 1)]
+    stretches = list(zip(starts.tolist(), (ends - starts).tolist(), strict=True))
+    axes.broken_barh(stretches, (0, 1), color=style.SHADE, linewidth=0, label="bounded share is lower")
+    plain, dashed = style.SERIES[0].color, style.SERIES[2].color
+    axes.plot(grid, unbounded, drawstyle="steps-post", color=plain, linewidth=1.0, label="unbounded")
+    look = {"color": dashed, "linestyle": (0, (3, 1)), "linewidth": 1.1}
+    axes.plot(grid, bounded, drawstyle="steps-post", label="bounded", **look)
+
+
+@described(SPECS, **_one_per_loss(5, "pairs"))
+def score_pairs(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
+    """Draw the topics' scores; points above the diagonal are topics that the bounding improves."""
+    metric = JUDGED_BY[loss]
+    figure, axes, sets, columns = _multiples(runs, choice, loss, epochs, sharex="col", sharey="col")
+    for top, limits, _, panels in columns:
+        for panel, pairs in panels:
+            panel.plot(limits, limits, color=style.MUTED, linewidth=0.7, linestyle=(0, (4, 2)), label="_equal scores")
+            unbounded, bounded = (pairs[name].to_numpy() for name in ("unbounded", "bounded"))
+            style.points(panel, unbounded, bounded, label="topic", in_legend=False)
+            style.note(panel, f"{int((bounded > unbounded).sum())} above", (0.04, 0.96), ha="left", va="top")
+            style.note(panel, f"{int((bounded < unbounded).sum())} below", (0.98, 0.04), ha="right", va="bottom")
+        top.set(xlim=limits, ylim=limits)
+        top.locator_params(nbins=3)
+    title = f"{metric} per topic, trained on {loss}: bounded (y) against unbounded (x)"
+    title = scores.heading(title, choice, sets)
+    return style.finish(figure, axes, title, x="unbounded", y=f"{metric}, bounded loss", rows=BOUNDED, legend=1)
+
+
+LINEAR_WITHIN = 0.01
+"""Largest difference on the linear part of the axis: most differences are about 0.001, some 0.1."""
+
+LABELLED = (-0.1, -LINEAR_WITHIN, 0, LINEAR_WITHIN, 0.1)
+"""Differences labelled at the axis; labels of 1, which few topics come near, would leave too little room."""
+
+DENSITY_LEVELS = (0.9, 0.5)
+SIZE_GROUPS = 8
+_GRID = 72
+
+
+@described(SPECS, **_one_per_loss(8, "differences"))
+def score_differences(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
+    """Draw the topics' differences by their number of relevant items; those above zero are improvements."""
+    metric = JUDGED_BY[loss]
+    figure, axes, sets, columns = _multiples(runs, choice, loss, epochs, sharex="col", sharey=True)
+    axes[0, 0].set_yscale("symlog", linthresh=LINEAR_WITHIN, linscale=1.0)
+    largest = 2 * LINEAR_WITHIN
+    bottoms = iter(axes[-1])
+    for top, _, of_set, panels in columns:
+        top.set_xscale("log")
+        for panel, pairs in panels:
+            difference = (pairs["bounded"] - pairs["unbounded"]).to_numpy()
+            _differences(panel, pairs["p"].to_numpy(), difference)
+            largest = max(largest, 1.3 * float(np.abs(difference).max()))
+        _plain_ticks(next(bottoms), of_set)
+    axes[0, 0].set_yticks(LABELLED, [f"{tick:g}".replace("-", "−") for tick in LABELLED])
+    axes[0, 0].set_yticks([-1, 1], minor=True)
+    axes[0, 0].set_ylim(-largest, largest)
+    title = f"Difference in {metric} per topic, bounded minus unbounded {loss} loss"
+    title = scores.heading(title, choice, sets)
+    return style.finish(figure, axes, title, x="relevant items", y=f"difference in {metric}", rows=BOUNDED, legend=3)
+
+
+def _differences(axes: Any, relevant: Any, difference: Any) -> None:
+    style.zero(axes, "no difference", width=0.7)
+    style.points(axes, relevant, difference, label="topic")
+    _density(axes, relevant, difference)
+    # Means of groups of about equal size; topics with equal counts share a group.
+    edges = np.unique(np.quantile(relevant, np.linspace(0, 1, SIZE_GROUPS + 1)[1:-1]))
+    group = np.searchsorted(edges, relevant, side="left")
+    x, y = ([float(values[group == one].mean()) for one in np.unique(group)] for values in (relevant, difference))
+    axes.plot(x, y, color=style.VERMILION, linewidth=1.3, marker="o", markersize=2.4, label="mean of a group")
+
+
+def _density(axes: Any, relevant: Any, difference: Any) -> None:
+    """Draw contours of a Gaussian kernel estimate in the axes' scales, unless the points do not span a plane."""
+    from scipy.stats import gaussian_kde
+
+    scale = axes.yaxis.get_transform()
+    points = np.vstack([np.log10(relevant), scale.transform(difference)])
+    # The estimate of a numerically singular covariance would show rounding errors only.
+    if points.shape[1] < 10 or np.linalg.cond(np.cov(points)) > 1e8 or not points.std(axis=1).all():
+        return
+    density = gaussian_kde(points)
+    low, high = points.min(axis=1), points.max(axis=1)
+    margin = 0.15 * (high - low)
+    x, y = (np.linspace(low[i] - margin[i], high[i] + margin[i], _GRID) for i in range(2))
+    mesh = np.meshgrid(x, y)
+    values = density(np.vstack([part.ravel() for part in mesh])).reshape(mesh[0].shape)
+    # The levels that enclose the given shares of the mass, ascending.
+    descending = np.sort(values.ravel())[::-1]
+    mass = np.cumsum(descending) / descending.sum()
+    levels = [float(descending[np.searchsorted(mass, share)]) for share in DENSITY_LEVELS]
+    if levels[0] < levels[1]:
+        place = 10 ** mesh[0], scale.inverted().transform(mesh[1].ravel()).reshape(mesh[1].shape)
+        look = {"colors": style.BLUE, "linewidths": (0.8, 1.2), "linestyles": ("dashed", "solid")}
+        contours = axes.contour(*place, values, levels=levels, **look)
+        contours.set_label("_density: 50 % of topics within the unbroken line, 90 % within the dashed one")
+        axes.plot([], [], color=style.BLUE, linewidth=1.2, label="density: 50 % (dashed: 90 %)")
+
+
+def _plain_ticks(axes: Any, of_set: pl.DataFrame) -> None:
+    """Label round numbers of relevant items, from about the smallest to about the largest one."""
+    some = of_set.filter(pl.col("p") > 0)["p"]
+    smallest, largest = (float(one) for one in (some.min(), some.max())) if len(some) else (0.0, float("inf"))  # type: ignore[arg-type]
+    ticks = [tick for tick in (1, 3, 10, 30, 100, 300, 1000) if tick <= 1.5 * largest]
+    ticks = [tick for tick in ticks if tick >= 0.5 * smallest] or ticks
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.set_xticks([], minor=True)
+    if len(some):
+        axes.set_xlim(0.75 * smallest, 1.4 * largest)

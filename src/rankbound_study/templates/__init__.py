@@ -1,0 +1,52 @@
+"""The study's prose: Markdown files with a heading `## NAME` above each piece, filled in by jinja2; the page beside.
+
+A module quotes the pieces of its own file, so that a changed sentence makes the figures, tables and reports anew that
+have it.
+"""
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from rankbound.texts import quantity
+from rankbound_study.results.specs import score, signed
+
+
+def template(name: str) -> str:
+    """Read a file of this folder."""
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
+def text(file: str, name: str, /, **facts: Any) -> str:
+    """Return a piece in one line, with the facts in it.
+
+    Raises:
+        jinja2.UndefinedError: the piece names a fact that is not given.
+    """
+    piece = pieces(file)[name]
+    if facts:
+        piece = _environment().from_string(piece).render(facts)
+    return re.sub(r"[ \n]+", " ", piece).strip()
+
+
+@cache
+def pieces(file: str) -> dict[str, str]:
+    """Return the pieces of a file by name."""
+    _, *parts = re.split(r"^## (\S+)\n", template(file), flags=re.M)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(undefined=StrictUndefined, autoescape=False)
+    environment.filters |= {
+        "signed": lambda value: signed(value).replace("-", "−"),
+        "four": score,
+        "digits": "{:.4f}".format,
+        "quantity": quantity,
+        "bounding": lambda name: "no bounding" if name == "none" else f"{name} bounding",
+    }
+    return environment
