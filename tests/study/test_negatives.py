@@ -107,7 +107,10 @@ def test_a_sampling_draws_the_same_by_its_seed_and_leaves_relevant_items_as_they
     usual, made = lists_of(), lists_of(drawing)
     assert lists_of(drawing) == made
     for change in ({"seed": 1}, {"dataset": "other"}):
-        assert lists_of(replace(drawing, **change)) != made  # type: ignore[arg-type]
+        other = lists_of(replace(drawing, **change))  # type: ignore[arg-type]
+        assert other != made
+        drawn = [[splits[split][1] for splits in lists.values() for split in SPLITS] for lists in (made, other)]
+        assert drawn[0] != drawn[1] or not drawing.sampling.draws
     assert list(made) == list(usual)
     for (fold, user), splits in made.items():
         for split, (relevant, others) in splits.items():

@@ -236,17 +236,18 @@ flat_lists = st.dictionaries(st.integers(0, 5), st.sets(st.integers(0, 9)), max_
 def as_split(lists: dict[int, set[int]]) -> Split:
     items = np.array([item for one in lists.values() for item in sorted(one)], dtype=np.int64)
     offsets = np.cumsum([0, *(len(one) for one in lists.values())])
-    return Split(np.array(list(lists), dtype=np.int64), items, (items % 2).astype(np.int8), offsets)
+    return Split(np.array(list(lists), dtype=np.int64), items, (items // 2 % 2).astype(np.int8), offsets)
 
 
 @given(flat_lists, flat_lists)
 def test_merging_is_the_union_per_topic(train: dict[int, set[int]], other: dict[int, set[int]]) -> None:
-    other = {topic: {item + 10 for item in items} for topic, items in other.items()}
-    both = merge(as_split(train), as_split(other))
+    even = {topic: {2 * item for item in items} for topic, items in train.items()}
+    odd = {topic: {2 * item + 1 for item in items} for topic, items in other.items()}
+    both = merge(as_split(even), as_split(odd))
     bounds = pairwise(both.offsets)
     found = {int(topic): both.items[a:b].tolist() for topic, (a, b) in zip(both.topics, bounds, strict=True)}
-    assert found == {topic: sorted(train.get(topic, set()) | other.get(topic, set())) for topic in train | other}
-    np.testing.assert_array_equal(both.relevance, both.items % 2)
+    assert found == {topic: sorted(even.get(topic, set()) | odd.get(topic, set())) for topic in even | odd}
+    np.testing.assert_array_equal(both.relevance, both.items // 2 % 2)
 
 
 # Pairs

@@ -122,6 +122,10 @@ def test_line_ends_count_where_the_source_says_so(tmp_path: Path) -> None:
     check_content(as_shipped, packed(tmp_path / "x.zip"))
     with pytest.raises(SourceError, match=r"expected [0-9a-f]{64} \(sha256\), found"):
         check_content(as_shipped, packed(tmp_path / "x.zip", TEXT.replace(b"\n", b"\r\n")))
+    # Both halves of a line's end, in two blocks.
+    across = b"a" * (2**20 - 1) + b"\n"
+    as_lf = changed(SOURCE, members={"S1.txt": sha(across)})
+    check_content(as_lf, packed(tmp_path / "x.zip", across.replace(b"\n", b"\r\n")))
     odd = b"a\rb\r"
     check_content(changed(SOURCE, members={"S1.txt": sha(odd)}), packed(tmp_path / "x.zip", odd))
 

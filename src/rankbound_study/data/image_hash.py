@@ -11,6 +11,9 @@ without colour). At 42 .. 50, 15 of 20 are copies, at 52 .. 56 about a fifth of 
 to chain (the largest group grows from 3 to 6, and to 56 at 64), hardly any. The two errors differ in cost: a missed
 copy is in two parts of a split and flatters every model; two strangers in one group only share a part. The threshold is
 therefore the largest before groups chain. A few copies at 60 are missed; no mirrored copy is within it.
+
+The hash of the library imagehash (`phash`, 16 x 16) includes the constant frequency and resizes with another filter. At
+this threshold it has 208 of the 219 pairs and 76 others; at none from 40 to 64 are the groups the same.
 """
 
 import numpy as np
