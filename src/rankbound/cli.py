@@ -25,7 +25,7 @@ SUBCOMMANDS = ("pack", "train", "cross-validate", "score", "evaluate", "compare"
 STEPS = (
     *("check-config", "claims", "collect", "controls", "convert", "crate", "distributions", "doctor", "document"),
     *("download", "dvc-stages", "export", "features", "figure", "generate", "job", "new"),
-    *("provenance", "sample", "settle", "split", "table", "verify", "weights"),
+    *("provenance", "sample", "settle", "split", "table", "theorems", "verify", "weights"),
 )
 """Subcommands of the study, which users may look for here."""
 

@@ -17,6 +17,9 @@ Without runs, only the claims about formulas are decided; the others are `not ru
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_file_flags(parser)
+    parser.add_argument(
+        "--theorems", type=Path, metavar="FILE", help="the file of the step theorems (default: they are checked again)"
+    )
     parser.add_argument("--options", default='{"study": "thesis"}', metavar="JSON", help="the study's name in its runs")
     parser.add_argument("--out-dir", type=Path, metavar="DIR", required=True, help="where table_claims.* goes")
     # As for `python -m rankbound_study table`: it names the step's record.
@@ -28,6 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.claims import verdict_table
     from rankbound_study.claims.evidence import Evidence
     from rankbound_study.claims.registry import decide
+    from rankbound_study.claims.theorems import read
     from rankbound_study.options import parse_options
     from rankbound_study.report import claims_table
     from rankbound_study.report.table_files import TableFiles
@@ -35,6 +39,6 @@ def run(arguments: argparse.Namespace) -> None:
     study = parse_options(arguments.options)["study"]
     files = {name: value for name, value in vars(given_files(arguments)).items() if name in Evidence.__annotations__}
     evidence = Evidence(study, **files)
-    table = verdict_table.frame(decide(evidence))
+    table = verdict_table.frame(decide(evidence, read(arguments.theorems) if arguments.theorems else {}))
     TableFiles(table, claims_table.texts(table)).write(arguments.out_dir, verdict_table.NAME)
     print(verdict_table.summary(table))
