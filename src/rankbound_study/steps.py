@@ -199,6 +199,7 @@ $ claims --runs results/runs.parquet --epochs results/epochs.parquet \\
 Without runs, only the claims about formulas are decided; the others are `not run`, each with what is missing.""",
         [
             OF_STUDY,
+            file("--theorems", help="the file of the step theorems (default: they are checked again)"),
             json("options", "the study's name in its runs", default='{"study": "thesis"}'),
             file("--out-dir", metavar="DIR", required=True, help="where table_claims.* goes"),
         ],
@@ -638,6 +639,16 @@ $ table table_neural_1 --runs results/runs.parquet --epochs results/epochs.parqu
             file("--metrics", help="also write the means as nested JSON (table_5_1)"),
             json("options", "protocol (published, honest), study, model"),
         ],
+    ),
+    Step(
+        "theorems",
+        "commands.theorems:theorems",
+        "Check the theorems of the sources: by all orders of short lists, by formulas, and by other libraries",
+        """
+$ theorems --out results/theorems.json
+
+`python -m rankbound_study claims --theorems results/theorems.json` quotes the file beside what the results decide.""",
+        [file("--out", required=True, help="the JSON file to write")],
     ),
     Step(
         "verify",

@@ -1,6 +1,6 @@
 """Claims about formulas: decided without runs, as is known, and otherwise where something else is planted."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,13 @@ from brute_force import METRICS, binary_orders
 from torch import Tensor
 
 import rankbound as rb
-from rankbound_study.claims import oracle
+from rankbound_study.claims import oracle, theorems
 from rankbound_study.claims import other_theorems as others
 from rankbound_study.claims import thesis_theorems as thesis
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.registry import verdict_on
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.claims.registry import decide, in_words, verdict_on
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Ruling
+from rankbound_study.cli import main
 
 EVIDENCE = Evidence("thesis")
 
@@ -46,9 +47,23 @@ VALUES = {"T03": 0.7816511 - 0.6309298, "T17": 0.3096014615, "N04": 2}
 """Values of the deciding statistic."""
 
 
+@pytest.fixture(scope="module")
+def rulings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Ruling]:
+    """The rulings of the step, read back from its file."""
+    path = tmp_path_factory.mktemp("theorems") / "theorems.json"
+    assert main(["theorems", "--out", str(path)]) == 0
+    return theorems.read(path)
+
+
+def test_the_step_checks_all_of_them(rulings: Mapping[str, Ruling]) -> None:
+    assert set(rulings) == {claim for some in KNOWN.values() for claim in some.split()}
+    decided = {claim.id: verdict for claim, verdict in decide(EVIDENCE, rulings)}
+    assert decided["L03"] == verdict_on("L03", EVIDENCE)
+
+
 @pytest.mark.parametrize(("claim", "verdict"), [(claim, of) for of, some in KNOWN.items() for claim in some.split()])
-def test_they_are_decided(claim: str, verdict: str) -> None:
-    found = verdict_on(claim, EVIDENCE)
+def test_they_are_decided(claim: str, verdict: str, rulings: Mapping[str, Ruling]) -> None:
+    found = in_words(claim, rulings[claim])
     assert found.verdict == verdict
     for words in SAID.get(claim, ()):
         assert words in found.reason

@@ -1,9 +1,26 @@
-# One table with every claim of the sources and its verdict, from all trainings.
+# One table with every claim of the sources and its verdict: theorems by themselves, all others from all trainings.
+
+
+rule theorems:
+    output:
+        "<results>/theorems.json",
+    log:
+        "<logs>/table/theorems.log",
+    localrule: True
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=10,
+    params:
+        code=steps.code("theorems"),
+    shell:
+        "python -m rankbound_study theorems --out {output:q} > {log:q} 2>&1"
 
 
 rule claims:
     input:
         unpack(claim_files),
+        theorems="<results>/theorems.json",
     output:
         csv=report(
             "<results>/tables/table_claims.csv",
@@ -26,4 +43,4 @@ rule claims:
         files=file_flags,
         options=steps.result_options("study"),
     shell:
-        "python -m rankbound_study claims {params.files} --out-dir {params.folder:q} --options {params.options:q} > {log:q} 2>&1"
+        "python -m rankbound_study claims --theorems {input.theorems:q} {params.files} --out-dir {params.folder:q} --options {params.options:q} > {log:q} 2>&1"
