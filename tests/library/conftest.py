@@ -32,7 +32,6 @@ def program(capsys: pytest.CaptureFixture[str]) -> Program:
 
 
 @pytest.fixture(params=["kernels", "formulas"])
-def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Compute by compiled kernels, where there are some, and by PyTorch's formulas alone; true for kernels."""
+def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute by compiled kernels, where there are some, and by PyTorch's formulas alone."""
     monkeypatch.setenv("RANKBOUND_FAST", "1" if request.param == "kernels" else "0")
-    return request.param == "kernels"

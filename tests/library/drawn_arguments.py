@@ -143,11 +143,8 @@ def outcome(call: Callable[[], Any]) -> Outcome:
     except (ValueError, NotImplementedError, RankboundError) as error:
         return Outcome({}, f"{type(error).__name__}: {error}")
     values = result if isinstance(result, dict) else {"": result}
-    return Outcome({name: _array(value) for name, value in values.items()}, None)
-
-
-def _array(value: Any) -> Array:
-    return value.detach().cpu().to(torch.float64).numpy() if isinstance(value, Tensor) else np.asarray(value)
+    values = {name: one.detach().cpu().double() if isinstance(one, Tensor) else one for name, one in values.items()}
+    return Outcome({name: np.asarray(one) for name, one in values.items()}, None)
 
 
 def require_same(one: Outcome, other: Outcome, context: object, *, relative: float, absolute: float = 0.0) -> None:

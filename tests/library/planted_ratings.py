@@ -31,14 +31,12 @@ class Ratings:
     tested: npt.NDArray[np.bool_]
 
     def lists(self, mask: npt.NDArray[np.bool_], **columns: Any) -> JudgedLists:
-        """Lists of a user's items."""
         user, item = np.nonzero(mask)
         names = {"topics": [f"u{place}" for place in np.unique(user)], "items": [f"i{place}" for place in item]}
         given = {"relevance": self.relevant[user, item]} | names | columns
         return lists_of(mask.sum(1)[mask.any(1)], features=np.empty((len(item), 0)), names=(), **given)
 
     def run(self, scores: npt.NDArray[np.float64]) -> Run:
-        """The run of the tested pairs with these scores of all pairs."""
         lists = self.lists(self.tested)
         return Run(topics=lists.topics, items=lists.items, scores=scores[self.tested], offsets=lists.offsets)
 

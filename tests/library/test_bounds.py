@@ -74,7 +74,7 @@ def flat(lists: Sequence[Order]) -> tuple[Any, Any]:
     return np.array([grade for grades in lists for grade in grades]), np.cumsum([0, *map(len, lists)])
 
 
-def test_counts_broadcast_and_keep_their_shape() -> None:
+def test_counts_keep_their_shape_and_grades_their_fractions() -> None:
     assert rb.minimum("nDCG", 9, 3).shape == ()
     table = rb.expectation("AP", np.array([[4], [6]]), np.array([1, 2, 3]))
     assert table.shape == (2, 3)
@@ -84,6 +84,13 @@ def test_counts_broadcast_and_keep_their_shape() -> None:
         rb.minimum("AP", torch.tensor([5, 9]), torch.tensor([2, 3])).tolist()
         == rb.minimum("AP", [5, 9], [2, 3]).tolist()
     )
+    lists = np.array([0.5, 1.0, 0.0]), np.array([0, 3])
+    facts = [*rb.extremes("nDCG", *lists), rb.expectation("nDCG", relevance=lists[0], offsets=lists[1])]
+    scores = np.array([3.0, 2.0, 1.0])
+    for bound, origin_and_unit in ORIGIN_AND_UNIT.items():
+        origin, unit = origin_and_unit(facts[0], facts[2], facts[1])
+        expected = (rb.metric("nDCG")(scores, *lists) - origin) / unit
+        np.testing.assert_allclose(rb.bounded("nDCG", bound)(scores, *lists), expected)
 
 
 @pytest.mark.parametrize(
@@ -134,16 +141,6 @@ def test_bounded_values_of_all_orders(name: str, graded: bool, bound: str) -> No
         numbers = [math.nan if value is None else float(value) for each in known for value in each]
         n, p = [list(map(size, batch)) for size in (len, sum)]
         np.testing.assert_allclose(bounded.from_value(np.array(numbers), n, p), expected, rtol=1e-9, atol=1e-12)
-
-
-def test_grades_between_0_and_1_are_not_taken_for_1() -> None:
-    lists = np.array([0.5, 1.0, 0.0]), np.array([0, 3])
-    facts = [*rb.extremes("nDCG", *lists), rb.expectation("nDCG", relevance=lists[0], offsets=lists[1])]
-    scores = np.array([3.0, 2.0, 1.0])
-    for bound, origin_and_unit in ORIGIN_AND_UNIT.items():
-        origin, unit = origin_and_unit(facts[0], facts[2], facts[1])
-        expected = (rb.metric("nDCG")(scores, *lists) - origin) / unit
-        np.testing.assert_allclose(rb.bounded("nDCG", bound)(scores, *lists), expected)
 
 
 @pytest.mark.parametrize("bound", BOUNDS)

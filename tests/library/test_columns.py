@@ -12,8 +12,11 @@ import pytest
 import torch
 
 import rankbound as rb
+from rankbound import interpolation
+from rankbound.bounds import profiles, sums
 from rankbound.columns import column_tensor, from_list_column
 from rankbound.lists import Lists, as_tensor
+from rankbound.metrics import cumulative_gain, first_relevant
 from rankbound.metrics.base import values_of
 from tests.forks import run_with_torch
 from tests.library.refusals import refusals
@@ -23,7 +26,6 @@ DTYPES = [np.float32, np.float64, np.int8, np.int32, np.int64, np.uint8]
 
 
 def _address(values: Any) -> int:
-    """Return the address of an Arrow array's numbers."""
     start: int = values.buffers()[1].address + values.offset * values.type.bit_width // 8
     return start
 
@@ -126,10 +128,7 @@ test_what_is_no_column_of_numbers_is_refused_by_the_arguments_name = refusals(
     [
         *((values, "found 1 nulls, expected a number for every item") for values in NULLS),
         *((values, "found .*, expected numbers") for values in NO_NUMBERS),
-        (
-            np.array([1, 2**63 + 5], dtype=np.uint64),
-            r"found 9223372036854775813, expected integers below 2\^63",
-        ),
+        (np.array([1, 2**63 + 5], dtype=np.uint64), r"found 9223372036854775813, expected integers below 2\^63"),
         (pd.DataFrame({"a": [1.0], "b": [3.0]}), r"found shape \(1, 2\), expected a flat"),
     ],
     lambda values: as_tensor(values, "relevance"),
@@ -242,11 +241,10 @@ OF_NAMES: dict[str, tuple[Sequence[str], Callable[[str], Any]]] = {
     "expectation": (METRICS, lambda name: rb.expectation(name, relevance=RELEVANCE, offsets=OFFSETS)),
     "distribution": (("AP", "RR", "P@3", "RBP(p=0.8)"), lambda name: rb.score_distribution(name, 50, 20).sd),
 }
+NDCG = rb.metric("nDCG@2")
 CASES: dict[str, Callable[[], Any]] = {
     **{f"{what} {name}": partial(call, name) for what, (names, call) in OF_NAMES.items() for name in names},
-    "metrics by a kernel": lambda: values_of([rb.metric("nDCG@2")], SCORES, RELEVANCE, OFFSETS, by_kernel=True)[
-        "nDCG@2"
-    ],
+    "metrics by a kernel": lambda: [*values_of([NDCG], SCORES, RELEVANCE, OFFSETS, by_kernel=True).values()],
     "graded distribution": lambda: rb.score_distribution("nDCG", relevance=[2, 1, 0]).cdf([0.7]),
     "tilted distribution": lambda: rb.score_distribution("RR", 10, 2, tilt=2.0).cdf([0.3]),
     "smooth ranks": lambda: rb.smooth_rank(SCORES, OFFSETS),
@@ -270,22 +268,11 @@ def parts(found: Any) -> tuple[Any, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
+CACHING = (profiles, sums, interpolation, cumulative_gain, first_relevant)
+
+
 @pytest.fixture
 def empty_caches() -> None:
     """Forget tensors that an earlier test has left."""
-    from rankbound.bounds import profiles, sums
-    from rankbound.interpolation import kernel_matrix
-    from rankbound.metrics import cumulative_gain, first_relevant
-
-    cached = (
-        *(
-            profiles.mean_over_orders,
-            sums.is_sum,
-            sums._discounts,
-            profiles._graded_key,
-            profiles.counted_grade,
-        ),
-        *(kernel_matrix, cumulative_gain._totals_of, first_relevant._log_factorials),
-    )
-    for function in cached:
+    for function in (one for module in CACHING for one in vars(module).values() if hasattr(one, "cache_clear")):
         function.cache_clear()

@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,16 +14,19 @@ import pytest
 import rankbound as rb
 from rankbound.cli import main
 from tests.comparing import Compare, assert_as_scipy_says
+from tests.library.refusals import refusals
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
 METRICS = ["-m", "nDCG(gain=linear)@10", "-m", "AP", "-m", "P@5"]
 
 Scores = Mapping[str, Mapping[str, float]]
+Trec = tuple[Scores, Scores, Scores]
+Files = Callable[..., list[Path]]
 
 
 @pytest.fixture
-def trec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Scores, Scores, Scores]:
+def trec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trec:
     """Runs a.txt and b.txt of 30 topics and their qrels.txt, in the working folder; and what is in them."""
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(5)
@@ -38,17 +42,13 @@ def trec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Scores, Score
 
 
 def write_trec(qrels: Scores, *runs: Scores) -> None:
-    lines = [f"{topic} 0 {item} {grade}" for topic, items in qrels.items() for item, grade in items.items()]
-    Path("qrels.txt").write_text("\n".join(lines) + "\n")
+    rb.write_qrels("qrels.txt", rb.read_qrels(qrels))
     for name, run in zip("abc", runs, strict=False):
-        lines = [f"{topic} Q0 {item} 1 {score!r} x" for topic, items in run.items() for item, score in items.items()]
-        Path(f"{name}.txt").write_text("\n".join(lines) + "\n")
+        rb.write_run(f"{name}.txt", rb.read_run(run))
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Callable[..., list[Path]]:
-    """Return files a.csv, b.csv, ... with these texts."""
-
+def files(tmp_path: Path) -> Files:
     def written(*texts: str) -> list[Path]:
         for name, text in zip("abc", texts, strict=False):
             (tmp_path / f"{name}.csv").write_text(text)
@@ -66,7 +66,7 @@ JUDGED = ("--qrels", "qrels.txt")
 
 
 class TestRuns:
-    def test_it_agrees_with_ir_measures_and_scipy(self, trec: tuple[Scores, Scores, Scores], compare: Compare) -> None:
+    def test_it_agrees_with_ir_measures_and_scipy(self, trec: Trec, compare: Compare) -> None:
         ir_measures = pytest.importorskip("ir_measures", reason="a peer, from the extra of that name")
         names = {"nDCG(gain=linear)@10": "nDCG@10", "AP": "AP", "P@5": "P@5"}
         for row in compare.json("a.txt", "b.txt", *JUDGED, *METRICS, "--margin", 0.05)["comparisons"]:
@@ -80,7 +80,7 @@ class TestRuns:
         named = compare.json("a.txt", "b.txt", *JUDGED, "-m", "nDCG@10", "--names", "ir_measures")
         assert [row["metric"] for row in named["comparisons"]] == ["nDCG(gain=linear)@10"]
 
-    def test_what_is_missing_is_named(self, trec: tuple[Scores, Scores, Scores], compare: Compare) -> None:
+    def test_what_is_missing_is_named(self, trec: Trec, compare: Compare) -> None:
         qrels, a, b = (dict(table) for table in trec)
         del a["t03"], b["t04"]
         b["extra"] = b["t05"]
@@ -117,14 +117,14 @@ class TestRuns:
 
 class TestSeveralRuns:
     @pytest.fixture
-    def runs(self, trec: tuple[Scores, Scores, Scores]) -> dict[str, Scores]:
+    def runs(self, trec: Trec) -> dict[str, Scores]:
         """Runs a.txt, b.txt and c.txt, which has the scores of b with more noise."""
         random = np.random.default_rng(9)
         noisy = {topic: {d: s + random.normal(0, 2) for d, s in items.items()} for topic, items in trec[2].items()}
         write_trec(*trec, noisy)
         return {"a.txt": trec[1], "b.txt": trec[2], "c.txt": noisy}
 
-    def test_all_pairs_are_the_pairs_one_by_one_but_for_holm(self, runs: object, compare: Compare) -> None:
+    def test_all_pairs_or_those_with_a_baseline_are_the_pairs_one_by_one(self, runs: object, compare: Compare) -> None:
         judged = (*JUDGED, *METRICS)
         every = compare.json("a.txt", "b.txt", "c.txt", *judged)["comparisons"]
         p_values, adjusted = ([row[key] for row in every] for key in ("p_value", "p_adjusted"))
@@ -138,17 +138,13 @@ class TestSeveralRuns:
         assert not every
         assert min(adjusted) == pytest.approx(min(1, min(p_values) * len(p_values)))
         assert all(found >= p_value for found, p_value in zip(adjusted, p_values, strict=True))
-
-    def test_a_baseline_is_the_other_side_of_every_pair(self, runs: object, compare: Compare) -> None:
         found = compare.json("a.txt", "c.txt", "--baseline", "b.txt", *JUDGED, "-m", "AP")
         assert [row["cell"] for row in found["comparisons"]] == ["a.txt - b.txt", "c.txt - b.txt"]
         assert (found["a"], found["b"]) == ("a.txt, c.txt", "b.txt")
         (alone,) = compare.json("a.txt", "--baseline", "b.txt", *JUDGED, "-m", "AP")["comparisons"]
         assert alone["difference"] == found["comparisons"][0]["difference"]
 
-    def test_runs_in_memory(
-        self, trec: tuple[Scores, Scores, Scores], runs: dict[str, Scores], compare: Compare
-    ) -> None:
+    def test_runs_in_memory(self, trec: Trec, runs: dict[str, Scores], compare: Compare) -> None:
         metrics = ["nDCG@10", "AP"]
         report = rb.compare_runs(
             runs, trec[0], metrics, baseline="b.txt", missing="zero", flips=999, resamples=499, margin=0.02
@@ -174,20 +170,18 @@ class TestSeveralRuns:
             assert other.count(r"\toprule") == other.count(r"\end{tabular}") == 2
             assert r"95 \% interval" in other
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ({"runs": {"a": {}}}, "runs: found 1, expected two or more"),
-            ({"baseline": "bm25"}, "baseline: found bm25, expected one of a, b"),
-            ({"missing": "none"}, "missing: found none, expected one of skip, zero"),
-            ({"confidence": 95}, "confidence: found 95, expected a share"),
-            ({"metrics": "NAP"}, "Did you mean AP"),
-        ],
-    )
-    def test_messages_in_python(self, arguments: dict[str, object], message: str) -> None:
-        given = {"runs": {"a": {"t": {"d": 1.0}}, "b": {"t": {"d": 2.0}}}, "metrics": "AP"} | arguments
-        with pytest.raises(ValueError, match=message):
-            rb.compare_runs(qrels={"t": {"d": 1}}, **given)  # type: ignore[arg-type]
+
+GIVEN: dict[str, Any] = {"runs": {"a": {"t": {"d": 1.0}}, "b": {"t": {"d": 2.0}}}, "metrics": "AP"}
+test_messages_in_python = refusals(
+    [
+        ({"runs": {"a": {}}}, "runs: found 1, expected two or more"),
+        ({"baseline": "bm25"}, "baseline: found bm25, expected one of a, b"),
+        ({"missing": "none"}, "missing: found none, expected one of skip, zero"),
+        ({"confidence": 95}, "confidence: found 95, expected a share"),
+        ({"metrics": "NAP"}, "Did you mean AP"),
+    ],
+    lambda given: rb.compare_runs(qrels={"t": {"d": 1}}, **GIVEN | given),
+)
 
 
 class TestScoresByTopic:
@@ -199,7 +193,7 @@ class TestScoresByTopic:
         assert compare.json("a.json", "b.json")["comparisons"] == expected
         assert compare.json("a.csv", "b.csv")["comparisons"] == expected
 
-    def test_tables_with_folds_and_seeds(self, files: Callable[..., list[Path]], compare: Compare) -> None:
+    def test_tables_with_folds_and_seeds(self, files: Files, compare: Compare) -> None:
         random = np.random.default_rng(0)
         key = [f"0{topic},{fold},{seed}" for topic in range(12) for fold in range(2) for seed in range(3)]
         texts = ("\n".join(["topic,fold,seed,mine,tag", *(f"{row},{random.random()},x" for row in key)]) for _ in "ab")
@@ -212,7 +206,7 @@ class TestScoresByTopic:
         assert "Between seeds" in text
         assert "topics and trainings" in text
 
-    def test_the_index_of_a_frame_is_no_metric(self, files: Callable[..., list[Path]], compare: Compare) -> None:
+    def test_the_index_of_a_frame_is_no_metric(self, files: Files, compare: Compare) -> None:
         frame, found = pl.DataFrame({"topic": [f"t{t}" for t in range(9)], "AP": [0.1 * t for t in range(9)]}), []
         for index in (True, False):
             powers = (frame.with_columns(pl.col("AP").pow(power)).to_pandas() for power in (1, 2))
@@ -222,7 +216,7 @@ class TestScoresByTopic:
         assert [row["metric"] for row in found[0]] == ["AP"]
         assert found[0][0]["p_adjusted"] == found[1][0]["p_adjusted"]
 
-    def test_undefined_scores(self, files: Callable[..., list[Path]], compare: Compare) -> None:
+    def test_undefined_scores_and_lower_ones_that_are_better(self, files: Files, compare: Compare) -> None:
         a = "topic,AP\n007,0.5\n008,\n009,0.25\n010,NaN\n011,0.4\n"
         (row,) = compare.json(*files(a, "topic,AP\n007,0.4\n008,0.5\n009,0.5\n010,\n7,0.4\n"))["comparisons"]
         assert (row["n_units"], row["n_undefined"]) == (2, 1)
@@ -233,8 +227,6 @@ class TestScoresByTopic:
         ]
         text = compare(*files("topic,AP\nx,1\n", "topic,AP\ny,1\n"))
         assert "not compared: there is no topic for which both have a score" in text
-
-    def test_lower_is_better_for_some(self, files: Callable[..., list[Path]], compare: Compare) -> None:
         texts = ("".join(f"{t},{better + t % 2 * t},{better - t % 3}\n" for t in range(9)) for better in (3, 5))
         paths = files(*("topic,nRBP,own\n" + text for text in texts))
         rank_sum, own = compare.json(*paths, "--margin", 1)["comparisons"]
@@ -253,18 +245,15 @@ class TestScoresByTopic:
             ("topic,AP\nx,1\n", "", "cannot be read as per-topic scores"),
         ],
     )
-    def test_messages(self, files: Callable[..., list[Path]], compare: Compare, a: str, b: str, message: str) -> None:
+    def test_messages(self, files: Files, compare: Compare, a: str, b: str, message: str) -> None:
         assert message in compare(*files(a, b), status=2)
-
-    @pytest.mark.parametrize("text", ['{"means": {}}', "[]", '{"per_topic": {"x": 3}}', "{"])
-    def test_json_of_something_else(self, tmp_path: Path, compare: Compare, text: str) -> None:
-        file = tmp_path / "a.json"
-        file.write_text(text)
-        assert f"{file}: cannot be read as per-topic scores" in compare(file, file, status=2)
+        for text in ('{"means": {}}', "[]", '{"per_topic": {"x": 3}}', "{"):
+            other = (path := files(text)[0]).rename(path.with_suffix(".json"))
+            assert f"{other}: cannot be read as per-topic scores" in compare(other, other, status=2)
 
 
 class TestOutput:
-    def test_json_has_no_nan_and_csv_the_same_numbers(self, trec: object, compare: Compare) -> None:
+    def test_json_has_no_nan_csv_the_same_numbers_and_the_table_a_head(self, trec: object, compare: Compare) -> None:
         arguments = ["a.txt", "b.txt", *JUDGED, *METRICS, "--margin"]
         rows = compare.json(*arguments)["comparisons"]
         flat = list(csv.DictReader(io.StringIO(compare(*arguments, "--csv"))))
@@ -275,8 +264,6 @@ class TestOutput:
             assert line["effect.wins"] == str(row["effect"]["wins"])
             assert line["margin.verdict"] == row["margin"]["verdict"]
             assert line["trainings.deviation"] == ""
-
-    def test_the_table_says_what_it_is(self, trec: object, compare: Compare) -> None:
         text = compare("a.txt", "b.txt", *JUDGED, "-m", "AP", "--interval", "t", "--confidence", 0.9)
         assert text.startswith("A: a.txt\nB: b.txt\n")
         assert "90 % interval" in text

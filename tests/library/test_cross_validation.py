@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ QUICK = {"epochs": 3, "batch_size": 8, "device": "cpu"}
 
 
 def rows_of(lists: Any, topic: int) -> slice:
-    """The rows of the topic at this place."""
     return slice(*lists.offsets[topic:][:2])
 
 
@@ -50,6 +50,15 @@ def test_every_topic_is_tested_once_in_the_order_of_the_lists_by_a_ranker_that_n
     for place in first:
         np.testing.assert_array_equal(made.run.scores[place], again.run.scores[place])
     assert not np.array_equal(made.run.scores, again.run.scores)
+    expected, found = (of(["nDCG@2", "AP"]) for of in (partial(rb.evaluate_run, made.run, lists), made.evaluate))
+    assert list(found.topics) == list(expected.topics)
+    by_fold = made.evaluate_folds(["nDCG@2", "AP"])
+    for name, values in expected.values.items():
+        np.testing.assert_allclose(found.values[name], values)
+        means = [np.nanmean(values[[lists.topics.index(topic) for topic in fold]]) for fold in made.folds]
+        assert list(by_fold[name]) == pytest.approx(means)
+    assert (len(made.seconds), list(made.unknown)) == (4, [0] * 4)
+    assert min(made.seconds) > 0
 
 
 def test_folds_are_those_of_the_seed_or_are_named_and_leave_topics_out() -> None:
@@ -93,27 +102,9 @@ def test_the_command_compares_losses_and_keeps_their_runs(tmp_path: Path, progra
     assert program(f"evaluate {runs}/nDCG.csv {lists} -m nDCG@5 {columns}").splitlines()[1] in shown
 
 
-def test_a_mean_over_topics_is_that_of_the_run_and_folds_have_their_own() -> None:
-    lists = judged()
-    made = rb.cross_validate(lists, 4, **QUICK)
-    expected = rb.evaluate_run(made.run, lists, ["nDCG@2", "AP"])
-    found = made.evaluate(["nDCG@2", "AP"])
-    assert list(found.topics) == list(expected.topics)
-    by_fold = made.evaluate_folds(["nDCG@2", "AP"])
-    for name, values in expected.values.items():
-        np.testing.assert_allclose(found.values[name], values)
-        for fold, mean in zip(made.folds, by_fold[name], strict=True):
-            assert mean == pytest.approx(np.nanmean(values[[lists.topics.index(topic) for topic in fold]]))
-    assert len(made.seconds) == 4
-    assert min(made.seconds) > 0
-    assert list(made.unknown) == [0, 0, 0, 0]
-
-
 # Folds within topics, of a factorisation
 
 FACTORS: dict[str, Any] = {**QUICK, "model": FACTORED, "factors": 4}
-
-
 RATED = ratings(users=15, items=12)
 LISTS = RATED.lists(RATED.known)
 
@@ -157,7 +148,7 @@ def _folds_of(made: rb.CrossValidated) -> dict[tuple[str, str], int]:
     return dict(zip(pairs(made.run, made.tests), folds, strict=True))
 
 
-def test_test_lists_have_negatives_too() -> None:
+def test_test_lists_have_negatives_and_what_no_other_fold_has_is_scored_by_means() -> None:
     lists = RATED.lists(RATED.known & (RATED.relevant > 0))
     made = rb.cross_validate(lists, 3, **FACTORS, negatives=1)
     known = set(pairs(lists))
@@ -165,9 +156,6 @@ def test_test_lists_have_negatives_too() -> None:
     assert 0 < len(drawn) <= len(known)
     assert made.judged.relevance.sum() == len(known)
     assert 0 < made.evaluate("nDCG").means()["nDCG"] < 1
-
-
-def test_what_no_other_fold_has_is_scored_by_means_and_counted() -> None:
     table = pl.DataFrame(
         {"topic": list("aaaabbbbc"), "item": list("wxyzwxyur"), "relevance": [1, 0, 1, 0, 1, 0, 0, 1, 1]}
     )
@@ -183,8 +171,6 @@ def test_what_no_other_fold_has_is_scored_by_means_and_counted() -> None:
 
 
 # Given splits
-
-
 def some(lists: JudgedLists, first: int, last: int) -> JudgedLists:
     offsets = lists.offsets[first : last + 1]
     rows = slice(offsets[0], offsets[-1])
@@ -195,10 +181,7 @@ def some(lists: JudgedLists, first: int, last: int) -> JudgedLists:
 def test_given_splits_may_test_a_topic_twice() -> None:
     lists = judged()
     train, vali, test = some(lists, 0, 10), some(lists, 10, 14), some(lists, 14, 20)
-    splits = [
-        rb.Split(training=train, validation=vali, test=test),
-        rb.Split(training=vali, test=some(lists, 16, 20)),
-    ]
+    splits = [rb.Split(training=train, validation=vali, test=test), rb.Split(training=vali, test=some(lists, 16, 20))]
     made = rb.cross_validate_splits(iter(splits), **QUICK)
     assert list(made.run.topics) == [
         *["q14/1", "q15/1"],
@@ -230,11 +213,8 @@ def test_parts_of_a_split_are_apart(model: str) -> None:
 
 
 # The command line
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Ten splits, by name."""
     monkeypatch.chdir(tmp_path)
     lists = judged(22)
     for fold in range(1, 11):
@@ -269,10 +249,7 @@ def test_a_pattern_names_the_files_of_all_splits(folder: Path, program: Program)
         ("cross-validate -m AP", "found no file: expected one to deal into folds, or the files of given splits by"),
         (SPLIT + "Fold1/train.csv,Fold1/train.csv", "topic 'q0' is in the training and in the test lists"),
         (SPLIT + "Fold1/train.csv,Fold1/wide.csv", "Fold1/wide.csv: there is no column 'b'; it has topic, item,"),
-        (
-            SPLIT + PATTERN.replace("vali", "gone"),
-            "fold 7 of Fold7/gone.csv: there is no such file; expected",
-        ),
+        (SPLIT + PATTERN.replace("vali", "gone"), "fold 7 of Fold7/gone.csv: there is no such file; expected"),
         (
             SPLIT + PATTERN.replace("train", "gone"),
             "fold 7 of Fold{fold}/gone.csv is missing: found the folds 1, 2, 3, 4, 5, 6, 8, 9, 10; add its",

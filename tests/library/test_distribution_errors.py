@@ -105,29 +105,16 @@ def exact_steps(values: Iterator[Exact]) -> tuple[list[Exact], list[Fraction]]:
     return support, [Fraction(below, total) for below in accumulate(counts[value] for value in support)]
 
 
-def require_stated_error(found: rb.ScoreDistribution, support: list[Exact], steps: list[Fraction]) -> float:
-    """Fail if the CDF at a score, or anywhere between two that float64 tells apart, is wrong by more than it states."""
-    x, truth = np.array([float(value) for value in support]), np.array([float(step) for step in steps])
-    wrong = np.abs(found.cdf(x) - truth)
-    between = (x[1:] + x[:-1]) / 2
-    apart = np.diff(x) > 1e-10 * x[1:]
-    wrong_between = np.abs(found.cdf(between) - truth[:-1])[apart]
-    largest = max(wrong.max(), wrong_between.max(initial=0.0))
-    assert largest <= found.error + 1e-12, (found.metric, found.profile, largest, found.error)
-    return float(largest)
-
-
-def are_told_apart(support: list[Exact]) -> bool:
-    """Return true if all scores differ by more than the rounding of a float64 sum."""
-    pairs = pairwise(support)
-    scale = float(support[-1])
-    return all(float(high - low) > 1e-13 * scale for low, high in pairs)  # type: ignore[operator]
-
-
 def require_true(name: str, found: rb.ScoreDistribution, values: Iterator[Exact]) -> None:
+    """Fail if the CDF at a score, or anywhere between two that float64 tells apart, is wrong by more than it states."""
     support, steps = exact_steps(values)
-    require_stated_error(found, support, steps)
-    if are_told_apart(support):
+    x, truth = np.array([float(value) for value in support]), np.array([float(step) for step in steps])
+    apart = np.diff(x) > 1e-10 * x[1:]
+    wrong_between = np.abs(found.cdf((x[1:] + x[:-1]) / 2) - truth[:-1])[apart]
+    largest = max(np.abs(found.cdf(x) - truth).max(), wrong_between.max(initial=0.0))
+    assert largest <= found.error + 1e-12, (name, found.profile, largest, found.error)
+    # All scores differ by more than the rounding of a float64 sum.
+    if all(float(high - low) > 1e-13 * x[-1] for low, high in pairwise(support)):  # type: ignore[operator]
         assert found.error < 1e-11, (name, found.profile)
         assert len(found.support[found.probability > 0]) == len(support), (name, found.profile)
     assert found.minimum <= found.support[0]

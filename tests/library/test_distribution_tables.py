@@ -89,7 +89,7 @@ def test_cuda_agrees(tables: DistributionTables) -> None:
     torch.testing.assert_close(found.cpu(), of_pairs(tables, values, n, p))
 
 
-def test_missing_and_undefined_lists_are_named(tables: DistributionTables) -> None:
+def test_tables_equal_the_distributions_that_they_were_made_of(tables: DistributionTables) -> None:
     for n, p, gain, message in (
         ([8, 7], [4, 3], "sd", "7 items with 3 relevant .* tabulate it as well"),
         ([8, 6], [4, 6], "sd", "6 items with 6 relevant"),
@@ -97,9 +97,6 @@ def test_missing_and_undefined_lists_are_named(tables: DistributionTables) -> No
     ):
         with pytest.raises((ConfigError, ValueError), match=message):
             of_pairs(tables, torch.tensor([0.5, 0.5]), n, p, gain)
-
-
-def test_a_table_equals_the_distribution_it_was_made_of() -> None:
     ones = [score_distribution("AP", 9, 4, tilt=2.5), score_distribution("AP", 7, 2, tilt=2.5)]
     tables = DistributionTables.collect(ones)
     assert list(zip(tables.n, tables.p, strict=True)) == [(7, 2), (9, 4)]
@@ -143,7 +140,8 @@ def smooth(
     return found
 
 
-def test_distributions_are_found_once_and_as_asked() -> None:
+def test_distributions_are_found_once_and_kept_up_to_a_limit() -> None:
+    """What is dropped comes back the same; of P@1 over 3,000 items with one relevant, 20 draws see only 0."""
     tables = DistributionsOnDemand("nDCG", method="sampled", samples=400, graded_samples=300, seed=5)
     smooth([(0, 1, 2, 0, 0, 1)], tables)
     smooth([(2, 1, 1, 0, 0, 0), (1, 0, 0, 1, 0), (0, 0, 0, 1, 1)], tables)
@@ -154,15 +152,16 @@ def test_distributions_are_found_once_and_as_asked() -> None:
     assert graded.grades == expected.grades == (2, 1, 1, 0, 0, 0)
     binary = rb.score_distribution("nDCG", 5, 2, method="sampled", samples=400, seed=5)
     np.testing.assert_array_equal(tables._tables.of(5, 2).probability, binary.probability)
-
-
-def test_what_is_kept_has_a_limit_and_what_is_dropped_comes_back_the_same() -> None:
     lists: list[Order] = [(0, 1, 2, 0), (0, 2, 2, 1), (1, 0, 0, 2, 1), (2, 0, 0), (1, 1, 2)]
     unlimited, limited = DistributionsOnDemand("nDCG"), DistributionsOnDemand("nDCG", kept=2)
     for part in (lists[:2], lists[2:], lists[1:3], lists[:2]):
         np.testing.assert_array_equal(smooth(part, limited), smooth(part, unlimited))
         assert len(limited._known) == max(2, len(part))
     assert len(unlimited._known) == len(lists)
+    drawn = rb.score_distribution("P@1", 3000, 1, method="sampled", samples=20)
+    assert (drawn.support.tolist(), drawn.gain()) == ([0], 1)
+    tables = DistributionsOnDemand("P@1", method="sampled", samples=20)
+    assert np.isfinite(smooth([(1,) + (0,) * 2999], tables, "distinct", [0.2])).all()
 
 
 def test_an_interrupted_computation_leaves_what_was_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,14 +197,6 @@ def test_threads_may_share_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda part: smooth(part, tables), batches))
     np.testing.assert_array_equal(found, expected)
-
-
-def test_a_score_that_is_too_rare_to_be_drawn_still_has_a_gain() -> None:
-    """P@1 of 3,000 items with one relevant: 20 draws see only 0."""
-    drawn = rb.score_distribution("P@1", 3000, 1, method="sampled", samples=20)
-    assert (drawn.support.tolist(), drawn.gain()) == ([0], 1)
-    tables = DistributionsOnDemand("P@1", method="sampled", samples=20)
-    assert np.isfinite(smooth([(1,) + (0,) * 2999], tables, "distinct", [0.2])).all()
 
 
 def test_bounds_and_losses_read_the_tables_of_their_lists_and_tilt() -> None:

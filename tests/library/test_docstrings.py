@@ -58,13 +58,11 @@ def named(classes: list[type]) -> Any:
 
 
 def parts(text: str) -> dict[str, str]:
-    """The sections of a docstring by name; the summary has none."""
     names = ["", *re.findall(rf"^({'|'.join(SECTIONS)}):$", text, re.MULTILINE)]
     return dict(zip(names, re.split(rf"^(?:{'|'.join(SECTIONS)}):$", text, flags=re.MULTILINE), strict=True))
 
 
 def listed(section: str) -> list[str]:
-    """The names that a section of a docstring explains."""
     lines = re.findall(r"^    (\w[\w, ]*): *\S", section, re.MULTILINE)
     return [name for line in lines for name in line.split(", ")]
 
@@ -95,14 +93,10 @@ def test_a_docstring_has_every_section_and_every_argument(name: str) -> None:
 
 
 @named(CLASSES)
-def test_a_class_has_a_summary_and_an_example(kind: type) -> None:
+def test_a_class_has_a_summary_an_example_and_every_field(kind: type) -> None:
     text = inspect.cleandoc(vars(kind)["__doc__"] or "")
     require_summary(text)
     assert "\n\n>>> " in text
-
-
-@named(CLASSES)
-def test_a_class_explains_every_field(kind: type) -> None:
     sections = parts(inspect.getdoc(kind) or "")
     fields = [] if kind in ABSTRACT else parameters(kind)
     assert listed(sections.get("Args", "")) == fields

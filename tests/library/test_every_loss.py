@@ -41,7 +41,6 @@ LOSSES: dict[str, Arithmetic] = {
     "DirectRanker(method=interpolated)": by_hand.pair_loss(by_hand.direct_ranker()),
     "DirectRanker(reduction=sum,weight=difference)": by_hand.pair_loss(by_hand.direct_ranker(), "sum", "difference"),
     "hinge": by_hand.pair_loss(by_hand.hinge()),
-    "hinge(margin=0)": by_hand.pair_loss(by_hand.hinge(0)),
     "hinge(margin=2,reduction=sum,weight=difference)": by_hand.pair_loss(by_hand.hinge(2), "sum", "difference"),
     "WARP": by_hand.warp(),
     "WARP(alpha=constant)@1": by_hand.warp(lambda j: 1, 1),
@@ -111,7 +110,6 @@ DEGENERATE = [*EMPTY, *WITHOUT_RELEVANT, *GENERIC[:1], *ONE_GRADE, *TIED, *EMPTY
 
 
 def fitting(text: str, rows: Sequence[Row]) -> list[Row]:
-    """The rows whose relevance the loss is made for."""
     name, parameters, _ = split_text(text, "loss")
     if name == "multinomial":
         return [row for row in rows if sum(grade >= int(parameters.get("rel", 1)) for grade in row[1]) <= 1]
@@ -143,11 +141,6 @@ def differences(arithmetic: Arithmetic, row: Row, step: float, order: int) -> li
     return found
 
 
-def slack(text: str) -> float:
-    """Return the tolerance for a loss, which is larger for interpolated sums."""
-    return 100 if "interpolated" in text else 1
-
-
 every_loss = pytest.mark.parametrize("text", LOSSES)
 one_of_each_kind = pytest.mark.parametrize("text", [*KINDS, "nDCG"])
 
@@ -158,7 +151,8 @@ def test_every_kind_of_loss_is_listed() -> None:
 
 @every_loss
 def test_values_and_derivatives_are_those_of_the_written_out_arithmetic(text: str) -> None:
-    loss, arithmetic, wide = rb.loss(text), LOSSES[text], slack(text)
+    # Interpolated sums have errors of their own.
+    loss, arithmetic, wide = rb.loss(text), LOSSES[text], 100 if "interpolated" in text else 1
     rows, far = fitting(text, [*GENERIC, *ONE_GRADE, *WITHOUT_RELEVANT, *TIED]), fitting(text, FAR)
     values, gradient = loss_and_gradient(loss, rows + far)
     expected = [arithmetic(scores, grades, scores) for scores, grades in rows + far]
@@ -177,8 +171,8 @@ def test_values_and_derivatives_are_those_of_the_written_out_arithmetic(text: st
 
 
 @every_loss
-def test_a_batch_is_its_lists_one_by_one_however_degenerate_some_are(text: str) -> None:
-    """Lists without information are 0 with no gradient; single precision stays finite, autocast changes nothing."""
+def test_a_batch_is_its_lists_one_by_one_in_any_precision(text: str) -> None:
+    """Lists without information are 0 with no gradient; gaps of 1e4 must not cost the digits of small ones."""
     loss, rows = rb.loss(text), fitting(text, [*GENERIC, *DEGENERATE])
     values, gradient = loss_and_gradient(loss, rows)
     alone = [loss_and_gradient(loss, [row]) for row in rows]
@@ -198,14 +192,7 @@ def test_a_batch_is_its_lists_one_by_one_however_degenerate_some_are(text: str) 
     curvatures = [loss.curvature(leaf, relevance, lists) for leaf in (scores, scores.float())]
     for found in (values, gradient, *single, *curvatures):
         assert found is None or torch.isfinite(found).all(), found
-
-
-@every_loss
-def test_single_precision_is_as_good_as_it_can_be(text: str) -> None:
-    """Gaps of 1e4 must not cost the digits of the small ones beside them."""
-    rows = fitting(text, [*GENERIC, *TIED, *FAR])
-    single, exact = (loss_and_gradient(rb.loss(text), rows, dtype) for dtype in (torch.float32, torch.float64))
-    torch.testing.assert_close([one.double() for one in single], list(exact), rtol=1e-5, atol=3e-6)
+    torch.testing.assert_close([one.double() for one in single], [values, gradient], rtol=1e-5, atol=3e-6)
 
 
 @every_loss
@@ -277,8 +264,8 @@ def test_compiled_steps_call_the_loss(text: str) -> None:
 def test_relevance_may_be_any_number_and_no_gradient_is_needed(text: str) -> None:
     loss, (scores, relevance, offsets) = rb.loss(text), flat(fitting(text, GENERIC))
     expected = loss(scores, relevance, offsets)
-    for dtype in (torch.int8, torch.uint8, torch.float32):
-        torch.testing.assert_close(loss(scores, relevance.to(dtype), offsets), expected, rtol=1e-6, atol=1e-6)
+    for dtype in (torch.int8, torch.uint8, torch.float16, torch.bfloat16, torch.float32):
+        torch.testing.assert_close(loss(scores, relevance.to(dtype), offsets), expected, rtol=1e-13, atol=0)
     found = loss(scores.detach(), relevance, offsets)
     torch.testing.assert_close(found, expected.detach(), rtol=1e-12, atol=1e-12)
     with torch.no_grad():
@@ -286,26 +273,12 @@ def test_relevance_may_be_any_number_and_no_gradient_is_needed(text: str) -> Non
 
 
 @every_loss
-def test_a_batch_without_items_has_a_loss(text: str) -> None:
+def test_a_batch_without_items_has_a_loss_whose_text_builds_it_again(text: str) -> None:
     for sizes in ([], [0], [0, 0]):
         scores = torch.zeros(0, requires_grad=True)
         values = rb.loss(text)(scores, torch.zeros(0), torch.tensor([0, *sizes]))
         assert values.tolist() == [0] * len(sizes)
         values.sum().backward()
-
-
-@every_loss
-def test_no_gradient_is_needed(text: str) -> None:
-    scores, relevance, offsets = flat(fitting(text, GENERIC))
-    expected = rb.loss(text)(scores, relevance, offsets)
-    found = rb.loss(text)(scores.detach(), relevance, offsets)
-    torch.testing.assert_close(found, expected.detach(), rtol=1e-12, atol=1e-12)
-    with torch.no_grad():
-        torch.testing.assert_close(rb.loss(text)(scores, relevance, offsets), found, rtol=0, atol=0)
-
-
-@every_loss
-def test_the_text_builds_the_loss_again(text: str) -> None:
     loss = rb.loss(text)
     assert bool(list(loss.parameters())) == ("learn=true" in text)
     assert loss.text == text

@@ -4,7 +4,6 @@ Labels, predictions, sizes of groups and weights come in the forms in which Ligh
 interface pass them, with the flaws of `drawn_arguments`, and some of weights.
 """
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +22,7 @@ OBJECTIVES = [
     *((name, "none") for name in sorted(KINDS)),
 ]
 METRICS = ("nDCG", "nDCG@3", "AP", "RR", "nRBP", "P@5", "DCG", "Kendall", "PairAccuracy", "RBP(p=0.8)")
+NAMES = ("gradient", "hessian")
 WEIGHTS = ("none", "none", "of rows", "of topics", "zero for some", "too few", "negative", "NaN")
 
 
@@ -33,7 +33,6 @@ def lightgbm_data(label: Array, sizes: Array, weight: Array | None) -> Any:
 
 
 def xgboost_data(label: Array, sizes: Array, weight: Array | None) -> Any:
-    """What they ask of an `xgboost.DMatrix`."""
     data = lightgbm_data(label, sizes, np.zeros(0, np.float32) if weight is None else weight)
     data.get_uint_info = {"group_ptr": np.concatenate(([0], np.cumsum(sizes)))}.__getitem__
     return data
@@ -54,7 +53,6 @@ def weights(draw: Drawn, random: np.random.Generator) -> Array | None:
 
 
 def calls(function: Any, draw: Drawn, weight: Array | None) -> dict[str, Any]:
-    """Return the calls of each library, with labels in single precision as both libraries store them."""
     scores, _, _ = draw.passed()
     labels, sizes = draw.relevance.astype(np.float32), np.diff(draw.offsets.astype(np.int64))
     return {
@@ -63,19 +61,6 @@ def calls(function: Any, draw: Drawn, weight: Array | None) -> dict[str, Any]:
         "scikit-learn": lambda: function(labels, scores, weight, sizes),
         "labels as drawn": lambda: function(draw.passed()[1], scores, weight, sizes),
     }
-
-
-def drawn_objectives(round_: int) -> Iterator[tuple[Drawn, Array | None, RankingObjective]]:
-    for place, draw in enumerate(drawn(round_)):
-        random = np.random.default_rng([round_, place, 1])
-        text, bound = OBJECTIVES[random.integers(len(OBJECTIVES))]
-        hessian = str(random.choice(["exact", "constant"])) if text in KINDS and text != "ADR-MSE" else "auto"
-        objective = rb.boosting_objective(text, bound, hessian=hessian)
-        yield draw, weights(draw, random), objective
-
-
-def named(pair: Any) -> dict[str, Any]:
-    return dict(zip(("gradient", "hessian"), pair, strict=True))
 
 
 def tolerance(objective: RankingObjective, draw: Drawn, scale: float) -> float:
@@ -94,12 +79,16 @@ def tolerance(objective: RankingObjective, draw: Drawn, scale: float) -> float:
 @pytest.mark.parametrize("round_", ROUNDS)
 def test_objectives_are_the_same_by_kernels_in_every_interface(round_: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the gradients are those of the loss by autograd, over the mean Hessian, which bounds each row's step."""
-    for draw, weight, objective in drawn_objectives(round_):
+    for place, draw in enumerate(drawn(round_)):
+        random = np.random.default_rng([round_, place, 1])
+        text, bound = OBJECTIVES[random.integers(len(OBJECTIVES))]
+        hessian = str(random.choice(["exact", "constant"])) if text in KINDS and text != "ADR-MSE" else "auto"
+        objective, weight = rb.boosting_objective(text, bound, hessian=hessian), weights(draw, random)
         found = {}
         for fast in ("1", "0"):
             monkeypatch.setenv("RANKBOUND_FAST", fast)
             for interface, call in calls(objective, draw, weight).items():
-                found[fast, interface] = outcome(lambda call=call: named(call()))
+                found[fast, interface] = outcome(lambda call=call: dict(zip(NAMES, call(), strict=True)))
         reference = found["0", "lightgbm"]
         context = f"{objective}, weights {weight}; {draw}"
         relative, largest = 0.0, {}

@@ -214,12 +214,21 @@ SIZES = [(1, 0), (1, 1), (2, 1), (5, 5), (7, 3), (13, 12), (14, 7), (60, 2), (60
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_distributions_are_in_range_whatever_the_method(name: str) -> None:
+def test_distributions_are_in_range_and_a_bound_where_all_orders_score_the_same(name: str) -> None:
+    """It is 1, as M / E[M] is, where min-max and expectation-max are 0 / 0; NaN only where the metric is."""
     for (n, p), method in [*((size, "auto") for size in SIZES), ((30, 20), "sampled"), ((7, 3), "sampled")]:
         found = rb.score_distribution(name, n, p, method=method, samples=300)  # type: ignore[arg-type]
         require_distribution(found)
         binned = found.binned()
         assert binned.cdf(binned.maximum) == 1.0 or np.isnan(binned.maximum)
+    lists = np.arange(6.0), np.array([1, 1, 1, 0, 1, 0]), np.array([0, 3, 4, 6])
+    value, bounded = rb.metric(name)(*lists), rb.bounded(name, "distribution")(*lists)
+    found = (rb.score_distribution(name, relevance=part) for part in np.split(lists[1], lists[2][1:-1]))
+    np.testing.assert_allclose(bounded, [float(one.cdf(at)) for one, at in zip(found, value, strict=True)], rtol=1e-12)
+    np.testing.assert_array_equal(np.isnan(bounded), np.isnan(value))
+    assert bounded[0] == 1 or np.isnan(value[0])
+    for bound in ("min-max", "expectation-max"):
+        assert np.isnan(rb.bounded(name, bound)(*lists)[0])
 
 
 LONG = [(10**6, 1000), (10**6, 10**6), (10**6, 1), (10**6 - 1, 0), (4096, 4095), (33, 33), (7, 7), (3, 3)]
@@ -236,19 +245,6 @@ def test_long_lists_stay_in_range(name: str) -> None:
             assert ((bounded >= least) | np.isnan(bounded)).all()
             assert ((bounded <= 1) | np.isnan(bounded) | (bound == "expectation")).all()
             assert not (np.signbit(bounded) & (bounded == 0)).any()
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_lists_whose_orders_score_the_same_have_the_bound_of_their_cdf(name: str) -> None:
-    """It is 1, as M / E[M] is, where min-max and expectation-max are 0 / 0; NaN only where the metric is."""
-    lists = np.arange(6.0), np.array([1, 1, 1, 0, 1, 0]), np.array([0, 3, 4, 6])
-    value, bounded = rb.metric(name)(*lists), rb.bounded(name, "distribution")(*lists)
-    found = (rb.score_distribution(name, relevance=part) for part in np.split(lists[1], lists[2][1:-1]))
-    np.testing.assert_allclose(bounded, [float(one.cdf(at)) for one, at in zip(found, value, strict=True)], rtol=1e-12)
-    np.testing.assert_array_equal(np.isnan(bounded), np.isnan(value))
-    assert bounded[0] == 1 or np.isnan(value[0])
-    for bound in ("min-max", "expectation-max"):
-        assert np.isnan(rb.bounded(name, bound)(*lists)[0])
 
 
 def test_small_gains_have_a_range() -> None:

@@ -27,8 +27,8 @@ GAINS = ("nDCG", "nDCG(gain=linear)@3", "DCG@5", "CG(gain=exp2)@2")
 SHARE = 7
 # Of lists with more orders of ties, the brute force would take long.
 MOST_ITEMS = 5
-# `make test` takes so many draws of its round.
-FEW = 25
+# `make test` takes so many draws of its round, and looks at the lists of so many batches alone.
+FEW, FEW_ALONE = 25, 4
 pytestmark = pytest.mark.filterwarnings("ignore:relevance")
 needs_kernels = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
 
@@ -68,38 +68,25 @@ def test_each_metric_and_each_form_of_the_arguments_is_evaluated_alike(round_: i
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
-def test_a_list_has_the_value_that_it_has_alone(round_: int) -> None:
+def test_a_list_has_the_value_that_it_has_alone_and_a_short_one_the_mean_of_all_orders_of_its_ties(round_: int) -> None:
     batches = [batch for draw in draws(round_) if (batch := _valid(draw)) is not None]
-    for scores, relevance, sizes in [*(batches if round_ else batches[:3]), _joined(batches)]:
+    dtypes = np.float64, np.float64, np.int64
+    joined = (np.concatenate(parts).astype(to) for parts, to in zip(zip(*batches, strict=True), dtypes, strict=True))
+    for number, (scores, relevance, sizes) in enumerate([tuple(joined), *batches]):
         offsets = np.concatenate(([0], sizes.cumsum()))
         values = {name: one.numpy() for name, one in rb.evaluate(METRICS, scores, relevance, offsets).items()}
         for place, (start, stop) in enumerate(itertools.pairwise(offsets)):
-            alone = rb.evaluate(
-                METRICS[place % SHARE :: SHARE], scores[start:stop], relevance[start:stop], [0, stop - start]
-            )
-            for name, value in alone.items():
-                shown = f"{name} of {scores[start:stop].tolist()} {relevance[start:stop].tolist()}"
-                np.testing.assert_array_equal(value.numpy(), values[name][place : place + 1], err_msg=shown)
-
-
-@pytest.mark.parametrize("round_", ROUNDS)
-def test_short_lists_have_the_mean_of_all_orders_of_their_ties(round_: int) -> None:
-    for number, draw in enumerate(draws(round_)):
-        if (batch := _valid(draw)) is None:
-            continue
-        scores, relevance, sizes = batch
-        offsets = np.concatenate(([0], sizes.cumsum()))
-        values = {name: one.numpy() for name, one in rb.evaluate(METRICS, scores, relevance, offsets).items()}
-        for place, size in enumerate(sizes):
-            own = slice(offsets[place], offsets[place + 1])
-            if not 0 < size <= MOST_ITEMS or (relevance[own] != np.floor(relevance[own])).any():
-                continue
-            orders = brute_force.orders_of_ties(scores[own].tolist(), relevance[own].astype(int).tolist())
-            for name, of_order in list(brute_force.METRICS.items())[number % SHARE :: SHARE]:
-                expected = brute_force.mean(map(of_order, orders))
-                np.testing.assert_allclose(
-                    values[name][place], expected, rtol=1e-12, atol=1e-12, err_msg=f"{name} {draw}"
-                )
+            own, grades = scores[start:stop], relevance[start:stop]
+            shown = f"{own.tolist()} {grades.tolist()}"
+            if round_ or number < FEW_ALONE:
+                alone = rb.evaluate(METRICS[place % SHARE :: SHARE], own, grades, [0, stop - start])
+                for name, value in alone.items():
+                    np.testing.assert_array_equal(value.numpy(), values[name][place : place + 1], f"{name} of {shown}")
+            if 0 < stop - start <= MOST_ITEMS and number and (grades == np.floor(grades)).all():
+                orders = brute_force.orders_of_ties(own.tolist(), grades.astype(int).tolist())
+                for name, of_order in list(brute_force.METRICS.items())[number % SHARE :: SHARE]:
+                    expected = brute_force.mean(map(of_order, orders))
+                    np.testing.assert_allclose(values[name][place], expected, rtol=1e-12, atol=1e-12, err_msg=shown)
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
@@ -117,8 +104,11 @@ def test_a_topic_of_a_run_has_the_value_of_its_list(round_: int) -> None:
         run = pl.DataFrame({**columns, "score": scores})
         qrels = pl.DataFrame({**columns, "relevance": relevance})
         expected = outcome(lambda one=(scores, relevance, offsets), metrics=metrics: rb.evaluate(metrics, *one))
-        for made in (lambda frame, _: frame, _dictionary):
-            ways = made(run, "score"), made(qrels, "relevance")
+        dictionaries = (
+            {of["topic"][0]: dict(zip(of["item"], of.to_series(2), strict=True)) for of in frame.partition_by("topic")}
+            for frame in (run, qrels)
+        )
+        for ways in ((run, qrels), tuple(dictionaries)):
             found = rb.evaluate_run(*ways, metrics, missing="error").values
             for name, values in found.items():
                 np.testing.assert_array_equal(values, expected.values[name], err_msg=f"{name} {draw}")
@@ -175,20 +165,6 @@ def test_weighted_lists_have_the_values_that_they_have_alone(round_: int, monkey
 
 
 def _valid(draw: Drawn) -> tuple[Any, Any, Any] | None:
-    """Return the scores, relevance and sizes of a draw that all metrics accept; else None."""
     if outcome(evaluated(METRICS, draw)).error is not None:
         return None
     return draw.scores, draw.relevance, np.diff(draw.offsets.astype(np.int64))
-
-
-def _joined(batches: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
-    """Return one batch of all lists: the dtypes become the widest ones."""
-    scores, relevance, sizes = (np.concatenate(parts) for parts in zip(*batches, strict=True))
-    return scores.astype(np.float64), relevance.astype(np.float64), sizes
-
-
-def _dictionary(frame: pl.DataFrame, column: str) -> dict[str, dict[str, float]]:
-    made: dict[str, dict[str, float]] = {}
-    for topic, item, value in frame.select("topic", "item", column).iter_rows():
-        made.setdefault(topic, {})[item] = float(value)
-    return made

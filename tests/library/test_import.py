@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -242,11 +243,8 @@ MISTAKES = {
 }
 
 
-def test_the_program_runs() -> None:
-    exec(PROGRAM, {})
-
-
 def test_programs_are_typed_and_mistakes_are_found(tmp_path: Path) -> None:
+    exec(PROGRAM, {})
     path = tmp_path / "program.py"
     path.write_text(PROGRAM + "".join(f"{line}\n" for line in MISTAKES), "utf-8")
     # The settings and the cache of `make lint`: alone, torch's types take most of a minute.
@@ -257,10 +255,10 @@ def test_programs_are_typed_and_mistakes_are_found(tmp_path: Path) -> None:
     found = checked.stdout
     assert not checked.stderr
     first = PROGRAM.count("\n") + 1
-    by_line: dict[int, str] = {}
+    by_line: dict[int, str] = defaultdict(str)
     # The cache may hold the errors of the same program elsewhere.
     for number, text in re.findall(r"program\.py:(\d+): (.*)", found):
-        by_line[int(number)] = by_line.get(int(number), "") + text
+        by_line[int(number)] += text
     assert sorted(by_line) == list(range(first, first + len(MISTAKES))), found
     for number, expected in enumerate(MISTAKES.values(), start=first):
         assert expected in by_line[number]

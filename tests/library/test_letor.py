@@ -74,14 +74,6 @@ def test_harmless_differences_change_nothing(change: Callable[[bytes], bytes]) -
     assert read(change(REGULAR)).equals(read(REGULAR))
 
 
-def test_values_are_exactly_the_nearest_floats() -> None:
-    random = np.random.default_rng(0)
-    values = np.concatenate((random.random(300), 10.0 ** random.uniform(-30, 30, 300)))
-    text = b"".join(b"0 qid:1 1:%s 2:%.6f\n" % (repr(float(value)).encode(), value % 1) for value in values)
-    expected = [[float(repr(float(value))), float(f"{value % 1:.6f}")] for value in values]
-    np.testing.assert_array_equal(features(read(text, 2)), np.array(expected).astype(np.float32))
-
-
 FINITE, INDEX, ABOVE = "a finite number after the colon", r"a feature index.*1 \.\. 3", "a feature index above 2"
 # Lines with these tokens in them, what is found, if not the token, and what is expected.
 MALFORMED: list[tuple[bytes, list[bytes], str | None, str]] = [
@@ -145,8 +137,6 @@ def test_memory_follows_the_chunk_and_not_the_file(monkeypatch: pytest.MonkeyPat
     pairs = b" ".join(b"%d:0.123456" % index for index in range(1, 47))
 
     class Endless(io.RawIOBase):
-        """`queries` lists of ten lines each, made while they are read."""
-
         def __init__(self, queries: int) -> None:
             self.lines = (b"1 qid:%d %s #docid = D\n" % (row // 10, pairs) for row in range(10 * queries))
             self.held = b""
@@ -243,13 +233,7 @@ def test_the_kernel_reads_usual_numbers(value: str) -> None:
 TEXT = b"2 1:0.5 3:1\n\n0 2:0.25 # a note\n1\n0 1:1\n"
 
 
-def test_lines_get_the_ids_of_their_queries() -> None:
-    lines = with_query_ids(io.BytesIO(TEXT), [3, 1], "rank.train").read().split(b"\n")
-    ids = [b"2 qid:1 1:0.5 3:1", b"", b"0 qid:1 2:0.25", b"1 qid:1", b"0 qid:2 1:1", b""]
-    assert [line.split(b"#")[0].split() for line in lines] == [line.split() for line in ids]
-
-
-def test_the_short_way_from_lightgbms_files(tmp_path: Path, program: Program) -> None:
+def test_the_short_way_from_lightgbms_files_whose_lines_get_ids(tmp_path: Path, program: Program) -> None:
     random = np.random.default_rng(0)
     sizes = random.integers(2, 9, 40)
     rows = random.random((int(sizes.sum()), 3))
@@ -263,3 +247,6 @@ def test_the_short_way_from_lightgbms_files(tmp_path: Path, program: Program) ->
     shown = program(f"evaluate {run} {train} --groups {groups} -m P@1")
     assert " 40 " in shown
     assert program(f"evaluate {run} {tmp_path}/lists.arrow -m P@1") == shown
+    lines = with_query_ids(io.BytesIO(TEXT), [3, 1], "rank.train").read().split(b"\n")
+    ids = [b"2 qid:1 1:0.5 3:1", b"", b"0 qid:1 2:0.25", b"1 qid:1", b"0 qid:2 1:1", b""]
+    assert [line.split(b"#")[0].split() for line in lines] == [line.split() for line in ids]

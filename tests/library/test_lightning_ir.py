@@ -43,7 +43,6 @@ builds_a_module = pytest.mark.skipif(
 
 
 def batch(sizes: list[int] = SIZES, seed: int = 1, targets: int = 1) -> tuple[LightningIROutput, TrainBatch]:
-    """Return flat scores, and a batch with so many documents for each query and so many targets for each document."""
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(sum(sizes), generator=generator).requires_grad_()
     relevance = torch.randint(0, 3, (sum(sizes), targets), generator=generator).double()
@@ -55,7 +54,6 @@ def batch(sizes: list[int] = SIZES, seed: int = 1, targets: int = 1) -> tuple[Li
 
 
 def one_by_one(loss: rb.RankingLoss, output: LightningIROutput, judged: TrainBatch) -> Tensor:
-    """Return the loss of each query by itself."""
     sizes = [len(texts) for texts in judged.docs]
     relevance = judged.targets.reshape(sum(sizes), -1).amax(-1)
     lists = zip(output.scores.flatten().split(sizes), relevance.split(sizes), strict=True)
@@ -63,7 +61,6 @@ def one_by_one(loss: rb.RankingLoss, output: LightningIROutput, judged: TrainBat
 
 
 def module(*losses: LossFunction) -> CrossEncoderModule:
-    """Return a module without a model: it computes losses of scores."""
     built = CrossEncoderModule.__new__(CrossEncoderModule)
     torch.nn.Module.__init__(built)
     built.loss_functions = [(loss, 1.0) for loss in losses]
@@ -214,7 +211,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def samples(folder: Path, count: int) -> TrainBatch:
-    """Return the batch of the run's first queries."""
     run = lightning_ir.RunDataset(folder / "run.jsonl", targets="relevance")
     return lightning_ir.LightningIRDataModule()._collate_fn([run[place] for place in range(count)])
 

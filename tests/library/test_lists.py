@@ -69,6 +69,10 @@ def test_each_list_has_its_items_sums_and_extremes() -> None:
     assert counted.dtype == torch.float64
     assert counted.tolist() == [0, 2, 0, 1, 2, 0]
     assert lists.max(torch.tensor([3, 1, 2, 5, 7, 6])).tolist()[1] == 3
+    # Items that tie for an extreme share its gradient.
+    tied, three = torch.tensor([1.0, 4.0, 4.0, 2.0, 0.0], requires_grad=True), Lists(torch.tensor([0, 3, 3, 5]))
+    (slope,) = torch.autograd.grad((three.max(tied)[[0, 2]] ** 2).sum(), tied)
+    assert slope.tolist() == [0.0, 4.0, 4.0, 4.0, 0.0]
     kept = lists.keep(torch.tensor([True, False, True, False, False, True]))
     assert kept.offsets.tolist() == [0, 0, 2, 2, 2, 3, 3]
 
@@ -89,19 +93,7 @@ def test_running_sums_depend_on_their_list_alone(dtype: torch.dtype) -> None:
         torch.testing.assert_close(alone, values[place].cumsum(0), equal_nan=True)
 
 
-def test_sums_and_extremes_have_gradients() -> None:
-    """Items that tie for an extreme share its gradient."""
-    lists = Lists(torch.tensor([0, 3, 3, 5]))
-    values = torch.tensor([1.0, 4.0, 4.0, 2.0, 0.0], dtype=torch.float64, requires_grad=True)
-    (slope,) = torch.autograd.grad((lists.max(values)[[0, 2]] ** 2).sum(), values)
-    assert slope.tolist() == [0.0, 4.0, 4.0, 4.0, 0.0]
-    assert torch.autograd.gradcheck(lists.running_sum, values)
-    assert torch.autograd.gradgradcheck(lambda x: lists.sum(x**3), values)
-
-
 # Hard ranks: tie blocks and permutations
-
-
 @given(st.lists(st.lists(st.sampled_from([-3.0, -0.0, 0.0, 1.0, 2.0]), max_size=7), min_size=1, max_size=5))
 def test_blocks_agree_with_counting(rows: list[list[float]]) -> None:
     """A block's first rank is one more than the items above it; its size is the number of items level with it."""
@@ -141,18 +133,12 @@ def test_ranks_and_their_blocks() -> None:
 SIZES = st.lists(st.integers(0, 7), min_size=1, max_size=8)
 
 
-def random_mask(sizes: list[int], seed: int, prefix: bool) -> Tensor:
-    longest = max(sizes) + 2
-    mask = torch.arange(longest) < torch.tensor(sizes)[:, None]
-    if prefix:
-        return mask
-    generator = torch.Generator().manual_seed(seed)
-    return torch.stack([row[torch.randperm(longest, generator=generator)] for row in mask])
-
-
 @given(SIZES, st.integers(0, 100), st.booleans(), st.sampled_from([(), (3,)]))
 def test_items_keep_their_list_and_order(sizes: list[int], seed: int, prefix: bool, more: tuple[int, ...]) -> None:
-    mask = random_mask(sizes, seed, prefix)
+    longest, generator = max(sizes) + 2, torch.Generator().manual_seed(seed)
+    mask = torch.arange(longest) < torch.tensor(sizes)[:, None]
+    if not prefix:
+        mask = torch.stack([row[torch.randperm(longest, generator=generator)] for row in mask])
     values = torch.arange(mask.numel() * int(np.prod(more)), dtype=torch.float32).reshape(*mask.shape, *more)
     flat, offsets = rb.from_padded(values, mask)
     assert offsets.tolist() == np.concatenate([[0], np.cumsum(sizes)]).tolist()

@@ -147,12 +147,18 @@ def test_relevance_that_a_loss_is_not_made_for_is_named() -> None:
         rb.loss("ordinal")(torch.zeros(2), torch.tensor([3, 0]), whole(2))
 
 
-def test_pointwise_losses_learn_the_share_of_relevant_items_from_all_lists() -> None:
-    """Two of eight items are relevant, none of them in the second list: one score for all must say a quarter."""
+def test_equal_scores() -> None:
+    """Two of eight items are relevant: they say a quarter; LambdaRank is alive, and relevant items share one pull."""
     relevance, offsets = torch.tensor([1, 0, 0, 1, 0, 0, 0, 0]), torch.tensor([0, 4, 8])
     for text, score in (("logistic", math.log(1 / 3)), ("squared", 1 / 4)):
         gradient = gradient_of(text, torch.full((8,), score, dtype=torch.float64), relevance, offsets)
         assert float(gradient.sum()) == pytest.approx(0, abs=1e-12)
+    relevance = torch.tensor([1, 0, 0, 1, 0, 0])
+    gradient = gradient_of("LambdaRank", torch.zeros(6, dtype=torch.float64), relevance, whole(6))
+    discounts = 1 / np.log2(np.arange(2, 8))
+    apart = np.abs(discounts[:, None] - discounts[None, :]).sum() / 30
+    expected = -4 * apart / (1 + 1 / math.log2(3)) / 2
+    np.testing.assert_allclose(gradient, np.where(relevance > 0, expected, -expected / 2), rtol=1e-12)
 
 
 @pytest.mark.parametrize("grades", [2, 3, 6])
@@ -241,16 +247,6 @@ def test_each_pair_that_can_count_is_formed_once(text: str) -> None:
     }
     assert len(found) == len(set(found))
     assert set(found) == expected
-
-
-def test_lambdarank_is_alive_and_fair_where_all_scores_are_equal() -> None:
-    """The weight of a pair is its mean over all orders, one for all pairs: relevant items share one pull."""
-    relevance = torch.tensor([1, 0, 0, 1, 0, 0])
-    gradient = gradient_of("LambdaRank", torch.zeros(6, dtype=torch.float64), relevance, whole(6))
-    discounts = 1 / np.log2(np.arange(2, 8))
-    apart = np.abs(discounts[:, None] - discounts[None, :]).sum() / 30
-    expected = -4 * apart / (1 + 1 / math.log2(3)) / 2
-    np.testing.assert_allclose(gradient, np.where(relevance > 0, expected, -expected / 2), rtol=1e-12)
 
 
 @pytest.mark.parametrize("text", ["LambdaRank", "LambdaLoss", "LambdaLoss(scheme=ndcg-loss1)"])

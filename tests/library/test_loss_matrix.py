@@ -89,7 +89,8 @@ def smooth_value(name: str, scores: Floats, grades: npt.NDArray[np.int64], tau: 
         gain = grades if "linear" in kind else 2.0**grades - 1
         discount = np.log2(np.maximum(rank, 2)) if "log2(r)" in kind else np.log2(rank + 1)
         total = float((gain / discount * inside).sum())
-        return total if kind.startswith("DCG") else total / float(METRICS[name.replace("nDCG", "DCG")](_ideal(grades)))
+        ideal = METRICS[name.replace("nDCG", "DCG")](tuple(sorted(grades.tolist(), reverse=True)))
+        return total if kind.startswith("DCG") else total / float(ideal)
     if "p=0.8" in kind:
         total = 0.2 * float((relevant * 0.8 ** (rank - 1)).sum())
         return total / (1 - 0.8 ** float(p)) if kind.startswith("n") else total
@@ -134,10 +135,6 @@ def test_the_smooth_value_of_any_temperature_is_the_written_out_arithmetic(name:
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
 
 
-def _ideal(grades: npt.NDArray[np.int64]) -> Order:
-    return tuple(sorted(grades.tolist(), reverse=True))
-
-
 def sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-np.clip(x, -700, 700)))
 
@@ -167,15 +164,11 @@ def informative(name: str, bound: str, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if len({ORACLES[name](order) for order in orders_of(tuple(row[1]))}) > 1]
 
 
-def batch_of(name: str, bound: str, graded: bool, extreme: list[Row]) -> list[Row]:
-    return GRADED_ROWS if graded else informative(name, bound, [*GENERIC, *extreme])
-
-
 @every_case
 @every_method
 def test_value_and_gradient_are_the_written_out_arithmetic(name: str, bound: str, graded: bool, method: str) -> None:
     loss = smooth(name, bound, method)
-    rows, extreme = (batch_of(name, bound, graded, more) for more in ([], EXTREME))
+    rows, extreme = (GRADED_ROWS if graded else informative(name, bound, [*GENERIC, *more]) for more in ([], EXTREME))
     values, _ = loss_and_gradient(loss, extreme)
     expected = [written_out(name, bound, np.array(scores), grades) for scores, grades in extreme]
     # `drawn` multiplies the ranks' own tolerance by a gain of 300,000 and more.
@@ -221,7 +214,7 @@ def test_ndcg_of_half_relevant_lists_has_two_equivalent_bounds(p: int, method: s
     torch.testing.assert_close(above[1], 2 * min_max[1], rtol=1e-12, atol=1e-15)
 
 
-def test_smooth_ndcg_may_leave_the_hard_range_and_ap_and_nrbp_do_not() -> None:
+def test_smooth_ndcg_may_leave_the_hard_range_and_losses_have_names() -> None:
     """Erratum T-sm-neg: 1/log2(1 + r) is convex, so that ties at the bottom score below the worst order."""
     row = ([-10.0, -10.0, 10.0], [1, 1, 0])
     losses = {
@@ -230,23 +223,6 @@ def test_smooth_ndcg_may_leave_the_hard_range_and_ap_and_nrbp_do_not() -> None:
     assert losses["nDCG"] == pytest.approx(0.0486804834, abs=1e-8)
     assert -1 <= losses["AP"] <= 0
     assert 0 <= losses["nRBP"] <= 1
-
-
-@pytest.mark.parametrize("bound", ["none", "min-max", "distribution"])
-@pytest.mark.parametrize("name", ["nDCG", "AP"])
-def test_relevance_is_a_constant(name: str, bound: str) -> None:
-    """With or without kernels: relevance that another model computes gets no gradient, not even a part of it."""
-    scores = torch.tensor([0.3, -1.2, 2.0, 0.9]).requires_grad_()
-    relevance, offsets = torch.tensor([1.0, 0.0, 0.0, 1.0]).requires_grad_(), torch.tensor([0, 4])
-    rb.loss(name, bound)(scores, relevance, offsets, reduction="mean").backward()  # type: ignore[no-untyped-call]
-    rb.loss("squared")(scores, relevance, offsets, reduction="mean").backward()  # type: ignore[no-untyped-call]
-    assert relevance.grad is None
-    assert scores.grad is not None
-    assert not rb.metric(name)(scores, relevance, offsets).requires_grad
-    assert rb.bounded(name, bound)(scores.tolist(), relevance, offsets).shape == (1,)
-
-
-def test_a_loss_is_named_by_its_metric_and_bound() -> None:
     loss = rb.SmoothLoss("nDCG(gain=exp2)@10", "min-max", temperature=0.5)
     assert repr(loss) == "SmoothLoss(nDCG@10, bound=min-max, temperature=0.5)"
     assert not list(loss.parameters())
@@ -256,6 +232,22 @@ def test_a_loss_is_named_by_its_metric_and_bound() -> None:
         rb.SmoothLoss("nDCG", "min_max")
     with pytest.raises(ValueError, match=r"^tables: found distributions of AP, expected those of nDCG"):
         rb.SmoothLoss("nDCG", "distribution", tables=DistributionsOnDemand("AP"))
+
+
+@pytest.mark.parametrize("bound", ["none", "min-max", "distribution"])
+@pytest.mark.parametrize("name", ["nDCG", "AP"])
+def test_relevance_is_a_constant(name: str, bound: str) -> None:
+    """With or without kernels: relevance that another model computes gets no gradient, not even a part of it."""
+    scores = torch.tensor([0.3, -1.2, 2.0, 0.9], dtype=torch.float64).requires_grad_()
+    of_dtypes = (torch.tensor([3, 0, 1, 2], dtype=dtype) for dtype in (torch.int64, torch.float16, torch.bfloat16))
+    assert len({rb.loss(name, bound)(scores, relevance, [0, 4]).item() for relevance in of_dtypes}) == 1
+    relevance, offsets = torch.tensor([1.0, 0.0, 0.0, 1.0]).requires_grad_(), torch.tensor([0, 4])
+    rb.loss(name, bound)(scores, relevance, offsets, reduction="mean").backward()  # type: ignore[no-untyped-call]
+    rb.loss("squared")(scores, relevance, offsets, reduction="mean").backward()  # type: ignore[no-untyped-call]
+    assert relevance.grad is None
+    assert scores.grad is not None
+    assert not rb.metric(name)(scores, relevance, offsets).requires_grad
+    assert rb.bounded(name, bound)(scores.tolist(), relevance, offsets).shape == (1,)
 
 
 @every_loss

@@ -87,17 +87,6 @@ def test_reductions_are_over_the_informative_lists_whose_weights_multiply_losses
     torch.testing.assert_close(total / count, mean)
 
 
-def test_the_number_of_informative_lists_is_of_any_arrays_and_is_checked() -> None:
-    loss = rb.loss("nDCG")
-    assert loss.count_informative(GRADES.numpy(), OFFSETS.numpy()) == 4
-    assert loss.count_informative(torch.zeros(0), torch.tensor([0, 0])).dtype == torch.int64
-    assert loss.count_informative(torch.zeros(0), torch.tensor([0])) == 0
-    with pytest.raises(ValueError, match="relevance"):
-        loss.count_informative(-GRADES, OFFSETS)
-    with pytest.raises(ValueError, match=r"expected 0 \.\. 9"):
-        loss.count_informative(GRADES[:9], OFFSETS)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @every_loss
 def test_half_precision_is_rounded_once(name: str, dtype: torch.dtype) -> None:
@@ -128,8 +117,6 @@ def test_grades_whose_gains_overflow_are_refused(name: str, dtype: torch.dtype) 
 
 
 # Weights of items: linear in sums over items, gains in metrics of gains, refused elsewhere; unbiased from clicks
-
-
 @pytest.mark.parametrize("name", [*SUMS, *OF_GAINS])
 def test_weights_of_1_change_nothing_and_sums_over_items_are_linear_in_them(name: str) -> None:
     loss, relevance = rb.loss(name), grades_for(name)
@@ -158,7 +145,7 @@ def test_a_factor_of_all_weights_changes_neither_normalised_losses_nor_metrics(n
         torch.testing.assert_close(*of_metric, equal_nan=True)
 
 
-def test_pairs_have_the_weight_of_their_better_item_and_softmax_terms_are_those_of_rax() -> None:
+def test_weights_are_those_of_rax_and_reach_every_term_and_violator() -> None:
     """Rax's `pairwise_logistic_loss` with `weights`, and its softmax loss over the sum of the gains."""
     ranknet, softmax = torch.zeros(2, len(LISTS), dtype=torch.float64)
     for at, (start, stop) in enumerate(pairwise(OFFSETS.tolist())):
@@ -169,6 +156,11 @@ def test_pairs_have_the_weight_of_their_better_item_and_softmax_terms_are_those_
         softmax[at] = -(WEIGHTS[start:stop] * grades * torch.log_softmax(own, 0)).sum() / grades.sum().clamp(min=1)
     torch.testing.assert_close(rb.loss("RankNet")(SCORES, GRADES, OFFSETS, weights=WEIGHTS), ranknet)
     torch.testing.assert_close(rb.loss("softmax")(SCORES, GRADES, OFFSETS, weights=WEIGHTS), softmax)
+    ndcg, ranknet = (partial(rb.loss(name), SCORES, GRADES, OFFSETS, weights=WEIGHTS) for name in ("nDCG", "RankNet"))
+    both = 0.7 * rb.loss("nDCG") + 2 * rb.loss("RankNet")
+    torch.testing.assert_close(both(SCORES, GRADES, OFFSETS, weights=WEIGHTS), 0.7 * ndcg() + 2 * ranknet())
+    found = rb.loss("WARP(samples=20)")(SCORES, GRADES, OFFSETS, weights=2 * torch.ones(N))
+    torch.testing.assert_close(found, 2 * rb.loss("WARP(samples=20)")(SCORES, GRADES, OFFSETS))
 
 
 def dcg(order: Tensor, gains: Tensor) -> float:
@@ -193,14 +185,6 @@ def test_bounds_are_those_of_the_weighted_gains(bound: str) -> None:
     found = loss(SCORES, grades, OFFSETS, weights=WEIGHTS)
     torch.testing.assert_close(found, loss(SCORES, grades * WEIGHTS, OFFSETS))
     assert found.abs().max() > 0.01
-
-
-def test_weights_reach_every_term_of_a_sum_and_every_sampled_violator() -> None:
-    ndcg, ranknet = (partial(rb.loss(name), SCORES, GRADES, OFFSETS, weights=WEIGHTS) for name in ("nDCG", "RankNet"))
-    both = 0.7 * rb.loss("nDCG") + 2 * rb.loss("RankNet")
-    torch.testing.assert_close(both(SCORES, GRADES, OFFSETS, weights=WEIGHTS), 0.7 * ndcg() + 2 * ranknet())
-    found = rb.loss("WARP(samples=20)")(SCORES, GRADES, OFFSETS, weights=2 * torch.ones(N))
-    torch.testing.assert_close(found, 2 * rb.loss("WARP(samples=20)")(SCORES, GRADES, OFFSETS))
 
 
 @pytest.mark.parametrize("name", ["DCG(gain=linear)", "DCG", "squared(reduction=sum)", "CG@2"])
@@ -254,8 +238,6 @@ test_what_a_call_may_not_ask_for_is_named = refusals(
 
 
 # Sums and multiples of losses
-
-
 @pytest.mark.parametrize(
     ("first", "second"), [("nDCG", "RankNet"), ("softmax", "hinge"), ("ListMLE", "LambdaRank"), ("AP", "squared")]
 )
@@ -307,14 +289,8 @@ WITHOUT_WAITS = ("softmax", "ListNet", "logistic", "squared")
 OTHERS = ("nDCG", "AP", "nRBP", "RR", "ListMLE", "RankNet", "hinge", "LambdaRank", "WARP", "DirectRanker")
 
 
-@pytest.fixture
-def formulas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels of a CPU check values as they read them; GPUs take torch's formulas."""
-    monkeypatch.setenv("RANKBOUND_FAST", "0")
-
-
 def waits(name: str, validate: bool) -> int:
-    """Count the waits of a step, forward and backward."""
+    """Count the waits of a step; the kernels of a CPU check values as they read them, GPUs take torch's formulas."""
     leaf = SCORES.float().requires_grad_()
     with profile() as profiled:
         rb.loss(name)(leaf, BINARY, OFFSETS, reduction="mean", validate=validate).backward()
@@ -323,8 +299,9 @@ def waits(name: str, validate: bool) -> int:
 
 
 @pytest.mark.parametrize("name", WITHOUT_WAITS + OTHERS)
-def test_without_validation_the_loss_is_the_same_with_fewer_waits(name: str, formulas: None) -> None:
+def test_without_validation_the_loss_is_the_same_with_fewer_waits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The smallest grade, finite scores, the first offset, the last, and their order; some losses wait for no more."""
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
     ways = (value_and_slope(rb.loss(name), validate=validate) for validate in (True, False))
     torch.testing.assert_close(*ways, rtol=0, atol=0)
     checks = 5
@@ -332,8 +309,9 @@ def test_without_validation_the_loss_is_the_same_with_fewer_waits(name: str, for
 
 
 @pytest.mark.parametrize("name", WITHOUT_WAITS + OTHERS)
-def test_offsets_of_a_cpu_lengths_and_types_are_compared_anyway(name: str, formulas: None) -> None:
+def test_offsets_of_a_cpu_lengths_and_types_are_compared_anyway(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums over these lists would end the process, or read what lies behind the scores."""
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
     loss = partial(rb.loss(name), validate=False)
     for offsets in ([0, 10**9], [0, 5 * 10**6, N], [0, -(10**7), N], [3, N], [0, 3]):
         with pytest.raises(ValueError, match=r"^offsets: "):

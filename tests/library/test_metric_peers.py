@@ -36,19 +36,12 @@ def batch() -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     return random.permutation(offsets[-1]) / 7.0, grades, offsets
 
 
-def ours(text: str) -> Floats:
-    return np.asarray(rb.metric(text)(*batch()))
-
-
-def each() -> list[tuple[Floats, npt.NDArray[np.int64]]]:
-    scores, grades, offsets = batch()
-    return [(scores[a:b], grades[a:b]) for a, b in pairwise(offsets)]
-
-
 @cache
 def qrels_and_run() -> tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]:
-    qrels = {f"{t}": {f"d{i}": int(y) for i, y in enumerate(grades)} for t, (_, grades) in enumerate(each())}
-    run = {f"{t}": {f"d{i}": float(s) for i, s in enumerate(scores)} for t, (scores, _) in enumerate(each())}
+    scores, grades, offsets = batch()
+    lists = [(f"{t}", slice(a, b)) for t, (a, b) in enumerate(pairwise(offsets))]
+    qrels = {t: {f"d{i}": int(y) for i, y in enumerate(grades[own])} for t, own in lists}
+    run = {t: {f"d{i}": float(s) for i, s in enumerate(scores[own])} for t, own in lists}
     return qrels, run
 
 
@@ -191,7 +184,7 @@ def test_ranx(monkeypatch: pytest.MonkeyPatch) -> None:
     for theirs, text in RANX.items():
         assert names_one_or_one_of_several(theirs, text)
         found = [run_of_ranx.scores[theirs][f"{t}"] for t in range(N_LISTS)]
-        np.testing.assert_allclose(ours(text), found, rtol=0, atol=1e-9, err_msg=theirs)
+        np.testing.assert_allclose(rb.metric(text)(*batch()), found, rtol=0, atol=1e-9, err_msg=theirs)
 
 
 @pytest.mark.parametrize("levels", [None, 3])

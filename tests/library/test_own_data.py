@@ -14,11 +14,11 @@ import pytest
 import torch
 
 import rankbound as rb
-from rankbound.errors import ColumnWarning, DataError
+from rankbound.errors import DataError
 from rankbound.io import letor
 from rankbound.io.files import read_lists, read_qrels, read_run
 from rankbound.io.judged import JudgedLists
-from rankbound.training.models import ROWS_AT_ONCE, ScaledFeatures, Scaling
+from rankbound.training.models import ROWS_AT_ONCE
 from tests.library.conftest import Program
 from tests.library.test_refused_files import LETOR, ROWS, packed, rows, write
 
@@ -67,20 +67,11 @@ def test_lists_are_the_same_from_every_kind_of_file_and_frame(tmp_path: Path, na
         (rows(sold=[True, False, False, True]), "features", np.c_[FEATURES[:, 0], [1, 0, 1, 0]].tolist()),
         (rows(relevance=[0.5, 0, 1, 2]), "relevance", [0.5, 1, 2, 0]),
     ],
-    ids=["names of topics stay as written", "of items", "items without names", "yes and no", "fractions"],
 )
 def test_what_values_mean(text: Any, attribute: str, expected: Any, tmp_path: Path) -> None:
     write(tmp_path / "x.csv", text)
     found = getattr(read_lists(tmp_path / "x.csv"), attribute)
     assert (found.tolist() if hasattr(found, "tolist") else list(found)) == expected
-
-
-def test_text_is_left_out_and_named(tmp_path: Path) -> None:
-    """Text with commas, too."""
-    rows(title=["one", "two", "three", None], tags=["1,2", "new,3", "", ""]).write_csv(tmp_path / "x.csv")
-    with pytest.warns(ColumnWarning, match=r"x\.csv: columns that are no features unless .*: title \(text\), tags \(t"):
-        lists = read_lists(tmp_path / "x.csv")
-    assert (lists.feature_names, lists.left_out) == (["price", "sold"], {"title": "text", "tags": "text"})
 
 
 @pytest.mark.parametrize(
@@ -97,7 +88,6 @@ def test_text_is_left_out_and_named(tmp_path: Path) -> None:
         (LETOR, {"features": ["3", "1"]}, of_letor(["3", "1"], OF_LETOR[:, [2, 0]])),
         (LETOR, {"features": [*"1234"]}, of_letor([*"1234"], np.pad(OF_LETOR, ((0, 0), (0, 1))))),
     ],
-    ids=["other names", "without labels", "without features", "some of LETOR", "more than in LETOR"],
 )
 def test_other_names_missing_columns_chosen_features(
     written: Any, options: dict[str, Any], expected: Any, tmp_path: Path
@@ -107,12 +97,21 @@ def test_other_names_missing_columns_chosen_features(
     assert content(read_lists(path, **options)) == expected
 
 
-def test_packed_files_hold_the_same_lists(tmp_path: Path) -> None:
+def test_packed_files_of_any_writer_hold_the_same_lists(tmp_path: Path) -> None:
+    """Texts and lists that polars wrote have 64-bit offsets."""
     write(tmp_path / "x.txt", LETOR)
     with (tmp_path / "x.txt").open("rb") as stream:
         pq.write_table(pa.concat_tables(letor.read_lists(stream, 3, "x")), tmp_path / "x.parquet")
     assert content(read_lists(tmp_path / "x.parquet")) == LETOR_LISTS
     assert read_lists(tmp_path / "x.parquet", features=["2"]).features.tolist() == OF_LETOR[:, 1:2].tolist()
+    pq.write_table(table := packed(more=pa.array([1, 2, 3])), tmp_path / "x.parquet")
+    pl.DataFrame(table).write_parquet(tmp_path / "y.parquet")
+    assert pa.types.is_large_list(pq.read_schema(tmp_path / "y.parquet").field("items").type)
+    columns = {"topics": ["q1", "q2", "q3"], "items": ["a", "b", "c"], "offsets": [0, 2, 2, 3], "relevance": [1, 0, 2]}
+    features = np.float32([[0, 1], [2, 3], [4, 5]])
+    for path in (tmp_path / "x.parquet", tmp_path / "y.parquet"):
+        same(rb.read_lists(path), rb.JudgedLists(**columns, features=features, feature_names=["1", "2"]))
+        assert rb.read_qrels(path).relevance.tolist() == [1, 0, 2]
 
 
 JUDGED = pl.DataFrame({"topic": ["7", "7", "8"], "item": ["x", "y", "8-3"], "relevance": [2, 0, 1]})
@@ -128,7 +127,6 @@ JUDGED = pl.DataFrame({"topic": ["7", "7", "8"], "item": ["x", "y", "8-3"], "rel
         ("x.csv", JUDGED.write_csv().encode()),
         ("x.parquet", None),
     ],
-    ids=["qrels", "untidy qrels", "letor", "csv", "parquet"],
 )
 def test_any_file_with_judgements_has_qrels(
     name: str, written: bytes | None, packed: Callable[[bytes], bytes], tmp_path: Path
@@ -160,7 +158,6 @@ def same(found: rb.JudgedLists, expected: rb.JudgedLists) -> None:
 
 
 def letor_text(path: Path, topics: int, items: int = 12) -> Path:
-    """Lists with some features missing."""
     random = np.random.default_rng(0)
     lines = [
         f"{random.integers(0, 3)} qid:{topic} 1:{random.random():.4f} 3:{random.random():.4f} #docid = d{item}\n"
@@ -171,8 +168,8 @@ def letor_text(path: Path, topics: int, items: int = 12) -> Path:
     return path
 
 
-def test_what_is_packed_is_read_again(tmp_path: Path) -> None:
-    """Names of columns, and topics whose rows aren't adjacent, too."""
+def test_what_is_packed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of columns, topics whose rows aren't adjacent, and text of many chunks, too."""
     packed = rb.pack_lists(FRAME.rename({"topic": "query"}), tmp_path / "x.arrow", topic="query")
     assert (packed.n_topics, packed.n_items, packed.n_features) == (2, 3, 2)
     same(rb.read_lists(tmp_path / "x.arrow"), rb.read_lists(FRAME))
@@ -180,9 +177,6 @@ def test_what_is_packed_is_read_again(tmp_path: Path) -> None:
     assert rb.read_qrels(tmp_path / "x.arrow").relevance.tolist() == [2, 1, 0]
     rb.pack_lists(tmp_path / "x.arrow", tmp_path / "y.arrow", features=["g", "f"])
     same(rb.read_lists(tmp_path / "y.arrow"), rb.read_lists(FRAME, features=["g", "f"]))
-
-
-def test_text_of_many_chunks_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letor.read_lists, "__defaults__", (1000, None, 127))
     seen: list[int] = []
     path = letor_text(tmp_path / "x.txt", topics=40)
@@ -221,28 +215,13 @@ def test_a_model_learns_the_same_from_text_and_from_a_packed_file(tmp_path: Path
         np.testing.assert_array_equal(*scores)
 
 
-@pytest.mark.parametrize("kind", ["standard", "query", "none"])
-def test_scaling_by_blocks_is_the_scaling_of_all(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    features = torch.randn(50, 3, generator=torch.Generator().manual_seed(0)) * 1e3 + 1e4
-    features[:, 1] = 7
-    lists, rows = rb.Lists(torch.tensor([0, 20, 20, 50])), torch.arange(0, 50, 3)
-    whole = Scaling.fitted(kind, features[rows])
-    monkeypatch.setattr("rankbound.training.models.ROWS_AT_ONCE", 4)
-    blocks = Scaling.fitted(kind, features, rows)
-    torch.testing.assert_close((blocks.shift, blocks.factor), (whole.shift, whole.factor), rtol=1e-6, atol=0)
-    scaled = ScaledFeatures(blocks, features, lists)
-    torch.testing.assert_close(scaled.of_rows(rows), scaled.of_rows(slice(None))[rows], rtol=0, atol=0)
-
-
-def test_a_number_that_is_not_finite_is_named_in_any_block() -> None:
+def test_what_cannot_be_packed_leaves_no_file(tmp_path: Path) -> None:
+    """A number that is not finite is named in any block of rows."""
     features = np.zeros((ROWS_AT_ONCE + 3, 1), np.float32)
     ranker = rb.train_ranker(rb.read_lists(FRAME.drop("g")), validation_share=0, epochs=1)
     features[ROWS_AT_ONCE + 1] = np.nan
     with pytest.raises(ValueError, match=rf"found nan at item {ROWS_AT_ONCE + 1}, feature 'f'"):
         ranker.score(features)
-
-
-def test_what_cannot_be_packed_leaves_no_file(tmp_path: Path) -> None:
     text = letor_text(tmp_path / "x.txt", topics=3)
     with text.open("a") as file:
         file.write("1 qid:4 2:nan\n")
@@ -253,15 +232,3 @@ def test_what_cannot_be_packed_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"x\.parquet: expected a name that ends in \.arrow"):
         rb.pack_lists(FRAME, tmp_path / "x.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["x.txt"]
-
-
-def test_a_file_of_any_writer_is_read(tmp_path: Path) -> None:
-    """Texts and lists that polars wrote have 64-bit offsets."""
-    pq.write_table(table := packed(more=pa.array([1, 2, 3])), tmp_path / "x.parquet")
-    pl.DataFrame(table).write_parquet(tmp_path / "y.parquet")
-    assert pa.types.is_large_list(pq.read_schema(tmp_path / "y.parquet").field("items").type)
-    columns = {"topics": ["q1", "q2", "q3"], "items": ["a", "b", "c"], "offsets": [0, 2, 2, 3], "relevance": [1, 0, 2]}
-    features = np.float32([[0, 1], [2, 3], [4, 5]])
-    for path in (tmp_path / "x.parquet", tmp_path / "y.parquet"):
-        same(rb.read_lists(path), rb.JudgedLists(**columns, features=features, feature_names=["1", "2"]))
-        assert rb.read_qrels(path).relevance.tolist() == [1, 0, 2]

@@ -80,7 +80,6 @@ def of_order(metric: rb.Metric, order: Order) -> Value:
 
 
 def of_scores(metric: rb.Metric, scores: np.ndarray, grades: Sequence[int]) -> float:
-    """The metric with smooth ranks in the place of ranks."""
     above = 1 / (1 + np.exp(np.clip(scores[:, None] - scores[None, :], -700, 700)))
     np.fill_diagonal(above, 0)
     ranks = 1 + above.sum(1)
@@ -93,10 +92,7 @@ def of_scores(metric: rb.Metric, scores: np.ndarray, grades: Sequence[int]) -> f
     return float(value)
 
 
-every_metric = pytest.mark.parametrize("metric", METRICS.values(), ids=str)
-
-
-@every_metric
+@pytest.mark.parametrize("metric", METRICS.values(), ids=str)
 def test_ties_of_long_lists_do_not_depend_on_rows_or_other_lists(metric: rb.Metric) -> None:
     generator = np.random.default_rng(0)
     sizes = (40, 3, 0, 120)

@@ -4,8 +4,8 @@ import argparse
 import errno
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import fields, replace
 from functools import partial
 from importlib import import_module
@@ -47,14 +47,11 @@ def value(ranker: rb.Ranker, lists: JudgedLists) -> float:
     return rb.evaluate_run(ranker.score_lists(lists), lists, ["nDCG"]).means()["nDCG"]
 
 
-@contextmanager
-def doubles() -> Iterator[None]:
-    """Double precision as the default."""
+def doubles() -> ExitStack:
     torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(torch.float32)
+    stack = ExitStack()
+    stack.callback(torch.set_default_dtype, torch.float32)
+    return stack
 
 
 @pytest.mark.parametrize("model", ["linear", "mlp"])
@@ -67,8 +64,7 @@ def test_what_is_planted_is_learned(model: str, scale: str, least: float) -> Non
 
 
 @pytest.mark.parametrize(
-    "recipe",
-    [{}, {"model": "mlp", "hidden": (5, 3), "activation": "tanh"}, {"scale": "query"}, {"scale": "none"}],
+    "recipe", [{}, {"model": "mlp", "hidden": (5, 3), "activation": "tanh"}, {"scale": "query"}, {"scale": "none"}]
 )
 def test_a_file_gives_the_ranker_back_and_a_seed_repeats_every_byte(tmp_path: Path, recipe: dict[str, Any]) -> None:
     lists, path = planted(), tmp_path / "model.safetensors"
@@ -119,11 +115,7 @@ def test_the_loss_and_the_bound_do_not_change_what_is_drawn(recipe: dict[str, An
     torch.testing.assert_close(first, second, rtol=0, atol=1e-20)
 
 
-@pytest.mark.parametrize(
-    "surroundings",
-    [torch.no_grad, torch.inference_mode, partial(torch.device, "meta"), doubles],
-    ids=["no gradients", "inference", "another device", "doubles"],
-)
+@pytest.mark.parametrize("surroundings", [torch.no_grad, torch.inference_mode, partial(torch.device, "meta"), doubles])
 @pytest.mark.parametrize("model", ["mlp", "matrix-factorization"])
 def test_settings_of_pytorch(
     model: str, surroundings: Callable[[], AbstractContextManager[object]], tmp_path: Path
@@ -141,8 +133,6 @@ def test_settings_of_pytorch(
 
 
 # Scoring
-
-
 def test_scores_come_in_the_kind_of_the_features_and_depend_on_the_list_if_scaled_within_it() -> None:
     lists = planted()
     ranker, within = rb.train_ranker(lists, epochs=1), rb.train_ranker(lists, epochs=1, scale="query")
@@ -196,17 +186,24 @@ test_features_that_do_not_fit_are_refused = refusals(
         ("none", [[1, 7, 1e8], [3, 7, 1e8 + 8], [5, 7, 1e8 + 16]]),
     ],
 )
-def test_scaling(kind: str, expected: list[list[float]]) -> None:
-    """A constant feature becomes 0; a large mean does not hide a small spread."""
+def test_scaling(kind: str, expected: list[list[float]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A constant feature becomes 0; a large mean does not hide a small spread; blocks of rows change nothing."""
     features = torch.tensor([[1.0, 7.0, 1e8], [3.0, 7.0, 1e8 + 8], [5.0, 7.0, 1e8 + 16]])
     lists = Lists(torch.tensor([0, 2, 2, 3]))
     scaled = ScaledFeatures(Scaling.fitted(kind, features), features, lists).of_rows(slice(None))
     torch.testing.assert_close(scaled, torch.tensor(expected, dtype=torch.float32))
+    features = torch.randn(50, 3, generator=torch.Generator().manual_seed(0)) * 1e3 + 1e4
+    features[:, 1] = 7
+    lists, rows = Lists(torch.tensor([0, 20, 20, 50])), torch.arange(0, 50, 3)
+    whole = Scaling.fitted(kind, features[rows])
+    monkeypatch.setattr("rankbound.training.models.ROWS_AT_ONCE", 4)
+    blocks = Scaling.fitted(kind, features, rows)
+    torch.testing.assert_close((blocks.shift, blocks.factor), (whole.shift, whole.factor), rtol=1e-6, atol=0)
+    blocked = ScaledFeatures(blocks, features, lists)
+    torch.testing.assert_close(blocked.of_rows(rows), blocked.of_rows(slice(None))[rows], rtol=0, atol=0)
 
 
 # What cannot be
-
-
 test_recipes_that_cannot_be_are_refused = refusals(
     [
         ({"model": "tree"}, r"^model: found 'tree', expected one of linear, mlp"),
@@ -274,8 +271,6 @@ def test_files_that_hold_no_ranker_are_refused(tmp_path: Path, change: Any, mess
 
 
 # The subcommands
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -322,7 +317,6 @@ DCG = "DCG(gain=linear,discount=log2(r))"
 
 @pytest.fixture
 def evaluate(folder: Path, program: Program) -> Program:
-    """Return what `rankbound evaluate` prints for a run and judgements, or its message, from the files' folder."""
     Path("run.txt").write_text(RUN)
     Path("qrels.txt").write_text("a 0 y 1\nb 0 x 0\nd 0 x 1\n")
     Path("lists.csv").write_text("topic,item,relevance\na,x,1\na,y,3\n")

@@ -5,6 +5,7 @@ import re
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,15 @@ CASES: list[tuple[str, Any, str]] = [
     *[("run.txt", f"a Q0 d1 1 {number} x\n", FINITE) for number in NUMBERS],
     *[("run.csv", f"topic,item,score\na,d1,{number}\n", f"{FINITE}|could not parse") for number in NUMBERS],
     *[("qrels.txt", f"a 0 d1 {number}\n", "expected a whole number") for number in NUMBERS],
+    # JSON.
+    *[("run.json", text, "not readable as JSON") for text in ('{"q": {"a": 1', "[" * 100_000)],
+    *[("run.json", text, "found other JSON, expected {topic: {item: num") for text in ('[{"q": 1}]', '{"q": [1]}')],
+    ("run.json", '{"q": {"a": 1, "a": 2}}', "'a' occurs more than once in one dictionary"),
+    ("run.json", '{"q": {"a": 1}, "q": {"b": 2}}', "'q' occurs more than once in one dictionary"),
+    *[("run.json", f'{{"q": {{"a": {odd}}}}}', f"found {odd}, expected finite") for odd in ("NaN", "-Infinity")],
+    ("run.json", '{"q": {"a": "1"}}', "topic 'q', item 'a': found '1', expected a number"),
+    ("run.json", '{"q": {"a": 9007199254740992, "b": 9007199254740993}}', "equal in double precision"),
+    ("lists.json", "{}", "JSON holds runs and judgements; lists with features"),
     # A row per topic.
     *[(f"lists.{kind}", packed(**changes), message) for kind in ("parquet", "arrow") for changes, message in PACKED],
     ("lists.arrow", packed(metadata={"rankbound.features": '["a"]'}), "don't name its 2 features; pack the lists ag"),
@@ -177,12 +187,7 @@ COMMA = "expected a finite number with a decimal point"
 
 
 def replaced(*pairs: tuple[str, str]) -> Callable[[str], str]:
-    def change(text: str) -> str:
-        for old, new in pairs:
-            text = text.replace(old, new)
-        return text
-
-    return change
+    return lambda text: reduce(lambda changed, pair: changed.replace(*pair), pairs, text)
 
 
 LAYOUTS: list[tuple[str, Callable[[str], str | bytes], str]] = [
@@ -275,8 +280,6 @@ def test_what_a_source_lacks_is_named(source: Any, options: dict[str, Any], mess
 
 
 # Harm: more memory or time than the file is worth
-
-
 @pytest.mark.parametrize("name", ["run.txt", "lists.txt", "lists.csv"])
 def test_a_bomb_does_not_fill_the_memory(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_files, "ALWAYS_ALLOWED", 2**20)

@@ -42,25 +42,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def model(folder: Path) -> CrossEncoder:
-    """A reranker without dropout, fresh for each test."""
     return CrossEncoder(str(folder), local_files_only=True, device="cpu").eval()
 
 
 def batch(sizes: list[int] = SIZES, seed: int = 1) -> tuple[list[list[Any]], list[Tensor]]:
-    """Return queries with documents, and labels, as the trainer passes them to a loss."""
     columns = labelled_queries(sizes, seed)
     return [columns["query"], columns["documents"]], [torch.tensor(labels) for labels in columns["labels"]]
 
 
 def flat(model: CrossEncoder, inputs: list[list[Any]], labels: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return scores, relevance and offsets, from the model's predictions."""
     pairs = [(query, text) for query, texts in zip(*inputs, strict=True) for text in texts]
     scores = model.predict(pairs, activation_fn=nn.Identity(), convert_to_tensor=True)
     return scores, torch.cat(labels), torch.tensor([0, *np.cumsum([len(one) for one in labels])])
 
 
 def gradients(loss: nn.Module, model: CrossEncoder, *arguments: Any) -> tuple[float, Tensor]:
-    """Return a loss, and its gradient with respect to all weights of the model."""
     model.zero_grad()
     value = loss(*arguments)
     value.backward()
@@ -214,20 +210,16 @@ def test_parameters_and_outputs_are_checked(model: CrossEncoder, monkeypatch: py
             call(model)
 
 
-def arguments(folder: Path, **keywords: Any) -> CrossEncoderTrainingArguments:
-    """Return settings of a short training on the processor."""
-    quiet = {"use_cpu": True, "disable_tqdm": True, "report_to": "none", "dataloader_pin_memory": False, "seed": 1}
-    sizes = {"per_device_train_batch_size": 6, "learning_rate": 0.01}
-    return CrossEncoderTrainingArguments(output_dir=str(folder), **quiet, **sizes, **keywords)
-
-
 def test_a_training_lowers_the_loss_and_raises_ndcg(model: CrossEncoder, tmp_path: Path, caplog: Any) -> None:
     sizes = [3, 8, 5, 1, 6, 4]
     train, held = (Dataset.from_dict(labelled_queries(sizes * share, seed)) for share, seed in ((6, 1), (4, 2)))
     evaluator = RerankingEvaluator(held, ["nDCG", "AP"], name="held")
     before = evaluator(model)
     loss = ListwiseLoss(model, rb.loss("nDCG", "min-max") + 0.1 * rb.loss("ListNet"), mini_batch_size=16)
-    settings = arguments(tmp_path, num_train_epochs=8, eval_strategy="epoch", logging_strategy="epoch")
+    quiet = {"use_cpu": True, "disable_tqdm": True, "report_to": "none", "dataloader_pin_memory": False, "seed": 1}
+    often = {"num_train_epochs": 8, "eval_strategy": "epoch", "logging_strategy": "epoch"}
+    sizes = {"per_device_train_batch_size": 6, "learning_rate": 0.01}
+    settings = CrossEncoderTrainingArguments(output_dir=str(tmp_path), **quiet, **often, **sizes)
     settings.metric_for_best_model = "eval_held_nDCG"
     trainer = CrossEncoderTrainer(
         model=model, args=settings, train_dataset=train, eval_dataset=held, loss=loss, evaluator=evaluator
@@ -258,7 +250,6 @@ def test_a_training_lowers_the_loss_and_raises_ndcg(model: CrossEncoder, tmp_pat
 
 
 def samples(sizes: list[int]) -> list[dict[str, Any]]:
-    """Return samples of distinct documents with positive and negative ones."""
     made = []
     for query, texts, grades in zip(*labelled_queries(sizes, 5).values(), strict=True):
         parts: dict[str, Any] = {"query": query, "positive": [], "negative": []}
@@ -278,12 +269,12 @@ def test_means_are_theirs(model: CrossEncoder, k: int) -> None:
         for one in judged
         if one["positive"]
     ]
+    names = ["held_AP", f"held_RR@{k}", f"held_nDCG@{k}", "held_base_AP"]
     for rows in (judged, ranked):
-        evaluator = RerankingEvaluator(rows, ["AP", f"RR@{k}", f"nDCG@{k}"], undefined="zero", name="held")
-        found = evaluator(model)
+        found = RerankingEvaluator(rows, ["AP", f"RR@{k}", f"nDCG@{k}"], undefined="zero", name="held")(model)
         expected = CrossEncoderRerankingEvaluator(rows, at_k=k, name="held")(model)
         assert list(found.values()) == pytest.approx(list(expected.values()), rel=1e-6)
-        assert list(found)[:4] == ["held_AP", f"held_RR@{k}", f"held_nDCG@{k}", "held_base_AP"][: len(found)]
+        assert list(found)[:4] == names[: len(found)]
 
 
 def test_a_positive_that_the_first_stage_missed(model: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:

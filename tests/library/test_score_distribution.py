@@ -261,11 +261,17 @@ def test_every_set_of_ranks_is_equally_likely(n: int, p: int, counts: bool) -> N
     assert not np.array_equal(one, sums_of_orders(ranks, None, 1, 200, 4))
 
 
-def test_a_score_equal_to_an_atom_counts_despite_rounding() -> None:
+def test_atoms_count_despite_rounding_and_extremes_of_the_draws() -> None:
     one = score_distribution("AP", 8, 4)
     for shift in (-1e-14, 0.0, 1e-14):
         np.testing.assert_allclose(one.cdf(one.support + shift), np.cumsum(one.probability), atol=1e-12)
     assert one.cdf(one.support[3] - 1e-6) == pytest.approx(one.probability[:3].sum())
+    tiny = score_distribution("AP", 8, 4)
+    assert (tiny.low, tiny.high) == (tiny.minimum, tiny.maximum)
+    long = score_distribution("nRBP", 400, 200)
+    # The median extreme of 300,000 normal draws lies 4.58 standard deviations out.
+    assert (long.high - long.expectation) / long.sd == pytest.approx(4.58, abs=0.05)
+    assert long.high + long.low == pytest.approx(2 * long.expectation, abs=1.5)
 
 
 @pytest.mark.parametrize(
@@ -282,24 +288,12 @@ def test_expected_distinct_scores_are_those_of_a_sample(name: str, n: int, p: in
     assert exact.count == pytest.approx(drawn.count, rel=0.05)
 
 
-def test_extremes_of_the_draws() -> None:
-    tiny = score_distribution("AP", 8, 4)
-    assert (tiny.low, tiny.high) == (tiny.minimum, tiny.maximum)
-    long = score_distribution("nRBP", 400, 200)
-    # The median extreme of 300,000 normal draws lies 4.58 standard deviations out.
-    assert (long.high - long.expectation) / long.sd == pytest.approx(4.58, abs=0.05)
-    assert long.high + long.low == pytest.approx(2 * long.expectation, abs=1.5)
-
-
-def test_integers_of_numpy_do_not_overflow() -> None:
+def test_large_lists_do_not_overflow_and_are_sampled_beyond_the_memory() -> None:
+    """A list of 100,000 items, half of them relevant, would take several arrays of 20 GB."""
     for metric, dtype in product(("nRBP", "AP", "P@10"), (np.int16, np.int32, np.int64)):
         found, expected = score_distribution(metric, dtype(300), dtype(150)), score_distribution(metric, 300, 150)
         assert (found.expectation, found.sd, found.gain()) == (expected.expectation, expected.sd, expected.gain())
         assert found.profile.key == expected.profile.key
-
-
-def test_lists_of_more_scores_or_orders_than_memory_holds_are_sampled_or_refused() -> None:
-    """A list of 100,000 items, half of them relevant, would take several arrays of 20 GB."""
     found = score_distribution("nRBP", 100_000, 50_000, method="auto", samples=20)
     assert 0 < len(found.support) <= 20
     assert abs(found.support.mean() - found.expectation) < 6 * found.sd / 20**0.5
@@ -345,7 +339,8 @@ def test_the_walks_of_a_tilt_near_one_agree_with_the_formulas(name: str) -> None
     np.testing.assert_allclose(walked.cdf(x), known.cdf(x), atol=walked.error + known.error)
 
 
-def test_texts_and_binary_grades_that_mean_the_same_have_the_same_distribution() -> None:
+def test_texts_grades_and_methods_that_mean_the_same() -> None:
+    """Auto is exact where that can be had, and else draws."""
     for text, other in (("nDCG(gain=exp2)", "nDCG"), ("nDCG(gain=linear)", "nDCG"), ("nRBP(rel=2)", "nRBP")):
         found, expected = rb.score_distribution(text, 60, 20), rb.score_distribution(other, 60, 20)
         assert found.metric == str(rb.metric(text))
@@ -356,9 +351,6 @@ def test_texts_and_binary_grades_that_mean_the_same_have_the_same_distribution()
         found = rb.score_distribution(name, relevance=np.array([0, grade, 0, grade, 0]))
         assert (found.n, found.p, found.grades) == (5, 2, None)
         np.testing.assert_array_equal(found.support, rb.score_distribution(name, 5, 2).support)
-
-
-def test_auto_is_exact_where_that_can_be_had_and_else_draws() -> None:
     exact, sampled = ("nDCG", "RR", "P@10", "nDCG@5", "DCG"), ("nDCG@20", "RBP(p=0.3)")
     for name in (*exact, *sampled):
         ways: tuple[Any, ...] = ("auto", "exact" if name in exact else "sampled")

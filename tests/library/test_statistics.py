@@ -7,19 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankbound.compare import Comparison, Pair, PairedScores, Settings, adjust, compare
+from rankbound.compare import Comparison, Pair, PairedScores, Settings, adjust, compare, statistics
 from rankbound.compare.margins import REPEATABILITY, Effect, against_margin, detectable, noise_margin
-from rankbound.compare.statistics import (
-    Estimate,
-    bootstrap,
-    holm,
-    interval_of_mean,
-    over_members,
-    over_trainings,
-    over_units,
-    seed_deviation,
-    sign_flip,
-)
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
@@ -31,7 +20,6 @@ QUICK = Settings(resamples=999, flips=999)
 
 
 def pair_of(a: np.ndarray, b: np.ndarray) -> Pair:
-    """Return the pair of two systems' scores, `(n_units,)` or `(n_units, n_folds, n_seeds)` each."""
     values = np.stack([a, b]).astype(float)
     values = values[:, :, None, None] if values.ndim == 2 else values
     names = [[str(place) for place in range(size)] for size in values.shape[1:]]
@@ -47,28 +35,30 @@ class TestSignFlips:
     @pytest.mark.parametrize(("values", "error"), [(FEW, 1e-12), (np.linspace(-0.1, 0.3, 14), 0.01)])
     def test_few_units_agree_with_scipy(self, values: np.ndarray, error: float) -> None:
         exact = stats.permutation_test((values,), np.sum, permutation_type="samples", n_resamples=np.inf)
-        assert sign_flip(values) == pytest.approx(exact.pvalue, abs=error)
+        assert statistics.sign_flip(values) == pytest.approx(exact.pvalue, abs=error)
         signs = np.array(list(itertools.product([-1, 1], repeat=len(values))))
-        assert sign_flip(values) == pytest.approx((abs(signs @ values) >= abs(values.sum()) - 1e-12).mean(), abs=error)
+        assert statistics.sign_flip(values) == pytest.approx(
+            (abs(signs @ values) >= abs(values.sum()) - 1e-12).mean(), abs=error
+        )
 
     def test_degenerate_samples(self) -> None:
-        assert sign_flip(np.concatenate([FEW, [math.nan, 0.0, 0.0]])) == sign_flip(FEW)
-        assert sign_flip(np.zeros(30)) == 1.0
-        assert math.isnan(sign_flip(np.array([math.nan])))
-        assert sign_flip(np.full(40, 0.1), flips=499) == 1 / 500, "the smallest p-value is one of all draws"
+        assert statistics.sign_flip(np.concatenate([FEW, [math.nan, 0.0, 0.0]])) == statistics.sign_flip(FEW)
+        assert statistics.sign_flip(np.zeros(30)) == 1.0
+        assert math.isnan(statistics.sign_flip(np.array([math.nan])))
+        assert statistics.sign_flip(np.full(40, 0.1), flips=499) == 1 / 500, "the smallest p-value is one of all draws"
 
 
 def test_holm_is_the_closure_of_bonferroni() -> None:
     p_values = RANDOM.uniform(0, 0.3, 6).tolist()
-    for place, adjusted in enumerate(holm(p_values)):
+    for place, adjusted in enumerate(statistics.holm(p_values)):
         subsets = [
             chosen for size in range(1, 7) for chosen in itertools.combinations(range(6), size) if place in chosen
         ]
         closed = max(min(1.0, len(chosen) * min(p_values[one] for one in chosen)) for chosen in subsets)
         assert adjusted == pytest.approx(closed)
     # Tests that were not made do not count, and families are adjusted by themselves.
-    assert holm([0.01, math.nan, 0.04]) == pytest.approx([0.02, math.nan, 0.04], nan_ok=True)
-    assert holm([0.01, 0.02, 0.03], ["x", "y", "x"]) == pytest.approx([0.02, 0.02, 0.03])
+    assert statistics.holm([0.01, math.nan, 0.04]) == pytest.approx([0.02, math.nan, 0.04], nan_ok=True)
+    assert statistics.holm([0.01, 0.02, 0.03], ["x", "y", "x"]) == pytest.approx([0.02, 0.02, 0.03])
 
 
 class TestIntervals:
@@ -76,34 +66,34 @@ class TestIntervals:
     def test_they_are_scipys(self, method: str) -> None:
         theirs = stats.bootstrap((D,), np.mean, method=method, n_resamples=9999, rng=3).confidence_interval
         width = theirs.high - theirs.low
-        assert interval_of_mean(D, method=method) == pytest.approx(tuple(theirs), abs=0.03 * width)
+        assert statistics.interval_of_mean(D, method=method) == pytest.approx(tuple(theirs), abs=0.03 * width)
 
     def test_the_t_interval_and_both_tests_against_a_margin_are_scipys(self) -> None:
-        theirs, found = stats.ttest_rel(A, B), against_margin(over_units(D), 0.05, "topics")
-        assert interval_of_mean(D, method="t") == pytest.approx(tuple(theirs.confidence_interval()), abs=1e-12)
-        assert over_units(D).p_value() == pytest.approx(theirs.pvalue)
+        theirs, found = stats.ttest_rel(A, B), against_margin(statistics.over_units(D), 0.05, "topics")
+        assert statistics.interval_of_mean(D, method="t") == pytest.approx(
+            tuple(theirs.confidence_interval()), abs=1e-12
+        )
+        assert statistics.over_units(D).p_value() == pytest.approx(theirs.pvalue)
         above = stats.ttest_1samp(D, -0.05, alternative="greater").pvalue
         below = stats.ttest_1samp(D, 0.05, alternative="less").pvalue
         assert found.p_not_worse == pytest.approx(above)
         assert found.p_alike == pytest.approx(max(above, below))
         assert (found.low, found.high) == pytest.approx(tuple(theirs.confidence_interval(0.9)))
 
-    def test_a_statistic_of_columns_of_the_same_units_and_the_correction_for_skewed_differences(self) -> None:
+    def test_columns_of_the_same_units_skewed_differences_and_no_spread(self) -> None:
         def correlation(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
             x, y = (one - one.mean(axis, keepdims=True) for one in (x, y))
             return (x * y).sum(axis) / np.sqrt((x**2).sum(axis) * (y**2).sum(axis))
 
-        low, high = bootstrap(correlation, np.stack([A, A + B]), resamples=999)
+        low, high = statistics.bootstrap(correlation, np.stack([A, A + B]), resamples=999)
         assert low < np.corrcoef(A, A + B)[0, 1] < high
         skewed = RANDOM.exponential(1, 60) ** 2
-        plain = interval_of_mean(skewed, method="percentile")
-        assert all(one > other for one, other in zip(interval_of_mean(skewed), plain, strict=True))
-
-    def test_no_spread_no_width(self) -> None:
-        assert interval_of_mean(np.full(5, 0.25)) == (0.25, 0.25)
-        assert all(map(math.isnan, interval_of_mean(np.array([0.25]))))
+        plain = statistics.interval_of_mean(skewed, method="percentile")
+        assert all(one > other for one, other in zip(statistics.interval_of_mean(skewed), plain, strict=True))
+        assert statistics.interval_of_mean(np.full(5, 0.25)) == (0.25, 0.25)
+        assert all(map(math.isnan, statistics.interval_of_mean(np.array([0.25]))))
         with pytest.raises(ValueError, match=r"bca.*BCa"):
-            bootstrap(np.mean, D, method="bca")
+            statistics.bootstrap(np.mean, D, method="bca")
 
 
 class TestEffects:
@@ -117,7 +107,7 @@ class TestEffects:
 
     @pytest.mark.parametrize("freedom", [4, 30, 700, math.inf])
     def test_the_detectable_difference_is_found_with_its_power(self, freedom: float) -> None:
-        shift = detectable(Estimate(0.0, 2.0, freedom)) / 2.0
+        shift = detectable(statistics.Estimate(0.0, 2.0, freedom)) / 2.0
         critical = stats.t.isf(0.025, freedom)
         power = stats.norm.sf(critical - shift) if math.isinf(freedom) else stats.nct.sf(critical, freedom, shift)
         assert power == pytest.approx(0.8, abs=1e-6)
@@ -125,19 +115,17 @@ class TestEffects:
 
 
 class TestMargins:
-    def test_alike_is_the_interval_inside_the_margin_which_is_positive(self) -> None:
+    def test_alike_is_the_interval_inside_the_margin_and_noise_a_change_of_seed(self) -> None:
         verdicts = {0.0: "alike", 0.05: "no worse", -0.05: "worse", -0.01: "undecided"}
         for mean, verdict in verdicts.items():
-            assert against_margin(Estimate(mean, 0.002, 50), 0.01, "topics").verdict == verdict
-            assert against_margin(Estimate(-mean, 0.002, 50), 0.01, "topics", False).verdict == verdict
+            assert against_margin(statistics.Estimate(mean, 0.002, 50), 0.01, "topics").verdict == verdict
+            assert against_margin(statistics.Estimate(-mean, 0.002, 50), 0.01, "topics", False).verdict == verdict
         for mean in np.linspace(-0.012, 0.012, 25):
-            found = against_margin(Estimate(float(mean), 0.004, 20), 0.01, "topics")
+            found = against_margin(statistics.Estimate(float(mean), 0.004, 20), 0.01, "topics")
             assert (found.p_alike <= 0.05) == (found.low >= -0.01 and found.high <= 0.01)
         for margin in (0.0, -1.0, math.nan, math.inf):
             with pytest.raises(ValueError, match="margin"):
-                against_margin(over_units(D), margin, "topics")
-
-    def test_noise_is_what_a_change_of_seed_does(self) -> None:
+                against_margin(statistics.over_units(D), margin, "topics")
         a, b = RANDOM.normal(size=(2, 30, 1, 4))
         means = [values[:, 0].mean(0).std(ddof=1) for values in (a, b)]
         assert noise_margin(pair_of(a, b)) == pytest.approx(REPEATABILITY * math.hypot(*means) / math.sqrt(2))
@@ -153,6 +141,11 @@ class TestDesigns:
 
         a, b = RANDOM.normal(size=(2, 12, 5, 3))
         assert pair_of(a, b).differences == pytest.approx((a - b).mean((1, 2))), "crossed users are one unit each"
+        a, b = np.full((2, 5, 2, 1), math.nan)
+        a[:4, 0] = b[1:4, 0] = a[4, 1] = 0.5
+        a[0, 0] = math.nan
+        b[0, 0], a[0, 1], b[4, 1] = 0.4, 0.5, 0.5
+        assert compare(pair_of(a, b), QUICK).notes[0] == ("left out: 1 topic with no common training of A and B")
 
     def test_what_only_one_has_is_left_out_and_named(self) -> None:
         a, b = RANDOM.normal(size=(2, 10, 2, 2))
@@ -170,13 +163,6 @@ class TestDesigns:
         kept = [0, 1, 2, 4, 6, 7, 8, 9]
         both = np.where(np.isfinite(a) & np.isfinite(b), a - b, math.nan)[kept]
         assert found.difference == pytest.approx(np.nanmean(np.nanmean(both, 2), 1).mean())
-
-    def test_units_that_share_no_training_are_counted(self) -> None:
-        a, b = np.full((2, 5, 2, 1), math.nan)
-        a[:4, 0] = b[1:4, 0] = a[4, 1] = 0.5
-        a[0, 0] = math.nan
-        b[0, 0], a[0, 1], b[4, 1] = 0.4, 0.5, 0.5
-        assert compare(pair_of(a, b), QUICK).notes[0] == ("left out: 1 topic with no common training of A and B")
 
     def test_what_does_not_fit_is_refused(self) -> None:
         scores = PairedScores.of_matrix(np.zeros((3, 2)), ["x", "y"])
@@ -196,24 +182,26 @@ class TestTrainings:
         """Scores that are additive give the effects of seeds, whatever is missing."""
         for n_folds in (1, 3):
             cells = RANDOM.normal(size=(40, n_folds, 5))
-            assert seed_deviation(cells) ** 2 == pytest.approx(cells.mean(0).var(1, ddof=1).sum() / n_folds**2)
+            assert statistics.seed_deviation(cells) ** 2 == pytest.approx(
+                cells.mean(0).var(1, ddof=1).sum() / n_folds**2
+            )
         units, seeds = RANDOM.normal(size=(12, 1)), np.array([0.0, 0.5, 2.0])
         cells = (units + seeds)[:, None]
-        whole = seed_deviation(cells)
+        whole = statistics.seed_deviation(cells)
         cells[:4, 0, 0] = cells[4:8, 0, 1] = cells[8:, 0, 2] = math.nan
-        assert seed_deviation(cells) == pytest.approx(whole) == pytest.approx(seeds.std(ddof=1))
+        assert statistics.seed_deviation(cells) == pytest.approx(whole) == pytest.approx(seeds.std(ddof=1))
 
     @pytest.mark.parametrize("axis", [0, 2], ids=["seeds, if units agree", "units, if seeds agree"])
     def test_what_varies_decides(self, axis: int) -> None:
         values = RANDOM.normal(size=8)
-        found = over_trainings(np.repeat(np.expand_dims(values, (axis, 1)), 30 if axis == 0 else 3, axis))
+        found = statistics.over_trainings(np.repeat(np.expand_dims(values, (axis, 1)), 30 if axis == 0 else 3, axis))
         theirs = stats.ttest_1samp(values, 0.0)
         assert found.interval(0.95) == pytest.approx(tuple(theirs.confidence_interval()))
         assert found.degrees_of_freedom == pytest.approx(7)
 
     def test_a_margin_is_held_against_new_trainings_too_but_seeds_that_change_nothing_give_none(self) -> None:
         a, b = RANDOM.normal(size=(2, 30, 2, 3)) + RANDOM.normal(size=(2, 1, 2, 3))
-        margin, expected = compare(pair_of(a, b), replace(QUICK, margin=0.1)).margin, over_trainings(a - b)
+        margin, expected = compare(pair_of(a, b), replace(QUICK, margin=0.1)).margin, statistics.over_trainings(a - b)
         assert (margin.low, margin.high) == pytest.approx(expected.interval(0.9))
         assert margin.covers == "topics and trainings"
         cells = np.repeat(RANDOM.random((2, 30, 1, 1)), 3, 3)
@@ -228,7 +216,7 @@ class TestTrainings:
         units, seeds = table.mean(1), table.mean(0)
         residuals = table - units[:, None] - seeds + table.mean()
         squares = 4 * units.var(ddof=1) + 30 * seeds.var(ddof=1) - (residuals**2).sum() / (29 * 3)
-        found = over_trainings(cells)
+        found = statistics.over_trainings(cells)
         assert found.standard_error**2 == pytest.approx(squares / table.size)
 
     @pytest.mark.parametrize("missing", [0.0, 0.3, 0.5])
@@ -239,8 +227,8 @@ class TestTrainings:
             cells = random.normal(0, 0.02, (40, 1, 1)) + random.normal(0, 0.05, (1, 1, 4))
             cells = cells + random.normal(0, 0.02, (40, 1, 4))
             cells[random.random(cells.shape) < missing] = math.nan
-            estimate = over_trainings(cells[np.isfinite(cells).any((1, 2))])
-            deviations.append(seed_deviation(cells) ** 2)
+            estimate = statistics.over_trainings(cells[np.isfinite(cells).any((1, 2))])
+            deviations.append(statistics.seed_deviation(cells) ** 2)
             errors.append(estimate.standard_error**2)
         assert math.sqrt(np.mean(deviations)) == pytest.approx(0.05, rel=0.08)
         assert math.sqrt(np.mean(errors)) == pytest.approx(math.sqrt(0.05**2 / 4 + 0.02**2 / 40), rel=0.08)
@@ -252,12 +240,7 @@ class TestTrainings:
             (np.ones((8, 2, 2)), True, True, "approximate: with 4 trainings"),
             (np.ones((8, 1, 2)), True, False, "two trainings: an interval that covers new trainings takes at least"),
             (np.eye(4)[[0, 0, 1, 1, 2, 2, 3, 3]][:, None], False, False, "seeds of a fold have no topic in common"),
-            (
-                np.ones((8, 5, 1)),
-                False,
-                False,
-                "one seed: the variance between trainings is unknown, and there is no noi",
-            ),
+            (np.ones((8, 5, 1)), False, False, "one seed: the variance between trainings is unknown, and there is no"),
         ],
     )
     def test_trainings_that_say_little(self, scored: np.ndarray, deviation: bool, interval: bool, note: str) -> None:
@@ -265,16 +248,16 @@ class TestTrainings:
         found = compare(pair_of(*cells), replace(QUICK, margin="noise"))
         assert [text for text in found.notes if note in text]
         assert (found.margin is None) != deviation
-        assert (over_trainings(cells[0]) is None) != interval
+        assert (statistics.over_trainings(cells[0]) is None) != interval
         assert math.isnan(found.trainings.deviation) != deviation
         assert math.isnan(found.trainings.low) == math.isnan(found.trainings.p_value) != interval
 
 
 class TestPairsThatShareMembers:
-    def test_interval_and_test_are_of_the_t_distribution(self) -> None:
+    def test_interval_and_test_are_of_the_t_distribution_or_members_say_nothing_of_others(self) -> None:
         faces = np.stack([RANDOM.permutation(20)[:2] for _ in range(60)])
         scores = PairedScores.of_matrix(np.stack([A, B], 1), "AB", members=faces)
-        found, estimate = compare(scores.pair("A", "B"), QUICK), over_members(D, faces)
+        found, estimate = compare(scores.pair("A", "B"), QUICK), statistics.over_members(D, faces)
         assert estimate.degrees_of_freedom < 19
         theirs = stats.t(estimate.degrees_of_freedom, D.mean(), estimate.standard_error)
         assert (found.low, found.high) == pytest.approx(theirs.interval(0.95))
@@ -283,8 +266,6 @@ class TestPairsThatShareMembers:
         assert found.notes[1].startswith("approximate: with 20 members, 95 % intervals cover ")
         few = PairedScores.of_matrix(np.stack([B + (np.arange(60) < 3), B], 1), "AB", members=faces)
         assert not math.isnan(compare(few.pair("A", "B"), QUICK).low), "pairs that tie count, too"
-
-    def test_members_that_say_nothing_of_others(self) -> None:
         for faces, reason in (
             ([(i, j) for i in range(4) for j in range(i)] * 10, "the pairs have only 4 members, and a test takes 5"),
             ([(0, i) for i in range(1, 61)], "one member is in all pairs"),
@@ -344,14 +325,12 @@ class TestWhatIsNotTested:
         assert math.isnan(found.detectable) == math.isnan(found.trainings.p_value) == undecided
         assert (found.margin is None) == undecided
 
-    def test_a_family_counts_the_tests_that_were_made(self) -> None:
+    def test_a_family_counts_the_tests_that_were_made_and_settings_make_sense(self) -> None:
         rows = [compared(A, B), compared([1.0] * 60, B), compared(A, B)]
         found = adjust(rows)
         assert found[0].p_adjusted == pytest.approx(2 * rows[0].p_value)
         assert math.isnan(found[1].p_adjusted)
         assert adjust(rows, ["x", "x", "y"])[0].p_adjusted == rows[0].p_value
-
-    def test_settings_that_make_no_sense(self) -> None:
         for name, value in {"confidence": 95, "resamples": 3, "flips": 0, "interval": "bca", "margin": "seed"}.items():
             with pytest.raises(ValueError, match=name):
                 Settings(**{name: value})

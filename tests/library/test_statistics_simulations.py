@@ -16,14 +16,7 @@ from rankbound.compare import comparison
 from rankbound.compare.comparison import Measured
 from rankbound.compare.margins import against_margin, detectable
 from rankbound.compare.scores import PairedScores, per_unit
-from rankbound.compare.statistics import (
-    Estimate,
-    interval_of_mean,
-    over_members,
-    over_trainings,
-    over_units,
-    sign_flip,
-)
+from rankbound.compare.statistics import Estimate, interval_of_mean, over_members, over_trainings, over_units, sign_flip
 from tests import simulated_designs as designs
 from tests.library.pages import text_of
 
@@ -72,7 +65,6 @@ def units_of(cells: Floats) -> Floats:
 
 
 def expect(share: float, events: Iterable[bool], more: float = 0.0) -> None:
-    """Events happen in this share of studies."""
     found = np.array(list(events))
     assert found.mean() == pytest.approx(share, abs=3 * math.sqrt(share * (1 - share) / len(found)) + more)
 
@@ -99,10 +91,13 @@ def test_p_values_are_uniform_where_nothing_differs(differences: Callable[[Rando
     expect(0.05, found <= 0.05)
 
 
-def test_lists_as_units_would_find_differences_everywhere() -> None:
+def test_lists_as_units_find_differences_and_rankers_that_are_alike_are_found_to_be() -> None:
     random = np.random.default_rng(2)
     studies = [crossed(random, training=0.0).mean(2).reshape(-1) for _ in range(STUDIES)]
     assert np.mean([sign_flip(lists, flips=199) <= 0.05 for lists in studies]) > 0.2
+    random = np.random.default_rng(11)
+    found = [against_margin(over_units(random.normal(0, 0.1, 400)), 0.03, "").verdict for _ in range(100)]
+    assert found.count("alike") >= 98
 
 
 @pytest.mark.parametrize("n_units", [12, 40, 150])
@@ -174,12 +169,6 @@ def test_verdicts_at_the_margin_in_one_study_of_twenty(
     expect(0.05 if side < 0 else 1.0, (one.p_not_worse <= 0.05 for one in found))
 
 
-def test_rankers_that_are_alike_are_found_to_be() -> None:
-    random = np.random.default_rng(11)
-    found = [against_margin(over_units(random.normal(0, 0.1, 400)), 0.03, "").verdict for _ in range(100)]
-    assert found.count("alike") >= 98
-
-
 # Coverage and false positives of every design, against the figures that notes and docs name
 
 NOTED: Mapping[str, tuple[Mapping[int, Measured], Callable[[int], Measured]]] = {
@@ -213,19 +202,15 @@ def test_the_page_has_the_figures_of_the_notes() -> None:
     assert printed == {(count, *found) for figures, _ in NOTED.values() for count, found in figures.items()}
 
 
-@pytest.mark.parametrize(
-    "measure",
-    [
-        lambda: designs.of_topics(10, designs.normal, 500),
-        lambda: designs.of_members(5, 1.0, designs.normal, 500),
-        lambda: designs.of_members(20, 1.0, designs.normal, 500),
-        lambda: designs.of_trainings(10, 1, 3, 0.5, 2.0, designs.normal, 500),
-        lambda: designs.of_trainings(10, 1, 5, 0.5, 2.0, designs.normal, 500),
-        lambda: designs.of_trainings(10, 5, 2, 0.5, 2.0, designs.normal, 500),
-        lambda: designs.of_trainings(200, 5, 2, 0.5, 2.0, designs.normal, 500),
-    ],
-)
-def test_a_sample_of_the_studies(measure: Callable[[], designs.Rates]) -> None:
-    found = measure()
+SAMPLE: list[tuple[Callable[..., designs.Rates], tuple[float, ...]]] = [
+    (designs.of_topics, (10,)),
+    *((designs.of_members, (n, 1.0)) for n in (5, 20)),
+    *((designs.of_trainings, (*sizes, 0.5, 2.0)) for sizes in ((10, 1, 3), (10, 1, 5), (10, 5, 2), (200, 5, 2))),
+]
+
+
+@pytest.mark.parametrize(("measure", "sizes"), SAMPLE)
+def test_a_sample_of_the_studies(measure: Callable[..., designs.Rates], sizes: tuple[float, ...]) -> None:
+    found = measure(*sizes, designs.normal, 500)
     assert 92.5 <= found.covered <= 97.5
     assert 2.5 <= found.significant <= 7.5

@@ -6,6 +6,7 @@ import os
 import pickle
 import socket
 import warnings
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import product
 from math import nan
@@ -36,10 +37,14 @@ def items(highest: int = 1, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     return torch.randn(60, generator=generator), target, indexes
 
 
+def updated_by(metric: Any, *batches: Any) -> Any:
+    for batch in batches:
+        metric.update(*batch)
+    return metric
+
+
 def of(metric: Any, batch: Any) -> float:
-    """Return the metric of scores, relevance and list numbers."""
-    metric.update(*batch)
-    return float(metric.compute())
+    return float(updated_by(metric, batch).compute())
 
 
 @pytest.mark.parametrize(
@@ -54,7 +59,6 @@ def test_means_are_theirs(text: str, theirs: Any, highest: int) -> None:
 
 
 def whole_lists(metric: Any, batch: tuple[Tensor, Tensor, Tensor], cut: int) -> Any:
-    """Add the lists of items that are numbered, in two batches of whole lists."""
     scores, target, indexes = batch
     for chosen in (indexes < cut, indexes >= cut):
         order = torch.argsort(indexes[chosen], stable=True)
@@ -65,12 +69,6 @@ def whole_lists(metric: Any, batch: tuple[Tensor, Tensor, Tensor], cut: int) -> 
 
 
 Batch = tuple[Tensor, Tensor, Tensor]
-
-
-def updated_by(metric: Any, *batches: Any) -> Any:
-    for batch in batches:
-        metric.update(*batch)
-    return metric
 
 
 def pieces(batch: Batch) -> Any:
@@ -131,7 +129,6 @@ TYPES = (torch.float32, torch.int64, torch.int64), (torch.float16, torch.bool, t
 
 
 def updated(metric: Any, way: str, rank: int, lists: list[int]) -> Any:
-    """Update a metric with some lists of `items`, in the types of a process."""
     scores, target, indexes = items()
     for own in (indexes == number for number in lists):
         batch = [part[own].to(dtype) for part, dtype in zip((scores.half(), target, indexes), TYPES[rank], strict=True)]
@@ -174,9 +171,8 @@ def test_processes_without_lists_or_with_other_types(tmp_path: Path) -> None:
     for key in product(RANKS, WAYS):
         lists = [*RANKS[key[0]][0], *RANKS[key[0]][1]]
         for name, text, policy in METRICS:
-            alone = RankingMetric(text, undefined=policy)
-            alone.update(scores.half(), target, indexes)
-            expected = float(alone.compute()) if lists else nan
+            alone = of(RankingMetric(text, undefined=policy), (scores.half(), target, indexes))
+            expected = alone if lists else nan
             for process in found:
                 assert float(process[key][name]) == pytest.approx(expected, nan_ok=True), (key, name)
 
@@ -246,23 +242,19 @@ def test_no_lists_have_no_mean(policy: str) -> None:
         assert not metric.compute().isnan()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda metric: metric.set_dtype(torch.float16),
-        lambda metric: metric.half(),
-        lambda metric: metric.to(torch.bfloat16),
-        lambda metric: metric.to("cpu"),
-        lambda metric: torch.nn.ModuleList([metric]).to(torch.float16),
-    ],
+CHANGES: tuple[Callable[[Any], object], ...] = (
+    *(lambda metric: metric.set_dtype(torch.float16), lambda metric: metric.half(), lambda metric: metric.to("cpu")),
+    *(lambda metric: metric.to(torch.bfloat16), lambda metric: torch.nn.ModuleList([metric]).to(torch.float16)),
 )
-def test_types_of_a_module_leave_scores_and_numbers_as_they_are(change: Any) -> None:
+
+
+def test_types_of_a_module_leave_scores_and_numbers_as_they_are() -> None:
     """In half precision, 2049 is 2048, and 1.0001 is 1."""
-    batch = torch.tensor([1.0, 1.0001, 1.0001, 1.0]), torch.tensor([0, 1, 1, 0]), torch.tensor([2048, 2048, 2049, 2049])
-    metric = RankingMetric("AP")
-    metric.update(*batch)
-    change(metric)
-    assert [part.tolist() for part in metric.per_list()] == [[1, 1], [2048, 2049]]
+    scores, numbers = torch.tensor([1.0, 1.0001, 1.0001, 1.0]), torch.tensor([2048, 2048, 2049, 2049])
+    for change in CHANGES:
+        metric = updated_by(RankingMetric("AP"), (scores, torch.tensor([0, 1, 1, 0]), numbers))
+        change(metric)
+        assert [part.tolist() for part in metric.per_list()] == [[1, 1], [2048, 2049]]
 
 
 def test_offsets_and_indexes_are_not_mixed_and_parameters_are_checked() -> None:

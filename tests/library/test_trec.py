@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,9 +23,8 @@ from rankbound.evaluation import evaluate_run
 from rankbound.io.files import read_qrels, read_run, write_qrels, write_run
 from rankbound.io.judged import JudgedLists, Qrels, Run
 from rankbound.lists import Lists
-from rankbound.metrics import Metric, metric
+from rankbound.metrics import metric
 from rankbound.metrics.base import values_of
-from rankbound.ranks import Ranks
 from tests.library.conftest import Program
 from tests.library.refusals import refusals
 
@@ -172,26 +171,7 @@ def test_undefined_values_are_skipped_or_zero_and_the_evaluation_is_a_table() ->
             evaluate_run(run, qrels, "AP", **wrong)
 
 
-def test_complete_lists_are_plain_metrics() -> None:
-    generator = np.random.default_rng(0)
-    scores, grades = generator.integers(0, 5, 30).astype(float), generator.integers(0, 3, 30)
-    columns = {"topics": list("abc"), "items": [f"d{index}" for index in range(10)] * 3, "offsets": [0, 10, 20, 30]}
-    found = evaluate_run(Run(**columns, scores=scores), Qrels(**columns, relevance=grades), ["nDCG@3", "AP", "nRBP"])
-    for name, values in found.values.items():
-        np.testing.assert_array_equal(values, metric(name)(scores, grades, columns["offsets"]))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found(Metric):
-    """The number of relevant items, whatever their ranks."""
-
-    name: ClassVar[str] = "Found"
-
-    def of_ranks(self, ranks: Ranks, relevance: torch.Tensor, lists: Lists) -> torch.Tensor:
-        return lists.sum(relevance > 0)
-
-
-@pytest.mark.parametrize("judge", ["nRBP", "LinearDCG", "LinearNDCG", "PairError", Found()])
+@pytest.mark.parametrize("judge", ["nRBP", "LinearDCG", "LinearNDCG", "PairError"])
 def test_what_does_not_notice_rank_infinity_has_no_value_for_a_missing_item(judge: Any) -> None:
     with pytest.raises(ValueError, match=rf"^metric {judge}: is undefined where a relevant item was not retrieved"):
         evaluate_run({"q": {"a": 1.0, "c": 2.0}}, {"q": {"a": 1, "b": 1, "c": 0}}, [judge])
@@ -201,9 +181,11 @@ def test_what_does_not_notice_rank_infinity_has_no_value_for_a_missing_item(judg
 
 # Files
 
+ENDS = ("txt", "txt.gz", "csv", "csv.gz", "tsv", "parquet", "json", "json.gz")
+
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", ["run.txt", "run.txt.gz", "run.csv", "run.csv.gz", "run.tsv", "run.parquet"])
+@pytest.mark.parametrize("name", [f"run.{end}" for end in ENDS])
 def test_a_written_run_is_read_back_with_every_score_and_its_order(tmp_path: Path, name: str, dtype: Any) -> None:
     generator = np.random.default_rng(1)
     # Neighbours in their own precision, at all magnitudes.
@@ -215,15 +197,19 @@ def test_a_written_run_is_read_back_with_every_score_and_its_order(tmp_path: Pat
     write_run(tmp_path / name, run)
     back = read_run(tmp_path / name)
     expected = {topic: found for topic, found in table_of(run).items() if found}
-    assert {t: {i: dtype(s) for i, s in found.items()} for t, found in table_of(back).items()} == expected
+    assert {t: {i: dtype(s) for i, s in found.items()} for t, found in table_of(back).items() if found} == expected
     assert [path.name for path in tmp_path.iterdir()] == [name]
+    if "json" in name:
+        text = (gzip.decompress if name.endswith("gz") else bytes)((tmp_path / name).read_bytes())
+        # The fewest digits that identify a number in its own precision, as other programs write it.
+        assert json.loads(text)["q1"]["d0"] == json.loads(str(scores[0]))
     if "txt" in name:
         lines = (gzip.decompress if name.endswith("gz") else bytes)((tmp_path / name).read_bytes()).decode().split("\n")
         assert lines[0].split()[::3] == ["q1", "1"]
         assert all(a >= b for a, b in itertools.pairwise(back.scores[:250]))
 
 
-@pytest.mark.parametrize("name", ["q", "q.csv", "q.csv.gz", "q.tsv", "q.tsv.gz", "q.parquet", "q.txt", "q.txt.gz"])
+@pytest.mark.parametrize("name", ["q", *(f"q.{end}" for end in (*ENDS, "tsv.gz"))])
 def test_written_qrels_are_read_back_whatever_their_name(tmp_path: Path, name: str) -> None:
     table = {
         topic: {item: max(grade, 0) for item, grade in items.items()} for topic, items in random_tables(0)[1].items()
@@ -232,6 +218,8 @@ def test_written_qrels_are_read_back_whatever_their_name(tmp_path: Path, name: s
     assert (tmp_path / name).read_bytes().startswith(b"\x1f\x8b") == name.endswith(".gz")
     assert table_of(read_qrels(tmp_path / name)) == table
     assert list(read_qrels(tmp_path / name).topics) == list(table)
+    if name == "q.json":
+        assert json.loads((tmp_path / name).read_text()) == table
     if name == "q":
         assert (tmp_path / name).read_text() == file_of(tmp_path / "x", table, "{} 0 {} {}\n").read_text()
 
@@ -261,6 +249,8 @@ REFUSED: list[tuple[Callable[[Path], Any], str]] = [
      "items holds 'a b'; a name in a TREC file"),
     (lambda path: write_run(path, Run(**PAIR | {"topics": ["", "b"]})), "topics holds ''"),
     (lambda path: write_run(path, Run(**PAIR | {"scores": [1, np.inf]})), "found the score inf, expected finite"),
+    (lambda path: write_run(path.with_suffix(".json"), Run(**PAIR | {"scores": [1, np.inf]})),
+     "found inf, expected finite numbers"),
     (lambda path: write_run(path / "r.parquet.gz", Run(**PAIR)),
      r"r\.parquet\.gz: parquet is already compressed; exp"),
     (lambda path: write_qrels(path, Qrels(**JUDGED, relevance=[1, 0.5])),
@@ -296,7 +286,8 @@ def test_what_no_run_and_no_qrels_can_hold(call: Callable[[Path], Any], message:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_objects_with_arrays_are_compared_by_identity() -> None:
+def test_runs_are_compared_by_identity_and_have_columns_of_any_library(tmp_path: Path) -> None:
+    """Numbers are names, in files too."""
     makes: tuple[Callable[[], object], ...] = (
         lambda: Run(**PAIR),
         lambda: Qrels(**JUDGED, relevance=[1, 0]),
@@ -306,9 +297,6 @@ def test_objects_with_arrays_are_compared_by_identity() -> None:
     for one, other in ((make(), make()) for make in makes):
         assert one == one != other
         assert len({one, other}) == 2
-
-
-def test_columns_of_other_libraries_and_precisions_make_a_run(tmp_path: Path) -> None:
     halves = torch.tensor([1.5, 2.25], requires_grad=True)
     kinds = (torch.float16, torch.bfloat16)
     for scores in (pl.Series([1.5, 2.25]), *(halves.to(kind) for kind in kinds), halves):
