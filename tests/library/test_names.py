@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import rankbound as rb
-from rankbound.cli import main
 from rankbound.names import table
+from tests.library.conftest import Program
 
 ONE_MEANING = {
     "metric": """
@@ -124,17 +124,11 @@ def test_grades_of_0_and_1_tell_what_a_name_means_and_results_are_found_by_eithe
             rb.evaluate_run(run, {"q": {"b": 2}}, texts)
 
 
-def test_the_command_line_reads_the_same_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "run.txt").write_text("q Q0 a 1 2 x\nq Q0 b 2 1 x\n")
-    (tmp_path / "qrels.txt").write_text("q 0 b 1\n")
-    files = [str(tmp_path / "run.txt"), str(tmp_path / "qrels.txt")]
+def test_the_command_line_reads_the_same_names(tmp_path: Path, program: Program) -> None:
+    run, qrels = tmp_path / "run.txt", tmp_path / "qrels.txt"
+    run.write_text("q Q0 a 1 2 x\nq Q0 b 2 1 x\n")
+    qrels.write_text("q 0 b 1\n")
     with pytest.warns(UserWarning, match="evaluated as nDCG@10"):
-        assert main(["evaluate", *files, "-m", "MAP", "-m", "ndcg@10", "-m", "recall@100"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
-        "metric",
-        "AP",
-        "nDCG@10",
-        "Recall@100",
-    ]
-    assert main(["evaluate", *files, "-m", "map@10"]) != 0
-    assert "write AP(divisor=cutoff)@10" in capsys.readouterr().err
+        table = program(f"evaluate {run} {qrels} -m MAP -m ndcg@10 -m recall@100")
+    assert [line.split()[0] for line in table.splitlines()] == ["metric", "AP", "nDCG@10", "Recall@100"]
+    assert "write AP(divisor=cutoff)@10" in program(f"evaluate {run} {qrels} -m map@10", status=2)
