@@ -169,9 +169,9 @@ def _regime_panel(panel: Any, rows: pl.DataFrame, boundings: list[str]) -> None:
             trained, untrained = line.filter(n_untrained=0), line.filter(pl.col("n_untrained") > 0)
             if len(trained):
                 x, numbers = trained["spread"] + (shift + is_mixed * _SHIFT / 2), (trained[one] for one in _NUMBERS)
-                options = {"linestyle": "none" if is_mixed else look.dashes, "label": bounding}
+                options: dict[str, Any] = {"linestyle": "none" if is_mixed else look.dashes, "label": bounding}
                 options |= {"markerfacecolor": "white", "label": f"_{bounding}, mixed ratios"} if is_mixed else {}
-                style.with_intervals(panel, x, *numbers, look, **options)
+                style.with_intervals(panel, look, x, numbers, **options)
             x, label = untrained["spread"] + shift, f"_{bounding}, some did not train"
             style.marks(panel, x, untrained["effect"], look.color, "x", markersize=5, label=label)
 

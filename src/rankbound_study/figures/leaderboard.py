@@ -147,12 +147,12 @@ def leaderboard_lengths(files: StudyFiles) -> Any:
         several = len(sets) > 1
         for number, ((role,), line) in enumerate(own.group_by("role", maintain_order=True)):
             text = system_text(line.row(0, named=True))
-            name = ROLES[str(role)] if several or text == role else f"{ROLES[str(role)]}: {text}"
+            label = ROLES[str(role)] if several or text == role else f"{ROLES[str(role)]}: {text}"
             places = [groups.index(group) for group in line.select("from_items", "to_items").rows()]
             # A group without an interval has a mark alone.
-            limits = (line[end].fill_null(line["mean"]) for end in ("low", "high"))
+            numbers = (line[name].fill_null(line["mean"]) for name in ("mean", "low", "high"))
             x = [place + (number - 1.5) * _SHIFT for place in places]
-            style.with_intervals(panel, x, line["mean"], *limits, looks[str(role)], label=name)
+            style.with_intervals(panel, looks[str(role)], x, numbers, label=label)
         panel.set_title(data_set.title)
         panel.set_xlabel("items in the list")
         titles = [str(low) if low == high else f"{low}–{high}" for low, high in groups]

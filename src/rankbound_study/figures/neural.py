@@ -134,7 +134,7 @@ def age_gaps(files: StudyFiles) -> Any:
             groups = [(int(low), int(high)) for low, high in line.select("from_years", "to_years").rows()]
             places = [GAPS.index(group) + 0.07 * (shift - (len(chosen) - 1) / 2) for group in groups]
             numbers = (line[name] for name in ("accuracy", "low", "high"))
-            style.with_intervals(panel, places, *numbers, look, linewidth=1.1, elinewidth=0.7, label=method)
+            style.with_intervals(panel, look, places, numbers, linewidth=1.1, elinewidth=0.7, label=method)
         panel.axhline(0.5, color=style.MUTED, linewidth=0.6, label="_random order: 0.5")
         panel.set_xticks(range(len(GAPS)), [f"{low}–{high}" if high < 99 else f"over {low - 1}" for low, high in GAPS])
         panel.set_xlabel("years between the two faces")
@@ -219,8 +219,8 @@ def _scores(panel: Any, scores: pl.DataFrame, styles: dict[str, style.LineStyle]
         shift = reach ** (_SPREAD * (rank - (len(styles) - 1) / 2))
         numbers = (own[column] for column in ("ours", "low", "high"))
         face, label = look.color if network else "none", f"{name}{'' if network else ' (no network)'}"
-        options = {"markersize": 4, "markerfacecolor": face, "label": label}
-        style.with_intervals(panel, own["features"] * shift, *numbers, look, **options)
+        options: dict[str, Any] = {"markersize": 4, "markerfacecolor": face, "label": label}
+        style.with_intervals(panel, look, own["features"] * shift, numbers, **options)
     metric = str(scores["metric"][0])
     panel.set_ylabel("pair accuracy" if metric == PAIR_ACCURACY else metric.replace("nDCG", "NDCG"))
 
@@ -233,4 +233,4 @@ def _gaps(panel: Any, gaps: pl.DataFrame) -> None:
     for ((family,), own), look in zip(gaps.group_by("family", maintain_order=True), style.SERIES, strict=False):
         numbers = (own[column] for column in ("difference", "low", "high"))
         label = f"gap, {family}" if several else "gap"
-        style.with_intervals(panel, own["features"], *numbers, look, markersize=4, label=label)
+        style.with_intervals(panel, look, own["features"], numbers, markersize=4, label=label)

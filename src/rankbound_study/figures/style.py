@@ -182,8 +182,9 @@ def entries(axes: Any, looks: Iterable[tuple[str, str, str]]) -> None:
         marks(axes, [], [], color, marker, label=label)
 
 
-def with_intervals(axes: Any, x: Any, y: Any, low: Any, high: Any, look: LineStyle, **options: Any) -> None:
-    """Draw a line with marks, and the interval of each."""
+def with_intervals(axes: Any, look: LineStyle, x: Any, numbers: Iterable[Any], **options: Any) -> None:
+    """Draw a line with marks, and the interval of each; `numbers` are their values, lower and upper ends."""
+    y, low, high = numbers
     drawn = {"linestyle": look.dashes, "linewidth": look.width, "elinewidth": 0.8, "markersize": 3.6} | options
     axes.errorbar(x, y, [y - low, high - y], color=look.color, marker=look.marker, **drawn)
 

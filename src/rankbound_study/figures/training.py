@@ -289,8 +289,9 @@ def _rates_panel(panel: Any, own: pl.DataFrame) -> None:
         marked = line.filter(pl.col("chosen") > 0)
         share = marked["chosen"].to_numpy() / line["chosen"].sum()
         of_marks = {"s": MARK * share, "marker": look.marker, "alpha": 0.7, "linewidths": 0}
-        x, y = marked["learning_rate"], marked["test_score"]
-        panel.scatter(x, y, color=look.color, label=f"_{title}, selected", **of_marks)
+        panel.scatter(
+            marked["learning_rate"], marked["test_score"], color=look.color, label=f"_{title}, selected", **of_marks
+        )
     rates = own["learning_rate"].unique().sort().to_list()
     panel.set_xscale("log")
     # The lowest, the middle and the highest.

@@ -61,7 +61,7 @@ def methods_section(config: Mapping[str, Any] | None, left_out: Iterable[TableBl
         "Controls": text(FILE, "controls", controls=controls) if controls else "",
         "Statistics": text(FILE, "statistics"),
     }
-    blocks = (
+    blocks: tuple[TableBlock | Paragraph, ...] = (
         *([Paragraph("Data", data)] if data else []),
         *left_out,
         Paragraph("Losses", text(FILE, "losses", temperature=float(known.get("temperature", 1.0)))),

@@ -174,7 +174,7 @@ def _beside_print(rows: Sequence[Mapping[str, Any]], table: Printed) -> pl.DataF
     """
     printed = printed_scores(table).to_dicts()
     empty = dict.fromkeys(COLUMNS)
-    ours = pl.DataFrame([empty | row for row in rows], schema=COLUMNS, orient="row")
+    ours = pl.DataFrame([{**empty, **row} for row in rows], schema=COLUMNS, orient="row")
     real = ~pl.col("dataset").str.starts_with(SYNTHETIC)
     by_name = {row["method"]: row["printed"] for row in printed}
     plain = pl.col("method").str.strip_suffix(AS_PRINTED)
