@@ -419,13 +419,12 @@ def _write_letor(folder: Path, topics: int) -> list[Path]:
 
 
 def _convert(parts: list[Path]) -> None:
-    from rankbound_study.config.sections.known_sets import known_set
     from rankbound_study.data.judged_files import convert
     from rankbound_study.data.sources import RawFile
 
     folder = parts[0].parent
     archive = folder / "MQ2008.zip"
-    convert(RawFile(generated_source("mq2008", archive), archive), known_set("mq2008"), folder / "ours.parquet")
+    convert(RawFile(generated_source("mq2008", archive), archive), folder / "ours.parquet")
 
 
 def _read(parts: list[Path]) -> list[tuple[Any, ...]]:

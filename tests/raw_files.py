@@ -38,7 +38,7 @@ def raw_file(name: str, path: Path) -> RawFile:
 def convert_as(name: str, path: Path, out: Path) -> None:
     """Convert the archive at `path` as that of the known data set `name`, whatever it holds."""
     convert = {"ratings": ratings.convert, "letor": judged_files.convert}[known_set(name).format]
-    convert(raw_file(name, path), known_set(name), out)
+    convert(raw_file(name, path), out)
 
 
 def changed(source: RawSource, **keys: Any) -> RawSource:

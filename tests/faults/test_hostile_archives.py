@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from rankbound.errors import DataError, SourceError
-from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.data import ratings
 from rankbound_study.data.archives import Limits, list_members, read_members
 from rankbound_study.data.sources import SOURCES, RawFile, RawSource
@@ -50,7 +49,7 @@ def conversion(name: str, source: RawSource) -> str:
         "from rankbound_study.config.sections.description import DescriptionKeys\n"
         "from rankbound_study.data.sources import RawFile, RawSource\n"
         f"described = DescriptionKeys.model_validate({described!r})\n"
-        f"run = lambda raw, out: _convert(RawFile(RawSource({name!r}, described), raw), described, out)\n"
+        f"run = lambda raw, out: _convert(RawFile(RawSource({name!r}, described), raw), out)\n"
     )
 
 
@@ -73,7 +72,7 @@ ABSURD += ["photo\u202egpj.exe", "a\u2066b", "a\u200bb", "a\u2028b", "\ufeffa"]
 def test_a_converter_writes_nothing_for_a_name_that_points_outside(tmp_path: Path, name: str) -> None:
     raw = written(tmp_path, zipped([("ml/ratings.csv", RATINGS), (name, b"evil")]))
     with pytest.raises(SourceError, match=r"x\.zip: archive refused: member '.*' points outside"):
-        ratings.convert(RawFile(SOURCES["movielens"], raw), known_set("movielens"), tmp_path / "out" / "x.parquet")
+        ratings.convert(RawFile(SOURCES["movielens"], raw), tmp_path / "out" / "x.parquet")
     assert files_below(tmp_path) == {"x.zip"}
     assert not (tmp_path.parent / "evil").exists()
     assert not Path("/tmp/evil").exists()

@@ -13,13 +13,7 @@ from rankbound_study.jobs.job import RUN_METRICS
 
 LOSSES = ("nDCG", "AP", "nRBP")
 BOUNDINGS = ("none", "min-max", "expectation", "expectation-max", "distribution")
-SETS = (
-    ("movielens", 1),
-    ("movielens", 2),
-    ("movielens", 3),
-    ("mq2008-label2", None),
-    ("mq2008-label1", None),
-)
+SETS = (("movielens", 1), ("movielens", 2), ("movielens", 3), ("mq2008-label2", None), ("mq2008-label1", None))
 
 
 def write_runs(

@@ -27,6 +27,7 @@ from rankbound_study.data import ratings
 from rankbound_study.data.contracts import PARTS_KEY, read_metadata, read_table
 from rankbound_study.data.judged_files import convert
 from rankbound_study.data.sources import SOURCES, RawFile
+from tests.raw_files import changed
 
 NO_TURNS = Pace(fewest=3, most=3, seconds=0.0, turn=0.0)
 
@@ -276,7 +277,7 @@ def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -
     archive, lists = tmp_path / "MSLR-WEB10K.zip", tmp_path / "lists.parquet"
     generated_sets.write_folds(archive, replace(generated_sets.MSLR_WEB10K, topics=23, rows=400))
     raw = RawFile(generated_sets.generated_source(data_sizes.MSLR, archive), archive)
-    convert(raw, known_set(data_sizes.MSLR), lists)
+    convert(raw, lists)
     relevance = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()
     assert sum(map(len, relevance)) == 400
     # In order: the parts of the archive are those that the converter takes for S1 .. S5.
@@ -296,9 +297,9 @@ def test_generated_ratings_have_the_edition_s_layout_and_size(tmp_path: Path, na
     edition, share = generated_sets.EDITIONS[name], 0.002
     users, rows = round(share * edition.users), round(share * edition.rows)
     generated_sets.write_ratings(tmp_path / known_set(name).archives[0], edition, share)
-    described = known_set(name).model_copy(update={"sizes": SizeKeys(topics=users, rows=rows)})
-    raw = RawFile(SOURCES[name], tmp_path / known_set(name).archives[0])
-    ratings.convert(raw, described, tmp_path / "ratings.parquet")
+    source = changed(SOURCES[name], sizes=SizeKeys(topics=users, rows=rows))
+    raw = RawFile(source, tmp_path / known_set(name).archives[0])
+    ratings.convert(raw, tmp_path / "ratings.parquet")
     table = read_table(tmp_path / "ratings.parquet", "interactions")
     assert (len(table), len(table.column("topic").unique())) == (rows, users)
     assert min(table.column("topic").value_counts().field("counts").to_pylist()) >= generated_sets.FEWEST

@@ -320,14 +320,14 @@ def test_lists_that_tell_nothing_are_refused(tmp_path: Path, run: Run, name: str
 
 PLAIN = {"format": "ratings", "path": "x", "columns": {"topic": "u", "item": "i", "timestamp": "t"}}
 CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
-    "another format": ({"format": "leter"}, '--description: format: is "leter": expected one of letor, lightgbm, tabl'),
-    "times of lists": ({"format": "letor", "columns": None, "by_time": {}}, "by_time: is for ratings: name the files"),
-    "no times": ({"columns": {"topic": "u", "item": "i"}, "by_time": {}}, "columns: needs a timestamp, by which"),
+    "another format": ({"format": "leter"}, '--description: format is "leter": expected one of letor, lightgbm, tabl'),
+    "times of lists": ({"format": "letor", "columns": None, "by_time": {}}, "by_time is for ratings: name the files"),
+    "no times": ({"columns": {"topic": "u", "item": "i"}, "by_time": {}}, "columns needs a timestamp, by which"),
     "two ways": ({"by_time": {}, "folds": [{"train": ["a"], "test": ["b"]}]}, "has folds and by_time: give one"),
-    "parts": ({"parts": ["a", "b", "c"]}, "parts: is for judged lists"),
-    "a share of lists": ({"validation_share": 0.5}, "validation_share: is for judged lists: for ratings it stands"),
-    "files twice": ({"files": ["a"], "folds": [{"train": ["a"], "test": ["b"]}]}, "files: is set beside the files of"),
-    "another cut": ({"by_time": {"cut": "item"}}, 'by_time.cut: is "item": expected one of user, global'),
+    "parts": ({"parts": ["a", "b", "c"]}, "parts is for judged lists"),
+    "a share of lists": ({"validation_share": 0.5}, "validation_share is for judged lists: for ratings it stands"),
+    "files twice": ({"files": ["a"], "folds": [{"train": ["a"], "test": ["b"]}]}, "files is set beside the files of"),
+    "another cut": ({"by_time": {"cut": "item"}}, 'by_time.cut is "item": expected one of user, global'),
 }
 
 

@@ -75,8 +75,8 @@ def test_any_file_is_converted_or_refused(
     convert = ratings.convert if described.format == "ratings" else judged_files.convert
     message = ""
     try:
-        raw = raw_data(RawSource("mine", described), list(map(Path, own_files(described))), own=True)
-        convert(raw, described, out)
+        raw = raw_data(RawSource("mine", described), list(map(Path, own_files(described))))
+        convert(raw, out)
     except (DataError, SourceError) as error:
         message = str(error)
     assert out.exists() == (not message)

@@ -51,12 +51,7 @@ def described(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.csv.gz"])
 @pytest.mark.parametrize("case", TEXTS)
 def test_text_is_refused_with_its_line(
-    tmp_path: Path,
-    run: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    case: str,
-    name: str,
-    size: int,
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, case: str, name: str, size: int
 ) -> None:
     content, message = TEXTS[case]
     if name.endswith("tsv"):
@@ -147,11 +142,7 @@ def test_parquet_that_is_cut_off_is_refused(tmp_path: Path, run: Run) -> None:
         assert not Path("data.parquet").exists()
 
 
-def test_a_topic_larger_than_memory_is_refused(
-    tmp_path: Path,
-    run: Run,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_topic_larger_than_memory_is_refused(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.table(columns(topic=["all"] * 50)), tmp_path / "x.parquet")
     monkeypatch.setattr(tables, "memory_bytes", lambda: 1000)
     told = convert(run, described(tmp_path / "x.parquet"), status=2)

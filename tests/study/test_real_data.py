@@ -34,14 +34,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def lists(folder: Path) -> Path:
     raw = fetch(SOURCES["mq2008"], folder / "MQ2008.zip")
-    judged_files.convert(RawFile(SOURCES["mq2008"], raw), known_set("mq2008"), folder / "lists.parquet")
+    judged_files.convert(RawFile(SOURCES["mq2008"], raw), folder / "lists.parquet")
     return folder / "lists.parquet"
 
 
 @pytest.fixture(scope="module")
 def ratings(folder: Path) -> Path:
     raw = fetch(SOURCES["movielens"], folder / "ml-latest-small.zip")
-    ratings_files.convert(RawFile(SOURCES["movielens"], raw), known_set("movielens"), folder / "ratings.parquet")
+    ratings_files.convert(RawFile(SOURCES["movielens"], raw), folder / "ratings.parquet")
     return folder / "ratings.parquet"
 
 
@@ -110,7 +110,7 @@ def test_citeulike_has_the_splits_of_its_files(folder: Path) -> None:
     """2,465 users with at least 25 articles, of which each of three splits tests on a fifth."""
     described, interactions, folds = known_set("citeulike-a"), folder / "articles.parquet", folder / "splits.parquet"
     raw = fetch(SOURCES["citeulike-a"], folder / "citeulike-a-sigir21.zip")
-    ratings_files.convert(RawFile(SOURCES["citeulike-a"], raw), described, interactions)
+    ratings_files.convert(RawFile(SOURCES["citeulike-a"], raw), interactions)
     made_with = {"threshold": 1, "min_relevant": 25}
     assert not split_ratings(interactions, folds, "citeulike-a", seed=0, **made_with, **described.splitting)
     out = folder / "articles-nsr1.parquet"

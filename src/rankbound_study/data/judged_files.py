@@ -21,7 +21,7 @@ from tqdm.utils import CallbackIOWrapper
 from rankbound.errors import DataError
 from rankbound.io import letor
 from rankbound.io.judged import JudgedLists, doubt, listed
-from rankbound_study.config.sections.description import ColumnKeys, DescriptionKeys
+from rankbound_study.config.sections.description import ColumnKeys
 from rankbound_study.data.contracts import DATASET_KEY, PARTS_KEY, open_writer
 from rankbound_study.data.sources import Raw, as_file, require_sizes
 
@@ -31,7 +31,7 @@ Reader = Callable[[str, set[str], Callable[[int], object]], Iterator[pa.Table]]
 """From the name of a member, the topics seen so far, and a function of the numbers of bytes read, to its lists."""
 
 
-def convert(raw: Raw, described: DescriptionKeys, out: str | os.PathLike[str]) -> None:
+def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
     """Write the judged lists of `raw` to `out`, file by file, under the name of its source.
 
     Every file has separate row groups. Memory is that of a few chunks of text and the largest file of a table.
@@ -39,9 +39,9 @@ def convert(raw: Raw, described: DescriptionKeys, out: str | os.PathLike[str]) -
     Raises DataError for files that contradict each other or the description, and for malformed lines (file, line number
     and token).
     """
-    files = _members(raw, described)
-    _check_copies(raw, described)
-    reader = _of_tables(raw, described) if described.format == "table" else _of_text(raw, described, files.values())
+    described, files = raw.source.described, _members(raw)
+    _check_copies(raw)
+    reader = _of_tables(raw) if described.format == "table" else _of_text(raw, files.values())
     kept = _Kept(repeats=bool(described.given_folds))
     sizes = {member.name: member.size for member in raw.members}
     # disable=None: no bar unless the output is a terminal.
@@ -54,12 +54,13 @@ def convert(raw: Raw, described: DescriptionKeys, out: str | os.PathLike[str]) -
             for table in _ahead(_grouped(kept.new_lists(wanted, reader(name, kept.seen, bar.update)))):
                 write(table)
                 topics, rows = topics + len(table), rows + len(table.column("items").combine_chunks().flatten())
-        require_sizes(described, topics, rows, str(raw.path))
+        require_sizes(raw, topics, rows)
         write.note(PARTS_KEY, json.dumps(kept.places, separators=(",", ":")))
 
 
-def _members(raw: Raw, described: DescriptionKeys) -> dict[str, str]:
+def _members(raw: Raw) -> dict[str, str]:
     """Return the members to read by the names that the description gives them."""
+    described = raw.source.described
     if described.wanted:
         return {wanted: raw.find(wanted) for wanted in described.wanted}
     is_grouped = described.format == "lightgbm"
@@ -71,10 +72,10 @@ def _members(raw: Raw, described: DescriptionKeys) -> dict[str, str]:
     return {Path(name).name: name}
 
 
-def _check_copies(raw: Raw, described: DescriptionKeys) -> None:
+def _check_copies(raw: Raw) -> None:
     """Check the folds as far as the archive's listing allows: copies of one part have one size."""
     sizes = {member.name: member.size for member in raw.members}
-    for first, second in (map(raw.find, pair) for pair in described.copies.items()):
+    for first, second in (map(raw.find, pair) for pair in raw.source.described.copies.items()):
         if sizes[first] != sizes[second]:
             raise DataError(
                 f"{raw.path}: {first!r} and {second!r} should be the same part, but have {sizes[first]} and "
@@ -82,8 +83,9 @@ def _check_copies(raw: Raw, described: DescriptionKeys) -> None:
             )
 
 
-def _of_text(raw: Raw, described: DescriptionKeys, names: Collection[str]) -> Reader:
+def _of_text(raw: Raw, names: Collection[str]) -> Reader:
     """Return a reader of LETOR text; queries without ids are numbered through all files."""
+    described = raw.source.described
     width, largest, first = described.features or 0, described.largest_label or letor.LARGEST_LABEL, 1
     for name in () if described.features else names:
         with raw.open(name) as stream:
@@ -107,7 +109,7 @@ def _of_text(raw: Raw, described: DescriptionKeys, names: Collection[str]) -> Re
     return read
 
 
-def _of_tables(raw: Raw, described: DescriptionKeys) -> Reader:
+def _of_tables(raw: Raw) -> Reader:
     """Return a reader of CSV or parquet files with a row per item, in a stream; all have the features of the first.
 
     What is left out, and doubtful features, are printed.
@@ -116,6 +118,7 @@ def _of_tables(raw: Raw, described: DescriptionKeys) -> Reader:
     from rankbound.io.table_columns import Columns
     from rankbound.io.tables import TableStream
 
+    described = raw.source.described
     named = described.columns or ColumnKeys.model_validate({"topic": "topic"})
     columns = Columns(named.topic, named.item, named.relevance or "relevance")
     features: Sequence[str] | None = named.features

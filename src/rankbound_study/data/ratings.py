@@ -62,7 +62,7 @@ _SHOWN = 80
 _NAMES_KEYS = {"topic": TOPIC_NAMES_KEY, "item": ITEM_NAMES_KEY}
 
 
-def convert(raw: Raw, described: DescriptionKeys, out: str | os.PathLike[str]) -> None:
+def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
     """Write the ratings of `raw` to `out` as interactions, sorted by user and item; file by file if folds are given.
 
     Files are read in blocks; the numbers are in memory. Users and items that are texts become numbers in the order of
@@ -71,7 +71,8 @@ def convert(raw: Raw, described: DescriptionKeys, out: str | os.PathLike[str]) -
     Raises DataError for missing columns, a malformed row, a rating that is not of the description's scale, an item that
     a user rates twice or in two splits of a fold, or files that disagree on a rating.
     """
-    files = {wanted: RatingFile(raw, name, described) for wanted, name in _members(raw, described).items()}
+    described = raw.source.described
+    files = {wanted: RatingFile(raw, name) for wanted, name in _members(raw).items()}
     tables = [_whole(file, described.scale) for file in files.values()]
     names: dict[str, list[str]] = {}
     if described.ids == TEXTS:
@@ -87,17 +88,21 @@ def convert(raw: Raw, described: DescriptionKeys, out: str | os.PathLike[str]) -
     whole = pa.concat_tables([one.table for one in rated.values()])
     if described.sizes is not None:
         pairs = np.unique(np.concatenate([one.pair for one in rated.values()]))
-        require_sizes(described, len(np.unique(pairs >> 32)), len(pairs), str(raw.path))
+        require_sizes(raw, len(np.unique(pairs >> 32)), len(pairs))
     write_table(whole, out, "interactions", [len(one.table) for one in rated.values()], notes)
 
 
 @dataclass(frozen=True)
 class RatingFile:
-    """A file of ratings: its name among the raw files, and the description of its layout."""
+    """A file of ratings: its name among the raw files, whose description has its layout."""
 
     raw: Raw
     name: str
-    described: DescriptionKeys
+
+    @property
+    def described(self) -> DescriptionKeys:
+        """The description of its layout."""
+        return self.raw.source.described
 
     @property
     def where(self) -> str:
@@ -248,8 +253,9 @@ class RatingFile:
             yield self._interactions(table)
 
 
-def _members(raw: Raw, described: DescriptionKeys) -> dict[str, str]:
+def _members(raw: Raw) -> dict[str, str]:
     """Return the members to read by the names that the description gives them: one, or those of the folds."""
+    described = raw.source.described
     named = {wanted: raw.find(wanted) for wanted in described.wanted} or {
         member.name: member.name for member in raw.members
     }

@@ -165,9 +165,9 @@ class PlainFiles:
 Raw = RawFile | PlainFiles
 
 
-def raw_data(source: RawSource, paths: Sequence[Path], own: bool) -> Raw:
+def raw_data(source: RawSource, paths: Sequence[Path]) -> Raw:
     """Return what was fetched, or an archive, as a `RawFile`; somebody's own files as they lie."""
-    if len(paths) == 1 and (not own or is_archive(paths[0])):
+    if len(paths) == 1 and (source.described.path is None or is_archive(paths[0])):
         return RawFile(source, paths[0])
     return PlainFiles(source, paths)
 
@@ -274,13 +274,13 @@ def file_name(member: str) -> str:
     return member.rpartition("/")[2]
 
 
-def require_sizes(described: DescriptionKeys, topics: int, rows: int, where: str) -> None:
+def require_sizes(raw: Raw, topics: int, rows: int) -> None:
     """Raise DataError if files have other numbers of topics and rows than their description states."""
-    stated = described.sizes
-    if stated is None or (topics, rows) == (stated.topics, stated.rows):
+    described = raw.source.described
+    if (stated := described.sizes) is None or (topics, rows) == (stated.topics, stated.rows):
         return
     raise DataError(
-        f"{where}: found {rows:,} rows of {topics:,} topics, but {described.title or 'the description'} has "
+        f"{raw.path}: found {rows:,} rows of {topics:,} topics, but {described.title or 'the description'} has "
         f"{stated.rows:,} of {stated.topics:,}: it is incomplete, or of another edition; fetch it again, or "
         "describe it under another name (docs/data.md)"
     )
