@@ -234,7 +234,7 @@ mean: dict[str, float] = rb.evaluate_run({"q": {"a": 1.0}}, {"q": {"a": 1}}, "AP
 """
 MISTAKES = {
     "rb.nDCG": 'Module has no attribute "nDCG"',
-    'rb.loss("nDCG")(scores, relevance)': "Too few arguments",
+    'rb.loss("nDCG")(scores)': "Too few arguments",
     'rb.loss("nDCG")([0.1], relevance, offsets)': 'expected "Tensor"',
     'rb.loss("nDCG")(scores, relevance, offsets, reduction="average")': "reduction",
     'rb.loss("nDCG")(scores, relevance, offsets, weight=[1.0])': 'Unexpected keyword argument "weight"',
