@@ -65,16 +65,17 @@ def loaded(path: str) -> Callable[..., Any]:
     return function
 
 
-def flag(*names: str, **options: Any) -> Flag:
-    return lambda parser: parser.add_argument(*names, **options)
+def flag(names: str, help: str | None = None, metavar: str | None = None, **options: Any) -> Flag:
+    shown = {} if metavar is None else {"metavar": metavar}
+    return lambda parser: parser.add_argument(*names.split(), help=help, **shown, **options)
 
 
-def file(*names: str, **options: Any) -> Flag:
-    return flag(*names, **{"type": Path, "metavar": "FILE", **options})
+def file(names: str, help: str | None = None, metavar: str = "FILE", **options: Any) -> Flag:
+    return flag(names, help, metavar, type=Path, **options)
 
 
 def json(name: str, help: str, **options: Any) -> Flag:
-    return flag(f"--{name}", **{"default": "{}", "metavar": "JSON", "help": help, **options})
+    return flag(f"--{name}", help, "JSON", **{"default": "{}", **options})
 
 
 def flags_of(*declared: Flag) -> Flag:
@@ -85,34 +86,34 @@ def flags_of(*declared: Flag) -> Flag:
     return declare
 
 
-PARQUET = file("--out", required=True, help="the parquet file to write")
-DATA = file("--in", dest="data", required=True, help="interactions, judged lists or images")
+PARQUET = file("--out", "the parquet file to write", required=True)
+DATA = file("--in", "interactions, judged lists or images", dest="data", required=True)
 DESCRIPTION = json("description", "what the data set is (docs/data.md), unless it is a known one", default="")
 TITLES = json("titles", "titles of data sets by name, as described")
-INSTANCES = flag("--instances", type=Path, required=True, help="parquet file of instances")
-OUT_DIR = file("--out-dir", metavar="DIR", required=True, help="the new folder to write")
+INSTANCES = flag("--instances", "parquet file of instances", type=Path, required=True)
+OUT_DIR = file("--out-dir", "the new folder to write", "DIR", required=True)
 CONFIGURATIONS = file(
     "files",
+    "configuration files, merged in this order (default: config.yaml)",
     nargs="*",
     default=[Path("config.yaml")],
-    help="configuration files, merged in this order (default: config.yaml)",
 )
 
 OF_STUDY = flags_of(
     TITLES,
-    file("--runs", help="the runs table"),
-    file("--epochs", help="the table of epochs, whose validation scores select the best methods"),
-    file("--experiments", help="the experiments' runs"),
-    file("--experiment-epochs", help="the table of the experiments' epochs"),
-    file("--rates", help="the table of the rates of all grids"),
-    file("--regimes", help="the table of regimes (CSV)"),
-    file("--images", help="the images file, for the ages of the faces"),
-    file("--leaderboard", nargs="*", default=[], help="the leaderboard's CSV files"),
-    file("--law", nargs="*", default=[], help="the CSV files of table_law"),
-    file("--effects", nargs="*", default=[], help="the CSV files of table_effects"),
-    file("--instances", nargs="*", default=[], help="the instances files of the study's data sets"),
-    file("--predictions", nargs="*", default=[], help="the predictions of methods on faces"),
-    file("--weights", nargs="*", default=[], help="the weights of methods on faces"),
+    file("--runs", "the runs table"),
+    file("--epochs", "the table of epochs, whose validation scores select the best methods"),
+    file("--experiments", "the experiments' runs"),
+    file("--experiment-epochs", "the table of the experiments' epochs"),
+    file("--rates", "the table of the rates of all grids"),
+    file("--regimes", "the table of regimes (CSV)"),
+    file("--images", "the images file, for the ages of the faces"),
+    file("--leaderboard", "the leaderboard's CSV files", nargs="*", default=[]),
+    file("--law", "the CSV files of table_law", nargs="*", default=[]),
+    file("--effects", "the CSV files of table_effects", nargs="*", default=[]),
+    file("--instances", "the instances files of the study's data sets", nargs="*", default=[]),
+    file("--predictions", "the predictions of methods on faces", nargs="*", default=[]),
+    file("--weights", "the weights of methods on faces", nargs="*", default=[]),
 )
 """The files of a study that figures, tables and claims are made from."""
 
@@ -182,8 +183,8 @@ $ check-config config.yaml mine.yaml""",
             CONFIGURATIONS,
             flag(
                 "--schema",
+                "print the JSON schema of such files for an editor instead, generated from the models",
                 action="store_true",
-                help="print the JSON schema of such files for an editor instead, generated from the models",
             ),
         ],
     ),
@@ -201,7 +202,7 @@ Without runs, only the claims about formulas are decided; the others are `not ru
             OF_STUDY,
             file("--theorems", help="the file of the step theorems (default: they are checked again)"),
             json("options", "the study's name in its runs", default='{"study": "thesis"}'),
-            file("--out-dir", metavar="DIR", required=True, help="where table_claims.* goes"),
+            file("--out-dir", "where table_claims.* goes", "DIR", required=True),
         ],
         named="table_claims",
     ),
@@ -214,16 +215,10 @@ Without runs, only the claims about formulas are decided; the others are `not ru
 $ collect --runs runs/movielens-nsr1/controls.parquet runs/movielens-nsr1/min-max.parquet \\
       --out runs.parquet --epochs-out epochs.parquet --rates-out rates.parquet""",
         [
-            flag(
-                "--runs",
-                type=Path,
-                nargs="+",
-                required=True,
-                help="runs of jobs and controls, not the files beside them",
-            ),
-            flag("--out", type=Path, required=True, help="all runs"),
-            flag("--epochs-out", type=Path, required=True, help="all epochs"),
-            flag("--rates-out", type=Path, required=True, help="the rates of all grids"),
+            flag("--runs", "runs of jobs and controls, not the files beside them", type=Path, nargs="+", required=True),
+            flag("--out", "all runs", type=Path, required=True),
+            flag("--epochs-out", "all epochs", type=Path, required=True),
+            flag("--rates-out", "the rates of all grids", type=Path, required=True),
         ],
         also_read="jobs.collect:beside_runs",
     ),
@@ -240,11 +235,9 @@ $ compare results other/results -m nDCG@10 --csv
 A and B are two results folders or runs tables; without B, two selections of A. Topics that both have are compared,
 and those that one lacks are named. Positive differences favour A. docs/statistics.md explains the numbers.""",
         [
-            file("a_file", metavar="A", help="a results folder, or a runs table"),
-            file("b_file", metavar="B", nargs="?", help="compared with A (default: A itself)"),
-            flag(
-                "-m", "--metric", dest="metrics", action="append", default=[], metavar="METRIC", help="may be repeated"
-            ),
+            file("a_file", "a results folder, or a runs table", "A"),
+            file("b_file", "compared with A (default: A itself)", "B", nargs="?"),
+            flag("-m --metric", "may be repeated", "METRIC", dest="metrics", action="append", default=[]),
             of_tests,
             selection(
                 "which runs are compared (default: the honest protocol, if both have it; its own selection)",
@@ -264,9 +257,9 @@ $ controls --instances data/instances/movielens-nsr1.parquet \\
                   "controls": ["random", "popularity", "oracle"], "folds": [1, 2, 3, 4, 5]}'""",
         [
             INSTANCES,
-            flag("--lists", type=Path, help="parquet file of judged lists, for the best of their features"),
-            flag("--out", type=Path, required=True, help="runs to write"),
-            flag("--options", required=True, help="JSON object: study, protocol, dataset, nsr, controls, folds"),
+            flag("--lists", "parquet file of judged lists, for the best of their features", type=Path),
+            flag("--out", "runs to write", type=Path, required=True),
+            flag("--options", "JSON object: study, protocol, dataset, nsr, controls, folds", required=True),
         ],
     ),
     Step(
@@ -280,8 +273,8 @@ $ convert mq2008 --raw data/raw/MQ2008.zip --out data/lists/mq2008.parquet
 $ convert web --raw web/S1.txt web/S2.txt web/S3.txt --out data/lists/web.parquet \\
       --description '{"format": "letor", "path": "web", "parts": ["S1.txt", "S2.txt", "S3.txt"]}'""",
         [
-            flag("source", metavar="SOURCE", help="movielens, mq2008, mslr-web10k, aaf, or a name of your own"),
-            file("--raw", nargs="+", required=True, help="the archive (.zip or .rar), or the files"),
+            flag("source", "movielens, mq2008, mslr-web10k, aaf, or a name of your own", "SOURCE"),
+            file("--raw", "the archive (.zip or .rar), or the files", nargs="+", required=True),
             PARQUET,
             DESCRIPTION,
         ],
@@ -300,11 +293,9 @@ environment, and ro-crate-metadata.json: an action for every step with its input
 time, and a checksum for every file, by RO-Crate 1.1 and its profiles of workflow runs. Raw data are not included, but
 named by checksum; so are, without --licensed, files with pictures of licensed data (licensed/, paper/).""",
         [
-            flag(
-                "results", type=Path, nargs="?", default=Path("results"), metavar="RESULTS", help="(default: results)"
-            ),
+            flag("results", "(default: results)", "RESULTS", type=Path, nargs="?", default=Path("results")),
             OUT_DIR,
-            flag("--licensed", action="store_true", help="include what shows pictures of licensed data"),
+            flag("--licensed", "include what shows pictures of licensed data", action="store_true"),
         ],
         named="crate",
     ),
@@ -318,8 +309,8 @@ $ distributions nDCG --instances data/instances/mq2008-label2.parquet \\
 $ distributions AP --instances a.parquet b.parquet --out AP.parquet \\
       --options '{"method": "sampled", "seed": 1}'""",
         [
-            flag("metric", metavar="METRIC", help="nDCG, AP, nRBP (the loss), RR@10, ..."),
-            file("--instances", nargs="+", required=True, help="instances files"),
+            flag("metric", "nDCG, AP, nRBP (the loss), RR@10, ...", "METRIC"),
+            file("--instances", "instances files", nargs="+", required=True),
             PARQUET,
             json("options", "method (exact, sampled or auto), samples, seed and tilt"),
         ],
@@ -348,14 +339,13 @@ $ document --results results --out results/paper/rankbound.pdf --html results/pa
 $ document --results results --provenance results/provenance.json --out report.pdf \\
       --html report.html""",
         [
-            file("--results", metavar="DIR", required=True, help="a folder of results"),
-            file("--provenance", help="output of `python -m rankbound_study provenance`"),
+            file("--results", "a folder of results", "DIR", required=True),
+            file("--provenance", "output of `python -m rankbound_study provenance`"),
             file(
                 "--instances",
+                "output of `python -m rankbound_study sample` at ratio 0, which counts the users that it leaves out",
                 nargs="*",
                 default=[],
-                help="output of `python -m rankbound_study sample` at ratio 0, which counts the users that it leaves "
-                "out",
             ),
             TITLES,
             file("--out", metavar="PDF", required=True),
@@ -370,11 +360,9 @@ $ document --results results --provenance results/provenance.json --out report.p
 $ download movielens --out data/raw/ml-latest-small.zip
   RANKBOUND_MIRROR=/srv/archives python -m rankbound_study download mq2008 --out data/raw/MQ2008.zip""",
         [
-            flag("source", metavar="SOURCE", help="movielens, mq2008, mslr-web10k, aaf, vgg16, or a name of your own"),
-            file("--out", required=True, help="where to save the archive"),
-            flag(
-                "--mirror", metavar="M", help="a folder or base URL with the archives by name; after RANKBOUND_MIRROR"
-            ),
+            flag("source", "movielens, mq2008, mslr-web10k, aaf, vgg16, or a name of your own", "SOURCE"),
+            file("--out", "where to save the archive", required=True),
+            flag("--mirror", "a folder or base URL with the archives by name; after RANKBOUND_MIRROR", "M"),
             DESCRIPTION,
         ],
     ),
@@ -399,17 +387,17 @@ breaks ties by name, so its values differ for lists with ties; runs.csv counts t
         [
             file(
                 "results",
+                "a results folder, or one file of predictions (default: results)",
+                "RESULTS",
                 nargs="?",
                 default=Path("results"),
-                metavar="RESULTS",
-                help="a results folder, or one file of predictions (default: results)",
             ),
             OUT_DIR,
-            file("--data", default=Path("data"), metavar="DIR", help="the study's data folder (default: data)"),
+            file("--data", "the study's data folder (default: data)", "DIR", default=Path("data")),
             flag(
                 "--space",
-                metavar="TEXT",
-                help="replaces white space in names, which TREC files cannot hold (names of pairs of faces have it)",
+                "replaces white space in names, which TREC files cannot hold (names of pairs of faces have it)",
+                "TEXT",
             ),
             selection("which runs are written (default: all whose scores were kept)"),
         ],
@@ -423,12 +411,12 @@ breaks ties by name, so its values differ for lists with ties; runs.csv counts t
 $ features --images data/images/aaf.parquet --weights data/weights/vgg16.safetensors \\
       --out data/features/aaf-vgg16.parquet""",
         [
-            file("--images", required=True, help="output of `python -m rankbound_study convert`"),
-            file("--weights", required=True, help="output of `python -m rankbound_study weights`"),
+            file("--images", "output of `python -m rankbound_study convert`", required=True),
+            file("--weights", "output of `python -m rankbound_study weights`", required=True),
             PARQUET,
-            flag("--side", type=int, default=224, metavar="N", help="enlarge pictures to N x N (default 224)"),
-            flag("--device", default="auto", metavar="D", help="cpu, cuda or auto (default)"),
-            flag("--code", default="", metavar="DIGEST", help="its digest; chunks of other code are not reused"),
+            flag("--side", "enlarge pictures to N x N (default 224)", "N", type=int, default=224),
+            flag("--device", "cpu, cuda or auto (default)", "D", default="auto"),
+            flag("--code", "its digest; chunks of other code are not reused", "DIGEST", default=""),
         ],
     ),
     Step(
@@ -441,9 +429,9 @@ $ figure figure_5_2 --runs results/runs.parquet --out results/figures/figure_5_2
 $ figure figure_neural_2 --images data/images/aaf.parquet --predictions FILE... \\
       --out pairs.svg""",
         [
-            flag("name", metavar="NAME", help="its name under `figures:` in config.yaml, such as figure_1_1"),
+            flag("name", "its name under `figures:` in config.yaml, such as figure_1_1", "NAME"),
             OF_STUDY,
-            file("--out", action="append", required=True, help="an .svg or .pdf file; repeatable"),
+            file("--out", "an .svg or .pdf file; repeatable", action="append", required=True),
             json("options", "protocol (published, honest), study, model"),
         ],
     ),
@@ -457,19 +445,15 @@ $ generate synthetic-mq2008 --size full --seed 1 --out data/lists/synthetic-mq20
 $ generate synthetic-spread --size 200 --planted '{"spread": 1.5, "correlation": 1}' \\
       --out data/interactions/synthetic-spread.parquet""",
         [
-            flag(
-                "dataset",
-                metavar="DATASET",
-                help="synthetic-movielens, synthetic-mq2008, synthetic-aaf, or a name for planted",
-            ),
+            flag("dataset", "synthetic-movielens, synthetic-mq2008, synthetic-aaf, or a name for planted", "DATASET"),
             PARQUET,
-            flag("--seed", type=int, default=0, metavar="N", help="random seed (default 0)"),
+            flag("--seed", "random seed (default 0)", "N", type=int, default=0),
             flag(
                 "--size",
-                default="demo",
-                metavar="N",
-                help="number of topics or faces, or `demo` (60 users, 120 queries, 240 faces; the default) or `full` "
+                "number of topics or faces, or `demo` (60 users, 120 queries, 240 faces; the default) or `full` "
                 "(as the real data set)",
+                "N",
+                default="demo",
             ),
             json(
                 "planted",
@@ -497,18 +481,16 @@ $ job --instances data/instances/aaf.parquet --images data/images/aaf.parquet \\
                   "batch_size": 100, "scale": "standard"}, "judged_by": "PairAccuracy", "folds": [1], "seeds": [0]}'""",
         [
             INSTANCES,
-            flag("--lists", type=Path, help="parquet file of judged lists, for models that read features"),
-            flag("--images", type=Path, help="parquet file of images, instead of judged lists"),
-            flag("--image-features", type=Path, help="a network's features of the images, instead of pixels"),
-            flag("--distributions", type=Path, help="score distributions of the loss' metric"),
-            flag("--test-instances", type=Path, help="the same ratings at another ratio, for the test lists"),
-            flag("--out", type=Path, required=True, help="runs to write, with sidecars beside it"),
-            flag("--options", required=True, help="JSON object: the job"),
-            flag("--device", default="auto", choices=("auto", "cpu", "cuda"), help="where to train"),
-            flag(
-                "--together", type=positive, default=5, metavar="N", help="number of folds and seeds trained together"
-            ),
-            flag("--code", default="", metavar="DIGEST", help="its digest; shards of other code are not reused"),
+            flag("--lists", "parquet file of judged lists, for models that read features", type=Path),
+            flag("--images", "parquet file of images, instead of judged lists", type=Path),
+            flag("--image-features", "a network's features of the images, instead of pixels", type=Path),
+            flag("--distributions", "score distributions of the loss' metric", type=Path),
+            flag("--test-instances", "the same ratings at another ratio, for the test lists", type=Path),
+            flag("--out", "runs to write, with sidecars beside it", type=Path, required=True),
+            flag("--options", "JSON object: the job", required=True),
+            flag("--device", "where to train", default="auto", choices=("auto", "cpu", "cuda")),
+            flag("--together", "number of folds and seeds trained together", "N", type=positive, default=5),
+            flag("--code", "its digest; shards of other code are not reused", "DIGEST", default=""),
         ],
     ),
     Step(
@@ -528,9 +510,9 @@ is written runs. The file that it writes says in comments what was found and wha
 layouts: LETOR text (also LightGBM's, with group sizes beside it), CSV, TSV and parquet with a row per item, ratings in
 any of these or separated by `::`, in one file or in files of folds.""",
         [
-            file("path", metavar="PATH", help="a file, a folder or an archive"),
-            file("--out", required=True, help="the configuration to write (.yaml)"),
-            flag("--name", metavar="NAME", help="name of the data set (default: by the name of PATH)"),
+            file("path", "a file, a folder or an archive", "PATH"),
+            file("--out", "the configuration to write (.yaml)", required=True),
+            flag("--name", "name of the data set (default: by the name of PATH)", "NAME"),
             of_relevance,
         ],
     ),
@@ -545,9 +527,9 @@ $ provenance --results results --out results/provenance.json
 --options is the study's configuration as JSON; the workflow passes it. Steps leave their records in the folder of the
 environment variable RANKBOUND_PROVENANCE, which the workflow sets to results/provenance.""",
         [
-            file("--results", metavar="DIR", required=True, help="the folder of a study's results"),
+            file("--results", "the folder of a study's results", "DIR", required=True),
             json("options", "the study's configuration"),
-            file("--out", required=True, help="DIR/provenance.json"),
+            file("--out", "DIR/provenance.json", required=True),
         ],
     ),
     Step(
@@ -570,13 +552,9 @@ $ sample mslr-web10k --in data/lists/mslr-web10k.parquet \\
 $ sample aaf --in data/images/aaf.parquet --folds data/folds/aaf.parquet \\
       --out data/instances/aaf.parquet --options '{"above": 5, "train_pairs": 7200}'""",
         [
-            flag(
-                "dataset",
-                metavar="DATASET",
-                help="its name (for lists: with or without `-label<threshold>` or `-graded`)",
-            ),
+            flag("dataset", "its name (for lists: with or without `-label<threshold>` or `-graded`)", "DATASET"),
             DATA,
-            file("--folds", required=True, help="output of `python -m rankbound_study split`"),
+            file("--folds", "output of `python -m rankbound_study split`", required=True),
             PARQUET,
             json(
                 "options",
@@ -592,7 +570,7 @@ $ sample aaf --in data/images/aaf.parquet --folds data/folds/aaf.parquet \\
         """
   dvc pull && python -m rankbound_study settle && snakemake -n""",
         [
-            file("--folder", metavar="DIR", default=Path(), help="the workflow's root (default: the working folder)"),
+            file("--folder", "the workflow's root (default: the working folder)", "DIR", default=Path()),
         ],
     ),
     Step(
@@ -607,7 +585,7 @@ $ split movielens --in data/interactions/movielens.parquet \\
 $ split aaf --in data/images/aaf.parquet --out data/folds/aaf.parquet \\
       --options '{"folds": 1}'""",
         [
-            flag("dataset", metavar="DATASET", help="its name, on which the drawn folds depend"),
+            flag("dataset", "its name, on which the drawn folds depend", "DATASET"),
             DATA,
             PARQUET,
             json(
@@ -631,12 +609,12 @@ $ table table_neural_1 --runs results/runs.parquet --epochs results/epochs.parqu
         [
             flag(
                 "name",
-                metavar="NAME",
-                help="its name under `tables:` in config.yaml, such as table_5_1 (table_claims: the step `claims`)",
+                "its name under `tables:` in config.yaml, such as table_5_1 (table_claims: the step `claims`)",
+                "NAME",
             ),
             OF_STUDY,
-            file("--out-dir", metavar="DIR", required=True, help="where NAME.csv (.md, .tex) goes"),
-            file("--metrics", help="also write the means as nested JSON (table_5_1)"),
+            file("--out-dir", "where NAME.csv (.md, .tex) goes", "DIR", required=True),
+            file("--metrics", "also write the means as nested JSON (table_5_1)"),
             json("options", "protocol (published, honest), study, model"),
         ],
     ),
@@ -675,23 +653,17 @@ Undecided, and differences only with --strict:
 With --against, files are compared by their bytes, except the paper, which states where it was made. With --tolerance,
 only mean scores over topics, folds and seeds count: docs/reproducibility.md has those between machines.""",
         [
-            file(
-                "folder",
-                nargs="?",
-                default=Path("results"),
-                metavar="FOLDER",
-                help="results (default: results)",
-            ),
+            file("folder", "results (default: results)", "FOLDER", nargs="?", default=Path("results")),
             file(
                 "--config",
-                nargs="+",
-                help="the study's configuration, merged in this order (default: config.yaml, if its results are this "
+                "the study's configuration, merged in this order (default: config.yaml, if its results are this "
                 "folder)",
+                nargs="+",
             ),
-            flag("--strict", action="store_true", help="count undecided findings as differences"),
-            file("--against", metavar="FOLDER", help="another results folder to compare with"),
-            flag("--tolerance", type=float, metavar="X", help="with --against: largest difference in means"),
-            flag("--json", action="store_true", help="the report as JSON"),
+            flag("--strict", "count undecided findings as differences", action="store_true"),
+            file("--against", "another results folder to compare with", "FOLDER"),
+            flag("--tolerance", "with --against: largest difference in means", "X", type=float),
+            flag("--json", "the report as JSON", action="store_true"),
         ],
     ),
     Step(
@@ -702,10 +674,10 @@ only mean scores over topics, folds and seeds count: docs/reproducibility.md has
 $ weights vgg16 --raw data/raw/vgg16-397923af.pth --out data/weights/vgg16.safetensors
 $ weights synthetic-vgg16 --out data/weights/synthetic-vgg16.safetensors""",
         [
-            flag("source", metavar="SOURCE", choices=("vgg16", "synthetic-vgg16"), help="vgg16 or synthetic-vgg16"),
-            file("--raw", help="the publisher's file (vgg16 only)"),
-            file("--out", required=True, help="the safetensors file to write"),
-            flag("--seed", type=int, default=0, metavar="N", help="random seed of the stand-in (default 0)"),
+            flag("source", "vgg16 or synthetic-vgg16", "SOURCE", choices=("vgg16", "synthetic-vgg16")),
+            file("--raw", "the publisher's file (vgg16 only)"),
+            file("--out", "the safetensors file to write", required=True),
+            flag("--seed", "random seed of the stand-in (default 0)", "N", type=int, default=0),
         ],
     ),
 )
