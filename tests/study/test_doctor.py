@@ -67,9 +67,6 @@ def test_an_old_and_a_missing_package_are_named_with_what_is_expected(monkeypatc
     assert all("make setup" in text for text in missing)
     (other,) = [finding.text for finding in findings if finding.level == NOTE]
     assert "snakemake 9.14 (" in other
-
-
-def test_an_old_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.python_version", lambda: "3.10.13")
     first = next(iter(machine.packages()))
     assert (first.level, "this is Python 3.10.13, expected >=3.11" in first.text) == (MISSING, True)
@@ -90,11 +87,16 @@ def test_before_anything_is_installed_it_says_what_installs_it_and_what_that_tak
 # Data
 
 
-def test_files_that_will_be_downloaded_are_not_missing(diagnosed: Diagnosed) -> None:
+def test_files_that_will_be_downloaded_are_not_missing(diagnosed: Diagnosed, tmp_path: Path) -> None:
     text = diagnosed()
     assert "movielens: not here; will be downloaded from files.grouplens.org" in text
     assert "comparisons.faces-vgg16 is left out" in text
     assert "ready for the study of" in text
+    rejected = write_archive(tmp_path / "data/raw/MQ2008.zip.rejected")
+    assert f"- {rejected} failed its check" in diagnosed(**MQ2008)
+    text = diagnosed(status=1, nonsense=1)
+    assert "unknown key nonsense" in text
+    assert "check-config" in text
 
 
 def test_archives_are_found_here_and_at_the_mirror(
@@ -121,39 +123,17 @@ def own_lists(**keys: Any) -> dict[str, Any]:
     }
 
 
-def test_a_file_of_ones_own_that_is_not_there_is_missing(diagnosed: Diagnosed, tmp_path: Path) -> None:
-    file = tmp_path / "searches.txt"
+def test_a_file_that_is_not_there_is_missing(diagnosed: Diagnosed, tmp_path: Path) -> None:
+    file, target = tmp_path / "searches.txt", tmp_path / "data/raw/private.zip"
     keys = own_lists(source={"format": "letor", "path": str(file), "random_parts": 5})
     text = diagnosed(status=1, **keys)
     assert f"! mine: there is no file {file}: put it there" in text
     assert "1 thing missing" in text
     file.write_text("0 qid:1 1:0\n1 qid:1 1:1\n")
     assert f"mine: {file}" in diagnosed(**keys)
-
-
-def test_an_archive_without_an_address_is_missing(diagnosed: Diagnosed, tmp_path: Path) -> None:
     source = {"format": "letor", "archives": ["private.zip"], "random_parts": 5, "homepage": "https://owner.invalid"}
     text = diagnosed(status=1, **own_lists(source=source, archive="private.zip"))
-    target = tmp_path / "data/raw/private.zip"
     assert f"! mine: {target} is missing and has no address: get private.zip from https://owner.invalid" in text
-
-
-def test_rejected_files_are_shown(diagnosed: Diagnosed, tmp_path: Path) -> None:
-    rejected = write_archive(tmp_path / "data/raw/MQ2008.zip.rejected")
-    assert f"- {rejected} failed its check" in diagnosed(**MQ2008)
-
-
-def test_generated_data_needs_no_files(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", str(ROOT / "profiles/demo/study.yaml")]) == 0
-    text = capsys.readouterr().out
-    assert "synthetic-movielens" in text
-    assert "downloaded" not in text
-
-
-def test_a_wrong_configuration_is_missing_with_its_problems(diagnosed: Diagnosed) -> None:
-    text = diagnosed(status=1, nonsense=1)
-    assert "unknown key nonsense" in text
-    assert "check-config" in text
 
 
 # Programs and the machine
@@ -249,4 +229,6 @@ def test_make_doctor_installs_nothing(tmp_path: Path) -> None:
     done = subprocess.run([*command, "FILES=profiles/demo/study.yaml"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "ready for the study of profiles/demo/study.yaml" in done.stdout
+    assert "synthetic-movielens" in done.stdout
+    assert "downloaded" not in done.stdout
     assert not (tmp_path / "absent").exists()
