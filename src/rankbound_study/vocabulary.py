@@ -34,5 +34,3 @@ CONTROLS = ("random", POPULARITY, BEST_FEATURE, "oracle")
 """Models without a loss."""
 
 BOOSTED_TREES = "boosted-trees"
-TREES, PENALISED = (BOOSTED_TREES, "random-forest"), ("lasso", "ridge")
-"""The models that the trainer does not train, by their kind."""

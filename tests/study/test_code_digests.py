@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import grimp
 import pytest
@@ -20,10 +20,11 @@ import pytest
 from rankbound import losses, metrics
 from rankbound.bounds.base import kinds as bounds
 from rankbound.errors import ConfigError
-from rankbound_study import steps, vocabulary
+from rankbound_study import steps
 from rankbound_study.config.code_digests import LIBRARY, ONLY_WITH, STUDY, CodeDigests
 from rankbound_study.config.sections.base import SOURCES, defined_names
 from rankbound_study.config.sections.description import FACES, LISTS, RATINGS
+from rankbound_study.config.sections.training import BoostedTreeKeys, PenalisedKeys, RandomForestKeys
 
 AP = '{"bounding": "distribution", "loss": "AP", "model": {"name": "mlp"}}'
 TREES = '{"loss": "LambdaRank", "model": {"name": "boosted-trees"}}'
@@ -188,8 +189,10 @@ def test_imports_for_certain_options_are_in_functions_and_know_all_their_names()
         assert details["line_contents"] in inspect.getsource(import_module(importer))
         source = ast.parse(inspect.getsource(import_module(importer)))
         assert details["line_number"] not in [node.lineno for node in source.body], (importer, imported)
-    assert ONLY_WITH[f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_trees"] == vocabulary.TREES
-    assert ONLY_WITH[f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_penalised"] == vocabulary.PENALISED
+    kinds = {"fit_trees": (BoostedTreeKeys, RandomForestKeys), "fit_penalised": (PenalisedKeys,)}
+    for module, models in kinds.items():
+        names = tuple(name for model in models for name in get_args(model.model_fields["name"].annotation))
+        assert ONLY_WITH[f"{STUDY}.jobs.fit", f"{STUDY}.jobs.{module}"] == names
     formats = {"judged_files": LISTS, "ratings": (RATINGS,), "faces": (FACES,)}
     for module, names in formats.items():
         assert ONLY_WITH[f"{STUDY}.commands.convert", f"{STUDY}.data.{module}"] == names

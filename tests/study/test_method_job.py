@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pytest
 import torch
 from safetensors.numpy import load_file
 from study_files import N_FEATURES, write_instances, write_lists
+from test_train_job import files_of, frame
+from test_train_job import options as bounded
 
 from rankbound.metrics import metric
 from rankbound_study import cli
@@ -83,16 +84,6 @@ def options(method: str, dataset: str, **changes: Any) -> dict[str, Any]:
     }
 
 
-def frame(path: Path, contract: str = "runs") -> pl.DataFrame:
-    read = pl.from_arrow(read_table(path, contract))
-    assert isinstance(read, pl.DataFrame)
-    return read
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     folder = tmp_path_factory.mktemp("web")
@@ -104,24 +95,13 @@ def faces(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     folder = tmp_path_factory.mktemp("faces")
     images, folds, pairs = (folder / f"{name}.parquet" for name in ("images", "folds", "pairs"))
     counts = json.dumps({"train_pairs": 60, "validation_pairs": 20, "test_pairs": 20})
-    steps = (
-        ["generate", "synthetic-aaf", "--size", "80", "--out", str(images)],
-        ["split", "synthetic-aaf", "--in", str(images), "--out", str(folds), "--options", '{"folds": 1}'],
-        [
-            "sample",
-            "synthetic-aaf",
-            "--in",
-            str(images),
-            "--folds",
-            str(folds),
-            "--out",
-            str(pairs),
-            "--options",
-            counts,
-        ],
-    )
-    for arguments in steps:
-        assert cli.main([*arguments, *(["--options", counts] if arguments[0] == "sample" else [])]) == 0
+    name, data = "synthetic-aaf", ["--in", str(images)]
+    for words in (
+        ["generate", name, "--size", "80", "--out", str(images)],
+        ["split", name, *data, "--out", str(folds), "--options", '{"folds": 1}'],
+        ["sample", name, *data, "--folds", str(folds), "--out", str(pairs), "--options", counts],
+    ):
+        assert cli.main(words) == 0
     return Inputs(pairs, images=images)
 
 
@@ -362,6 +342,7 @@ def test_values_have_mean_0_and_deviation_1_in_training() -> None:
             "it requires 4 features, but mq2008-label1 has 3; set counts from",
         ),
         ({"settings": {**TRAINER, "batches": "triples"}}, 'settings.batches is "triples": expected one of lists'),
+        ({"epochs": 3}, "--options: unknown key epochs"),
         ({"settings": {**TRAINER, "scale": "log"}}, 'settings.scale is "log": expected one of standard, none'),
     ],
 )
@@ -374,33 +355,10 @@ def test_what_cannot_be_is_said(tmp_path: Path, web: Inputs, capsys: Any, change
     assert not out.exists()
 
 
-def test_a_wrong_key_is_named() -> None:
-    from rankbound.errors import ConfigError
-
-    given = options("RankNet", "mq2008-label1", **WEB["RankNet"], epochs=3)
-    with pytest.raises(ConfigError, match=r"unknown key epochs"):
-        TrainingJob.parse(json.dumps(given))
-
-
 def test_comparisons_are_collected_beside_other_jobs(tmp_path: Path, web: Inputs, plain: Plain) -> None:
     """Their epochs have other metrics: NaN stands where one was not measured."""
-    thesis = {
-        "study": "thesis",
-        "protocol": "honest",
-        "dataset": "mq2008-label1",
-        "nsr": None,
-        "model": {"name": "mlp", "hidden": [3]},
-        "loss": "nDCG",
-        "bounding": "none",
-        "folds": [1],
-        "seeds": [0],
-        "variant": "",
-        "optimiser": "adam",
-        "learning_rate": 0.01,
-        "epochs": 2,
-        "batch_size": 4,
-        "temperature": 1.0,
-    }
+    model = {"dataset": "mq2008-label1", "nsr": None, "model": {"name": "mlp", "hidden": [3]}, "bounding": "none"}
+    thesis = bounded(**model, protocol="honest", folds=[1], learning_rate=0.01, epochs=2, batch_size=4)
     other = tmp_path / "thesis.parquet"
     arguments = ["job", "--instances", str(web.instances), "--lists", str(web.lists), "--out", str(other)]
     assert cli.main([*arguments, "--options", json.dumps(thesis)]) == 0

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 from study_files import write_instances, write_lists
-from test_train_job import files_of, frame, options, train
+from test_train_job import LEFT_OUT, files_of, frame, options, train
 
 from rankbound_study import cli
 from rankbound_study.config.data_sets import DataSet
@@ -96,23 +96,10 @@ def test_networks_and_trees_have_grids(tmp_path: Path) -> None:
     given = {**HONEST, "dataset": "mq2008-label1", "nsr": None, "folds": [1], "seeds": [0]}
     network = {"model": {"name": "mlp", "hidden": [3]}, "learning_rate": GRID}
     trees = {"model": {"name": "boosted-trees", "rounds": 4, "every": 2, "min_rows": 1, "learning_rate": [0.1, 0.5]}}
-    for name, changes, tried in (("mlp", network, GRID), ("trees", trees, [0.1, 0.5])):
-        merged = {**given, **changes}
-        if name == "trees":
-            merged |= dict.fromkeys(("optimiser", "learning_rate", "epochs", "batch_size"))
-        out = train_without_nulls(tmp_path, judged[0], name, judged[1], merged)
+    of_trainer = dict.fromkeys(("optimiser", "learning_rate", "epochs", "batch_size"), LEFT_OUT)
+    for name, changes, tried in (("mlp", network, GRID), ("trees", {**of_trainer, **trees}, [0.1, 0.5])):
+        out = train(tmp_path, judged[0], name, judged[1], **{**given, **changes})
         assert rates(out)["learning_rate"].to_list() == tried
-
-
-def train_without_nulls(folder: Path, instances: Path, name: str, lists: Path, changes: dict[str, Any]) -> Path:
-    """Train with the options that aren't None."""
-    from rankbound_study import cli
-
-    given = {key: value for key, value in options(**changes).items() if value is not None or key == "nsr"}
-    out = folder / f"{name}.parquet"
-    files = ["--instances", str(instances), "--lists", str(lists), "--out", str(out)]
-    assert cli.main(["job", *files, "--device", "cpu", "--options", json.dumps(given)]) == 0
-    return out
 
 
 @pytest.mark.parametrize("stop_after", [0, 1, 3, 4, 6])

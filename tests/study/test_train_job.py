@@ -1,6 +1,7 @@
 """Training jobs: what they write, how they resume, what seeds depend on; controls and the collected table."""
 
 import json
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from rankbound_study import cli
 from rankbound_study.config.job import TRAINER, TrainingJob
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.data.reader import read_features
+from rankbound_study.jobs import collect as collecting
 from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.controls_job import run_controls
@@ -25,11 +27,12 @@ from rankbound_study.jobs.files import beside
 from rankbound_study.jobs.fit import Trial
 from rankbound_study.jobs.job import RUN_METRICS
 
+LEFT_OUT = object()
 CONTROLS = {"controls": ["random", "popularity", "oracle"], "folds": [1, 2]}
 
 
 def options(**changes: Any) -> dict[str, Any]:
-    return {
+    values = {
         "study": "thesis",
         "protocol": "published",
         "dataset": "movielens",
@@ -47,6 +50,7 @@ def options(**changes: Any) -> dict[str, Any]:
         "temperature": 1.0,
         **changes,
     }
+    return {name: value for name, value in values.items() if value is not LEFT_OUT}
 
 
 def train(
@@ -112,6 +116,12 @@ def test_runs_hold_every_test_list_of_every_fold_and_selection(tmp_path: Path, i
         ({"temperature": 0}, "--options: temperature is 0: expected more than 0"),
         ({"folds": 3}, "--options: folds is 3: expected a list"),
         ({"model": {}}, "--options: the key model.name is missing"),
+        ({"model": {"name": "mlp", "hidden": [5]}}, "the model reads features: give the judged lists with --lists"),
+        ({"epoch": 3}, "--options: unknown key epoch "),
+        ({"epochs": None}, "--options: epochs is null"),
+        ({"study": None}, "--options: study is null: expected text"),
+        ({"method": "M", "settings": {}}, "--options: unknown key optimiser "),
+        ({"epochs": LEFT_OUT}, "--options: lacks epochs"),
     ],
 )
 def test_options_that_cannot_be_are_one_message(
@@ -139,22 +149,21 @@ def test_metrics_are_those_of_the_kept_predictions(tmp_path: Path, instances: Pa
             assert value == pytest.approx(row[name], abs=1e-12)
 
 
-def test_epochs_hold_the_means_that_the_selection_went_by(tmp_path: Path, instances: Path) -> None:
-    out = train(tmp_path, instances)
+@pytest.mark.parametrize(("protocol", "part"), [("published", "test"), ("honest", "validation")])
+def test_epochs_hold_the_means_that_the_selection_went_by(
+    tmp_path: Path, instances: Path, protocol: str, part: str
+) -> None:
+    """The honest protocol keeps validation apart."""
+    out = train(tmp_path, instances, protocol=protocol)
     runs, epochs = frame(out), frame(beside(out, "epochs.parquet"), "epochs")
-    assert set(epochs["part"]) == {"test"}
+    assert set(epochs["part"]) == {"test", part}
+    assert set(runs["selection"]) == {"test", part, "last"}
+    assert set(frame(beside(out, "predictions.parquet"), "predictions")["selection"]) == {part}
     for fold in (1, 2):
-        means = epochs.filter(fold=fold).sort("epoch")["nDCG"].to_list()
-        chosen = runs.filter(fold=fold, selection="test")
+        means = epochs.filter(fold=fold, part=part).sort("epoch")["nDCG"].to_list()
+        chosen = runs.filter(fold=fold, selection=part)
         assert chosen["epoch"].unique().to_list() == [1 + means.index(max(means))]
-        assert chosen["nDCG"].mean() == pytest.approx(max(means))
-
-
-def test_the_honest_protocol_keeps_validation_apart(tmp_path: Path, instances: Path) -> None:
-    out = train(tmp_path, instances, protocol="honest")
-    assert set(frame(out)["selection"]) == {"test", "validation", "last"}
-    assert set(frame(beside(out, "epochs.parquet"), "epochs")["part"]) == {"test", "validation"}
-    assert set(frame(beside(out, "predictions.parquet"), "predictions")["selection"]) == {"validation"}
+        assert part != "test" or chosen["nDCG"].mean() == pytest.approx(max(means))
 
 
 def test_a_network_reads_the_features_of_judged_lists(tmp_path: Path, judged: tuple[Path, Path]) -> None:
@@ -172,45 +181,6 @@ def test_a_factorisation_learns_item_biases_if_it_has_them(tmp_path: Path, insta
         biases = [value for name, value in load_file(beside(out, "weights.safetensors")).items() if "bias" in name]
         assert bool(biases) == own
         assert all(np.abs(values).max() > 0 for values in biases)
-
-
-def test_a_model_that_reads_features_says_that_it_has_none(instances: Path, tmp_path: Path, capsys: Any) -> None:
-    text = json.dumps(options(model={"name": "mlp", "hidden": [5]}))
-    out = tmp_path / "runs.parquet"
-    assert cli.main(["job", "--instances", str(instances), "--out", str(out), "--options", text]) == 2
-    assert "give the judged lists with --lists" in capsys.readouterr().err
-    assert not out.exists()
-
-
-def test_same_job_same_bytes(tmp_path: Path, instances: Path) -> None:
-    for name in ("first", "second"):
-        train(tmp_path / name, instances)
-    assert files_of(tmp_path / "first") == files_of(tmp_path / "second")
-
-
-@pytest.mark.parametrize("stop_after", [0, 1])
-def test_an_interrupted_job_resumes_and_ends_with_the_same_bytes(
-    tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
-) -> None:
-    trained: list[int] = []
-    whole = train_job._Trainings._train_group
-
-    def interrupted(job: Any, group: list[Trial]) -> None:
-        if len(trained) == stop_after:
-            raise KeyboardInterrupt
-        trained.extend(trial.fold for trial in group)
-        whole(job, group)
-
-    monkeypatch.setattr(train_job._Trainings, "_train_group", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        train(tmp_path / "killed", instances)
-    assert not (tmp_path / "killed" / "runs.parquet").exists()
-    stop_after = 9
-    train(tmp_path / "killed", instances)
-    assert trained == [1, 2], "each fold is trained once, whenever the job was stopped"
-    monkeypatch.undo()
-    train(tmp_path / "straight", instances)
-    assert files_of(tmp_path / "killed") == files_of(tmp_path / "straight")
 
 
 def test_folds_that_train_together_are_resumed_together_and_score_as_alone(
@@ -260,23 +230,6 @@ def test_seeds_do_not_depend_on_loss_or_bounding(tmp_path: Path, instances: Path
     assert not any(np.array_equal(a, b) for a, b in zip(same[0], other, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"epoch": 3}, r"--options: unknown key epoch "),
-        ({"epochs": None}, r"--options: epochs is null"),
-        ({"study": None}, r"--options: study is null: expected text"),
-        ({"method": "M", "settings": {}}, r"--options: unknown key optimiser "),
-    ],
-)
-def test_options_name_missing_and_unknown_keys(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        TrainingJob.parse(json.dumps(options(**changes)))
-    missing = {name: value for name, value in options().items() if name != "epochs"}
-    with pytest.raises(ConfigError, match="--options: lacks epochs"):
-        TrainingJob.parse(json.dumps(missing))
-
-
 def controls(folder: Path, instances: Path, **changes: Any) -> Path:
     out = folder / "controls.parquet"
     given = {"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1, **CONTROLS, **changes}
@@ -309,53 +262,50 @@ def test_collected_runs_are_all_runs_and_their_epochs(tmp_path: Path, instances:
     assert set(frame(tmp_path / "epochs.parquet", "epochs")["loss"]) == {"nDCG", "AP"}
 
 
+Spoil = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+def low(topics: int) -> Spoil:
+    """Few topics, of scores that are far below random."""
+
+    def spoil(runs: pl.DataFrame) -> pl.DataFrame:
+        kept = sorted(set(runs["topic"]))[:topics]
+        some = runs.filter(pl.col("topic").is_in(kept))
+        if "random" in set(runs["model"]):
+            return some
+        return some.with_columns(nDCG=0.1 + 0.01 * pl.col("topic").is_in(kept[::2]))
+
+    return spoil
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
         (lambda runs: pl.concat([runs, runs]), "topics twice"),
-        (lambda runs: runs.with_columns(topic=pl.col("topic") + "x"), "runs over different topics in"),
+        (lambda runs: runs.with_columns(topic=pl.col("topic") + runs["model"][0]), "runs over different topics in"),
         (lambda runs: runs.with_columns(nDCG=pl.lit(1.5)), "above the oracle"),
         (lambda runs: runs.with_columns(nDCG=pl.lit(0.1)), "far below random"),
+        # Two topics say little of the mean of all; four that agree say enough.
+        *((low(topics), message) for topics, message in ((1, ""), (2, ""), (4, "far below random"))),
     ],
 )
 def test_collecting_refuses_runs_that_cannot_be_true(
-    tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch, spoil: Any, message: str
+    tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch, spoil: Spoil, message: str
 ) -> None:
     files = [controls(tmp_path, instances), train(tmp_path, instances)]
-    from rankbound_study.jobs import collect as module
 
     def spoiled(path: Path, contract: str) -> Any:
         table = read_table(path, contract)
-        return spoil(pl.from_arrow(table)).to_arrow().cast(table.schema) if path == files[1] else table
+        runs = pl.from_arrow(table)
+        assert isinstance(runs, pl.DataFrame)
+        both = spoil.__qualname__.startswith("low")
+        is_spoiled = contract == "runs" and (both or path == files[1])
+        return spoil(runs).to_arrow().cast(table.schema) if is_spoiled else table
 
-    monkeypatch.setattr(module, "read_table", spoiled)
-    with pytest.raises(DataError, match=message):
-        collect(files, *(tmp_path / f"{name}.parquet" for name in ("all", "epochs", "rates")))
-    assert not (tmp_path / "all.parquet").exists()
-
-
-@pytest.mark.parametrize(("n_topics", "refused"), [(1, False), (2, False), (4, True)])
-def test_scores_of_few_topics_may_be_far_below_random(
-    tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch, n_topics: int, refused: bool
-) -> None:
-    """Two topics say little of the mean of all; four that agree say enough."""
-    files = [controls(tmp_path, instances), train(tmp_path, instances)]
-    kept = sorted(set(frame(files[1])["topic"]))[:n_topics]
-    assert len(kept) == n_topics
-    from rankbound_study.jobs import collect as module
-
-    def low(path: Path, contract: str) -> Any:
-        table = read_table(path, contract)
-        if contract != "runs":
-            return table
-        runs = pl.from_arrow(table).filter(pl.col("topic").is_in(kept))
-        if path == files[1]:
-            runs = runs.with_columns(nDCG=0.1 + 0.01 * pl.col("topic").is_in(kept[::2]))
-        return runs.to_arrow().cast(table.schema)
-
-    monkeypatch.setattr(module, "read_table", low)
-    with pytest.raises(DataError, match="far below random") if refused else nullcontext():
-        collect(files, *(tmp_path / f"{name}.parquet" for name in ("all", "epochs", "rates")))
+    monkeypatch.setattr(collecting, "read_table", spoiled)
+    with pytest.raises(DataError, match=message) if message else nullcontext():
+        collecting.collect(files, *(tmp_path / f"{name}.parquet" for name in ("all", "epochs", "rates")))
+    assert (tmp_path / "all.parquet").exists() == (not message)
 
 
 def test_the_best_feature_is_the_one_of_the_training_part(tmp_path: Path, judged: tuple[Path, Path]) -> None:
