@@ -243,7 +243,9 @@ def test_what_an_experiment_alone_reads_is_made(config: Config) -> None:
     config |= {"datasets": ["mq2008"], "boundings": ["none"], "compare": [], "experiment": ["gains"]}
     study, lists = Study.of(config), "<data>/instances/movielens-nsr3.parquet"
     assert lists in study.data_files()
-    assert lists in study.distributions[DistributionFile("nDCG", "")]
+    # With all data sets whose method it is, whatever their boundings.
+    assert lists in (tabulated := study.distributions[DistributionFile("nDCG", "")])
+    assert set(tabulated) == set(study.data_files())
     assert study.distribution_files() == [f"{DISTRIBUTIONS}/{loss}.parquet" for loss in ("nDCG", "AP", "nRBP")]
     ratios = Study.of({**config, "experiment": ["ratios"]})
     job = next(run for run in ratios.experiments if run.place == "honest@ratios-at1").request

@@ -61,16 +61,16 @@ def new_study(
     is_lists, is_large = kind == "lists", size > LARGE
     is_graded, reading = is_lists and threshold is None, GRADED if threshold is None else f"{threshold:g}"
     boundings = AFFINE if is_graded else BOUNDINGS
-    marks = {"variable_start_string": "<<", "variable_end_string": ">>", "block_start_string": "<%"}
-    text = Path(__file__).with_name(TEMPLATE).read_text("utf-8")
-    template = jinja2.Template(
-        text,
-        **marks,
+    environment = jinja2.Environment(
+        variable_start_string="<<",
+        variable_end_string=">>",
+        block_start_string="<%",
         block_end_string="%>",
         trim_blocks=True,
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
+    template = environment.from_string(Path(__file__).with_name(TEMPLATE).read_text("utf-8"))
     return template.render(
         file=file,
         name=name,
