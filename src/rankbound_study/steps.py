@@ -66,7 +66,7 @@ def loaded(path: str) -> Callable[..., Any]:
 
 
 def flag(names: str, help: str | None = None, metavar: str | None = None, **options: Any) -> Flag:
-    shown = {} if metavar is None else {"metavar": metavar}
+    shown: dict[str, Any] = {} if metavar is None else {"metavar": metavar}
     return lambda parser: parser.add_argument(*names.split(), help=help, **shown, **options)
 
 

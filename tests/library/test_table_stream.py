@@ -61,6 +61,7 @@ rows = st.lists(
 @many
 @given(rows, sizes, st.booleans())
 @example([("a", 1, "1", "1", "7"), ("b", 0, "2.5", "9007199254740993", "é"), ("a", 2, "0", "1", "2")], 1, False)
+@example([("a", 1, "2.5", "1", "x"), ("a", 1, "9" * 25, "9" * 25, "y"), ("b", 1, "1", "0.5", "z")], 1, False)
 def test_batches_of_text_are_the_whole_table(
     tmp_path: Path, table: list[tuple[Any, ...]], size: int, packed: bool
 ) -> None:
