@@ -67,7 +67,6 @@ _DAMAGE = (OSError, ValueError, MemoryError, pa.ArrowException, pl.exceptions.Po
 _WIDER: Mapping[frozenset[pl.DataType], pl.DataType] = {
     frozenset((pl.Int64(), pl.Float64())): pl.Float64(),
     frozenset((pl.Int64(), pl.Int128())): pl.Int128(),
-    frozenset((pl.Int128(), pl.Float64())): pl.Float64(),
 }
 """The types of columns whose values are of two types; those of other pairs are text."""
 
