@@ -7,12 +7,10 @@ write each. `names.csv` has a row per meaning: `[@k]` marks a name that may have
 For documents that a run lacks or that are unjudged, see `rankbound.evaluation`.
 """
 
-import csv
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import TypeVar
 
 from rankbound.texts import split_text, unknown_name
@@ -72,6 +70,9 @@ class ByText(dict[str, Value]):
 @cache
 def table() -> tuple[Meaning, ...]:
     """Return all rows."""
+    import csv
+    from importlib.resources import files
+
     text = files("rankbound").joinpath("names.csv").read_text("utf-8")
     return tuple(Meaning(**row) for row in csv.DictReader(text.splitlines()))
 

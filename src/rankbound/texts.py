@@ -7,13 +7,10 @@ are inverse to each other. `named_kinds` finds the classes.
 Texts that come from files of others are made `printable`: nothing that a terminal acts on or hides, no endless lines.
 """
 
-import hashlib
 import json
 import re
 import unicodedata
-from argparse import ArgumentTypeError
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from inspect import Parameter, signature
@@ -123,6 +120,8 @@ def text_of(named: Any) -> str:
 
 def unknown_name(what: str, text: str, name: str, known: Collection[str]) -> ValueError:
     """Return the error for an unknown name, with the nearest known one."""
+    from difflib import get_close_matches
+
     nearest = get_close_matches(name.lower(), [other.lower() for other in known], n=1)
     hint = f" Did you mean {next(one for one in known if one.lower() == nearest[0])}?" if nearest else ""
     return ValueError(f"{what} {text!r}: unknown name {name!r}; known are {', '.join(known)}.{hint}")
@@ -178,6 +177,8 @@ def widths(text: str) -> tuple[int, ...]:
 def positive(text: str) -> int:
     """Parse `5` as a positive integer; argparse reports anything else."""
     if (number := int(text)) < 1:
+        from argparse import ArgumentTypeError
+
         raise ArgumentTypeError(f"{number}: expected at least 1")
     return number
 
@@ -230,6 +231,8 @@ def derive_seed(*parts: str | int | float | None) -> int:
     Unlike `hash`, it is the same on every machine and Python version. By convention the purpose comes first, then data
     set, fold and seed: `derive_seed("negatives", "movielens", 1, 0)`.
     """
+    import hashlib
+
     text = json.dumps(parts, ensure_ascii=True, allow_nan=False)
     digest = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(digest[:8], "big") >> (64 - _SEED_BITS)

@@ -300,4 +300,4 @@ def _is_text(source: Any) -> bool:
 
 
 def _is_named_table(path: File) -> bool:
-    return Path(path).name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet"))
+    return os.fspath(path).removesuffix(".gz").endswith((".csv", ".tsv", ".parquet"))

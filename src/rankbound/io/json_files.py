@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,4 +70,4 @@ def write(path: File, lists: Run | Qrels) -> None:
 
 def is_named(path: Any) -> bool:
     """Return True for a path whose name ends in `.json`; `.gz` may follow."""
-    return isinstance(path, str | os.PathLike) and Path(path).name.removesuffix(".gz").endswith(".json")
+    return isinstance(path, str | os.PathLike) and os.fspath(path).endswith((".json", ".json.gz"))

@@ -79,12 +79,14 @@ class Table:
         where: the name of the table in messages.
         row_name: `row`, or `line` of text.
         first_row: the number of the first row of `frame`.
+        written: the `notations` of all columns, if they are known.
     """
 
     frame: pl.DataFrame
     where: str
     row_name: str
     first_row: int
+    written: Mapping[str, set[str]] | None = None
 
     def row(self, index: int) -> str:
         """Return the name of the row at that place in the frame."""

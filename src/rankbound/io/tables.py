@@ -89,7 +89,7 @@ def read_judged(
     topics, offsets, order = by_topic(text(table, columns.topic))
     names, left_out = list(features or ()), dict[str, str]()
     if features is None:
-        written = {column.name: notations(column) for column in table.frame.get_columns()}
+        written = table.written or {column.name: notations(column) for column in table.frame.get_columns()}
         names, left_out = told_apart(table.frame.schema, written, columns.roles)
     items, relevance = item_names(table, columns), relevance_of(table, columns, labelled)
     values, row_numbers = matrix(table, names), table.row_numbers()
@@ -185,7 +185,7 @@ def _read(source: Any, columns: Columns, *texts: str) -> Table:
     frames = [table.frame for table in csv.look()]
     if any(frame.schema != csv.types for frame in frames):
         frames = [table.frame for table in csv.batches(list(csv.types))]
-    return Table(pl.concat(frames, rechunk=True), csv.where, csv.row_name, _FIRST_LINE)
+    return Table(pl.concat(frames, rechunk=True), csv.where, csv.row_name, _FIRST_LINE, csv.written)
 
 
 def _frame_of(source: Any) -> pl.DataFrame:

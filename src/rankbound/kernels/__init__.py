@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from rankbound.kernels.compiler import cache_folder
-
 Array = npt.NDArray[Any]
 
 Kernel = tuple[Any, ...]
@@ -35,6 +33,8 @@ def usable() -> bool:
 
 @cache
 def _is_installed() -> bool:
+    from rankbound.kernels.compiler import cache_folder
+
     if cache_folder() is None:
         return False
     try:
