@@ -13,10 +13,11 @@ import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from inspect import Parameter, signature
-from pkgutil import iter_modules
 from types import UnionType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from inspect import Parameter
 
 CUTOFF = "cutoff"
 
@@ -99,7 +100,7 @@ def build(
             instead = f": write {name}(metric=nDCG@{cutoff})" if "metric" in known else ""
             raise ValueError(f"{what} {text!r}: {name} takes no cut-off{instead}")
         arguments[CUTOFF] = cutoff
-    missing = [one for one, parameter in known.items() if parameter.default is Parameter.empty and one not in arguments]
+    missing = [one for one, parameter in known.items() if parameter.default is parameter.empty and one not in arguments]
     if missing:
         hint = f"a cut-off, as in {name}@10" if missing == [CUTOFF] else ", ".join(missing)
         raise MissingError(f"{what} {text!r}: {name} needs {hint}", missing)
@@ -157,6 +158,8 @@ def named_kinds(package: str, base: Callable[..., Kind]) -> Iterator[tuple[str, 
             with an underscore are skipped.
         base: the base class.
     """
+    from pkgutil import iter_modules
+
     homes = iter_modules(import_module(package).__path__, f"{package}.")
     for module in sorted(home.name for home in homes if not home.name.rpartition(".")[2].startswith("_")):
         for kind in vars(import_module(module)).values():
@@ -239,7 +242,9 @@ def derive_seed(*parts: str | int | float | None) -> int:
 
 
 @cache
-def _parameters(kind: Hashable) -> Mapping[str, Parameter]:
+def _parameters(kind: Hashable) -> "Mapping[str, Parameter]":
+    from inspect import signature
+
     assert callable(kind)
     return signature(kind, eval_str=True).parameters
 
