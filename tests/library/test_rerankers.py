@@ -191,7 +191,7 @@ LISTWISE: list[tuple[dict[str, Any], str]] = [
 EVALUATOR: list[tuple[dict[str, Any], str]] = [
     ({"samples": []}, "samples: found none"),
     ({"metrics": []}, "metrics: found none"),
-    ({"metrics": "MAP"}, "Did you mean AP"),
+    ({"metrics": "NAP"}, "Did you mean AP"),
     ({"undefined": "ignore"}, "undefined: found ignore, expected one of skip, zero"),
 ]
 

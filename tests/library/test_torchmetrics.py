@@ -277,7 +277,7 @@ def test_offsets_and_indexes_are_not_mixed_and_parameters_are_checked() -> None:
             metric.update(*batch, **second)
         metric.reset()
     with pytest.raises(ValueError, match="Did you mean AP"):
-        RankingMetric("MAP")
+        RankingMetric("NAP")
     with pytest.raises(ValueError, match="undefined: found error, expected one of skip, zero"):
         RankingMetric("AP", undefined="error")
 

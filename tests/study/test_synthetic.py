@@ -226,7 +226,7 @@ def test_what_cannot_be_generated_is_refused(
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [('{"rank": 3}', "rank: is 3: expected an even number"), ('{"sprad": 1}', "sprad"), ('{"spread": -1}', "spread")],
+    [('{"rank": 3}', "rank is 3: expected an even number"), ('{"sprad": 1}', "sprad"), ('{"spread": -1}', "spread")],
 )
 def test_wrong_parameters_are_refused(tmp_path: Path, text: str, message: str, capsys: pytest.CaptureFixture) -> None:
     status = main(["generate", "synthetic-wide", "--size", "20", "--planted", text, "--out", str(tmp_path / "x")])

@@ -77,9 +77,10 @@ def run(arguments: argparse.Namespace) -> None:
         metrics: list[Any] = arguments.metrics or list(USUAL_METRICS)
         if arguments.metrics and arguments.names != "rankbound":
             metrics = [metric(text, names=arguments.names) for text in metrics]
+        scored = read_run(arguments.run_file)
         chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
         evaluation = evaluate_run(
-            read_run(arguments.run_file),
+            scored,
             qrels,
             chosen,
             missing=arguments.missing or "skip",
