@@ -139,8 +139,10 @@ def _readings(text: str) -> list[tuple[str, str, str]]:
 
 
 def _with_parameters(ours: str, inside: str) -> str:
+    """Return a text with the parameters that are given, in place of its own ones of the same names."""
     if not inside:
         return ours
-    name, parameters, cutoff = split_text(ours)
-    own = [f"{key}={value}" for key, value in parameters.items()]
-    return f"{name}({','.join([*own, inside])})" + (f"@{cutoff}" if cutoff else "")
+    name, own, cutoff = split_text(ours)
+    given = split_text(f"{name}({inside})")[1]
+    written = ",".join(f"{key}={value}" for key, value in (own | given).items())
+    return f"{name}({written})" + (f"@{cutoff}" if cutoff else "")

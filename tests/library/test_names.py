@@ -24,6 +24,8 @@ ONE_MEANING = {
         rprec Rprec  R-Precision Rprec  r_precision Rprec  bpref Bpref  infap infAP
         iprec_at_recall_0.30 IPrec(recall=0.3)  set_P SetP  set_recall SetR  set_f SetF
         dcg_score DCG(gain=linear)  dcg_burges@3 DCG@3  gauc PairAccuracy  err(max=4)@20 ERR(max=4)@20
+        ndcg(gain=linear)@10 nDCG(gain=linear)@10  NDCG(gain=exp2) nDCG
+        ndcg_cut(discount=log2(r))@5 nDCG(gain=linear,discount=log2(r))@5
         nrbp nRBP  NRBP(p=0.9) nRBP(p=0.9)  linear-ndcg LinearNDCG  kendall Kendall
     """,
     "loss": """
@@ -76,9 +78,14 @@ def test_a_name_with_several_meanings_says_how_to_write_each(kind: str, theirs: 
 
 
 @pytest.mark.parametrize("kind", ["metric", "loss"])
-@pytest.mark.parametrize("text", ["foo", "rank:x", "mop_", "@10", "ndcg@x", "", "MAP(", "P_0", "hit@", "10", "a" * 500])
+@pytest.mark.parametrize(
+    "text", ["foo", "rank:x", "mop_", "@10", "ndcg@x", "", "MAP(", "map(rel)", "P_0", "hit@", "10", "a" * 500]
+)
 def test_what_names_nothing_is_refused_in_words(kind: str, text: str) -> None:
-    with pytest.raises(ValueError, match=rf"^{kind} '.*': (unknown name|expected a text such as|found cut-off 0)"):
+    with pytest.raises(
+        ValueError,
+        match=rf"^{kind} '.*': (unknown name|expected a text such as|expected parameters as|found cut-off 0)",
+    ):
         getattr(rb, kind)(text)
 
 
