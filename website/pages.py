@@ -30,12 +30,9 @@ def write(root: Path, docs: Path) -> None:
     names = [(name, (inspect.getdoc(getattr(rankbound, name)) or "").partition("\n")[0]) for name in public]
     (reference / "index.md").write_text(filled("names.md", names=names), "utf-8")
     (reference / "names.md").write_text(filled("other_names.md", rows=other_names.table()), "utf-8")
-    programs = {
-        "command_line": _helped(library.SUBCOMMANDS, library.main),
-        "steps": _helped(BY_NAME, study.main),
-    }
-    for page, commands in programs.items():
-        (reference / f"{page}.md").write_text(filled("commands.md", page=page, commands=commands), "utf-8")
+    for page, steps, main in (("command_line", library.SUBCOMMANDS, library.main), ("steps", BY_NAME, study.main)):
+        helped = filled("commands.md", page=page, commands=_helped(steps, main))
+        (reference / f"{page}.md").write_text(helped, "utf-8")
     changes = (root / "CHANGELOG.md").read_text("utf-8").replace("](docs/", "](")
     (docs / "changes.md").write_text(filled("changes.md", changes=changes), "utf-8")
 
