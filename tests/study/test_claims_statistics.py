@@ -39,20 +39,20 @@ class TestCorrelation:
     y = x + random.normal(0, 1, 500)
 
     def test_it_is_scipys(self) -> None:
-        assert correlation(self.x, self.y, PEARSON).value == pytest.approx(stats.pearsonr(self.x, self.y).statistic)
-        assert correlation(self.x, self.y, SPEARMAN).value == pytest.approx(stats.spearmanr(self.x, self.y).statistic)
+        assert correlation(self.x, self.y, PEARSON).mean == pytest.approx(stats.pearsonr(self.x, self.y).statistic)
+        assert correlation(self.x, self.y, SPEARMAN).mean == pytest.approx(stats.spearmanr(self.x, self.y).statistic)
 
     def test_of_independent_lists_its_interval_is_fishers(self) -> None:
         found = correlation(self.x, self.y)
         assert found.interval == pytest.approx(stats.pearsonr(self.x, self.y).confidence_interval(), abs=0.015)
-        assert found.p_above(0.5) < 0.05 < found.p_above(found.value)
+        assert found.p_above(0.5) < 0.05 < found.p_above(found.mean)
         assert found.p_below(0.9) < 0.05
 
     def test_lists_of_one_topic_count_once(self) -> None:
         alone = correlation(self.x, self.y)
         repeated = correlation(np.repeat(self.x[:, None], 5, 1), np.repeat(self.y[:, None], 5, 1))
-        assert repeated.value == pytest.approx(alone.value)
-        assert repeated.error == pytest.approx(alone.error)
+        assert repeated.mean == pytest.approx(alone.mean)
+        assert repeated.estimate.standard_error == pytest.approx(alone.estimate.standard_error)
 
     def test_what_has_none_is_named(self) -> None:
         with pytest.raises(MissingEvidence, match="the same in all lists"):
@@ -62,7 +62,7 @@ class TestCorrelation:
 
     def test_equal_scores_correlate_wholly(self) -> None:
         found = correlation(self.x, self.x)
-        assert found.value == pytest.approx(1)
+        assert found.mean == pytest.approx(1)
         assert found.p_above(0.7) < 1e-9
 
 

@@ -81,7 +81,7 @@ def test_deciders_are_those_of_claims() -> None:
 def test_every_claim_has_its_sentences_and_those_of_cells_a_known_rule() -> None:
     assert all(claim.reason and claim.statistic for claim in CLAIMS)
     with pytest.raises(KeyError, match="some rise"):
-        registry.Differences.of_cells("some rise", 0.01)
+        registry.Differences.of_row("differences", rule="some rise")
 
 
 def test_missing_runs_are_named(tmp_path: Path) -> None:

@@ -122,13 +122,13 @@ def one_loss(instances: Mapping[DataSet, Path], tmp_path_factory: pytest.TempPat
 def test_the_line_has_the_planted_slope_through_zero(planted: Law) -> None:
     line = planted.line()
     assert line is not None
-    assert line.slope == pytest.approx(SLOPE, abs=0.0004)
-    assert line.slope_low < SLOPE < line.slope_high < 0
-    assert line.intercept_low < 0 < line.intercept_high
-    assert line.r_squared > 0.95
-    without = [one for one in planted.lines if one.predictor == MISMATCH and one.cells.startswith("without")]
-    assert [one.cells for one in without] == ["without movielens", "without mq2008-label1"]
-    assert all(one.slope == pytest.approx(SLOPE, abs=0.0006) for one in without)
+    assert line["slope"] == pytest.approx(SLOPE, abs=0.0004)
+    assert line["slope_low"] < SLOPE < line["slope_high"] < 0
+    assert line["intercept_low"] < 0 < line["intercept_high"]
+    assert line["r_squared"] > 0.95
+    without = [one for one in planted.lines if one["predictor"] == MISMATCH and one["cells"].startswith("without")]
+    assert [one["cells"] for one in without] == ["without movielens", "without mq2008-label1"]
+    assert all(one["slope"] == pytest.approx(SLOPE, abs=0.0006) for one in without)
 
 
 def test_cells_with_the_same_relative_weights_count_once(planted: Law) -> None:
@@ -189,11 +189,11 @@ def test_a_gain_from_mismatch_refutes_the_law(instances: Mapping[DataSet, Path],
 
 
 def test_a_law_of_one_loss_is_not_one_of_all_and_cells_off_the_line_are_named(planted: Law, one_loss: Law) -> None:
-    outcome, line = verdict(one_loss), one_loss.line(cells="nRBP")
+    outcome, line = verdict(one_loss), one_loss.line("nRBP")
     assert outcome.outcome == INCONCLUSIVE
     assert "By loss: nDCG +0.0" in outcome.found or "By loss: nDCG -0.0" in outcome.found
     assert line is not None
-    assert line.slope_high < 0
+    assert line["slope_high"] < 0
     off, none = ([cell for cell, p in of.p_residuals.items() if p <= 0.05] for of in (one_loss, planted))
     assert off
     assert not none

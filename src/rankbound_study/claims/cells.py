@@ -5,6 +5,7 @@ minus unbounded; their tests generalise to topics (whole users or queries) and, 
 is the reading in which a label of 1 is relevant, which fits the printed numbers.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -54,7 +55,7 @@ class Contrast:
         estimate: the mean and its error over topics and trainings, or over topics alone if there are fewer than three
             trainings or a fold has one seed.
         margin: the noise margin, by which two trainings of one system may differ; NaN for one seed.
-        n: the number of topics.
+        n: the number of topics; 0 where no number of them would narrow the interval as that of a mean.
         training_variance: the part of the mean's variance that is due to trainings; 0 for one seed.
         seeds: the number of seeds.
     """
@@ -93,35 +94,49 @@ class Contrast:
         """The mean difference of two shares, in percentage points."""
         return f"{100 * self.mean:+.2f}"
 
+    def p_value(self) -> float:
+        """Return the two-sided p-value of no difference."""
+        return self.estimate.p_value()
+
+    def p_above(self, limit: float) -> float:
+        """Return the one-sided p-value, small for differences above the limit."""
+        return self.estimate.p_above(limit)
+
+    def p_below(self, limit: float) -> float:
+        """Return the one-sided p-value, small for differences below the limit."""
+        return self.estimate.p_below(limit)
+
+    def p_within(self, limit: float = math.nan) -> float:
+        """Return the p-value, small for differences within the limit (NaN: the margin) on both sides of zero.
+
+        Both one-sided tests have to be significant; without a margin, the p-value is 1.
+        """
+        limit = self.margin if math.isnan(limit) else limit
+        return max(self.p_above(-limit), self.p_below(limit)) if limit > 0 else 1.0
+
+    def p_beyond(self, limit: float = math.nan) -> float:
+        """Return the two-sided p-value, small for differences beyond the limit, or the margin, on either side."""
+        limit = self.margin if math.isnan(limit) else limit
+        return min(1.0, 2 * min(self.p_above(limit), self.p_below(-limit))) if limit > 0 else 1.0
+
     @property
     def is_alike(self) -> bool:
-        """The difference is within the margin, by two one-sided tests."""
-        return self.p_alike <= LEVEL
+        """The difference is within the margin."""
+        return self.p_within() <= LEVEL
 
     @property
     def is_no_lower(self) -> bool:
         """The difference is significantly above minus the margin."""
-        return self.margin > 0 and self.estimate.p_above(-self.margin) <= LEVEL
-
-    def is_beyond(self, n_tests: int) -> bool:
-        """Test for a difference beyond the margin on either side, as one of `n_tests` (Bonferroni's correction)."""
-        return self.margin > 0 and min(self.p_below_margin, self.estimate.p_above(self.margin)) <= LEVEL / 2 / n_tests
-
-    def matters(self) -> float:
-        """Return the smallest difference that matters: the noise margin, or 0.01 if it is unknown."""
-        return self.margin if self.margin > 0 else MARGIN
-
-    @property
-    def p_alike(self) -> float:
-        """The p-value of being alike: small for differences within the margin; 1 without a margin."""
-        if not self.margin > 0:
-            return 1.0
-        return max(self.estimate.p_above(-self.margin), self.estimate.p_below(self.margin))
+        return self.margin > 0 and self.p_above(-self.margin) <= LEVEL
 
     @property
     def p_below_margin(self) -> float:
         """The p-value, small for differences below minus the margin."""
-        return self.estimate.p_below(-self.margin)
+        return self.p_below(-self.margin)
+
+    def matters(self) -> float:
+        """Return the smallest difference that matters: the noise margin, or 0.01 if it is unknown."""
+        return self.margin if self.margin > 0 else MARGIN
 
 
 @lru_cache(maxsize=16)
@@ -173,6 +188,19 @@ def some_trained(those: Collection[object], what: str) -> None:
     """Raise Untrained if there are none of those that did train."""
     if not those:
         raise Untrained(f"No {what} trained on these data, so that no scores are left to compare")
+
+
+def chosen(
+    evidence: Evidence,
+    losses: Iterable[str] = LOSSES,
+    boundings: Iterable[str] = BOUNDED,
+    datasets: Iterable[str] = (),
+    metrics: Iterable[str] = (),
+    lowest_ratio: bool = False,
+) -> list[Cell]:
+    """Return the distinct cells of some axes (default: Table 5.1), or those at the lowest ratio."""
+    where = columns(evidence, *datasets)
+    return distinct(cells(evidence, losses, boundings, where[:1] if lowest_ratio else where, metrics))
 
 
 def distinct(of: Iterable[Cell]) -> list[Cell]:

@@ -11,13 +11,15 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from string import ascii_lowercase
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 import torch
 
 from rankbound.compare import Pair
-from rankbound.compare.margins import LEVEL, MARGIN, against_margin
+from rankbound.compare.margins import LEVEL
 from rankbound.compare.statistics import Estimate, over_units
 from rankbound.losses.sampled import warp_penalty, warp_rank
 from rankbound_study.claims.cells import (
@@ -26,11 +28,10 @@ from rankbound_study.claims.cells import (
     MQ2008,
     Cell,
     Contrast,
-    cells,
+    chosen,
     contrast,
     contrast_of,
     contrasts,
-    distinct,
     estimate,
     is_distinct,
     judge,
@@ -39,7 +40,7 @@ from rankbound_study.claims.cells import (
 from rankbound_study.claims.comparisons import RATIOS_EXPERIMENT
 from rankbound_study.claims.data_sets import on_same_users
 from rankbound_study.claims.evidence import KEY, Evidence
-from rankbound_study.claims.registry import Differences, decides
+from rankbound_study.claims.registry import decides, shape
 from rankbound_study.claims.rules import (
     HALF,
     NEGLIGIBLE,
@@ -49,7 +50,6 @@ from rankbound_study.claims.rules import (
     adjusted,
     among,
     by_p,
-    no_noise,
     share_of,
     together,
 )
@@ -75,7 +75,6 @@ from rankbound_study.claims.varied import (
 from rankbound_study.claims.verdict import INCONCLUSIVE, MissingEvidence, Ruling, Verdict, each_way, holds
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import scores_of_runs
-from rankbound_study.results.specs import signed
 from rankbound_study.vocabulary import LOSSES, UNBOUNDED
 
 SIZES = ("f16", USUAL, "f64")
@@ -112,27 +111,29 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling | 
     )
 
 
-@decides("T21")
-def the_width_hardly_matters(evidence: Evidence) -> Ruling:
-    """Decide by whether every width scores within 0.01 of the study's own, for each unbounded loss."""
-    found = dict(variants(evidence, "widths", DataSet(MQ2008, None)))
+class Varied(NamedTuple):
+    """A variant of a loss and bounding."""
+
+    variant: str
+    loss: str
+    bounding: str
+
+    @property
+    def size(self) -> str:
+        """The number in the variant's name."""
+        return self.variant.lstrip(ascii_lowercase)
+
+
+@shape("variants")
+def variants_minus_usual(evidence: Evidence, experiment: str, dataset: str) -> Mapping[Varied, Contrast]:
+    """Return every variant of an experiment minus the study's own setting, by loss and bounding."""
+    found = dict(variants(evidence, experiment, DataSet(dataset, None)))
     usual = found.pop(USUAL)
-    compared = {
-        (name, training): paired(rows, usual, training) for name, rows in found.items() for training in trainings(rows)
+    return {
+        Varied(name, *training): paired(rows, usual, training)
+        for name, rows in found.items()
+        for training in trainings(rows)
     }
-    estimates = {key: one.estimate for key, one in compared.items()}
-    alike = adjusted({key: against_margin(one, MARGIN, "").p_alike for key, one in estimates.items()}).values()
-    beyond = adjusted({key: min(one.p_below(-MARGIN), one.p_above(MARGIN)) for key, one in estimates.items()}).values()
-    width, (loss, bounding) = max(compared, key=lambda key: abs(compared[key].mean))
-    farthest, at = compared[width, (loss, bounding)], {"width": width.removeprefix("w"), "loss": loss}
-    return Ruling(
-        by_p(max(alike), min(beyond)),
-        {"count": len(compared), "alike": sum(p <= LEVEL for p in alike), "farthest": farthest, **at},
-        *farthest.measured,
-        max(alike),
-        farthest.n,
-        Sample.of(farthest, MARGIN),
-    )
 
 
 @decides("T22")
@@ -147,8 +148,8 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
     family = Family({(column, *key): one for column, (changes, *_) in found.items() for key, one in changes.items()})
     untuned = {(column, *key) for column, (_, ends, _) in found.items() for key in ends}
     often = share_of(
-        [one.p_above(0.0) for one in family.estimates],
-        [1.0 if key in untuned else one.estimate.p_below(NEGLIGIBLE) for key, one in family.contrasts.items()],
+        [one.p_above(0.0) for one in family.contrasts.values()],
+        [1.0 if key in untuned else one.p_below(NEGLIGIBLE) for key, one in family.contrasts.items()],
         math.ceil(OFTEN * len(family)),
     )
     at_ends = "; ".join(f"{len(ends)} of {len(changes)} on {column}" for column, (changes, ends, _) in found.items())
@@ -188,10 +189,6 @@ HIGHER, LOWER, ALIKE, OPEN = "higher", "lower", "alike", "open"
 """Results for bounded minus unbounded; "alike" is any difference within the noise margin, significant or not."""
 
 
-Readings = tuple[str, str]
-"""The results of one bounding in two settings."""
-
-
 @decides("T49")
 def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     """Decide by whether another training ratio and another test metric each change a verdict on a bounding.
@@ -204,17 +201,17 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     of_both = _states({(place, key): one for place, of in enumerate((own, other)) for key, one in of.items()})
     by_ratio = {key: (of_both[0, key], of_both[1, key]) for key in pairs}
     # Over the same users, folds and seeds.
-    changes = {key: contrast_of(np.diff(on_same_users(both), axis=0)[0]) for key, both in pairs.items()}
-    p_changes = adjusted({key: one.estimate.p_value() for key, one in changes.items()})
-    turned = [key for key, (one, two) in by_ratio.items() if p_changes[key] <= LEVEL and one != two]
-    found = contrasts(evidence, distinct(cells(evidence, metrics=JUDGES)))
+    changes = Family({key: contrast_of(np.diff(on_same_users(both), axis=0)[0]) for key, both in pairs.items()})
+    turned = [key for key in changes.shown(lambda one: one.p_value()) if len(set(by_ratio[key])) > 1]
+    found = contrasts(evidence, chosen(evidence, metrics=JUDGES))
+    on_own = {cell: cell._replace(metric=judge(cell.loss)) for cell in found}
     states = _states(found)
-    by_metric = {cell: (states[_on_own(cell)], other) for cell, other in states.items() if cell != _on_own(cell)}
-    p_values = {cell: p_exchanged([found[_on_own(cell)].estimate, found[cell].estimate]) / 2 for cell in by_metric}
+    by_metric = {cell: (states[own_cell], states[cell]) for cell, own_cell in on_own.items() if cell != own_cell}
     # Halved: at most one of the two orders of signs can reach the level where signs are not opposite.
+    p_values = {cell: p_exchanged([found[on_own[cell]].estimate, found[cell].estimate]) / 2 for cell in by_metric}
     opposite = [cell for cell, p_value in adjusted(p_values).items() if p_value <= LEVEL]
     named = [f"{key[0]} with {key[1]} bounding {own[key]} becomes {other[key]}" for key in turned or by_ratio]
-    shown = [f"{cell}: {found[_on_own(cell)]} on its own, {found[cell]} on {cell.metric}" for cell in opposite]
+    shown = [f"{cell}: {found[on_own[cell]]} on its own, {found[cell]} on {cell.metric}" for cell in opposite]
     facts: dict[str, object] = {"column": column, "turned": len(turned), "by_ratio": len(by_ratio)}
     facts |= {"trained_at": trained_at, "at_turned": among(named), "opposite": len(opposite)}
     facts |= {"by_metric": len(by_metric), "at_opposite": among(shown)}
@@ -232,35 +229,28 @@ def _at_both_ratios(evidence: Evidence) -> tuple[DataSet, int, dict[Training, tu
     lazy = next(iter(evidence.varied(RATIOS_EXPERIMENT, column.dataset, column.nsr).values()))
     rows = lazy.select("nsr_train", *KEY, *JUDGES).collect()
     trained_at = rows.select(pl.col("nsr_train").max()).item()
-    rows = rows.filter(pl.col("nsr_train") == trained_at)
+    rows = rows.filter(nsr_train=trained_at)
     rows, usual = on_the_same_lists(rows, usual_beside(evidence, column, rows))
     bounded = [one for one in trainings(rows) if one[1] != UNBOUNDED]
     if not bounded:
         raise MissingEvidence("the experiment ratios has no bounded losses: see experiments in config.yaml")
-    return column, trained_at, {one: (_pair(usual, one), _pair(rows, one)) for one in bounded}
 
+    def paired_in(rows: pl.DataFrame, loss: str, bounding: str) -> Pair:
+        where = f"as bounding of {loss}, at both ratios"
+        return pair_in(rows.filter(loss=loss), judge(loss), "bounding", (bounding, UNBOUNDED), where)
 
-def _pair(rows: pl.DataFrame, training: Training) -> Pair:
-    loss, bounding = training
-    of_loss = rows.filter(pl.col("loss") == loss)
-    return pair_in(of_loss, judge(loss), "bounding", (bounding, UNBOUNDED), f"as bounding of {loss}, at both ratios")
-
-
-def _on_own(cell: Cell) -> Cell:
-    return cell._replace(metric=judge(cell.loss))
+    return column, trained_at, {one: (paired_in(usual, *one), paired_in(rows, *one)) for one in bounded}
 
 
 def _states(found: Mapping[Key, Contrast]) -> dict[Key, str]:
-    differ = adjusted({key: one.estimate.p_value() for key, one in found.items()})
-    alike = adjusted({key: one.p_alike for key, one in found.items()})
-    return {
-        key: ALIKE if alike[key] <= LEVEL else OPEN if differ[key] > LEVEL else HIGHER if one.mean > 0 else LOWER
-        for key, one in found.items()
-    }
+    family = Family(found)
+    alike = family.shown(lambda one: one.p_within())
+    signs = {**dict.fromkeys(family.higher, HIGHER), **dict.fromkeys(family.lower, LOWER)}
+    return {key: ALIKE if key in alike else signs.get(key, OPEN) for key in found}
 
 
-def _some_change(count: int, readings: Collection[Readings]) -> str:
-    """Decide "verdicts may change": refuted if all of them are shown to stay the same."""
+def _some_change(count: int, readings: Collection[tuple[str, str]]) -> str:
+    """Decide "verdicts may change": refuted if all readings in two settings are shown to stay the same."""
     return each_way(bool(count), not count and all(own == other != OPEN for own, other in readings))
 
 
@@ -315,54 +305,43 @@ def _spread(evidence: Evidence, column: DataSet, metric: str) -> Contrast:
     return contrast(pair_in(rows, metric, "loss", (SPREAD, FIRST), where))
 
 
-@decides("M04")
-def softmax_ranks_one_relevant_item_no_worse(evidence: Evidence) -> Ruling:
-    """Decide by whether its reciprocal rank is at most 0.01 below that of every other loss, at rates by validation."""
-    column = column_of(evidence, "one-relevant")
-    found = _softmax_minus_others(evidence, column)
-    not_worse, worse = (
-        adjusted({loss: test(one.estimate, -MARGIN) for loss, one in found.items()}).values()
-        for test in (Estimate.p_above, Estimate.p_below)
-    )
-    lowest = min(found, key=lambda loss: found[loss].mean)
-    low, high = map(signed, found[lowest].interval)
-    texts = ", ".join(f"{loss} {one}" for loss, one in found.items())
-    return Ruling(
-        by_p(max(not_worse), min(worse)),
-        {"column": column, "differences": texts, "lowest": lowest, "low": low, "high": high},
-        *found[lowest].measured,
-        max(not_worse),
-        found[lowest].n,
-        Sample.of(found[lowest], MARGIN),
-    )
+class Other(NamedTuple):
+    """A loss with which another is compared on some data."""
+
+    loss: str
+    column: DataSet
+
+    def __str__(self) -> str:
+        return self.loss
 
 
-def _softmax_minus_others(evidence: Evidence, column: DataSet) -> dict[str, Contrast]:
-    lazy = evidence.varied("one-relevant", column.dataset, column.nsr)
-    rows = {name: one.select(*KEY, "RR").collect() for name, one in lazy.items()}
-    picked = picked_by_validation(evidence, "one-relevant", column, "RR")
-    others = [loss for loss, bounding in sorted(picked) if loss != "softmax" and bounding == UNBOUNDED]
-    if ("softmax", UNBOUNDED) not in picked or not others:
-        raise MissingEvidence("the experiment one-relevant has no softmax loss beside others: see config.yaml")
-    best = picked_rows(rows, picked)
-    where = f"of {column} with one relevant item"
-    return {loss: contrast(pair_in(best, "RR", "loss", ("softmax", loss), where)) for loss in others}
+@shape("loss_minus_others")
+def loss_minus_others(evidence: Evidence, experiment: str, loss: str, metric: str) -> Mapping[Other, Contrast]:
+    """Return a loss minus every other one of an experiment, each unbounded and at the rate that validation picks."""
+    column = column_of(evidence, experiment)
+    lazy = evidence.varied(experiment, column.dataset, column.nsr)
+    rows = {name: one.select(*KEY, metric).collect() for name, one in lazy.items()}
+    picked = picked_by_validation(evidence, experiment, column, metric)
+    others = [name for name, bounding in sorted(picked) if name != loss and bounding == UNBOUNDED]
+    if (loss, UNBOUNDED) not in picked or not others:
+        raise MissingEvidence(f"the experiment {experiment} has no {loss} loss beside others: see config.yaml")
+    best, where = picked_rows(rows, picked), f"of {column} in the experiment {experiment}"
+    return {Other(one, column): contrast(pair_in(best, metric, "loss", (loss, one), where)) for one in others}
 
 
 DISTRIBUTION, TILTED = "distribution", "distribution(tilt="
 
 
-def _tilted_minus_random(evidence: Evidence) -> dict[str, Contrast]:
-    """Return the contrast of every loss, data set and tilt; MissingEvidence if the experiment did not run."""
+@shape("tilted_minus_random")
+def tilted_minus_random(evidence: Evidence) -> Mapping[str, Contrast]:
+    """Return tilted minus random orders for every loss, data set and tilt."""
     found = {}
     for column in (one for dataset in (MOVIELENS, MQ2008) for one in columns_of(evidence, "tilts", dataset)):
         for rows in variants(evidence, "tilts", column, with_usual=False).values():
             for bounding in rows["bounding"].unique().sort():
                 if not bounding.startswith(TILTED):
                     continue
-                tilted = rows.filter(pl.col("bounding") == bounding).with_columns(
-                    pl.lit(DISTRIBUTION).alias("bounding")
-                )
+                tilted = rows.filter(bounding=bounding).with_columns(bounding=pl.lit(DISTRIBUTION))
                 usual = usual_beside(evidence, column, tilted)
                 tilt = bounding.removeprefix(TILTED).removesuffix(")")
                 for training in (one for one in trainings(tilted) if one in trainings(usual)):
@@ -370,34 +349,6 @@ def _tilted_minus_random(evidence: Evidence) -> dict[str, Contrast]:
     if not found:
         raise MissingEvidence("the experiment tilts did not run: see experiments in config.yaml")
     return found
-
-
-def _none_lower_but_some_higher(family: Family[str]) -> str:
-    """Return confirmed if some are higher and none lower; refuted if some are lower and none higher, or all alike."""
-    against = not family.higher and (bool(family.lower) or len(family.alike) == len(family))
-    return each_way(bool(family.higher) and not family.lower, against)
-
-
-def _deciding(family: Family[str]) -> str:
-    return family.least() if family.lower and not family.higher else family.most()
-
-
-def _undecided(evidence: Evidence, family: Family[str]) -> Mapping[str, object]:
-    of_noise = _none_lower_but_some_higher(family) == INCONCLUSIVE and not family.higher
-    missing = no_noise(family.contrasts.values()) if of_noise else ""
-    return {"undecided": f" {missing}" if missing else ""}
-
-
-DECLARED = {
-    "T48": Differences(
-        _tilted_minus_random,
-        _none_lower_but_some_higher,
-        _deciding,
-        Family.own_p,
-        of_topics=True,
-        facts=_undecided,
-    ),
-}
 
 
 LOSS = "nDCG"

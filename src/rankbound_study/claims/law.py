@@ -1,29 +1,30 @@
 r"""The law of list weights (docs/law.md): effects of weighting the training lists against the change of their mismatch.
 
-A cell is a loss with the weights of an affine bound (the study's own runs) or of the experiment `weights`, on a data
-set. Its effect is the mean score with weights minus the score without, paired by topic, in the metric that judges the
-loss. The regression is a straight line by least squares over the cells; its intervals are those of a bootstrap that
-draws topics within data sets and trainings within folds, the same ones for all cells. The predictions were written
-before the experiment ran.
+A cell is a loss with the weights of an affine bound (the study's own runs) or of the experiments `weights` and
+`influence`, on a data set. Its effect is the mean score with weights minus the score without, paired by topic, in the
+metric that judges the loss. The regression is a straight line by least squares over the cells; its intervals are those
+of a bootstrap that draws topics within data sets and trainings within folds, the same ones for all cells. The
+predictions were written before the experiment ran.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.margins import LEVEL
-from rankbound.compare.scores import Floats, Mask, any_over
+from rankbound.compare.scores import Floats, any_over
 from rankbound.compare.statistics import percentiles
 from rankbound_study.claims.cells import Cell, Contrast, contrast, judge, place, scores
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.rules import FLAT, adjusted, among, by_interval
+from rankbound_study.claims.rules import FLAT, adjusted, among
 from rankbound_study.claims.statistics import resampled_means
 from rankbound_study.claims.varied import SYSTEMS, side_by_side, trainings, usual_beside, variants
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, holds
@@ -32,10 +33,6 @@ from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
 from rankbound_study.data.reader import FoldedLists
 from rankbound_study.results.specs import signed
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
-
-if TYPE_CHECKING:
-    from rankbound_study.results.list_weights import Weighting
-
 
 EXPERIMENT = "weights"
 """The experiment whose runs differ from the study's own in the weights of lists alone."""
@@ -47,9 +44,9 @@ BOUNDS = "bounds"
 """The origin of cells of the study's own runs."""
 
 MISMATCH, INFLUENCE, WEIGHTS = "mismatch", "influence", "weights"
-PREDICTORS = (MISMATCH, INFLUENCE, WEIGHTS)
-"""Changes of coefficients of variation over the training lists, each of which may predict the effect; the first is
-the law's."""
+CHANGES = {name: f"change_{name}" for name in (MISMATCH, INFLUENCE, WEIGHTS)}
+"""Changes of coefficients of variation over the training lists, each of which may predict the effect, by column; the
+first is the law's. Without a bound, weights do not vary."""
 
 ALL = "all cells"
 
@@ -62,56 +59,62 @@ _DIGITS = 9
 _FEWEST = 3
 """Cells through which a line is fitted."""
 
+NAME = "table_law"
+LINES, PREDICTIONS = f"{NAME}_lines", f"{NAME}_predictions"
+
+COLUMNS: dict[str, pl.DataType] = {
+    "dataset": pl.String(),
+    "nsr": pl.Int8(),
+    **dict.fromkeys(("loss", "weights", "metric", "origin", "same_as"), pl.String()),
+    **dict.fromkeys((*CHANGES.values(), "effect", "low", "high", "predicted", "p_residual"), pl.Float64()),
+    "n_topics": pl.Int64(),
+}
+"""Columns of the cells. `same_as` is an earlier cell whose trainings have the same relative weights, empty for cells
+that count; changes are means over folds; `predicted` is the effect on the law's line through all cells, and
+`p_residual` the p-value of the effect being within `TOLERANCE` of it (Holm)."""
+
+_RANGES = ("slope", "slope_low", "slope_high", "intercept", "intercept_low", "intercept_high")
+LINE_COLUMNS: dict[str, pl.DataType] = {
+    **dict.fromkeys(("predictor", "cells"), pl.String()),
+    "n": pl.Int64(),
+    **dict.fromkeys((*_RANGES, "r_squared"), pl.Float64()),
+}
+"""Columns of the lines by least squares through some cells, with 95 % intervals of slope and intercept."""
+
+Line = Mapping[str, Any]
+
 
 @dataclass(frozen=True)
 class Effect:
-    """A cell of the law.
+    """A cell of the law: its `bounding` is the text of its weights.
 
     Attributes:
-        cell: its loss, data set and judging metric; `bounding` is the text of the weights.
-        origin: `BOUNDS`, `EXPERIMENT` or `SECOND`.
         pair: the scores with and without weights.
-        contrast: their difference.
-        usual, weighted: the variation over training lists without and with weights, as means over folds.
-        same_as: an earlier cell whose trainings have the same relative weights; empty for cells that count.
+        changes: the change of each predictor.
+        variation: the coefficient of variation of the weights.
+        origin, same_as: as in `COLUMNS`.
     """
 
     cell: Cell
     origin: str
     pair: Pair
-    contrast: Contrast
-    usual: "Weighting"
-    weighted: "Weighting"
+    changes: Mapping[str, float]
+    variation: float
     same_as: str = ""
 
-    def change(self, predictor: str) -> float:
-        """Return the change of a predictor."""
-        usual, weighted = (getattr(one, f"of_{predictor}") for one in (self.usual, self.weighted))
-        return float(weighted - usual)
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line by least squares through some cells, with 95 % intervals of slope and intercept."""
-
-    predictor: str
-    cells: str
-    n: int
-    slope: float
-    slope_low: float
-    slope_high: float
-    intercept: float
-    intercept_low: float
-    intercept_high: float
-    r_squared: float
+    @cached_property
+    def contrast(self) -> Contrast:
+        """The effect."""
+        return contrast(self.pair)
 
     @property
-    def side(self) -> int:
-        """The sign of a slope whose interval excludes zero, otherwise 0."""
-        return (self.slope_low > 0) - (self.slope_high < 0)
+    def power(self) -> float | None:
+        """The power of the number of pairs by which it weighs its lists, in place; None for other weights."""
+        weights = ListWeights.of(self.cell.bounding)
+        return weights.power if weights.quantity == PAIRS and not weights.permuted else None
 
     def __str__(self) -> str:
-        return _with_range(self.slope, self.slope_low, self.slope_high)
+        return f"{self.cell.loss} with {self.cell.bounding} on {self.cell.column.label}"
 
 
 @dataclass(frozen=True)
@@ -143,53 +146,56 @@ class Law:
     @cached_property
     def lines(self) -> list[Line]:
         """The lines of every predictor: through all cells, those of each origin and loss, and without each data set."""
-        found = (self._line(predictor, *group) for predictor in PREDICTORS for group in self._groups())
-        return [line for line in found if line is not None]
+        if not self.counted:
+            return []
+        names = [(one.origin, one.cell.loss, one.cell.column.dataset) for one in self.counted]
+        origins, losses, datasets = map(np.array, zip(*names, strict=True))
+        groups = {ALL: origins == origins}
+        groups |= {name: origins == name for name in (BOUNDS, EXPERIMENT)}
+        groups |= {name: losses == name for name in dict.fromkeys(losses.tolist())}
+        if len(set(datasets.tolist())) > 1:
+            groups |= {f"without {name}": datasets != name for name in dict.fromkeys(datasets.tolist())}
+        return [
+            {"predictor": predictor, "cells": name, "n": int(chosen.sum()), **found}
+            for predictor, (name, chosen) in product(CHANGES, groups.items())
+            if (found := self._line(predictor, chosen))
+        ]
 
-    def line(self, predictor: str = MISMATCH, cells: str = ALL) -> Line | None:
-        """Return a line; None with too few cells, or without a difference between them."""
-        return next((one for one in self.lines if (one.predictor, one.cells) == (predictor, cells)), None)
+    def _line(self, predictor: str, chosen: np.ndarray) -> dict[str, float]:
+        """Return slope, intercept and R squared; nothing with too few cells, or without a difference between them."""
+        points = [(one.changes[predictor], one.contrast.mean) for one in self.counted]
+        x, y = np.array(points)[chosen].T
+        if len(x) < _FEWEST or np.ptp(x) < 1e-9:
+            return {}
+        slope, intercept = _least_squares(x, y)
+        slopes, intercepts = _least_squares(x, self.resampled[:, self.places][:, chosen])
+        rest = ((y - intercept - slope * x) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+        found = (float(slope), *percentiles(slopes), float(intercept), *percentiles(intercepts))
+        return dict(zip(_RANGES, found, strict=True)) | {"r_squared": float(1 - rest)}
+
+    def line(self, cells: str = ALL) -> Line | None:
+        """Return a line of the law; None with too few cells, or without a difference between them."""
+        return next((one for one in self.lines if (one["predictor"], one["cells"]) == (MISMATCH, cells)), None)
 
     def predicted(self, effect: Effect) -> float:
         """Return the effect that the line of the law through all cells has for a cell; NaN without a line."""
         line = self.line()
-        return float("nan") if line is None else line.intercept + line.slope * effect.change(MISMATCH)
+        return math.nan if line is None else line["intercept"] + line["slope"] * effect.changes[MISMATCH]
 
     @cached_property
     def p_residuals(self) -> dict[Cell, float]:
         """The p-value of each counted cell's effect being within `TOLERANCE` of the line, after Holm's correction."""
         p_values = {}
         for one in self.counted:
-            estimate, limit = one.contrast.estimate, self.predicted(one)
-            sides = estimate.p_above(limit + TOLERANCE), estimate.p_below(limit - TOLERANCE)
+            limit = self.predicted(one)
+            sides = one.contrast.p_above(limit + TOLERANCE), one.contrast.p_below(limit - TOLERANCE)
             p_values[one.cell] = min(1.0, 2 * min(sides))
         return adjusted(p_values) if self.line() else {}
 
-    def _groups(self) -> Iterator[tuple[str, Mask]]:
-        def equal(wanted: str, names: Iterable[str]) -> Mask:
-            return np.array([name == wanted for name in names], dtype=bool)
-
-        origins = [one.origin for one in self.counted]
-        losses = [one.cell.loss for one in self.counted]
-        datasets = [one.cell.column.dataset for one in self.counted]
-        yield ALL, np.ones(len(self.counted), dtype=bool)
-        yield from ((origin, equal(origin, origins)) for origin in (BOUNDS, EXPERIMENT))
-        yield from ((loss, equal(loss, losses)) for loss in dict.fromkeys(losses))
-        if len(set(datasets)) > 1:
-            yield from ((f"without {name}", ~equal(name, datasets)) for name in dict.fromkeys(datasets))
-
-    def _line(self, predictor: str, name: str, chosen: Mask) -> Line | None:
-        x = np.array([one.change(predictor) for one in self.counted])[chosen]
-        if len(x) < _FEWEST or np.ptp(x) < 1e-9:
-            return None
-        y = np.array([one.contrast.mean for one in self.counted])[chosen]
-        slope, intercept = _least_squares(x, y)
-        slopes, intercepts = _least_squares(x, self.resampled[:, self.places][:, chosen])
-        rest = ((y - intercept - slope * x) ** 2).sum() / ((y - y.mean()) ** 2).sum()
-        slope_and_range = (float(slope), *percentiles(slopes))
-        return Line(
-            predictor, name, len(x), *slope_and_range, float(intercept), *percentiles(intercepts), float(1 - rest)
-        )
+    def mean_of(self, places: Sequence[int]) -> tuple[float, float, float]:
+        """Return the mean effect of some cells with its 95 % interval."""
+        means = [self.effects[place].contrast.mean for place in places]
+        return float(np.mean(means)), *percentiles(self.resampled[:, places].mean(1))
 
 
 def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
@@ -213,8 +219,8 @@ def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
         key = (cell.loss, cell.column, weights.permuted, views[0].weights(weights).round(_DIGITS).tobytes())
         same = first.setdefault(key, cell.bounding)
         usual, weighted = (mean_weighting([view.under(one) for view in views]) for one in (None, weights))
-        same_as = "" if same == cell.bounding else same
-        found.append(Effect(cell, origin, pair, contrast(pair), usual, weighted, same_as))
+        changes = {name: float(getattr(weighted, f"of_{name}") - getattr(usual, f"of_{name}")) for name in CHANGES}
+        found.append(Effect(cell, origin, pair, changes, weighted.of_weights, "" if same == cell.bounding else same))
     return Law(found)
 
 
@@ -281,6 +287,10 @@ class Outcome(NamedTuple):
     found: str
 
 
+PREDICTION_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(Outcome._fields, pl.String())
+_NO_LINE = "There are too few cells for a line."
+
+
 def verdict(law: Law) -> Outcome:
     """Return the verdict on the direction of the law.
 
@@ -290,12 +300,13 @@ def verdict(law: Law) -> Outcome:
     prediction = "The effect falls with the mismatch of the lists, over all cells and for each loss."
     line = law.line()
     if line is None:
-        return Outcome(prediction, NOT_RUN, "There are too few cells for a line.")
-    of_losses = {loss: one for loss in LOSSES if (one := law.line(cells=loss)) is not None}
-    highest = max(one.side for one in (line, *of_losses.values()))
-    by_loss = "; ".join(f"{loss} {one}" for loss, one in of_losses.items())
-    slope = f"Slope of the effect per unit of mismatch over {line.n} cells: {line}, R² {line.r_squared:.2f}."
-    return Outcome(prediction, each_way(highest < 0, highest > 0), f"{slope} By loss: {by_loss}.")
+        return Outcome(prediction, NOT_RUN, _NO_LINE)
+    of_losses = {loss: one for loss in LOSSES if (one := law.line(loss)) is not None}
+    highest = max(_side(one) for one in (line, *of_losses.values()))
+    by_loss = "; ".join(f"{loss} {_with_range(*_of(one, 'slope'))}" for loss, one in of_losses.items())
+    slope = f"{_with_range(*_of(line, 'slope'))}, R² {line['r_squared']:.2f}"
+    found = f"Slope of the effect per unit of mismatch over {line['n']} cells: {slope}. By loss: {by_loss}."
+    return Outcome(prediction, each_way(highest < 0, highest > 0), found)
 
 
 def fit(law: Law) -> Outcome:
@@ -306,29 +317,33 @@ def fit(law: Law) -> Outcome:
     """
     prediction = f"Mismatch alone predicts the effect: no cell lies farther than {BEYOND:g} from the line."
     if law.line() is None:
-        return Outcome(prediction, NOT_RUN, "There are too few cells for a line.")
+        return Outcome(prediction, NOT_RUN, _NO_LINE)
     off = [one for one in law.counted if law.p_residuals[one.cell] <= LEVEL]
     off.sort(key=lambda one: -abs(one.contrast.mean - law.predicted(one)))
-    limits = [(one.contrast.estimate, law.predicted(one)) for one in law.counted]
+    limits = [(one.contrast, law.predicted(one)) for one in law.counted]
     near = [max(one.p_above(at - BEYOND), one.p_below(at + BEYOND)) <= LEVEL for one, at in limits]
-    outcome = each_way(all(near), bool(off))
-    named = among([_named(one.cell) for one in off])
-    return Outcome(
-        prediction, outcome, f"Cells that lie significantly farther: {len(off)} of {len(law.counted)}{named}."
-    )
+    found = f"Cells that lie significantly farther: {len(off)} of {len(near)}{among(list(map(str, off)))}."
+    return Outcome(prediction, each_way(all(near), bool(off)), found)
 
 
 def outcomes(law: Law) -> Iterator[Outcome]:
     """Yield the outcome of every other prediction; none without runs of the experiment."""
     if any(one.origin == EXPERIMENT for one in law.effects):
         yield from _of_all_cells(law)
-        for (loss, column), places in _curves(law, EXPERIMENT):
+        for (loss, column), places in _curves(law, EXPERIMENT).items():
             expected = (0.0,) if loss != PAIRWISE else (-1.0,) if column.sampled else (-1.0, -0.5)
             yield _highest(law, places, expected, f"{loss} on {column.label}")
-        yield _falls(law)
+        falls = [
+            place
+            for (loss, column), places in _curves(law, EXPERIMENT).items()
+            for power, place in places.items()
+            if loss != PAIRWISE and column.sampled and power in FALLS
+        ]
+        powers = ", ".join(f"{power:g}" for power in FALLS)
+        yield _falls(law, f"nDCG and AP on MovieLens fall, on average, at the powers {powers} of P(N - P).", falls)
         yield from _permuted(law)
         yield _nothing(law)
-    for (loss, column), places in _curves(law, SECOND):
+    for (loss, column), places in _curves(law, SECOND).items():
         expected = (0.5,) if loss != PAIRWISE else (-0.5,)
         yield _highest(law, places, expected, f"{SECOND_HYPOTHESIS}: {loss} on {column.label}")
 
@@ -340,29 +355,21 @@ def _of_all_cells(law: Law) -> Iterator[Outcome]:
     low, high = SLOPES
     yield Outcome(
         f"The slope over all cells lies between {signed(low)} and {signed(high)}, and its interval excludes zero.",
-        holds(low <= line.slope <= high and line.side < 0),
-        f"{line}.",
+        holds(low <= line["slope"] <= high and _side(line) < 0),
+        f"{_with_range(*_of(line, 'slope'))}.",
     )
-    yield Outcome(
-        "The intercept's interval contains zero.",
-        holds(line.intercept_low <= 0 <= line.intercept_high),
-        f"{_with_range(line.intercept, line.intercept_low, line.intercept_high)}.",
-    )
+    intercept = _of(line, "intercept")
+    found = f"{_with_range(*intercept)}."
+    yield Outcome("The intercept's interval contains zero.", holds(intercept[1] <= 0 <= intercept[2]), found)
 
 
-def _curves(law: Law, origin: str) -> Iterable[tuple[tuple[str, DataSet], dict[float, int]]]:
+def _curves(law: Law, origin: str) -> dict[tuple[str, DataSet], dict[float, int]]:
     """Return, for each loss and data set, the places of an experiment's cells by power of the number of pairs."""
     curves: dict[tuple[str, DataSet], dict[float, int]] = {}
     for number, one in enumerate(law.effects):
-        if one.origin == origin and (power := _power(one)) is not None:
+        if one.origin == origin and (power := one.power) is not None:
             curves.setdefault((one.cell.loss, one.cell.column), {})[power] = number
-    return curves.items()
-
-
-def _power(effect: Effect) -> float | None:
-    """Return the power of the number of pairs by which a cell weighs its lists, in place; None for other weights."""
-    weights = ListWeights.of(effect.cell.bounding)
-    return weights.power if weights.quantity == PAIRS and not weights.permuted else None
+    return curves
 
 
 def _highest(law: Law, places: Mapping[float, int], expected: Sequence[float], what: str) -> Outcome:
@@ -382,24 +389,10 @@ def _highest(law: Law, places: Mapping[float, int], expected: Sequence[float], w
     )
 
 
-def _falls(law: Law) -> Outcome:
-    def chosen(one: Effect) -> bool:
-        is_dose = one.origin == EXPERIMENT and one.cell.loss != PAIRWISE and one.cell.column.sampled
-        return is_dose and _power(one) in FALLS
-
-    powers = ", ".join(f"{power:g}" for power in FALLS)
-    return _mean_below_zero(
-        law, f"nDCG and AP on MovieLens fall, on average, at the powers {powers} of P(N - P).", chosen
-    )
-
-
 def _permuted(law: Law) -> Iterator[Outcome]:
-    yield _mean_below_zero(
-        law,
-        f"Permuted, the weights {OF_PAIRS} of {PAIRWISE} cost instead of gaining.",
-        lambda one: (one.cell.loss, one.cell.bounding) == (PAIRWISE, MOVED),
-    )
     places = {one.cell: place for place, one in enumerate(law.effects)}
+    pairwise = [place for cell, place in places.items() if (cell.loss, cell.bounding) == (PAIRWISE, MOVED)]
+    yield _falls(law, f"Permuted, the weights {OF_PAIRS} of {PAIRWISE} cost instead of gaining.", pairwise)
     both = [
         (place, places[moved])
         for cell, place in places.items()
@@ -417,7 +410,7 @@ def _permuted(law: Law) -> Iterator[Outcome]:
 
 
 def _nothing(law: Law) -> Outcome:
-    flat = [one for one in law.counted if one.weighted.of_weights < FLAT]
+    flat = [one for one in law.counted if one.variation < FLAT]
     prediction = (
         f"Weights with a coefficient of variation below {FLAT:g} do nothing: the mean absolute effect is below "
         f"{NOTHING:g}, and no effect is significantly beyond {BEYOND:g}."
@@ -425,79 +418,61 @@ def _nothing(law: Law) -> Outcome:
     if not flat:
         return Outcome(prediction, NOT_RUN, "No cell has such weights.")
     mean = float(np.mean([abs(one.contrast.mean) for one in flat]))
-    beyond = [_named(one.cell) for one in flat if max(one.contrast.interval[0], -one.contrast.interval[1]) > BEYOND]
+    beyond = [str(one) for one in flat if max(one.contrast.interval[0], -one.contrast.interval[1]) > BEYOND]
     found = f"Mean absolute effect of {len(flat)} cells: {mean:.4f}; beyond {BEYOND:g}: {len(beyond)}{among(beyond)}."
     return Outcome(prediction, holds(mean < NOTHING and not beyond), found)
 
 
-def _mean_below_zero(law: Law, prediction: str, chosen: Callable[[Effect], bool]) -> Outcome:
+def _falls(law: Law, prediction: str, places: Sequence[int]) -> Outcome:
     """Return the outcome of a prediction that the mean effect of some cells lies below zero."""
-    places = [place for place, one in enumerate(law.effects) if chosen(one)]
     if not places:
         return Outcome(prediction, NOT_RUN, "No cell has such weights.")
-    mean = float(np.mean([law.effects[place].contrast.mean for place in places]))
-    low, high = percentiles(law.resampled[:, places].mean(1))
+    mean, low, high = law.mean_of(places)
     found = f"Mean effect of {len(places)} cells: {_with_range(mean, low, high)}."
-    return Outcome(prediction, by_interval(-high, -low, 0), found)
+    return Outcome(prediction, each_way(high < 0, low > 0), found)
 
 
-def _named(cell: Cell) -> str:
-    return f"{cell.loss} with {cell.bounding} on {cell.column.label}"
+def _of(line: Line, what: str) -> tuple[float, float, float]:
+    """Return a line's slope or intercept with its interval."""
+    return line[what], line[f"{what}_low"], line[f"{what}_high"]
+
+
+def _side(line: Line) -> int:
+    """Return the sign of a slope whose interval excludes zero, otherwise 0."""
+    return int(line["slope_low"] > 0) - int(line["slope_high"] < 0)
 
 
 def _with_range(value: float, low: float, high: float) -> str:
     return f"{signed(value)} ({signed(low)} to {signed(high)})"
 
 
-NAME = "table_law"
-LINES, PREDICTIONS = f"{NAME}_lines", f"{NAME}_predictions"
-
-CHANGES = {name: f"change_{name}" for name in (MISMATCH, INFLUENCE, WEIGHTS)}
-"""The column of each predictor; without a bound, weights do not vary."""
-
-COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    **dict.fromkeys(("loss", "weights", "metric", "origin", "same_as"), pl.String()),
-    **dict.fromkeys((*CHANGES.values(), "effect", "low", "high", "predicted", "p_residual"), pl.Float64()),
-    "n_topics": pl.Int64(),
-}
-_KINDS = {"str": pl.String(), "int": pl.Int64(), "float": pl.Float64()}
-LINE_COLUMNS: dict[str, pl.DataType] = {name: _KINDS[kind.__name__] for name, kind in Line.__annotations__.items()}
-PREDICTION_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(Outcome._fields, pl.String())
-
-
 def cells_table(law: Law) -> pl.DataFrame:
-    """Return a row per cell; of those that do not count, `same_as` is the one with the same relative weights."""
-    return pl.DataFrame([_row(law, effect) for effect in law.effects], schema=COLUMNS)
+    """Return a row per cell."""
+    rows = [
+        {
+            **one.cell.column._asdict(),
+            "loss": one.cell.loss,
+            "weights": one.cell.bounding,
+            "metric": one.cell.metric,
+            "origin": one.origin,
+            "same_as": one.same_as,
+            **{column: one.changes[name] for name, column in CHANGES.items()},
+            **dict(zip(("effect", "low", "high"), one.contrast.measured, strict=True)),
+            "predicted": law.predicted(one),
+            "p_residual": None if one.same_as else law.p_residuals.get(one.cell),
+            "n_topics": one.contrast.n,
+        }
+        for one in law.effects
+    ]
+    return pl.DataFrame(rows, schema=COLUMNS)
 
 
 def lines_table(law: Law) -> pl.DataFrame:
     """Return a row per line."""
-    return pl.DataFrame([asdict(line) for line in law.lines] if law.effects else [], schema=LINE_COLUMNS)
+    return pl.DataFrame(law.lines if law.effects else [], schema=LINE_COLUMNS)
 
 
 def predictions_table(law: Law) -> pl.DataFrame:
     """Return the verdicts on the law, and the outcome of every prediction; no rows without cells."""
     found = [verdict(law), fit(law), *outcomes(law)] if law.effects else []
     return pl.DataFrame(found, schema=PREDICTION_COLUMNS, orient="row")
-
-
-def _row(law: Law, effect: Effect) -> dict[str, Any]:
-    cell = effect.cell
-    low, high = effect.contrast.interval
-    return {
-        **cell.column._asdict(),
-        "loss": cell.loss,
-        "weights": cell.bounding,
-        "metric": cell.metric,
-        "origin": effect.origin,
-        "same_as": effect.same_as,
-        **{column: effect.change(predictor) for predictor, column in CHANGES.items()},
-        "effect": effect.contrast.mean,
-        "low": low,
-        "high": high,
-        "predicted": law.predicted(effect),
-        "p_residual": None if effect.same_as else law.p_residuals.get(cell),
-        "n_topics": effect.contrast.n,
-    }

@@ -7,7 +7,9 @@ low (or high) scores among its lists, and the topics' shares are compared.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations, product
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -17,11 +19,11 @@ from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import (
-    MOVIELENS,
     Cell,
     Contrast,
     cells,
     changed,
+    chosen,
     columns,
     contrast,
     contrasts,
@@ -36,8 +38,8 @@ from rankbound_study.claims.cells import (
 )
 from rankbound_study.claims.data_sets import several_ratios, slope_over_ratios
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.registry import Differences, decides
-from rankbound_study.claims.rules import HALF, NEGLIGIBLE, Family, Key, adjusted, among, by_p, collapsed, together
+from rankbound_study.claims.registry import decides, shape
+from rankbound_study.claims.rules import HALF, Family, adjusted, together
 from rankbound_study.claims.statistics import (
     PEARSON,
     SPEARMAN,
@@ -49,117 +51,63 @@ from rankbound_study.claims.statistics import (
 )
 from rankbound_study.claims.verdict import MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.results.specs import signed
 from rankbound_study.vocabulary import AFFINE, BOUNDED, BOUNDINGS, LOSSES
 
-STRONG = 0.7
-"""Smallest correlation that counts as strong (Schober, Boer and Schwarte 2018)."""
 
-UNRELATED = 0.2
-"""Rank correlations below this count as none: they explain less than 4 % of the variance of ranks."""
+class OfKind(NamedTuple):
+    """A kind of correlation in a cell."""
+
+    cell: Cell
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}'s of {self.cell}"
 
 
-@decides("T40")
-def lists_score_alike(evidence: Evidence) -> Ruling:
-    """Decide by whether Pearson's and Spearman's correlations over lists are strong in every cell without a collapse.
-
-    A collapsed loss ranks differently because its training failed, which is a claim of its own (T26).
-    """
-    every = pairs(evidence, distinct(cells(evidence)))
-    fallen = collapsed({cell: contrast(one) for cell, one in every.items()})
-    found = {
-        (cell, kind): correlation(one.a, one.b, kind)
-        for (cell, one), kind in product(every.items(), (PEARSON, SPEARMAN))
-    }
-    kept = {key: one for key, one in found.items() if key[0] not in fallen}
-    verdict, strong, weak = _all_strong(kept)
-    with_all, _, weak_of_all = _all_strong(found)
-    least = min(kept or found, key=lambda key: found[key].value)
-    # Between every two seeds of the unbounded losses, on all data.
+def _between_seeds(evidence: Evidence, family: Family[OfKind]) -> Mapping[str, object]:
+    """Return the range of Pearson's correlation between every two seeds of the unbounded losses, on all data."""
     own = [values(evidence, judge(loss), loss, column) for loss, column in product(LOSSES, columns(evidence))]
     seeds = [
-        correlation(one[:, :, [i]], one[:, :, [j]]).value
-        for one in own
-        for i, j in combinations(range(one.shape[2]), 2)
+        correlation(one[:, :, [i]], one[:, :, [j]]).mean for one in own for i, j in combinations(range(one.shape[2]), 2)
     ]
-    facts = {
-        "strong": len(strong),
-        "count": len(kept),
-        "limit": STRONG,
-        "weak": len(weak),
-        "at_weak": among(sorted({str(cell) for cell, _ in weak})),
-        "least": found[least].value,
-        "at_least": f"{least[1]}'s of {least[0]}",
-        "fallen": len(fallen),
-        "weak_of_all": len(weak_of_all),
-        "with_all": with_all,
-        "of_seeds": f"; between two seeds of the unbounded loss, Pearson's is {min(seeds):.2f} to {max(seeds):.2f}"
-        if seeds
-        else "",
+    return {
+        "seeds": len(seeds),
+        "lowest_of_seeds": min(seeds, default=0.0),
+        "highest_of_seeds": max(seeds, default=0.0),
     }
-    return Ruling(verdict, facts, *found[least].measured, n=len(kept))
 
 
-def _all_strong(found: Mapping[Key, Correlation]) -> tuple[str, list[Key], list[Key]]:
-    """Return the verdict that all correlations are strong, and the keys of those significantly above and below."""
-    above = adjusted({key: one.p_above(STRONG) for key, one in found.items()})
-    below = adjusted({key: one.p_below(STRONG) for key, one in found.items()})
-    strong, weak = ([key for key in found if p_values[key] <= LEVEL] for p_values in (above, below))
-    return each_way(bool(found) and len(strong) == len(found), bool(weak)), strong, weak
+@shape("list_correlations", _between_seeds)
+def list_correlations(evidence: Evidence, **axes: Any) -> Mapping[OfKind, Correlation]:
+    """Return Pearson's and Spearman's correlations between the bounded and the unbounded scores of lists."""
+    every = pairs(evidence, chosen(evidence, **axes))
+    return {
+        OfKind(cell, kind): correlation(one.a, one.b, kind)
+        for (cell, one), kind in product(every.items(), (PEARSON, SPEARMAN))
+    }
 
 
-@decides("T43")
-def change_is_unrelated_to_relevant_items(evidence: Evidence) -> Ruling:
-    """Decide by whether all rank correlations of nDCG's and AP's change with P are shown to be within 0.2 of zero.
-
-    Refuted by one that is shown to be beyond. Collapsed losses are left out: what they lose depends on the list.
-    """
-    found = {cell: _with_relevant(evidence, cell) for cell in cells(evidence, ["nDCG", "AP"])}
-    fallen = collapsed(contrasts(evidence, found))
-    kept = {cell: one for cell, one in found.items() if cell not in fallen}
-    verdict, related, p_value = _all_unrelated(kept)
-    with_all, related_of_all, _ = _all_unrelated(found)
-    widest = max(kept or found, key=lambda cell: abs(found[cell].value))
-    names = [f"{cell} {found[cell].value:+.2f}" for cell in sorted(related, key=lambda cell: -abs(found[cell].value))]
-    facts: dict[str, object] = {"unrelated": sum(_p_unrelated(one) <= LEVEL for one in kept.values())}
-    facts |= {"count": len(kept), "limit": UNRELATED, "related": len(related), "at_related": among(names)}
-    facts |= {"widest": found[widest].value, "at_widest": widest, "fallen": len(fallen)}
-    facts |= {"related_of_all": len(related_of_all), "with_all": with_all}
-    return Ruling(verdict, facts, *found[widest].measured, p_value, len(kept))
-
-
-def _all_unrelated(found: Mapping[Cell, Correlation]) -> tuple[str, list[Cell], float]:
-    """Return the verdict that all correlations are weak, the cells of strong ones, and the p-value of the former."""
-    beyond = adjusted({cell: 2 * min(one.p_above(UNRELATED), one.p_below(-UNRELATED)) for cell, one in found.items()})
-    related = [cell for cell, p_value in beyond.items() if p_value <= LEVEL]
-    p_value = max((_p_unrelated(one) for one in found.values()), default=1.0)
-    return by_p(p_value, min(beyond.values(), default=1.0)), related, p_value
-
-
-def _p_unrelated(one: Correlation) -> float:
-    """Return the p-value of a correlation within the limit on both sides (two one-sided tests)."""
-    return max(one.p_above(-UNRELATED), one.p_below(UNRELATED))
+@shape("correlations_with_relevant_items")
+def correlations_with_relevant_items(evidence: Evidence, **axes: Any) -> Mapping[Cell, Correlation]:
+    """Return the rank correlations of the change by bounding with the number of relevant items."""
+    return {cell: _with_relevant(evidence, cell) for cell in chosen(evidence, **axes)}
 
 
 @decides("T44")
 def many_relevant_items_gain_more_under_nrbp(evidence: Evidence) -> Ruling:
     """Decide by whether the gain at higher ratios grows with the relevant items and users with fewest do not lose."""
     every = distinct(cells(evidence, ["nRBP"], BOUNDED, several_ratios(evidence)[1:]))
-    found = {cell: _with_relevant(evidence, cell) for cell in every}
-    fewest = {cell: _of_lowest_third(evidence, cell) for cell in every}
-    p_values = adjusted({cell: one.p_value() for cell, one in found.items()})
-    related = [cell for cell, p_value in p_values.items() if p_value <= LEVEL]
-    growing, shrinking = (sum(sign * found[cell].value > 0 for cell in related) for sign in (1, -1))
-    least = min(every, key=lambda cell: found[cell].value)
-    lowest = min(fewest.values(), key=lambda one: one.mean)
-    facts: dict[str, object] = {"growing": growing, "count": len(found), "shrinking": shrinking}
-    facts |= {"least": found[least].value, "lowest": lowest}
-    facts |= {"highest": signed(max(one.mean for one in fewest.values()))}
+    found = Family({cell: _with_relevant(evidence, cell) for cell in every})
+    fewest = Family({cell: _of_lowest_third(evidence, cell) for cell in every})
+    # A group loses if it is shown to lose more than the noise margin; none can have lost as much to confirm.
+    loses = fewest.shown(lambda one: one.p_below(-one.margin if one.margin > 0 else 0.0))
+    none_loses = each_way(all(one.is_no_lower for one in fewest.contrasts.values()), bool(loses))
+    lowest, highest = (fewest.contrasts[key] for key in (fewest.least(), fewest.most()))
     return Ruling(
-        together(each_way(growing == len(found), bool(shrinking)), _none_loses(fewest)),
-        facts,
-        *found[least].measured,
-        max(p_values.values()),
+        together(found.none_lower(), none_loses),
+        found.facts({"lowest": lowest, "highest": highest}),
+        *found.contrasts[found.least()].measured,
+        found.worst_p(),
         len(found),
     )
 
@@ -182,17 +130,7 @@ def _of_lowest_third(evidence: Evidence, cell: Cell) -> Contrast:
     return contrast(kept_units(pair(evidence, cell), kept))
 
 
-def _none_loses(groups: Mapping[Cell, Contrast]) -> str:
-    """Return refuted if a group lost more than the noise margin, confirmed if no group can have lost as much."""
-    p_values = adjusted(
-        {cell: one.estimate.p_below(-one.margin if one.margin > 0 else 0.0) for cell, one in groups.items()}
-    )
-    return each_way(all(one.is_no_lower for one in groups.values()), min(p_values.values()) <= LEVEL)
-
-
-ENDS = (0.05, 0.95)
 TENTHS = (0.1, 0.9)
-LOW = (0.1, 0.25)
 LOWEST_TENTH = 0.1
 
 AS_IT_IS = 0.05
@@ -200,9 +138,20 @@ AS_IT_IS = 0.05
 score."""
 
 
-def _shares(evidence: Evidence, every: Sequence[Cell], ends: Sequence[float]) -> dict[tuple[Cell, float], Contrast]:
-    """Return the change in each cell's share of lists at or beyond each end."""
-    return {(cell, end): contrast(_share(pair(evidence, cell), end)) for cell, end in product(every, ends)}
+def _by_column(evidence: Evidence, family: Family[tuple[Cell, float]]) -> Mapping[str, object]:
+    """Return the changes of the shares at both ends, by column."""
+    points: dict[DataSet, list[str]] = {}
+    for (cell, _), one in family.contrasts.items():
+        points.setdefault(cell.column, []).append(one.points)
+    texts = (f"{column}: {found[0]} lowest and {found[-1]} highest" for column, found in points.items())
+    return {"columns": "; ".join(texts)}
+
+
+@shape("shares", _by_column)
+def shares(evidence: Evidence, at: Sequence[float], **axes: Any) -> Mapping[tuple[Cell, float], Contrast]:
+    """Return the change in each cell's share of lists at or beyond some quantiles of the unbounded scores."""
+    every = pairs(evidence, chosen(evidence, **axes))
+    return {(cell, end): contrast(_share(one, end)) for (cell, one), end in product(every.items(), at)}
 
 
 def _share(of: Pair, end: float) -> Pair:
@@ -211,22 +160,10 @@ def _share(of: Pair, end: float) -> Pair:
     return changed(of, lambda values: ((values <= point) if end < HALF else (values >= point)).astype(np.float64))
 
 
-def _by_column(evidence: Evidence, family: Family[tuple[Cell, float]]) -> Mapping[str, object]:
-    """Return the changes of the shares at both ends, by column."""
-    points = {(cell.column, end): one.points for (cell, end), one in family.contrasts.items()}
-    texts = [
-        f"{column}: {points[column, ENDS[0]]} lowest and {points[column, ENDS[1]]} highest"
-        for column in dict.fromkeys(column for column, _ in points)
-    ]
-    return {"columns": "; ".join(texts)}
-
-
-def _lowest_ratio(evidence: Evidence) -> DataSet:
-    return columns(evidence, MOVIELENS)[0]
-
-
-def _of_lowest_lists(evidence: Evidence) -> dict[Cell, Contrast]:
-    found = pairs(evidence, distinct(cells(evidence, LOSSES, BOUNDED, [_lowest_ratio(evidence)])))
+@shape("lowest_lists")
+def lowest_lists(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
+    """Return each cell's difference in the tenth of the lists with the lowest average of both scores."""
+    found = pairs(evidence, chosen(evidence, **axes))
     return {cell: contrast(_lowest_lists(one)) for cell, one in found.items()}
 
 
@@ -238,33 +175,6 @@ def _lowest_lists(of: Pair) -> Pair:
     enough(int(kept.sum()), "in the lowest tenth of the lists")
     a, b = (np.where(chosen[:, :, None], values, np.nan) for values in (of.a, of.b))
     return kept_units(replace(of, a=a, b=b), kept)
-
-
-DECLARED = {
-    "T35": Differences(
-        lambda evidence: _shares(evidence, cells(evidence, ["nDCG"], ["expectation-max"]), ENDS),
-        Family.all_rise,
-        Family.least,
-        facts=_by_column,
-        matters=NEGLIGIBLE,
-    ),
-    "T38": Differences(
-        lambda evidence: _shares(
-            evidence, distinct(cells(evidence, ["nRBP"], BOUNDED, columns(evidence, MOVIELENS))), LOW
-        ),
-        Family.all_fall,
-        Family.most,
-        matters=NEGLIGIBLE,
-    ),
-    "T41": Differences(
-        _of_lowest_lists,
-        Family.some_higher,
-        Family.most,
-        Family.own_p,
-        of_topics=True,
-        facts=lambda evidence, family: {"ratio": _lowest_ratio(evidence).nsr},
-    ),
-}
 
 
 @decides("T36")
@@ -360,25 +270,27 @@ def _tau_of_orders(evidence: Evidence, column: DataSet, metric: str) -> float:
     return float(stats.kendalltau(*means).statistic)
 
 
-@decides("T34")
-def highest_persistence_agrees_best(evidence: Evidence) -> Ruling:
-    """Decide by whether the tau with nDCG and AP, over the topics of all runs, is highest at p = 0.95."""
-    taus = {column: _agreements(evidence, column) for column in columns(evidence)}
-    leads = {
-        (column, metric, other): taus[column][metric, REPORTED].lead(taus[column][metric, other])
-        for column, metric, other in product(taus, AGREES_WITH, OTHERS)
-    }
-    # Without a margin none can be alike, so it takes a significant difference to confirm or to refute.
-    family = Family({key: Contrast(lead, math.nan, 0) for key, lead in leads.items()})
-    least = family.least()
+def _mean_taus(evidence: Evidence, family: Family[Any]) -> Mapping[str, object]:
+    taus = [_agreements(evidence, column) for column in columns(evidence)]
     means = {
-        other: float(np.mean([found[metric, other].value for found in taus.values() for metric in AGREES_WITH]))
+        other: float(np.mean([found[metric, other].value for found in taus for metric in AGREES_WITH]))
         for other in PERSISTENCES
     }
-    facts = family.facts({"taus": ", ".join(f"{value:.3f} for {metric}" for metric, value in means.items())})
-    return Ruling(family.all_higher(), facts, *family.contrasts[least].measured, family.worst_p(), len(leads))
+    return {"taus": ", ".join(f"{value:.3f} for {metric}" for metric, value in means.items())}
 
 
+@shape("leads_in_agreement", _mean_taus)
+def leads_in_agreement(evidence: Evidence) -> Mapping[tuple[DataSet, str, str], Contrast]:
+    """Return by how much the tau with nDCG and AP, over the topics of all runs, is larger at p = 0.95."""
+    taus = {column: _agreements(evidence, column) for column in columns(evidence)}
+    return {
+        # Without a margin none can be alike, so it takes a significant difference to confirm or to refute.
+        (column, metric, other): Contrast(found[metric, REPORTED].lead(found[metric, other]), math.nan, 0)
+        for (column, found), metric, other in product(taus.items(), AGREES_WITH, OTHERS)
+    }
+
+
+@lru_cache(maxsize=32)
 def _agreements(evidence: Evidence, column: DataSet) -> dict[tuple[str, str], "_Tau"]:
     """Return the tau between each other metric and nRBP at each persistence, over pairs of topics of all runs."""
     products: dict[tuple[str, str], Floats | float] = dict.fromkeys(product(AGREES_WITH, PERSISTENCES), 0.0)

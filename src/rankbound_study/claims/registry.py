@@ -1,21 +1,38 @@
-"""The claims, and what decides each: declared differences, or a function of a module of this package."""
+"""The claims, and what decides each: an entry of one of the declared shapes, or a function of a module of this package.
+
+A shape is a kind of differences (of means, of shares of lists, correlations, ...) that a module registers with `shape`;
+an entry of `claims.yaml` names one, with its arguments, the rule on the family of differences, and the deciding one.
+"""
 
 import math
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, partial
 from importlib import import_module
 from importlib.resources import files
 from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import Generic
+from typing import Any, Generic, TypeVar
 
 from rankbound.compare.margins import MARGIN
-from rankbound_study.claims.cells import Cell, Contrast, cells, columns, contrasts, distinct
+from rankbound_study.claims.cells import Cell, Contrast, chosen, contrasts
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.oracle import THEOREMS
-from rankbound_study.claims.rules import NEGLIGIBLE, Family, Key, Sample, among, no_noise, sample_of_most
+from rankbound_study.claims.rules import (
+    DECIDING,
+    NEGLIGIBLE,
+    P_VALUES,
+    RULES,
+    SHARES,
+    Family,
+    Key,
+    Sample,
+    among,
+    collapsed,
+    no_noise,
+    sample_of_most,
+)
 from rankbound_study.claims.verdict import (
     INCONCLUSIVE,
     NOT_RUN,
@@ -25,11 +42,16 @@ from rankbound_study.claims.verdict import (
     Untrained,
     Verdict,
 )
-from rankbound_study.vocabulary import BOUNDED, LOSSES
 
 Decider = Callable[[Evidence], Ruling | Verdict]
 """Decides a claim: in numbers, or in words of its own where the claim's do not fit."""
 _DECIDERS: dict[str, Decider] = {}
+
+Found = Callable[..., Mapping[Any, Contrast]]
+"""Finds differences in a study's results, by the arguments of an entry."""
+Facts = Callable[[Evidence, Any], Mapping[str, object]]
+"""Returns what a claim's sentences name beside `rules.FACTS`."""
+_SHAPES: dict[str, tuple[Found, Facts]] = {}
 
 
 @dataclass(frozen=True)
@@ -43,7 +65,8 @@ class Claim:
         reason: the sentence of the verdict; names in braces are facts of the ruling.
         statistic: the meaning of the deciding number, with the same names; empty for theorems that hold in every case.
         shown_in: names of the tables and figures that show it, separated by spaces.
-        differences: arguments of `Differences.of_cells`; empty for a claim that a function decides.
+        asides: parts of the sentence, `{if_NAME}`, that are left out if the fact of that name is zero.
+        shape: the name of its shape, and the arguments of `Differences.of_row`; empty if a function decides.
     """
 
     id: str
@@ -57,7 +80,8 @@ class Claim:
     reason: str = ""
     statistic: str = ""
     shown_in: str = ""
-    differences: Mapping[str, object] = field(default_factory=dict)
+    asides: Mapping[str, str] = field(default_factory=dict)
+    shape: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @cache
@@ -66,7 +90,9 @@ def claims() -> list[Claim]:
     import yaml  # type: ignore[import-untyped]
 
     text = files("rankbound_study.reference").joinpath("claims.yaml").read_text("utf-8")
-    return [Claim(**row) for row in yaml.safe_load(text)]
+    names = {one.name for one in fields(Claim)}
+    rows = [{name: row.pop(name) for name in names & set(row)} | {"shape": row} for row in yaml.safe_load(text)]
+    return [Claim(**row) for row in rows]
 
 
 def decides(claim: str) -> Callable[[Decider], Decider]:
@@ -81,6 +107,19 @@ def decides(claim: str) -> Callable[[Decider], Decider]:
     return register
 
 
+Shaped = TypeVar("Shaped", bound=Found)
+
+
+def shape(name: str, facts: Facts = lambda evidence, family: {}) -> Callable[[Shaped], Shaped]:
+    """Register the decorated function as a shape of claims, with what their sentences name beside `rules.FACTS`."""
+
+    def register(found: Shaped) -> Shaped:
+        _SHAPES[name] = found, facts
+        return found
+
+    return register
+
+
 @cache
 def deciders() -> Mapping[str, Decider]:
     """Import all modules of this package; return what decides each claim."""
@@ -89,15 +128,11 @@ def deciders() -> Mapping[str, Decider]:
         for claim, declared in getattr(import_module(f"{package}.{found.name}"), "DECLARED", {}).items():
             decides(claim)(declared)
     for one in claims():
-        if one.differences:
-            decides(one.id)(Differences.of_cells(**one.differences))  # type: ignore[arg-type]
+        for name, row in one.shape.items():
+            decides(one.id)(Differences.of_row(name, **row))
     for claim, ruling in THEOREMS.items():
-        decides(claim)(_without_results(ruling))
+        decides(claim)(lambda evidence, ruling=ruling: ruling())  # type: ignore[misc]
     return _DECIDERS
-
-
-def _without_results(ruling: Callable[[], Ruling]) -> Decider:
-    return lambda evidence: ruling()
 
 
 def decide(
@@ -147,7 +182,9 @@ def verdict_on(claim: str, evidence: Evidence) -> Verdict:
 def in_words(claim: str, ruling: Ruling) -> Verdict:
     """Put a ruling into the sentences of its claim, which may also name `CONSTANTS`."""
     declared = next(one for one in claims() if one.id == claim)
-    facts: Mapping[str, object] = ChainMap(ruling.facts, CONSTANTS)  # type: ignore[arg-type]
+    facts: ChainMap[str, object] = ChainMap({}, ruling.facts, CONSTANTS)  # type: ignore[arg-type]
+    for name, text in declared.asides.items():
+        facts[f"if_{name}"] = text.format_map(facts) if facts[name] else ""
     words = (declared.reason.format_map(facts), declared.statistic.format_map(facts))
     range_and_p = (ruling.low, ruling.high, ruling.p_value)
     return Verdict(ruling.verdict, *words, ruling.value, *range_and_p, ruling.n, declared.shown_in, ruling.sample)
@@ -170,26 +207,9 @@ def _is_decided(decider: Decider, evidence: Evidence) -> bool:
         return False
 
 
-RULES: Mapping[str, tuple[Callable[[Family[Cell]], str], Callable[[Family[Cell]], int]]] = {
-    "all rise": (Family.all_rise, Family.count_of_positive),
-    "all fall": (Family.all_fall, lambda family: len(family) - family.count_of_positive()),
-    "most rise": (Family.most_rise, Family.count_of_positive),
-    "most are no worse": (Family.most_no_worse, Family.count_of_no_worse),
-    "none gains": (Family.no_gain, lambda family: len(family.gains())),
-}
-"""The rules that an entry of the file may name, each with the number of cells that it counts."""
-
-DECIDING: Mapping[str, Callable[[Family[Cell]], Cell] | None] = {
-    "least": Family.least,
-    "most": Family.most,
-    "widest": Family.widest,
-    "": None,
-}
-
-
 @dataclass(frozen=True)
 class Differences(Generic[Key]):
-    """A claim about differences, all of which are tested as one family.
+    """A claim about differences (or slopes, or correlations), all of which are tested as one family.
 
     Attributes:
         of: finds the differences in a study's results.
@@ -202,6 +222,9 @@ class Differences(Generic[Key]):
         facts: what the claim's sentences name beside the family's own facts (`rules.FACTS`).
         matters: the smallest difference that matters; NaN: the noise margin, or 0.01 if it is unknown.
         share: the number of differences that hold, whose share is the verdict's value if no single one decides.
+        limit: with which the rule compares the differences.
+        without_collapsed: cells whose training collapsed do not count; the sentences name how many, and what the
+            verdict would be with them.
     """
 
     of: Callable[[Evidence], Mapping[Key, Contrast]]
@@ -213,53 +236,61 @@ class Differences(Generic[Key]):
     facts: Callable[[Evidence, Family[Key]], Mapping[str, object]] = lambda evidence, family: {}
     matters: float = math.nan
     share: Callable[[Family[Key]], int] = Family.count_of_positive
+    limit: float = math.nan
+    without_collapsed: bool = False
 
     @classmethod
-    def of_cells(
-        cls, rule: str, matters: float, deciding: str = "", own_p: bool = False, **axes: Sequence[str]
-    ) -> "Differences[Cell]":
-        """Return a claim about bounded minus unbounded in the distinct cells of some axes (default: Table 5.1).
+    def of_row(cls, shape: str, rule: str, deciding: str = "", p: str = "all", **more: Any) -> "Differences[Any]":
+        """Return the claim that an entry of the file declares.
 
         Args:
-            rule, deciding: one of `RULES` and of `DECIDING`; empty for a claim about most cells.
-            matters: as above.
-            own_p: the p-value of the deciding difference decides, instead of the largest.
-            axes: losses, boundings, datasets and metrics.
+            shape: the name of a registered shape.
+            rule, deciding, p: one of `rules.RULES`, of `rules.DECIDING` and of `rules.P_VALUES`.
+            more: other attributes, as above, and arguments of the shape: its axes.
         """
-        (verdict, share), p_value = RULES[rule], Family.own_p if own_p else Family.worst_p
-        found = of_cells(**axes)
-        return Differences[Cell](found, verdict, DECIDING[deciding], p_value, matters=matters, share=share)
+        found, facts = _SHAPES[shape]
+        names = {"of_topics", "matters", "limit", "without_collapsed"} & set(more)
+        own = {name: more.pop(name) for name in names}
+        share = SHARES.get(rule, Family.count_of_positive)
+        of = partial(found, **more)
+        return Differences(of, RULES[rule], DECIDING[deciding], P_VALUES[p], facts=facts, share=share, **own)
 
     def __call__(self, evidence: Evidence) -> Ruling | Verdict:
         """Decide the claim."""
-        family = Family(self.of(evidence))
+        family = every = Family(self.of(evidence), self.limit)
         if self.takes_noise and (missing := no_noise(family.contrasts.values())):
             return Verdict(INCONCLUSIVE, missing, n=len(family))
-        verdict, facts = self.rule(family), family.facts(self.facts(evidence, family))
+        facts: dict[str, object] = {}
+        if self.without_collapsed:
+            cells: dict[Key, Any] = {key: getattr(key, "cell", key) for key in family.contrasts}
+            fallen = collapsed(contrasts(evidence, dict.fromkeys(cells.values())))
+            facts = {"fallen": len(fallen), "with_all": self.rule(family), "of_all": family.facts({})}
+            family = every.without([key for key, cell in cells.items() if cell in fallen])
+        verdict, facts = self.rule(family), family.facts({**facts, **self.facts(evidence, family)})
         if self.deciding is None:
             sample = sample_of_most(family.contrasts, self.matters)
             return Ruling(verdict, facts, self.share(family) / len(family), n=len(family), sample=sample)
-        key = self.deciding(family)
-        decisive = family.contrasts[key]
+        key = self.deciding(family if len(family) else every)
+        decisive = every.contrasts[key]
+        matters = decisive.matters() if math.isnan(self.matters) else self.matters
         return Ruling(
             verdict,
             family.facts({**facts, "at_deciding": key}),
             *decisive.measured,
             self.p_value(family, key),
             decisive.n if self.of_topics else len(family),
-            Sample.of(decisive, decisive.matters() if math.isnan(self.matters) else self.matters),
+            Sample.of(decisive, matters) if decisive.n else None,
         )
 
 
+@shape("differences")
+def differences(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
+    """Return bounded minus unbounded in the distinct cells of some axes (default: Table 5.1)."""
+    return contrasts(evidence, chosen(evidence, **axes))
+
+
 def of_cells(
-    losses: Iterable[str] = LOSSES,
-    boundings: Iterable[str] = BOUNDED,
-    datasets: Iterable[str] = (),
-    metrics: Iterable[str] = (),
+    losses: Iterable[str], boundings: Iterable[str], datasets: Iterable[str]
 ) -> Callable[[Evidence], Mapping[Cell, Contrast]]:
-    """Return a function that finds bounded minus unbounded in the distinct cells of these axes (default: Table 5.1)."""
-
-    def find(evidence: Evidence) -> Mapping[Cell, Contrast]:
-        return contrasts(evidence, distinct(cells(evidence, losses, boundings, columns(evidence, *datasets), metrics)))
-
-    return find
+    """Return a function that finds these differences."""
+    return lambda evidence: differences(evidence, losses=losses, boundings=boundings, datasets=datasets)

@@ -13,7 +13,7 @@ takes more.
 
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any, Generic, TypeVar
@@ -21,12 +21,14 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from rankbound.compare.margins import LEVEL, MARGIN, POWER
-from rankbound.compare.statistics import CONFIDENCE, Estimate, holm
+from rankbound.compare.statistics import CONFIDENCE, holm
 from rankbound_study.claims.cells import COLLAPSE, CUT_OFFS, Contrast
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, each_way
 from rankbound_study.results.specs import signed
 
 Key = TypeVar("Key", bound=Hashable)
+Test = Callable[[Contrast], float]
+"""Returns the p-value of one difference."""
 
 HALF = 0.5
 
@@ -42,14 +44,28 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Family(Generic[Key]):
-    """Differences, and the rules on them, after Holm's correction of their tests over all of them."""
+    """Differences (or slopes, correlations), and the rules on them, after Holm's correction over all of them.
+
+    Attributes:
+        contrasts: the differences.
+        limit: with which some rules compare them; NaN: with the noise margin of each.
+    """
 
     contrasts: Mapping[Key, Contrast]
+    limit: float = math.nan
+
+    def adjusted(self, test: Test) -> dict[Key, float]:
+        """Return the adjusted p-values of a test of every difference."""
+        return adjusted({key: test(one) for key, one in self.contrasts.items()})
+
+    def shown(self, test: Test) -> list[Key]:
+        """Return the keys of the differences for which a test is significant."""
+        return [key for key, p_value in self.adjusted(test).items() if p_value <= LEVEL]
 
     @cached_property
     def p_values(self) -> Mapping[Key, float]:
         """The adjusted p-values of no difference."""
-        return self._adjusted(lambda one: one.estimate.p_value())
+        return self.adjusted(lambda one: one.p_value())
 
     @cached_property
     def higher(self) -> list[Key]:
@@ -64,19 +80,31 @@ class Family(Generic[Key]):
     @cached_property
     def alike(self) -> list[Key]:
         """The keys of differences that are neither, and within the noise margin."""
-        p_alike = self._adjusted(lambda one: one.p_alike)
-        return [key for key in self.contrasts if self.p_values[key] > LEVEL and p_alike[key] <= LEVEL]
+        return [key for key in self.shown(lambda one: one.p_within()) if self.p_values[key] > LEVEL]
 
-    def _adjusted(self, p_value: Callable[[Contrast], float]) -> dict[Key, float]:
-        return adjusted({key: p_value(one) for key, one in self.contrasts.items()})
+    @cached_property
+    def above(self) -> list[Key]:
+        """The keys of differences significantly above the limit."""
+        return self.shown(lambda one: one.p_above(self.limit))
+
+    @cached_property
+    def below(self) -> list[Key]:
+        """The keys of differences significantly below the limit."""
+        return self.shown(lambda one: one.p_below(self.limit))
+
+    @cached_property
+    def within(self) -> list[Key]:
+        """The keys of differences within the limit on both sides of zero, each by two one-sided tests of its own."""
+        return [key for key, one in self.contrasts.items() if one.p_within(self.limit) <= LEVEL]
+
+    @cached_property
+    def beyond(self) -> list[Key]:
+        """The keys of differences significantly beyond the limit on either side, largest first."""
+        beyond = self.shown(lambda one: one.p_beyond(self.limit))
+        return sorted(beyond, key=lambda key: -abs(self.contrasts[key].mean))
 
     def __len__(self) -> int:
         return len(self.contrasts)
-
-    @property
-    def estimates(self) -> list[Estimate]:
-        """The mean differences with their errors."""
-        return [one.estimate for one in self.contrasts.values()]
 
     @property
     def means(self) -> list[float]:
@@ -85,7 +113,7 @@ class Family(Generic[Key]):
 
     def without(self, keys: Collection[Key]) -> "Family[Key]":
         """Return the other differences, as a family of their own."""
-        return Family({key: one for key, one in self.contrasts.items() if key not in keys})
+        return replace(self, contrasts={key: one for key, one in self.contrasts.items() if key not in keys})
 
     def least(self) -> Key:
         """Return the key of the smallest difference."""
@@ -99,6 +127,10 @@ class Family(Generic[Key]):
         """Return the key of the largest difference of either sign."""
         return max(self.contrasts, key=lambda key: abs(self.contrasts[key].mean))
 
+    def clearest(self) -> Key:
+        """Return the key of the smallest difference if some are below zero and none above, else of the largest."""
+        return self.least() if self.lower and not self.higher else self.most()
+
     def worst_p(self, key: Key | None = None) -> float:
         """Return the largest p-value, which decides a claim that all of them differ."""
         return max(self.p_values.values())
@@ -107,9 +139,21 @@ class Family(Generic[Key]):
         """Return the p-value of one difference."""
         return self.p_values[key]
 
-    def alike_p(self, key: Key) -> float:
-        """Return the p-value that decides a claim that all of them are alike."""
-        return max(one.p_alike for one in self.contrasts.values())
+    def above_p(self, key: Key | None = None) -> float:
+        """Return the p-value that decides a claim that all of them are above the limit."""
+        return max(self.adjusted(lambda one: one.p_above(self.limit)).values())
+
+    def alike_p(self, key: Key | None = None) -> float:
+        """Return the p-value that decides a claim that all of them are within the limit."""
+        return max((one.p_within(self.limit) for one in self.contrasts.values()), default=1.0)
+
+    def all_above(self) -> str:
+        """Return the verdict that all are above the limit: refuted by one that is below it."""
+        return each_way(0 < len(self.above) == len(self), bool(self.below))
+
+    def all_alike(self) -> str:
+        """Return the verdict that all are within the limit: refuted by one beyond it."""
+        return each_way(0 < len(self.within) == len(self), bool(self.beyond))
 
     def all_higher(self, at_least: float = 0.0) -> str:
         """Return the verdict that all are above zero: refuted by one that is significantly below `at_least` (Holm).
@@ -118,16 +162,15 @@ class Family(Generic[Key]):
         With `at_least` above zero, a difference that is shown to be too small refutes the claim, too. Both sides are
         tested at half the level, as by a two-sided test.
         """
-        return self._every(self.higher, [one.p_below(at_least) for one in self.estimates])
+        return self._all(self.higher, lambda one: one.p_below(at_least))
 
     def all_lower(self, at_least: float = 0.0) -> str:
         """Return the verdict that all are below zero: refuted by one significantly above `-at_least` (Holm)."""
-        return self._every(self.lower, [one.p_above(-at_least) for one in self.estimates])
+        return self._all(self.lower, lambda one: one.p_above(-at_least))
 
-    def _every(self, wanted: Sequence[Key], against: Sequence[float]) -> str:
-        if len(wanted) == len(self):
-            return CONFIRMED
-        return REFUTED if min(holm(against)) <= LEVEL / 2 else INCONCLUSIVE
+    def _all(self, wanted: Sequence[Key], against: Test) -> str:
+        refuted = min(self.adjusted(against).values()) <= LEVEL / 2
+        return CONFIRMED if len(wanted) == len(self) else REFUTED if refuted else INCONCLUSIVE
 
     def all_rise(self) -> str:
         """Return the verdict that all rise: refuted by one that is shown to rise by less than counts as a rise."""
@@ -149,32 +192,28 @@ class Family(Generic[Key]):
         """Return the verdict that one is above zero (Holm): refuted if all are below zero or alike."""
         return each_way(bool(self.higher), not self.higher and len(self.lower) + len(self.alike) == len(self))
 
-    def all_alike(self) -> str:
-        """Return the verdict that all are within the noise margin: refuted by one beyond it (Bonferroni)."""
-        contrasts = self.contrasts.values()
-        return each_way(all(one.is_alike for one in contrasts), any(one.is_beyond(len(self)) for one in contrasts))
+    def some_higher_none_lower(self) -> str:
+        """Return the verdict that some are above zero and none below: refuted by the reverse, or if all are alike."""
+        against = not self.higher and (bool(self.lower) or len(self.alike) == len(self))
+        return each_way(bool(self.higher) and not self.lower, against)
 
-    def most_rise(self) -> str:
-        """Return the verdict that more than half are above zero (partial conjunction)."""
-        return most([one.p_above(0.0) for one in self.estimates], [one.p_below(0.0) for one in self.estimates])
-
-    def most_no_worse(self) -> str:
-        """Return the verdict that more than half are no worse by the margin (partial conjunction)."""
-        return most([one.p_above(-MARGIN) for one in self.estimates], [one.p_below(-MARGIN) for one in self.estimates])
+    def most_above(self, limit: float = 0.0) -> str:
+        """Return the verdict that more than half are above a limit (partial conjunction)."""
+        every = self.contrasts.values()
+        return most([one.p_above(limit) for one in every], [one.p_below(limit) for one in every])
 
     def no_gain(self) -> str:
         """Return confirmed if all are significantly below the smallest gain that counts, refuted if one is above it."""
-        return each_way(all(one.p_below(NEGLIGIBLE) <= LEVEL for one in self.estimates), bool(self.gains()))
+        return each_way(all(one.p_below(NEGLIGIBLE) <= LEVEL for one in self.contrasts.values()), bool(self.gains()))
 
     def gains(self) -> list[Key]:
         """Return the keys (cells) that gain significantly more than that.
 
         nDCG and the cut-offs are two families, by Holm at half the level each: ten cut-offs do not hide a gain in nDCG.
         """
-        p_values = {key: one.estimate.p_above(NEGLIGIBLE) for key, one in self.contrasts.items()}
         parts: dict[bool, dict[Key, float]] = {False: {}, True: {}}
-        for key, p_value in p_values.items():
-            parts[getattr(key, "metric", "") in CUT_OFFS][key] = p_value
+        for key, one in self.contrasts.items():
+            parts[getattr(key, "metric", "") in CUT_OFFS][key] = one.p_above(NEGLIGIBLE)
         return [key for part in parts.values() for key, p_value in adjusted(part).items() if p_value <= LEVEL / 2]
 
     def count_of_positive(self) -> int:
@@ -183,26 +222,68 @@ class Family(Generic[Key]):
 
     def count_of_no_worse(self) -> int:
         """Return the number of differences that are shown to be no worse by the margin, each by its own test."""
-        return sum(one.p_above(-MARGIN) <= LEVEL for one in self.estimates)
+        return sum(one.p_above(-MARGIN) <= LEVEL for one in self.contrasts.values())
 
-    def count_of_short(self) -> int:
-        """Return the number of differences that are significantly below the smallest one that counts as a rise."""
-        return sum(p_value <= LEVEL / 2 for p_value in holm([one.p_below(NEGLIGIBLE) for one in self.estimates]))
+    def named(self, keys: Iterable[Key]) -> str:
+        """Name some differences, with their sizes, in brackets."""
+        return among([f"{key} {self.contrasts[key].mean:+.2f}" for key in keys])
 
     def facts(self, more: Mapping[str, object]) -> dict[str, object]:
         """Return what a sentence about the differences can name: `FACTS`, and more."""
         return _Facts(self, more)
 
 
+RULES: Mapping[str, Callable[[Family[Any]], str]] = {
+    "all rise": Family.all_rise,
+    "all fall": Family.all_fall,
+    "all are higher": Family.all_higher,
+    "all are above": Family.all_above,
+    "all are within": Family.all_alike,
+    "most rise": Family.most_above,
+    "most are no worse": lambda family: family.most_above(-MARGIN),
+    "none gains": Family.no_gain,
+    "some are higher": Family.some_higher,
+    "some are higher, none lower": Family.some_higher_none_lower,
+}
+"""The rules that an entry of `claims.yaml` may name."""
+
+SHARES: Mapping[str, Callable[[Family[Any]], int]] = {
+    "most rise": Family.count_of_positive,
+    "most are no worse": Family.count_of_no_worse,
+}
+"""The numbers of differences that a rule about most of them counts."""
+
+DECIDING: Mapping[str, Callable[[Family[Any]], Any] | None] = {
+    "least": Family.least,
+    "most": Family.most,
+    "widest": Family.widest,
+    "clearest": Family.clearest,
+    "": None,
+}
+
+P_VALUES: Mapping[str, Callable[[Family[Any], Any], float]] = {
+    "all": Family.worst_p,
+    "own": Family.own_p,
+    "above": Family.above_p,
+    "within": Family.alike_p,
+    "none": lambda family, key: math.nan,
+}
+
 FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "count": len,
     "positive": Family.count_of_positive,
     "higher": lambda family: len(family.higher),
     "lower": lambda family: len(family.lower),
-    "within": lambda family: sum(one.is_alike for one in family.contrasts.values()),
-    "short": Family.count_of_short,
+    "limit": lambda family: family.limit,
+    "above": lambda family: len(family.above),
+    "below": lambda family: len(family.below),
+    "at_below": lambda family: family.named(family.below),
+    "within": lambda family: len(family.within),
+    "beyond": lambda family: len(family.beyond),
+    "at_beyond": lambda family: family.named(family.beyond),
+    "short": lambda family: sum(p <= LEVEL / 2 for p in family.adjusted(lambda one: one.p_below(NEGLIGIBLE)).values()),
     "no_worse": Family.count_of_no_worse,
-    "worse": lambda family: sum(one.p_below(-MARGIN) <= LEVEL for one in family.estimates),
+    "worse": lambda family: sum(one.p_below(-MARGIN) <= LEVEL for one in family.contrasts.values()),
     "gains": lambda family: len(family.gains()),
     "at_gains": lambda family: among(list(map(str, family.gains()))),
     "at_higher": lambda family: among(sorted(set(map(str, family.higher)))),
@@ -210,11 +291,13 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "mean": lambda family: signed(float(np.mean(family.means))),
     "margins": lambda family: ", ".join(f"{one.margin:.4f}" for one in family.contrasts.values()),
     "changes": lambda family: ", ".join(map(str, family.contrasts.values())),
+    "each": lambda family: ", ".join(f"{key} {one}" for key, one in family.contrasts.items()),
     "within_noise": lambda family: _within_noise(family.facts({})),
     "without_fallen": lambda family: _without_fallen(family),
+    "undecided": lambda family: _undecided(family),
     "others": lambda family: len(_without_nrbp(family)),
     "others_positive": lambda family: _without_nrbp(family).count_of_positive(),
-    "verdict_on_others": lambda family: _without_nrbp(family).most_rise(),
+    "verdict_on_others": lambda family: _without_nrbp(family).most_above(),
     "least": lambda family: family.contrasts[family.least()],
     "most": lambda family: family.contrasts[family.most()],
     "widest": lambda family: family.contrasts[family.widest()],
@@ -230,6 +313,11 @@ def _within_noise(facts: Mapping[str, object]) -> str:
         "{within} of {count} mean differences are within the noise margin between trainings; the largest is {widest} "
         "({at_widest}, margin {widest.margin:.4f})."
     ).format_map(facts)
+
+
+def _undecided(family: Family[Any]) -> str:
+    missing = "" if family.higher or family.lower else no_noise(family.contrasts.values())
+    return f" {missing}" if missing else ""
 
 
 def _without_nrbp(family: Family[Any]) -> Family[Any]:

@@ -27,30 +27,21 @@ from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, any_over
 from rankbound.compare.statistics import CONFIDENCE, Estimate, draws
 from rankbound.texts import quantity
-from rankbound_study.claims.cells import Cell
+from rankbound_study.claims.cells import Cell, Contrast
 from rankbound_study.claims.verdict import MissingEvidence
 
 PEARSON, SPEARMAN = "Pearson", "Spearman"
 _LARGEST = 1 - 1e-12
 
 
-@dataclass(frozen=True)
-class Correlation:
-    """A correlation, and the standard error of its Fisher transform, which is close to normal."""
-
-    value: float
-    error: float
+class Correlation(Contrast):
+    """A correlation; `estimate` has its value and the standard error of its Fisher transform, which is near normal."""
 
     @property
     def interval(self) -> tuple[float, float]:
         """The 95 % interval."""
         low, high = self._transformed(0.0).interval(CONFIDENCE)
         return math.tanh(low), math.tanh(high)
-
-    @property
-    def measured(self) -> tuple[float, float, float]:
-        """The correlation and its interval: `value`, `low` and `high` of a verdict."""
-        return self.value, *self.interval
 
     def p_value(self) -> float:
         """Return the two-sided p-value of no correlation."""
@@ -65,8 +56,8 @@ class Correlation:
         return self._transformed(limit).p_below(0.0)
 
     def _transformed(self, limit: float) -> Estimate:
-        value = math.atanh(max(-_LARGEST, min(_LARGEST, self.value)))
-        return Estimate(value - math.atanh(limit), self.error, math.inf)
+        value = math.atanh(max(-_LARGEST, min(_LARGEST, self.mean)))
+        return Estimate(value - math.atanh(limit), self.estimate.standard_error, math.inf)
 
 
 def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
@@ -94,7 +85,7 @@ def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
     found = float((first * second).mean())
     moved = (first * second - found * (first**2 + second**2) / 2) / len(topic)
     variance = float((np.bincount(topic, weights=moved) ** 2).sum())
-    return Correlation(found, math.sqrt(variance) / max(1 - found**2, 1 - _LARGEST))
+    return Correlation(Estimate(found, math.sqrt(variance) / max(1 - found**2, 1 - _LARGEST), math.inf), math.nan, 0)
 
 
 PERMUTATIONS = 1999
