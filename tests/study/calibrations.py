@@ -20,7 +20,7 @@ from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound_study.results.neural_runs import GAP_COLUMNS, SCORE_COLUMNS, FeatureResults
 from rankbound_study.vocabulary import BOUNDINGS, LOSSES
-from tests.study.repeated_studies import RUNS, STUDY, Held, Setting, World, of_bounded, settings, verdicts
+from tests.study.planted import RUNS, STUDY, Held, Setting, World, settings, verdicts, where_bounded
 
 WRONG, POWER = 0.05, 0.8
 """Largest share of wrong verdicts, and smallest share of right ones where effects are as large as those published."""
@@ -68,7 +68,7 @@ def _case(claim: str, truth: str, world: World, at_most: Mapping[str, float], at
     return Case(claim, truth, lambda repetitions: verdicts(claim, world, repetitions), at_most, at_least)
 
 
-TABLE = World(of_bounded(0.0), settings(), topics=40, folds=2, own=0.005, training=0.001, chance=0.01)
+TABLE = World(where_bounded(0.0), settings(), topics=40, folds=2, own=0.005, training=0.001, chance=0.01)
 """The cells of Table 5.1; errors of differences are near 0.001, as on MovieLens."""
 
 ONLY_NRBP = replace(TABLE, settings=settings(["nRBP"]), topics=60, folds=3)
@@ -77,33 +77,33 @@ NOISY = {"own": 0.3, "chance": 0.3}
 
 
 def at_ratio_2(there: float, elsewhere: float) -> Callable[[Setting], float]:
-    return of_bounded(lambda one: there if one.nsr == 2 else elsewhere)
+    return where_bounded(lambda one: there if one.nsr == 2 else elsewhere)
 
 
 def in_half(here: float, there: float) -> Callable[[Setting], float]:
-    return of_bounded(lambda one: here if one.nsr in (1, 2) else there)
+    return where_bounded(lambda one: here if one.nsr in (1, 2) else there)
 
 
 MEANS = [
     true("T23", "no effect", TABLE),
-    false("T23", "-0.02 in all cells", replace(TABLE, effect=of_bounded(-0.02))),
+    false("T23", "-0.02 in all cells", replace(TABLE, effect=where_bounded(-0.02))),
     edge("T23", "-0.01 in half of the cells", replace(TABLE, effect=in_half(-0.01, 0.0)), CONFIRMED),
     undecidable("T23", "no effect, in noise", replace(TABLE, **NOISY)),
-    true("T30", "+0.02 at all cut-offs", replace(ONLY_AP, effect=of_bounded(0.02))),
-    false("T30", "-0.02 at all cut-offs", replace(ONLY_AP, effect=of_bounded(-0.02))),
+    true("T30", "+0.02 at all cut-offs", replace(ONLY_AP, effect=where_bounded(0.02))),
+    false("T30", "-0.02 at all cut-offs", replace(ONLY_AP, effect=where_bounded(-0.02))),
     edge("T30", "no effect, ten equal cut-offs", ONLY_AP, CONFIRMED, REFUTED),
-    true("T45", "+0.006 in all cells", replace(ONLY_NRBP, effect=of_bounded(0.006))),
+    true("T45", "+0.006 in all cells", replace(ONLY_NRBP, effect=where_bounded(0.006))),
     false("T45", "-0.006 at ratio 2, +0.006 elsewhere", replace(ONLY_NRBP, effect=at_ratio_2(-0.006, 0.006))),
     edge("T45", "0 at ratio 2, +0.02 elsewhere", replace(ONLY_NRBP, effect=at_ratio_2(0.0, 0.02)), CONFIRMED),
-    edge("T45", "+0.001 in all cells", replace(ONLY_NRBP, effect=of_bounded(0.001)), REFUTED),
-    undecidable("T45", "+0.006 in all cells, in noise", replace(ONLY_NRBP, effect=of_bounded(0.006), **NOISY)),
-    true("T46", "+0.02 in all cells", replace(TABLE, effect=of_bounded(0.02))),
-    false("T46", "-0.02 in all cells", replace(TABLE, effect=of_bounded(-0.02))),
+    edge("T45", "+0.001 in all cells", replace(ONLY_NRBP, effect=where_bounded(0.001)), REFUTED),
+    undecidable("T45", "+0.006 in all cells, in noise", replace(ONLY_NRBP, effect=where_bounded(0.006), **NOISY)),
+    true("T46", "+0.02 in all cells", replace(TABLE, effect=where_bounded(0.02))),
+    false("T46", "-0.02 in all cells", replace(TABLE, effect=where_bounded(-0.02))),
     edge("T46", "0 in half of the cells, +0.02 in the others", replace(TABLE, effect=in_half(0.0, 0.02)), CONFIRMED),
     edge("T46", "no effect", TABLE, CONFIRMED, REFUTED),
-    true("T28", "-0.02 in all cells", replace(TABLE, effect=of_bounded(-0.02))),
-    false("T28", "+0.01 at one ratio", replace(TABLE, effect=of_bounded(lambda one: 0.01 * (one.nsr == 2)))),
-    edge("T28", "+0.001 in all cells", replace(TABLE, effect=of_bounded(0.001)), CONFIRMED, REFUTED),
+    true("T28", "-0.02 in all cells", replace(TABLE, effect=where_bounded(-0.02))),
+    false("T28", "+0.01 at one ratio", replace(TABLE, effect=where_bounded(lambda one: 0.01 * (one.nsr == 2)))),
+    edge("T28", "+0.001 in all cells", replace(TABLE, effect=where_bounded(0.001)), CONFIRMED, REFUTED),
     undecidable("T28", "no effect, in noise", replace(TABLE, **NOISY)),
 ]
 
@@ -112,7 +112,7 @@ def _collapse(one: Setting) -> bool:
     return one.loss == "nDCG" and one.bounding == "distribution" and one.nsr is not None
 
 
-COLLAPSED = of_bounded(lambda one: -0.06 if _collapse(one) else 0.0)
+COLLAPSED = where_bounded(lambda one: -0.06 if _collapse(one) else 0.0)
 SIZES = World(
     COLLAPSED,
     settings(["nDCG", "AP"]),
@@ -140,7 +140,7 @@ def _one_up(one: Setting) -> float:
 
 FALLEN = replace(
     TABLE,
-    effect=of_bounded(lambda one: -0.15 if _collapse(one) else 0.0),
+    effect=where_bounded(lambda one: -0.15 if _collapse(one) else 0.0),
     scatter=lambda one: 0.2 if _collapse(one) else 0.0,
 )
 
@@ -148,10 +148,10 @@ OF_AP = replace(ONLY_AP, settings=settings(["AP"]))
 
 LISTS = [
     true("T37", "no effect, 400 topics", replace(OF_AP, topics=400, own=0.002, chance=0.002)),
-    false("T37", "+0.05 in all cells", replace(OF_AP, effect=of_bounded(0.05))),
+    false("T37", "+0.05 in all cells", replace(OF_AP, effect=where_bounded(0.05))),
     undecidable("T37", "no effect, 20 topics", replace(OF_AP, topics=20)),
-    false("T41", "-0.05 in all cells", replace(TABLE, effect=of_bounded(-0.05))),
-    true("T41", "+0.05 with one bound, -0.05 with the others", replace(TABLE, effect=of_bounded(_one_up))),
+    false("T41", "-0.05 in all cells", replace(TABLE, effect=where_bounded(-0.05))),
+    true("T41", "+0.05 with one bound, -0.05 with the others", replace(TABLE, effect=where_bounded(_one_up))),
     edge("T41", "no effect", TABLE, CONFIRMED),
     true("T40", "correlations of 0.9, and a collapse", FALLEN),
     false("T40", "one correlation of 0.5", replace(TABLE, topics=100, scatter=_of_min_max(0.16))),
@@ -199,7 +199,7 @@ def _sgd(gain: float, picked: str = "r2") -> World:
     rates = {f"sgd-{name}-r{rate}": (ratio, rate) for name, ratio in columns.items() for rate in (1, 2, 3)}
     boundings = ("none", "min-max", "distribution")
     of_sgd = [
-        replace(one, rate=float(rate))
+        replace(one, options=(("learning_rate", float(rate)),))
         for name, (ratio, rate) in rates.items()
         for one in settings(boundings=boundings, ratios=(ratio,), variant=name)
     ]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
-from repeated_rows import joined, repeated
+from planted import joined, repeated
 from safetensors.torch import save_file
 from synthetic_comparisons import METRICS, SIDE, _key, _run, _write_predictions, write_images
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from repeated_rows import joined, repeated
+from planted import joined, repeated
 
 from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.job import RUN_METRICS

@@ -12,10 +12,10 @@ import rankbound as rb
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
-from tests.study.planted_cells import (
-    BOUNDED,
+from tests.study.planted import (
     NOISY,
     ONE_SEED,
+    STILL,
     Lists,
     Made,
     Study,
@@ -50,7 +50,7 @@ def slope(on_movielens: float, on_mq2008: float):  # type: ignore[no-untyped-def
     return lambda lists: place(lists) * (on_movielens if lists.nsr else on_mq2008)
 
 
-MANY = replace(BOUNDED, topics=300)
+MANY = replace(STILL, topics=300)
 
 
 def stretched(by: float):  # type: ignore[no-untyped-def]
@@ -118,29 +118,29 @@ def above_random(level: float):  # type: ignore[no-untyped-def]
 
 CASES = {
     "T07": {
-        CONFIRMED: [BOUNDED, study(of_bounded(0.2, of="AP", bounding="expectation"))],
+        CONFIRMED: [STILL, study(of_bounded(0.2, of="AP", bounding="expectation"))],
         REFUTED: [study(of_bounded(sign * 0.1, of="AP", bounding="min-max", nsr=2)) for sign in (-1, 1)],
         INCONCLUSIVE: [ONE_SEED, replace(NOISY, noise=0.1)],
     },
     "T14": {
-        CONFIRMED: [BOUNDED, study(of_bounded(0.2, of="nRBP", bounding="distribution"))],
+        CONFIRMED: [STILL, study(of_bounded(0.2, of="nRBP", bounding="distribution"))],
         REFUTED: [study(of_bounded(0.1, of="nRBP", bounding="expectation", nsr=None))],
         INCONCLUSIVE: [ONE_SEED, NOISY],
     },
     "T16": {
-        CONFIRMED: [replace(BOUNDED, relevant=lambda topic: 0 * topic + 9)],
+        CONFIRMED: [replace(STILL, relevant=lambda topic: 0 * topic + 9)],
         REFUTED: [
             study(of_bounded(0.1, of="AP", bounding="expectation", nsr=None)),
             study(of_bounded(0.1, of="AP", bounding="expectation", nsr=None), relevant=lambda topic: 0 * topic + 9),
         ],
         # Weights that vary, and scores that do not, leave it open.
         INCONCLUSIVE: [
-            replace(BOUNDED, relevant=lambda topic: 1 + topic % 2 * 40),
+            replace(STILL, relevant=lambda topic: 1 + topic % 2 * 40),
             replace(ONE_SEED, relevant=lambda topic: 0 * topic + 9),
         ],
     },
     "T23": {
-        CONFIRMED: [BOUNDED, study(of_bounded(0.2)), study(of_bounded(-0.2, of="nDCG", bounding="distribution"))],
+        CONFIRMED: [STILL, study(of_bounded(0.2)), study(of_bounded(-0.2, of="nDCG", bounding="distribution"))],
         REFUTED: [study(of_bounded(-0.2)), study(of_bounded(-0.2, nsr=1), of_bounded(-0.2, nsr=2))],
         INCONCLUSIVE: [replace(ONE_SEED, noise=0.3)],
     },
@@ -157,7 +157,7 @@ CASES = {
     "T26": {
         CONFIRMED: [study(*(of_bounded(-0.08, of="nDCG", bounding="distribution", nsr=nsr) for nsr in (1, 2, 3)))],
         REFUTED: [
-            BOUNDED,
+            STILL,
             study(of_bounded(-0.08, of="nDCG", bounding="distribution")),
             study(*(of_bounded(-0.08, of="nDCG", bounding="distribution", nsr=nsr) for nsr in (1, 2))),
         ],
@@ -166,7 +166,7 @@ CASES = {
         ],
     },
     "T28": {
-        CONFIRMED: [BOUNDED, study(of_bounded(-0.2, of="nDCG")), study(of_bounded(0.2, of="AP"))],
+        CONFIRMED: [STILL, study(of_bounded(-0.2, of="nDCG")), study(of_bounded(0.2, of="AP"))],
         REFUTED: [
             study(of_bounded(0.1, of="nDCG", bounding="min-max", nsr=None, metric="nDCG@7")),
             study(of_bounded(0.002, of="nDCG", bounding="min-max", nsr=1, metric="nDCG")),
@@ -194,28 +194,28 @@ CASES = {
         ],
         REFUTED: [
             study(of_bounded(0.03, of="nRBP"), of_bounded(-0.1, of="nRBP", nsr=2, metric="nDCG@2")),
-            BOUNDED,
+            STILL,
         ],
         INCONCLUSIVE: [UNSURE],
     },
     "T32": {
         CONFIRMED: [study(slope(-0.01, 0.01))],
         REFUTED: [study(slope(-0.01, -0.01)), study(slope(0.01, 0.01))],
-        INCONCLUSIVE: [BOUNDED],
+        INCONCLUSIVE: [STILL],
     },
     "T33": {
         CONFIRMED: [study(*ORDERED)],
         REFUTED: [study(*ORDERED, CONTRARY)],
-        INCONCLUSIVE: [BOUNDED, study(*ORDERED, of_bounded(0.03, of="nRBP", nsr=None, metric="nRBP(p=0.9)"))],
+        INCONCLUSIVE: [STILL, study(*ORDERED, of_bounded(0.03, of="nRBP", nsr=None, metric="nRBP(p=0.9)"))],
     },
     "T34": {
         CONFIRMED: [study(blurred(p8=0.2, p9=0.1))],
         REFUTED: [study(blurred(p95=0.2, p9=0.1))],
-        INCONCLUSIVE: [BOUNDED, study(blurred(p8=0.2))],
+        INCONCLUSIVE: [STILL, study(blurred(p8=0.2))],
     },
     "T35": {
         CONFIRMED: [study(stretched(0.5), of=MANY)],
-        REFUTED: [study(stretched(-0.5), of=MANY), BOUNDED],
+        REFUTED: [study(stretched(-0.5), of=MANY), STILL],
         INCONCLUSIVE: [replace(ONE_SEED, noise=0.03)],
     },
     "T36": {
@@ -229,7 +229,7 @@ CASES = {
     },
     "T37": {
         CONFIRMED: [
-            replace(BOUNDED, topics=120),
+            replace(STILL, topics=120),
             study(of_bounded(0.2, of="AP", bounding="distribution"), topics=120),
         ],
         REFUTED: [study(of_bounded(0.2, of="AP", bounding="min-max", nsr=None))],
@@ -237,7 +237,7 @@ CASES = {
     },
     "T38": {
         CONFIRMED: [study(low_lists(0.3, of="nRBP"), of=MANY)],
-        REFUTED: [study(low_lists(0.3, of="nRBP"), of_bounded(-0.5, of="nRBP", bounding="min-max", nsr=2)), BOUNDED],
+        REFUTED: [study(low_lists(0.3, of="nRBP"), of_bounded(-0.5, of="nRBP", bounding="min-max", nsr=2)), STILL],
         INCONCLUSIVE: [replace(ONE_SEED, noise=0.03)],
     },
     "T39": {
@@ -248,9 +248,9 @@ CASES = {
         INCONCLUSIVE: [NOISY],
     },
     "T40": {
-        CONFIRMED: [BOUNDED],
+        CONFIRMED: [STILL],
         REFUTED: [study(unrelated)],
-        INCONCLUSIVE: [replace(BOUNDED, topics=12, noise=0.05)],
+        INCONCLUSIVE: [replace(STILL, topics=12, noise=0.05)],
     },
     "T41": {
         CONFIRMED: [
@@ -263,7 +263,7 @@ CASES = {
     "T42": {
         CONFIRMED: [study(lambda lists: scattered(lists, 0.02 * (lists.nsr or 1)))],
         REFUTED: [study(lambda lists: scattered(lists, 0.02 * (4 - (lists.nsr or 1) if lists.loss == "AP" else 1)))],
-        INCONCLUSIVE: [replace(BOUNDED, noise=0.02)],
+        INCONCLUSIVE: [replace(STILL, noise=0.02)],
     },
     "T43": {
         CONFIRMED: [OF_MANY],
@@ -277,12 +277,12 @@ CASES = {
             study(by_relevant(0.01, -0.3, of="nRBP")),
             study(by_relevant(0.01, of="nRBP"), by_relevant(-0.05, of="nRBP", bounding="min-max", nsr=3)),
         ],
-        INCONCLUSIVE: [BOUNDED, study(by_relevant(0.01, of="nRBP", nsr=2))],
+        INCONCLUSIVE: [STILL, study(by_relevant(0.01, of="nRBP", nsr=2))],
     },
     "T45": {
         CONFIRMED: [study(of_bounded(0.02, of="nRBP"))],
         REFUTED: [
-            BOUNDED,
+            STILL,
             study(of_bounded(0.05, of="nRBP"), of_bounded(-0.1, of="nRBP", bounding="min-max", nsr=None)),
             study(of_bounded(0.02, of="nRBP", nsr=2), of=ONE_SEED),
         ],

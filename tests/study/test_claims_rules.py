@@ -13,7 +13,7 @@ from rankbound_study.claims.rules import Family, collapsed, most, share_of, toge
 from rankbound_study.claims.statistics import resampled_means
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound_study.config.data_sets import DataSet
-from tests.study.planted_cells import BOUNDED, ONE_SEED, Made, Study, evidence_of, of_bounded, study
+from tests.study.planted import ONE_SEED, STILL, Made, Study, evidence_of, of_bounded, study
 
 pytest.importorskip("scipy", reason="claims are decided by statistics")
 
@@ -78,7 +78,7 @@ def test_parts_of_a_claim_and_shares_of_cases() -> None:
 
 
 class TestResamples:
-    noisy = replace(BOUNDED, noise=0.05, losses=("AP",), controls=False)
+    noisy = replace(STILL, noise=0.05, losses=("AP",), controls=False)
 
     @pytest.mark.parametrize("seeds", [1, 8])
     def test_they_spread_as_the_standard_error_says(self, evidence_of: Made, seeds: int) -> None:

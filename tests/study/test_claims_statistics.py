@@ -11,7 +11,7 @@ from rankbound_study.claims.cells import Cell, pair, scores
 from rankbound_study.claims.statistics import PEARSON, SPEARMAN, correlation, distance, permuted_p_value
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
-from tests.study.planted_cells import ONE_SEED, Made, blurred, evidence_of, of_bounded, study
+from tests.study.planted import ONE_SEED, Made, blurred, evidence_of, of_bounded, study
 
 stats = pytest.importorskip("scipy.stats", reason="claims are decided by statistics")
 

@@ -9,7 +9,7 @@ from rankbound_study.claims.comparisons import JUDGED, METRIC_COLUMNS, TRAINED_F
 from rankbound_study.cli import main
 from rankbound_study.report.findings import crossed_findings
 from rankbound_study.vocabulary import LOSSES
-from tests.study.planted_cells import Lists, Made, Study, evidence_of, of_bounded, study
+from tests.study.planted import Lists, Made, Study, evidence_of, of_bounded, study
 
 __all__ = ["evidence_of"]
 

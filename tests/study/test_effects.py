@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from planted_cells import Study, of_bounded
+from planted import Study, of_bounded
 
 from rankbound_study.claims.effects import CELL_COLUMNS, EVERY, KINDS, effects
 from rankbound_study.claims.evidence import Evidence

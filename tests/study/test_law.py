@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from planted_cells import Lists, Study
+from planted import Lists, Study
 
 from rankbound_study.claims import law as law_of_lists
 from rankbound_study.claims.evidence import Evidence

@@ -30,7 +30,7 @@ from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.specs import StudyFiles
 from rankbound_study.results.trained import MARK
 from rankbound_study.vocabulary import HONEST
-from tests.study.planted_cells import RANDOM, Lists, Made, Study, evidence_of, study
+from tests.study.planted import RANDOM, Lists, Made, Study, evidence_of, study
 
 pytest.importorskip("scipy", reason="claims are decided by statistics")
 

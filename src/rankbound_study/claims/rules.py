@@ -139,11 +139,11 @@ class Family(Generic[Key]):
         """Return the p-value of one difference."""
         return self.p_values[key]
 
-    def above_p(self, key: Key | None = None) -> float:
+    def above_p(self, key: Key) -> float:
         """Return the p-value that decides a claim that all of them are above the limit."""
         return max(self.adjusted(lambda one: one.p_above(self.limit)).values())
 
-    def alike_p(self, key: Key | None = None) -> float:
+    def alike_p(self, key: Key) -> float:
         """Return the p-value that decides a claim that all of them are within the limit."""
         return max((one.p_within(self.limit) for one in self.contrasts.values()), default=1.0)
 

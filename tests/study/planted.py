@@ -1,0 +1,409 @@
+"""Planted studies: results whose true effects are known, drawn in memory again and again, or written once to files.
+
+Every score is a topic's level, plus what is planted, plus deviations of the topic, the training and the list. A
+bounding and its unbounded loss share topics, and all boundings share the unbounded trainings: the cells of a table
+depend on each other as they do in the real one.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from rankbound_study.claims.cells import METRICS, MOVIELENS, MQ2008
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import verdict_on
+from rankbound_study.config.experiments import VARIANT
+from rankbound_study.data.contracts import write_table
+from rankbound_study.jobs.job import EPOCH_METRICS, RUN_METRICS
+from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
+
+STUDY = "thesis"
+RUNS, EPOCHS, EXPERIMENTS, EXPERIMENT_EPOCHS = map(Path, ("runs", "epochs", "experiments", "experiment_epochs"))
+TABLES = (RUNS, EPOCHS, EXPERIMENTS, EXPERIMENT_EPOCHS)
+
+
+def repeated(row: Mapping[str, object], columns: Mapping[str, Any]) -> pa.Table:
+    """Return a table of that row, repeated, with these columns beside its values or in their place."""
+    count = len(next(iter(columns.values())))
+    return pa.table({name: [value] * count for name, value in row.items()} | dict(columns))
+
+
+def joined(tables: Iterable[pa.Table]) -> pa.Table:
+    """Return the tables one below the other; a column without values in one has the type that it has in others."""
+    return pa.concat_tables(tables, promote_options="default")
+
+
+@dataclass(frozen=True, eq=False)
+class Held(Evidence):
+    """Results in memory, by the name of their file; a draw is equal to itself only, so that caches tell draws apart."""
+
+    frames: Mapping[Path, pl.DataFrame] = field(default_factory=dict)
+
+    __hash__, __eq__ = object.__hash__, object.__eq__  # type: ignore[assignment]
+
+    def _scan(self, path: Path | None, what: str) -> pl.LazyFrame:  # type: ignore[override]
+        assert path is not None, what
+        return self.frames[path].lazy()
+
+    @cached_property
+    def _data_sets(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset(name for frame in self.frames.values() for name in frame["dataset"].unique())
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A loss under a bounding on MovieLens at a ratio, or on MQ2008 (None), in the study itself or in a variant.
+
+    `options` are those of its runs; `trained_at` is the ratio of its training, by default that of the test.
+    """
+
+    loss: str
+    bounding: str
+    nsr: int | None
+    variant: str = ""
+    options: Sequence[tuple[str, Any]] = ()
+    trained_at: int | None = None
+    dataset: str = ""
+
+    def key(self) -> dict[str, pl.Expr]:
+        """Return the columns that identify its runs."""
+        texts = {
+            "study": f"{STUDY}{VARIANT}{self.variant}" if self.variant else STUDY,
+            "protocol": "honest",
+            "dataset": self.dataset or (MOVIELENS if self.nsr else MQ2008),
+            "model": "model",
+            "options": json.dumps(dict(self.options), sort_keys=True),
+            "loss": self.loss,
+            "bounding": self.bounding,
+        }
+        ratios = {"nsr_train": self.trained_at or self.nsr, "nsr_test": self.nsr}
+        return {name: pl.lit(text) for name, text in texts.items()} | {
+            name: pl.lit(ratio, dtype=pl.Int8) for name, ratio in ratios.items()
+        }
+
+
+Effect = Callable[[Setting], float]
+
+
+@dataclass(frozen=True)
+class World:
+    """True effects, and the size and noise of a study of them.
+
+    Attributes:
+        effect: by how much a setting's mean score exceeds 0.6.
+        settings: the settings that are trained.
+        topics, folds, seeds: the size of the study.
+        level, own: standard deviations of a topic's level, and of what a setting adds to it.
+        training: of what a training adds to all its lists.
+        chance: of what remains, for each list.
+        relevant: what the number of relevant items of a list (2 to 41) adds, by setting, from -1 to 1 over the topics.
+        scatter: the standard deviation of what a setting adds to every list beyond that.
+        metric: what a setting adds on one metric alone.
+        gradient: the mean gradient norm of a setting in the first epoch.
+        validation: the validation score of a setting.
+        change: changes the lists of a setting, or leaves some out.
+    """
+
+    effect: Effect
+    settings: Sequence[Setting]
+    topics: int = 60
+    folds: int = 2
+    seeds: int = 3
+    level: float = 0.1
+    own: float = 0.02
+    training: float = 0.002
+    chance: float = 0.02
+    relevant: Effect = lambda setting: 0.0
+    scatter: Effect = lambda setting: 0.0
+    metric: Callable[[Setting, str], float] = lambda setting, metric: 0.0
+    gradient: Effect = lambda setting: 1.0
+    validation: Effect = lambda setting: 0.5
+    change: Callable[[Setting, pl.DataFrame], pl.DataFrame] = lambda setting, rows: rows
+
+    def draw(self, number: int = 0) -> Held:
+        """Return the results of one study of this world."""
+        frames = self.frames(number)
+        paths = {name.name: name for name in frames}
+        return Held(STUDY, frames=frames, with_untrained=True, **paths)  # type: ignore[arg-type]
+
+    def files(self, folder: Path, number: int = 0) -> Evidence:
+        """Write them to files, as the workflow does."""
+        paths = {}
+        for name, frame in self.frames(number).items():
+            contract = "epochs" if "epochs" in name.name else "runs"
+            paths[name.name] = folder / f"{name}.parquet"
+            write_table(frame.to_arrow(), paths[name.name], contract)
+        return Evidence(STUDY, **paths)
+
+    def frames(self, number: int) -> dict[Path, pl.DataFrame]:
+        """Return the tables of one study by the name of their file."""
+        random = np.random.default_rng([number, self.topics])
+        lists = {nsr: self._lists(nsr) for nsr in {one.nsr for one in self.settings}}
+        levels = {nsr: self._levels(random, lists[nsr]) for nsr in lists}
+        rows: dict[bool, list[pl.DataFrame]] = {False: [], True: []}
+        for one in self.settings:
+            frame = lists[one.nsr]
+            scores = levels[one.nsr] + self._of(one, random, frame)
+            rows[bool(one.variant)].append(self._named(one, frame, scores))
+        epochs = {varied: self._epochs(random, varied) for varied in rows}
+        tables = zip(TABLES, (rows[False], epochs[False], rows[True], epochs[True]), strict=True)
+        return {name: pl.concat(some) for name, some in tables if some}
+
+    def _lists(self, nsr: int | None) -> pl.DataFrame:
+        """Topics of MovieLens have lists in every fold, those of MQ2008 in one."""
+        grid = np.meshgrid(np.arange(self.topics), np.arange(self.folds), np.arange(self.seeds), indexing="ij")
+        topic, fold, seed = (part.ravel() for part in grid)
+        kept = np.ones(len(topic), bool) if nsr else topic % self.folds == fold
+        p = 2 + topic * 17 % 40
+        columns = {"topic": topic, "fold": fold, "seed": seed, "n": p * (1 + (nsr or 6)), "p": p}
+        return pl.DataFrame({name: column[kept] for name, column in columns.items()})
+
+    def _levels(self, random: np.random.Generator, lists: pl.DataFrame) -> np.ndarray:
+        topic, fold = lists["topic"].to_numpy(), lists["fold"].to_numpy()
+        of_lists = random.normal(0, self.level / 5, (self.topics, self.folds))
+        return 0.6 + random.normal(0, self.level, self.topics)[topic] + of_lists[topic, fold]
+
+    def _of(self, one: Setting, random: np.random.Generator, lists: pl.DataFrame) -> np.ndarray:
+        topic, fold, seed, p = (lists[name].to_numpy() for name in ("topic", "fold", "seed", "p"))
+        own = random.normal(0, self.own, self.topics)
+        trainings = random.normal(0, self.training, (self.folds, self.seeds))
+        chance = random.normal(0, np.hypot(self.chance, self.scatter(one)), len(topic))
+        by_size = self.relevant(one) * (p - 21.5) / 19.5
+        return self.effect(one) + own[topic] + trainings[fold, seed] + chance + by_size
+
+    def _named(self, one: Setting, lists: pl.DataFrame, scores: np.ndarray) -> pl.DataFrame:
+        facts = {"topic": pl.col("topic").cast(pl.String), "fold": pl.col("fold") + 1, "epoch": pl.lit(3)}
+        rows = lists.with_columns(**one.key(), **facts, selection=pl.lit("validation"))
+        own = {metric: self.metric(one, metric) for metric in RUN_METRICS}
+        values = {by: pl.Series(scores + by) for by in set(own.values())}
+        return self.change(one, rows.with_columns(values[by].alias(metric) for metric, by in own.items()))
+
+    def _epochs(self, random: np.random.Generator, varied: bool) -> list[pl.DataFrame]:
+        trainings = pl.DataFrame({"fold": range(1, self.folds + 1)}).join(
+            pl.DataFrame({"seed": range(self.seeds)}), how="cross"
+        )
+        return [
+            trainings.with_columns(
+                **one.key(),
+                gradient_norm=pl.Series(self.gradient(one) * np.exp(random.normal(0, 0.1, len(trainings)))),
+                part=pl.lit("validation"),
+                epoch=pl.lit(1),
+                mean_loss=pl.lit(0.5),
+                **dict.fromkeys((*EPOCH_METRICS, "RR"), pl.lit(self.validation(one))),
+            )
+            for one in self.settings
+            if bool(one.variant) == varied
+        ]
+
+
+def settings(
+    losses: Sequence[str] = LOSSES,
+    boundings: Sequence[str] = BOUNDINGS,
+    ratios: Sequence[int | None] = (1, 2, 3, None),
+    variant: str = "",
+    **more: Any,
+) -> list[Setting]:
+    """Return all combinations."""
+    return [Setting(loss, name, nsr, variant, **more) for nsr in ratios for loss in losses for name in boundings]
+
+
+def where_bounded(effect: Effect | float) -> Effect:
+    """Return an effect of bounded losses alone."""
+
+    def of(one: Setting) -> float:
+        if one.bounding == UNBOUNDED:
+            return 0.0
+        return effect(one) if callable(effect) else effect
+
+    return of
+
+
+def verdicts(claim: str, world: World, repetitions: int, start: int = 0) -> Counter[str]:
+    """Count the verdicts on a claim over several studies."""
+    return Counter(verdict_on(claim, world.draw(start + number)).verdict for number in range(repetitions))
+
+
+MEASURED = (*METRICS, "RR", "P@5", "P@10")
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The test lists of a run, and what they score without any plant."""
+
+    loss: str
+    bounding: str
+    nsr: int | None
+    metric: str
+    topic: np.ndarray
+    fold: np.ndarray
+    seed: np.ndarray
+    n: np.ndarray
+    p: np.ndarray
+    base: np.ndarray
+    random: np.random.Generator
+
+
+RANDOM = 0.1
+"""The score of a random ordering, far below all others: every planted training trained."""
+
+Plant = Callable[[Lists], np.ndarray | float]
+
+
+@dataclass(frozen=True)
+class Study:
+    """The planted effects and the size of the study.
+
+    Attributes:
+        plant: what a run's lists score beyond their base.
+        noise: standard deviation of what each run adds to each list by itself.
+        wobble: of what a training adds to all its lists, under all boundings alike: the spread between seeds.
+        spread: of what a topic scores at all.
+        relevant: the number of relevant items of a topic.
+        negatives: for each of them on MQ2008.
+    """
+
+    plant: Plant = lambda lists: 0.0
+    noise: float = 0.001
+    wobble: float = 0.01
+    spread: float = 0.1
+    topics: int = 60
+    folds: int = 2
+    seeds: int = 3
+    ratios: Sequence[int] = (1, 2, 3)
+    losses: Sequence[str] = LOSSES
+    boundings: Sequence[str] = (UNBOUNDED, *BOUNDED)
+    controls: bool = True
+    relevant: Callable[[np.ndarray], np.ndarray] = lambda topic: 5 + topic * 7 % 40
+    negatives: int = 6
+
+    def evidence(self, folder: Path) -> Evidence:
+        """The results of this study, as claims read them."""
+        runs, epochs = folder / "runs.parquet", folder / "epochs.parquet"
+        frame = self._frame()
+        frame.write_parquet(runs)
+        self._epochs(frame).write_parquet(epochs)
+        return Evidence(STUDY, runs=runs, epochs=epochs)
+
+    @staticmethod
+    def _epochs(runs: pl.DataFrame) -> pl.DataFrame:
+        """One epoch of every training, whose validation scores are the means of its runs."""
+        key = ("study", "protocol", "dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed")
+        means = runs.filter(pl.col("loss") != "none").group_by(key).agg(pl.col(METRICS).mean())
+        return means.with_columns(epoch=pl.lit(1), part=pl.lit("validation"), gradient_norm=pl.lit(1.0))
+
+    def _frame(self) -> pl.DataFrame:
+        keys, lists = zip(*self._runs(), strict=True)
+        columns = {name: np.concatenate([of_run[name] for of_run in lists]) for name in lists[0]}
+        runs = pl.DataFrame(keys, schema_overrides={"nsr_test": pl.Int8, "epoch": pl.Int32})
+        of_lists = runs[np.repeat(np.arange(len(keys)), [len(of_run["topic"]) for of_run in lists])]
+        return pl.DataFrame(columns).with_columns(pl.col("topic").cast(pl.String)).hstack(of_lists)
+
+    def _runs(self) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
+        """The key of every run, and the columns of its lists."""
+        for column, (dataset, nsr) in enumerate([*((MOVIELENS, nsr) for nsr in self.ratios), (MQ2008, None)]):
+            topic, fold, seed = self._lists(nsr, self.seeds)
+            for loss in self.losses:
+                base = self._base(column, LOSSES.index(loss), topic, fold, seed)
+                for bounding in self.boundings:
+                    yield self._run(dataset, nsr, loss, bounding, topic, fold, seed, base)
+            if self.controls:
+                topic, fold, seed = self._lists(nsr, 1)
+                for model in ("random", "oracle"):
+                    base = np.full(len(topic), RANDOM if model == "random" else 1.0)
+                    yield self._run(dataset, nsr, "none", "none", topic, fold, seed, base, model)
+
+    def _lists(self, nsr: int | None, seeds: int) -> tuple[np.ndarray, ...]:
+        """Topics of MovieLens have lists in every fold, those of MQ2008 in one."""
+        grid = np.meshgrid(np.arange(self.topics), np.arange(self.folds), np.arange(seeds), indexing="ij")
+        topic, fold, seed = (part.ravel() for part in grid)
+        kept = np.ones(len(topic), bool) if nsr else topic % self.folds == fold
+        return topic[kept], fold[kept], seed[kept]
+
+    def _base(self, column: int, loss: int, topic: np.ndarray, fold: np.ndarray, seed: np.ndarray) -> np.ndarray:
+        random = np.random.default_rng([column, loss])
+        of_topics = np.random.default_rng(7).normal(0, self.spread, self.topics)
+        of_lists = random.normal(0, self.spread / 5, (self.topics, self.folds))
+        of_trainings = random.normal(0, self.wobble, (self.folds, self.seeds))
+        return 0.6 + of_topics[topic] + of_lists[topic, fold] + of_trainings[fold, seed]
+
+    def _run(self, dataset, nsr, loss, bounding, topic, fold, seed, base, model=""):  # type: ignore[no-untyped-def]
+        p = self.relevant(topic)
+        n = p * (1 + (nsr or self.negatives))
+        random = np.random.default_rng([len(loss), len(bounding), nsr or 0, self.topics])
+        own = random.normal(0, self.noise, len(topic)) if not model else 0.0
+        scores = {}
+        for metric in MEASURED:
+            lists = Lists(loss, bounding, nsr, metric, topic, fold, seed, n, p, base, random)
+            scores[metric] = base + own + (self.plant(lists) if not model else 0.0)
+        key = {
+            "study": STUDY,
+            "protocol": "honest",
+            "dataset": dataset,
+            "nsr_test": nsr,
+            "model": model or "model",
+            "loss": loss,
+            "bounding": bounding,
+            "selection": "last" if model else "validation",
+            "epoch": 10,
+        }
+        return key, {"topic": topic, "fold": fold + 1, "seed": seed, "n": n, "p": p, **scores}
+
+
+STILL = Study()
+"""Nothing planted: bounded losses do as unbounded ones, but for a little noise."""
+
+ONE_SEED = replace(STILL, seeds=1)
+NOISY = replace(STILL, noise=0.05, topics=20)
+
+
+def of_bounded(change: float, *, of: str = "", bounding: str = "", nsr: int | None = -1, metric: str = ""):  # type: ignore[no-untyped-def]
+    """A plant: bounded runs change by so much; of one loss, bounding, ratio (None: MQ2008) and metric only."""
+
+    def plant(lists: Lists) -> float:
+        found = lists.bounding != "none" and of in ("", lists.loss) and bounding in ("", lists.bounding)
+        return change * (found and nsr in (-1, lists.nsr) and metric in ("", lists.metric))
+
+    return plant
+
+
+def both(*plants):  # type: ignore[no-untyped-def]
+    return lambda lists: sum(plant(lists) for plant in plants)
+
+
+def study(*plants, of: Study = STILL, **changes) -> Study:  # type: ignore[no-untyped-def]
+    return replace(of, plant=both(*plants), **changes)
+
+
+def blurred(**by: float):  # type: ignore[no-untyped-def]
+    """A plant: noise in nRBP at each persistence, of that size."""
+
+    def plant(lists: Lists) -> np.ndarray:
+        size = by.get(lists.metric.removeprefix("nRBP(p=0.").removesuffix(")").join(("p", "")), 0.0)
+        return lists.random.normal(0, 1, 1000)[lists.topic] * size
+
+    return plant
+
+
+Made = Callable[[Study], Evidence]
+
+
+@pytest.fixture(scope="module")
+def evidence_of(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Makes a study's results, once for all tests of a module."""
+    made: dict[Study, Evidence] = {}
+
+    def make(study: Study) -> Evidence:
+        if study not in made:
+            made[study] = study.evidence(tmp_path_factory.mktemp("study"))
+        return made[study]
+
+    return make
