@@ -52,33 +52,23 @@ def part_of(faces: Faces, seed: int) -> npt.NDArray[np.int64]:
     return split_groups(faces.groups, faces.ages, **SHARES, random=np.random.default_rng(seed))
 
 
-def test_the_pixels_must_have_the_width_of_their_shape(tmp_path: Path) -> None:
-    path = write_faces(tmp_path / "x.parquet", replace(toy_faces(4), shape=(3, 2, 3)))
-    with pytest.raises(DataError, match=r"column 'pixels' holds 12 bytes a row, its shape 18"):
-        read_pixels(path)
-
-
 # Splits
 
 
-def test_every_part_gets_its_share_of_all_ages() -> None:
+def test_parts_have_their_shares_of_all_ages_and_folds_and_seeds_differ(tmp_path: Path) -> None:
     faces = toy_faces(2000)
     part = part_of(faces, 1)
-    shares = np.bincount(part) / len(faces)
-    np.testing.assert_allclose(shares, [0.6, 0.2, 0.2], atol=0.02)
+    np.testing.assert_allclose(np.bincount(part) / len(faces), [0.6, 0.2, 0.2], atol=0.02)
     for index in range(3):
         assert abs(faces.ages[part == index].mean() - faces.ages.mean()) < 0.5
     for old in range(10, 80, 10):
         of_age = part[(faces.ages >= old) & (faces.ages < old + 10)]
         np.testing.assert_allclose(np.bincount(of_age) / len(of_age), [0.6, 0.2, 0.2], atol=0.06)
-
-
-def test_near_duplicates_share_a_part_and_folds_and_seeds_differ(tmp_path: Path) -> None:
-    faces = toy_faces(500)
-    made = [read_image_folds(folded(tmp_path, faces, seed=seed)[1], faces) for seed in (0, 0, 1)]
+    few = toy_faces(500)
+    made = [read_image_folds(folded(tmp_path, few, seed=seed)[1], few) for seed in (0, 0, 1)]
     for folds in made:
         for part in folds.values():
-            check_no_shared_groups(faces, part, "here")
+            check_no_shared_groups(few, part, "here")
         assert (folds[1] != folds[2]).mean() > 0.3
     np.testing.assert_array_equal(made[0][1], made[1][1])
     assert (made[0][1] != made[2][1]).mean() > 0.3
@@ -111,30 +101,43 @@ def rewrite(folds: Path, row: int, split: str) -> None:
     write_table(table.set_column(1, "split", pa.array(splits)), folds, "image-folds")
 
 
-def test_folds_must_be_of_the_same_faces_and_splits(tmp_path: Path) -> None:
+def test_folds_and_pixels_must_be_of_the_same_faces_and_splits(tmp_path: Path) -> None:
     _, folds = folded(tmp_path, toy_faces(60))
     with pytest.raises(DataError, match=r"fold 1: its faces are not those of the images file"):
         read_image_folds(folds, toy_faces(60, seed=1))
     rewrite(folds, 0, "dev")
     with pytest.raises(DataError, match=r"column 'split' holds 'dev'; expected one of train, validation, test"):
         read_image_folds(folds, toy_faces(60))
+    with pytest.raises(DataError, match=r"column 'pixels' holds 12 bytes a row, its shape 18"):
+        read_pixels(write_faces(tmp_path / "x.parquet", replace(toy_faces(4), shape=(3, 2, 3))))
+
+
+EMPTY_TEST = {**DRAWING["pairs"], "test": 0}
 
 
 @pytest.mark.parametrize(
-    ("count", "change", "error", "message"),
+    ("count", "splitting", "drawing", "error", "message"),
     [
-        (60, {"folds": 0}, ConfigError, r"folds is 0, expected 1 \.\. 100"),
-        (60, {"test_share": 0.0}, ConfigError, r"validation_share and test_share are 0.2 and 0.0"),
-        (60, {"test_share": 0.9}, ConfigError, r"test_share are 0.2 and 0.9: expected above 0, sum below 1"),
-        (2, {}, DataError, r"2 faces leave the (train|validation|test) part of fold 1 empty"),
+        (60, {"folds": 0}, {}, ConfigError, r"folds is 0, expected 1 \.\. 100"),
+        (60, {"test_share": 0.0}, {}, ConfigError, r"validation_share and test_share are 0.2 and 0.0"),
+        (60, {"test_share": 0.9}, {}, ConfigError, r"test_share are 0.2 and 0.9: expected above 0, sum below 1"),
+        (2, {}, {}, DataError, r"2 faces leave the (train|validation|test) part of fold 1 empty"),
+        (60, {}, {"pairs": EMPTY_TEST}, ConfigError, "test_pairs is 0: expected 1 or more"),
+        (60, {}, {"above": -1}, ConfigError, "above is -1: expected 0 years or more"),
+        (60, {}, {"above": 78}, DataError, r"toy, fold 1, train: \d+ pairs of \d+ faces differ by more than 78"),
     ],
 )
-def test_shares_that_make_no_sense_are_refused(
-    tmp_path: Path, count: int, change: dict[str, Any], error: Any, message: str
+def test_what_makes_no_sense_is_refused(
+    tmp_path: Path, count: int, splitting: dict[str, Any], drawing: dict[str, Any], error: Any, message: str
 ) -> None:
+    def make() -> None:
+        files = folded(tmp_path, toy_faces(count), **splitting)
+        sample_pairs(*files, tmp_path / "y.parquet", "toy", **{**DRAWING, **drawing})
+
     with pytest.raises(error, match=message):
-        folded(tmp_path, toy_faces(count), **change)
-    assert not (tmp_path / "folds.parquet").exists()
+        make()
+    assert not (tmp_path / "y.parquet").exists()
+    assert (tmp_path / "folds.parquet").exists() == bool(drawing)
 
 
 # Pairs of faces
@@ -164,22 +167,16 @@ def test_every_face_occurs_about_equally_often_and_sides_tell_nothing() -> None:
     pairs = drawn(faces, 2000)
     times = np.bincount(pairs.ravel(), minlength=len(faces))
     assert times.mean() == 10
-    assert times.min() >= 8
-    assert times.max() <= 12
+    assert 8 <= times.min() <= times.max() <= 12
     older_first = faces.ages[pairs[:, 0]] > faces.ages[pairs[:, 1]]
     assert abs(older_first.mean() - 0.5) < 0.05
     assert abs((pairs[:, 0] < pairs[:, 1]).mean() - 0.5) < 0.05
     np.testing.assert_array_equal(pairs, drawn(faces, 2000))
     assert not np.array_equal(pairs, drawn(faces, 2000, seed=1))
-
-
-def test_faces_with_few_partners_are_no_dead_end() -> None:
-    """Two children among adults of one age: they have all the pairs there are, and then nobody is left but adults."""
+    # Two children among adults of one age have all the pairs there are, and then nobody is left but adults.
     ages = np.array([10, 11, *[40] * 8], dtype=np.int8)
-    pairs = draw_pairs(ages, np.arange(10, dtype=np.int32), 8, 5, np.random.default_rng(0))
-    times = np.bincount(pairs.ravel(), minlength=10)
-    assert sorted(times[:2].tolist()) == [4, 4]
-    assert times[2:].max() <= 2
+    few = np.bincount(draw_pairs(ages, np.arange(10, dtype=np.int32), 8, 5, np.random.default_rng(0)).ravel())
+    assert (sorted(few[:2].tolist()), few[2:].max() <= 2) == ([4, 4], True)
 
 
 @pytest.mark.parametrize(("count", "above"), [(1, 80), (10_000, 5)])
@@ -210,20 +207,6 @@ def test_pairs_are_lists_of_two_with_the_older_relevant(tmp_path: Path) -> None:
             assert (older - younger > 5).all()
             np.testing.assert_array_equal(lists.relevance.reshape(-1, 2), faces.ages[items] == older[:, None])
             assert instances.topics[lists.topics[0]] == " ".join(faces.names[item] for item in items[0])
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        ({"pairs": {**DRAWING["pairs"], "test": 0}}, ConfigError, "test_pairs is 0: expected 1 or more"),
-        ({"above": -1}, ConfigError, "above is -1: expected 0 years or more"),
-        ({"above": 78}, DataError, r"toy, fold 1, train: \d+ pairs of \d+ faces differ by more than 78"),
-    ],
-)
-def test_an_empty_pair_set_is_an_error(tmp_path: Path, change: dict[str, Any], error: Any, message: str) -> None:
-    with pytest.raises(error, match=message):
-        sample_pairs(*folded(tmp_path, toy_faces(60)), tmp_path / "y.parquet", "toy", **{**DRAWING, **change})
-    assert not (tmp_path / "y.parquet").exists()
 
 
 # Stand-in and command line

@@ -69,16 +69,18 @@ def test_the_columns_of_a_smaller_count_are_among_those_of_a_larger_one(
     assert drawn_columns(width, width, **key).tolist() == list(range(width))
 
 
-def test_columns_differ_between_folds_seeds_and_data_sets_alone() -> None:
+def test_columns_and_moves_differ_between_their_keys_alone() -> None:
     first = drawn_columns(10, 1000, **KEY).tolist()
     assert drawn_columns(10, 1000, **KEY).tolist() == first
     for change in ({"fold": 2}, {"seed": 1}, {"dataset": "aaf"}, {"study": "other"}):
         assert drawn_columns(10, 1000, **{**KEY, **change}).tolist() != first
-
-
-def test_every_column_is_drawn_about_as_often() -> None:
     drawn = torch.cat([drawn_columns(5, 20, **{**KEY, "seed": seed}) for seed in range(400)])
-    assert (torch.bincount(drawn, minlength=20) - 100).abs().max() < 45
+    assert (torch.bincount(drawn, minlength=20) - 100).abs().max() < 45, "every column about as often"
+    moves = drawn_shifts(50, 20, **FACES)
+    assert torch.equal(drawn_shifts(50, 20, **FACES), moves)
+    assert torch.equal(drawn_shifts(30, 20, **FACES), moves[:30]), "a face's own, however many there are"
+    for change in ({"study": "other"}, {"dataset": "synthetic-aaf"}):
+        assert not torch.equal(drawn_shifts(50, 20, **{**FACES, **change}), moves)
 
 
 def test_every_method_sees_the_same_columns(data: StudyData) -> None:
@@ -138,13 +140,9 @@ def test_all_pixels_are_scaled_as_without_a_count(data: StudyData) -> None:
     one, other = PixelScale.of_pixels(seen, widths=columns.channels), PixelScale.of_pixels(pixels())
     assert one.state_dict().keys() == other.state_dict().keys()
     assert torch.equal(one(seen), other(pixels()))
-
-
-def test_uneven_and_even_channels_give_the_same_numbers() -> None:
-    """Rows that lack a pixel of one channel: the others' numbers, bit by bit."""
-    some, every = pixels()[:, 1:], pixels()
-    mean, deviation = (0.1, 0.4, 0.7), (0.2, 0.1, 0.3)
-    assert torch.equal(PixelScale(mean, deviation, (11, 12, 12))(some), PixelScale(mean, deviation)(every)[:, 1:])
+    # Rows that lack a pixel of one channel: the others' numbers, bit by bit.
+    numbers = (0.1, 0.4, 0.7), (0.2, 0.1, 0.3)
+    assert torch.equal(PixelScale(*numbers, (11, 12, 12))(pixels()[:, 1:]), PixelScale(*numbers)(pixels())[:, 1:])
 
 
 # Pictures that are moved at random: within bounds, each its own way, edges repeated
@@ -180,33 +178,17 @@ def test_a_move_shows_the_picture_beside_its_place(side: int, seed: int, count: 
     assert after.dtype == torch.uint8
 
 
-def test_a_move_by_nothing_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moves_fill_their_bounds_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     before, moves = pictures(7), drawn_shifts(7, 2, **FACES)
     assert torch.equal(moved(before, torch.zeros_like(moves), SIDE), before)
     whole = moved(before, moves, SIDE)
     monkeypatch.setattr(examples, "CHUNK", 3)
     assert torch.equal(moved(before, moves, SIDE), whole)
-
-
-def test_moves_fill_their_bounds_and_differ_between_faces() -> None:
     moves = drawn_shifts(2000, 20, **FACES)
     assert (moves.min(0).values.tolist(), moves.max(0).values.tolist()) == ([-20, -20], [20, 20])
     assert moves.to(torch.float64).mean(0).abs().max() < 1.5
     assert len(moves.unique(dim=0)) > 1000
     assert not torch.equal(moves[:, 0], moves[:, 1])
-
-
-def test_moves_depend_on_the_study_and_the_data_set_alone() -> None:
-    first = drawn_shifts(50, 20, **FACES)
-    assert torch.equal(drawn_shifts(50, 20, **FACES), first)
-    assert torch.equal(drawn_shifts(30, 20, **FACES), first[:30]), "a face's own, however many there are"
-    for change in ({"study": "other"}, {"dataset": "synthetic-aaf"}):
-        assert not torch.equal(drawn_shifts(50, 20, **{**FACES, **change}), first)
-
-
-@pytest.mark.parametrize(("share", "side", "reach"), [(0.2, 100, 20), (0.29, 100, 29), (0.2, 10, 2), (0.05, 10, 0)])
-def test_the_share_is_rounded_down(share: float, side: int, reach: int) -> None:
-    assert reach_of(share, side) == reach
 
 
 def test_every_method_sees_the_same_moved_faces(faces: StudyData) -> None:
@@ -218,6 +200,7 @@ def test_every_method_sees_the_same_moved_faces(faces: StudyData) -> None:
     assert torch.equal(one.features, other.features)  # type: ignore[arg-type]
     assert (one.instances, one.values) == (faces.instances, faces.values)
     assert shifted(job(), faces) is faces
+    assert [reach_of(*of) for of in ((0.2, 100), (0.29, 100), (0.2, 10), (0.05, 10))] == [20, 29, 2, 0], "rounded down"
 
 
 @pytest.mark.parametrize("features", [torch.zeros(5, 300), torch.zeros(5, 46, dtype=torch.uint8), None])

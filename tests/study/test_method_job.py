@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -30,38 +30,26 @@ from rankbound_study.jobs.parts import Inputs, StudyData
 TRAINER = {"optimiser": "adam", "learning_rate": 0.01, "epochs": 3, "batch_size": 4, "scale": "standard"}
 PAIRS, ITEMS = ({**TRAINER, "batches": batches} for batches in ("pairs", "items"))
 TREES = {"rounds": 4, "every": 2, "leaves": 3, "min_rows": 2}
+LINEAR, BOOSTED = {"name": "linear"}, {"name": "boosted-trees", **TREES}
+CNN = {"name": "cnn", "channels": [3, 1, 2], "hidden": [3]}
+FEW_BINS = {**BOOSTED, "feature_share": 0.01, "bins": 8}
 
 WEB: dict[str, dict[str, Any]] = {
-    "RankNet": {
-        "model": {"name": "mlp", "hidden": [4]},
-        "loss": "RankNet",
-        "settings": {**TRAINER, "batches": "pairs"},
-    },
-    "Rank-LR": {
-        "model": {"name": "linear"},
-        "loss": "RankNet",
-        "settings": {**PAIRS, "pairs": 9, "optimiser": "sgd"},
-    },
-    "Class-NN": {
-        "family": "class",
-        "model": {"name": "mlp", "hidden": [4]},
-        "settings": {**TRAINER, "batches": "items"},
-    },
-    "LambdaMART": {"model": {"name": "boosted-trees", **TREES}, "loss": "LambdaRank"},
+    "RankNet": {"model": {"name": "mlp", "hidden": [4]}, "loss": "RankNet", "settings": PAIRS},
+    "Rank-LR": {"model": LINEAR, "loss": "RankNet", "settings": {**PAIRS, "pairs": 9, "optimiser": "sgd"}},
+    "Class-NN": {"family": "class", "model": {"name": "mlp", "hidden": [4]}, "settings": ITEMS},
+    "LambdaMART": {"model": BOOSTED, "loss": "LambdaRank"},
     "Class-RF": {"family": "class", "model": {"name": "random-forest", **TREES}, "loss": "squared"},
 }
 VALUES: dict[str, Any] = {"family": "reg", "loss": "squared", "target": "value"}
+SLOW = {**TRAINER, "learning_rate": 1e-4}
 FACES: dict[str, dict[str, Any]] = {
-    "RankCNN": {
-        "model": {"name": "cnn", "channels": [3, 1, 2], "hidden": [3]},
-        "loss": "RankNet",
-        "settings": {**TRAINER, "epochs": 1},
-    },
-    "Rank-LR": {"model": {"name": "linear"}, "loss": "RankNet", "settings": TRAINER},
-    "Reg-NN": {**VALUES, "model": {"name": "mlp", "hidden": [3]}, "settings": {**TRAINER, "learning_rate": 1e-4}},
+    "RankCNN": {"model": CNN, "loss": "RankNet", "settings": {**TRAINER, "epochs": 1}},
+    "Rank-LR": {"model": LINEAR, "loss": "RankNet", "settings": TRAINER},
+    "Reg-NN": {**VALUES, "model": {"name": "mlp", "hidden": [3]}, "settings": SLOW},
     "Reg-l1": {**VALUES, "model": {"name": "lasso", "penalties": [0.5, 0.2]}},
     "Reg-l2": {**VALUES, "model": {"name": "ridge", "penalties": [0.1, 0.01, 0.001]}},
-    "Reg-Boost": {**VALUES, "model": {"name": "boosted-trees", **TREES, "feature_share": 0.01, "bins": 8}},
+    "Reg-Boost": {**VALUES, "model": FEW_BINS},
 }
 
 
@@ -182,13 +170,19 @@ def test_a_second_run_leaves_the_same_bytes(
     assert files_of(run(tmp_path, inputs, method).parent) == files_of(plain(inputs, method).parent)
 
 
+def parts_of(out: Path) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """The weights of a job's first training, and the items and scores of its predictions."""
+    weights = load_file(beside(out, "weights.safetensors"))
+    predictions = frame(beside(out, "predictions.parquet"), "predictions")
+    items, scores = (np.concatenate(predictions[name].to_list()) for name in ("items", "scores"))
+    return {key.removeprefix("fold-1/seed-0/"): value for key, value in weights.items()}, items, scores
+
+
 @pytest.mark.parametrize("method", ["Reg-NN", "Reg-l2", "Reg-Boost"])
 def test_regressions_predict_years(faces: Inputs, plain: Plain, method: str) -> None:
-    out = plain(faces, method)
-    predictions = frame(beside(out, "predictions.parquet"), "predictions")
+    _, items, years = parts_of(plain(faces, method))
     assert faces.images is not None
     ages = read_faces(faces.images).ages.astype(np.float64)
-    items, years = (np.concatenate(predictions[name].to_list()) for name in ("items", "scores"))
     assert abs(years.mean() - ages[items].mean()) < 15
     assert years.std() < 40
 
@@ -197,13 +191,7 @@ def test_coefficients_of_a_linear_model_give_its_scores(faces: Inputs, plain: Pl
     assert faces.images is not None
     pixels, ages = read_pixels(faces.images), read_faces(faces.images).ages
     for method in ("Rank-LR", "Reg-l1", "Reg-l2"):
-        out = plain(faces, method)
-        kept = {
-            key.removeprefix("fold-1/seed-0/"): value
-            for key, value in load_file(beside(out, "weights.safetensors")).items()
-        }
-        predictions = frame(beside(out, "predictions.parquet"), "predictions")
-        items, scores = (np.concatenate(predictions[name].to_list()) for name in ("items", "scores"))
+        kept, items, scores = parts_of(plain(faces, method))
         scaled = pixels[items].reshape(len(items), 3, -1) / 255 - kept["scale.mean"][:, None]
         features = (scaled / kept["scale.deviation"][:, None]).reshape(len(items), -1)
         expected = features @ kept["network.weight"] + kept["network.bias"]
@@ -260,22 +248,19 @@ def test_a_method_that_sees_every_feature_is_the_plain_one(
 
 def test_methods_see_the_same_columns_and_no_others(tmp_path: Path, faces: Inputs) -> None:
     assert faces.images is not None
-    pixels, seen = read_pixels(faces.images), []
+    pixels = read_pixels(faces.images)
+    parts = {}
     for method in ("Rank-LR", "Reg-l2", "Reg-Boost"):
         out = run(tmp_path / method, faces, method, **seeing(method, FACES, 40))
-        kept = load_file(beside(out, "weights.safetensors"))
-        seen.append(kept["fold-1/seed-0/features.columns"].tolist())
+        parts[method] = parts_of(out)
         assert json.loads(frame(out)["options"][0])["features"] == 40
-    assert seen[0] == seen[1] == seen[2]
+    of, *others = (kept["features.columns"].tolist() for kept, *_ in parts.values())
+    assert others == [of, of]
     # The coefficients of those pixels, scaled by their channels, give the scores.
-    kept = load_file(beside(tmp_path / "Rank-LR" / "none.parquet", "weights.safetensors"))
-    predictions = frame(tmp_path / "Rank-LR" / "none.predictions.parquet", "predictions")
-    items, scores = (np.concatenate(predictions[name].to_list()) for name in ("items", "scores"))
-    of, channel = np.array(seen[0]), np.array(seen[0]) // 10_000
-    mean, deviation, weight, bias = (
-        kept[f"fold-1/seed-0/{name}"] for name in ("scale.mean", "scale.deviation", "network.weight", "network.bias")
-    )
-    expected = (pixels[items][:, of] / 255 - mean[channel]) / deviation[channel] @ weight + bias
+    kept, items, scores = parts["Rank-LR"]
+    channel = np.array(of) // 10_000
+    scaled = (pixels[items][:, of] / 255 - kept["scale.mean"][channel]) / kept["scale.deviation"][channel]
+    expected = scaled @ kept["network.weight"] + kept["network.bias"]
     np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-3)
 
 
@@ -288,14 +273,10 @@ def test_batches_hold_lists_pairs_or_items(web: Inputs) -> None:
     data = StudyData.read(web, torch.device("cpu"))
     parts = data.fold(1, merge_validation=False)
     whole = parts.training
-    lists = examples_of(job(settings={"batches": "lists"}), data, parts, 1, 0)
-    items = examples_of(job(settings={"batches": "items"}), data, parts, 1, 0)
-    pairs = examples_of(job(settings={"batches": "pairs"}), data, parts, 1, 0)
-    drawn = examples_of(job(settings={"batches": "pairs", "pairs": 7}), data, parts, 1, 0)
-    assert not callable(lists)
-    assert not callable(items)
-    assert not callable(pairs)
-    assert callable(drawn)
+    settings = [{"batches": "lists"}, {"batches": "items"}, {"batches": "pairs"}, {"batches": "pairs", "pairs": 7}]
+    found = [examples_of(job(settings=one), data, parts, 1, 0) for one in settings]
+    assert [callable(one) for one in found] == [False, False, False, True]
+    lists, items, pairs, drawn = cast(Any, found)
     assert lists.lists.sizes.tolist() == whole.lists.sizes.tolist()
     assert items.lists.sizes.tolist() == [1] * len(whole.items)
     assert len(pairs.lists) == sum(2 * (size - 2) for size in whole.lists.sizes.tolist()), "2 relevant items in each"
@@ -337,10 +318,7 @@ def test_values_have_mean_0_and_deviation_1_in_training() -> None:
         ({"target": "value"}, "learns the items' values, but items of mq2008-label1 have none"),
         ({"model": {"name": "ridge", "penalties": [1]}}, "expected target: value"),
         ({"model": {"name": "cnn"}}, "it reads 30000 values per picture, but these have 3"),
-        (
-            {"settings": {**TRAINER, "features": 4}},
-            "it requires 4 features, but mq2008-label1 has 3; set counts from",
-        ),
+        ({"settings": {**TRAINER, "features": 4}}, "it requires 4 features, but mq2008-label1 has 3; set counts from"),
         ({"settings": {**TRAINER, "batches": "triples"}}, 'settings.batches is "triples": expected one of lists'),
         ({"epochs": 3}, "--options: unknown key epochs"),
         ({"settings": {**TRAINER, "scale": "log"}}, 'settings.scale is "log": expected one of standard, none'),

@@ -44,13 +44,13 @@ def options(model: str, **settings: Any) -> str:
     return json.dumps({"family": "rank", "model": model, "epochs": 3, **settings}, sort_keys=True)
 
 
-def query_rows(dataset: str, gaps: tuple[float, ...]) -> list[dict[str, Any]]:
+def query_rows(gaps: tuple[float, ...] = GROWING) -> list[dict[str, Any]]:
     """RankNet lies above Rank-LR by the gaps; LambdaMART below both. Every sixth query has no relevant document."""
     random = np.random.default_rng(0)
     level, rows = random.normal(0.5, 0.1, TOPICS), []
     for count, gap in zip(COUNTS, gaps, strict=True):
         for method, model, lead in (("RankNet", "mlp", gap), ("Rank-LR", "linear", 0), ("LambdaMART", "trees", -0.2)):
-            key = {**_key(dataset, f"{method}-of-{count}", "rank"), "options": options(model, features=count)}
+            key = {**_key("mq2008-label1", f"{method}-of-{count}", "rank"), "options": options(model, features=count)}
             scores = level + lead + random.normal(0, 0.02, TOPICS)
             for topic in range(TOPICS):
                 p = 0 if topic % 6 == 0 else 2
@@ -59,13 +59,9 @@ def query_rows(dataset: str, gaps: tuple[float, ...]) -> list[dict[str, Any]]:
     return rows
 
 
-def results_of(folder: Path, gaps: tuple[float, ...], dataset: str = "mq2008-label1") -> FeatureResults:
-    return results_of_rows(folder, query_rows(dataset, gaps))
-
-
-def results_of_rows(folder: Path, rows: list[dict[str, Any]]) -> FeatureResults:
+def results_of(folder: Path, rows: list[dict[str, Any]], best: str = "Rank-LR") -> FeatureResults:
     write_table(pa.Table.from_pylist(rows), folder / "runs.parquet", "runs")
-    return feature_results(folder / "runs.parquet", write_epochs(folder / "epochs.parquet", rows))
+    return feature_results(folder / "runs.parquet", write_epochs(folder / "epochs.parquet", rows, best))
 
 
 def write_epochs(path: Path, rows: list[dict[str, Any]], best: str = "Rank-LR") -> Path:
@@ -89,7 +85,7 @@ def gap_at(results: FeatureResults, count: int | None) -> dict[str, Any]:
 
 
 def test_planted_gaps_are_found(tmp_path: Path) -> None:
-    results = results_of(tmp_path, GROWING)
+    results = results_of(tmp_path, query_rows())
     scores = {(row["method"], row["features"]): row for row in results.scores.iter_rows(named=True)}
     assert list(scores) == [(name, count) for name in ("RankNet", "LambdaMART", "Rank-LR") for count in COUNTS]
     assert {row["n"] for row in scores.values()} == {TOPICS - TOPICS // 6}
@@ -109,48 +105,31 @@ def test_planted_gaps_are_found(tmp_path: Path) -> None:
 
 def test_the_best_of_the_others_is_picked_by_validation(tmp_path: Path) -> None:
     """LambdaMART lies far below Rank-LR on the test part."""
-    rows = query_rows("mq2008-label1", GROWING)
-    write_table(pa.Table.from_pylist(rows), tmp_path / "runs.parquet", "runs")
-    results = feature_results(tmp_path / "runs.parquet", write_epochs(tmp_path / "e.parquet", rows, best="LambdaMART"))
+    results = results_of(tmp_path, query_rows(), best="LambdaMART")
     assert set(results.gaps["other"].drop_nulls()) == {"LambdaMART"}
     with pytest.raises(DataError, match="no validation scores of LambdaMART-of-5, Rank-LR-of-5 on mq2008-label1"):
-        feature_results(tmp_path / "runs.parquet", write_epochs(tmp_path / "none.parquet", rows[:1]))
+        feature_results(tmp_path / "runs.parquet", write_epochs(tmp_path / "none.parquet", query_rows()[:1]))
 
 
-def test_one_count_has_no_trend(tmp_path: Path) -> None:
-    write_table(pa.Table.from_pylist(query_rows("mq2008-label1", GROWING)), tmp_path / "all.parquet", "runs")
-    frame = pl.read_parquet(tmp_path / "all.parquet").filter(pl.col("model").str.ends_with("-of-46"))
-    write_table(
-        frame.to_arrow().cast(pa.parquet.read_schema(tmp_path / "all.parquet")), tmp_path / "one.parquet", "runs"
-    )
-    results = feature_results(
-        tmp_path / "one.parquet", write_epochs(tmp_path / "epochs.parquet", query_rows("mq2008-label1", GROWING))
-    )
-    assert results.gaps["features"].to_list() == [46]
-    assert list(trends(results)) == []
-
-
-def test_a_single_query_with_a_score_is_no_cause_for_warnings(tmp_path: Path) -> None:
-    """Resamples of the other query alone have no score: a warning would fail this test."""
-    rows = [row for row in query_rows("mq2008-label1", GROWING) if row["topic"] in ("q0", "q1")]
-    results = results_of_rows(tmp_path, rows)
-    assert set(results.scores["n"]) == {1}
-    assert results.scores["low"].to_list() == results.scores["ours"].to_list() == results.scores["high"].to_list()
-
-
-def test_a_gap_needs_every_method(tmp_path: Path) -> None:
-    """Without the best of the others a network would seem to gain."""
-    rows = [row for row in query_rows("mq2008-label1", GROWING) if row["model"] != "Rank-LR-of-46"]
-    results = results_of_rows(tmp_path, rows)
-    assert results.gaps["features"].to_list() == [5, 10, None]
-    assert len(results.scores) == 3 * 3 - 1
+def test_a_trend_needs_two_counts_and_a_gap_every_method(tmp_path: Path) -> None:
+    one = results_of(tmp_path, [row for row in query_rows() if row["model"].endswith("-of-46")])
+    assert one.gaps["features"].to_list() == [46]
+    assert list(trends(one)) == []
+    # Without the best of the others a network would seem to gain.
+    some = results_of(tmp_path, [row for row in query_rows() if row["model"] != "Rank-LR-of-46"])
+    assert some.gaps["features"].to_list() == [5, 10, None]
+    assert len(some.scores) == 3 * 3 - 1
+    # Of two queries one has a score: resamples of the other have none, and a warning would fail this test.
+    few = results_of(tmp_path, [row for row in query_rows() if row["topic"] in ("q0", "q1")])
+    assert set(few.scores["n"]) == {1}
+    assert few.scores["low"].to_list() == few.scores["ours"].to_list() == few.scores["high"].to_list()
 
 
 def test_tables_of_methods_leave_those_that_see_less_out(tmp_path: Path) -> None:
     study = write_study(tmp_path)
     plain = read_runs(study.runs, TABLES[0], ["nDCG@10"])
     assert feature_results(study.runs, study.epochs, study.predictions, study.images).scores.is_empty()
-    rows = [*pa.parquet.read_table(study.runs).to_pylist(), *query_rows("mq2008-label1", GROWING)]
+    rows = [*pa.parquet.read_table(study.runs).to_pylist(), *query_rows()]
     write_table(pa.Table.from_pylist(rows), tmp_path / "both.parquet", "runs")
     assert read_runs(tmp_path / "both.parquet", TABLES[0], ["nDCG@10"]).equals(plain)
 
@@ -178,22 +157,17 @@ def write_faces(folder: Path, *, epochs: int = 3) -> tuple[Path, Path, list[Path
 
 
 def test_the_plain_methods_stand_at_all_pixels(tmp_path: Path) -> None:
-    results = feature_results(*write_faces(tmp_path))
+    files = write_faces(tmp_path)
+    results = feature_results(*files)
     every = 3 * SIDE * SIDE
     assert results.scores["features"].to_list() == 2 * [30, 300, every]
     assert set(results.scores["method"]) == {"RankNet", "Rank-LR"}
     assert results.gaps["features"].to_list() == [30, 300, every, None]
     assert (results.gaps["low"] <= results.gaps["difference"]).all()
-
-
-def test_a_plain_method_with_other_settings_is_another_method(tmp_path: Path) -> None:
-    results = feature_results(*write_faces(tmp_path, epochs=4))
-    assert results.scores["features"].to_list() == 2 * [30, 300]
-
-
-def test_predictions_need_the_images(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--images"):
-        feature_results(*write_faces(tmp_path)[:3])
+        feature_results(*files[:3])
+    # With other settings, a plain method is another one.
+    assert feature_results(*write_faces(tmp_path, epochs=4)).scores["features"].to_list() == 2 * [30, 300]
 
 
 # Verdicts of trends
@@ -211,7 +185,7 @@ def test_predictions_need_the_images(tmp_path: Path) -> None:
 def test_trends_follow_the_planted_gaps(
     gaps: tuple[float, ...], verdict: str, signs: list[int], tmp_path: Path
 ) -> None:
-    (trend,) = trends(results_of(tmp_path, gaps))
+    (trend,) = trends(results_of(tmp_path, query_rows(gaps)))
     assert (trend.verdict, list(trend.signs)) == (verdict, signs)
     assert [row["features"] for row in trend.rows] == list(COUNTS)
 
@@ -241,7 +215,7 @@ def test_the_command_writes_what_the_document_reads(tmp_path: Path) -> None:
 
 def test_the_figure_tells_networks_by_their_style(tmp_path: Path) -> None:
     runs, epochs, predictions, images = write_faces(tmp_path)
-    rows = [*pa.parquet.read_table(runs).to_pylist(), *query_rows("mq2008-label1", GROWING)]
+    rows = [*pa.parquet.read_table(runs).to_pylist(), *query_rows()]
     write_table(pa.Table.from_pylist(rows), runs, "runs")
     files = StudyFiles(runs, write_epochs(epochs, rows), images=images, predictions=tuple(predictions))
     figure = figures.draw("figure_neural_features", files)

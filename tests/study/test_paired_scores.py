@@ -1,4 +1,4 @@
-"""Scores of runs tables, the coefficient of determination, and tests of several hypotheses at once."""
+"""Scores of runs tables, means of methods side by side, the coefficient of determination, and several tests at once."""
 
 import math
 from collections.abc import Callable
@@ -8,16 +8,21 @@ import numpy as np
 import polars as pl
 import pytest
 
+from rankbound.compare import PairedScores, compare
 from rankbound.compare.scores import scores_of_frame
 from rankbound.compare.statistics import bootstrap
 from rankbound.errors import DataError
 from rankbound_study.claims.rules import partial_conjunction
-from rankbound_study.results.neural_pairs import r_squared
+from rankbound_study.results.neural_pairs import MethodMeans, r_squared
 from rankbound_study.results.scores import names_pairs, scores_of_runs
+
+stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
 RANDOM = np.random.default_rng(31)
 TRUE = RANDOM.normal(40, 10, 60)
 PREDICTED = TRUE + RANDOM.normal(0, 8, 60)
+VALUES = np.random.default_rng(32).beta(4, 2, (3, 60))
+FACES = np.stack([np.random.default_rng(pair).permutation(20)[:2] for pair in range(60)])
 
 
 class TestFrames:
@@ -39,11 +44,10 @@ class TestFrames:
         scores = scores_of_runs(self.ROWS, "AP")
         assert list(scores.systems) == ["mf / AP / none", "popularity / none / none"]
         assert scores.units == ["a", "b"]
+        # Controls stand beside every seed.
         expected = [[[[math.nan, 0.3]], [[0.1, math.nan]]], [[[0.7, 0.7]], [[math.nan, math.nan]]]]
         np.testing.assert_array_equal(scores.values, expected)
-
-    def test_controls_stand_beside_every_seed(self) -> None:
-        pair = scores_of_runs(self.ROWS, "AP").pair("mf / AP / none", "popularity / none / none")
+        pair = scores.pair("mf / AP / none", "popularity / none / none")
         assert list(pair.units) == ["a"]
         assert pair.gaps.trainings == []
         assert list(pair.gaps.units[1]) == ["b"]
@@ -62,21 +66,13 @@ class TestFrames:
         assert members.tolist() == [[0, 1], [1, 2]]
 
 
-class TestPartialConjunction:
+def test_partial_conjunctions_are_bonferronis_and_the_largest_at_their_ends() -> None:
     p_values = (0.04, 0.001, 0.5, 0.01)
-
-    def test_one_is_bonferroni_and_all_is_the_largest(self) -> None:
-        assert partial_conjunction(self.p_values, 1) == pytest.approx(0.004)
-        assert partial_conjunction(self.p_values, 4) == 0.5
-        assert partial_conjunction(self.p_values, 2) == pytest.approx(0.03)
-
-    def test_with_all_tests_the_same_it_errs_as_one_of_them(self) -> None:
-        """The worst dependence: equal p-values, which a binomial test of their count would take for many."""
-        assert partial_conjunction([0.03] * 10, 6) == pytest.approx(0.15)
-
-    def test_a_count_that_cannot_be_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="count: found 5, expected a number from 1 to 4"):
-            partial_conjunction(self.p_values, 5)
+    assert [partial_conjunction(p_values, count) for count in (1, 2, 4)] == pytest.approx([0.004, 0.03, 0.5])
+    # The worst dependence: equal p-values, which a binomial test of their count would take for many.
+    assert partial_conjunction([0.03] * 10, 6) == pytest.approx(0.15)
+    with pytest.raises(ValueError, match="count: found 5, expected a number from 1 to 4"):
+        partial_conjunction(p_values, 5)
 
 
 class TestExplainedVariance:
@@ -118,3 +114,51 @@ class TestExplainedVariance:
             _, low, high = r_squared(predicted, predicted + missed - 40, resamples=499, method=method, seed=study)
             covered += low <= 0.5 <= high
         assert covered / studies == pytest.approx(0.95, abs=0.01 + 3 * math.sqrt(0.95 * 0.05 / studies))
+
+
+class TestMethodMeans:
+    @pytest.mark.parametrize("faces", [None, FACES])
+    def test_they_say_what_a_comparison_says(self, faces: np.ndarray | None) -> None:
+        means = MethodMeans(VALUES, faces)
+        theirs = compare(PairedScores.of_matrix(VALUES.T, "ABC", members=faces).pair("A", "C"))
+        assert means.difference(0, 2) == pytest.approx((theirs.difference, theirs.low, theirs.high), abs=1e-14)
+        assert means.p_value(0, 2) == theirs.p_value
+        assert means.means[[0, 2]] == pytest.approx([theirs.mean_a, theirs.mean_b])
+        found, low, high, p_value = means.combination(np.array([0.5, 0.0, -2.0]))
+        assert found == pytest.approx(float(np.array([0.5, 0.0, -2.0]) @ VALUES.mean(1)))
+        assert (low < found < high, p_value < 0.01) == (True, True)
+        apart = np.array([1.0, -1.0, 0.0])
+        assert means.combination(apart) == pytest.approx((*means.difference(0, 1), means.p_value(0, 1)))
+        same = MethodMeans(VALUES[:1].repeat(2, 0), faces)
+        assert (*same.difference(0, 1), same.p_value(0, 1)) == (0, 0, 0, 1)
+
+    def test_lists_that_one_method_lacks_are_left_out_of_its_comparisons_alone(self) -> None:
+        values = VALUES.copy()
+        values[0, :7] = math.nan
+        means, kept = MethodMeans(values), MethodMeans(values[:, 7:])
+        for name, methods in (("difference", (0, 1)), ("p_value", (0, 1)), ("interval", (0,))):
+            assert getattr(means, name)(*methods) == getattr(kept, name)(*methods)
+        assert means.difference(1, 2) == MethodMeans(VALUES).difference(1, 2)
+
+    def test_the_interval_of_a_share_of_pairs_ends_at_one(self) -> None:
+        right = np.ones((1, 60))
+        right[0, :1] = 0
+        assert MethodMeans(right, FACES).interval(0)[1] == 1
+        assert MethodMeans(right, FACES).combination(np.ones(1))[2] > 1
+
+    @pytest.mark.parametrize("paired", [False, True])
+    def test_few_lists_have_means_without_an_error(self, paired: bool) -> None:
+        one, none = (
+            MethodMeans(np.full((2, n), 0.4), np.arange(2 * n).reshape(n, 2) if paired else None) for n in (1, 0)
+        )
+        assert one.interval(0) == (0.4, 0.4)
+        assert math.isnan(one.p_value(0, 1)) if paired else one.p_value(0, 1) == 1
+        assert all(map(math.isnan, (*none.interval(0), *none.difference(0, 1), none.p_value(0, 1), none.means[0])))
+        few = MethodMeans(VALUES[:, :4], np.array([[0, 1], [0, 2], [1, 2], [2, 3]]))
+        assert all(map(math.isnan, (*few.interval(0), *few.difference(0, 1)[1:], few.p_value(0, 1))))
+        # Two lists with a score: the t interval, for resamples reach no further than the two.
+        values = np.full((2, 6), math.nan)
+        values[:, :2] = [[0.2, 0.4], [0.3, 0.9]]
+        two = MethodMeans(values)
+        assert two.interval(0) == pytest.approx(stats.t(1, 0.3, 0.1).interval(0.95))
+        assert two.difference(1, 0)[1:] == pytest.approx(stats.t(1, 0.3, 0.2).interval(0.95))

@@ -87,18 +87,23 @@ def test_no_name_leads_out_of_the_folders_of_a_study() -> None:
                 assert all(len(part) < 200 for part in parts), (path, text)
 
 
-@pytest.mark.parametrize("folder", ["results\n", "results/{loss}", "<data>/x", "x\x1b[2J"])
-def test_folders_with_marks_of_the_workflow_or_of_a_terminal_are_refused(folder: str) -> None:
+@pytest.mark.parametrize(
+    ("section", "key", "planted", "message"),
+    [
+        *(
+            ("pathvars", "results", folder, r"pathvars\.results is .*: expected a folder's path")
+            for folder in ("results\n", "results/{loss}", "<data>/x", "x\x1b[2J")
+        ),
+        ("lists", "mq2008", None, r"lists\.mq2008\.archive is also that of movielens"),
+    ],
+)
+def test_folders_with_marks_and_archives_of_two_data_sets_are_refused(
+    section: str, key: str, planted: Any, message: str
+) -> None:
     config = merged([DEFAULT])
-    config["pathvars"]["results"] = folder
-    with pytest.raises(ConfigError, match=r"pathvars\.results is .*: expected a folder's path"):
-        check_config(config)
-
-
-def test_two_data_sets_of_one_archive_are_refused() -> None:
-    config = merged([DEFAULT])
-    config["lists"]["mq2008"]["archive"] = config["interactions"]["movielens"]["archive"]
-    with pytest.raises(ConfigError, match=r"lists\.mq2008\.archive is also that of movielens"):
+    archive = config["interactions"]["movielens"]["archive"]
+    config[section][key] = planted or {**config[section][key], "archive": archive}
+    with pytest.raises(ConfigError, match=message):
         check_config(config)
 
 
@@ -107,14 +112,10 @@ def test_the_check_says_where_the_study_writes(capsys: pytest.CaptureFixture[str
     assert "writes below data/demo, results/demo, logs/demo\n" in capsys.readouterr().out
 
 
-@pytest.fixture
-def without_a_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The caller's mirror would serve the right archive in place of a wrong one."""
+def test_a_rejected_archive_overwrites_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do copies of a wrong one fill the disk, nor is a folder in its place touched."""
+    # The caller's mirror would serve the right archive in place of a wrong one.
     monkeypatch.delenv(MIRROR_VARIABLE, raising=False)
-
-
-@pytest.mark.usefixtures("without_a_mirror")
-def test_a_second_rejection_keeps_what_the_first_one_set_aside(tmp_path: Path) -> None:
     source = raw_files.changed(SOURCES["movielens"], addresses=None)
     for content in ("first", "second", "third"):
         (tmp_path / "a.zip").write_text(content)
@@ -122,25 +123,16 @@ def test_a_second_rejection_keeps_what_the_first_one_set_aside(tmp_path: Path) -
             fetch(source, tmp_path / "a.zip")
     kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert kept == {"a.zip.rejected": "first", "a.zip.rejected-2": "second", "a.zip.rejected-3": "third"}
-
-
-@pytest.mark.usefixtures("without_a_mirror")
-def test_copies_of_a_wrong_archive_do_not_fill_the_disk(tmp_path: Path) -> None:
-    source = raw_files.changed(SOURCES["movielens"], addresses=None)
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / "ml-latest-small.zip").write_text("wrong")
     out = tmp_path / "raw" / "a.zip"
-    with pytest.raises(SourceError, match=r"set aside as .*a\.zip\.rejected"):
-        fetch(source, out, mirror=str(tmp_path / "mirror"))
-    with pytest.raises(SourceError, match=r"the copy is not kept, because .*a\.zip\.rejected exists"):
-        fetch(source, out, mirror=str(tmp_path / "mirror"))
-    assert [path.name for path in out.parent.iterdir()] == ["a.zip.rejected"]
-
-
-def test_a_folder_in_an_archives_place_is_left_alone(tmp_path: Path) -> None:
+    for message in (r"set aside as .*a\.zip\.rejected", r"the copy is not kept, because .*a\.zip\.rejected exists"):
+        with pytest.raises(SourceError, match=message):
+            fetch(source, out, mirror=str(tmp_path / "mirror"))
+        assert [path.name for path in out.parent.iterdir()] == ["a.zip.rejected"]
     (tmp_path / "a.zip").mkdir()
     with pytest.raises(SourceError, match="found a folder or a device, expected a file"):
-        fetch(raw_files.changed(SOURCES["movielens"], addresses=None), tmp_path / "a.zip")
+        fetch(source, tmp_path / "a.zip")
     assert (tmp_path / "a.zip").is_dir()
 
 

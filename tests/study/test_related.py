@@ -12,9 +12,8 @@ from planted import Lists, Study
 import rankbound as rb
 from rankbound_study.claims import related
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.related import METRICS, coherence, rank_loss_minus_metric_loss
+from rankbound_study.claims.related import METRICS, coherence
 from rankbound_study.cli import main
-from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.abstract import related_sections
 from rankbound_study.report.content import Paragraph
 from rankbound_study.report.tables.table_5_1 import COLUMNS
@@ -68,9 +67,12 @@ def test_bounds_change_no_direction_of_a_gradient(loss: str) -> None:
 
 def test_a_loss_of_ranks_is_compared_with_the_metrics_own(tmp_path: Path) -> None:
     planted = evidence_of(tmp_path, lambda lists: 0.03 * (lists.loss == "nRBP") - lists.base + 0.5)
-    found = rank_loss_minus_metric_loss(planted)
-    assert set(found) == {(DataSet("movielens", 2), "nDCG"), (DataSet("mq2008-label1", None), "nDCG")}
-    assert all(one.mean == pytest.approx(0.03, abs=0.001) for one in found.values())
+    found = related.ranks_table(planted)
+    assert found.select("dataset", "nsr", "metric").rows() == [
+        ("movielens", 2, "nDCG"),
+        ("mq2008-label1", None, "nDCG"),
+    ]
+    assert found["difference"].to_list() == pytest.approx([0.03, 0.03], abs=0.001)
 
 
 def test_the_section_quotes_the_tables(tmp_path: Path) -> None:

@@ -50,19 +50,10 @@ def test_every_change_is_counted_at_its_step() -> None:
     assert counts(table)["all"] == counts(table)["AP"]
 
 
-def test_identical_boundings_count_once_and_equal_scores_have_no_sign() -> None:
-    table = signs(table_of(0, "nRBP"), table_of(2, "nRBP"), rates("nRBP"))
-    assert table["bounding"].to_list() == ["min-max", "distribution"]
-    equal = table.with_columns(honest=pl.lit(1e-12))
-    assert counts(equal)["nRBP"][1] == "0"
-
-
-def test_significant_changes_need_both_protocols() -> None:
-    both = signs(table_of(0, p_holm=0.01), table_of(2, p_holm=0.01), rates())
-    one = signs(table_of(0, p_holm=0.01), table_of(2), rates())
-    assert (counts(both)["AP"][-1], counts(one)["AP"][-1]) == ("2", "0")
-
-
-def test_without_grids_the_step_is_unknown() -> None:
-    table = signs(table_of(0), table_of(2), rates().clear())
-    assert counts(table)["AP"] == ["4", "2", "–", "–", "–", "0"]
+def test_what_is_no_change_is_not_counted() -> None:
+    nrbp = signs(table_of(0, "nRBP"), table_of(2, "nRBP"), rates("nRBP"))
+    assert nrbp["bounding"].to_list() == ["min-max", "distribution"], "identical boundings count once"
+    assert counts(nrbp.with_columns(honest=pl.lit(1e-12)))["nRBP"][1] == "0", "equal scores have no sign"
+    significant = [signs(table_of(0, p_holm=0.01), table_of(2, p_holm=p), rates()) for p in (0.01, 0.5)]
+    assert [counts(table)["AP"][-1] for table in significant] == ["2", "0"], "by both protocols"
+    assert counts(signs(table_of(0), table_of(2), rates().clear()))["AP"] == ["4", "2", "–", "–", "–", "0"]

@@ -49,12 +49,6 @@ def key(job: str, seed: int, options: str) -> dict[str, object]:
     }  # fmt: skip
 
 
-def causes(folder: Path, jobs: Mapping[str, Planted], topics: int = TOPICS) -> dict[str, set[str | None]]:
-    """The causes of each job's trainings."""
-    table = read_trainings(written(folder, jobs, topics))
-    return {job: set(table.filter(pl.col("bounding") == job)["cause"]) for job in jobs}
-
-
 def written(folder: Path, jobs: Mapping[str, Planted], topics: int = TOPICS) -> tuple[Path, Path]:
     p = 5 + np.arange(topics) * 7 % 40
     n = 3 * p
@@ -82,53 +76,47 @@ def literals(values: Mapping[str, object]) -> dict[str, pl.Expr]:
     return {name: pl.lit(value) for name, value in values.items()}
 
 
-def test_a_random_order_is_named_beside_a_loss_that_learns(tmp_path: Path) -> None:
-    assert causes(tmp_path, {"none": GOOD, "distribution": STUCK}) == {"none": {None}, "distribution": {AT_RANDOM}}
+def moving(unit: float, *losses: float) -> Planted:
+    """A network whose random start ranks far from a random ordering, in a unit of its loss, which is its gradient."""
+    of_unit = tuple(unit * value for value in losses)
+    return Planted(0.4, losses=of_unit, metrics=(0.7, 0.7 + STILL / 3, 0.7), gradients=(unit,) * 3)
 
 
-@pytest.mark.parametrize("gain", [0.15, 0.3, -0.4])
-def test_a_model_that_ranks_badly_but_not_at_random_did_train(tmp_path: Path, gain: float) -> None:
-    assert causes(tmp_path, {"none": GOOD, "bad": Planted(gain)})["bad"] == {None}
+FEW = {name: Planted(gain, spread=0.4) for name, gain in (("none", 0.7), ("min-max", 0.5), ("expectation", 0.8))}
+TREES = Planted(0.9, gradients=(float("nan"),) * 3, losses=(1.0,) * 3, metrics=(0.8,) * 3)
+CASES: list[Mapping[str, Planted | tuple[Planted, str]]] = [
+    {"distribution": (STUCK, AT_RANDOM)},
+    # Models that rank badly, but not at random.
+    *({"bad": Planted(gain)} for gain in (0.15, 0.3, -0.4)),
+    # A gain that is significant, but a fiftieth of the best.
+    {"moved": (Planted(0.018, spread=0.01), AT_RANDOM)},
+    # Noise, also of the unbounded loss.
+    dict.fromkeys(("none", "min-max"), (Planted(0.0, 0.3), AT_RANDOM)),
+    FEW,
+    # A vanishing gradient counts whatever the scores are, but not after training, nor where there is none.
+    *({"distribution": (replace(GOOD, gradients=(norm,) * 3), VANISHING)} for norm in (0.0, VANISHED / 2)),
+    {"none": replace(GOOD, gradients=(1e-3, 0.0, 0.0))},
+    {"none": TREES},
+    *(
+        {"unmoved": (moving(unit, -0.7, -0.7001, -0.7002), UNCHANGED), "moving": moving(unit, -0.7, -0.71, -0.72)}
+        for unit in (1e-6, 1.0, 1e4)
+    ),
+]
+"""Jobs beside an unbounded loss that learns, those that did not train with the cause."""
 
 
-def test_a_gain_that_is_significant_but_a_fiftieth_of_the_best_counts_as_none(tmp_path: Path) -> None:
-    assert causes(tmp_path, {"none": GOOD, "moved": Planted(0.018, spread=0.01)})["moved"] == {AT_RANDOM}
-
-
-def test_on_noise_no_training_is_evidence_not_even_the_unbounded_one(tmp_path: Path) -> None:
-    named = causes(tmp_path, {"none": Planted(0.0, 0.3), "min-max": Planted(0.0, 0.3)})
-    assert named == {"none": {AT_RANDOM}, "min-max": {AT_RANDOM}}
-
-
-def test_few_lists_do_not_turn_a_model_that_learns_into_one_that_does_not(tmp_path: Path) -> None:
-    jobs = {name: Planted(gain, spread=0.4) for name, gain in (("none", 0.7), ("min-max", 0.5), ("expectation", 0.8))}
-    assert causes(tmp_path, jobs, topics=12) == {name: {None} for name in jobs}
-
-
-@pytest.mark.parametrize("norm", [0.0, VANISHED / 2])
-def test_a_vanishing_gradient_is_named_whatever_its_scores(tmp_path: Path, norm: float) -> None:
-    vanished = replace(GOOD, gradients=(norm, norm, norm))
-    assert causes(tmp_path, {"none": GOOD, "distribution": vanished})["distribution"] == {VANISHING}
-
-
-def test_a_gradient_that_vanishes_after_training_is_that_of_a_model_that_trained(tmp_path: Path) -> None:
-    converged = replace(GOOD, gradients=(1e-3, 0.0, 0.0))
-    assert causes(tmp_path, {"none": converged})["none"] == {None}
-
-
-def test_trees_and_regressions_without_gradients_have_no_vanishing_ones(tmp_path: Path) -> None:
-    trees = replace(GOOD, gradients=(float("nan"),) * 3, losses=(1.0,) * 3, metrics=(0.8,) * 3)
-    assert causes(tmp_path, {"none": trees})["none"] == {None}
-
-
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e4])
-def test_a_network_that_never_moves_is_named_in_any_unit_of_its_loss(tmp_path: Path, unit: float) -> None:
-    """Its random start may rank far from a random ordering, and its gradients may be large."""
-    losses = tuple(unit * value for value in (-0.7, -0.7001, -0.7002))
-    unmoved = Planted(0.4, losses=losses, metrics=(0.7, 0.7 + STILL / 3, 0.7), gradients=(unit,) * 3)
-    moving = replace(unmoved, losses=tuple(unit * value for value in (-0.7, -0.71, -0.72)))
-    named = causes(tmp_path, {"none": GOOD, "unmoved": unmoved, "moving": moving})
-    assert (named["unmoved"], named["moving"]) == ({UNCHANGED}, {None})
+@pytest.mark.parametrize("case", CASES)
+def test_trainings_that_did_not_train_are_named(
+    tmp_path: Path, case: Mapping[str, Planted | tuple[Planted, str]]
+) -> None:
+    every = {
+        job: made if isinstance(made, tuple) else (made, None) for job, made in ({"none": GOOD} | dict(case)).items()
+    }
+    jobs = {job: planted for job, (planted, _) in every.items()}
+    table = read_trainings(written(tmp_path, jobs, 12 if case is FEW else TOPICS))
+    assert {job: set(table.filter(bounding=job)["cause"]) for job in jobs} == {
+        job: {of} for job, (_, of) in every.items()
+    }
 
 
 def test_lists_of_another_size_than_the_controls_have_the_expectation_of_their_size(tmp_path: Path) -> None:

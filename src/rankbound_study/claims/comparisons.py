@@ -92,9 +92,12 @@ def compared(scores: PairedScores, system: str, reference: str) -> dict[str, obj
     return row | {"difference": found.mean, "low": low, "high": high, "p_value": found.estimate.p_value()}
 
 
+def _of_losses(rows: pl.LazyFrame, *more: str, metrics: Iterable[str] = JUDGED_BY.values()) -> pl.DataFrame:
+    return rows.filter(pl.col("loss").is_in(LOSSES)).select(*more, *KEY, *metrics).collect()
+
+
 def _metrics_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
-    lazy = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss").is_in(LOSSES))
-    rows = lazy.select(*KEY, *JUDGED).collect()
+    rows = _of_losses(evidence.cell(column.dataset, column.nsr), metrics=JUDGED)
     losses = [loss for loss in LOSSES if loss in rows["loss"]]
     bounded = rows.filter(pl.col("bounding") != UNBOUNDED)
     picked = {loss: best_bounding(evidence, column, loss, bounded.filter(loss=loss)["bounding"]) for loss in losses}
@@ -124,7 +127,6 @@ RATIO_COLUMNS: dict[str, pl.DataType] = {
 }
 """Columns of the table. Differences are from the same loss and bounding, trained at the ratio of the test."""
 
-_READ = ("nsr_train", *KEY, *JUDGED_BY.values())
 _PLACES = {name: place for place, name in enumerate((*LOSSES, *BOUNDINGS))}
 
 
@@ -154,14 +156,14 @@ def _tested_at(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object
 
 def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
     """Return the runs on the test lists of a ratio: the study's own, and those trained at any ratio."""
-    parts = [evidence.cell(column.dataset, column.nsr)]
+    read = [_of_losses(evidence.cell(column.dataset, column.nsr), "nsr_train")]
     try:
-        parts += evidence.varied(RATIOS_EXPERIMENT, column.dataset, column.nsr).values()
+        varied = evidence.varied(RATIOS_EXPERIMENT, column.dataset, column.nsr)
+        read += [_of_losses(rows, "nsr_train") for rows in varied.values()]
     except Untrained:
         pass
     except MissingEvidence:
-        return parts[0].select(_READ).head(0).collect()
-    read = [part.filter(pl.col("loss").is_in(LOSSES)).select(_READ).collect() for part in parts]
+        return read[0].clear()
     # An experiment may also repeat the study's own training, tested at its own ratio.
     key = ["nsr_train", "loss", "bounding", "fold", "seed", "topic"]
     return pl.concat(read).unique(key, keep="first", maintain_order=True)
@@ -171,7 +173,7 @@ def _at_ratio(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[s
     """Return the mean score, and its difference from training at the tested ratio; nothing if it did not train."""
     loss, bounding = training
     own = rows.filter(loss=loss, bounding=bounding)
-    other, usual = (own.filter(at) for at in (pl.col("nsr_train") == trained_at, _AT_OWN))
+    other, usual = (own.filter(pl.col("nsr_train") == at) for at in (trained_at, pl.col("nsr_test")))
     if other.is_empty():
         return {}
     try:
@@ -180,9 +182,6 @@ def _at_ratio(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[s
         both = other
     scores = scores_of_runs(both, judge(loss), by=("nsr_train",))
     return compared(scores, str(trained_at), str(rows["nsr_test"][0]))
-
-
-_AT_OWN = pl.col("nsr_train") == pl.col("nsr_test")
 
 
 POPULARITY_COLUMNS: dict[str, pl.DataType] = {
@@ -276,13 +275,13 @@ def _variants_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, obje
     every = _variants(evidence.of_all_trainings(), column)
     if every.is_empty():
         return
-    rows = pl.concat([_own(evidence, column), _variants(evidence, column)])
-    ran = pl.concat([_own(evidence.of_all_trainings(), column), every]).select("loss", "bounding").unique()
+    rows, of_all = (_of_losses(one.cell(column.dataset, column.nsr)) for one in (evidence, evidence.of_all_trainings()))
+    rows, ran = pl.concat([rows, _variants(evidence, column)]), pl.concat([of_all, every])
     for loss in [loss for loss in LOSSES if loss in ran["loss"]]:
-        scores = scores_of_runs(rows.filter(pl.col("loss") == loss), judge(loss), by=("bounding",))
+        scores = scores_of_runs(rows.filter(loss=loss), judge(loss), by=("bounding",))
         ran_affine = [name for name in AFFINE if name in scores.systems]
         affine = None if evidence.epochs is None else best_bounding(evidence, column, loss, ran_affine)
-        for bounding in ran.filter(pl.col("loss") == loss)["bounding"].sort():
+        for bounding in ran.filter(loss=loss)["bounding"].unique().sort():
             if bounding != DISTRIBUTION and not bounding.startswith(_WITH_PARAMETERS):
                 continue
             trained = bounding in scores.systems
@@ -294,16 +293,13 @@ def _variants_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, obje
             yield row
 
 
-def _own(evidence: Evidence, column: DataSet) -> pl.DataFrame:
-    rows = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss").is_in(LOSSES))
-    return rows.select(*KEY, *JUDGED_BY.values()).collect()
-
-
 def _variants(evidence: Evidence, column: DataSet) -> pl.DataFrame:
     """Return the runs with parameters of the bound; no rows if the experiments did not run on these data."""
-    found = [_own(evidence, column).clear()]
-    for experiment in VARIANT_EXPERIMENTS if evidence.experiments is not None else ():
-        for rows in evidence.variants(experiment, column.dataset, column.nsr).values():
-            parameters = pl.col("bounding").str.starts_with(_WITH_PARAMETERS), pl.col("selection") == "validation"
-            found.append(rows.filter(*parameters).select(*KEY, *JUDGED_BY.values()).collect())
-    return pl.concat(found)
+    experiments = VARIANT_EXPERIMENTS if evidence.experiments is not None else ()
+    with_parameters = pl.col("bounding").str.starts_with(_WITH_PARAMETERS), pl.col("selection") == "validation"
+    found = [
+        _of_losses(rows.filter(*with_parameters))
+        for experiment in experiments
+        for rows in evidence.variants(experiment, column.dataset, column.nsr).values()
+    ]
+    return pl.concat(found) if found else _of_losses(evidence.cell(column.dataset, column.nsr)).clear()

@@ -42,8 +42,9 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.specs import signed
 from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
 
-LEAST_FOR_FRIEDMAN = 3
-"""Fewest boundings that Friedman's test compares; of fewer, all count as the best."""
+LEAST_FOR_FRIEDMAN = 3  # boundings that Friedman's test compares; of fewer, all count as the best
+LEAST_FOR_PAGE = 3  # columns that scipy's test accepts; for two, Page's test is the sign test
+A_TENTH_MORE = math.log(1.1)  # smallest growth of a variance that matters, as a slope of its logarithm
 
 
 @decides("T25")
@@ -68,12 +69,12 @@ def _gap(
     evidence: Evidence, loss: str, bounding: str, column: DataSet, queries: DataSet, *, above_random: bool
 ) -> Contrast:
     """Return MQ2008 minus MovieLens: two samples, each with its own error and degrees of freedom (Welch)."""
-    both = [_mean(evidence, loss, bounding, one, above_random) for one in (queries, column)]
-    squares = [one.standard_error**2 for one in both]
-    variance = sum(squares)
-    terms = [square**2 / one.degrees_of_freedom for square, one in zip(squares, both, strict=True)]
+    here, there = (_mean(evidence, loss, bounding, one, above_random) for one in (queries, column))
+    parts = [one.standard_error**2 for one in (here, there)]
+    variance = sum(parts)
+    terms = [part**2 / one.degrees_of_freedom for part, one in zip(parts, (here, there), strict=True)]
     freedom = variance**2 / sum(terms) if variance else 1.0
-    return Contrast(Estimate(both[0].mean - both[1].mean, math.sqrt(variance), freedom), math.nan, 2)
+    return Contrast(Estimate(here.mean - there.mean, math.sqrt(variance), freedom), math.nan, 2)
 
 
 @lru_cache(maxsize=256)
@@ -115,22 +116,24 @@ def best_bounding_depends_on_the_data(evidence: Evidence) -> Ruling:
 
     The best ones are the best by validation, and those that it does not beat significantly.
     """
-    best = {loss: {column: _best_of(evidence, loss, column) for column in columns(evidence)} for loss in ("nDCG", "AP")}
-    shared = {
-        loss: [name for name in BOUNDINGS if all(name in found for found in by_column.values())]
-        for loss, by_column in best.items()
-    }
-    texts = [
-        f"For {loss}, the best bounding by validation and those that are not significantly worse are "
-        f"{_of_columns(by_column)}; on all data sets these include {_names(shared[loss]) if shared[loss] else 'none'}."
-        for loss, by_column in best.items()
-    ]
-    return Ruling(
-        together(*(_depends(list(best[loss].values()), shared[loss]) for loss in best)),
-        {"by_loss": " ".join(texts)},
-        min(len(names) for names in shared.values()),
-        n=sum(len(by_column) for by_column in best.values()),
-    )
+    texts, verdicts, counts = [], [], []
+    for loss in ("nDCG", "AP"):
+        best = {column: _best_of(evidence, loss, column) for column in columns(evidence)}
+        shared = [name for name in BOUNDINGS if all(name in found for found in best.values())]
+        # Columns with the same boundings share a phrase.
+        columns_of: dict[tuple[str, ...], list[str]] = {}
+        for column, names in best.items():
+            columns_of.setdefault(tuple(names), []).append(str(column))
+        texts.append(
+            f"For {loss}, the best bounding by validation and those that are not significantly worse are "
+            f"{'; '.join(f'{_names(names)} on {listed(where)}' for names, where in columns_of.items())}; on all data "
+            f"sets these include {_names(shared) if shared else 'none'}."
+        )
+        same = all(set(one) == set(shared) for one in best.values())
+        verdicts.append(each_way(not shared, bool(shared) and same and len(shared) < len(BOUNDINGS)))
+        counts.append(len(shared))
+    n = 2 * len(columns(evidence))
+    return Ruling(together(*verdicts), {"by_loss": " ".join(texts)}, min(counts), n=n)
 
 
 def _best_of(evidence: Evidence, loss: str, column: DataSet) -> list[str]:
@@ -153,27 +156,10 @@ def _best_of(evidence: Evidence, loss: str, column: DataSet) -> list[str]:
     return [name for name in boundings if name not in beaten]
 
 
-def _of_columns(by_column: Mapping[DataSet, Sequence[str]]) -> str:
-    """Name the boundings of each column; columns with the same ones share a phrase."""
-    columns_of: dict[tuple[str, ...], list[str]] = {}
-    for column, names in by_column.items():
-        columns_of.setdefault(tuple(names), []).append(str(column))
-    return "; ".join(f"{_names(names)} on {listed(where)}" for names, where in columns_of.items())
-
-
 def _names(boundings: Sequence[str]) -> str:
     if set(boundings) == set(BOUNDINGS):
         return "all boundings"
     return listed(["no bounding" if name == UNBOUNDED else name for name in boundings])
-
-
-def _depends(best: Sequence[Sequence[str]], shared: Sequence[str]) -> str:
-    same = all(set(one) == set(shared) for one in best)
-    return each_way(not shared, bool(shared) and same and len(shared) < len(BOUNDINGS))
-
-
-_LEAST_FOR_PAGE = 3
-"""Fewest columns that scipy's test accepts; for two, Page's test is the sign test."""
 
 
 def several_ratios(evidence: Evidence) -> Sequence[DataSet]:
@@ -226,7 +212,7 @@ def _of_same_units(values: Sequence[Floats], names: Sequence[Sequence[str]]) -> 
 
 def _trend(rows: Floats) -> float:
     """Return the one-sided p-value of scores that grow from column to column."""
-    if rows.shape[1] >= _LEAST_FOR_PAGE:
+    if rows.shape[1] >= LEAST_FOR_PAGE:
         return float(stats.page_trend_test(rows, method="asymptotic").pvalue)
     changes = rows[:, -1] - rows[:, 0]
     changes = changes[changes != 0]
@@ -332,9 +318,6 @@ def _factors(evidence: Evidence, family: Family[tuple[str, str]]) -> Mapping[str
     between = f", those between two seeds of the unbounded loss by {texts}" if texts else ""
     return {"factors": f"{least:.2f} to {most:.2f}{between}"}
 
-
-A_TENTH_MORE = math.log(1.1)
-"""Smallest growth of a variance that matters, as a slope of its logarithm."""
 
 DECLARED = {
     "T39": Differences(

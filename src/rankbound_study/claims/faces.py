@@ -1,7 +1,5 @@
 """Claims about faces: families of methods, convolution, pixels and features of VGG16, pairs and labels, ages."""
 
-import math
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +7,7 @@ import polars as pl
 
 from rankbound.compare import PairedScores, Settings, compare
 from rankbound.compare.margins import LEVEL, MARGIN
-from rankbound.compare.scores import Floats, Integers, Mask
+from rankbound.compare.scores import Floats, Mask
 from rankbound.compare.statistics import Estimate, over_members
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import (
@@ -23,7 +21,6 @@ from rankbound_study.claims.methods import (
     Methods,
     difference_text,
     read_methods,
-    together_of,
 )
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import (
@@ -39,28 +36,20 @@ from rankbound_study.claims.verdict import (
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.neural_names import CONTROL, FAMILIES
 from rankbound_study.results.neural_pairs import GAPS, coefficients, explained, read_pairs, with_readings
+from rankbound_study.results.scores import names_pairs, scores_of_runs
 from rankbound_study.results.specs import score
 
 CLAIMED_ORDER = (RANK, REGRESSION, CLASSIFICATION)
 CONVOLUTION, CONNECTED = "RankCNN", "RankNet"
-SHIFTED = "-shifted"
-"""Suffix of methods that are trained on moved pictures."""
-
-NOT_MUCH = 0.1
-"""The claim's "not by much", in shares of pairs: the largest printed gain is 0.06."""
-
+SHIFTED = "-shifted"  # suffix of methods that are trained on moved pictures
 OF_FEATURES = " on features"
-
 ON_PAIRS, ON_LABELS = "Rank-LR", "Class-LR"
-
-A_LOT = 0.05
-"""The claim's "a lot", in shares of pairs; 0.32 is printed."""
-
-HALF_WIDTH, HALF_HEIGHT = 0.35, 0.45
-"""Half axes of the ellipse that the face fills in the middle of a picture, as shares of the sides."""
-
-CLEARER = 0.01
-"""Smallest difference in the share of the weights' energy that counts."""
+NOT_MUCH = 0.1  # "not by much", in shares of pairs: the largest printed gain is 0.06
+A_LOT = 0.05  # "a lot", in shares of pairs; 0.32 is printed
+HALF_WIDTH, HALF_HEIGHT = 0.35, 0.45  # half axes of the face's ellipse in a picture, as shares of its sides
+CLEARER = 0.01  # smallest difference in the share of the weights' energy that counts
+PRINTED_R_SQUARED = 0.28  # the share of variance that the best age regression explains (Li and Wu section 5)
+CLOSE = 0.05  # largest difference from it that counts as the same
 
 
 @decides("N07")
@@ -92,42 +81,33 @@ def convolution_ranks_raw_images_best(evidence: Evidence) -> Ruling:
 
 @decides("N12")
 def convolution_wins_where_faces_are_not_centred(evidence: Evidence) -> Ruling:
-    """Decide by the lead of convolution on moved faces, and by its growth over that on centred faces."""
+    """Decide by the lead of convolution on moved faces, and by its growth over that on centred faces, pair by pair."""
+    names, moved_names = (CONVOLUTION, CONNECTED), (f"{CONVOLUTION}{SHIFTED}", f"{CONNECTED}{SHIFTED}")
     moved = read_methods(evidence, PIXELS, shifted=True)
-    names = (f"{CONVOLUTION}{SHIFTED}", f"{CONNECTED}{SHIFTED}")
-    lead = Gap(*names, moved.compare(*names))
+    lead = Gap(*moved_names, moved.compare(*moved_names))
     try:
         centred = read_methods(evidence, PIXELS)
-        centred.needs(CONVOLUTION, CONNECTED)
+        centred.needs(*names)
     except MissingEvidence as missing:
         raise MissingEvidence(f"faces as they are, to compare moved ones with: {missing}") from missing
-    found = GapFamily.of([lead, _growth(moved, centred)])
-    changes = [
+    scores = _on_the_same_pairs(moved.frame, centred.frame, moved.metric)
+    of = dict(zip(scores.systems, scores.matrix.T, strict=True))
+    leads = np.stack([of[one] - of[other] for one, other in (moved_names, names)], 1)
+    on = ("lead on moved faces", "lead on centred faces")
+    both = PairedScores.of_matrix(leads, on, scores.units, scores.members)
+    found = GapFamily.of([lead, Gap(*on, compare(both.pair(*on), Settings(margin=MARGIN)))])
+    changes = " and ".join(
         f"{name} orders {score(moved.mean(f'{name}{SHIFTED}'))} instead of {score(centred.mean(name))}"
-        for name in (CONVOLUTION, CONNECTED)
-    ]
-    return found.decided(
-        "pairs",
-        title=moved.title,
-        changes=" and ".join(changes),
-        growth=difference_text(found.each[1].found),
-        over=GapFamily([lead]).over("pairs"),
-        convolution=CONVOLUTION,
-        connected=CONNECTED,
+        for name in names
     )
+    facts = {"title": moved.title, "changes": changes, "growth": difference_text(found.each[1].found)}
+    return found.decided("pairs", convolution=CONVOLUTION, connected=CONNECTED, **facts)
 
 
-def _growth(moved: Methods, centred: Methods) -> Gap:
-    """Compare the lead on moved faces with the lead on centred ones, pair by pair."""
-    scores = together_of([moved.frame, centred.frame], moved.metric)
-    column = {name: place for place, name in enumerate(scores.systems)}
-    leads = [
-        scores.matrix[:, column[f"{CONVOLUTION}{ending}"]] - scores.matrix[:, column[f"{CONNECTED}{ending}"]]
-        for ending in (SHIFTED, "")
-    ]
-    names = ("lead on moved faces", "lead on centred faces")
-    both = PairedScores.of_matrix(np.stack(leads, 1), names, scores.units, scores.members)
-    return Gap(*names, compare(both.pair(*names), Settings(margin=MARGIN)))
+def _on_the_same_pairs(one: pl.DataFrame, other: pl.DataFrame, metric: str) -> PairedScores:
+    """Return the scores of trained methods of two data sets on the same pairs."""
+    frame = pl.concat([one.drop("dataset"), other.drop("dataset")], how="diagonal").filter(pl.col("loss") != "none")
+    return scores_of_runs(frame, metric, by=("model",), members=names_pairs(frame))
 
 
 @decides("N08")
@@ -143,22 +123,18 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Rul
     except MissingEvidence:
         reason = "The published weights of VGG16 are not available here, so no method has run on its features."
         return Verdict(NOT_TESTABLE, reason)
-    found = _improvements(read_methods(evidence, PIXELS), features)
-    if not found.each:
-        raise MissingEvidence("no method on both pixels and features of VGG16")
-    large, may_be_large = (any(end > NOT_MUCH for end in ends) for ends in found.ends)
-    gained = ", ".join(f"{one.other} {difference_text(one.found)}" for one in found.each)
-    confirmed = found.verdict == CONFIRMED and not may_be_large
-    verdict = each_way(confirmed, large or found.verdict == REFUTED)
-    return found.decided("pairs", verdict, title=features.title, gained=gained)
-
-
-def _improvements(pixels: Methods, features: Methods) -> GapFamily:
+    pixels = read_methods(evidence, PIXELS)
     shared = [name for name in features.families if name in pixels.families and features.families[name] != CONTROL]
+    if not shared:
+        raise MissingEvidence("no method on both pixels and features of VGG16")
     renamed = features.frame.with_columns(pl.col("model") + OF_FEATURES)
-    scores = together_of([pixels.frame, renamed], pixels.metric)
+    scores = _on_the_same_pairs(pixels.frame, renamed, pixels.metric)
     pairs = [(f"{name}{OF_FEATURES}", name) for name in sorted(shared)]
-    return GapFamily.of([Gap(*pair, compare(scores.pair(*pair), Settings(margin=MARGIN))) for pair in pairs])
+    found = GapFamily.of([Gap(*pair, compare(scores.pair(*pair), Settings(margin=MARGIN))) for pair in pairs])
+    gained = ", ".join(f"{one.other} {difference_text(one.found)}" for one in found.each)
+    confirmed = found.verdict == CONFIRMED and all(one.found.high <= NOT_MUCH for one in found.each)
+    refuted = found.verdict == REFUTED or any(one.found.low > NOT_MUCH for one in found.each)
+    return found.decided("pairs", each_way(confirmed, refuted), title=features.title, gained=gained)
 
 
 @decides("N10")
@@ -178,17 +154,14 @@ def networks_lead_on_pixels_and_hardly_on_features(evidence: Evidence) -> Ruling
         on_features = "the features of VGG16 none could be trained, as its published weights are not available here"
     else:
         on_features = f"features of VGG16 their leads are {of_features}"
-        if any(low > MARGIN for low in of_features.ends[0]):
+        if any(one.found.low > MARGIN for one in of_features.each):
             verdict = REFUTED
     return of_pixels.decided("pairs", verdict, title=pixels.title, on_features=on_features)
 
 
 def _leads(methods: Methods) -> GapFamily:
-    pairs = []
-    for family in FAMILIES:
-        networks, others = (methods.of(family, network=network) for network in (True, False))
-        if networks and others:
-            pairs.append((methods.best(networks), methods.best(others)))
+    kinds = [[methods.of(family, network=network) for network in (True, False)] for family in FAMILIES]
+    pairs = [(methods.best(networks), methods.best(others)) for networks, others in kinds if networks and others]
     if not pairs:
         raise MissingEvidence(f"no network beside another model of its family on {methods.title}")
     return GapFamily.between(methods, pairs)
@@ -219,9 +192,9 @@ def pairs_teach_logistic_regression_more_and_clearer(evidence: Evidence) -> Ruli
             f"{on_pairs:.1%} of the squares of its weights lie in the ellipse of the face, {on_labels:.1%} with single "
             f"labels, and {pixels:.1%} of the pixels"
         )
-    ((low,), (high,)) = gain.ends
+    lead = gain.each[0].found
+    verdict = each_way(lead.low > A_LOT and clearer, lead.high < A_LOT)
     names = {"on_pairs": ON_PAIRS, "on_labels": ON_LABELS, "a_lot": A_LOT}
-    verdict = each_way(low > A_LOT and clearer, high < A_LOT)
     return gain.decided("pairs", verdict, title=methods.title, energy=energy, **names)
 
 
@@ -248,13 +221,6 @@ def _energy_inside(evidence: Evidence, methods: Methods, name: str) -> float | N
     return None if weights is None else energy_inside(weights, face_mask(*shape[1:]))
 
 
-PRINTED_R_SQUARED = 0.28
-"""The share of variance that the best age regression explains (Li and Wu section 5)."""
-
-CLOSE = 0.05
-"""Largest difference from the printed share that counts as the same."""
-
-
 @decides("N13")
 def best_regression_explains_28_percent(evidence: Evidence) -> Ruling:
     """Decide by whether the best regression by validation explains the printed share of the variance, within 0.05.
@@ -278,68 +244,46 @@ def wrongly_ordered_pairs_are_close_in_age(evidence: Evidence) -> Ruling:
     """Decide by whether the accuracy of the best method by validation rises with the age difference."""
     methods = read_methods(evidence, PIXELS)
     best = methods.best([name for family in FAMILIES for name in methods.of(family)])
-    trend = Trend.of(with_readings(pairs_of(evidence, methods, [best])))
-    p_value, rise = trend.slope.p_value(), trend.slope.mean
-    low, high = trend.slope.interval(1 - LEVEL)
+    slope, groups = trend_over_ages(with_readings(pairs_of(evidence, methods, [best])))
+    low, high = slope.interval(1 - LEVEL)
     by_group = ", ".join(
         f"{share:.1%} of {count} at {least}{f' to {most}' if most < GAPS[-1][1] else ' or more'}"
-        for (least, most), share, count in zip(GAPS, trend.accuracy, trend.counts, strict=True)
-        if count
+        for (least, most), (count, share) in groups.items()
     )
-    verdict = each_way(p_value < LEVEL and rise > 0, p_value < LEVEL and rise <= 0)
-    facts = {"title": methods.title, "rise": rise, "low": low, "high": high, "best": best, "by_group": by_group}
-    return Ruling(verdict, facts, rise, low, high, p_value, sum(trend.counts))
+    significant = slope.p_value() < LEVEL
+    verdict = each_way(significant and slope.mean > 0, significant and slope.mean <= 0)
+    facts = {"title": methods.title, "rise": slope.mean, "low": low, "high": high, "best": best, "by_group": by_group}
+    return Ruling(verdict, facts, slope.mean, low, high, slope.p_value(), sum(count for count, _ in groups.values()))
 
 
-@dataclass(frozen=True)
-class Trend:
-    """Accuracy by groups of the years between two faces.
+def trend_over_ages(pairs: pl.DataFrame) -> tuple[Estimate, dict[tuple[int, int], tuple[int, float]]]:
+    """Return the trend of one method's accuracy over the groups of age differences that have pairs.
 
-    Attributes:
-        slope: the least-squares slope of the accuracy over the numbered groups; its error allows for shared faces.
-        accuracy, counts: the accuracy and number of pairs of each group; NaN and 0 where it has no pairs.
+    It is the least-squares slope over the numbered groups, whose error allows for shared faces: the mean of each pair's
+    influence on it. Beside it stand the number of pairs and the accuracy of every group, averaged over seeds.
+
+    Raises:
+        MissingEvidence: all pairs are in one group, or of fewer than five faces.
     """
-
-    slope: Estimate
-    accuracy: tuple[float, ...]
-    counts: tuple[int, ...]
-
-    @classmethod
-    def of(cls, pairs: pl.DataFrame) -> "Trend":
-        """Compute the trend of one method's pairs, averaged over seeds.
-
-        Raises:
-            MissingEvidence: all pairs are in one group, or of fewer than five faces.
-        """
-        found = pairs.group_by("fold", "topic").agg(
-            pl.col("years", "older", "younger").first(), pl.col("PairAccuracy").mean()
-        )
-        found = found.sort("fold", "topic")
-        years, right = found["years"].to_numpy(), found["PairAccuracy"].to_numpy().astype(np.float64)
-        within = [(years >= least) & (years <= most) for least, most in GAPS]
-        kept = np.any(within, axis=0)
-        group: Floats = np.argmax(within, axis=0)[kept].astype(np.float64)
-        if len(group) < 3 or np.ptp(group) == 0:
-            raise MissingEvidence("no pairs of faces in several groups of age differences")
-        faces: Integers = found.select("older", "younger").to_numpy().astype(np.int64)[kept]
-        counts = tuple(int(mask.sum()) for mask in within)
-        accuracy = tuple(
-            float(right[mask].mean()) if count else math.nan for mask, count in zip(within, counts, strict=True)
-        )
-        return cls(_slope(group, right[kept], faces), accuracy, counts)
-
-
-def _slope(group: Floats, right: Floats, faces: Integers) -> Estimate:
-    """Estimate the least-squares slope from each pair's influence on it; the mean of these values is the slope."""
+    numbered = pl.sum_horizontal(pl.col("years") > most for _, most in GAPS).cast(pl.Int64)
+    means = pairs.group_by("fold", "topic").agg(
+        pl.col("years", "older", "younger").first(), pl.col("PairAccuracy").mean().alias("right")
+    )
+    found = means.filter(pl.col("years").is_between(GAPS[0][0], GAPS[-1][1])).sort("fold", "topic")
+    group: Floats = found.select(numbered).to_series().to_numpy().astype(np.float64)
+    right: Floats = found["right"].to_numpy().astype(np.float64)
+    if len(group) < 3 or np.ptp(group) == 0:
+        raise MissingEvidence("no pairs of faces in several groups of age differences")
     centred = group - group.mean()
     squares = float((centred**2).sum())
     slope = float(centred @ right) / squares
     residuals = right - right.mean() - slope * centred
     influence: Floats = slope + len(group) * centred * residuals / squares
-    estimate = over_members(influence, faces)
+    estimate = over_members(influence, found.select("older", "younger").to_numpy().astype(np.int64))
     if estimate is None:
         raise MissingEvidence("too few faces for the error of a slope")
-    return estimate
+    within = {years: right[group == place] for place, years in enumerate(GAPS)}
+    return estimate, {years: (len(of), float(of.mean())) for years, of in within.items() if len(of)}
 
 
 def pairs_of(evidence: Evidence, methods: Methods, names: list[str]) -> pl.DataFrame:

@@ -8,7 +8,7 @@ of a data set, separately for each of the three comparisons. Systems that did no
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -211,9 +211,11 @@ class Board:
         for comparison in COMPARISONS:
             others = {key: self.compared_with(key, comparison) for key in self.order if key[1] != ORACLE}
             differences = {key: self.difference(key, other) for key, other in others.items() if other}
-            known = {key: one for key, one in differences.items() if one is not None}
+            known = {
+                key: replace(one, margin=self.choice.margin) for key, one in differences.items() if one is not None
+            }
             p_values = adjusted({key: one.estimate.p_value() for key, one in known.items()})
-            alike = adjusted({key: p_alike(one, self.choice.margin) for key, one in known.items()})
+            alike = adjusted({key: one.p_alike for key, one in known.items()})
             found[comparison] = {
                 key: {
                     **dict(zip(("difference", "low", "high"), one.measured, strict=True)),
@@ -230,11 +232,6 @@ def verdict(difference: float, p_value: float, p_within: float) -> str:
     if p_value <= LEVEL:
         return (BETTER if difference > 0 else WORSE) + (WITHIN if p_within <= LEVEL else "")
     return ALIKE if p_within <= LEVEL else UNDECIDED
-
-
-def p_alike(difference: Contrast, margin: float) -> float:
-    """Return the p-value of two one-sided tests, small for differences within the margin."""
-    return max(difference.estimate.p_above(-margin), difference.estimate.p_below(margin))
 
 
 def interval(values: Floats) -> tuple[float | None, float | None]:
@@ -296,8 +293,22 @@ def by_topic(board: Board) -> pl.DataFrame:
     """Return the differences of the best system from its partner and from the baseline, a row per topic."""
     parts = [pl.DataFrame(schema=TOPICS)]
     for role, other in ((PARTNER, board.partner()), (BASELINE, board.baseline)):
-        if board.best is not None and other is not None:
-            parts.append(_by_topic(board, board.best, role, other))
+        if board.best is None or other is None:
+            continue
+        pair = board.pair(board.best, other)
+        scores = pl.DataFrame({"topic": pair.units, "best_score": per_unit(pair.a), "other_score": per_unit(pair.b)})
+        by_topic = board.systems[board.best].group_by("topic")
+        sizes = by_topic.agg(pl.col("n").mean().alias("items"), pl.col("p").mean().alias("relevant"))
+        difference = pl.col("best_score") - pl.col("other_score")
+        known = scores.with_columns(pl.when(difference.abs() > TIE).then(difference).otherwise(0.0).alias("difference"))
+        named = [pl.lit(value, TOPICS[name]).alias(name) for name, value in _of(board, role, other).items()]
+        table = known.join(sizes, on="topic").sort("difference", "topic").with_row_index("place", 1)
+        table = table.with_columns(pl.len().alias("n_topics"), *named)
+        count = len(table)
+        ends = np.arange(min(EXTREMES, count))
+        evenly = np.linspace(0, count - 1, min(count, KEPT)).astype(np.int64)
+        kept = table[np.unique(np.concatenate([ends, count - 1 - ends, evenly]))]
+        parts.append(kept.select(pl.col(name).cast(kind) for name, kind in TOPICS.items()))
     return pl.concat(parts)
 
 
@@ -324,32 +335,6 @@ def groups_of(lengths: Any) -> list[tuple[int, int]]:
     edges = np.unique(np.quantile(lengths, np.linspace(0, 1, GROUPS + 1)[1:-1], method="inverted_cdf"))
     places = np.searchsorted(edges, lengths, side="left")
     return [(int(lengths[places == place].min()), int(lengths[places == place].max())) for place in np.unique(places)]
-
-
-def _by_topic(board: Board, best: Key, role: str, other: Key) -> pl.DataFrame:
-    pair = board.pair(best, other)
-    scores = pl.DataFrame({"topic": pair.units, "best_score": per_unit(pair.a), "other_score": per_unit(pair.b)})
-    difference = pl.col("best_score") - pl.col("other_score")
-    sizes = (
-        board.systems[best]
-        .group_by("topic")
-        .agg(pl.col("n").mean().alias("items"), pl.col("p").mean().alias("relevant"))
-    )
-    table = (
-        scores.with_columns(pl.when(difference.abs() > TIE).then(difference).otherwise(0.0).alias("difference"))
-        .join(sizes, on="topic")
-        .sort("difference", "topic")
-        .with_row_index("place", 1)
-        .with_columns(
-            pl.len().alias("n_topics"),
-            *(pl.lit(value, TOPICS[name]).alias(name) for name, value in _of(board, role, other).items()),
-        )
-    )
-    columns = [pl.col(name).cast(kind) for name, kind in TOPICS.items()]
-    count = len(table)
-    ends = np.arange(min(EXTREMES, count))
-    evenly = np.linspace(0, count - 1, min(count, KEPT)).astype(np.int64)
-    return table.select(columns)[np.unique(np.concatenate([ends, count - 1 - ends, evenly]))]
 
 
 def _of(board: Board, role: str, key: Key) -> dict[str, Any]:

@@ -205,17 +205,12 @@ class GapFamily:
         """Correct the p-values over all gaps."""
         corrected = adjust([one.found for one in found])
         p_alike = holm([one.found.margin.p_alike if one.found.margin else math.nan for one in found])
-        return cls(
-            [
-                replace(one, found=comparison, p_alike=p_value)
-                for one, comparison, p_value in zip(found, corrected, p_alike, strict=True)
-            ]
-        )
+        return cls([replace(one, found=of, p_alike=p) for one, of, p in zip(found, corrected, p_alike, strict=True)])
 
     @classmethod
     def between(cls, methods: Methods, pairs: Iterable[tuple[str, str]], margin: float = MARGIN) -> "GapFamily":
         """Compare pairs of methods on the same lists."""
-        return cls.of([Gap(name, other, methods.compare(name, other, margin)) for name, other in pairs])
+        return cls.of([Gap(*pair, methods.compare(*pair, margin)) for pair in pairs])
 
     @property
     def count(self) -> int:
@@ -240,36 +235,18 @@ class GapFamily:
         """Confirmed if all differences are significant as claimed, refuted if one speaks against it."""
         return each_way(self.better == self.count, bool(self.worse))
 
-    @property
-    def ends(self) -> tuple[list[float], list[float]]:
-        """The lower and the upper ends of the intervals."""
-        return [one.found.low for one in self.each], [one.found.high for one in self.each]
+    def decided(self, unit: str, verdict: str = "", **facts: object) -> Ruling:
+        """Return the ruling (by default that all are as claimed) with the difference that supports it least.
 
-    def over(self, unit: str) -> str:
-        """Describe the sample: `over 2400 pairs, of one training each`."""
+        The fact `over` describes the sample of the first difference: `over 2400 pairs, of one training each`.
+        """
+        least = min(self.each, key=lambda one: (one.side, one.found.difference)).found
         seeds = max(one.found.trainings.n_seeds for one in self.each)
         trainings = "one training" if seeds < 2 else f"{seeds} trainings"
-        return f"over {self.each[0].found.n_units} {unit}, of {trainings} each"
-
-    def decided(self, unit: str, verdict: str = "", **facts: object) -> Ruling:
-        """Return the ruling (by default that all are as claimed) with the difference that supports it least."""
-        least = min(self.each, key=lambda one: (one.side, one.found.difference)).found
-        return Ruling(
-            verdict or self.verdict,
-            {"found": self, "over": self.over(unit), **facts},
-            least.difference,
-            least.low,
-            least.high,
-            least.p_adjusted,
-            least.n_units,
-            Sample.of_interval(least.low, least.high, least.n_units, MARGIN),
-        )
-
-
-def together_of(frames: Iterable[pl.DataFrame], metric: str) -> PairedScores:
-    """Return the scores of trained methods of several data sets on the same pairs."""
-    frame = pl.concat([one.drop("dataset") for one in frames], how="diagonal").filter(pl.col("loss") != "none")
-    return scores_of_runs(frame, metric, by=("model",), members=names_pairs(frame))
+        facts = {"found": self, "over": f"over {self.each[0].found.n_units} {unit}, of {trainings} each", **facts}
+        measured = least.difference, least.low, least.high
+        sample = Sample.of_interval(least.low, least.high, least.n_units, MARGIN)
+        return Ruling(verdict or self.verdict, facts, *measured, least.p_adjusted, least.n_units, sample)
 
 
 def listed(found: Sequence[Any]) -> str:
@@ -291,30 +268,37 @@ AGAINST_FIRST = (REFUTED, INCONCLUSIVE, CONFIRMED)
 
 @decides("N03")
 def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Ruling:
-    """Decide by whether they differ by less than a margin, on web queries and on faces."""
-    found = []
+    """Decide by whether they differ by less than a margin, on web queries and on faces.
+
+    Refuted if a difference is significantly beyond the margin anywhere. Equal scores everywhere need no test.
+    """
+    found: list[Comparison] = []
+    differences = []
     for dataset in (QUERIES, PIXELS):
         with suppress(MissingEvidence):
             methods = read_methods(evidence, dataset)
-            found.append((methods, methods.compare(DIRECT, RANKNET)))
+            found.append(one := methods.compare(DIRECT, RANKNET))
+            of_pairs = f"the share of correctly ordered pairs among {one.n_units}"
+            of_queries = f"mean {methods.metric} over {one.n_units} queries"
+            measure = of_queries if methods.scores.members is None else of_pairs
+            differences.append(f"{difference_text(one)} in {measure} of {methods.title}")
     if not found:
         raise MissingEvidence(f"no runs of both {DIRECT} and {RANKNET}: see comparisons in config.yaml")
-    differences = []
-    for methods, one in found:
-        of_pairs = f"the share of correctly ordered pairs among {one.n_units}"
-        measure = (
-            of_pairs if methods.scores.members is not None else f"mean {methods.metric} over {one.n_units} queries"
-        )
-        differences.append(f"{difference_text(one)} in {measure} of {methods.title}")
-    widest = max((one for _, one in found), key=lambda one: abs(one.difference))
+    tests = [one.margin for one in found]
+    alike = all(
+        test.verdict == "alike" if test else one.n_units > 1 and one.low == one.high == one.difference == 0
+        for one, test in zip(found, tests, strict=True)
+    )
+    beyond = any(test and (test.low > test.margin or test.high < -test.margin) for test in tests)
+    widest = max(found, key=lambda one: abs(one.difference))
     return Ruling(
-        _verdict_of_likeness([one for _, one in found]),
+        each_way(alike, beyond),
         {"direct": DIRECT, "ranknet": RANKNET, "differences": listed(differences)},
         widest.difference,
         widest.low,
         widest.high,
-        widest.margin.p_alike if widest.margin else float("nan"),
-        sum(one.n_units for _, one in found),
+        widest.margin.p_alike if widest.margin else math.nan,
+        sum(one.n_units for one in found),
         Sample.of_interval(widest.low, widest.high, widest.n_units, MARGIN),
     )
 
@@ -322,7 +306,13 @@ def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Ruling:
 @decides("N15")
 def networks_pay_with_many_features_alone(evidence: Evidence) -> Ruling:
     """Decide by the best network's lead, which should grow from none with few features to a significant one."""
-    found = list(trends(_by_features(evidence)))
+    if evidence.runs is None:
+        raise MissingEvidence("no runs: no file of them was given")
+    if evidence.epochs is None:
+        raise MissingEvidence("no epochs, whose validation scores pick the best network and the best other model")
+    of_pixels = [path for path in evidence.predictions if path.parts[-4] in (PIXELS, f"{SYNTHETIC}{PIXELS}")]
+    predictions = of_pixels if evidence.images else ()
+    found = list(trends(feature_results(evidence.runs, evidence.epochs, predictions, evidence.images)))
     if not found:
         raise MissingEvidence("no methods on several numbers of features: see feature_counts in config.yaml")
     least = min(found, key=lambda one: (AGAINST_FIRST.index(one.verdict), one.signs[2], one.trend["difference"]))
@@ -375,34 +365,9 @@ def trends(results: FeatureResults) -> Iterator[LeadTrend]:
             deciding = (rows[0], rows[-1], trend)
             adjusted = holm([row["p_value"] for row in deciding])
             signs = [
-                int(math.copysign(p_value < LEVEL, row["difference"]))
-                for row, p_value in zip(deciding, adjusted, strict=True)
+                int(math.copysign(p < LEVEL, row["difference"])) for row, p in zip(deciding, adjusted, strict=True)
             ]
             yield LeadTrend(str(dataset), rows, trend, adjusted, signs)
-
-
-def _verdict_of_likeness(found: list[Comparison]) -> str:
-    """Return confirmed if alike everywhere, refuted if a difference is significantly beyond the margin anywhere."""
-    tests = [one.margin for one in found]
-    beyond = any(test is not None and (test.low > test.margin or test.high < -test.margin) for test in tests)
-    return each_way(all(_is_alike(one) for one in found), beyond)
-
-
-def _is_alike(comparison: Comparison) -> bool:
-    """Check for a difference within the margin; equal scores everywhere need no test."""
-    if comparison.margin is not None:
-        return comparison.margin.verdict == "alike"
-    return comparison.n_units > 1 and comparison.low == comparison.high == comparison.difference == 0
-
-
-def _by_features(evidence: Evidence) -> FeatureResults:
-    if evidence.runs is None:
-        raise MissingEvidence("no runs: no file of them was given")
-    of_pixels = (PIXELS, f"{SYNTHETIC}{PIXELS}")
-    if evidence.epochs is None:
-        raise MissingEvidence("no epochs, whose validation scores pick the best network and the best other model")
-    predictions = [path for path in evidence.predictions if path.parts[-4] in of_pixels]
-    return feature_results(evidence.runs, evidence.epochs, predictions if evidence.images else (), evidence.images)
 
 
 WEB10K = "mslr-web10k-label2"
@@ -427,27 +392,22 @@ def _of_web10k(claim: str, judge: Callable[[Methods], Ruling], *, on_training: b
     def decide(evidence: Evidence) -> Ruling | Verdict:
         evidence = evidence.of_all_trainings() if on_training else evidence
         try:
-            methods = read_methods(evidence, WEB10K)
+            of_web10k = read_methods(evidence, WEB10K)
         except MissingEvidence:
-            return _of_other_queries(evidence, claim, judge)
-        return judge(methods)
+            pass
+        else:
+            return judge(of_web10k)
+        try:
+            methods = read_methods(evidence, QUERIES)
+            found = in_words(claim, judge(methods))
+        except MissingEvidence as missing:
+            return Verdict(NOT_TESTABLE, f"{NO_ARCHIVE}, nor can other queries be tested: {missing}.")
+        would_be = f"{NO_ARCHIVE}; on {methods.title} the same claim would be {found.verdict}"
+        reason = f"{would_be}: {found.reason[0].lower()}{found.reason[1:]}"
+        statistic = f"on {methods.title}: {found.statistic}"
+        return replace(found, verdict=NOT_TESTABLE, reason=reason, statistic=statistic)
 
     return decide
-
-
-def _of_other_queries(evidence: Evidence, claim: str, judge: Callable[[Methods], Ruling]) -> Verdict:
-    try:
-        methods = read_methods(evidence, QUERIES)
-        found = in_words(claim, judge(methods))
-    except MissingEvidence as missing:
-        return Verdict(NOT_TESTABLE, f"{NO_ARCHIVE}, nor can other queries be tested: {missing}.")
-    reason = f"{found.reason[0].lower()}{found.reason[1:]}"
-    return replace(
-        found,
-        verdict=NOT_TESTABLE,
-        reason=f"{NO_ARCHIVE}; on {methods.title} the same claim would be {found.verdict}: {reason}",
-        statistic=f"on {methods.title}: {found.statistic}",
-    )
 
 
 def _classification_against_ranking(methods: Methods) -> Ruling:
@@ -484,9 +444,8 @@ def _optimisers(methods: Methods) -> Ruling:
     found = GapFamily.between(methods, [(f"{name}{ending}", RANDOM) for ending in ("", AS_PRINTED) for name in names])
     by_adam, by_sgd = GapFamily(found.each[: len(names)]), GapFamily(found.each[len(names) :])
     confirmed = by_adam.worse == len(names) == by_sgd.better
-    refuted = bool(by_adam.better) or by_sgd.worse == len(names)
-    verdict, over = each_way(confirmed, refuted), found.over("queries")
-    return by_adam.decided("queries", verdict, by_sgd=by_sgd.better, both=found, over=over)
+    verdict = each_way(confirmed, bool(by_adam.better) or by_sgd.worse == len(names))
+    return by_adam.decided("queries", verdict, by_sgd=by_sgd.better, both=found)
 
 
 DECLARED = {

@@ -4,9 +4,8 @@ The metrics are those of Murphy's book and of the wiki page; linear DCG is Jin a
 ratings; models of pairs are Li and Wu's: the functions of two items that give an order, and mirror images of pairs.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import pairwise, permutations, product
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, pairwise, permutations, product
 
 import numpy as np
 import torch
@@ -15,14 +14,18 @@ from torch import Tensor
 
 import rankbound as rb
 from rankbound.training.models import MLP
-from rankbound_study.claims import oracle
 from rankbound_study.claims.oracle import (
+    KENDALL,
+    MURPHY,
     SAME,
+    WIKI,
+    ByHand,
     Order,
-    Value,
     agree,
+    average_precision,
     binary_orders,
     linear_dcg,
+    right_for,
     theorem,
     values_of_library,
     wrong_pairs,
@@ -31,51 +34,10 @@ from rankbound_study.claims.verdict import INCONCLUSIVE, REFUTED, Ruling, counte
 from rankbound_study.claims.worked import GRADES, RELEVANCE, worked_table
 
 RANDOM_LISTS = 100
-LONGEST, BEST_GRADE = 15, 3
-"""Longest of the random lists, and its highest grade."""
-
-CUTOFF = 5
-
-MOST_PERMUTED = 6
-"""Largest number of items for which all orders are compared."""
-
+LONGEST, BEST_GRADE = 15, 3  # of the random lists
+MOST_PERMUTED = 6  # items for which all orders are compared
 FAMILIES = {"pointwise": "squared", "pairwise": "hinge", "listwise": "ListMLE"}
-"""One loss of each family."""
-
-STEPS, RATE = 15, 0.2
-"""Steps and learning rate of gradient descent."""
-
-ByHand = Callable[[Order], Value]
-
-
-def _relative(dcg: ByHand) -> ByHand:
-    """Return a DCG relative to that of the ideal order."""
-    return lambda order: float(dcg(order)) / float(dcg(_ideal(order)))
-
-
-def _ideal(order: Order) -> Order:
-    return tuple(sorted(order, reverse=True))
-
-
-MURPHY: dict[str, ByHand] = {
-    **{f"P@{k}": partial(oracle.precision, k=k) for k in range(1, CUTOFF + 1)},
-    "AP": oracle.average_precision,
-    "DCG": oracle.dcg,
-    "DCG(gain=linear,discount=log2(r))": oracle.dcg_from_rank_two,
-    f"DCG@{CUTOFF}": partial(oracle.dcg, k=CUTOFF),
-    f"DCG(gain=linear,discount=log2(r))@{CUTOFF}": partial(oracle.dcg_from_rank_two, k=CUTOFF),
-    "nDCG": oracle.ndcg,
-    "nDCG(gain=linear,discount=log2(r))": _relative(oracle.dcg_from_rank_two),
-}
-"""Murphy's metrics: the library's name of each, and its definition."""
-
-WIKI: dict[str, ByHand] = {
-    f"CG@{CUTOFF}": partial(oracle.cumulative_gain, k=CUTOFF),
-    "DCG(gain=linear)": oracle.dcg_of_grades,
-    "nDCG(gain=linear)": _relative(oracle.dcg_of_grades),
-    "RR": oracle.reciprocal_rank,
-}
-"""The metrics of the wiki page, likewise."""
+STEPS, RATE = 15, 0.2  # of gradient descent
 
 
 def _random_orders() -> list[Order]:
@@ -85,11 +47,9 @@ def _random_orders() -> list[Order]:
     return [tuple(GRADES), tuple(RELEVANCE), *[order for order in drawn if any(order)][:RANDOM_LISTS]]
 
 
-def _agreeing(metrics: dict[str, ByHand], orders: Sequence[Order]) -> int:
+def _agreeing(metrics: Mapping[str, ByHand], orders: Sequence[Order]) -> int:
     """Count the library's values that equal those of the definitions."""
-    return sum(
-        agree(values_of_library(rb.metric(text), orders).tolist(), map(by, orders)) for text, by in metrics.items()
-    )
+    return sum(agree(values_of_library(rb.metric(text), orders), map(by, orders)) for text, by in metrics.items())
 
 
 @theorem("M01")
@@ -97,16 +57,16 @@ def murphys_metrics_are_as_defined() -> Ruling:
     """Compare the library with the definitions and with scikit-learn, and the printed table with the library."""
     orders = _random_orders()
     same, cases = _agreeing(MURPHY, orders), len(MURPHY) * len(orders)
-    mean_ap = sum(map(oracle.average_precision, orders)) / len(orders)
+    mean_ap = float(sum(map(average_precision, orders)) / len(orders))
     map_agrees = agree([float(values_of_library(rb.metric("AP"), orders).mean())], [mean_ap]) == 1
     public, of_public = _agreeing_with_scikit_learn(orders)
     table = worked_table("table_murphy_9_3")
     known = table.filter((table["part"] == "9.3") & table["holds"].is_not_null())
     misprints = known.filter(~known["holds"])["printed"].to_list()
+    ideal = values_of_library(rb.metric("DCG(gain=linear,discount=log2(r))"), [tuple(sorted(GRADES, reverse=True))])
     facts: dict[str, object] = {"same": same, "of_same": cases, "lists": len(orders), "public": public}
     facts |= {"of_public": of_public, "misprinted": len(misprints), "numbers": len(known)}
-    facts |= {"misprints": ", ".join(misprints)}
-    facts |= {"ideal": float(values_of_library(rb.metric("DCG(gain=linear,discount=log2(r))"), [_ideal(GRADES)])[0])}
+    facts |= {"misprints": ", ".join(misprints), "ideal": float(ideal[0])}
     return counted(same + public, cases + of_public, facts, also=map_agrees)
 
 
@@ -114,10 +74,10 @@ def _agreeing_with_scikit_learn(orders: Sequence[Order]) -> tuple[int, int]:
     """Count the values of AP and nDCG that equal scikit-learn's; return that count and the number of values."""
     from sklearn.metrics import average_precision_score, ndcg_score  # type: ignore[import-untyped,unused-ignore]
 
-    ap, ndcg = (values_of_library(rb.metric(text), orders).tolist() for text in ("AP", "nDCG"))
-    scores = [-np.arange(float(len(order))) for order in orders]
-    public_ap = [average_precision_score(np.array(order) > 0, row) for order, row in zip(orders, scores, strict=True)]
-    public_ndcg = [ndcg_score([2.0 ** np.array(order) - 1], [row]) for order, row in zip(orders, scores, strict=True)]
+    ap, ndcg = (values_of_library(rb.metric(text), orders) for text in ("AP", "nDCG"))
+    both = [(np.array(order), -np.arange(float(len(order)))) for order in orders]
+    public_ap = [average_precision_score(grades > 0, scores) for grades, scores in both]
+    public_ndcg = [ndcg_score([2.0**grades - 1], [scores]) for grades, scores in both]
     return agree(ap, public_ap) + agree(ndcg, public_ndcg), 2 * len(orders)
 
 
@@ -125,26 +85,18 @@ def _agreeing_with_scikit_learn(orders: Sequence[Order]) -> tuple[int, int]:
 def the_kendall_statistic_compares_pairs() -> Ruling:
     """Compare all orders of short lists with the definition and with scipy's tau, and check both ends."""
     orders = [order for n in range(2, MOST_PERMUTED + 1) for order in permutations(range(n))]
-    unit, weighted = (
-        values_of_library(rb.metric(text), orders).tolist() for text in ("Kendall", "Kendall(weight=difference)")
-    )
-    same = agree(unit, map(oracle.kendall, orders)) + agree(
-        weighted, (oracle.kendall(order, by_difference=True) for order in orders)
-    )
+    same = _agreeing(KENDALL, orders)
+    of_order = {
+        text: dict(zip(orders, values_of_library(rb.metric(text), orders).tolist(), strict=True)) for text in KENDALL
+    }
     taus = (float(kendalltau(range(len(order), 0, -1), order).statistic) for order in orders)
-    tau = agree(unit, (one / 2 + 0.5 for one in taus))
-    ends = sorted({found for values in (unit, weighted) for found in _ends(values, orders)})
+    tau = agree(of_order["Kendall"].values(), (one / 2 + 0.5 for one in taus))
+    rising = [tuple(range(n)) for n in range(2, MOST_PERMUTED + 1)]
+    ends = sorted({(round(of[one[::-1]], 9), round(of[one], 9) + 0.0) for of in of_order.values() for one in rising})
     facts: dict[str, object] = {"same": same, "of_same": 2 * len(orders), "most": MOST_PERMUTED, "tau": tau}
     facts |= {"of_tau": len(orders)}
     facts |= {"ends": " or ".join(f"{equal:g} for equal and {reverse:g} for reversed" for equal, reverse in ends)}
     return counted(same + tau, 3 * len(orders), facts, also=ends == [(1.0, 0.0)])
-
-
-def _ends(values: Sequence[float], orders: Sequence[Order]) -> list[tuple[float, float]]:
-    """Return the values of each length's equal and reversed order."""
-    of_order = dict(zip(orders, values, strict=True))
-    lengths = sorted({len(order) for order in orders})
-    return [(round(of_order[tuple(range(n))[::-1]], 9), round(of_order[tuple(range(n))], 9) + 0.0) for n in lengths]
 
 
 @theorem("W01")
@@ -152,7 +104,11 @@ def the_wiki_pages_metrics_and_families() -> Ruling:
     """Compare the metrics and the hinge loss with their definitions, and train with one loss of each family."""
     orders = _random_orders()
     same, cases = _agreeing(WIKI, orders), len(WIKI) * len(orders)
-    hinges = _agreeing_hinges()
+    # Pairs (a, b) with y(a) > y(b), whose loss is max(0, 1 - (f(a) - f(b))).
+    scores = np.random.default_rng(1).normal(size=(RANDOM_LISTS, 2))
+    pairs = torch.tensor([1, 0] * RANDOM_LISTS), torch.arange(0, 2 * RANDOM_LISTS + 1, 2)
+    found = rb.loss("hinge")(torch.from_numpy(scores.ravel()), *pairs)
+    hinges = agree(found.tolist(), np.maximum(0, 1 - (scores[:, 0] - scores[:, 1])).tolist())
     before, after = _trained()
     facts: dict[str, object] = {"same": same, "of_same": cases, "hinges": hinges, "pairs": RANDOM_LISTS}
     facts |= {"before": before}
@@ -161,23 +117,12 @@ def the_wiki_pages_metrics_and_families() -> Ruling:
     return counted(same + hinges, cases + RANDOM_LISTS, facts, also=rises)
 
 
-def _agreeing_hinges() -> int:
-    """Count the pairs (a, b) with y(a) > y(b) whose loss is max(0, 1 - (f(a) - f(b)))."""
-    scores = np.random.default_rng(1).normal(size=(RANDOM_LISTS, 2))
-    found = rb.loss("hinge")(
-        torch.from_numpy(scores.ravel()),
-        torch.tensor([1, 0] * RANDOM_LISTS),
-        torch.arange(0, 2 * RANDOM_LISTS + 1, 2),
-    )
-    return agree(found.tolist(), np.maximum(0, 1 - (scores[:, 0] - scores[:, 1])).tolist())
-
-
 def _trained() -> tuple[float, dict[str, float]]:
     """Return the mean nDCG of a linear model before training, and after training with a loss of each family."""
     generator = torch.Generator().manual_seed(0)
     n_lists, n_items, n_features = 20, 10, 5
-    features = torch.randn(n_lists * n_items, n_features, generator=generator, dtype=torch.float64)
-    planted, start = torch.randn(2, n_features, generator=generator, dtype=torch.float64)
+    features = _random(n_lists * n_items, n_features, generator=generator)
+    planted, start = _random(2, n_features, generator=generator)
     offsets = torch.arange(0, n_lists * n_items + 1, n_items)
     places = (features @ planted).view(n_lists, n_items).argsort(dim=1).argsort(dim=1)
     relevance = (places // 3).clamp(max=BEST_GRADE).flatten()
@@ -195,27 +140,24 @@ def _trained() -> tuple[float, dict[str, float]]:
     return mean_ndcg(start), after
 
 
-MOST_OF_TWO = 8
-"""Number of items of the longest lists of two ratings."""
+def _random(*shape: int, generator: torch.Generator) -> Tensor:
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
-MOST_RATED, RATINGS = 6, (2, 3, 4)
-"""Number of items of the longest lists of more ratings, and the numbers of ratings."""
 
+MOST_OF_TWO = 8  # items of the longest lists of two ratings
+TWO_RATINGS = [(n, m) for n in range(2, MOST_OF_TWO + 1) for m in range(1, n)]  # m items with the better rating
+MOST_RATED, RATINGS = 6, (2, 3, 4)  # items of the longest lists of more ratings, and the numbers of ratings
 TIED_LISTS, MOST_TIED = 200, 6
-
-TWO_RATINGS = [(n, m) for n in range(2, MOST_OF_TWO + 1) for m in range(1, n)]
-"""N items, m of them with the better rating."""
 
 
 @theorem("L01")
 def few_exchanges_lead_to_any_order() -> Ruling:
     """Find the fewest exchanges to every order, each of which costs at least 1, by breadth-first search."""
-    orders = reached = 0
+    within = []
     for n, m in TWO_RATINGS:
         fewest = _fewest_exchanges((1,) * m + (0,) * (n - m))
-        within = [fewest.get(order, n) <= min(m, n - m) for order in binary_orders(n, m)]
-        orders, reached = orders + len(within), reached + sum(within)
-    return counted(reached, orders, {"most": MOST_OF_TWO})
+        within += [fewest.get(order, n) <= min(m, n - m) for order in binary_orders(n, m)]
+    return counted(sum(within), len(within), {"most": MOST_OF_TWO})
 
 
 def _fewest_exchanges(ideal: Order) -> dict[Order, int]:
@@ -230,13 +172,11 @@ def _fewest_exchanges(ideal: Order) -> dict[Order, int]:
 
 def _exchanges(order: Order) -> list[Order]:
     """Return the orders after exchanging two items that lower the linear DCG by at least 1."""
-    found = []
-    for i in range(len(order)):
-        for j in range(i + 1, len(order)):
-            after = (*order[:i], order[j], *order[i + 1 : j], order[i], *order[j + 1 :])
-            if linear_dcg(order) - linear_dcg(after) >= 1:
-                found.append(after)
-    return found
+    exchanged = (
+        (*order[:i], order[j], *order[i + 1 : j], order[i], *order[j + 1 :])
+        for i, j in combinations(range(len(order)), 2)
+    )
+    return [after for after in exchanged if linear_dcg(order) - linear_dcg(after) >= 1]
 
 
 @theorem("L02")
@@ -245,9 +185,8 @@ def the_error_counts_wrong_pairs() -> Ruling:
     orders = [order for of in RATINGS for n in range(1, MOST_RATED + 1) for order in product(range(of), repeat=n)]
     errors = [_dcg_error(order) for order in orders]
     pairs = agree(map(wrong_pairs, orders), errors)
-    sums = agree(
-        (sum(wrong_pairs([int(rating >= k) for rating in order]) for k in range(1, 4)) for order in orders), errors
-    )
+    two_ratings = (sum(wrong_pairs([int(rating >= k) for rating in order]) for k in range(1, 4)) for order in orders)
+    sums = agree(two_ratings, errors)
     # The library's errors are undefined where nothing is relevant.
     library = agree(np.nan_to_num(values_of_library(rb.metric("PairError"), orders)).tolist(), errors)
     strict, halved = _of_tied_lists()
@@ -290,25 +229,18 @@ def _mean_error(scores: list[int], ratings: list[int]) -> float:
 @theorem("L03")
 def the_ideal_dcg_of_two_ratings_has_a_formula() -> Ruling:
     """Compare the formula and the library's largest value with all orders."""
-    largest = [max(map(linear_dcg, binary_orders(n, m))) for n, m in TWO_RATINGS]
-    formula = agree((m * (n - m) + m * (m - 1) / 2 for n, m in TWO_RATINGS), largest)
-    library = agree((float(rb.maximum("LinearDCG", n, m)) for n, m in TWO_RATINGS), largest)
+    formula, library = (
+        right_for("LinearDCG", max, of, TWO_RATINGS)
+        for of in (lambda n, m: m * (n - m) + m * (m - 1) / 2, lambda n, m: rb.maximum("LinearDCG", n, m))
+    )
     return counted(formula, len(TWO_RATINGS), {"most": MOST_OF_TWO}, also=library == len(TWO_RATINGS))
 
 
 FEATURES, HIDDEN = 5, (16,)
-
-TRIPLES = 200_000
-"""Number of triples of random items for transitivity."""
-
-POINTS = 100
-"""Number of differences at which a function's gradient is taken."""
-
-NETWORKS, ITEMS = 50, 30
-"""Number of random networks, and of the items whose pairs each scores."""
-
+TRIPLES = 200_000  # of random items, for transitivity
+POINTS = 100  # differences at which a function's gradient is taken
+NETWORKS, ITEMS = 50, 30  # random networks, and the items whose pairs each scores
 PAIRS = 40
-
 LINKS: dict[str, Callable[[Tensor], Tensor]] = {
     "RankNet": torch.sigmoid,
     "DirectRanker": lambda difference: torch.sigmoid(torch.tanh(difference)),
@@ -318,10 +250,6 @@ LINKS: dict[str, Callable[[Tensor], Tensor]] = {
 
 def _generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
-
-
-def _random(*shape: int, generator: torch.Generator) -> Tensor:
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 @theorem("N04")
@@ -365,12 +293,11 @@ def _directions_of_slopes(function: Callable[[Tensor], Tensor], at: Tensor) -> i
 def a_network_of_the_joined_pair_is_not_transitive() -> Ruling:
     """Test random networks of both items' features, and random differences of two scores."""
     generator = _generator()
-    joined = sum(has_cycle(_of_joined_pairs(generator)) for _ in range(NETWORKS))
+    joined = sum(intransitive(_of_joined_pairs(generator))[1] for _ in range(NETWORKS))
     differences = [_of_differences(generator) for _ in range(NETWORKS)]
     lawful = sum(
-        bool((chances.diagonal() == 0.5).all())
-        and bool(((chances + chances.T - 1).abs() <= SAME).all())
-        and not breaks_transitivity(chances)
+        bool((chances.diagonal() == 0.5).all() and ((chances + chances.T - 1).abs() <= SAME).all())
+        and not intransitive(chances)[0]
         for chances in differences
     )
     facts = {"joined": joined, "networks": NETWORKS, "items": ITEMS, "lawful": lawful}
@@ -378,39 +305,29 @@ def a_network_of_the_joined_pair_is_not_transitive() -> Ruling:
     return Ruling(held, facts, joined / NETWORKS, n=2 * NETWORKS)
 
 
+@torch.no_grad()
 def _of_joined_pairs(generator: torch.Generator) -> Tensor:
     """Return the probability that each item beats each other one, by a network of both items' features."""
     network = MLP(2 * FEATURES, HIDDEN, "tanh", generator).double()
     items = _random(ITEMS, FEATURES, generator=generator)
     pairs = torch.cat([items.repeat_interleave(ITEMS, 0), items.repeat(ITEMS, 1)], dim=1)
-    with torch.no_grad():
-        return torch.sigmoid(network(pairs)).view(ITEMS, ITEMS)
+    return torch.sigmoid(network(pairs)).view(ITEMS, ITEMS)
 
 
+@torch.no_grad()
 def _of_differences(generator: torch.Generator) -> Tensor:
     """Return the same probabilities by the difference of the items' scores."""
     network = MLP(FEATURES, HIDDEN, "tanh", generator).double()
-    with torch.no_grad():
-        scores = network(_random(ITEMS, FEATURES, generator=generator))
+    scores = network(_random(ITEMS, FEATURES, generator=generator))
     return torch.sigmoid(scores[:, None] - scores)
 
 
-def breaks_transitivity(chances: Tensor) -> bool:
-    """Check for items of which a beats b and b beats c, but a does not beat c."""
-    wins, chains = _wins_and_chains(chances)
-    return bool((chains & ~wins & ~torch.eye(len(wins), dtype=torch.bool)).any())
-
-
-def has_cycle(chances: Tensor) -> bool:
-    """Check for items of which a beats b, b beats c and c beats a, but a does not beat c."""
-    wins, chains = _wins_and_chains(chances)
-    return bool((chains & ~wins & wins.T).any())
-
-
-def _wins_and_chains(chances: Tensor) -> tuple[Tensor, Tensor]:
-    """Return which items beat which, and which items beat one that beats which."""
-    wins = (chances > 0.5) & ~torch.eye(len(chances), dtype=torch.bool)
-    return wins, (wins.double() @ wins.double()) > 0
+def intransitive(chances: Tensor) -> tuple[bool, bool]:
+    """Check for items of which a beats b and b beats c, but a does not beat c; and for those of which c beats a."""
+    itself = torch.eye(len(chances), dtype=torch.bool)
+    wins = (chances > 0.5) & ~itself
+    broken = ((wins.double() @ wins.double()) > 0) & ~wins & ~itself
+    return bool(broken.any()), bool((broken & wins.T).any())
 
 
 @theorem("N16")

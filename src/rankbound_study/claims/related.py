@@ -19,7 +19,8 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib.resources import files
 from itertools import combinations, pairwise
 
@@ -30,8 +31,8 @@ import rankbound as rb
 from rankbound.compare import PairedScores
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import mean_of_known, per_unit
-from rankbound.compare.statistics import Estimate
-from rankbound_study.claims.cells import Contrast, contrast, estimate, is_distinct
+from rankbound_study.claims.cells import contrast, estimate, is_distinct
+from rankbound_study.claims.comparisons import compared
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.varied import Training, p_exchanged, picked_by_validation, picked_rows, trainings
@@ -47,11 +48,8 @@ NAME, GRADIENTS, RANKS = "table_related", "table_related_gradients", "table_rela
 METRICS = ("nDCG", "AP")
 """Metrics whose smallest and mean values differ between lists, which have losses of their name."""
 
-_FEWEST = 3
-"""Systems whose order says something."""
-
-_DECIMALS = 12
-"""Means that agree to so many decimals are tied."""
+_FEWEST = 3  # systems whose order says something
+_DECIMALS = 12  # means that agree to so many decimals are tied
 
 COLUMNS: dict[str, pl.DataType] = {
     "dataset": pl.String(),
@@ -75,14 +73,9 @@ def orders_table(evidence: Evidence) -> pl.DataFrame:
 
 
 def _orders(evidence: Evidence) -> Iterator[tuple[object, ...]]:
-    for column in evidence.data_sets:
-        if column.dataset.endswith(GRADED):
-            continue
-        try:
-            rows = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss").is_in(LOSSES))
-        except MissingEvidence:
-            continue
-        known = rows.filter(pl.col("p") > 0, pl.col("p") < pl.col("n")).select(*KEY, *METRICS).collect()
+    for column, rows in _by_data_set(evidence, (one for one in evidence.data_sets if not one.dataset.endswith(GRADED))):
+        mixed = rows.filter(pl.col("loss").is_in(LOSSES), pl.col("p") > 0, pl.col("p") < pl.col("n"))
+        known = mixed.select(*KEY, *METRICS).collect()
         kept = known.filter([is_distinct(*row) for row in known.select("loss", "bounding").rows()])
         if kept.select("loss", "bounding").n_unique() < _FEWEST:
             continue
@@ -116,24 +109,20 @@ def _compared(plain: PairedScores, bounded: PairedScores) -> tuple[object, ...]:
     """Return the numbers of a row: systems, pairs, tau and counts of pairs."""
     from scipy import stats
 
-    pairs = list(combinations(range(len(plain.systems)), 2))
+    pairs = list(combinations(plain.systems, 2))
     means = [np.asarray(np.nanmean(of.matrix, axis=0)).round(_DECIMALS) for of in (plain, bounded)]
-    both = [tuple(_difference(of, *pair) for of in (plain, bounded)) for pair in pairs]
+    both = [[estimate(one.a - one.b) for one in (plain.pair(*names), bounded.pair(*names))] for names in pairs]
     differ, differ_bounded = np.array([[one.p_value() <= LEVEL for one in each] for each in both]).T
-    gaps = np.array([[of[one] - of[other] for of in means] for one, other in pairs])
+    first, second = np.triu_indices(len(plain.systems), 1)
+    inverted = np.prod([of[first] - of[second] for of in means], axis=0) < 0
     exchanged = adjusted({pair: p_exchanged(each) for pair, each in zip(pairs, both, strict=True)})
     tau = float(stats.kendalltau(*means).statistic)
     counts = (
-        gaps.prod(1) < 0,
+        inverted,
         np.array(list(exchanged.values())) <= LEVEL,
         *(differ, differ_bounded, differ_bounded & ~differ, differ & ~differ_bounded),
     )
     return len(plain.systems), len(pairs), tau, *(int(of_pairs.sum()) for of_pairs in counts)
-
-
-def _difference(scores: PairedScores, one: int, other: int) -> Estimate:
-    pair = scores.pair(scores.systems[one], scores.systems[other])
-    return estimate(pair.a - pair.b)
 
 
 RANK_LOSS = "nRBP"
@@ -147,38 +136,26 @@ RANK_COLUMNS: dict[str, pl.DataType] = {
 
 
 def ranks_table(evidence: Evidence) -> pl.DataFrame:
-    """Return a row per data set and metric."""
-    rows = [
-        (*column, metric, *one.measured, one.estimate.p_value())
-        for (column, metric), one in rank_loss_minus_metric_loss(evidence).items()
-    ]
-    return pl.DataFrame(rows, schema=RANK_COLUMNS, orient="row")
-
-
-def rank_loss_minus_metric_loss(evidence: Evidence) -> Mapping[tuple[DataSet, str], Contrast]:
-    """Return, for every data set and metric, the score of the loss of ranks minus that of the metric's own loss."""
-    found = {}
-    for column in evidence.data_sets:
-        try:
-            rows = evidence.cell(column.dataset, column.nsr).filter(pl.col("bounding") == UNBOUNDED)
-        except MissingEvidence:
-            continue
+    """Return a row per data set and metric: the loss of ranks minus the metric's own loss."""
+    found = []
+    for column, rows in _by_data_set(evidence, evidence.data_sets):
         for metric in METRICS:
-            own = rows.filter(pl.col("loss").is_in([RANK_LOSS, metric])).select(*KEY, metric).collect()
-            scores = scores_of_runs(own, metric, by=("loss",))
-            if {RANK_LOSS, metric} <= set(scores.systems) and len((pair := scores.pair(RANK_LOSS, metric)).units) > 1:
-                found[column, metric] = contrast(pair)
-    return found
+            own = rows.filter(pl.col("loss").is_in([RANK_LOSS, metric]), bounding=UNBOUNDED).select(*KEY, metric)
+            row = compared(scores_of_runs(own.collect(), metric, by=("loss",)), RANK_LOSS, metric)
+            if "difference" in row:
+                found.append({**column._asdict(), "metric": metric, **row})
+    return pl.DataFrame(found, schema=RANK_COLUMNS)
 
 
-SIZES = ((8, 3), (12, 4), (20, 5))
-"""Numbers of items and of relevant items of the random lists."""
+def _by_data_set(evidence: Evidence, columns: Iterable[DataSet]) -> Iterator[tuple[DataSet, pl.LazyFrame]]:
+    for column in columns:
+        with suppress(MissingEvidence):
+            yield column, evidence.cell(column.dataset, column.nsr)
 
-LISTS = 50
-"""Lists of each size."""
 
-SPREAD = 4.0
-"""Standard deviation of the scores, in temperatures: close scores alone have coherent gradients."""
+SIZES = ((8, 3), (12, 4), (20, 5))  # items and relevant items of the random lists
+LISTS = 50  # of each size
+SPREAD = 4.0  # standard deviation of the scores, in temperatures: close scores alone have coherent gradients
 
 GRADIENT_COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("loss", "bound"), pl.String()),
@@ -285,40 +262,22 @@ def _of_ratio(evidence: Evidence, experiment: str, nsr: int) -> Iterator[dict[st
     }
     chosen = picked_rows(by["validation"], picked)
     for training in trainings(chosen):
+        own = _of(chosen, training)
         rates = {
-            name: _option(rows, training, "learning_rate")
-            for name, rows in variants.items()
-            if len(_of(rows, training))
+            name: _option(part, "learning_rate") for name, rows in variants.items() if len(part := _of(rows, training))
         }
         rate = rates[picked[training]]
-        yield {
-            "nsr": nsr,
-            "temperature": _option(chosen, training, "temperature"),
-            "loss": training[0],
-            "bounding": training[1],
-            "rate": rate,
-            "at_edge": len(rates) > 1 and rate in (min(rates.values()), max(rates.values())),
-            "n_trainings": _of(chosen, training).select("fold", "seed").n_unique(),
-            **{metric: _mean(_of(chosen, training), metric) for metric in METRICS},
-            **{
-                f"test_picked_{metric}": max(_mean(_of(by["test"][name], training), metric) for name in rates)
-                for metric in METRICS
-            },
-            **_behind(chosen, training),
-        }
-
-
-def _behind(chosen: pl.DataFrame, training: Training) -> dict[str, float]:
-    """Return the differences to the unbounded nRBP loss; none for itself, or without it."""
-    if training == WINNER or not len(_of(chosen, WINNER)):
-        return {}
-    found: dict[str, float] = {}
-    for metric in METRICS:
-        both = pl.concat([_of(chosen, WINNER), _of(chosen, training)])
-        scores = scores_of_runs(both, metric, by=("loss", "bounding"))
-        measured = contrast(scores.pair(" / ".join(WINNER), " / ".join(training))).measured
-        found |= {f"{metric}_{name}": value for name, value in zip(("behind", "low", "high"), measured, strict=True)}
-    return found
+        row = {"nsr": nsr, "temperature": _option(own, "temperature"), "loss": training[0], "bounding": training[1]}
+        row |= {"rate": rate, "at_edge": len(rates) > 1 and rate in (min(rates.values()), max(rates.values()))}
+        row["n_trainings"] = own.select("fold", "seed").n_unique()
+        for metric in METRICS:
+            row[metric] = _mean(own, metric)
+            row[f"test_picked_{metric}"] = max(_mean(_of(by["test"][name], training), metric) for name in rates)
+            if training != WINNER and len(winner := _of(chosen, WINNER)):
+                scores = scores_of_runs(pl.concat([winner, own]), metric, by=("loss", "bounding"))
+                measured = contrast(scores.pair(*map(" / ".join, (WINNER, training)))).measured
+                row |= zip((f"{metric}_{name}" for name in ("behind", "low", "high")), measured, strict=True)
+        yield row
 
 
 def _of(rows: pl.DataFrame, training: Training) -> pl.DataFrame:
@@ -326,8 +285,8 @@ def _of(rows: pl.DataFrame, training: Training) -> pl.DataFrame:
     return rows.filter(pl.col("loss") == loss, pl.col("bounding") == bounding)
 
 
-def _option(rows: pl.DataFrame, training: Training, name: str) -> float:
-    return float(json.loads(_of(rows, training)["options"][0])[name])
+def _option(rows: pl.DataFrame, name: str) -> float:
+    return float(json.loads(rows["options"][0])[name])
 
 
 def _mean(rows: pl.DataFrame, metric: str) -> float:

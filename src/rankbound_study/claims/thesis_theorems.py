@@ -1,23 +1,18 @@
 """Theorems of the thesis: extremes and expectations of metrics, ends of bounded losses, scores of random orders."""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
-from itertools import combinations, pairwise, product
+from itertools import combinations, product
 from math import comb
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 import rankbound as rb
 from rankbound.bounds.score_distribution import ScoreDistribution, score_distributions
-from rankbound_study.claims import oracle as equations
 from rankbound_study.claims.oracle import (
+    EQUATIONS,
     LISTS,
-    LOSS_ONLY,
     METRICS,
     MIXED,
     RATIOS,
@@ -27,8 +22,6 @@ from rankbound_study.claims.oracle import (
     Formula,
     Integers,
     OfOrders,
-    Order,
-    Value,
     as_loss,
     at_ratio,
     binary_orders,
@@ -42,19 +35,11 @@ from rankbound_study.claims.oracle import (
 )
 from rankbound_study.claims.verdict import Ruling, counted, holds
 
-SIZES = (25, 50, 100, 200)
-"""Sizes of the lists in figure 1.1."""
-
-TENTHS = range(1, 10)
-"""Shares of relevant items, in tenths."""
-
+SIZES = (25, 50, 100, 200)  # of the lists in figure 1.1
+TENTHS = range(1, 10)  # shares of relevant items
 ABOVE_ZERO = ("nDCG", "AP")
-
-MOST = 200
-"""Relevant items of the longest list."""
-
-FALLS_FROM = 5
-"""Number of relevant items from which the expected nDCG loss falls, according to the thesis."""
+MOST = 200  # relevant items of the longest list
+FALLS_FROM = 5  # relevant items, from which the expected nDCG loss falls, according to the thesis
 
 
 @theorem("T01")
@@ -62,8 +47,7 @@ def the_worst_order_scores_above_zero() -> Ruling:
     """Decide by each list's floor and its change with one more relevant item; short lists by all their orderings."""
     sizes = (*range(2, SHORT + 1), *SIZES)
     floors = [smallest(metric, np.full(n, n), np.arange(1, n + 1)) for metric, n in product(ABOVE_ZERO, sizes)]
-    every = np.concatenate(floors)
-    rises = np.concatenate([np.diff(of_size) for of_size in floors]) > SAME
+    every, rises = np.concatenate(floors), np.concatenate([np.diff(of_size) for of_size in floors]) > SAME
     facts = {"above": int((every > SAME).sum()), "cases": len(every), "short": SHORT, "lowest": every.min()}
     facts |= {"rises": rises.sum(), "steps": len(rises)}
     return Ruling(holds(bool((every > SAME).all() and rises.all())), facts, float(every.min()), n=len(every))
@@ -94,37 +78,37 @@ def low_lists_that_outscore_higher_ones() -> Ruling:
 @theorem("T04")
 def the_extremes_have_formulas() -> Ruling:
     """Compare the thesis' equations and the library's extremes with all orderings of short lists."""
-    formulas: list[tuple[Formula, str, OfOrders]] = [
-        (equations.smallest_ndcg, "nDCG", min),
-        (equations.smallest_ap, "AP", min),
-        (lambda n, p: 0, "nRBP", min),
-        (lambda n, p: 1, "nDCG", max),
-        (lambda n, p: 1, "AP", max),
-        (equations.largest_nrbp, "nRBP", max),
-        *((partial(rb.minimum, metric), metric, min) for metric in METRICS),
-        *((partial(rb.maximum, metric), metric, max) for metric in METRICS),
+    formulas: list[tuple[str, OfOrders, Formula]] = [
+        ("nDCG", min, EQUATIONS["3.2"]),
+        ("AP", min, EQUATIONS["3.4"]),
+        ("nRBP", min, lambda n, p: 0),
+        ("nDCG", max, lambda n, p: 1),
+        ("AP", max, lambda n, p: 1),
+        ("nRBP", max, EQUATIONS["3.3"]),
+        *((metric, min, partial(rb.minimum, metric)) for metric in METRICS),
+        *((metric, max, partial(rb.maximum, metric)) for metric in METRICS),
     ]
-    right, undivided = sum(right_for(*one) for one in formulas), right_for(equations.worst_dcg, "nDCG", min)
-    return counted(right, len(formulas) * len(LISTS), {"short": SHORT, "undivided": undivided, "lists": len(LISTS)})
+    undivided = right_for("nDCG", min, EQUATIONS["3.2 as printed"])
+    facts = {"short": SHORT, "undivided": undivided, "lists": len(LISTS)}
+    return counted(sum(right_for(*one) for one in formulas), len(formulas) * len(LISTS), facts)
 
 
 @theorem("T05")
 def more_relevant_items_are_easier() -> Ruling:
     """Decide by the changes of the worst and the expected loss from P to P + 1 relevant items at a fixed ratio."""
-    steps = {metric: np.concatenate([*_steps(metric, worst=True), *_steps(metric)]) for metric in METRICS}
+    worst = {
+        metric: [as_loss(metric, smallest(metric, *at_ratio(ratio, MOST))) for ratio in RATIOS] for metric in ABOVE_ZERO
+    }
+    steps = {metric: np.concatenate([*map(np.diff, worst.get(metric, [])), *_steps(metric)]) for metric in METRICS}
     easier = {metric: int((change < -SAME).sum()) for metric, change in steps.items()}
     every = {metric: len(change) for metric, change in steps.items()}
-    return counted(
-        sum(easier.values()), sum(every.values()), {"easier": easier, "every": every, "turning": max(turning_points())}
-    )
+    facts = {"easier": easier, "every": every, "turning": max(turning_points())}
+    return counted(sum(easier.values()), sum(every.values()), facts)
 
 
-def _steps(metric: str, fewest: int = 1, *, worst: bool = False) -> list[Floats]:
-    """Return the changes from P to P + 1 relevant items, by ratio, of the expected loss or of the floor's, if any."""
-    if not worst:
-        return [np.diff(expected_loss(metric, *at_ratio(ratio, MOST, fewest))) for ratio in RATIOS]
-    ratios = () if metric == LOSS_ONLY else RATIOS
-    return [np.diff(as_loss(metric, smallest(metric, *at_ratio(ratio, MOST)))) for ratio in ratios]
+def _steps(metric: str, fewest: int = 1) -> list[Floats]:
+    """Return the changes of the expected loss from P to P + 1 relevant items, by ratio."""
+    return [np.diff(expected_loss(metric, *at_ratio(ratio, MOST, fewest))) for ratio in RATIOS]
 
 
 def turning_points() -> list[int]:
@@ -135,15 +119,16 @@ def turning_points() -> list[int]:
 @theorem("T08")
 def the_expectations_have_formulas() -> Ruling:
     """Compare the thesis' equations and the library's expectations with the means over all orderings of short lists."""
-    formulas: list[tuple[Formula, str, OfOrders]] = [
-        (equations.expected_ndcg, "nDCG", mean),
-        (equations.expected_nrbp, "nRBP", mean),
-        *((partial(rb.expectation, metric), metric, mean) for metric in METRICS),
+    formulas: list[tuple[str, OfOrders, Formula]] = [
+        ("nDCG", mean, EQUATIONS["3.8"]),
+        ("nRBP", mean, EQUATIONS["3.9"]),
+        *((metric, mean, partial(rb.expectation, metric)) for metric in METRICS),
     ]
-    exact = sum(equations.expected_ap(n, p) == mean(values("AP", n, p)) for n, p in LISTS)
-    right, cases = exact + sum(right_for(*formula) for formula in formulas), (1 + len(formulas)) * len(LISTS)
-    printed = right_for(equations.expected_ndcg_as_printed, "nDCG", mean)
-    return counted(right, cases, {"short": SHORT, "exact": exact, "lists": len(LISTS), "printed": printed})
+    exact = sum(EQUATIONS["3.10"](n, p) == mean(values("AP", n, p)) for n, p in LISTS)
+    printed = right_for("nDCG", mean, EQUATIONS["3.8 as printed"])
+    facts = {"short": SHORT, "exact": exact, "lists": len(LISTS), "printed": printed}
+    right = exact + sum(right_for(*formula) for formula in formulas)
+    return counted(right, (1 + len(formulas)) * len(LISTS), facts)
 
 
 @theorem("T09")
@@ -165,53 +150,31 @@ def the_expected_ndcg_loss_falls_from_five_on() -> Ruling:
 @theorem("T11")
 def the_expected_ap_and_nrbp_losses_rise() -> Ruling:
     """Decide by the sign of every step, at all ratios."""
-    rises = [np.concatenate(_steps(metric)) > SAME for metric in ("AP", "nRBP")]
+    rises = np.array([np.concatenate(_steps(metric)) > SAME for metric in ("AP", "nRBP")])
     ap, nrbp = (f"{of.sum()} of {of.size}" for of in rises)
-    return counted(
-        int(sum(of.sum() for of in rises)), sum(of.size for of in rises), {"most": MOST, "ap": ap, "nrbp": nrbp}
-    )
+    return counted(int(rises.sum()), rises.size, {"most": MOST, "ap": ap, "nrbp": nrbp})
 
 
-MOST_RELEVANT = 1227
-"""Number of relevant items of the MovieLens user with the most."""
-
-LONGEST = 121
-"""Documents of MQ2008's longest query."""
-
-RANDOM_LISTS = 50
-"""Lists of random scores of each size."""
-
-APART = 20.0
-"""Distance of scores, in temperatures, at which smooth ranks are hard ranks."""
-
-Booleans = npt.NDArray[np.bool_]
+MOST_RELEVANT = 1227  # items of the MovieLens user with the most
+LONGEST = 121  # documents of MQ2008's longest query
+RANDOM_LISTS = 50  # of random scores, of each size
+APART = 20.0  # distance of scores, in temperatures, at which smooth ranks are hard ranks
 
 
-@dataclass(frozen=True)
-class Ends:
-    """The bounded loss of each list's best and worst order."""
+def ends(metric: str, bounding: str, n: Integers, p: Integers) -> Floats:
+    """Return the bounded loss of each list's best and worst order, `(2, n_lists)`.
 
-    lower: Floats
-    upper: Floats
-
-
-def ends(metric: str, bounding: str, n: Integers, p: Integers) -> Ends:
-    """Bound the metric first, then negate it: over all orders of short lists, by the library for long ones."""
+    The metric is bounded first, then negated: over all orders of short lists (thesis eqs. 3.6 and 3.11), by the library
+    for long ones.
+    """
     bounded = rb.bounded(metric, bounding)
-    found = [bounded.from_value(extreme(metric, n, p), n, p) for extreme in (rb.minimum, rb.maximum)]
+    found = np.array([bounded.from_value(extreme(metric, n, p), n, p) for extreme in (rb.minimum, rb.maximum)])
     for index in np.flatnonzero(n <= SHORT):
-        of_orders = _bounded_by_hand(metric, bounding, int(n[index]), int(p[index]))
-        for value, extreme in zip(found, (of_orders.min(), of_orders.max()), strict=True):
-            value[index] = extreme
-    lower, upper = np.sort(np.array([as_loss(metric, value) for value in found]), axis=0)
-    return Ends(lower, upper)
-
-
-def _bounded_by_hand(metric: str, bounding: str, n: int, p: int) -> Floats:
-    """Apply thesis eqs. 3.6 and 3.11 to every order."""
-    of_orders: Floats = np.array(values(metric, n, p), dtype=np.float64)
-    mean, most = float(of_orders.mean()), float(of_orders.max())
-    return of_orders / mean if bounding == "expectation" else (of_orders - mean) / (most - mean)
+        of_orders = np.array(values(metric, int(n[index]), int(p[index])), dtype=np.float64)
+        centre = float(of_orders.mean())
+        shift, unit = (0.0, centre) if bounding == "expectation" else (centre, float(of_orders.max()) - centre)
+        found[:, index] = [(of_orders.min() - shift) / unit, (of_orders.max() - shift) / unit]
+    return np.sort(as_loss(metric, found), axis=0)
 
 
 def sizes_of_the_data() -> tuple[Integers, Integers]:
@@ -226,21 +189,17 @@ def sizes_of_the_data() -> tuple[Integers, Integers]:
 def min_max_bounding_gives_zero_to_one() -> Ruling:
     """Check all orders of short lists, and random and adversarial scores with the smooth ranks of training."""
     hard = np.concatenate([_of_all_orders(metric) for metric in METRICS])
-    smooth = {metric: _of_scores(metric) for metric in METRICS}
-    outside, beyond = int(_outside(hard).sum()), {metric: int(_outside(of).sum()) for metric, of in smooth.items()}
-    lowest, lists = min(float(of.min()) for of in smooth.values()), len(smooth["nDCG"])
-    counts = ", ".join(f"{count} with {metric}" for metric, count in beyond.items())
+    smooth = [_of_scores(metric) for metric in METRICS]
+    outside, *beyond = (int(((of < -SAME) | (of > 1 + SAME)).sum()) for of in (hard, *smooth))
+    lowest, lists = min(float(of.min()) for of in smooth), len(smooth[0])
+    counts = ", ".join(f"{count} with {metric}" for metric, count in zip(METRICS, beyond, strict=True))
     facts: dict[str, object] = {"outside": outside, "orders": len(hard), "short": SHORT, "lists": lists}
     facts |= {"counts": counts, "lowest": lowest}
-    return Ruling(holds(not outside and not any(beyond.values())), facts, lowest, n=len(hard) + len(METRICS) * lists)
-
-
-def _outside(bounded: Floats) -> Booleans:
-    return (bounded < -SAME) | (bounded > 1 + SAME)
+    return Ruling(holds(not outside and not any(beyond)), facts, lowest, n=len(hard) + len(METRICS) * lists)
 
 
 def _of_all_orders(metric: str) -> Floats:
-    orders: list[Order] = [order for n, p in MIXED for order in binary_orders(n, p)]
+    orders = [order for n, p in MIXED for order in binary_orders(n, p)]
     return values_of_library(rb.bounded(metric, "min-max"), orders)
 
 
@@ -263,20 +222,16 @@ def _of_scores(metric: str) -> Floats:
     return as_loss(metric, loss.numpy())
 
 
-@theorem("T12")
-def expectation_bounding_fixes_the_ends_of_nrbp_alone() -> Ruling:
-    """Decide by how far the ends of the expectation-bounded losses differ between lists."""
+def _ends_of_the_data(bounding: str) -> tuple[Integers, Integers, dict[str, Floats], dict[str, object]]:
+    """Return N and P of all lists, the ends of their losses by metric, and what the sentences say of them."""
     n, p = sizes_of_the_data()
-    found = {metric: ends(metric, "expectation", n, p) for metric in METRICS}
-    varies = {metric: min(np.ptp(of.lower), np.ptp(of.upper)) > SAME for metric, of in found.items()}
-    fixed = max(np.ptp(found["nRBP"].lower), np.ptp(found["nRBP"].upper)) <= SAME
-    facts = {"lists": len(n), **{metric: _range(of) for metric, of in found.items()}}
-    held = bool(varies["nDCG"] and varies["AP"] and fixed)
-    return Ruling(holds(held), facts, float(np.ptp(found["nRBP"].upper)), n=len(n))
-
-
-def _range(of: Ends) -> str:
-    return f"{_span(of.lower)} at the lower end and {_span(of.upper)} at the upper end"
+    found = {metric: ends(metric, bounding, n, p) for metric in METRICS}
+    at = ("at the lower end", "at the upper end")
+    spans = {
+        metric: " and ".join(f"{_span(end)} {where}" for end, where in zip(of, at, strict=True))
+        for metric, of in found.items()
+    }
+    return n, p, found, {"lists": len(n), **spans}
 
 
 def _span(end: Floats) -> str:
@@ -285,64 +240,56 @@ def _span(end: Floats) -> str:
     return f"between {end.min():.3f} and {end.max():.3f}"
 
 
-@theorem("T13")
-def a_higher_ratio_reaches_higher_losses() -> Ruling:
-    """Compare the upper ends of the expectation-bounded losses between ratios, at equally many relevant items."""
-    upper = {
-        metric: [ends(metric, "expectation", *at_ratio(ratio, MOST)).upper for ratio in RATIOS] for metric in METRICS
-    }
-    rises = {
-        metric: np.all([higher - lower > SAME for lower, higher in pairwise(of)], axis=0)
-        for metric, of in upper.items()
-    }
-    counts = {metric: f"{rise.sum()} of {len(rise)}" for metric, rise in rises.items()}
-    right = int(sum(rise.sum() for rise in rises.values()))
-    return counted(
-        right, sum(map(len, rises.values())), {"counts": counts, "span": _span(np.concatenate(upper["nRBP"]))}
-    )
+@theorem("T12")
+def expectation_bounding_fixes_the_ends_of_nrbp_alone() -> Ruling:
+    """Decide by how far the ends of the expectation-bounded losses differ between lists."""
+    n, _, found, facts = _ends_of_the_data("expectation")
+    ranges = {metric: np.ptp(of, axis=1) for metric, of in found.items()}
+    held = min(ranges["nDCG"].min(), ranges["AP"].min()) > SAME and ranges["nRBP"].max() <= SAME
+    return Ruling(holds(bool(held)), facts, float(ranges["nRBP"][1]), n=len(n))
 
 
 @theorem("T15")
 def expectation_max_losses_end_at_minus_one() -> Ruling:
     """Decide by the ends of the expectation-max losses over all list sizes."""
-    n, p = sizes_of_the_data()
-    found = {metric: ends(metric, "expectation-max", n, p) for metric in METRICS}
-    at_minus_one = all(np.abs(of.lower + 1).max() <= SAME for of in found.values())
-    varies = all(np.ptp(found[metric].upper) > SAME for metric in ("nDCG", "AP"))
-    facts = {"lists": len(n), **{metric: _range(of) for metric, of in found.items()}}
-    facts["balanced"] = _span(found["nDCG"].upper[n == 2 * p])
-    return Ruling(holds(bool(at_minus_one and varies)), facts, float(np.ptp(found["nDCG"].upper)), n=len(n))
+    n, p, found, facts = _ends_of_the_data("expectation-max")
+    at_minus_one = all(np.abs(lower + 1).max() <= SAME for lower, _ in found.values())
+    held = at_minus_one and all(np.ptp(found[metric][1]) > SAME for metric in ABOVE_ZERO)
+    facts["balanced"] = _span(found["nDCG"][1][n == 2 * p])
+    return Ruling(holds(bool(held)), facts, float(np.ptp(found["nDCG"][1])), n=len(n))
 
 
-DRAWN_LISTS = ((8, 4), (15, 5), (30, 10), (60, 20), (20, 10), (40, 10))
-"""N and P of the lists in figures 3.5 and 3.6."""
+@theorem("T13")
+def a_higher_ratio_reaches_higher_losses() -> Ruling:
+    """Compare the upper ends of the expectation-bounded losses between ratios, at equally many relevant items."""
+    upper = np.array(
+        [[ends(metric, "expectation", *at_ratio(ratio, MOST))[1] for ratio in RATIOS] for metric in METRICS]
+    )
+    rises = (np.diff(upper, axis=1) > SAME).all(axis=1)
+    counts = {metric: f"{rise.sum()} of {len(rise)}" for metric, rise in zip(METRICS, rises, strict=True)}
+    return counted(int(rises.sum()), rises.size, {"counts": counts, "span": _span(upper[METRICS.index("nRBP")])})
 
-GAINS = (1.0, 4.0, 16.0, 64.0)
-"""Gains of figure 3.5."""
 
-CLOSE = 0.05
-"""Largest excess of a close curve's distance from the steps over that of the best smooth curve."""
-
-STEPS = 20
-"""Number of scores at which a curve is compared, there and just before."""
-
-LONG = (26, 13)
-"""A list whose orders are too many to enumerate, but not to count."""
-
-COUNTED = 100
-"""Number of scores at which its orders are counted."""
-
-TABLE_ERROR = 1e-4
-"""Largest error that the library states for binned distributions."""
+DRAWN_LISTS = ((8, 4), (15, 5), (30, 10), (60, 20), (20, 10), (40, 10))  # N and P in figures 3.5 and 3.6
+GAINS = (1.0, 4.0, 16.0, 64.0)  # of figure 3.5
+CLOSE = 0.05  # largest excess of a close curve's distance from the steps over that of the best smooth curve
+STEPS = 20  # scores at which a curve is compared, there and just before
+LONG = (26, 13)  # a list whose orders are too many to enumerate, but not to count
+COUNTED = 100  # scores at which its orders are counted
+TABLE_ERROR = 1e-4  # largest error that the library states for binned distributions
 
 
 @theorem("T17")
 def the_distribution_bound_runs_from_zero_to_one() -> Ruling:
     """Decide by the discrete and the smooth F at the extremes of short lists, and F's distance from a straight line."""
     known = [(metric, n, p, rb.score_distribution(metric, n=n, p=p)) for metric in METRICS for n, p in MIXED]
-    discrete = np.array([_steps_at_extremes(values(metric, n, p)) for metric, n, p, _ in known])
+    discrete = np.array([_steps_at_extremes(metric, n, p) for metric, n, p, _ in known])
     smooth = np.array([of.smooth_cdf([of.minimum, of.maximum]) for *_, of in known])
-    bent = sum(_bend(of) > SAME for *_, of in known)
+    bent = 0
+    for *_, of in known:
+        cumulative = of.cdf(of.support)
+        line = np.interp(of.support, of.support[[0, -1]], cumulative[[0, -1]])
+        bent += bool(np.abs(cumulative - line).max() > SAME)
     reached = all(np.abs(found - [0, 1]).max() <= SAME for found in (discrete, smooth))
     facts: dict[str, object] = {"pairs": len(known), "short": SHORT, "bent": bent}
     facts |= {"several": sum(len(set(values(metric, n, p))) > 2 for metric, n, p, _ in known)}
@@ -351,23 +298,16 @@ def the_distribution_bound_runs_from_zero_to_one() -> Ruling:
     return Ruling(holds(bool(reached and bent)), facts, float(smooth[:, 0].max()), n=len(known))
 
 
-def _steps_at_extremes(of_orders: tuple[Value, ...]) -> tuple[float, float]:
+def _steps_at_extremes(metric: str, n: int, p: int) -> tuple[float, float]:
     """Return the shares of orders that score at most the smallest value, and at most the largest."""
-    scores = np.array(of_orders, dtype=np.float64)
+    scores = np.array(values(metric, n, p), dtype=np.float64)
     return float((scores <= scores.min() + SAME).mean()), float((scores <= scores.max() + SAME).mean())
-
-
-def _bend(of: ScoreDistribution) -> float:
-    """Return the largest distance of F, at the scores, from the straight line between its ends."""
-    cumulative = of.cdf(of.support)
-    line = np.interp(of.support, of.support[[0, -1]], cumulative[[0, -1]])
-    return float(np.abs(cumulative - line).max())
 
 
 @theorem("T18")
 def a_gain_that_follows_the_scores_gives_a_close_curve() -> Ruling:
     """Decide by the distance of smooth curves from the exact steps, beyond the half step that each must miss."""
-    found = [(metric, _excesses(of)) for metric in METRICS for of in _distributions(metric)]
+    found = [(metric, _excesses(of)) for metric in METRICS for of in score_distributions(metric, DRAWN_LISTS)]
     of_lists = np.array([of for _, of in found])
     one, followed = of_lists[:, 0], of_lists[:, -1]
     far = [int((column > CLOSE).sum()) for column in of_lists.T]
@@ -376,10 +316,6 @@ def a_gain_that_follows_the_scores_gives_a_close_curve() -> Ruling:
     facts |= {"fixed": ", ".join(f"{count} at {gain:g}" for gain, count in zip(GAINS[1:], far[1:], strict=False))}
     held = holds(bool(followed.max() <= CLOSE and (one > CLOSE).mean() > 0.5))
     return Ruling(held, facts, float(followed.max()), n=len(found))
-
-
-def _distributions(metric: str) -> Iterable[ScoreDistribution]:
-    return score_distributions(metric, DRAWN_LISTS)
 
 
 def _excesses(of: ScoreDistribution) -> list[float]:
@@ -396,22 +332,21 @@ def only_simulation_yields_the_distributions() -> Ruling:
     """Compare the library's exact distributions with all orders: enumerated, or counted by halves."""
     shares = [_same_shares(metric, n, p) for metric in ("nDCG", "nRBP") for n, p in MIXED]
     distance = max(_distance_from_counts(metric, *LONG) for metric in ("nDCG", "nRBP"))
-    exact = all(shares) and distance <= TABLE_ERROR
     apart = f"they differ by {distance:.2g} in probability, more than {TABLE_ERROR:g}."
     within = f"to within {TABLE_ERROR:g} in probability."
     facts: dict[str, object] = {"same": sum(shares), "pairs": len(shares), "short": SHORT, "orders": comb(*LONG)}
     facts |= {"long": LONG, "of_long": within if distance <= TABLE_ERROR else apart}
-    return Ruling(holds(not exact), facts, sum(shares) / len(shares), n=len(shares) + 2)
+    simulated = not all(shares) or distance > TABLE_ERROR
+    return Ruling(holds(simulated), facts, sum(shares) / len(shares), n=len(shares) + 2)
 
 
 def _same_shares(metric: str, n: int, p: int) -> bool:
     """Check that the distribution has the scores of all orders, each with its share of them."""
     counts = Counter(round(float(value), 9) for value in values(metric, n, p))
-    expected = [Fraction(counts[score], comb(n, p)) for score in sorted(counts)]
-    found = rb.score_distribution(metric, n=n, p=p)
-    return len(found.support) == len(counts) and bool(
-        np.allclose(found.support, sorted(counts), rtol=0, atol=1e-8)
-        and np.allclose(found.probability, [float(share) for share in expected], rtol=0, atol=SAME)
+    scores, found = sorted(counts), rb.score_distribution(metric, n=n, p=p)
+    return len(found.support) == len(scores) and bool(
+        np.allclose(found.support, scores, rtol=0, atol=1e-8)
+        and np.allclose(found.probability, [counts[score] / comb(n, p) for score in scores], rtol=0, atol=SAME)
     )
 
 
@@ -429,20 +364,16 @@ def share_of_orders_up_to(metric: str, n: int, p: int, scores: Floats) -> Floats
     nDCG and the nRBP loss are sums over the relevant ranks; the sums of both halves are listed, by relevant items.
     """
     ranks = np.arange(1.0, n + 1)
-    shares: Floats
-    if metric == "nRBP":
-        shares, start = ranks - 1, -p * (p - 1) / 2
-    else:
-        shares, start = 1 / np.log2(ranks + 1) / np.sum(1 / np.log2(ranks[:p] + 1)), 0.0
+    discounts = 1 / np.log2(ranks + 1)
+    shares: Floats = ranks - 1 if metric == "nRBP" else discounts / np.sum(discounts[:p])
+    start = -p * (p - 1) / 2 if metric == "nRBP" else 0.0
     # The sums of all choices of ranks of either half, ascending, by the number of chosen ranks.
     upper, lower = (
         {count: np.sort([sum(chosen) for chosen in combinations(half, count)]) for count in range(len(half) + 1)}
         for half in (shares[: n // 2], shares[n // 2 :])
     )
     orders = np.zeros(len(scores))
-    for count, sums in upper.items():
-        others = lower.get(p - count)
-        if others is not None:
-            room = (scores[:, None] - start - sums).ravel()
-            orders += np.searchsorted(others, room, side="right").reshape(len(scores), -1).sum(axis=1)
+    for count in upper.keys() & {p - others for others in lower}:
+        room = (scores[:, None] - start - upper[count]).ravel()
+        orders += np.searchsorted(lower[p - count], room, side="right").reshape(len(scores), -1).sum(axis=1)
     return orders / comb(n, p)
