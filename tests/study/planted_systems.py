@@ -1,6 +1,6 @@
 """Runs and epochs of a study with planted scores: systems that are as good as asked for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,27 +36,30 @@ class PlantedSystems:
     def add(
         self, system: System, scores: Sequence[float], validation: float = 0.5, *, options: str = "{}", **changes: Any
     ) -> "PlantedSystems":
-        """Add a system with a score per topic, the same on all metrics and in all seeds."""
-        variant, control = system[0], system[2] == "none"
-        for seed in (0,) if control else self.seeds:
+        """Add a system with a score per topic, the same on all metrics and in all seeds; `changes` are other keys.
+
+        With a `selection` of its own, these are the runs of other epochs of a system that has been added.
+        """
+        variant, is_control = system[0], system[2] == "none"
+        last = {"selection": "last" if is_control else "validation", "epoch": 0 if is_control else 3}
+        for seed in (0,) if is_control else self.seeds:
             for topic in range(TOPICS):
-                key = self._key(system, topic % 2 + 1, seed, options) | changes
-                score = float("nan") if topic % 10 == 9 else float(scores[topic])
-                row = {**key, "selection": "last" if control else "validation", "topic": f"q{topic:02}"}
-                row |= {"n": 5 + topic // 6, "p": 0 if topic % 10 == 9 else 2, "epoch": 0 if control else 3}
+                known = topic % 10 != 9
+                row = self._key(system, topic % 2 + 1, seed, options) | last | changes
+                row |= {"topic": f"q{topic:02}", "n": 5 + topic // 6, "p": 2 * known}
+                score = float(scores[topic]) if known else float("nan")
                 self.runs.setdefault(variant, []).append({**row, **dict.fromkeys(RUN_METRICS, score)})
-            for fold in () if control else (1, 2):
+            for fold in () if is_control or "selection" in changes else (1, 2):
                 for epoch, at_it in ((2, validation + 0.3), (3, validation)):
-                    key = self._key(system, fold, seed, options) | changes
-                    row = {**key, "epoch": epoch, "part": "validation", "mean_loss": 0.0, "gradient_norm": 1.0}
+                    row = self._key(system, fold, seed, options) | changes
+                    row |= {"epoch": epoch, "part": "validation", "mean_loss": 0.0, "gradient_norm": 1.0}
                     self.epochs.setdefault(variant, []).append({**row, **dict.fromkeys(EPOCH_METRICS, at_it)})
         return self
 
     def files(self) -> StudyFiles:
         """Write the tables, those of variants apart, as the workflow does."""
-        kinds: Mapping[str, dict[str, list[dict[str, Any]]]] = {"runs": self.runs, "epochs": self.epochs}
         paths: dict[str, Path] = {}
-        for contract, rows in kinds.items():
+        for contract, rows in (("runs", self.runs), ("epochs", self.epochs)):
             usual, varied = rows.get("", []), [row for variant, own in rows.items() if variant for row in own]
             for name, of_name in ((contract, usual), (_VARIED[contract], varied)):
                 if of_name:
@@ -66,19 +69,10 @@ class PlantedSystems:
 
     def _key(self, system: System, fold: int, seed: int, options: str) -> dict[str, Any]:
         variant, model, loss, bounding = system
-        return {
-            "study": f"{STUDY}@{variant}" if variant else STUDY,
-            "protocol": "honest",
-            "dataset": self.dataset,
-            "nsr_train": None,
-            "nsr_test": None,
-            "model": model,
-            "options": options,
-            "loss": loss,
-            "bounding": bounding,
-            "fold": fold,
-            "seed": seed,
-        }
+        study = {"study": f"{STUDY}@{variant}" if variant else STUDY, "protocol": "honest"}
+        data = {"dataset": self.dataset, "nsr_train": None, "nsr_test": None}
+        names = {"model": model, "options": options, "loss": loss, "bounding": bounding}
+        return {**study, **data, **names, "fold": fold, "seed": seed}
 
 
 def control(name: str) -> System:

@@ -45,6 +45,11 @@ def theorem(claim: str) -> Callable[[Callable[[], Ruling]], Callable[[], Ruling]
     return enter
 
 
+def precision(order: Sequence[int], k: int) -> Fraction:
+    """Murphy eq. 9.126."""
+    return Fraction(sum(grade > 0 for grade in order[:k]), k)
+
+
 def average_precision(order: Sequence[int]) -> Fraction:
     """Murphy eq. 9.127, thesis eq. 2.6: the mean precision at the relevant ranks."""
     ranks = [rank for rank, grade in enumerate(order, start=1) if grade > 0]
@@ -88,7 +93,7 @@ CUTOFF = 5
 
 MURPHY: dict[str, ByHand] = {
     # Eqs. 9.126 to 9.129; the first grade in full, where the discount is log2(i).
-    **{f"P@{k}": lambda order, k=k: Fraction(sum(grade > 0 for grade in order[:k]), k) for k in range(1, CUTOFF + 1)},
+    **{f"P@{k}": partial(precision, k=k) for k in range(1, CUTOFF + 1)},
     "AP": average_precision,
     "DCG": dcg,
     "DCG(gain=linear,discount=log2(r))": partial(dcg, linear=True, from_two=True),

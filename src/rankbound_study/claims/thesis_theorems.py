@@ -265,7 +265,7 @@ def a_higher_ratio_reaches_higher_losses() -> Ruling:
     upper = np.array(
         [[ends(metric, "expectation", *at_ratio(ratio, MOST))[1] for ratio in RATIOS] for metric in METRICS]
     )
-    rises = (np.diff(upper, axis=1) > SAME).all(axis=1)
+    rises = np.logical_and.reduce(np.diff(upper, axis=1) > SAME, axis=1)
     counts = {metric: f"{rise.sum()} of {len(rise)}" for metric, rise in zip(METRICS, rises, strict=True)}
     return counted(int(rises.sum()), rises.size, {"counts": counts, "span": _span(upper[METRICS.index("nRBP")])})
 
