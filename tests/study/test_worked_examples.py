@@ -6,7 +6,7 @@ printed one is wrong (status printed-wrong).
 
 import csv
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -40,14 +40,6 @@ def numbers(text: str) -> list[float]:
 
 def integers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
-
-
-def tensor(text: str) -> torch.Tensor:
-    return torch.tensor(numbers(text), dtype=torch.float64)
-
-
-def one_list(n: int) -> Lists:
-    return Lists(torch.tensor([0, n]))
 
 
 def metric_text(name: str, given: Inputs) -> str:
@@ -116,10 +108,15 @@ def over_permutations(given: Inputs) -> list[float]:
     return [value(each) for each in permutations([1] * p + [0] * (n - p))]
 
 
+def scored(given: Inputs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    scores = torch.tensor(numbers(given["scores"]), dtype=torch.float64)
+    return scores, torch.tensor(integers(given.get("relevance", "0"))), torch.tensor([0, len(scores)])
+
+
 def best_ranks(given: Inputs) -> tuple[Ranks, torch.Tensor, Lists]:
     """Eq. 2.1 gives all tied items the first rank of their block, and eq. 2.8 counts all relevant ones down to it."""
-    scores, relevance = torch.tensor(numbers(given["scores"])), torch.tensor(integers(given["relevance"]))
-    lists = Lists(torch.tensor([0, len(scores)]))
+    scores, relevance, offsets = scored(given)
+    lists = Lists(offsets)
     blocks = tie_blocks(scores, lists)
     held = blocks.sum(relevance)
     position, above = torch.zeros(2, len(scores), dtype=torch.float64)
@@ -128,17 +125,10 @@ def best_ranks(given: Inputs) -> tuple[Ranks, torch.Tensor, Lists]:
     return Ranks(position, lists.sizes, (above,)), relevance, lists
 
 
-def scored(given: Inputs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    scores = torch.tensor(numbers(given["scores"]), dtype=torch.float64)
-    return scores, torch.tensor(integers(given["relevance"])), torch.tensor([0, len(scores)])
-
-
 def smooth_rank(given: Inputs) -> Values:
     """Both ways to sum, which must agree to be one value."""
-    scores = torch.tensor(numbers(given["scores"]), dtype=torch.float64)
-    direct, interpolated = (
-        rb.smooth_rank(scores, torch.tensor([0, len(scores)]), method=method) for method in ("direct", "interpolated")
-    )
+    scores, _, offsets = scored(given)
+    direct, interpolated = (rb.smooth_rank(scores, offsets, method=method) for method in ("direct", "interpolated"))
     torch.testing.assert_close(interpolated, direct, rtol=1e-7, atol=0)
     return direct.tolist()
 
@@ -223,10 +213,9 @@ def cnn_n_parameters(given: Inputs) -> Values:
 
 def softmax(given: Inputs) -> Values:
     """The chance of each item from the loss of a list in which it is the relevant one."""
-    scores = torch.tensor(numbers(given["scores"]), dtype=torch.float64)
-    loss, n = rb.loss("multinomial"), len(scores)
-    one_each = torch.eye(n).flatten()
-    return torch.exp(-loss(scores.repeat(n), one_each, torch.arange(0, n * n + 1, n))).tolist()
+    scores, n = scored(given)[0], len(numbers(given["scores"]))
+    loss = rb.loss("multinomial")(scores.repeat(n), torch.eye(n).flatten(), torch.arange(0, n * n + 1, n))
+    return torch.exp(-loss).tolist()
 
 
 def n_orders(given: Inputs) -> float:
@@ -274,7 +263,9 @@ EVALUATORS: dict[str, Callable[[Inputs], Values]] = {
     "discounted_gains": lambda given: dcg_shares(given, order(given)),
     "discounted_gains_from_2": lambda given: dcg_shares(given, order(given))[1:],
     # log2(r) is the discount log2(r + 1) of the rank before.
-    "log2_ranks": lambda given: (1 / rb.metric("DCG").discount_at(tensor(given["ranks"]) - 1)).tolist(),
+    "log2_ranks": lambda given: (
+        1 / rb.metric("DCG").discount_at(torch.tensor(numbers(given["ranks"]), dtype=torch.float64) - 1)
+    ).tolist(),
     "rbp_weights": rbp_weights,
     "rbp_gains": lambda given: [
         one / (1 - float(given["p"])) for one in shares(metric_text("RBP", given), order(given))
@@ -287,7 +278,8 @@ EVALUATORS: dict[str, Callable[[Inputs], Values]] = {
     "precision_at_k": lambda given: [of_order(f"P@{k}", order(given)) for k in integers(given["k"])],
     "IDCG": lambda given: rb.extremes(metric_text("IDCG", given), order(given), [0, len(order(given))])[1].tolist(),
     "sorted_relevance": lambda given: [
-        order(given)[item] for item in descending_order(torch.tensor(order(given)), one_list(len(order(given))))
+        order(given)[item]
+        for item in descending_order(torch.tensor(order(given)), Lists(torch.tensor([0, len(order(given))])))
     ],
     "MRR": mean_discount_rank,
     "mean_over_orders": lambda given: [float(np.mean(over_permutations(given)))],
@@ -337,22 +329,16 @@ EVALUATORS: dict[str, Callable[[Inputs], Values]] = {
 }
 
 
-def rows() -> list[dict[str, str]]:
-    with REFERENCE.open(newline="", encoding="utf-8") as lines:
-        return list(csv.DictReader(lines))
+with REFERENCE.open(newline="", encoding="utf-8") as lines:
+    ROWS = {row["id"]: row for row in csv.DictReader(lines)}
 
 
-def parameters() -> Iterator[object]:
-    """One per row: its inputs, what is expected, how near."""
-    for row in rows():
-        yield pytest.param(inputs_of(row["inputs"]), numbers(row["expected"]), float(row["tolerance"]), id=row["id"])
-
-
-@pytest.mark.parametrize(("given", "expected", "tolerance"), list(parameters()))
-def test_worked_example(given: Inputs, expected: Values, tolerance: float) -> None:
-    assert EVALUATORS[given["quantity"]](given) == pytest.approx(expected, rel=0, abs=tolerance)
+@pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in ROWS.items()])
+def test_worked_example(row: dict[str, str]) -> None:
+    given, expected = inputs_of(row["inputs"]), numbers(row["expected"])
+    assert EVALUATORS[given["quantity"]](given) == pytest.approx(expected, rel=0, abs=float(row["tolerance"]))
 
 
 def test_all_rows_are_there_and_each_evaluator_has_one() -> None:
-    assert len({row["id"] for row in rows()}) == len(rows()) == 122
-    assert {inputs_of(row["inputs"])["quantity"] for row in rows()} == set(EVALUATORS)
+    assert len(ROWS) == 122
+    assert {inputs_of(row["inputs"])["quantity"] for row in ROWS.values()} == set(EVALUATORS)

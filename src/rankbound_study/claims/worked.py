@@ -6,7 +6,7 @@ printed value is legible (the scan lacks the sums of Table 2.3(a) and all sums o
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from importlib.resources import files
@@ -21,17 +21,10 @@ from rankbound.errors import ConfigError
 PERSISTENCE = 0.7
 """Persistence of Table 2.3."""
 
-ITEMS, RELEVANT = 9, 3
-"""Sizes of the ideal and the worst order in tables 2.2 to 2.4."""
-
-GRADES = (3, 2, 3, 0, 1, 2)
-"""The list of Murphy's Table 9.3, from rank 1 down."""
-
-RELEVANCE = (1, 0, 1, 0, 1)
-"""Murphy's example of average precision (after eq. 9.127)."""
-
-EXACT = 1e-12
-"""Largest difference from a printed fraction."""
+ITEMS, RELEVANT = 9, 3  # sizes of the ideal and the worst order in tables 2.2 to 2.4
+GRADES = (3, 2, 3, 0, 1, 2)  # the list of Murphy's Table 9.3, from rank 1 down
+RELEVANCE = (1, 0, 1, 0, 1)  # Murphy's example of average precision (after eq. 9.127)
+EXACT = 1e-12  # largest difference from a printed fraction
 
 Entry = tuple[str, str, str, float]
 """(part, row, quantity, ours)"""
@@ -54,19 +47,14 @@ def worked_table(name: str) -> pl.DataFrame:
         text = printed.pop((part, row, quantity), "")
         rows.append((part, row, quantity, round(ours, 10), text, holds(ours, text)))
     assert not printed, f"{name}: printed cells without a computed one: {sorted(printed)}"
-    columns = {
-        "part": pl.String,
-        "row": pl.String,
-        "quantity": pl.String,
-        "ours": pl.Float64,
-        "printed": pl.String,
-        "holds": pl.Boolean,
-    }
-    return pl.DataFrame(rows, schema=columns, orient="row")
+    columns = {**dict.fromkeys(("part", "row", "quantity"), pl.String), "ours": pl.Float64, "printed": pl.String}
+    return pl.DataFrame(rows, schema={**columns, "holds": pl.Boolean}, orient="row")
 
 
 def holds(ours: float, printed: str) -> bool | None:
     """Check that `ours` rounds to the printed decimal or equals the printed fraction; None where nothing is printed.
+
+    Fractions are `a`, `a/b` or `(a/b+c/d)/e`.
 
     >>> holds(0.6309, "0.63"), holds(0.6351, "0.63"), holds(29 / 36, "29/36"), holds(1.0, "")
     (True, False, True, None)
@@ -76,15 +64,10 @@ def holds(ours: float, printed: str) -> bool | None:
     if re.fullmatch(r"-?\d+\.\d+", printed):
         decimals = len(printed.split(".")[1])
         return bool(abs(ours - float(printed)) <= 0.5 * 10.0**-decimals + EXACT)
-    return bool(abs(ours - float(_fraction(printed))) <= EXACT)
-
-
-def _fraction(text: str) -> Fraction:
-    """Evaluate `a`, `a/b` or `(a/b+c/d)/e`."""
-    grouped = re.fullmatch(r"\((.+)\)/(\d+)", text)
-    if grouped:
-        return sum((Fraction(term) for term in grouped.group(1).split("+")), Fraction()) / int(grouped.group(2))
-    return Fraction(text)
+    grouped = re.fullmatch(r"\((.+)\)/(\d+)", printed)
+    terms, divisor = grouped.groups() if grouped else (printed, "1")
+    fraction = sum(map(Fraction, terms.split("+")), Fraction()) / int(divisor)
+    return bool(abs(ours - float(fraction)) <= EXACT)
 
 
 def _printed(name: str) -> dict[tuple[str, str, str], str]:
@@ -107,36 +90,23 @@ def _ideal_and_worst() -> Iterator[tuple[str, list[int]]]:
     yield from (("ideal", ideal), ("worst", ideal[::-1]))
 
 
-def _only(rank: int) -> list[int]:
-    return [int(place == rank) for place in range(1, ITEMS + 1)]
-
-
-def _dcg() -> Iterator[Entry]:
+def _by_rank(
+    metric: str, quantity: str, of_weight: Callable[[float], float], sums: Mapping[tuple[str, str], float]
+) -> Iterator[Entry]:
+    """Yield what a relevant item adds at each rank, divided as the first sum is, and the sums with their divisors."""
     for part, order in _ideal_and_worst():
-        for rank in range(1, ITEMS + 1):
-            gain = _score("DCG", _only(rank))
-            yield part, f"rank {rank}", "discount", 1 / gain
-            yield part, f"rank {rank}", "gain", gain * order[rank - 1]
-        yield part, "sum", "DCG", _score("DCG", order)
-
-
-def _rbp() -> Iterator[Entry]:
-    name = f"RBP(p={PERSISTENCE})"
-    for part, order in _ideal_and_worst():
-        for rank in range(1, ITEMS + 1):
-            weight = _score(name, _only(rank)) / (1 - PERSISTENCE)
-            yield part, f"rank {rank}", "weight", weight
-            yield part, f"rank {rank}", "gain", weight * order[rank - 1]
-        value = _score(name, order)
-        yield part, "sum", "gain", value / (1 - PERSISTENCE)
-        yield part, "times (1-p)", "RBP", value
+        for rank, relevant in enumerate(order, start=1):
+            only = [int(place == rank) for place in range(1, ITEMS + 1)]
+            weight = _score(metric, only) / next(iter(sums.values()))
+            yield part, f"rank {rank}", quantity, of_weight(weight)
+            yield part, f"rank {rank}", "gain", weight * relevant
+        yield from ((part, *names, _score(metric, order) / divisor) for names, divisor in sums.items())
 
 
 def _average_precision() -> Iterator[Entry]:
     for part, order in _ideal_and_worst():
-        for rank in range(1, ITEMS + 1):
-            if order[rank - 1]:
-                yield part, f"rank {rank}", "precision", _score(f"P@{rank}", order)
+        ranks = [rank for rank, relevant in enumerate(order, start=1) if relevant]
+        yield from ((part, f"rank {rank}", "precision", _score(f"P@{rank}", order)) for rank in ranks)
         value = _score("AP", order)
         yield part, "sum", "precision", value * RELEVANT
         yield part, "divided by R", "AP", value
@@ -177,8 +147,10 @@ WORKED_TABLES: dict[str, Callable[[], Iterator[Entry]]] = {
         (part, " ".join(map(str, order)), "nDCG", _score("nDCG", order))
         for part, order in (("I_A", (0, 1)), ("I_B", (0, 1, 1, 1, 1, 1)))
     ),
-    "table_2_2": _dcg,
-    "table_2_3": _rbp,
+    "table_2_2": lambda: _by_rank("DCG", "discount", lambda gain: 1 / gain, {("sum", "DCG"): 1.0}),
+    "table_2_3": lambda: _by_rank(
+        f"RBP(p={PERSISTENCE})", "weight", float, {("sum", "gain"): 1 - PERSISTENCE, ("times (1-p)", "RBP"): 1.0}
+    ),
     "table_2_4": _average_precision,
     "table_3_1": lambda: _over_orders("DCG", partial(_score, "DCG"), total=False),
     "table_3_2": lambda: _over_orders("L1", _rank_sum, total=False),
