@@ -33,8 +33,8 @@ from rankbound_study.claims.cells import (
 )
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import listed
-from rankbound_study.claims.registry import Differences, decides
-from rankbound_study.claims.rules import NEGLIGIBLE, Family, adjusted, together
+from rankbound_study.claims.registry import decides, shape
+from rankbound_study.claims.rules import Family, adjusted, together
 from rankbound_study.claims.statistics import RESAMPLES
 from rankbound_study.claims.varied import best_bounding
 from rankbound_study.claims.verdict import MissingEvidence, Ruling, each_way
@@ -44,7 +44,6 @@ from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
 
 LEAST_FOR_FRIEDMAN = 3  # boundings that Friedman's test compares; of fewer, all count as the best
 LEAST_FOR_PAGE = 3  # columns that scipy's test accepts; for two, Page's test is the sign test
-A_TENTH_MORE = math.log(1.1)  # smallest growth of a variance that matters, as a slope of its logarithm
 
 
 @decides("T25")
@@ -254,33 +253,23 @@ def _slope_weights(ratios: Sequence[DataSet]) -> Floats:
     return weights
 
 
-def _slopes(evidence: Evidence, losses: Sequence[str]) -> dict[str, Contrast]:
-    """Return the slope of distribution bounding minus unbounded on the ratio, by loss."""
-    ratios = several_ratios(evidence)
-    return {loss: slope_over_ratios(_pairs(evidence, loss, "distribution"), ratios) for loss in losses}
-
-
 def _pairs(evidence: Evidence, loss: str, bounding: str) -> list[Pair]:
     return [pair(evidence, Cell(loss, bounding, column, judge(loss))) for column in several_ratios(evidence)]
 
 
 def _by_loss(evidence: Evidence, family: Family[str]) -> Mapping[str, object]:
     texts = []
-    for loss, slope in _slopes(evidence, LOSSES).items():
+    for loss, slope in slopes_over_ratios(evidence, LOSSES).items():
         means = [float(one.differences.mean()) for one in _pairs(evidence, loss, "distribution")]
         texts.append(f"{loss}: {', '.join(map(signed, means))}, slope {slope} ({slope.range})")
     return {"ratios": ", ".join(str(column.nsr) for column in several_ratios(evidence)), "slopes": "; ".join(texts)}
 
 
-def _growths(evidence: Evidence) -> dict[tuple[str, str], Contrast]:
+@shape("slopes_over_ratios", _by_loss)
+def slopes_over_ratios(evidence: Evidence, losses: Sequence[str]) -> dict[str, Contrast]:
+    """Return the slope of distribution bounding minus unbounded on the ratio, by loss."""
     ratios = several_ratios(evidence)
-    found = {
-        (loss, bounding): _growth_of_variance(on_same_users(_pairs(evidence, loss, bounding)), ratios)
-        for loss, bounding in product(LOSSES, BOUNDED)
-        if evidence.trained(loss, UNBOUNDED, *ratios) and evidence.trained(loss, bounding, *ratios)
-    }
-    some_trained(found, "bounded loss at all ratios")
-    return found
+    return {loss: slope_over_ratios(_pairs(evidence, loss, "distribution"), ratios) for loss in losses}
 
 
 def _growth_of_variance(aligned: Floats, ratios: Sequence[DataSet]) -> Contrast:
@@ -319,14 +308,14 @@ def _factors(evidence: Evidence, family: Family[tuple[str, str]]) -> Mapping[str
     return {"factors": f"{least:.2f} to {most:.2f}{between}"}
 
 
-DECLARED = {
-    "T39": Differences(
-        lambda evidence: _slopes(evidence, ("AP", "nRBP")),
-        Family.all_lower,
-        Family.most,
-        of_topics=True,
-        facts=_by_loss,
-        matters=NEGLIGIBLE,
-    ),
-    "T42": Differences(_growths, Family.none_lower, Family.least, facts=_factors, matters=A_TENTH_MORE),
-}
+@shape("growth_of_scatter", _factors)
+def growth_of_scatter(evidence: Evidence) -> dict[tuple[str, str], Contrast]:
+    """Return the growth of the log variance of bounded minus unbounded with the ratio, by loss and bounding."""
+    ratios = several_ratios(evidence)
+    found = {
+        (loss, bounding): _growth_of_variance(on_same_users(_pairs(evidence, loss, bounding)), ratios)
+        for loss, bounding in product(LOSSES, BOUNDED)
+        if evidence.trained(loss, UNBOUNDED, *ratios) and evidence.trained(loss, bounding, *ratios)
+    }
+    some_trained(found, "bounded loss at all ratios")
+    return found

@@ -8,7 +8,7 @@ of a data set, separately for each of the three comparisons. Systems that did no
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -211,11 +211,9 @@ class Board:
         for comparison in COMPARISONS:
             others = {key: self.compared_with(key, comparison) for key in self.order if key[1] != ORACLE}
             differences = {key: self.difference(key, other) for key, other in others.items() if other}
-            known = {
-                key: replace(one, margin=self.choice.margin) for key, one in differences.items() if one is not None
-            }
+            known = {key: one for key, one in differences.items() if one is not None}
             p_values = adjusted({key: one.estimate.p_value() for key, one in known.items()})
-            alike = adjusted({key: one.p_alike for key, one in known.items()})
+            alike = adjusted({key: one.p_within(self.choice.margin) for key, one in known.items()})
             found[comparison] = {
                 key: {
                     **dict(zip(("difference", "low", "high"), one.measured, strict=True)),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +18,12 @@ from rankbound_study.claims.cells import (
     Cell,
     Contrast,
     cells,
+    chosen,
     columns,
     contrast,
     contrast_of,
     contrasts,
     control_scores,
-    distinct,
     enough,
     judge,
     pair,
@@ -31,12 +32,12 @@ from rankbound_study.claims.cells import (
 )
 from rankbound_study.claims.comparisons import COUNT, picked_systems, rated_data_sets
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.registry import Differences, decides, of_cells
-from rankbound_study.claims.rules import FLAT, HALF, NEGLIGIBLE, Family, Sample, adjusted, among, by_p, together
+from rankbound_study.claims.registry import Differences, decides, differences, shape
+from rankbound_study.claims.rules import FLAT, HALF, Family, Sample, adjusted, among, by_p, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.specs import signed
-from rankbound_study.vocabulary import AFFINE, BOUNDINGS, LOSSES, UNBOUNDED
+from rankbound_study.vocabulary import BOUNDINGS, LOSSES, UNBOUNDED
 
 HIGHEST_RATIO = 3
 
@@ -67,10 +68,6 @@ def distribution_bounding_hurts_ndcg_on_movielens(evidence: Evidence) -> Ruling:
     )
 
 
-def _apart(evidence: Evidence, loss: str, one: str, other: str, column: DataSet) -> Contrast:
-    return contrast(pair(evidence, Cell(loss, one, column, judge(loss)), other))
-
-
 def _sizes(evidence: Evidence, loss: str, column: DataSet) -> tuple[np.ndarray, np.ndarray]:
     """Return the sizes (items, relevant items) of the lists."""
     n, p = (values(evidence, name, loss, column) for name in ("n", "p"))
@@ -86,44 +83,38 @@ def _floors(evidence: Evidence, family: Family[Cell]) -> Mapping[str, object]:
     return dict(zip(("spreads", "ratios"), texts, strict=True))
 
 
-def _except_the_first_two_at_ratio_3(evidence: Evidence) -> dict[Cell, Contrast]:
-    every = distinct(cells(evidence, ["nRBP"], metrics=CUT_OFFS))
-    left_out = CUT_OFFS[:2]
-    kept = [cell for cell in every if cell.column.nsr != HIGHEST_RATIO or cell.metric not in left_out]
+shape("differences_beside_floors", _floors)(differences)
+
+
+@shape("differences_but_at_the_top")
+def differences_but_at_the_top(evidence: Evidence, **axes: Any) -> dict[Cell, Contrast]:
+    """Return the differences of some cells, without the first two cut-offs at the highest ratio."""
+    kept = [
+        cell for cell in chosen(evidence, **axes) if cell.column.nsr != HIGHEST_RATIO or cell.metric not in CUT_OFFS[:2]
+    ]
     return contrasts(evidence, kept)
 
 
-DECLARED = {
-    "T07": Differences(
-        of_cells(["AP"], ["min-max"], [MOVIELENS]),
-        Family.all_alike,
-        Family.widest,
-        Family.alike_p,
-        of_topics=True,
-        takes_noise=True,
-        facts=_floors,
-    ),
-    "T14": Differences(
-        lambda evidence: {
-            f"{one}, {other} on {column}": _apart(evidence, "nRBP", one, other, column)
-            for column, (one, other) in product(columns(evidence), combinations(AFFINE, 2))
-        },
-        Family.all_alike,
-        Family.widest,
-        Family.alike_p,
-        takes_noise=True,
-    ),
-    "T31": Differences(_except_the_first_two_at_ratio_3, Family.all_rise, Family.least, matters=NEGLIGIBLE),
-}
+@shape("boundings_apart")
+def boundings_apart(
+    evidence: Evidence, losses: Sequence[str], boundings: Sequence[str], named: str = "{one}, {other} on {column}"
+) -> dict[str, Contrast]:
+    """Return the difference of each two boundings of a loss, in every column."""
+    return {
+        named.format(loss=loss, one=one, other=other, column=column): contrast(
+            pair(evidence, Cell(loss, one, column, judge(loss)), other)
+        )
+        for column, loss, (one, other) in product(columns(evidence), losses, combinations(boundings, 2))
+    }
 
-_AS_EXPECTATION = Differences[str](
-    lambda evidence: {
-        f"{loss} on {column}": _apart(evidence, loss, "expectation-max", "expectation", column)
-        for column, loss in product(columns(evidence), LOSSES)
-    },
-    Family.all_alike,
-    Family.widest,
+
+_AS_EXPECTATION = Differences.of_row(
+    "boundings_apart",
+    *("all are within", "widest"),
     takes_noise=True,
+    losses=LOSSES,
+    boundings=("expectation-max", "expectation"),
+    named="{loss} on {column}",
 )
 
 

@@ -448,8 +448,6 @@ def _optimisers(methods: Methods) -> Ruling:
     return by_adam.decided("queries", verdict, by_sgd=by_sgd.better, both=found)
 
 
-DECLARED = {
-    "N01": _of_web10k("N01", _classification_against_ranking),
-    "N02": _of_web10k("N02", _others_against_networks),
-    "N06": _of_web10k("N06", _optimisers, on_training=True),
-}
+decides("N01")(_of_web10k("N01", _classification_against_ranking))
+decides("N02")(_of_web10k("N02", _others_against_networks))
+decides("N06")(_of_web10k("N06", _optimisers, on_training=True))

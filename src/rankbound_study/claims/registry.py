@@ -6,7 +6,7 @@ an entry of `claims.yaml` names one, with its arguments, the rule on the family 
 
 import math
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from importlib import import_module
@@ -125,8 +125,7 @@ def deciders() -> Mapping[str, Decider]:
     """Import all modules of this package; return what decides each claim."""
     package = __name__.rpartition(".")[0]
     for found in iter_modules(import_module(package).__path__):
-        for claim, declared in getattr(import_module(f"{package}.{found.name}"), "DECLARED", {}).items():
-            decides(claim)(declared)
+        import_module(f"{package}.{found.name}")
     for one in claims():
         for name, row in one.shape.items():
             decides(one.id)(Differences.of_row(name, **row))
@@ -249,7 +248,7 @@ class Differences(Generic[Key]):
             more: other attributes, as above, and arguments of the shape: its axes.
         """
         found, facts = _SHAPES[shape]
-        names = {"of_topics", "matters", "limit", "without_collapsed"} & set(more)
+        names = {"of_topics", "takes_noise", "matters", "limit", "without_collapsed"} & set(more)
         own = {name: more.pop(name) for name in names}
         share = SHARES.get(rule, Family.count_of_positive)
         of = partial(found, **more)
@@ -287,10 +286,3 @@ class Differences(Generic[Key]):
 def differences(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return bounded minus unbounded in the distinct cells of some axes (default: Table 5.1)."""
     return contrasts(evidence, chosen(evidence, **axes))
-
-
-def of_cells(
-    losses: Iterable[str], boundings: Iterable[str], datasets: Iterable[str]
-) -> Callable[[Evidence], Mapping[Cell, Contrast]]:
-    """Return a function that finds these differences."""
-    return lambda evidence: differences(evidence, losses=losses, boundings=boundings, datasets=datasets)

@@ -237,6 +237,8 @@ RULES: Mapping[str, Callable[[Family[Any]], str]] = {
     "all rise": Family.all_rise,
     "all fall": Family.all_fall,
     "all are higher": Family.all_higher,
+    "all are lower": Family.all_lower,
+    "none is lower": Family.none_lower,
     "all are above": Family.all_above,
     "all are within": Family.all_alike,
     "most rise": Family.most_above,
