@@ -17,7 +17,7 @@ from rocrate.model.entity import Entity
 from rocrate.rocrate import ROCrate
 
 from rankbound.errors import DataError
-from rankbound_study.export.whole_folder import whole_folder
+from rankbound_study.export import whole_folder
 from rankbound_study.provenance.checksums import MANIFEST, Checksum, result_files
 from rankbound_study.provenance.manifest import Manifest, known_of
 from rankbound_study.provenance.records import Record
