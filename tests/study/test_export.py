@@ -62,9 +62,19 @@ OF_QUERIES = {**TRAINING, **ADAM, "dataset": LABELLED, "nsr": None, "model": {"n
 OF_USERS = {**TRAINING, **ADAM, "dataset": USERS, "nsr": 1, "model": {"name": "matrix-factorization", "factors": 2}}
 WARP = {**OF_USERS, "loss": "WARP(alpha=constant)@1", "bounding": "none", "judged_by": "AP"}
 METHOD: dict[str, Any] = {
-    "study": "neural", "protocol": "honest", "dataset": f"{QUERIES}-graded", "nsr": None, "folds": FOLDS,
-    "method": "Class-LR", "family": "class", "model": {"name": "linear"}, "loss": "logistic", "bounding": "none",
-    "target": "relevance", "settings": {**ADAM, "batches": "items", "scale": "standard"}, "judged_by": "nDCG@10",
+    "study": "neural",
+    "protocol": "honest",
+    "dataset": f"{QUERIES}-graded",
+    "nsr": None,
+    "folds": FOLDS,
+    "method": "Class-LR",
+    "family": "class",
+    "model": {"name": "linear"},
+    "loss": "logistic",
+    "bounding": "none",
+    "target": "relevance",
+    "settings": {**ADAM, "batches": "items", "scale": "standard"},
+    "judged_by": "nDCG@10",
     "seeds": [0],
 }
 BOTH_SEEDS = f"runs/published/{LABELLED}/mlp/nDCG/none"

@@ -89,8 +89,8 @@ def export(results: Path, data: Path, out: Path, choice: Mapping[str, str], spac
     folds = sum(len(kept.folds) for kept in every)
     with whole_folder(out) as folder, tqdm(total=folds, unit="fold", desc="export", disable=None) as progress:
         writer, read = _Writer(folder), lru_cache(2)(read_frame)
-        for lists, group in groupby(every, key=lambda kept: kept.lists):
-            tested = Tested.read(data, *lists, space)
+        for (dataset, nsr), group in groupby(every, key=lambda kept: kept.lists):
+            tested = Tested.read(data, dataset, nsr, space)
             for kept in group:
                 own, runs = (kept.rows(read(*file)) for file in ((kept.file, "predictions"), (kept.runs_file, "runs")))
                 place = lists_folder(kept, kept.folds if tested.is_crossed else tested.folds)
@@ -162,8 +162,10 @@ def _gaps(run: Run, qrels: Qrels, studied: pl.DataFrame, kept: Kept) -> npt.NDAr
         )
     chosen = [metric(name) for name in METRICS if name in studied.columns]
     values = evaluate(chosen, run.scores, qrels.relevance, run.offsets)
-    gaps = [np.nan_to_num(np.abs(value.numpy() - studied[name].to_numpy())) for name, value in values.items()]
-    return np.maximum.reduce([np.zeros(len(studied)), *gaps])
+    gaps: npt.NDArray[np.float64] = np.zeros(len(studied))
+    for name, value in values.items():
+        gaps = np.maximum(gaps, np.nan_to_num(np.abs(value.numpy() - studied[name].to_numpy())))
+    return gaps
 
 
 def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
