@@ -128,7 +128,7 @@ def _generate_archives(project: Project) -> None:
     pack(folder / MOVIELENS, {f"ml-latest-small/{name}": text for name, text in ratings.items()})
     faces = _faces(random)
     pack(folder / FACES, {f"All-Age-Faces/original images/{name}": content for name, content in faces.items()})
-    _make_network_small(project.path("src/rankbound_study/models/vgg16.py"))
+    _make_network_small(project.path("src/rankbound_study/jobs/vgg16.py"))
     project.run("fault_weights", str(folder / VGG16), PYTHONPATH=_with_helpers(project))
     digests = {name: hashlib.md5(text, usedforsecurity=False).hexdigest() for name, text in ratings.items()}
     changes: dict[str, dict[str, Any]] = {

@@ -4,7 +4,7 @@ import sys
 
 import torch
 
-from rankbound_study.models.vgg16 import N_CLASSES, VGG16, WIDTH
+from rankbound_study.jobs.vgg16 import N_CLASSES, VGG16, WIDTH
 
 torch.manual_seed(0)
 weights = VGG16().state_dict()

@@ -106,7 +106,7 @@ def line(text: str) -> str:
     [
         ("rankbound/losses/sampled.py", {"job of WARP", "claims", "theorems"}),
         ("rankbound/losses/lambda_loss.py", {"job of trees"}),
-        ("rankbound_study/models/trees.py", {"job of trees"}),
+        ("rankbound_study/jobs/fit_trees.py", {"job of trees"}),
         ("rankbound_study/models/cnn.py", set()),
         ("rankbound/io/trec.py", set()),
         ("rankbound/io/letor.py", {"convert of LETOR"}),

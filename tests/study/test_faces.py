@@ -14,15 +14,15 @@ import pytest
 import scipy.fft
 from PIL import Image
 
-from rankbound.errors import DataError, SourceError
+from rankbound.errors import DataError
 from rankbound_study.data.archives import list_members, read_members
 from rankbound_study.data.contracts import read_metadata, read_table
 from rankbound_study.data.faces import FOLDER, convert, decode_image, is_repeated, parse_names
 from rankbound_study.data.fetch import MIRROR_VARIABLE
 from rankbound_study.data.image_hash import BITS, THRESHOLD, close_pairs, connect, example_pairs, perceptual_hashes
 from rankbound_study.data.images import IMAGES_KEY, SIDE, read_faces, read_pixels
-from rankbound_study.data.sources import SOURCES, RawFile, check_content, file_name, folder_members
-from tests.raw_files import encode_image, pack, raw_file, source_of
+from rankbound_study.data.sources import SOURCES, check_content, file_name, folder_members
+from tests.raw_files import encode_image, pack, raw_file
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -46,36 +46,34 @@ def small(seed: int) -> Pixels:
 # Decoding
 
 
-def test_pixels_are_red_green_blue_in_rows() -> None:
+def decoded(content: bytes) -> npt.NDArray[np.int64]:
+    return decode_image(content, "here").astype(int)
+
+
+def test_pixels_are_red_green_blue_in_rows_and_means_of_what_they_cover() -> None:
     halves = np.zeros((3, 144, 128), dtype=np.uint8)
     halves[0, :, :64], halves[2, 72:] = 200, 100
-    pixels = decode_image(encode_image(halves), "here").astype(int)
+    pixels = decoded(encode_image(halves))
     assert pixels.shape == (3, SIDE, SIDE)
     np.testing.assert_allclose(pixels[0, :, :48], 200, atol=6)
     np.testing.assert_allclose(pixels[0, :, 52:], 0, atol=6)
     np.testing.assert_allclose(pixels[1], 0, atol=20)  # JPEG blurs colours where they meet
     np.testing.assert_allclose(pixels[2, :48], 0, atol=20)
     np.testing.assert_allclose(pixels[2, 52:], 100, atol=20)
-
-
-def test_a_smaller_pixel_is_the_mean_of_what_it_covers() -> None:
     fine = np.indices((200, 200)).sum(0) % 2 * 200  # a chessboard: skipping pixels would leave 0 and 200
-    pixels = decode_image(encode_image(np.stack([fine] * 3).astype(np.uint8), quality=100), "here")
+    pixels = decoded(encode_image(np.stack([fine] * 3).astype(np.uint8), quality=100))
     np.testing.assert_allclose(pixels[:, 5:-5, 5:-5], 100, atol=4)
 
 
-@pytest.mark.parametrize("mode", ["L", "CMYK"])
-def test_other_colours_become_rgb(mode: str) -> None:
-    grey = Image.fromarray(np.full((120, 120, 3), 90, np.uint8)).convert(mode)
-    np.testing.assert_allclose(decode_image(saved(grey, "JPEG", quality=100), "here"), 90, atol=3)
-
-
-def test_a_turned_camera_is_turned_back() -> None:
+def test_other_colours_become_rgb_and_a_turned_camera_is_turned_back() -> None:
+    for mode in ("L", "CMYK"):
+        grey = Image.fromarray(np.full((120, 120, 3), 90, np.uint8)).convert(mode)
+        np.testing.assert_allclose(decoded(saved(grey, "JPEG", quality=100)), 90, atol=3)
     upright = picture(1, 120, 120)
     turned, exif = Image.fromarray(np.rot90(upright, axes=(1, 2)).transpose(1, 2, 0)), Image.Exif()
     exif[0x0112] = 6  # the orientation tag: to be turned clockwise for display
-    found = decode_image(saved(turned, "JPEG", quality=95, exif=exif), "here").astype(int)
-    np.testing.assert_allclose(found, decode_image(encode_image(upright), "here"), atol=20)
+    found = decoded(saved(turned, "JPEG", quality=95, exif=exif))
+    np.testing.assert_allclose(found, decoded(encode_image(upright)), atol=20)
 
 
 def saved(image: Image.Image, kind: str, **how: Any) -> bytes:
@@ -126,34 +124,27 @@ def test_altered_copies_are_close_and_others_far() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 60, 1100])
-def test_close_pairs_are_all_pairs_that_are_close(count: int) -> None:
+def test_close_pairs_are_all_pairs_that_are_close_and_examples_some_of_every_distance(count: int) -> None:
     hashes = np.random.default_rng(count).random((count, 40)) < 0.5
     pairs, distances = close_pairs(hashes, 12)
     apart = np.concatenate([np.empty((0, count), int), *((one != hashes).sum(1)[None] for one in hashes)])
     expected = np.argwhere(np.triu(apart <= 12, 1))
     assert sorted(map(tuple, pairs.tolist())) == list(map(tuple, expected.tolist()))
     assert distances.tolist() == sorted(apart[tuple(pairs.T)].tolist())
+    examples = example_pairs(hashes, range(8, 13), per_distance=2)
+    assert all(apart[one, other] == distance for distance, one, other in examples)
+    assert [d for d, _, _ in examples] == [d for d in range(8, 13) for _ in range(min(2, (distances == d).sum()))]
+    assert examples == example_pairs(hashes, range(8, 13), per_distance=2)
 
 
 def test_groups_are_connected_components_named_by_their_first_member() -> None:
     random = np.random.default_rng(0)
     for count in (1, 5, 40):
-        pairs = random.integers(0, count, (count // 2, 2))
-        group = connect(count, pairs)
-        expected = list(range(count))
+        pairs, expected = random.integers(0, count, (count // 2, 2)), list(range(count))
         for _ in range(count):
             for one, other in pairs.tolist():
                 expected[one] = expected[other] = min(expected[one], expected[other])
-        assert group.tolist() == expected
-
-
-def test_examples_show_pairs_of_every_distance() -> None:
-    hashes = np.random.default_rng(0).random((80, 40)) < 0.5
-    examples = example_pairs(hashes, range(8, 12), per_distance=2)
-    assert all((hashes[i] != hashes[j]).sum() == distance for distance, i, j in examples)
-    _, found = close_pairs(hashes, 11)
-    assert [d for d, _, _ in examples] == [d for d in range(8, 12) for _ in range(min(2, (found == d).sum()))]
-    assert examples == example_pairs(hashes, range(8, 12), per_distance=2)
+        assert connect(count, pairs).tolist() == expected
 
 
 # Conversion
@@ -201,17 +192,6 @@ def test_a_bad_archive_names_the_file_and_leaves_nothing(tmp_path: Path, name: s
     with pytest.raises(DataError, match=message):
         convert(raw_file("aaf", raw), tmp_path / "out" / "x.parquet")
     assert not list(tmp_path.glob("out/*"))
-
-
-def test_a_damaged_member_is_named(tmp_path: Path) -> None:
-    raw = archive(tmp_path / "x.zip", GOOD)
-    source = source_of("aaf", raw)
-    content = bytearray(raw.read_bytes())
-    place = bytes(content).index(GOOD["00002A21.jpg"]) + 500
-    content[place] ^= 0xFF
-    raw.write_bytes(content)
-    with pytest.raises(SourceError, match=r"00002A21.jpg'.*cannot be unpacked"):
-        RawFile(source, raw)
 
 
 # The real archive

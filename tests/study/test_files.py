@@ -44,44 +44,31 @@ def other_writer(path: Path) -> "subprocess.Popen[str]":
     return process
 
 
-def test_a_file_appears_with_usual_permissions(tmp_path: Path) -> None:
-    with atomic_path(tmp_path / "new" / "x.csv") as temporary:
-        assert temporary.suffix == ".csv"
-        temporary.write_text("whole")
-        assert not (tmp_path / "new" / "x.csv").exists()
-    assert names(tmp_path / "new") == ["x.csv"]
-    (tmp_path / "usual").touch()
-    assert (tmp_path / "new" / "x.csv").stat().st_mode == (tmp_path / "usual").stat().st_mode
+def write(path: Path, text: str = "new", error: BaseException | None = None) -> None:
+    with atomic_path(path) as temporary:
+        assert temporary.name.endswith(path.suffix)
+        temporary.write_text(text)
+        if error is not None:
+            raise error
 
 
-def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("old")
-
-    def write() -> None:
-        with atomic_path(tmp_path / "x.csv") as temporary:
-            temporary.write_text("half")
-            raise KeyError("x")
-
-    with pytest.raises(KeyError):
-        write()
-    assert names(tmp_path) == ["x.csv"]
-    assert (tmp_path / "x.csv").read_text() == "old"
-
-
-def test_what_was_written_is_on_disk_before_it_takes_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, on_disk = tmp_path / "file.txt", list[tuple[str, str]]()
-    path.write_text("old")
-    flush = files._flush_to_disk
+def test_a_file_appears_when_it_is_on_disk_with_usual_permissions_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, on_disk, flush = tmp_path / "new" / "x.csv", list[tuple[str, bool]](), files._flush_to_disk
 
     def flushed(temporary: Path) -> None:
-        on_disk.append((temporary.read_text(), path.read_text()))
+        on_disk.append((temporary.read_text(), path.exists()))
         flush(temporary)
 
     monkeypatch.setattr(files, "_flush_to_disk", flushed)
-    with atomic_path(path) as temporary:
-        temporary.write_text("new")
-    assert on_disk == [("new", "old")]
-    assert path.read_text() == "new"
+    write(path)
+    with pytest.raises(KeyError):
+        write(path, "half", KeyError("x"))
+    assert on_disk == [("new", False)]
+    assert (names(path.parent), path.read_text()) == (["x.csv"], "new")
+    (tmp_path / "usual").touch()
+    assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
 def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
@@ -90,8 +77,7 @@ def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_no
         killed.kill()
         killed.wait()
         assert len(names(tmp_path)) == 2
-        with atomic_path(path) as temporary:
-            temporary.write_text("first")
+        write(path, "first")
         assert len(names(tmp_path)) == 2, "the living one's file, and ours"
         assert path.read_text() == "first"
         living.communicate("")
@@ -104,9 +90,15 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     for name in (".y.abcdefgh.csv", ".x.abcdefgh.txt", ".x.notes.csv", "x.abcdefgh.csv"):
         (tmp_path / name).touch()
     before = names(tmp_path)
-    with atomic_path(tmp_path / "x.csv"):
-        pass
+    write(tmp_path / "x.csv")
     assert names(tmp_path) == sorted([*before, "x.csv"])
+
+
+def stumbling() -> AttributeError:
+    """The second error of a library that stumbles over a full disk."""
+    error = AttributeError("pos")
+    error.__context__ = OSError(errno.ENOSPC, "No space left on device")
+    return error
 
 
 @pytest.mark.parametrize(
@@ -115,42 +107,22 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
         OSError(errno.ENOSPC, "No space left on device"),
         OSError("Error writing bytes to file. Detail: [errno 28] No space left on device"),
         RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)"),
+        stumbling(),
     ],
 )
 def test_a_full_disk_is_said_with_the_file_and_what_to_do(tmp_path: Path, error: Exception) -> None:
-    with (
-        pytest.raises(OutputError, match=r"x\.csv: could not be written: No space left on device; make room"),
-        atomic_path(tmp_path / "x.csv"),
-    ):
-        raise error
+    with pytest.raises(OutputError, match=r"x\.csv: could not be written: No space left on device; make room"):
+        write(tmp_path / "x.csv", error=error)
     assert names(tmp_path) == []
 
 
-def test_a_library_that_stumbles_over_a_full_disk_does_not_hide_it(tmp_path: Path) -> None:
-    def write() -> None:
-        with atomic_path(tmp_path / "x.pdf"):
-            try:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            finally:
-                raise AttributeError("pos")
-
-    with pytest.raises(OutputError, match=r"x\.pdf: could not be written: No space left on device"):
-        write()
-
-
-def test_errors_of_other_files_stay_as_they_are(tmp_path: Path) -> None:
-    with pytest.raises(PermissionError) as caught, atomic_path(tmp_path / "x.csv"):
-        raise PermissionError(errno.EACCES, "Permission denied", "input.csv")
+def test_errors_of_other_files_stay_as_they_are_and_a_file_in_the_place_of_a_folder_is_said(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError) as caught:
+        write(tmp_path / "x.csv", error=PermissionError(errno.EACCES, "Permission denied", "input.csv"))
     assert not isinstance(caught.value, RankboundError)
-
-
-def test_a_file_in_the_place_of_a_folder_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with (
-        pytest.raises(OutputError, match=r"could not be written: .*; check the folder"),
-        atomic_path(tmp_path / "file" / "x"),
-    ):
-        pass
+    with pytest.raises(OutputError, match=r"could not be written: .*; check the folder"):
+        write(tmp_path / "file" / "x")
 
 
 def test_a_lock_is_for_one_open_file_and_ends_with_it(tmp_path: Path) -> None:
@@ -213,8 +185,7 @@ def test_an_interruption_at_any_instruction_leaves_the_old_file_or_the_new_one(t
 
         sys.settrace(interrupt)
         try:
-            with atomic_path(target) as temporary:
-                temporary.write_text("new")
+            write(target)
         except KeyboardInterrupt:
             pass
         else:
@@ -229,8 +200,7 @@ def test_an_interruption_at_any_instruction_leaves_the_old_file_or_the_new_one(t
 
 def test_shards_of_a_finished_job_are_gone(tmp_path: Path) -> None:
     with Shards(tmp_path / "x.parquet", "options", []) as shards:
-        with atomic_path(shards.path("one")) as temporary:
-            temporary.write_text("1")
+        write(shards.path("one"))
         assert shards.has_all(["one"])
         assert not shards.has_all(["one", "two"])
         shards.remove()
@@ -251,8 +221,7 @@ def test_a_file_that_is_taken_for_a_dead_writers_is_made_again(tmp_path: Path, m
         return lock(handle, wait=wait)
 
     monkeypatch.setattr(files, "lock", seen_by_another_writer)
-    with atomic_path(tmp_path / "a.txt") as temporary:
-        temporary.write_text("whole")
+    write(tmp_path / "a.txt")
     assert len(made) == 2
     assert names(tmp_path) == ["a.txt"]
     assert (tmp_path / "a.txt").stat().st_mode & 0o600 == 0o600

@@ -1,12 +1,15 @@
 """Models: shapes, reproducible starts, and penalised regressions; and the controls."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
 from rankbound.training.models import INITIAL_RANGE, MLP, Factorization
-from rankbound_study.models.controls import oracle_scores, popularity_scores, random_scores
+from rankbound_study.jobs.controls_job import popularity_scores
+from rankbound_study.jobs.fit_penalised import lasso_path, ridge_path
 from rankbound_study.models.layers import Linear, StandardScale
-from rankbound_study.models.penalised_linear import lasso_path, ridge_path
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -29,26 +32,20 @@ def test_network_is_layer_by_layer_arithmetic() -> None:
     first, _, last = model.layers
     expected = torch.tanh(features @ first.weight.T + first.bias) @ last.weight.T + last.bias
     torch.testing.assert_close(model(features), expected.squeeze(1))
+    with pytest.raises(ValueError, match=r"activation: found 'gelu', expected one of relu"):
+        MLP(2, activation="gelu")
 
 
 @pytest.mark.parametrize("build", [lambda g: Factorization(4, 6, 2, generator=g), lambda g: MLP(3, (2,), generator=g)])
-def test_same_generator_same_start_other_seed_other_start(build) -> None:  # type: ignore[no-untyped-def]
+def test_same_generator_same_start_other_seed_other_start(build: Callable[..., Any]) -> None:
     first, same, other = (list(build(generator(seed)).parameters()) for seed in (1, 1, 2))
     assert all(torch.equal(a, b) for a, b in zip(first, same, strict=True))
     assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))
 
 
-def test_network_refuses_an_unknown_activation_by_name() -> None:
-    with pytest.raises(ValueError, match=r"activation: found 'gelu', expected one of relu"):
-        MLP(2, activation="gelu")
-
-
-def test_controls_know_nothing_counts_or_everything() -> None:
-    items, relevance = torch.tensor([3, 0, 1]), torch.tensor([1, 0, 1])
+def test_popularity_counts_relevant_training_items() -> None:
     training_items, training_relevance = torch.tensor([0, 1, 1, 1, 2]), torch.tensor([1, 1, 0, 1, 1])
-    assert random_scores(items).tolist() == [0, 0, 0]
-    assert oracle_scores(relevance).tolist() == [1, 0, 1]
-    assert popularity_scores(items, training_items, training_relevance).tolist() == [0, 1, 2]
+    assert popularity_scores(torch.tensor([3, 0, 1]), training_items, training_relevance).tolist() == [0, 1, 2]
 
 
 def test_a_linear_model_learns_nothing_where_no_example_has_a_feature() -> None:
@@ -120,17 +117,14 @@ def test_the_strongest_lasso_penalty_keeps_nothing_and_weaker_ones_meet_the_cond
     assert {0, 1} <= set(torch.nonzero(weight)[:, 0].tolist())
 
 
-def test_no_features_that_matter_give_the_mean() -> None:
-    labels = torch.tensor([1.0, 2.0, 6.0])
-    for path in (ridge_path, lasso_path):
-        features = torch.eye(3) * 1e-3 + 5
-        weight, bias = next(iter(path(features.clone(), labels, (1e3,))))
-        assert float((features @ weight + bias - 3).abs().max()) < 0.01
-
-
-def test_features_without_variance_give_the_mean() -> None:
-    for shape in ((4, 2), (2, 4)):
+@pytest.mark.parametrize("path", [ridge_path, lasso_path])
+def test_no_features_that_matter_give_the_mean(path: Callable[..., Any]) -> None:
+    """Features without variance have no weight at all."""
+    labels, features = torch.tensor([1.0, 2.0, 6.0]), torch.eye(3) * 1e-3 + 5
+    weight, bias = next(iter(path(features.clone(), labels, (1e3,))))
+    assert float((features @ weight + bias - 3).abs().max()) < 0.01
+    for shape in ((4, 2), (2, 4)) if path is ridge_path else ():
         labels = torch.arange(float(shape[0]))
-        for weight, bias in ridge_path(torch.full(shape, 7.0), labels, (1e-3, 1.0)):
+        for weight, bias in path(torch.full(shape, 7.0), labels, (1e-3, 1.0)):
             assert weight.tolist() == [0.0] * shape[1]
             assert float(bias) == float(labels.mean())

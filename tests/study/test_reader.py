@@ -74,17 +74,19 @@ def test_a_threshold_makes_labels_binary_and_keeps_lists_without_relevant_items(
     assert train.relevance.tolist() == [label if threshold is None else int(label >= threshold) for label in FLAT]
     assert train.sizes.tolist() == [3, 2, 3]
     assert train.positives.tolist() == positives
-
-
-def test_items_are_rows_of_the_features(lists: Path) -> None:
+    # Items are rows of the features.
     features, names = read_features(lists), read_item_names(lists)
     assert (features.dtype, features.shape) == (np.float32, (11, WIDTH))
-    instances = sampled_lists(lists, 1)
     train = instances.split(3, "train")
     assert train.items.tolist() == [5, 6, 7, 8, 9, 10]
     np.testing.assert_array_equal(features[train.items, 0], train.items)
     assert [names[item] for item in train.items[:2]] == ["d5", "d6"]
-    assert instances.pairs() == {(3, 2), (1, 1), (2, 1)}
+    assert instances.pairs() == ({(3, 1), (1, 1), (2, 1)} if threshold == 2 else {(3, 2), (1, 1), (2, 1)})
+    # One row group per fold and split.
+    file = pq.ParquetFile(lists.with_name("instances.parquet"))
+    keys = [file.read_row_group(group, ["fold", "split"]).to_pylist() for group in range(file.num_row_groups)]
+    assert [(rows[0]["fold"], rows[0]["split"]) for rows in keys] == [(f, s) for f in range(1, 6) for s in SPLITS]
+    assert all(len({tuple(row.items()) for row in rows}) == 1 for rows in keys)
 
 
 @pytest.mark.parametrize(
@@ -99,14 +101,6 @@ def test_features_of_another_number_of_rows_are_refused(lists: Path, row: int, m
     write_table(changed, lists, "lists", [2, 3], PARTS)
     with pytest.raises(DataError, match=rf"lists\.parquet: column 'features' {message}"):
         read_features(lists)
-
-
-def test_one_row_group_per_fold_and_split(lists: Path) -> None:
-    sampled_lists(lists, 1)
-    file = pq.ParquetFile(lists.with_name("instances.parquet"))
-    keys = [file.read_row_group(group, ["fold", "split"]).to_pylist() for group in range(file.num_row_groups)]
-    assert [(rows[0]["fold"], rows[0]["split"]) for rows in keys] == [(f, s) for f in range(1, 6) for s in SPLITS]
-    assert all(len({tuple(row.items()) for row in rows}) == 1 for rows in keys)
 
 
 def test_folds_of_other_lists_are_refused(lists: Path, tmp_path: Path) -> None:
@@ -148,6 +142,7 @@ def sampled_ratings(ratings: Path, dataset: str = "synthetic-movielens", nsr: in
 
 
 def test_the_same_inputs_give_the_same_bytes_and_other_options_are_refused(ratings: Path) -> None:
+    """The synthetic label is inherited; arrays are views of Arrow's."""
     contents = []
     for nsr in (2, 2, 1):
         sampled_ratings(ratings, nsr=nsr)
@@ -156,19 +151,11 @@ def test_the_same_inputs_give_the_same_bytes_and_other_options_are_refused(ratin
     message = r"folds\.parquet: the folds were made with min_relevant 10, but the options have 9: make the folds anew"
     with pytest.raises(DataError, match=message):
         sampled_ratings(ratings, min_relevant=9)
-
-
-def test_arrays_are_views_of_arrow(ratings: Path) -> None:
-    test = sampled_ratings(ratings).split(1, "test")
-    for array in (test.items, test.relevance):
-        assert array.base is not None
-        assert not array.flags.owndata
-        assert not array.flags.writeable
+    instances = sampled_ratings(ratings)
+    test = instances.split(1, "test")
+    assert not any(array.flags.owndata or array.flags.writeable for array in (test.items, test.relevance))
     assert (test.items.dtype, test.relevance.dtype, test.offsets.dtype) == (np.int64, np.int8, np.int64)
-
-
-def test_the_synthetic_label_is_inherited_and_cannot_be_dropped(ratings: Path) -> None:
-    assert sampled_ratings(ratings).synthetic
+    assert instances.synthetic
     assert "rankbound.synthetic" in read_metadata(ratings.with_name("folds.parquet"), "interaction-folds")
     with pytest.raises(ConfigError, match="is synthetic, so its data set cannot be named 'movielens'"):
         sampled_ratings(ratings, dataset="movielens")

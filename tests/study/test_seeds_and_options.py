@@ -39,6 +39,7 @@ def test_options_stand_over_the_defaults() -> None:
     ("text", "message"),
     [
         ("{nsr: 1}", r"--options is not valid JSON \(.*\): \{nsr: 1\}"),
+        *((text, "--options is not valid JSON") for text in ("[" * 100_000, '{"a": NaN}', f'{{"a": {"9" * 5000}}}')),
         ("[1]", r"should be a JSON object such as \{.*\}, found \[1\]"),
         ('{"NSR": 1}', "unknown key 'NSR'; known are flag, name, nsr, share"),
         ('{"nsr": 1.5}', "'nsr' is 1.5, expected a value like 1"),

@@ -15,12 +15,12 @@ from described_steps import Run
 from rar4_fixture import make_rar
 
 from rankbound.errors import ConfigError, DataError, SourceError
+from rankbound_study import doctor
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data import archives, fetch, inspection, sources
 from rankbound_study.data.faces import FOLDER
 from rankbound_study.data.fetch import MIRROR_VARIABLE
 from rankbound_study.data.sources import SOURCES, RawSource, check_content, find_source
-from rankbound_study.doctor import machine
 from tests.raw_files import changed, encode_image, folder_of, pack, raw_file, source_of
 
 SRC = Path(__file__).parents[2] / "src"
@@ -383,7 +383,7 @@ def test_a_raw_file_gives_the_members_of_its_archive(tmp_path: Path) -> None:
 
 def test_nothing_else_opens_archives() -> None:
     """A reader that needs no `RawFile` would take any content: it has to be written another way."""
-    allowed = {Path(str(module.__file__)) for module in (*READERS, machine)}  # `machine` asks which readers there are
+    allowed = {Path(str(module.__file__)) for module in (*READERS, doctor)}  # `doctor` asks which readers there are
     closed = {archives.__name__, "zipfile", "tarfile", "libarchive"}
     assert {path for path in SRC.rglob("*.py") if closed & set(_imported(path))} == allowed
 

@@ -25,7 +25,7 @@ from rankbound_study.config.sections.training import BIASES as KNOWN_BIASES
 from rankbound_study.config.steps import Steps, as_json, one_of
 from rankbound_study.config.study import Request, Study
 from rankbound_study.jobs.fit import epochs_of
-from rankbound_study.models.trees import Growth
+from rankbound_study.jobs.fit_trees import Growth
 
 CODES = CodeDigests()
 ROOT = Path(__file__).resolve().parents[2]

@@ -53,6 +53,13 @@ def options(**changes: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not LEFT_OUT}
 
 
+TREES = {"name": "boosted-trees", "rounds": 6, "every": 2, "leaves": 4, "min_rows": 2, "learning_rate": 0.3}
+
+
+def of_lists(model: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {"protocol": "honest", "dataset": "mq2008-label1", "nsr": None, "model": model, **changes}
+
+
 def train(
     folder: Path, instances: Path, name: str = "runs", lists: Path | None = None, together: int = 1, **changes: Any
 ) -> Path:
@@ -84,20 +91,38 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return write_instances(folder / "mq2008-label1.parquet", nsr=None), write_lists(folder / "mq2008.parquet")
 
 
-def test_runs_hold_every_test_list_of_every_fold_and_selection(tmp_path: Path, instances: Path) -> None:
-    runs = frame(train(tmp_path, instances))
-    assert runs.group_by("fold", "selection").len().sort("fold", "selection")["len"].to_list() == [4, 4, 4, 4]
-    assert set(runs["selection"]) == {"test", "last"}
+@pytest.mark.parametrize(("protocol", "part"), [("published", "test"), ("honest", "validation")])
+def test_a_job_writes_runs_predictions_and_the_epochs_that_the_selection_went_by(
+    tmp_path: Path, instances: Path, protocol: str, part: str
+) -> None:
+    """The honest protocol keeps validation apart; metrics are those of the kept predictions."""
+    out = train(tmp_path, instances, protocol=protocol)
+    endings = ("epochs.parquet", "parquet", "predictions.parquet", "rates.parquet", "weights.safetensors")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"runs.{ending}" for ending in endings]
+    runs, epochs = frame(out), frame(beside(out, "epochs.parquet"), "epochs")
+    selections = sorted({"test", part, "last"})
+    counts = runs.group_by("fold", "selection").len().sort("fold", "selection").rows()
+    assert counts == [(fold, selection, 4) for fold in (1, 2) for selection in selections]
     assert set(RUN_METRICS) < set(runs.columns)
-    assert runs["p"].to_list() == [2] * 16
+    assert set(runs["p"]) == {2}
     assert json.loads(runs["options"][0])["factors"] == 4
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "runs.epochs.parquet",
-        "runs.parquet",
-        "runs.predictions.parquet",
-        "runs.rates.parquet",
-        "runs.weights.safetensors",
-    ]
+    assert set(epochs["part"]) == {"test", part}
+    for fold in (1, 2):
+        means = epochs.filter(fold=fold, part=part).sort("epoch")["nDCG"].to_list()
+        chosen = runs.filter(fold=fold, selection=part)
+        assert chosen["epoch"].unique().to_list() == [1 + means.index(max(means))]
+        assert part != "test" or chosen["nDCG"].mean() == pytest.approx(max(means))
+    predictions = frame(beside(out, "predictions.parquet"), "predictions")
+    assert set(predictions["selection"]) == {part}
+    truth = frame(instances, "instances").filter(split="test")
+    joined = runs.join(predictions, on=["fold", "topic", "selection"]).join(truth, on=["fold", "topic"], suffix="_true")
+    assert len(joined) == 8
+    assert joined["items"].to_list() == joined["items_true"].to_list()
+    for row in joined.iter_rows(named=True):
+        lists = np.array([0, len(row["scores"])])
+        for name in ("nDCG", "AP", "nRBP(p=0.95)", "nDCG@3"):
+            value = metric(name)(np.array(row["scores"]), np.array(row["relevance"]), lists)[0]
+            assert value == pytest.approx(row[name], abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -134,52 +159,14 @@ def test_options_that_cannot_be_are_one_message(
     assert not out.exists()
 
 
-def test_metrics_are_those_of_the_kept_predictions(tmp_path: Path, instances: Path) -> None:
-    out = train(tmp_path, instances)
-    runs = frame(out).filter(pl.col("selection") == "test")
-    predictions = frame(beside(out, "predictions.parquet"), "predictions")
-    truth = frame(instances, "instances").filter(pl.col("split") == "test")
-    joined = runs.join(predictions, on=["fold", "topic"]).join(truth, on=["fold", "topic"], suffix="_true")
-    assert len(joined) == len(runs) == 8
-    assert joined["items"].to_list() == joined["items_true"].to_list()
-    for row in joined.iter_rows(named=True):
-        lists = np.array([0, len(row["scores"])])
-        for name in ("nDCG", "AP", "nRBP(p=0.95)", "nDCG@3"):
-            value = metric(name)(np.array(row["scores"]), np.array(row["relevance"]), lists)[0]
-            assert value == pytest.approx(row[name], abs=1e-12)
-
-
-@pytest.mark.parametrize(("protocol", "part"), [("published", "test"), ("honest", "validation")])
-def test_epochs_hold_the_means_that_the_selection_went_by(
-    tmp_path: Path, instances: Path, protocol: str, part: str
-) -> None:
-    """The honest protocol keeps validation apart."""
-    out = train(tmp_path, instances, protocol=protocol)
-    runs, epochs = frame(out), frame(beside(out, "epochs.parquet"), "epochs")
-    assert set(epochs["part"]) == {"test", part}
-    assert set(runs["selection"]) == {"test", part, "last"}
-    assert set(frame(beside(out, "predictions.parquet"), "predictions")["selection"]) == {part}
-    for fold in (1, 2):
-        means = epochs.filter(fold=fold, part=part).sort("epoch")["nDCG"].to_list()
-        chosen = runs.filter(fold=fold, selection=part)
-        assert chosen["epoch"].unique().to_list() == [1 + means.index(max(means))]
-        assert part != "test" or chosen["nDCG"].mean() == pytest.approx(max(means))
-
-
-def test_a_network_reads_the_features_of_judged_lists(tmp_path: Path, judged: tuple[Path, Path]) -> None:
-    changes = {"dataset": "mq2008-label1", "nsr": None, "model": {"name": "mlp", "hidden": [5]}}
-    runs = frame(train(tmp_path, judged[0], lists=judged[1], **changes))
-    assert set(runs["selection"]) == {"test", "validation", "last"}
-    weights = load_file(tmp_path / "runs.weights.safetensors")
-    assert weights["fold-1/seed-0/layers.0.weight"].shape == (5, 3)
+def test_models_have_the_weights_of_their_options(tmp_path: Path, instances: Path, judged: tuple[Path, Path]) -> None:
+    runs = frame(train(tmp_path, judged[0], "mlp", judged[1], **of_lists({"name": "mlp", "hidden": [5]})))
+    assert load_file(tmp_path / "mlp.weights.safetensors")["fold-1/seed-0/layers.0.weight"].shape == (5, 3)
     assert runs["nsr_train"].null_count() == len(runs)
-
-
-def test_a_factorisation_learns_item_biases_if_it_has_them(tmp_path: Path, instances: Path) -> None:
-    for bias, own in (("none", False), ("item", True)):
+    for bias in ("none", "item"):
         out = train(tmp_path, instances, bias, model={"name": "matrix-factorization", "factors": 2, "bias": bias})
         biases = [value for name, value in load_file(beside(out, "weights.safetensors")).items() if "bias" in name]
-        assert bool(biases) == own
+        assert bool(biases) == (bias == "item")
         assert all(np.abs(values).max() > 0 for values in biases)
 
 
@@ -196,27 +183,23 @@ def test_folds_that_train_together_are_resumed_together_and_score_as_alone(
         kept.append(trial.fold)
         whole(job, trial, *rest)
 
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
     monkeypatch.setattr(train_job, "_keep", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "killed", instances, together=2)
+    monkeypatch.undo()
+    # Finished shards of other options are not resumed.
+    monkeypatch.setattr(train_job._Trainings, "assemble", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "killed", instances, together=2, learning_rate=0.01)
     monkeypatch.undo()
     train(tmp_path / "killed", instances, together=2)
     runs = frame(train(tmp_path / "straight", instances, together=2))
     assert files_of(tmp_path / "killed") == files_of(tmp_path / "straight")
     alone = frame(train(tmp_path / "alone", instances))
     np.testing.assert_allclose(runs["nDCG"].to_numpy(), alone["nDCG"].to_numpy(), rtol=1e-6)
-
-
-def test_shards_of_other_options_are_not_resumed(
-    tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(train_job._Trainings, "assemble", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        train(tmp_path / "changed", instances, learning_rate=0.01)
-    monkeypatch.undo()
-    train(tmp_path / "changed", instances, learning_rate=0.05)
-    train(tmp_path / "straight", instances, learning_rate=0.05)
-    assert files_of(tmp_path / "changed") == files_of(tmp_path / "straight")
 
 
 def test_seeds_do_not_depend_on_loss_or_bounding(tmp_path: Path, instances: Path) -> None:
@@ -230,10 +213,12 @@ def test_seeds_do_not_depend_on_loss_or_bounding(tmp_path: Path, instances: Path
     assert not any(np.array_equal(a, b) for a, b in zip(same[0], other, strict=True))
 
 
-def controls(folder: Path, instances: Path, **changes: Any) -> Path:
+def controls(folder: Path, instances: Path, *lists: Path, **changes: Any) -> Path:
     out = folder / "controls.parquet"
     given = {"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1, **CONTROLS, **changes}
-    assert cli.main(["controls", "--instances", str(instances), "--out", str(out), "--options", json.dumps(given)]) == 0
+    more = [word for path in lists for word in ("--lists", str(path))]
+    arguments = ["--instances", str(instances), "--out", str(out), "--options", json.dumps(given), *more]
+    assert cli.main(["controls", *arguments]) == 0
     return out
 
 
@@ -243,14 +228,11 @@ def test_controls_are_runs_that_know_nothing_counts_or_everything(
     runs = frame(controls(tmp_path, instances))
     assert set(runs["model"]) == {"random", "popularity", "oracle"}
     assert runs.filter(model="oracle")["nDCG"].to_list() == [1.0] * 8
-    expected = [((1 / n) * sum(1 / r for r in range(1, n + 1))) for n in (6, 7, 8)]
-    random = runs.filter(model="random")
-    assert random.filter(n=6)["AP"].to_list() == pytest.approx(
-        [((1 / 5) * (6 - 6 * expected[0]) + 6 * expected[0]) / 6] * len(random.filter(n=6))
-    )
+    random, mean = runs.filter(model="random", n=6)["AP"].to_list(), sum(1 / rank for rank in range(1, 7)) / 6
+    assert random == pytest.approx([((6 - 6 * mean) / 5 + 6 * mean) / 6] * len(random))
     without_counts = frame(controls(tmp_path, judged[0], dataset="mq2008-label1", nsr=None))
     assert set(without_counts["model"]) == {"random", "oracle"}
-    popular = {**CONTROLS, "study": "", "protocol": "", "dataset": "", "nsr": None, "controls": ["popularity"]}
+    popular = {"study": "", "protocol": "", "dataset": "", "nsr": None, "controls": ["popularity"], "folds": [1]}
     with pytest.raises(ConfigError, match="expected one that ranks judged lists: random, oracle"):
         run_controls(json.dumps(popular), judged[0], tmp_path / "none.parquet")
 
@@ -310,10 +292,8 @@ def test_collecting_refuses_runs_that_cannot_be_true(
 
 def test_the_best_feature_is_the_one_of_the_training_part(tmp_path: Path, judged: tuple[Path, Path]) -> None:
     """Every column in either direction is scored by hand; the test part plays no role."""
-    given = {**CONTROLS, "study": "s", "protocol": "honest", "dataset": "mq2008-label1", "nsr": None}
-    text = json.dumps({**given, "controls": ["random", "best-feature"]})
-    run_controls(text, judged[0], tmp_path / "controls.parquet", judged[1])
-    found = frame(tmp_path / "controls.parquet").filter(model="best-feature")
+    given = {"protocol": "honest", "dataset": "mq2008-label1", "nsr": None, "controls": ["random", "best-feature"]}
+    found = frame(controls(tmp_path, *judged, **given)).filter(model="best-feature")
     features = read_features(judged[1])
 
     def scores(fold: int, split: str, place: int) -> list[float]:
@@ -332,15 +312,7 @@ def test_the_best_feature_is_the_one_of_the_training_part(tmp_path: Path, judged
         own = found.filter(fold=fold).sort("topic")
         assert own["nDCG"].to_list() == pytest.approx(scores(fold, "test", place))
     # Without features, nothing is ranked by one.
-    run_controls(text, judged[0], tmp_path / "random.parquet")
-    assert set(frame(tmp_path / "random.parquet")["model"]) == {"random"}
-
-
-TREES = {"name": "boosted-trees", "rounds": 6, "every": 2, "leaves": 4, "min_rows": 2, "learning_rate": 0.3}
-
-
-def of_lists(model: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    return {"protocol": "honest", "dataset": "mq2008-label1", "nsr": None, "model": model, **changes}
+    assert set(frame(controls(tmp_path, judged[0], **given))["model"]) == {"random"}
 
 
 def test_trees_minimise_bounded_losses_under_the_seeds_of_the_study(tmp_path: Path, judged: tuple[Path, Path]) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pytest
 import torch
@@ -10,10 +11,11 @@ import torch
 import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.training.trainer import Part
-from rankbound_study.jobs.examples import pooled_rows
-from rankbound_study.models.trees import Growth, TreeEnsemble
+from rankbound_study.jobs.examples import TableRows, pooled_rows
+from rankbound_study.jobs.fit_trees import FOREST, Growth, TreeEnsemble
 
 GROWTH = Growth(rounds=6, leaves=5, min_rows=2)
+WATCHED = torch.arange(70, 120)
 
 
 def table(n: int = 120, d: int = 4, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
@@ -25,58 +27,44 @@ def table(n: int = 120, d: int = 4, dtype: torch.dtype = torch.float32) -> tuple
 
 def grown(kind: str = "boosted-trees", loss: str = "squared", **changes: Any) -> TreeEnsemble:
     features, labels = table(dtype=changes.pop("dtype", torch.float32))
-    rows = torch.arange(80)
-    arguments: dict[str, Any] = {"features": features, "rows": rows, "labels": labels[rows].numpy(), "weights": None}
-    arguments |= {"sizes": None, "watched": torch.arange(70, 120), "seed": 3, **changes}
-    trees = TreeEnsemble(kind, rb.loss(loss), arguments.pop("growth", GROWTH), **arguments)
+    lists = Lists(torch.arange(0, 81, 20)) if loss in ("LambdaRank", "RankNet") else None
+    rows = TableRows(torch.arange(80), labels[:80], None, lists)
+    trees = TreeEnsemble(kind, rb.loss(loss), changes.pop("growth", GROWTH), features, rows, WATCHED, seed=3)
     for _ in range(GROWTH.rounds):
         trees.grow()
     return trees
 
 
-@pytest.mark.parametrize(
-    ("kind", "loss"), [("boosted-trees", "squared"), ("boosted-trees", "logistic"), ("random-forest", "squared")]
-)
+BOOSTED = ("squared", "logistic", "LambdaRank", "RankNet")
+"""LightGBM's own objectives, the third of lists, and one that is boosted by its gradient and Hessian."""
+
+
+@pytest.mark.parametrize(("kind", "loss"), [*(("boosted-trees", loss) for loss in BOOSTED), (FOREST, "squared")])
 def test_scores_heard_while_growing_are_those_of_the_grown_trees(kind: str, loss: str) -> None:
     trees = grown(kind, loss)
-    watched = trees.scores(torch.arange(70, 120), GROWTH.rounds)
+    watched, (_, labels) = trees.scores(WATCHED, GROWTH.rounds), table()
     torch.testing.assert_close(trees.watched_scores(), watched, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(trees.training_scores(), trees.scores(torch.arange(80), 6), atol=1e-5, rtol=1e-4)
-    _, labels = table()
     assert watched[labels[70:] > 0].mean() > watched[labels[70:] == 0].mean() + 0.1
+    fixed = {"deterministic": True, "force_row_wise": True, "num_threads": 1, "seed": 5}
+    assert fixed.items() <= GROWTH.parameters(kind, 5).items()
 
 
 def test_a_forests_scores_are_means_of_labels() -> None:
-    scores = grown("random-forest").scores(torch.arange(120), GROWTH.rounds)
+    scores = grown(FOREST).scores(torch.arange(120), GROWTH.rounds)
     assert -1e-6 <= float(scores.min()) < 0.5 < float(scores.max()) <= 1 + 1e-6
     with pytest.raises(ValueError, match="loss: found logistic for a forest, expected squared"):
-        grown("random-forest", "logistic")
+        grown(FOREST, "logistic")
 
 
-@pytest.mark.parametrize("loss", ["LambdaRank", "RankNet"])
-def test_ranking_losses_read_lists(loss: str) -> None:
-    """LightGBM's own objective, and one that is boosted by its gradient and Hessian."""
-    trees = grown(loss=loss, sizes=[20, 20, 20, 20])
-    scores, (_, labels) = trees.watched_scores(), table()
-    torch.testing.assert_close(scores, trees.scores(torch.arange(70, 120), GROWTH.rounds), atol=1e-5, rtol=1e-4)
-    assert scores[labels[70:] > 0].mean() > scores[labels[70:] == 0].mean()
-
-
-def test_the_same_trees_every_time_and_for_bytes_too() -> None:
+def test_the_same_trees_every_time_and_for_bytes_too_which_are_read_again() -> None:
     first, second, pixels = grown(), grown(), grown(dtype=torch.uint8)
     assert torch.equal(first.tensors(6)["lightgbm"], second.tensors(6)["lightgbm"])
     assert torch.equal(first.tensors(6)["lightgbm"], pixels.tensors(6)["lightgbm"])
     assert len(first.tensors(2)["lightgbm"]) < len(first.tensors(6)["lightgbm"])
-
-
-def test_kept_trees_are_read_again() -> None:
-    import lightgbm
-
-    trees = grown()
-    booster = lightgbm.Booster(model_str=bytes(trees.tensors(4)["lightgbm"].tolist()).decode())
-    features, _ = table()
-    expected = trees.scores(torch.arange(120), 4)
-    np.testing.assert_allclose(booster.predict(features.numpy()), expected.numpy(), rtol=1e-6)
+    booster = lightgbm.Booster(model_str=bytes(first.tensors(4)["lightgbm"].tolist()).decode())
+    expected = first.scores(torch.arange(120), 4).numpy()
+    np.testing.assert_allclose(booster.predict(table()[0].numpy()), expected, rtol=1e-6)
 
 
 def test_pooled_rows_stand_for_all_occurrences() -> None:
@@ -103,7 +91,7 @@ def test_normalisation_by_query_is_lambdaranks_own_and_the_default() -> None:
     for loss in ("LambdaRank", "RankNet"):
         for normalised in (None, True, False):
             growth = GROWTH if normalised is None else replace(GROWTH, lambdarank_norm=normalised)
-            trees = grown(loss=loss, sizes=[20] * 4, growth=growth)
+            trees = grown(loss=loss, growth=growth)
             scores[loss, normalised] = trees.training_scores()
     for loss, differs in (("LambdaRank", True), ("RankNet", False)):
         assert torch.equal(scores[loss, None], scores[loss, True])

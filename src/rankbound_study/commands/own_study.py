@@ -97,8 +97,7 @@ def doctor(files: list[Path]) -> int:
 
 def _findings(files: Sequence[Path]) -> "Iterator[Finding]":
     """Yield what was found; what needs packages that are missing is left out."""
-    from rankbound_study.doctor import MISSING
-    from rankbound_study.doctor.machine import accelerators, disk, kernels, nothing_installed, packages
+    from rankbound_study.doctor import MISSING, accelerators, disk, kernels, nothing_installed, packages
 
     found = list(packages())
     yield from found
@@ -118,9 +117,7 @@ def _of_study(files: Sequence[Path]) -> "Iterator[Finding]":
     from rankbound_study.config.estimate import estimated
     from rankbound_study.config.lines import merged
     from rankbound_study.config.study import Study
-    from rankbound_study.doctor import MISSING, Finding
-    from rankbound_study.doctor.data_sets import data_sets, raw_files
-    from rankbound_study.doctor.machine import disk, memory, tools
+    from rankbound_study.doctor import MISSING, Finding, data_sets, disk, memory
 
     try:
         study = Study(check_config(merged(files), files))
@@ -129,9 +126,7 @@ def _of_study(files: Sequence[Path]) -> "Iterator[Finding]":
         problems = " ".join(str(error).split())
         yield Finding("config", f"{problems}: see python -m rankbound_study check-config {named}", MISSING)
         return
-    raw = raw_files(study)
-    yield from data_sets(study, raw)
-    yield from tools([file.source for file in raw if file.is_rar])
+    yield from data_sets(study)
     if study.instances:
         estimate = estimated(study, study.jobs)
         yield memory(estimate.largest, estimate.gigabytes)

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import struct
 import subprocess
 import tempfile
 import unicodedata
@@ -38,10 +37,10 @@ LISTING_SECONDS = 120
 _BUFFER_BYTES = 2**17
 _LINK_MODE, _MODE_MASK, _ENCRYPTED = 0o120000, 0o170000, 0x1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-# A zip's end record: signature, numbers of disks and members, size and offset of its directory, size of a comment.
-_END, _END_64, _LOCATOR_64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q"), struct.Struct("<4sLQL")
-_END_MARK, _END_64_MARK, _LONGEST_COMMENT = b"PK\5\6", b"PK\6\6", 2**16
 _LOCAL_HEADER_BYTES = 30
+_PLACE_OF_SIZE = 5
+"""The place of the directory's size in a zip's end record."""
+
 # A member takes its name and about 60 bytes in the directory; this allows plenty on average.
 _DIRECTORY_BYTES, _SMALLEST_DIRECTORY = 512, 2**16
 _OUTSIDE = re.compile(r"^/|^[A-Za-z]:|(^|/)\.\.(/|$)")
@@ -174,47 +173,27 @@ def _damaged(path: str | os.PathLike[str], error: object, more: str = "") -> Dat
 
 def _list_zip(path: str | os.PathLike[str], limits: Limits) -> list[Member]:
     try:
-        # ZipFile reads the whole directory, whatever its declared size, so check that first.
-        size = _directory_bytes(path)
+        # ZipFile reads the whole directory, whatever its declared size: that is checked first, by its own reader.
+        with Path(path).open("rb") as file:
+            end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+        size = end[_PLACE_OF_SIZE] if end else 0
         if size > max(_SMALLEST_DIRECTORY, _DIRECTORY_BYTES * limits.members):
             raise _refused(path, f"its directory has {size} bytes, too many for {limits.members} members")
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
     except _DAMAGE as error:
         raise _damaged(path, error) from error
-    _check_layout(path, sorted(infos, key=lambda info: info.header_offset))
-    return [_zip_member(info) for info in infos]
-
-
-def _directory_bytes(path: str | os.PathLike[str]) -> int:
-    """Return the size of a zip's directory, from the 64-bit end record if present, else from the plain one."""
-    with Path(path).open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _LONGEST_COMMENT - _END.size - _LOCATOR_64.size - _END_64.size))
-        tail = file.read()
-    place = len(tail) - _END.size
-    if not tail[max(place, 0) :].startswith(_END_MARK):
-        place = tail.rfind(_END_MARK)
-    if place < 0 or place + _END.size > len(tail):
-        return 0
-    large = place - _LOCATOR_64.size - _END_64.size
-    if large >= 0 and tail[large:].startswith(_END_64_MARK):
-        return int(_END_64.unpack_from(tail, large)[8])
-    return int(_END.unpack_from(tail, place)[5])
-
-
-def _check_layout(path: str | os.PathLike[str], infos: Sequence[zipfile.ZipInfo]) -> None:
-    """Refuse members that share bytes: this is how a bomb of a few kilobytes works."""
-    for info, following in pairwise(infos):
+    ordered = sorted(infos, key=lambda info: info.header_offset)
+    # This is how a bomb of a few kilobytes works.
+    for info, following in pairwise(ordered):
         end = info.header_offset + _LOCAL_HEADER_BYTES + len(info.orig_filename) + info.compress_size
         if end > following.header_offset:
             raise _refused(path, f"members {info.orig_filename!r} and {following.orig_filename!r} overlap")
-    for info in infos:
+    for info in ordered:
         if info.compress_type not in _METHODS:
-            raise _refused(
-                path,
-                f"member {info.orig_filename!r} is packed by method {info.compress_type}; expected stored or deflated",
-            )
+            method = f"packed by method {info.compress_type}; expected stored or deflated"
+            raise _refused(path, f"member {info.orig_filename!r} is {method}")
+    return list(map(_zip_member, infos))
 
 
 def _zip_member(info: zipfile.ZipInfo) -> Member:
@@ -317,17 +296,14 @@ def _libarchive_member(entry: Any) -> Member:
     kind = "link" if is_link else "folder" if entry.isdir else "file"
     # The binding has no function for this.
     encrypted = bool(libarchive.archive_entry_is_data_encrypted(ctypes.c_void_p(entry._entry_p)))
-    return Member(_name(entry), int(entry.size or 0), kind, encrypted)
-
-
-def _name(entry: Any) -> str:
     # Bytes if it is not text; None if the archive has no name for it.
-    return os.fsdecode(entry.pathname or "").replace("\\", "/")
+    name = os.fsdecode(entry.pathname or "").replace("\\", "/")
+    return Member(name, int(entry.size or 0), kind, encrypted)
 
 
 def _libarchive_blocks(path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
     with _libarchive_entries(path) as entries:
-        yield from next(entry for entry in entries if _name(entry) == name).get_blocks()
+        yield from next(entry for entry in entries if _libarchive_member(entry).name == name).get_blocks()
 
 
 def _unar_blocks(path: str | os.PathLike[str], name: str, reason: object) -> Iterator[bytes]:
@@ -361,9 +337,8 @@ def _run_lsar(path: str | os.PathLike[str], reason: object) -> list[tuple[int, M
         raise _damaged(path, f"lsar: {error}") from error
     found = []
     for entry in entries:
-        is_link = bool(entry.get("XADIsLink") or entry.get("XADLinkDestination"))
+        is_link = entry.get("XADIsLink") or entry.get("XADLinkDestination")
         kind = "link" if is_link else "folder" if entry.get("XADIsDirectory") else "file"
-        name = str(entry["XADFileName"]).replace("\\", "/")
-        encrypted = bool(entry.get("XADIsEncrypted"))
-        found.append((entry["XADIndex"], Member(name, int(entry.get("XADFileSize", 0)), kind, encrypted)))
+        name, size = str(entry["XADFileName"]).replace("\\", "/"), int(entry.get("XADFileSize", 0))
+        found.append((entry["XADIndex"], Member(name, size, kind, bool(entry.get("XADIsEncrypted")))))
     return found

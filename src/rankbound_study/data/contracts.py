@@ -92,17 +92,14 @@ class Contract:
         return f"{self.name}/{self.version}"
 
 
-_KINDS = {"vectors": FEATURES, "vector": VECTOR, "pixels": PIXELS}
-
-
 def _columns(text: str) -> dict[str, pa.DataType | str]:
     """Return columns by name, of the types that a text gives them: `[int8]` is a list, others have Arrow's names."""
-    pairs = (column.split(": ") for column in text.split(", "))
-    return {
-        name: _KINDS.get(kind)
-        or (pa.list_(pa.type_for_alias(kind[1:-1])) if kind.startswith("[") else pa.type_for_alias(kind))
-        for name, kind in pairs
-    }
+    wide = {"vectors": FEATURES, "vector": VECTOR, "pixels": PIXELS}
+    columns: dict[str, pa.DataType | str] = {}
+    for name, kind in (column.split(": ") for column in text.split(", ")):
+        single = wide.get(kind) or pa.type_for_alias(kind.strip("[]"))
+        columns[name] = pa.list_(single) if kind.startswith("[") else single
+    return columns
 
 
 _TRAINING = (
@@ -113,41 +110,41 @@ _LIST = f"{_TRAINING}, selection: string, topic: string"
 _DISTRIBUTION = "minimum maximum expectation sd count low high width error".replace(" ", ": double, ")
 _NSR_KEYS = frozenset({"nsr_train", "nsr_test"})
 
-CONTRACTS: Mapping[str, Contract] = {
-    name: Contract(name, _columns(text), nullable, metrics=name in ("runs", "epochs"))
-    for name, text, nullable in (
-        ("interactions", "topic: int32, item: int32, rating: float, timestamp: int64", frozenset[str]()),
-        ("lists", "topic: string, items: [string], relevance: [int8], features: vectors", frozenset()),
-        ("list-splits", "fold: int8, split: string, list: int32", frozenset()),
-        ("interaction-folds", "topic: int32, item: int32, fold: int8", frozenset()),
-        ("interaction-splits", "fold: int8, split: string, topic: int32, item: int32", frozenset()),
-        ("images", "face: string, number: int32, age: int8, group: int32, pixels: pixels", frozenset()),
-        ("image-folds", "fold: int8, split: string, face: string", frozenset()),
-        ("image-features", "face: string, features: vector", frozenset()),
-        (
-            "instances",
-            "dataset: string, nsr: int8, fold: int8, split: string, topic: string, items: [int64], relevance: [int8]",
-            frozenset({"nsr"}),
-        ),
-        (
-            "distributions",
-            f"metric: string, n: int32, p: int32, {_DISTRIBUTION}: double, support: [double], probability: [double]",
-            frozenset(),
-        ),
-        ("runs", f"{_LIST}, n: int32, p: int32, epoch: int32", _NSR_KEYS),
-        (
-            "epochs",
-            f"{_TRAINING}, epoch: int32, part: string, mean_loss: double, gradient_norm: double",
-            _NSR_KEYS,
-        ),
-        (
-            "rates",
-            f"{_TRAINING}, learning_rate: double, epoch: int32, score: double, test_score: double, chosen: bool",
-            _NSR_KEYS,
-        ),
-        ("predictions", f"{_LIST}, items: [int64], scores: [float]", _NSR_KEYS),
-    )
-}
+_ROWS: Sequence[tuple[Any, ...]] = (
+    ("interactions", "topic: int32, item: int32, rating: float, timestamp: int64"),
+    ("lists", "topic: string, items: [string], relevance: [int8], features: vectors"),
+    ("list-splits", "fold: int8, split: string, list: int32"),
+    ("interaction-folds", "topic: int32, item: int32, fold: int8"),
+    ("interaction-splits", "fold: int8, split: string, topic: int32, item: int32"),
+    ("images", "face: string, number: int32, age: int8, group: int32, pixels: pixels"),
+    ("image-folds", "fold: int8, split: string, face: string"),
+    ("image-features", "face: string, features: vector"),
+    (
+        "instances",
+        "dataset: string, nsr: int8, fold: int8, split: string, topic: string, items: [int64], relevance: [int8]",
+        frozenset({"nsr"}),
+    ),
+    (
+        "distributions",
+        f"metric: string, n: int32, p: int32, {_DISTRIBUTION}: double, support: [double], probability: [double]",
+    ),
+    ("runs", f"{_LIST}, n: int32, p: int32, epoch: int32", _NSR_KEYS, True),
+    (
+        "epochs",
+        f"{_TRAINING}, epoch: int32, part: string, mean_loss: double, gradient_norm: double",
+        _NSR_KEYS,
+        True,
+    ),
+    (
+        "rates",
+        f"{_TRAINING}, learning_rate: double, epoch: int32, score: double, test_score: double, chosen: bool",
+        _NSR_KEYS,
+    ),
+    ("predictions", f"{_LIST}, items: [int64], scores: [float]", _NSR_KEYS),
+)
+"""Name, columns, and what else a contract has."""
+
+CONTRACTS: Mapping[str, Contract] = {name: Contract(name, _columns(text), *more) for name, text, *more in _ROWS}
 
 
 def origin(metadata: Mapping[str, str]) -> dict[str, str]:
@@ -341,18 +338,15 @@ def _check_nulls(table: pa.Table, contract: Contract, where: str) -> None:
 
 def _conform(table: pa.Table, contract: Contract, where: str) -> pa.Table:
     """Return the table in the contract's column order and types, or raise DataError."""
-    if not set(contract.columns) <= set(table.column_names):
-        _check_columns(table.schema, contract, where)
-    order = [*contract.columns, *(name for name in table.column_names if name not in contract.columns)]
-    columns = {}
-    for name in order:
-        column, expected = table.column(name), contract.columns.get(name)
+    columns = {name: table.column(name) for name in contract.columns if name in table.column_names}
+    for name, column in columns.items():
+        expected = contract.columns[name]
         if isinstance(expected, pa.DataType) and column.type != expected:
             try:
-                column = column.cast(expected)
+                columns[name] = column.cast(expected)
             except pa.ArrowException as error:
                 raise DataError(f"{where}: column {name!r} cannot become {type_text(expected)}: {error}") from error
-        columns[name] = column
+    columns |= {name: table.column(name) for name in table.column_names if name not in columns}
     conformed = pa.table(columns)
     _check_columns(conformed.schema, contract, where)
     _check_nulls(conformed, contract, where)
@@ -396,14 +390,13 @@ def repeated(value: str | int | None, kind: pa.DataType, count: int) -> pa.Array
         return pa.nulls(count, kind)
     if isinstance(value, str):
         return strings_to_arrow([value] * count)
-    return to_arrow(np.full(count, value, _dtype(kind)))
+    return to_arrow(np.full(count, value, kind.to_pandas_dtype()))
 
 
 def to_numpy(array: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     """Return the numbers of an Arrow array without nulls; a read-only view of its memory if it has one chunk."""
-    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
-    views = [_view(chunk) for chunk in chunks]
-    return views[0] if len(views) == 1 else np.concatenate([np.empty(0, _dtype(array.type)), *views])
+    view: npt.NDArray[Any] = np.from_dlpack(one_chunk(array) if isinstance(array, pa.ChunkedArray) else array)
+    return view
 
 
 def list_to_numpy(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
@@ -416,19 +409,3 @@ def list_to_numpy(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], npt.N
 def one_chunk(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array, without a copy if it has one chunk."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _view(array: pa.Array) -> npt.NDArray[Any]:
-    if array.null_count:
-        raise ValueError(f"found {array.null_count} nulls, expected numbers only")
-    buffer, dtype = array.buffers()[1], _dtype(array.type)
-    if len(array) == 0:
-        return np.empty(0, dtype)
-    view = np.frombuffer(buffer, dtype, len(array), array.offset * dtype.itemsize)
-    view.flags.writeable = False
-    return view
-
-
-def _dtype(kind: pa.DataType) -> np.dtype[Any]:
-    dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
-    return dtype

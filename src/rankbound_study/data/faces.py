@@ -7,7 +7,6 @@ is right. Near duplicates stay and share a group, which no split may divide.
 
 import hashlib
 import io
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -20,9 +19,9 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from tqdm import tqdm
 
 from rankbound.errors import DataError
-from rankbound_study.data.contracts import DATASET_KEY, open_writer
-from rankbound_study.data.image_hash import BITS, THRESHOLD, Bits, close_pairs, connect, perceptual_hashes
-from rankbound_study.data.images import CHANNELS, IMAGES_KEY, SIDE, Pixels, images_table
+from rankbound_study.data.contracts import DATASET_KEY
+from rankbound_study.data.image_hash import perceptual_hashes, write_images
+from rankbound_study.data.images import SIDE, Pixels
 from rankbound_study.data.sources import RawFile, file_name, folder_members
 
 FOLDER = "original images"
@@ -59,32 +58,18 @@ def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
     members = folder_members(raw.members, FOLDER, raw.path)
     faces = parse_names([member.name for member in members], str(raw.path))
     with tqdm(total=2 * len(faces), unit="image", desc="faces", disable=None) as progress:
-        digests, hashes = _fingerprints(_pictures(raw, faces, progress))
+        found = [(some, perceptual_hashes(pixels)) for some, pixels in _batches(_pictures(raw, faces, progress))]
+        digests, hashes = [one for some, _ in found for one in some], np.concatenate([bits for _, bits in found])
         kept = ~is_repeated(digests)
         chosen = [face for face, keep in zip(faces, kept.tolist(), strict=True) if keep]
         if not chosen:
             raise DataError(f"{raw.path}: every image in {FOLDER!r} occurs more than once: nothing is left")
-        groups = connect(len(chosen), close_pairs(hashes[kept])[0])
-        numbers = np.array([face.number for face in chosen])
+        names, (numbers, ages) = [face.name for face in chosen], np.array([(one.number, one.age) for one in chosen]).T
         repeated = np.asarray(digests)[~kept]
-        facts = {
-            "exact_duplicates": len(repeated),
-            "exact_duplicate_groups": len(np.unique(repeated)),
-            "filter": FILTER,
-            "fit": FIT,
-            "hash_bits": BITS,
-            "hash_threshold": THRESHOLD,
-            "shape": [CHANNELS, SIDE, SIDE],
-        }
-        notes = {DATASET_KEY: "aaf", IMAGES_KEY: json.dumps(facts, sort_keys=True)}
-        with open_writer(out, "images", notes) as write:
-            start = 0
-            for _, pixels in _batches(_pictures(raw, chosen, progress)):
-                stop = start + len(pixels)
-                names, ages = zip(*((face.name, face.age) for face in chosen[start:stop]), strict=True)
-                part = slice(start, stop)
-                write(images_table(names, numbers[part], np.array(ages), numbers[groups][part], pixels))
-                start = stop
+        facts = {"exact_duplicates": len(repeated), "exact_duplicate_groups": len(np.unique(repeated))}
+        blocks = (pixels for _, pixels in _batches(_pictures(raw, chosen, progress)))
+        how = {DATASET_KEY: "aaf"}, {**facts, "filter": FILTER, "fit": FIT}
+        write_images(out, names, numbers, ages, hashes[kept], blocks, *how)
 
 
 def parse_names(members: Sequence[str], where: str) -> list[Face]:
@@ -149,13 +134,3 @@ def _batches(pictures: Iterator[Picture]) -> Iterator[tuple[list[str], Pixels]]:
     """Yield digests and pixels `(n, 3, side, side)`, some pictures at a time."""
     while batch := list(islice(pictures, _ROWS)):
         yield [digest for digest, _ in batch], np.stack([pixels for _, pixels in batch])
-
-
-def _fingerprints(pictures: Iterator[Picture]) -> tuple[list[str], Bits]:
-    """Return the SHA-256 of each file's content, and the hash of each picture."""
-    digests: list[str] = []
-    hashes = []
-    for some, pixels in _batches(pictures):
-        digests += some
-        hashes.append(perceptual_hashes(pixels))
-    return digests, np.concatenate(hashes)

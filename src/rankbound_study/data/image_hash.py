@@ -16,8 +16,16 @@ The hash of the library imagehash (`phash`, 16 x 16) includes the constant frequ
 this threshold it has 208 of the 219 pairs and 76 others; at none from 40 to 64 are the groups the same.
 """
 
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+
+from rankbound_study.data.contracts import open_writer
+from rankbound_study.data.images import CHANNELS, IMAGES_KEY, SIDE, Pixels, images_table
 
 Bits = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
@@ -31,6 +39,30 @@ BITS = FREQUENCIES**2
 _GRID = 32
 _LUMINANCE = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601, red, green, blue
 _ROWS = 512
+
+
+def write_images(
+    out: str | os.PathLike[str],
+    names: Sequence[str],
+    numbers: Integers,
+    ages: npt.NDArray[Any],
+    hashes: Bits,
+    blocks: Iterable[Pixels],
+    metadata: Mapping[str, str],
+    facts: Mapping[str, object],
+) -> None:
+    """Write an images file: pictures with these hashes, some in a block, each a row group; near duplicates are a group.
+
+    The metadata also hold the `facts`, the hash's parameters and the shape of the pictures.
+    """
+    groups = connect(len(names), close_pairs(hashes)[0])
+    notes = {**facts, "hash_bits": BITS, "hash_threshold": THRESHOLD, "shape": [CHANNELS, SIDE, SIDE]}
+    with open_writer(out, "images", {**metadata, IMAGES_KEY: json.dumps(notes, sort_keys=True)}) as write:
+        start = 0
+        for pixels in blocks:
+            part = slice(start, start + len(pixels))
+            write(images_table(names[part], numbers[part], ages[part], numbers[groups][part], pixels))
+            start += len(pixels)
 
 
 def perceptual_hashes(pixels: npt.NDArray[np.uint8]) -> Bits:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.judged import listed
 from rankbound.io.letor import LARGEST_LABEL
@@ -39,9 +41,9 @@ their upper quarter."""
 
 LARGEST_THRESHOLD = 1_000_000
 GROUPS = ".query"
-_SPLITS = {"train": "train", "training": "train", "vali": "validation", "valid": "validation",
-           "validation": "validation", "dev": "validation", "test": "test"}  # fmt: skip
-_ORDER = ("train", "validation", "test")
+_WORDS = {"train": "train training", "validation": "vali valid validation dev", "test": "test"}
+"""Words in the names of the files of each split, in the order of descriptions."""
+
 _FOLD = re.compile(r"(.*?)(\d+)$")
 _DIGITS = re.compile(r"\d+")
 _PART = re.compile(r"[A-Za-z_-]*\d+\.(txt|letor|dat)(\.gz)?")
@@ -112,8 +114,6 @@ def with_relevance(found: Inspected, threshold: float | None, *, implicit: bool)
         ConfigError: numbers that may be counts or ratings, with the ways to say which; a threshold beyond all labels;
             too few topics.
     """
-    import polars as pl
-
     if threshold is not None and not -LARGEST_THRESHOLD <= threshold <= LARGEST_THRESHOLD:
         raise ConfigError(f"--threshold {threshold:g}: expected a number of at most {LARGEST_THRESHOLD:,} in magnitude")
     if found.kind == "lists":
@@ -165,18 +165,12 @@ def _of_lists(found: Inspected, threshold: float | None, implicit: bool) -> tupl
 
 
 def _file(path: Path) -> Inspected:
-    if _is_letor(path):
-        return _dealt(path, "letor")
-    return _dealt(path, "lightgbm") if Path(f"{path}{GROUPS}").is_file() else _table(path)
-
-
-def _dealt(path: Path, layout: str) -> Inspected:
-    described = {"format": layout, "path": str(path), "random_parts": PARTS}
+    groups, is_letor = Path(f"{path}{GROUPS}"), _is_letor(path)
+    if not is_letor and not groups.is_file():
+        return _table(path)
+    described = {"format": "letor" if is_letor else "lightgbm", "path": str(path), "random_parts": PARTS}
     text, whole = beginning_of(path)
-    topics = None
-    if whole:
-        groups = Path(f"{path}{GROUPS}")
-        topics = len(set(_QUERY.findall(text))) if layout == "letor" else len(groups.read_bytes().split())
+    topics = len(set(_QUERY.findall(text)) if is_letor else groups.read_bytes().split()) if whole else None
     return Inspected("lists", described, _labels(path), [DEALT], topics)
 
 
@@ -225,7 +219,7 @@ def _fold_pattern(files: Sequence[str]) -> dict[str, Any] | None:
     first, count = min(numbers, default=1), len(numbers)
     if not {"train", "test"} <= set(patterns) or first > 1 or numbers != set(range(first, first + count)):
         return None
-    of_splits = {split: [patterns[split]] for split in _ORDER if split in patterns}
+    of_splits = {split: [patterns[split]] for split in _WORDS if split in patterns}
     return {"fold_pattern": {"count": count, **({} if first else {"first": 0}), **of_splits}}
 
 
@@ -234,7 +228,7 @@ def _one_split(files: Sequence[str]) -> dict[str, Any] | None:
     named = {split: file for file in files if (split := _split_of(file)) and not file.endswith(GROUPS)}
     if not {"train", "test"} <= set(named):
         return None
-    return {"folds": [{split: [named[split]] for split in _ORDER if split in named}]}
+    return {"folds": [{split: [named[split]] for split in _WORDS if split in named}]}
 
 
 def _of_splits(path: Path, names: Mapping[str, Any], files: Sequence[str]) -> Inspected | None:
@@ -280,8 +274,6 @@ def _only_one(path: Path, files: Sequence[str], alone: bool) -> Inspected:
 
 def _table(path: Path) -> Inspected:
     """Return what a table is; ConfigError if its columns do not say so."""
-    import polars as pl
-
     layout: dict[str, Any] = {}
     if path.suffix == ".parquet":
         scan = pl.scan_parquet(path)
@@ -333,8 +325,6 @@ def _ratings(
     path: Path, frame: Any, layout: Mapping[str, Any], columns: Mapping[str, str], whole: bool, numbered: bool = False
 ) -> Inspected:
     """Return the description of ratings; `numbered` columns have no names in the file."""
-    import polars as pl
-
     names = dict(zip(columns.values(), frame.columns, strict=False)) if numbered else {}
     in_frame = {role: names.get(name, name) for role, name in columns.items()}
     notes = [f"the columns are taken as {', '.join(columns)}, in that order"] if numbered else _taken(columns)
@@ -390,8 +380,6 @@ def _taken(columns: Mapping[str, str]) -> list[str]:
 
 def _delimited(path: Path) -> tuple[Any, dict[str, Any], bool]:
     """Return the first rows of delimited text, its separator and whether a line names the columns, and `whole`."""
-    import polars as pl
-
     text, whole = beginning_of(path)
     first = text.partition(b"\n")[0].decode("utf-8-sig", "replace").rstrip("\r")
     separator = next((one for one in _SEPARATORS if one in first), None)
@@ -426,8 +414,6 @@ def _whole_lines(text: bytes) -> bytes:
 
 def _values(path: Path, frame: Any, column: str) -> list[float]:
     """Return the numbers that occur in a column, ascending."""
-    import polars as pl
-
     values = frame[column].drop_nulls()
     if values.is_empty():
         raise ConfigError(f"{path}: the column {column!r} has no values; expected numbers")
@@ -442,7 +428,7 @@ def _values(path: Path, frame: Any, column: str) -> list[float]:
 
 def _split_of(name: str) -> str | None:
     words = re.split(r"[^a-z]+", name.lower())
-    return next((_SPLITS[word] for word in words if word in _SPLITS), None)
+    return next((split for word in words for split, usual in _WORDS.items() if word in usual.split()), None)
 
 
 def _is_letor(path: Path) -> bool:

@@ -133,13 +133,12 @@ def read_instances(path: Path) -> FoldedLists:
     metadata = read_metadata(path, "instances")
     if not re.fullmatch(r"[0-9]{1,18}", metadata.get(ITEM_COUNT_KEY, "")):
         raise DataError(f"{path}: the metadata key {ITEM_COUNT_KEY!r} should be the number of items; make it anew")
-    item_count, names = int(metadata[ITEM_COUNT_KEY]), table.column("topic").to_pylist()
-    topics = {name: index for index, name in enumerate(dict.fromkeys(names))}
-    index = np.fromiter((topics[name] for name in names), dtype=np.int64, count=len(names))
+    item_count, topics = int(metadata[ITEM_COUNT_KEY]), one_chunk(table.column("topic")).dictionary_encode()
+    index = to_numpy(topics.indices).astype(np.int64)
     instances = FoldedLists(
         dataset=str(_single(table, "dataset", path)),
         nsr=_single(table, "nsr", path),
-        topics=tuple(topics),
+        topics=tuple(topics.dictionary.to_pylist()),
         item_count=item_count,
         item_names=_item_names(metadata, path),
         synthetic=SYNTHETIC_KEY in metadata,
@@ -280,11 +279,9 @@ def _single(table: pa.Table, column: str, path: Path) -> Any:
 
 def _ranges(table: pa.Table, path: Path) -> list[tuple[tuple[int, str], int, int]]:
     """Return the rows start .. stop - 1 of each (fold, split), which must be contiguous."""
-    fold = to_numpy(table.column("fold"))
-    split = np.array(table.column("split").to_pylist(), dtype=str)
-    changes = np.flatnonzero((np.diff(fold) != 0) | (split[1:] != split[:-1])) + 1
-    bounds = [0, *changes.tolist(), len(fold)]
-    ranges = [((int(fold[start]), str(split[start])), start, stop) for start, stop in pairwise(bounds)]
+    keys = list(zip(*(table.column(name).to_pylist() for name in ("fold", "split")), strict=True))
+    starts = [row for row in range(len(keys)) if not row or keys[row] != keys[row - 1]]
+    ranges = [(keys[start], start, stop) for start, stop in pairwise([*starts, len(keys)])]
     keys = [key for key, _, _ in ranges]
     for key in keys:
         if key[1] not in SPLITS:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -125,9 +126,9 @@ class RawFile:
 
 @dataclass(frozen=True)
 class PlainFiles:
-    """Files that have been compared with the checksums of their source, if it has any; gzip is unpacked.
+    """Files as a `RawFile` gives the members of an archive: compared with the sums of their source, if it has any.
 
-    Raises SourceError for other content, which names the file, the checksum expected and the one found.
+    Gzip is unpacked. Raises SourceError for other content, which names the file, the sum expected and the one found.
     """
 
     source: RawSource
@@ -154,7 +155,7 @@ class PlainFiles:
         return find_member(self.members, wanted, self.path)
 
     def where(self, name: str) -> str:
-        """Return what that file is called in messages."""
+        """Return the name, which is a path."""
         return name
 
     def open(self, name: str) -> AbstractContextManager[BinaryIO]:
@@ -193,9 +194,15 @@ def as_file(raw: Raw, name: str) -> Iterator[Path]:
 
 def is_archive(path: Path) -> bool:
     """Return whether a file is a .zip or .rar archive, by its first bytes."""
+    with _opened(path) as file:
+        return file.read(8).startswith(ARCHIVE_STARTS)
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[BufferedReader]:
     try:
-        with path.open("rb") as file:
-            return file.read(8).startswith(ARCHIVE_STARTS)
+        with Path(path).open("rb") as file:
+            yield file
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -207,8 +214,14 @@ def check_content(source: RawSource, path: str | os.PathLike[str]) -> None:
     opened, is unsafe (see `rankbound_study.data.archives`), or lacks a member.
     """
     try:
-        if source.content.file:
-            _check_file(source, path)
+        if expected := source.content.file:
+            with _opened(path) as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            if found != expected:
+                raise SourceError(
+                    f"{path}: not {source.title}: expected the SHA-256 {expected}, found {found} "
+                    f"of {Path(path).stat().st_size} bytes; it may be truncated"
+                )
             return
         if source.described.folder is not None:
             _check_folder(source.described.folder, path, source.limits)
@@ -284,19 +297,6 @@ def require_sizes(raw: Raw, topics: int, rows: int) -> None:
         f"{stated.rows:,} of {stated.topics:,}: it is incomplete, or of another edition; fetch it again, or "
         "describe it under another name (docs/data.md)"
     )
-
-
-def _check_file(source: RawSource, path: str | os.PathLike[str]) -> None:
-    try:
-        with Path(path).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
-    if found != source.content.file:
-        raise SourceError(
-            f"{path}: not {source.title}: expected the SHA-256 {source.content.file}, found {found} "
-            f"of {Path(path).stat().st_size} bytes; it may be truncated"
-        )
 
 
 def _check_folder(folder: FolderKeys, path: str | os.PathLike[str], limits: Limits) -> None:

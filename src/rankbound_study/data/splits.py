@@ -96,7 +96,7 @@ def split_ratings(
     options: dict[str, Any] = {"dataset": dataset, "threshold": threshold, "min_relevant": min_relevant, "seed": seed}
     tables, notes, chosen = [], [], list[dict[str, Indices]]()
     if folds:
-        files = _rows_of_files(json.loads(metadata.get(PARTS_KEY, "{}")))
+        files = _rows_of_files(metadata)
         for number, named in enumerate(folds, start=1):
             rows_of = _named(files, named, number, "ratings", interactions)
             chosen.append({split: rows[relevant[rows]] for split, rows in rows_of.items()})
@@ -163,32 +163,22 @@ def _by_time(
     test_share: float,
 ) -> dict[str, Indices]:
     """Return the relevant rows of the splits: the latest for testing, of the others the latest for validation."""
-    latest = _user_cut if cut == "user" else _global_cut
     # Ties in time are in random order: by item, they would favour what was numbered first.
     rows = rows[random.permutation(len(rows))]
     rows = rows[np.lexsort((time[rows], topic[rows]))]
     chosen = {}
     for split, share in {"test": test_share, "validation": validation_share}.items():
         if split == "test" or (share and len(rows)):
-            held_out = latest(topic[rows], time[rows], share)
+            if cut == "user":
+                # The last rows of each user, one at least.
+                _, starts, counts = np.unique(topic[rows], return_index=True, return_counts=True)
+                first = counts - np.maximum(1, np.round(share * counts)).astype(np.int64)
+                held_out = np.arange(len(rows)) >= np.repeat(starts + first, counts)
+            else:
+                # All rows from the moment on after which the share of them lies; rows of one moment stay together.
+                held_out = time[rows] >= np.sort(time[rows])[len(rows) - max(1, round(share * len(rows)))]
             chosen[split], rows = rows[held_out], rows[~held_out]
     return {"train": rows, **chosen}
-
-
-def _user_cut(topic: Topics, time: Indices, share: float) -> Mask:
-    """Return the last rows of each user, one at least; rows are sorted by user and time."""
-    _, starts, counts = np.unique(topic, return_index=True, return_counts=True)
-    held_out = np.maximum(1, np.round(share * counts)).astype(np.int64)
-    place = np.arange(len(topic)) - np.repeat(starts, counts)
-    cut: Mask = place >= np.repeat(counts - held_out, counts)
-    return cut
-
-
-def _global_cut(topic: Topics, time: Indices, share: float) -> Mask:
-    """Return all rows from the moment on after which the share of them lies; rows of one moment stay together."""
-    late = max(1, round(share * len(time)))
-    cut: Mask = time >= np.sort(time)[len(time) - late]
-    return cut
 
 
 def _with_training(chosen: Mapping[str, Indices], topic: Topics) -> tuple[dict[str, Indices], int]:
@@ -230,7 +220,7 @@ def split_lists(
     topics = read_table(lists, "lists", ["topic"]).column("topic").to_pylist()
     if PARTS_KEY not in metadata:
         raise DataError(f"{lists}: the metadata key {PARTS_KEY!r} is missing, which has the lists of each file")
-    files = _rows_of_files(json.loads(metadata[PARTS_KEY]))
+    files = _rows_of_files(metadata)
     used = len(np.unique(np.concatenate(list(files.values()))))
     if used != len(topics):
         raise DataError(f"{lists}: {PARTS_KEY} counts {used} lists, but there are {len(topics)}")
@@ -306,8 +296,9 @@ def _check_topics(topics: Sequence[str], chosen: Mapping[str, Indices], where: s
             raise DataError(f"{where}: a topic is in several files of {split}, or twice in one: remove the copies")
 
 
-def _rows_of_files(ranges: Mapping[str, Any]) -> dict[str, Indices]:
+def _rows_of_files(metadata: Mapping[str, str]) -> dict[str, Indices]:
     """Return the rows of each file by the metadata `PARTS_KEY`."""
+    ranges = json.loads(metadata.get(PARTS_KEY, "{}"))
     return {name: np.concatenate([np.arange(*limits) for limits in [[0, 0], *own]]) for name, own in ranges.items()}
 
 

@@ -35,11 +35,10 @@ from rankbound_study.data.contracts import (
     FOLDS,
     PARTS_KEY,
     SYNTHETIC_KEY,
-    open_writer,
     write_table,
 )
-from rankbound_study.data.image_hash import BITS, THRESHOLD, close_pairs, connect, perceptual_hashes
-from rankbound_study.data.images import CHANNELS, IMAGES_KEY, SIDE, Pixels, images_table
+from rankbound_study.data.image_hash import perceptual_hashes, write_images
+from rankbound_study.data.images import CHANNELS, SIDE, Pixels
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
@@ -281,18 +280,12 @@ _BACKGROUND, _SKIN = (90, 220), (120, 210)
 
 def _write_faces(out: str | os.PathLike[str], count: int, seed: int, metadata: Mapping[str, str]) -> None:
     """Write an images file of `count` drawn faces with 3 x 100 x 100 pixels."""
-    hashes = np.concatenate([perceptual_hashes(pixels) for pixels, _ in _blocks(count, seed)])
-    groups = connect(count, close_pairs(hashes)[0])
-    notes = {"hash_bits": BITS, "hash_threshold": THRESHOLD, "shape": [CHANNELS, SIDE, SIDE]}
-    numbers = np.arange(count)
-    with open_writer(out, "images", {**metadata, IMAGES_KEY: json.dumps(notes, sort_keys=True)}) as write:
-        start = 0
-        # Drawn twice instead of held in memory: the real set's size would take 400 MB.
-        for pixels, ages in _blocks(count, seed):
-            part = slice(start, start + len(pixels))
-            names = [f"{number:05}A{age:02}" for number, age in zip(numbers[part].tolist(), ages.tolist(), strict=True)]
-            write(images_table(names, numbers[part], ages, groups[part], pixels))
-            start += len(pixels)
+    # Drawn twice instead of held in memory: the real set's size would take 400 MB.
+    drawn = [(perceptual_hashes(pixels), ages) for pixels, ages in _blocks(count, seed)]
+    hashes, ages = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
+    names = [f"{number:05}A{age:02}" for number, age in enumerate(ages.tolist())]
+    blocks = (pixels for pixels, _ in _blocks(count, seed))
+    write_images(out, names, np.arange(count), ages, hashes, blocks, metadata, {})
 
 
 def _blocks(count: int, seed: int) -> Iterator[tuple[Pixels, Integers]]:

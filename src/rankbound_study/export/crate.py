@@ -5,7 +5,7 @@ taken from the manifest of the results folder; nothing depends on the clock.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from io import StringIO
@@ -17,7 +17,7 @@ from rocrate.model.entity import Entity
 from rocrate.rocrate import ROCrate
 
 from rankbound.errors import DataError
-from rankbound_study.export.whole_folder import whole_folder
+from rankbound_study.export import whole_folder
 from rankbound_study.provenance.checksums import MANIFEST, Checksum, result_files
 from rankbound_study.provenance.manifest import Manifest, known_of
 from rankbound_study.provenance.records import Record
@@ -84,14 +84,17 @@ class _Packing:
     """The crate of one results folder while it is made."""
 
     def __init__(self, results: Path, manifest: Manifest, licensed: bool) -> None:
-        self.results, self.manifest, self.known = results, manifest, manifest.files()
+        self.manifest, self.known = manifest, manifest.files()
         here = [*result_files(results), *([MANIFEST] if (results / MANIFEST).is_file() else [])]
         self.packed = [path for path in here if licensed or not path.startswith(LICENSED)]
         self.left_out = [path for path in here if path not in self.packed]
         self.crate = ROCrate(version=VERSION)
         self.crate.metadata.extra_terms.update(TERMS)
         self._describe()
-        self.entities = {path: self._file(path) for path in self.packed}
+        self.entities: dict[str, Entity] = {}
+        for path in self.packed:
+            properties = _properties(path, self.known.get(path) or Checksum.of(results / path))
+            self.entities[path] = self.crate.add_file(results / path, f"{RESULTS}/{path}", properties=properties)
         for step in manifest.steps:
             self._add_step(step)
 
@@ -114,41 +117,39 @@ class _Packing:
         text = json.dumps(self.manifest.config, indent=1, sort_keys=True)
         self.crate.add_file(StringIO(text), CONFIG, properties={"name": "the study's configuration"})
 
-    def _file(self, path: str) -> Entity:
-        """Add a result to the crate."""
-        checksum = self.known.get(path) or Checksum.of(self.results / path)
-        return self.crate.add_file(self.results / path, f"{RESULTS}/{path}", properties=_properties(path, checksum))
-
     def _add_step(self, step: Record) -> None:
-        """Add the action of a step, with its program, arguments, libraries and machine."""
-        settings = {"arguments": step.arguments, "libraries": step.versions, "switches": step.switches}
-        self.crate.add_action(
-            self._program(step),
-            f"#step-{step.name}",
-            object=[
-                *(self._used(path, checksum) for path, checksum in step.inputs.items()),
-                *(self._value(step, name, value) for name, value in settings.items() if value),
-            ],
-            result=[self._used(path, checksum) for path, checksum in step.outputs.items()],
-            properties={
-                "name": f"{step.subcommand}: {step.name}",
-                "startTime": step.started,
-                "endTime": step.ended.isoformat(),
-                "location": self._machine(step),
-            },
-        )
-
-    def _program(self, step: Record) -> Entity:
-        """Return the step's subcommand in the version of its code."""
-        code = step.code
+        """Add the action of a step, with its program (the subcommand in the version of its code), and its settings."""
+        code, machine, known = step.code, step.machine, self._thing
         changed = {"description": f"with changes in {', '.join(code.modified)}"} if code.modified else {}
-        return self._thing(
+        program = known(
             f"#{step.subcommand}-{code.sha256[:16]}",
             "SoftwareApplication",
             name=f"python -m rankbound_study {step.subcommand}",
             softwareVersion=f"{code.version}, {f'commit {code.commit}' if code.commit else 'outside of git'}",
             sha256=code.sha256,
             **changed,
+        )
+        size = f"{machine.cores} cores, {machine.memory_gib:g} GiB"
+        text = f"{machine.processor}, {size}, {machine.system}"
+        settings = {"arguments": step.arguments, "libraries": step.versions, "switches": step.switches}
+        self.crate.add_action(
+            program,
+            f"#step-{step.name}",
+            object=[
+                *(self._used(path, checksum) for path, checksum in step.inputs.items()),
+                *(
+                    known(f"#{name}-{step.name}", "PropertyValue", name=name, value=json.dumps(value, sort_keys=True))
+                    for name, value in settings.items()
+                    if value
+                ),
+            ],
+            result=[self._used(path, checksum) for path, checksum in step.outputs.items()],
+            properties={
+                "name": f"{step.subcommand}: {step.name}",
+                "startTime": step.started,
+                "endTime": step.ended.isoformat(),
+                "location": known(f"#machine-{machine.name}", "Place", name=machine.name, description=text),
+            },
         )
 
     def _used(self, path: str, checksum: Checksum) -> Entity:
@@ -157,15 +158,6 @@ class _Packing:
             return packed
         place = f"#file-{checksum.sha256[:16]}-{path.removeprefix('../')}"
         return self._thing(place, "CreativeWork", description="not in this crate", **_properties(path, checksum))
-
-    def _value(self, step: Record, name: str, value: Mapping[str, Any]) -> Entity:
-        text = json.dumps(value, sort_keys=True)
-        return self._thing(f"#{name}-{step.name}", "PropertyValue", name=name, value=text)
-
-    def _machine(self, step: Record) -> Entity:
-        machine = step.machine
-        text = f"{machine.processor}, {machine.cores} cores, {machine.memory_gib:g} GiB, {machine.system}"
-        return self._thing(f"#machine-{machine.name}", "Place", name=machine.name, description=text)
 
     def _thing(self, identifier: str, kind: str, **properties: Any) -> Entity:
         """Return what has that identifier; it is added if it is new."""

@@ -1,17 +1,17 @@
 """A study's kept scores as TREC runs and qrels of the lists that were tested, compared with the study's own numbers."""
 
-import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import torch
 from tqdm import tqdm
 
 from rankbound.errors import ConfigError, DataError
@@ -21,7 +21,7 @@ from rankbound.io.table_columns import by_topic, require_distinct_items
 from rankbound.metrics import evaluate, metric
 from rankbound_study.config.data_sets import VGG16
 from rankbound_study.data.reader import FoldedLists, read_instances, read_item_names
-from rankbound_study.export.whole_folder import whole_folder
+from rankbound_study.export import whole_folder
 from rankbound_study.report.table_files import write_text
 from rankbound_study.results.compare_runs import KEYS, RUNS_FILE, read_runs, selected
 from rankbound_study.results.specs import read_frame
@@ -30,6 +30,9 @@ ENDING = ".predictions.parquet"
 INDEX, QRELS, RUNS = "runs.csv", "qrels.txt", "runs"
 METRICS = ("nDCG", "AP", "RR")
 TOLERANCE = 1e-9
+
+NAMED = ("study", "protocol", "model", "loss", "bounding", "selection")
+"""The keys that distinguish the runs of a data set, besides the seed, in the order of their names."""
 
 
 @dataclass(frozen=True)
@@ -40,103 +43,6 @@ class Exported:
     lists: int
     differing: int
     most: float
-
-
-def export(results: Path, data: Path, out: Path, choice: Mapping[str, str], space: str | None = None) -> Exported:
-    """Write the chosen runs of `results`, whose test lists are in `data`, into the new folder `out`.
-
-    Runs on the same test lists share a folder and its qrels. A training's folds form one run if no topic is in two of
-    them. If topics recur (users), each fold has a separate folder: its runs and qrels use the topics' own names, and no
-    evaluator treats a user's folds as independent topics.
-
-    Raises:
-        ConfigError: `out` already exists, no runs match, or two of them would have one name.
-        DataError: predictions or data are missing, do not match, or cannot be written as TREC files.
-    """
-    every = sorted(
-        kept_scores(results, choice), key=lambda kept: (kept.key["dataset"], kept.key["nsr_test"] or 0, kept.file)
-    )
-    for dataset, nsr in dict.fromkeys(kept.lists for kept in every):
-        instances_path(data, dataset, nsr)
-    rows, gaps = [], []
-    names: dict[str, Kept] = {}
-    judged: dict[str, tuple[pl.DataFrame, Kept]] = {}
-    folds = sum(len(kept.folds) for kept in every)
-    with whole_folder(out) as folder, tqdm(total=folds, unit="fold", desc="export", disable=None) as progress:
-        for kept, place, own_folds, frame, studied in _runs(every, data, space):
-            topics, offsets, _ = by_topic(frame["topic"])
-            run = Run(topics=topics, items=frame["item"], scores=frame["score"].to_numpy(), offsets=offsets)
-            qrels = Qrels(topics=topics, items=frame["item"], relevance=frame["relevance"].to_numpy(), offsets=offsets)
-            gaps.append(_gaps(run, qrels, studied, kept))
-            name = run_name(kept)
-            file = f"{place}/{RUNS}/{name}.txt"
-            # File systems may identify names that differ only in case.
-            if (other := names.setdefault(file.casefold(), kept)) is not kept:
-                raise ConfigError(
-                    f"{file} would be a run of {other.file} and of {kept.file}: select one of them, with --options or "
-                    "by giving its file instead of the results folder"
-                )
-            labels = frame.select("topic", "item", "relevance").sort("topic", "item")
-            first, other = judged.setdefault(place, (labels, kept))
-            if other is kept and first is labels:
-                write_qrels(folder / place / QRELS, qrels)
-            elif not first.equals(labels):
-                raise DataError(
-                    f"{kept.file} and {other.file}: tested on different lists, expected the same of {place}; some were "
-                    "made from other instances: run the study's steps again"
-                )
-            write_run(folder / file, run, tag=name)
-            tied = frame.group_by("topic").agg(pl.col("score").is_duplicated().any())["score"].sum()
-            row = {"run": file, "qrels": f"{place}/{QRELS}", **kept.key, "fold": " ".join(map(str, own_folds))}
-            row |= {"seed": kept.seed, "topics": len(topics), "items": len(frame), "tied_topics": int(tied)}
-            rows.append(row)
-            progress.update(len(own_folds))
-        index = pl.DataFrame(rows, infer_schema_length=None)
-        write_text(folder / INDEX, index.write_csv())
-    differences = np.concatenate(gaps)
-    differing, most = int((differences > TOLERANCE).sum()), float(differences.max(initial=0.0))
-    return Exported(index, len(differences), differing, most)
-
-
-def _runs(
-    every: Sequence["Kept"], data: Path, space: str | None
-) -> Iterator[tuple["Kept", str, tuple[int, ...], pl.DataFrame, pl.DataFrame]]:
-    """Yield each run file's training, folder, folds, items (as `Tested.judged`) and the study's results (per list)."""
-    for (dataset, nsr), group in itertools.groupby(every, key=lambda kept: kept.lists):
-        tested = Tested.read(data, dataset, nsr, space)
-        for file, inside in itertools.groupby(group, key=lambda kept: kept.file):
-            predictions = read_frame(file, "predictions")
-            for kept in inside:
-                own, runs = kept.rows(predictions), kept.rows(read_frame(kept.runs_file, "runs"))
-                runs = runs.select("fold", "topic", "n", "p", *(name for name in METRICS if name in runs.columns))
-                crossed = tested.is_crossed
-                folder = lists_folder(kept, kept.folds if crossed else tested.folds)
-                for folds in ((fold,) for fold in kept.folds) if crossed else [kept.folds]:
-                    frame = pl.concat(tested.judged(own, fold, kept.file) for fold in folds)
-                    lists = pl.concat(own.filter(fold=fold).select("fold", "topic") for fold in folds)
-                    studied = lists.join(runs, on=["fold", "topic"], how="left", maintain_order="left")
-                    yield kept, f"{folder}/fold-{folds[0]}" if crossed else folder, folds, frame, studied
-
-
-def _gaps(run: Run, qrels: Qrels, studied: pl.DataFrame, kept: "Kept") -> npt.NDArray[np.float64]:
-    """Return the largest difference, over the metrics, of each list's values to the study's results for it.
-
-    Raises:
-        DataError: the lists have other numbers of items, or of relevant ones, than the study's.
-    """
-    sizes = np.diff(run.offsets)
-    relevant = np.add.reduceat(qrels.relevance > 0, run.offsets[:-1], dtype=np.int64) if len(sizes) else sizes
-    if any(found.tolist() != studied[name].to_list() for name, found in (("n", sizes), ("p", relevant))):
-        raise DataError(
-            f"{kept.file}: its lists differ from {kept.runs_file} in their numbers of items or of relevant items; "
-            "expected the data of the study: give its folder with --data, or run the study's steps again"
-        )
-    chosen = [metric(name) for name in METRICS if name in studied.columns]
-    values = evaluate(chosen, run.scores, qrels.relevance, run.offsets)
-    gap = torch.zeros(len(studied), dtype=torch.float64)
-    for name, value in values.items():
-        gap = gap.maximum((value - torch.from_numpy(studied[name].to_numpy().copy())).abs().nan_to_num())
-    return gap.numpy()
 
 
 @dataclass(frozen=True)
@@ -165,6 +71,103 @@ class Kept:
         return frame.filter(*same, pl.col("fold").is_in(self.folds))
 
 
+def export(results: Path, data: Path, out: Path, choice: Mapping[str, str], space: str | None = None) -> Exported:
+    """Write the chosen runs of `results`, whose test lists are in `data`, into the new folder `out`.
+
+    Runs on the same test lists share a folder and its qrels. A training's folds form one run if no topic is in two of
+    them. If topics recur (users), each fold has a separate folder: its runs and qrels use the topics' own names, and no
+    evaluator treats a user's folds as independent topics.
+
+    Raises:
+        ConfigError: `out` already exists, no runs match, or two of them would have one name.
+        DataError: predictions or data are missing, do not match, or cannot be written as TREC files.
+    """
+    every = kept_scores(results, choice)
+    every.sort(key=lambda kept: (kept.key["dataset"], kept.key["nsr_test"] or 0, kept.file))
+    for lists in dict.fromkeys(kept.lists for kept in every):
+        instances_path(data, *lists)
+    folds = sum(len(kept.folds) for kept in every)
+    with whole_folder(out) as folder, tqdm(total=folds, unit="fold", desc="export", disable=None) as progress:
+        writer, read = _Writer(folder), lru_cache(2)(read_frame)
+        for (dataset, nsr), group in groupby(every, key=lambda kept: kept.lists):
+            tested = Tested.read(data, dataset, nsr, space)
+            for kept in group:
+                own, runs = (kept.rows(read(*file)) for file in ((kept.file, "predictions"), (kept.runs_file, "runs")))
+                place = lists_folder(kept, kept.folds if tested.is_crossed else tested.folds)
+                for some in ((fold,) for fold in kept.folds) if tested.is_crossed else [kept.folds]:
+                    frame = pl.concat(tested.judged(own, fold, kept.file) for fold in some)
+                    studied = pl.concat(own.filter(fold=fold).select("fold", "topic") for fold in some)
+                    studied = studied.join(runs, on=["fold", "topic"], how="left", maintain_order="left")
+                    writer.write(kept, f"{place}/fold-{some[0]}" if tested.is_crossed else place, some, frame, studied)
+                    progress.update(len(some))
+        index = pl.DataFrame(writer.rows, infer_schema_length=None)
+        write_text(folder / INDEX, index.write_csv())
+    gaps = np.concatenate(writer.gaps)
+    return Exported(index, len(gaps), int((gaps > TOLERANCE).sum()), float(gaps.max(initial=0.0)))
+
+
+class _Writer:
+    """Writes runs and their qrels to a folder; holds the rows of its index, and what must not be written twice."""
+
+    def __init__(self, folder: Path) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.gaps: list[npt.NDArray[np.float64]] = []
+        self._folder = folder
+        self._names: dict[str, Kept] = {}
+        self._labels: dict[str, tuple[pl.DataFrame, Kept]] = {}
+
+    def write(self, kept: Kept, place: str, folds: Sequence[int], frame: pl.DataFrame, studied: pl.DataFrame) -> None:
+        """Write the items of a run (as by `Tested.judged`); `studied` has the study's results for its lists."""
+        topics, offsets, _ = by_topic(frame["topic"])
+        run = Run(topics=topics, items=frame["item"], scores=frame["score"].to_numpy(), offsets=offsets)
+        qrels = Qrels(topics=topics, items=frame["item"], relevance=frame["relevance"].to_numpy(), offsets=offsets)
+        self.gaps.append(_gaps(run, qrels, studied, kept))
+        name = _file_name("_".join([*(str(kept.key[name]) for name in NAMED), f"seed{kept.seed}"]))
+        file = f"{place}/{RUNS}/{name}.txt"
+        # File systems may identify names that differ only in case.
+        if (other := self._names.setdefault(file.casefold(), kept)) is not kept:
+            raise ConfigError(
+                f"{file} would be a run of {other.file} and of {kept.file}: select one of them, with --options or "
+                "by giving its file instead of the results folder"
+            )
+        labels = frame.select("topic", "item", "relevance").sort("topic", "item")
+        if place not in self._labels:
+            self._labels[place] = labels, kept
+            write_qrels(self._folder / place / QRELS, qrels)
+        first, other = self._labels[place]
+        if not first.equals(labels):
+            raise DataError(
+                f"{kept.file} and {other.file}: tested on different lists, expected the same of {place}; some were "
+                "made from other instances: run the study's steps again"
+            )
+        write_run(self._folder / file, run, tag=name)
+        tied = frame.group_by("topic").agg(pl.col("score").is_duplicated().any())["score"].sum()
+        row = {"run": file, "qrels": f"{place}/{QRELS}", **kept.key, "fold": " ".join(map(str, folds))}
+        row |= {"seed": kept.seed, "topics": len(topics), "items": len(frame), "tied_topics": int(tied)}
+        self.rows.append(row)
+
+
+def _gaps(run: Run, qrels: Qrels, studied: pl.DataFrame, kept: Kept) -> npt.NDArray[np.float64]:
+    """Return the largest difference, over the metrics, of each list's values to the study's results for it.
+
+    Raises:
+        DataError: the lists have other numbers of items, or of relevant ones, than the study's.
+    """
+    sizes = np.diff(run.offsets)
+    relevant = np.add.reduceat(qrels.relevance > 0, run.offsets[:-1], dtype=np.int64) if len(sizes) else sizes
+    if sizes.tolist() != studied["n"].to_list() or relevant.tolist() != studied["p"].to_list():
+        raise DataError(
+            f"{kept.file}: its lists differ from {kept.runs_file} in their numbers of items or of relevant items; "
+            "expected the data of the study: give its folder with --data, or run the study's steps again"
+        )
+    chosen = [metric(name) for name in METRICS if name in studied.columns]
+    values = evaluate(chosen, run.scores, qrels.relevance, run.offsets)
+    gaps: npt.NDArray[np.float64] = np.zeros(len(studied))
+    for name, value in values.items():
+        gaps = np.maximum(gaps, np.nan_to_num(np.abs(value.numpy() - studied[name].to_numpy())))
+    return gaps
+
+
 def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
     """Return the trainings in `results` (a results folder, or one file of predictions) with the values of `choice`.
 
@@ -172,17 +175,30 @@ def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
         DataError: there are no predictions.
         ConfigError: no predictions match; the text says whether there are matching runs without predictions.
     """
-    files = tqdm(_files(results), unit="file", desc="keys", disable=None, leave=False)
+    # Pieces of unfinished jobs are in folders of their own (`rankbound_study.jobs.shards`).
+    files = [results] if results.is_file() else sorted((results / "runs").rglob(f"*{ENDING}"))
+    files = [file for file in files if not any(part.endswith(".shards") for part in file.relative_to(results).parts)]
+    if not files:
+        raise DataError(
+            f"{results}: it has no runs/**/*{ENDING}; expected a study's results folder, where "
+            "`python -m rankbound_study job` keeps the scores of its trainings"
+        )
     keys = pl.concat(
         read_frame(file, "predictions", [*KEYS, "fold", "seed"])
         .unique(maintain_order=True)
         .with_columns(pl.lit(str(file)).alias("file"))
-        for file in files
+        for file in tqdm(files, unit="file", desc="keys", disable=None, leave=False)
     )
     try:
         chosen = selected(keys, choice, str(results))
     except ConfigError as error:
-        raise ConfigError(_not_kept(results) if _were_run(results, choice) else str(error)) from None
+        if not _were_run(results, choice):
+            raise
+        raise ConfigError(
+            f"{results}: there are such runs, but their scores were not kept: scores of controls never are, those of a "
+            "training only at the epoch that its protocol selects (published: --selection test, honest: --selection "
+            "validation)"
+        ) from error
     trainings = chosen.group_by("file", *KEYS, "seed", maintain_order=True).agg(pl.col("fold").sort())
     return [
         Kept(Path(row["file"]), {key: row[key] for key in KEYS}, row["seed"], tuple(row["fold"]))
@@ -190,41 +206,11 @@ def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
     ]
 
 
-def _files(results: Path) -> Sequence[Path]:
-    if results.is_file():
-        return [results]
-    # Pieces of unfinished jobs are in folders of their own (`rankbound_study.jobs.shards`).
-    found = (results / "runs").rglob(f"*{ENDING}")
-    files = sorted(
-        file for file in found if not any(part.endswith(".shards") for part in file.relative_to(results).parts)
-    )
-    if not files:
-        raise DataError(
-            f"{results}: it has no runs/**/*{ENDING}; expected a study's results folder, where "
-            "`python -m rankbound_study job` keeps the scores of its trainings"
-        )
-    return files
-
-
 def _were_run(results: Path, choice: Mapping[str, str]) -> bool:
-    if not (results / RUNS_FILE).is_file():
-        return False
     try:
-        return bool(len(selected(read_runs(results), choice, "")))
+        return (results / RUNS_FILE).is_file() and bool(len(selected(read_runs(results), choice, "")))
     except ConfigError:
         return False
-
-
-def _not_kept(results: Path) -> str:
-    return (
-        f"{results}: there are such runs, but their scores were not kept: scores of controls never are, those of a "
-        "training only at the epoch that its protocol selects (published: --selection test, honest: --selection "
-        "validation)"
-    )
-
-
-NAMED = ("study", "protocol", "model", "loss", "bounding", "selection")
-"""The keys that distinguish the runs of a data set, besides the seed, in the order of their names."""
 
 
 def lists_folder(kept: Kept, all_folds: Sequence[int]) -> str:
@@ -245,11 +231,6 @@ def lists_folder(kept: Kept, all_folds: Sequence[int]) -> str:
     return _file_name("_".join(filter(None, parts)))
 
 
-def run_name(kept: Kept) -> str:
-    """Return a run's file name and tag: `thesis_published_mlp_nDCG_min-max_test_seed0`."""
-    return _file_name("_".join([*(str(kept.key[name]) for name in NAMED), f"seed{kept.seed}"]))
-
-
 def _file_name(text: str) -> str:
     """Return the text without characters that are special to file systems or shells; it is never hidden, or `..`."""
     return re.sub(r"[^\w.@=+-]+", "-", text).lstrip(".") or "-"
@@ -257,13 +238,7 @@ def _file_name(text: str) -> str:
 
 @dataclass(frozen=True)
 class Tested:
-    """A data set's test lists.
-
-    Attributes:
-        path: of the instances.
-        item_names: by item index.
-        topic_names: by topic index.
-    """
+    """A data set's test lists, from the file at `path`, and the names of items and of topics by their indices."""
 
     path: Path
     instances: FoldedLists
@@ -277,32 +252,31 @@ class Tested:
         Raises:
             DataError: a file is missing, or of another data set, or a name has white space and `space` is None.
         """
-        path = instances_path(data, dataset, nsr)
+        path, base = instances_path(data, dataset, nsr), _base(dataset)
         instances = read_instances(path)
         if instances.repeats > 1:
             raise DataError(
                 f"{path}: its folds were drawn {instances.repeats} times, so that the seeds of a fold have other "
                 "lists; expected one drawing: remove repeats from the configuration"
             )
-        if instances.dataset != _base(dataset) or instances.nsr != nsr:
+        if instances.dataset != base or instances.nsr != nsr:
             found = instances.dataset if instances.nsr is None else f"{instances.dataset} at NSR {instances.nsr}"
-            raise DataError(f"{path}: found lists of {found}, expected those of {_base(dataset)}: make it anew")
-        names_path, names, shared = path, instances.item_names, True
+            raise DataError(f"{path}: found lists of {found}, expected those of {base}: make it anew")
+        names_path, names = path, instances.item_names
         if names is None:
-            shared = False
             names_path = data / "lists" / f"{dataset.rpartition('-')[0]}.parquet"
             names = tuple(read_item_names(_required(names_path, f"the names of the items of {dataset}")))
         if len(names) != instances.item_count:
             raise DataError(
                 f"{names_path}: found {len(names)} items, expected the {instances.item_count} of {path}: make both anew"
             )
+        # Topics without a test list have no name, because it may be anything.
         used = np.unique(np.concatenate([instances.split(fold, "test").topics for fold in instances.folds]))
-        return cls(
-            path,
-            instances,
-            _plain(pl.Series(names, dtype=pl.String), "item", names_path, space, distinct=shared),
-            _plain(_known(instances, used), "topic", path, space, distinct=True),
-        )
+        topics = pl.Series([None] * len(instances.topics), dtype=pl.String)
+        topics = topics.scatter(used, [instances.topics[topic] for topic in used.tolist()])
+        # Names of documents need not be distinct: each belongs to a topic.
+        items = _plain(pl.Series(names, dtype=pl.String), "item", names_path, space, distinct=names_path == path)
+        return cls(path, instances, items, _plain(topics, "topic", path, space, distinct=True))
 
     @property
     def folds(self) -> tuple[int, ...]:
@@ -321,17 +295,19 @@ class Tested:
         Raises:
             DataError: they are not of these lists, a score is not finite, or two items of a topic have one name.
         """
+        split = self.instances.split(fold, "test")
+        place = split.owners
+        topic = pl.Series(self.instances.topics, dtype=pl.String).gather(place)
+        truth = pl.DataFrame({"topic": topic, "items": split.items, "relevance": split.relevance, "place": place})
         predicted = predictions.filter(fold=fold).select("topic", "items", "scores").explode("items", "scores")
-        joined = predicted.join(self._truth(fold), on=["topic", "items"], how="left", maintain_order="left")
-        unknown = joined.filter(pl.col("relevance").is_null())
-        if len(unknown):
+        joined = predicted.join(truth, on=["topic", "items"], how="left", maintain_order="left")
+        if len(unknown := joined.filter(pl.col("relevance").is_null())):
             raise DataError(
                 f"{file}: topic {unknown['topic'][0]!r} of fold {fold} has an item that its test list in {self.path} "
                 f"does not have ({len(unknown)} such items); expected the data of the study: give its folder "
                 "with --data, or run the study's steps again"
             )
-        if not joined["scores"].is_finite().all():
-            bad = joined.filter(~pl.col("scores").is_finite())
+        if len(bad := joined.filter(~pl.col("scores").is_finite())):
             raise DataError(
                 f"{file}: topic {bad['topic'][0]!r} of fold {fold} has the score {bad['scores'][0]}, expected finite "
                 "numbers: the training diverged; select others with the flags, or train it again"
@@ -344,18 +320,6 @@ class Tested:
         )
         require_distinct_items(frame, str(self.path))
         return frame
-
-    def _truth(self, fold: int) -> pl.DataFrame:
-        split = self.instances.split(fold, "test")
-        place = split.owners
-        return pl.DataFrame(
-            {
-                "topic": pl.Series(self.instances.topics, dtype=pl.String).gather(place),
-                "items": split.items,
-                "relevance": split.relevance,
-                "place": place,
-            }
-        )
 
 
 def instances_path(data: Path, dataset: str, nsr: int | None) -> Path:
@@ -373,12 +337,6 @@ def _required(path: Path, what: str) -> Path:
     if not path.is_file():
         raise DataError(f"{path}: there is no such file; expected {what}: give the study's data folder with --data")
     return path
-
-
-def _known(instances: FoldedLists, used: npt.NDArray[np.int64]) -> pl.Series:
-    """Return the topics' names; None for those without a test list."""
-    known = pl.Series([None] * len(instances.topics), dtype=pl.String)
-    return known.scatter(used, [instances.topics[topic] for topic in used.tolist()])
 
 
 def _plain(names: pl.Series, what: str, path: Path, space: str | None, *, distinct: bool) -> pl.Series:

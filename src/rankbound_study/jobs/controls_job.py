@@ -1,4 +1,7 @@
-"""The controls of a data set, scored on the test parts: random, popularity, best feature and oracle."""
+"""The controls of a data set, scored on the test parts: random, popularity, best feature and oracle.
+
+They bound every model from below or above, and are evaluated like any other method.
+"""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -10,24 +13,21 @@ import torch
 from torch import Tensor
 
 from rankbound.errors import ConfigError
-from rankbound.metrics import metric
+from rankbound.lists import Lists
+from rankbound.metrics import Metric, metric
+from rankbound.metrics.base import values_of
 from rankbound.training.trainer import LAST, Part
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.job import ControlKeys, TrainingJob
 from rankbound_study.data.contracts import write_table
-from rankbound_study.jobs.parts import FoldParts, Inputs, StudyData, run_rows
-from rankbound_study.models.controls import (
-    best_feature,
-    feature_scores,
-    oracle_scores,
-    popularity_scores,
-    random_scores,
-)
+from rankbound_study.jobs.parts import Inputs, StudyData, run_rows
 from rankbound_study.options import parse_options
 from rankbound_study.vocabulary import BEST_FEATURE, CONTROLS, POPULARITY
 
 JUDGE = metric("nDCG")
 """The metric that chooses the best feature on the training part."""
+
+_ROUNDING = 1e-12
 
 
 def run_controls(options: str, instances: Path, out: Path, lists: Path | None = None) -> None:
@@ -59,29 +59,59 @@ def _of_control(name: str, values: Mapping[str, Any], data: StudyData) -> Iterat
         folds=values["folds"],
         seeds=values.get("seeds", (0,)),
     )
-    trainings = list(product(job.folds, job.seeds))
-    parts = {one: data.fold(*one, merge_validation=job.trains_on_validation) for one in trainings}
-    places: dict[tuple[int, int], int] = {}
+    parts = {one: data.fold(*one, merge_validation=job.trains_on_validation) for one in product(job.folds, job.seeds)}
+    scores: dict[tuple[int, int], Tensor] = {}
     if name == BEST_FEATURE:
-        places = {one: _best_feature(data, own.training) for one, own in parts.items()}
-        chosen = ControlKeys.model_validate({"name": name, "features": [places[one] for one in trainings]})
+        places = []
+        for one, own in parts.items():
+            training, tested = (_features(data, part) for part in (own.training, own.test))
+            places.append(best_feature(training, own.training.relevance, own.training.lists, JUDGE))
+            scores[one] = feature_scores(tested, places[-1])
+        chosen = ControlKeys.model_validate({"name": name, "features": places})
         job = job.model_copy(update={"model": chosen})
     for one, own in parts.items():
-        scores = _scores(name, own) if one not in places else feature_scores(_rows(data, own.test), places[one])
-        yield run_rows(job.key(*one), LAST, 0, own.test, scores)
+        if name == POPULARITY:
+            scores[one] = popularity_scores(own.test.items, own.training.items, own.training.relevance)
+        elif name != BEST_FEATURE:
+            # A metric of ties is its exact mean over all orderings; the relevance is the ideal ordering.
+            known = own.test.relevance if name == "oracle" else torch.zeros(len(own.test.items))
+            scores[one] = known.to(torch.float64)
+        yield run_rows(job.key(*one), LAST, 0, own.test, scores[one])
 
 
-def _best_feature(data: StudyData, training: Part) -> int:
-    return best_feature(_rows(data, training), training.relevance, training.lists, JUDGE)
-
-
-def _rows(data: StudyData, part: Part) -> Tensor:
+def _features(data: StudyData, part: Part) -> Tensor:
     """Return the features `(n_items, d)` of a part's items."""
     assert data.features is not None
     return data.features.index_select(0, part.items)
 
 
-def _scores(name: str, parts: FoldParts) -> Tensor:
-    if name == POPULARITY:
-        return popularity_scores(parts.test.items, parts.training.items, parts.training.relevance)
-    return oracle_scores(parts.test.relevance) if name == "oracle" else random_scores(parts.test.items)
+def popularity_scores(items: Tensor, training_items: Tensor, training_relevance: Tensor) -> Tensor:
+    """Return how often each item was relevant to a topic of the training part."""
+    n_items = 1 + max((int(index.max()) for index in (items, training_items) if len(index)), default=-1)
+    counts = torch.bincount(training_items[training_relevance > 0], minlength=n_items)
+    return counts[items].to(torch.float64)
+
+
+def best_feature(features: Tensor, relevance: Tensor, lists: Lists, judge: Metric) -> int:
+    """Return the column whose order has the highest mean score: `column + 1` ascending, `-(column + 1)` descending.
+
+    Args:
+        features: `(n_items, d)`, of the lists' items in their order; a larger score ranks higher.
+        relevance: `(n_items,)`.
+        lists: on which the columns are compared; pass no test lists.
+        judge: the metric; lists on which it is undefined do not count.
+
+    The first of equal columns counts, ascending before descending. Ties in a column score their exact mean over orders.
+    """
+    best, chosen = -torch.inf, 1
+    for place in (place for column in range(1, features.shape[1] + 1) for place in (column, -column)):
+        (values,) = values_of([judge], feature_scores(features, place), relevance, lists.offsets).values()
+        if (mean := float(values.nanmean())) > best + _ROUNDING:
+            best, chosen = mean, place
+    return chosen
+
+
+def feature_scores(features: Tensor, place: int) -> Tensor:
+    """Return the scores of items by the feature that `best_feature` names."""
+    scores = features[:, abs(place) - 1].to(torch.float64)
+    return scores if place > 0 else -scores

@@ -1,19 +1,53 @@
-"""Fit trees round by round, with measurements on the way; the validation part selects their number."""
+"""Gradient-boosted trees and random forests, by LightGBM, over features of any kind, including pixels.
+
+They grow round by round, with measurements on the way; the validation part selects their number. One thread and fixed
+seeds make them reproducible.
+"""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rankbound.boosting import boosting_objective
 from rankbound.losses import RankingLoss
-from rankbound.losses.pointwise import LogisticLoss, PointwiseLoss
+from rankbound.losses.lambda_loss import LambdaRankLoss
+from rankbound.losses.pointwise import LogisticLoss, PointwiseLoss, SquaredLoss
 from rankbound.texts import derive_seed
-from rankbound.training.trainer import Epoch, Part
+from rankbound.training.trainer import Epoch
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.sections.training import BoostedTreeKeys, RandomForestKeys
 from rankbound_study.jobs.examples import FoldTraining, TableRows, pooled_rows
 from rankbound_study.jobs.fitted import Fitted, StepRecord
-from rankbound_study.models.trees import Growth, TreeEnsemble
+
+FOREST = "random-forest"
+OBJECTIVES: dict[type[RankingLoss], str] = {
+    SquaredLoss: "regression",
+    LogisticLoss: "cross_entropy",
+    LambdaRankLoss: "lambdarank",
+}
+"""LightGBM's own objectives; any other ranking loss is boosted by its gradient and Hessian."""
+
+_VALUES = 4_000_000
+"""Number of values that are passed at once, in double precision."""
+
+_BIN_SAMPLE = 60_000_000
+"""Number of values that determine the bins, in double precision: for pictures, 2,000 rows of 30,000 pixels."""
+
+_HISTOGRAMS = 512
+"""Megabytes for the histograms of leaves that may be split: each has 16 bytes per bin and feature."""
+
+_WIDE = 4096
+"""Number of features from which LightGBM's search for mutually exclusive features takes far too long."""
+
+_LARGEST_MAPPED = 30
+"""The largest label whose gain LightGBM knows by itself."""
+
+Floats = npt.NDArray[np.float64]
 
 
 def fit_trees(
@@ -25,27 +59,22 @@ def fit_trees(
     """
     assert isinstance(job.model, BoostedTreeKeys | RandomForestKeys)
     growth, examples = Growth(**job.model.given("name", "every")), training.lists
-    rows = _rows_of(judged, examples)
+    relevance, lists = examples.relevance.cpu(), examples.lists
+    if isinstance(judged, PointwiseLoss):
+        rows = pooled_rows(examples, judged.rel if isinstance(judged, LogisticLoss) else None)
+    else:
+        rows = TableRows(examples.items.cpu(), relevance, None, lists)
     record = StepRecord(job, training, on_epoch)
     watched, place = torch.unique(record.measured.items.cpu(), return_inverse=True)
-    trees = TreeEnsemble(
-        job.model.name,
-        judged,
-        growth,
-        training.features.cpu(),
-        rows.items,
-        rows.labels.numpy(),
-        None if rows.weights is None else rows.weights.numpy(),
-        None if rows.lists is None else rows.lists.sizes.tolist(),
-        watched,
-        derive_seed("trees", job.study, job.dataset, training.seed),
-    )
-    spread = rows.spread(examples)
+    seed = derive_seed("trees", job.study, job.dataset, training.seed)
+    trees = TreeEnsemble(job.model.name, judged, growth, training.features.cpu(), rows, watched, seed)
+    spread, informative = rows.spread(examples), max(int(judged.informative(relevance, lists).sum()), 1)
     for number in range(1, growth.rounds + 1):
         trees.grow()
         if number % job.model.every == 0 or number == growth.rounds:
-            trained = trees.training_scores().index_select(0, spread)
-            record.add(number, _mean_loss(judged, trained, examples), trees.watched_scores().index_select(0, place))
+            losses = judged.of_lists(trees.training_scores().index_select(0, spread), relevance, lists)
+            # The mean over informative lists, as the trainer's.
+            record.add(number, float(losses.sum() / informative), trees.watched_scores().index_select(0, place))
 
     def model(number: int) -> tuple[Tensor, Mapping[str, Tensor]]:
         tested, at = torch.unique(training.parts.test.items.cpu(), return_inverse=True)
@@ -54,14 +83,168 @@ def fit_trees(
     return record.fitted(model)
 
 
-def _rows_of(judged: RankingLoss, examples: Part) -> TableRows:
-    if isinstance(judged, PointwiseLoss):
-        return pooled_rows(examples, judged.rel if isinstance(judged, LogisticLoss) else None)
-    return TableRows(examples.items.cpu(), examples.relevance.cpu(), None, examples.lists)
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """Options for growing trees.
+
+    Attributes:
+        rounds: number of trees.
+        leaves: largest number of leaves of a tree.
+        min_rows: smallest number of rows in a leaf.
+        feature_share: share of the features that each tree may use, drawn anew for every tree.
+        bins: number of values that a feature is rounded to.
+        learning_rate: of boosting.
+        row_share: share of the rows for each tree of a forest.
+        lambdarank_norm: divide the gradients of LightGBM's own lambdarank by a factor of their query, so that each
+            has about the same influence; LightGBM's default.
+    """
+
+    rounds: int
+    leaves: int = 31
+    min_rows: int = 20
+    feature_share: float = 1.0
+    bins: int = 255
+    learning_rate: float = 0.1
+    row_share: float = 0.632
+    lambdarank_norm: bool = True
+
+    def parameters(self, kind: str, seed: int) -> dict[str, Any]:
+        """Return LightGBM's parameters; `kind` is `boosted-trees` or `random-forest`."""
+        chosen: dict[str, Any] = {
+            "num_leaves": self.leaves,
+            "min_data_in_leaf": self.min_rows,
+            "feature_fraction": self.feature_share,
+            "max_bin": self.bins,
+            "metric": "none",
+            "seed": seed % 2**31,
+            "num_threads": 1,
+            "deterministic": True,
+            "force_row_wise": True,
+            "feature_pre_filter": False,
+            "histogram_pool_size": _HISTOGRAMS,
+            "verbosity": -1,
+        }
+        if kind == FOREST:
+            # LightGBM's forest draws rows without replacement: 63.2% is the share of distinct rows of a bootstrap.
+            return {**chosen, "boosting": "rf", "bagging_freq": 1, "bagging_fraction": self.row_share}
+        if not self.lambdarank_norm:
+            chosen["lambdarank_norm"] = False
+        return {**chosen, "learning_rate": self.learning_rate}
 
 
-def _mean_loss(judged: RankingLoss, scores: Tensor, examples: Part) -> float:
-    """Return the mean over informative lists, as the trainer does."""
-    relevance, lists = examples.relevance.cpu(), examples.lists
-    informative = max(int(judged.informative(relevance, lists).sum()), 1)
-    return float(judged.of_lists(scores, relevance, lists).sum() / informative)
+class TreeEnsemble:
+    """Trees that grow one by one.
+
+    Args:
+        kind: `boosted-trees` or `random-forest`.
+        loss: of shares, 0 .. 1, if it is `logistic`. A forest requires `squared`: its leaves are means.
+        features: `(n_items, d)`, of all items.
+        rows: the training items, with labels, and weights or, for ranking losses, their lists.
+        watched: items whose scores `watched_scores` returns.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        loss: RankingLoss,
+        growth: Growth,
+        features: Tensor,
+        rows: TableRows,
+        watched: Tensor,
+        seed: int,
+    ) -> None:
+        import lightgbm
+
+        if kind == FOREST and not isinstance(loss, SquaredLoss):
+            raise ValueError(
+                f"loss: found {loss.text} for a forest, expected squared: its scores are means over its trees"
+            )
+        objective, width = OBJECTIVES.get(type(loss)), features.shape[1]
+        parameters = {**growth.parameters(kind, seed), "objective": objective or "none"}
+        largest = int(rows.labels.max()) if objective == "lambdarank" and len(rows.labels) else 0
+        if largest > _LARGEST_MAPPED:
+            parameters["label_gain"] = [2.0**grade - 1 for grade in range(largest + 1)]
+        parameters |= {"bin_construct_sample_cnt": max(_BIN_SAMPLE // width, 1), "enable_bundle": width < _WIDE}
+        self._features = features
+        self._fobj = None if objective else boosting_objective(loss)
+        self._logistic = isinstance(loss, LogisticLoss)
+        # For a forest, LightGBM's raw scores are sums over the trees.
+        self._raw = kind != FOREST
+        data = lightgbm.Dataset(
+            _sequence(features, rows.items),
+            rows.labels.numpy(),
+            weight=None if rows.weights is None else rows.weights.numpy(),
+            group=None if rows.lists is None else rows.lists.sizes.tolist(),
+            params=parameters,
+            free_raw_data=True,
+        )
+        self._booster = lightgbm.Booster(parameters, data)
+        unlabelled = data.create_valid(_sequence(features, watched), np.zeros(len(watched)), params=parameters)
+        self._booster.add_valid(unlabelled, "watched")
+
+    def grow(self) -> None:
+        """Grow one more tree."""
+        self._booster.update(fobj=self._fobj)
+
+    def training_scores(self) -> Tensor:
+        """Return the scores of the training rows."""
+        return self._heard(self._booster.eval_train)
+
+    def watched_scores(self) -> Tensor:
+        """Return the scores of the watched items."""
+        return self._heard(self._booster.eval_valid)
+
+    def scores(self, items: Tensor, rounds: int) -> Tensor:
+        """Return the scores of items by the first `rounds` trees."""
+        values = [
+            self._booster.predict(
+                _rows(self._features, chunk), num_iteration=rounds, raw_score=self._raw, num_threads=1
+            )
+            for chunk in torch.split(items, _batch(self._features))
+        ]
+        return torch.from_numpy(np.concatenate(values)) if values else torch.empty(0, dtype=torch.float64)
+
+    def tensors(self, rounds: int) -> dict[str, Tensor]:
+        """Return the first `rounds` trees as LightGBM's text, in bytes, readable by `Booster(model_str=...)`."""
+        text = self._booster.model_to_string(num_iteration=rounds).encode()
+        return {"lightgbm": torch.frombuffer(bytearray(text), dtype=torch.uint8)}
+
+    def _heard(self, evaluate: Callable[..., Any]) -> Tensor:
+        """Return the scores that the booster passes to a metric; probabilities for a logistic loss."""
+        heard: list[Floats] = []
+
+        def listen(predictions: Floats, data: Any) -> tuple[str, float, bool]:
+            heard.append(np.array(predictions, dtype=np.float64))
+            return "heard", 0.0, True
+
+        evaluate(feval=listen)
+        scores = torch.from_numpy(heard[0])
+        return torch.logit(scores) if self._logistic else scores
+
+
+def _sequence(features: Tensor, items: Tensor) -> Any:
+    """Return the rows `items` of `features` for LightGBM, which reads a few at a time: no second copy of all."""
+    import lightgbm
+
+    class Rows(lightgbm.Sequence):  # type: ignore[misc,unused-ignore]
+        batch_size = _batch(features)
+
+        def __getitem__(self, index: Any) -> Floats:
+            if isinstance(index, int | np.integer):
+                row: Floats = _rows(features, items[int(index) : int(index) + 1])[0]
+                return row
+            return _rows(features, items[index if isinstance(index, slice) else torch.as_tensor(index)])
+
+        def __len__(self) -> int:
+            return len(items)
+
+    return Rows()
+
+
+def _batch(features: Tensor) -> int:
+    return max(_VALUES // features.shape[1], 1)
+
+
+def _rows(features: Tensor, items: Tensor) -> Floats:
+    rows: Floats = features.index_select(0, items).to(torch.float64).numpy()
+    return rows

@@ -1,13 +1,19 @@
-"""VGG16: its published weights as safetensors, and the features of pictures that it finds, chunk by chunk."""
+"""VGG16 up to its second fully connected layer: 4096 features of a picture (Li and Wu section 4.2), chunk by chunk.
+
+Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition" (2015), configuration D.
+The parameters have the names of torchvision's published weights: `features.0.weight` .. `classifier.6.bias`.
+"""
 
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 from tqdm import tqdm
 
 from rankbound.errors import ConfigError, DataError, SourceError
@@ -19,17 +25,119 @@ from rankbound_study.data.images import Faces, read_faces, read_pixels
 from rankbound_study.data.sources import RawFile, find_source
 from rankbound_study.jobs.determinism import use_fixed_algorithms
 from rankbound_study.jobs.shards import Shards
-from rankbound_study.models.vgg16 import INPUT_SIDE, VGG16, check_published, imagenet_images
+
+STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
+"""Channels and number of convolutions before each of the five poolings."""
+
+WIDTH = 4096
+N_CLASSES = 1000
+POOLED = 7
+"""Side of the map that enters the first fully connected layer, for any picture size."""
+
+INPUT_SIDE = 224
+"""Side of the pictures that the published weights were trained on."""
+
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""ImageNet's red, green and blue in 0 .. 1: the weights expect pictures scaled by them."""
 
 SYNTHETIC = "synthetic-vgg16"
-_SMALL_STAGES = ((4, 2), (8, 2), (8, 3), (16, 3), (16, 3))
-_SMALL_WIDTH = 64
+CHUNK = 256
+"""Number of pictures of a shard: the largest loss if a run is killed."""
 
 WHAT_IS_MISSING = (
     "The features of VGG16 (table 3, figure 5 of the study) need its published weights: run "
     f"`python -m rankbound_study download vgg16 --out data/raw/{VGG16_FILE}`, which says what to do by hand where it "
     "cannot download, and then `python -m rankbound_study weights vgg16`"
 )
+_SMALL_STAGES, _SMALL_WIDTH = ((4, 2), (8, 2), (8, 3), (16, 3), (16, 3)), 64
+_KERNEL, _CHANNELS, _BATCH = 3, 3, 16
+
+
+class VGG16(nn.Module):
+    """The features of pictures: the output of the second fully connected layer, after its ReLU ("fc7").
+
+    The paper says "4096 features extracted by the pretrained VGG", which fits two layers; this is the second, the last
+    before the 1000 classes, as is usual. Dropout, used only in training, and the weights of the classes are omitted.
+
+    Args:
+        stages: channels and number of convolutions before each pooling.
+        width: of both fully connected layers.
+    """
+
+    def __init__(self, stages: Sequence[tuple[int, int]] = STAGES, width: int = WIDTH) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        before = _CHANNELS
+        for channels, count in stages:
+            for _ in range(count):
+                layers += [nn.Conv2d(before, channels, _KERNEL, padding=1), nn.ReLU()]
+                before = channels
+            layers.append(nn.MaxPool2d(2))
+        self.features = nn.Sequential(*layers)
+        # Named by their positions among torchvision's layers, with ReLU and dropout in between.
+        linear = {"0": nn.Linear(before * POOLED**2, width), "3": nn.Linear(width, width)}
+        self.classifier = nn.ModuleDict(linear)
+        self.smallest_side = 2 ** len(stages)
+
+    @classmethod
+    def of_weights(cls, weights: Mapping[str, Tensor]) -> "VGG16":
+        """Return the network of `weights`, in evaluation mode, sharing their memory; ValueError if they do not fit.
+
+        Widths are inferred from the weights, so small stand-ins work; `check_published` requires the real ones.
+        """
+        stages, place = [], 0
+        for channels, count in STAGES:
+            first = weights.get(f"features.{place}.weight", torch.empty(()))
+            stages.append((len(first) if first.dim() else channels, count))
+            place += 2 * count + 1
+        bias = weights.get("classifier.0.bias", torch.empty(()))
+        with torch.device("meta"):
+            model = cls(stages, len(bias) if bias.dim() == 1 else WIDTH)
+        expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+        _check_shapes(weights, expected)
+        model.load_state_dict({name: weights[name] for name in expected}, assign=True)
+        return model.eval().requires_grad_(False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return features `(n, width)` of `images` `(n, 3, h, w)`, scaled by MEAN and DEVIATION, sides from 32 on."""
+        if images.dim() != 4 or images.shape[1] != _CHANNELS or min(images.shape[2:]) < self.smallest_side:
+            raise ValueError(
+                f"images: found shape {tuple(images.shape)}, expected (n, {_CHANNELS}, h, w) with sides from "
+                f"{self.smallest_side}"
+            )
+        maps = functional.adaptive_avg_pool2d(self.features(images), POOLED)
+        first = functional.relu(self.classifier["0"](maps.flatten(1)))
+        return functional.relu(self.classifier["3"](first))
+
+
+def check_published(weights: Mapping[str, Tensor]) -> None:
+    """Raise ValueError unless `weights` have exactly the names and shapes of torchvision's VGG16, classes included."""
+    with torch.device("meta"):
+        expected = {name: tuple(tensor.shape) for name, tensor in VGG16().state_dict().items()}
+    expected |= {"classifier.6.weight": (N_CLASSES, WIDTH), "classifier.6.bias": (N_CLASSES,)}
+    _check_shapes(weights, expected)
+    if unknown := sorted(set(weights) - set(expected)):
+        raise ValueError(f"weights: found {unknown[0]!r}, which VGG16 does not have")
+
+
+def _check_shapes(weights: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]]) -> None:
+    for name, shape in expected.items():
+        if name not in weights:
+            raise ValueError(f"weights: {name!r} is missing, expected a tensor of shape {shape}")
+        if tuple(weights[name].shape) != shape or weights[name].dtype != torch.float32:
+            raise ValueError(
+                f"weights: {name!r} is {weights[name].dtype} of shape {tuple(weights[name].shape)}, "
+                f"expected torch.float32 of shape {shape}"
+            )
+
+
+def imagenet_images(pixels: Tensor, side: int = INPUT_SIDE) -> Tensor:
+    """Return pictures `(n, 3, h, w)` of bytes as the published weights expect them: enlarged to `side`, scaled."""
+    images = pixels.to(torch.float32) / 255
+    if images.shape[2:] != (side, side):
+        images = functional.interpolate(images, (side, side), mode="bilinear", antialias=True)
+    mean, deviation = (images.new_tensor(values)[:, None, None] for values in (MEAN, DEVIATION))
+    return (images - mean) / deviation
 
 
 def weights(source: str, raw: Path | None, out: Path, seed: int) -> None:
@@ -42,10 +150,14 @@ def weights(source: str, raw: Path | None, out: Path, seed: int) -> None:
         convert_weights(RawFile(find_source("vgg16"), raw), out)
 
 
-def features(images: Path, weights: Path, out: Path, side: int, device: str, code: str) -> None:
-    """Run the step `features`, with sums in a fixed order."""
-    use_fixed_algorithms()
-    extract_features(images, weights, out, side=side, device=device, code=code)
+def generate_weights(out: Path, seed: int) -> None:
+    """Write random weights of a much narrower VGG16, labelled synthetic, for demonstrations and tests."""
+    generator = torch.Generator().manual_seed(derive_seed("synthetic", SYNTHETIC, seed))
+    weights = VGG16(_SMALL_STAGES, _SMALL_WIDTH).state_dict()
+    for tensor in weights.values():
+        inputs = tensor[0].numel()
+        tensor.normal_(0, (2 / inputs) ** 0.5 if tensor.dim() > 1 else 0.01, generator=generator)
+    write_tensors(weights, out, SYNTHETIC)
 
 
 def convert_weights(raw: RawFile, out: Path) -> None:
@@ -92,51 +204,30 @@ def read_weights(path: Path) -> VGG16:
         raise DataError(f"{path}: not the weights of VGG16 ({error}); delete it and make it again") from error
 
 
-def generate_weights(out: Path, seed: int) -> None:
-    """Write random weights of a much narrower VGG16, labelled synthetic, for demonstrations and tests."""
-    generator = torch.Generator().manual_seed(derive_seed("synthetic", SYNTHETIC, seed))
-    weights = VGG16(_SMALL_STAGES, _SMALL_WIDTH).state_dict()
-    for tensor in weights.values():
-        inputs = tensor[0].numel()
-        tensor.normal_(0, (2 / inputs) ** 0.5 if tensor.dim() > 1 else 0.01, generator=generator)
-    write_tensors(weights, out, SYNTHETIC)
-
-
-CHUNK = 256
-"""Number of pictures of a shard: the largest loss if a run is killed."""
-
-_BATCH = 16
-
-
-def extract_features(
-    images: Path, weights: Path, out: Path, *, side: int = INPUT_SIDE, device: str = "auto", code: str = ""
+def features(
+    images: Path, weights: Path, out: Path, side: int = INPUT_SIDE, device: str = "auto", code: str = ""
 ) -> None:
-    """Write the features of all faces of `images` to `out`, one row group per chunk, resuming from finished chunks.
+    """Run the step `features`: write those of all faces, one row group per chunk, with sums in a fixed order.
 
     Chunks that an interrupted run made with the same `code` (its digest) are reused. Pictures are enlarged to `side`:
     the published weights expect 224; the paper does not state its size.
     """
+    use_fixed_algorithms()
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-    model = read_weights(weights).to(where)
-    faces = read_faces(images)
+    model, faces = read_weights(weights).to(where), read_faces(images)
     with Shards(out, f"{CHUNK} {side} {code}", [images, weights]) as shards:
-        _extract_all(model, images, faces, shards, side, where)
+        chunks = {shards.path(f"chunk-{start:06}.parquet"): start for start in range(0, len(faces), CHUNK)}
+        if waiting := {path: start for path, start in chunks.items() if not path.exists()}:
+            pixels = read_pixels(images).reshape(len(faces), *faces.shape)
+            with tqdm(total=len(waiting) * CHUNK, unit="image", desc="features", disable=None) as progress:
+                for path, start in waiting.items():
+                    table = _features(model, faces, pixels, slice(start, start + CHUNK), side, where)
+                    write_table(table, path, "image-features")
+                    progress.update(CHUNK)
         with open_writer(out, "image-features", origin(faces.metadata)) as write:
-            for start in range(0, len(faces), CHUNK):
-                write(read_table(shards.path(_name(start)), "image-features"))
+            for path in chunks:
+                write(read_table(path, "image-features"))
         shards.remove()
-
-
-def _extract_all(model: VGG16, images: Path, faces: Faces, shards: Shards, side: int, device: torch.device) -> None:
-    starts = range(0, len(faces), CHUNK)
-    waiting = [start for start in starts if not shards.path(_name(start)).exists()]
-    if waiting:
-        pixels = read_pixels(images).reshape(len(faces), *faces.shape)
-        with tqdm(total=len(waiting) * CHUNK, unit="image", desc="features", disable=None) as progress:
-            for start in waiting:
-                table = _features(model, faces, pixels, slice(start, start + CHUNK), side, device)
-                write_table(table, shards.path(_name(start)), "image-features")
-                progress.update(CHUNK)
 
 
 def _features(
@@ -146,10 +237,6 @@ def _features(
     images = torch.from_numpy(pixels[chunk].copy())
     with torch.inference_mode():
         batches = [model(imagenet_images(batch.to(device), side)).cpu() for batch in torch.split(images, _BATCH)]
-    features = torch.cat(batches).numpy()
-    values = pa.FixedSizeListArray.from_arrays(to_arrow(features.reshape(-1)), features.shape[1])
+    found = torch.cat(batches).numpy()
+    values = pa.FixedSizeListArray.from_arrays(to_arrow(found.reshape(-1)), found.shape[1])
     return pa.table({"face": strings_to_arrow(faces.names[chunk]), "features": values})
-
-
-def _name(start: int) -> str:
-    return f"chunk-{start:06}.parquet"

@@ -1,1 +1,1 @@
-"""The study's models: a factorisation, networks of pictures, trees, penalised regressions, and controls."""
+"""Models of the study as modules of torch: layers, and a network of pictures."""

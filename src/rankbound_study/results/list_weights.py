@@ -9,8 +9,8 @@ from rankbound.kernels.formulas import Floats
 from rankbound.metrics import metric
 from rankbound.texts import derive_seed
 from rankbound_study.config.list_weights import ListWeights
-from rankbound_study.data.list_weights import coefficient_of_variation, list_ranges, list_weights
 from rankbound_study.data.reader import FoldedLists
+from rankbound_study.jobs.weighting import coefficient_of_variation, list_ranges, list_weights
 from rankbound_study.vocabulary import JUDGED_BY
 
 DRAWS = 20

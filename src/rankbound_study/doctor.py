@@ -1,0 +1,317 @@
+"""Look at an installation: what a study of this configuration needs here, what is there, and how to get the rest.
+
+Packages are compared with those that pyproject.toml requires, and with the versions that the tests ran with. None is
+imported, because it may be missing: their metadata has the versions. Of raw files nothing is fetched or read but the
+first bytes of an archive: the step that reads one checks it.
+"""
+
+import os
+import platform
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from itertools import groupby
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from rankbound.texts import printable, quantity
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+    from rankbound_study.config.study import Study
+
+READY, NOTE, MISSING = "ready", "note", "missing"
+"""In order; something worth knowing, which stops nothing; something without which a step fails."""
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The clone of the repository."""
+
+REMEDY = "run `make setup`, or pip install -c envs/cpu.txt -e '.[study]'"
+SETUP = (
+    "; it takes some minutes and 3 GB of disk, and `make demo` and `make paper` begin with it. Then `make doctor` also "
+    "says what data, programs, memory and GPUs there are"
+)
+
+DISK_GIGABYTES = 2.0
+"""Free disk below which a note says so: the default study writes 0.6 GB, and DVC's cache as much again."""
+
+OPTIONAL = {
+    "git": "records of results name no commit without it",
+    "chromium": "tests of the report's page in a browser are skipped without it",
+}
+"""Programs that nothing needs, and what is lost without them."""
+
+CGROUP = Path("/sys/fs/cgroup/memory.max")
+RAR = b"Rar!"
+_WIDTH, _INDENT, _MARKS = 110, 15, {MISSING: "! ", NOTE: "- "}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing: its level (`READY`, `NOTE`, `MISSING`), the section that shows it, and one sentence.
+
+    The sentence of what is missing ends with what to do about it.
+    """
+
+    section: str
+    text: str
+    level: str = READY
+
+
+def lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield the findings, section by section, each with its mark; names from files break no line."""
+    for section, group in groupby(findings, key=lambda finding: finding.section):
+        for place, finding in enumerate(group):
+            mark = _MARKS.get(finding.level, "  ")
+            first, rest = f"{'' if place else section:<{_INDENT - len(mark)}}{mark}", " " * _INDENT
+            yield from wrap(
+                printable(finding.text),
+                _WIDTH,
+                initial_indent=first,
+                subsequent_indent=rest,
+                break_on_hyphens=False,
+                break_long_words=False,  # a path can be copied in one piece
+            )
+
+
+def packages(root: Path = ROOT) -> Iterator[Finding]:
+    """Yield what is installed, what is missing or too old, and which versions are not the tested ones."""
+    project, python = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"], platform.python_version()
+    if nothing_installed():
+        text = f"the packages of the study are not installed for Python {python}: {REMEDY}{SETUP}"
+        yield Finding("packages", text, MISSING)
+        return
+    from packaging.specifiers import SpecifierSet
+
+    if not SpecifierSet(project["requires-python"]).contains(python, prereleases=True):
+        text = f"this is Python {python}, expected {project['requires-python']}: make PYTHON=/path/to/python3 setup"
+        yield Finding("packages", text, MISSING)
+    absent: list[str] = []
+    other: list[str] = []
+    installed: dict[str, str] = {}
+    for requirement in required(project, "study"):
+        if (found := installed_version(requirement.name)) is None:
+            absent.append(str(requirement))
+        elif not requirement.specifier.contains(found, prereleases=True):
+            other.append(f"{requirement.name} is {found}, expected {requirement.specifier}")
+        else:
+            installed[requirement.name] = found
+    if absent:
+        yield Finding("packages", f"not installed: {', '.join(absent)}: {REMEDY}", MISSING)
+    if other:
+        yield Finding("packages", f"{'; '.join(other)}: {REMEDY}", MISSING)
+    shown = ", ".join(f"{name} {found}" for name, found in installed.items())
+    yield Finding("packages", f"Python {python}; {shown or 'none of the study'}")
+    # A local version names the build, such as +cpu.
+    tested = {
+        _plain(name): pin
+        for file in ("torch.txt", "cpu.txt")
+        for name, pin in re.findall(r"^([\w.-]+)==([^\s;]+)", (root / "envs" / file).read_text("utf-8"), re.MULTILINE)
+    }
+    others = [
+        f"{name} {found} ({tested[_plain(name)]})"
+        for name, found in installed.items()
+        if tested.get(_plain(name), found) not in (found, found.partition("+")[0])
+    ]
+    if others:
+        text = "other versions than the tested ones, which may change the last digits of results: "
+        yield Finding("packages", text + ", ".join(others), NOTE)
+
+
+def nothing_installed() -> bool:
+    """Return whether even the package is missing that reads the versions of the others."""
+    return find_spec("packaging") is None
+
+
+def required(project: Mapping[str, Any], extra: str) -> "list[Requirement]":
+    """Return what a project's table in pyproject.toml requires with an extra; its own extras are replaced by theirs."""
+    from packaging.requirements import Requirement
+
+    extras = project["optional-dependencies"]
+    waiting, found = [*project["dependencies"], *extras[extra]], {}
+    while waiting:
+        requirement = Requirement(waiting.pop(0))
+        if requirement.name == project["name"]:
+            waiting += [text for name in sorted(requirement.extras) for text in extras[name]]
+        else:
+            found[requirement.name] = requirement
+    return list(found.values())
+
+
+@cache
+def installed_version(name: str) -> str | None:
+    """Return the version of an installed package; None if there is none."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def accelerators() -> Finding:
+    """Return which accelerators torch can use; torch is imported only if its build can use one."""
+    build = _torch_build()
+    if build is None:
+        return Finding("accelerators", "unknown: torch is not installed", NOTE)
+    named = f"torch {build['__version__']}"
+    if not any(build.get(name) for name in ("cuda", "hip")) and sys.platform != "darwin":
+        if cards := _cards():
+            text = f"{', '.join(cards)}, which {named} cannot use: install it by envs/cuda.txt"
+            return Finding("accelerators", text, NOTE)
+        return Finding("accelerators", f"none: {named} is a build for the CPU")
+    import torch
+
+    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    names += ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
+    return Finding("accelerators", ", ".join(names) or f"none that {named} finds")
+
+
+def _torch_build() -> dict[str, Any] | None:
+    """Return what torch's small file of versions says, without the second that importing torch takes."""
+    spec = find_spec("torch")
+    if spec is None or spec.origin is None:
+        return None
+    return runpy.run_path(str(Path(spec.origin).with_name("version.py")))
+
+
+def _cards() -> list[str]:
+    """Return the NVIDIA GPUs that the driver lists."""
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [line.partition(" (UUID")[0] for line in listed.stdout.splitlines() if line.startswith("GPU ")]
+
+
+def kernels() -> Finding:
+    """Return where compiled kernels are kept, or why losses run without them."""
+    if os.environ.get("RANKBOUND_FAST") == "0":
+        return Finding("kernels", "switched off by RANKBOUND_FAST=0: losses take several times as long", NOTE)
+    if find_spec("numba") is None or find_spec("numpy") is None:
+        return Finding("kernels", "none without numba: losses take several times as long", NOTE)
+    from rankbound.kernels.compiler import cache_folder
+
+    if (folder := cache_folder()) is None:
+        text = "none: the cache cannot be written, or others can write to it: set RANKBOUND_CACHE to a folder of yours"
+        return Finding("kernels", text, NOTE)
+    count = sum(1 for _ in folder.rglob("*.nbi"))
+    first = "" if count else "; each is compiled at its first use, in up to ten seconds"
+    return Finding("kernels", f"{quantity(count, 'compiled module')} in {folder}{first}")
+
+
+def data_sets(study: "Study") -> Iterator[Finding]:
+    """Yield where each data set is or how to get it, what is left out for want of a file, and what was set aside.
+
+    Programs are named here, too, because an archive may need one.
+    """
+    rar_sources = []
+    for source in study.converted:
+        place, text, level = _raw_file(study, source)
+        yield Finding("data", f"{source}: {text}", level)
+        rar_sources += [source] if _is_rar(place) else []
+    if study.generated:
+        yield Finding("data", f"{', '.join(study.generated)}: generated, no file is needed")
+    yield from (Finding("data", reason, NOTE) for reason in study.left_out.values())
+    for path in sorted(Path(study.config.pathvars.data, "raw").glob("*.rejected*")):
+        yield Finding("data", f"{path} failed its check and is never read: remove it", NOTE)
+    yield from tools(rar_sources)
+
+
+def _raw_file(study: "Study", source: str) -> tuple[str, str, str]:
+    """Return where the workflow will get a raw file (path, address, or "" if it is missing), and text and level."""
+    from rankbound_study.config.own_files import own_files
+
+    described = study.described(source)
+    if described.path:
+        if absent := [file for file in own_files(described) if not Path(file).is_file()]:
+            remedy = "put it there, or correct the path in the configuration"
+            return "", f"there is no file {absent[0]}: {remedy}", MISSING
+        return described.path, described.path, READY
+    names = described.archives or ()
+    target = Path(study.config.pathvars.data, "raw", study.sources[source].archive or "")
+    mirror = os.environ.get("RANKBOUND_MIRROR") or study.config.mirror or ""
+    folders = [target.parent, *([Path(mirror)] if mirror and "://" not in mirror else [])]
+    for path in (target, *(folder / name for folder in folders for name in names)):
+        if path.is_file():
+            return str(path), str(path), READY
+    if "://" in mirror:
+        place = f"{mirror.rstrip('/')}/{names[0]}" if names else mirror
+        return place, f"will be asked for at the mirror {mirror}", NOTE
+    if described.addresses:
+        address = described.addresses[0]
+        return address, f"not here; will be downloaded from {urlsplit(address).hostname}", NOTE
+    where = f"get {' or '.join(names) or target.name} from {described.homepage or 'its owner'}"
+    return "", f"{target} is missing and has no address: {where}, and save it there", MISSING
+
+
+def _is_rar(place: str) -> bool:
+    """Return whether a file has to be unpacked by a reader of .rar archives, as far as name and first bytes tell."""
+    if not Path(place).is_file():
+        return place.endswith(".rar")
+    with Path(place).open("rb") as file:
+        return file.read(len(RAR)) == RAR
+
+
+def tools(rar_sources: Sequence[str]) -> Iterator[Finding]:
+    """Yield the programs that steps call; `rar_sources` are the data sets that come as .rar archives."""
+    from rankbound_study.data.archives import readers
+
+    found = readers()
+    if found or not rar_sources:
+        yield Finding("tools", f"readers of .rar archives: {', '.join(found) or 'none, and none is needed'}")
+    else:
+        remedy = "install libarchive or unar (Debian: apt install libarchive13), or save the same files as a .zip"
+        yield Finding("tools", f"{', '.join(rar_sources)}: no reader of .rar archives: {remedy}", MISSING)
+    for name, loss in OPTIONAL.items():
+        path = shutil.which(name)
+        yield Finding("tools", path or f"{name} was not found: {loss}", READY if path else NOTE)
+
+
+def memory(largest: str, needed_gigabytes: float) -> Finding:
+    """Compare the machine's memory with the estimate of the largest step."""
+    total, available = _memory()
+    needs = f"the largest step, {largest}, takes about {needed_gigabytes:.1f} GB"
+    if total is None or available is None:
+        return Finding("memory", f"unknown on this system; {needs}", NOTE)
+    text = f"{available:.1f} GB available of {total:.1f}; {needs}"
+    if total < needed_gigabytes:
+        return Finding("memory", f"{text}: take another machine, or leave it out (`compare`, `datasets`)", MISSING)
+    return Finding("memory", text, NOTE if available < needed_gigabytes else READY)
+
+
+def _memory() -> tuple[float | None, float | None]:
+    """Return the gigabytes that a process may use here and those available now; None where the system does not say."""
+    path = Path("/proc/meminfo")
+    if not path.exists():
+        return None, None
+    kibibytes = {line.split(":")[0]: int(line.split()[1]) for line in path.read_text("ascii").splitlines()}
+    total, available = (kibibytes[name] * 1024 / 1e9 for name in ("MemTotal", "MemAvailable"))
+    limit = CGROUP.read_text("ascii").strip() if CGROUP.exists() else "max"
+    most = total if limit == "max" else min(total, int(limit) / 1e9)
+    return most, min(available, most)
+
+
+def disk(folders: Sequence[Path]) -> Iterator[Finding]:
+    """Yield the free space on each disk that holds one of the folders, which need not exist yet."""
+    free: dict[int, tuple[Path, float]] = {}
+    for folder in folders:
+        there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+        free.setdefault(there.stat().st_dev, (folder, shutil.disk_usage(there).free / 1e9))
+    for folder, gigabytes in free.values():
+        few = gigabytes < DISK_GIGABYTES
+        more = "; the default study writes 0.6 GB, and DVC's cache as much again" if few else ""
+        yield Finding("disk", f"{gigabytes:.1f} GB free for {folder}{more}", NOTE if few else READY)
