@@ -1,11 +1,14 @@
 """The steps of the study as a table: each step's name, function, help and flags.
 
 A step is a function of its flags, by their names. Its module is imported when the step runs. The digest of a step's
-code (`config/code_digests.py`) is that of its row here and of its function's module: another row never reruns it.
+code (`config/code_digests.py`) is that of its row here and of its function: another row never reruns it. The examples
+of its help are in `templates/steps.md`.
 """
 
 import argparse
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +25,6 @@ class Step(NamedTuple):
         name: on the command line.
         function: `module:function` below `rankbound_study`; it may return an exit status.
         summary: one line of help.
-        examples: further help; a line that begins with `$` is a command.
         flags: what declares its arguments; the recorder takes paths for inputs, and `out` or `out_dir` for outputs.
         named: a name for the record of a step without `--out`.
         also_read: `module:function` of the flags that returns further inputs by name.
@@ -31,7 +33,6 @@ class Step(NamedTuple):
     name: str
     function: str
     summary: str
-    examples: str
     flags: Sequence[Flag]
     named: str = ""
     also_read: str = ""
@@ -39,10 +40,7 @@ class Step(NamedTuple):
     @property
     def help(self) -> str:
         """The examples as they are shown."""
-        lines = self.examples.strip("\n").splitlines()
-        return "\n".join(
-            line.replace("$ ", "  python -m rankbound_study ", 1) if line[:2] == "$ " else line for line in lines
-        )
+        return re.sub(r"^\$ ", "  python -m rankbound_study ", _examples()[self.name], flags=re.M)
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
@@ -56,6 +54,14 @@ class Step(NamedTuple):
         values = {name: value for name, value in vars(arguments).items() if name not in ("run", "subcommand")}
         status: int | None = loaded(self.function)(**values)
         return status
+
+
+@cache
+def _examples() -> Mapping[str, str]:
+    """Return the examples of every step; a line that begins with `$` is a command."""
+    text = Path(__file__).with_name("templates").joinpath("steps.md").read_text("utf-8")
+    _, *parts = re.split(r"^## (\S+)\n", text, flags=re.M)
+    return {name: part.strip("\n") for name, part in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def loaded(path: str) -> Callable[..., Any]:
@@ -176,9 +182,6 @@ STEPS = (
         "check-config",
         "commands.own_study:check",
         "Check a study's configuration: list every problem with key, line, value found and values allowed",
-        """
-$ check-config
-$ check-config config.yaml mine.yaml""",
         [
             CONFIGURATIONS,
             flag(
@@ -190,14 +193,8 @@ $ check-config config.yaml mine.yaml""",
     ),
     Step(
         "claims",
-        "commands.claims:claims",
+        "commands.results:claims",
         "Decide the claims of the sources from a study's results: a verdict for each, with the numbers behind it",
-        """
-$ claims --out-dir results/tables
-$ claims --runs results/runs.parquet --epochs results/epochs.parquet \\
-      --experiments results/experiments.parquet --options '{"study": "thesis"}' --out-dir results/tables
-
-Without runs, only the claims about formulas are decided; the others are `not run`, each with what is missing.""",
         [
             OF_STUDY,
             file("--theorems", help="the file of the step theorems (default: they are checked again)"),
@@ -211,9 +208,6 @@ Without runs, only the claims about formulas are decided; the others are `not ru
         "jobs.collect:collect",
         "Collect the runs of all jobs, with the epochs and rates beside them, into one table each; check them on the "
         "way.",
-        """
-$ collect --runs runs/movielens-nsr1/controls.parquet runs/movielens-nsr1/min-max.parquet \\
-      --out runs.parquet --epochs-out epochs.parquet --rates-out rates.parquet""",
         [
             flag("--runs", "runs of jobs and controls, not the files beside them", type=Path, nargs="+", required=True),
             flag("--out", "all runs", type=Path, required=True),
@@ -224,16 +218,8 @@ $ collect --runs runs/movielens-nsr1/controls.parquet runs/movielens-nsr1/min-ma
     ),
     Step(
         "compare",
-        "commands.finished:compare",
+        "commands.results:compare",
         "Compare runs of results topic by topic: difference, interval, tests, effect size, margins",
-        """
-$ compare results --dataset movielens --nsr 1 --loss AP --a bounding=none --b bounding=min-max
-$ compare results --nsr 1 --a model=popularity --b loss=nDCG bounding=none \\
-      --margin noise --json
-$ compare results other/results -m nDCG@10 --csv
-
-A and B are two results folders or runs tables; without B, two selections of A. Topics that both have are compared,
-and those that one lacks are named. Positive differences favour A. docs/statistics.md explains the numbers.""",
         [
             file("a_file", "a results folder, or a runs table", "A"),
             file("b_file", "compared with A (default: A itself)", "B", nargs="?"),
@@ -250,11 +236,6 @@ and those that one lacks are named. Positive differences favour A. docs/statisti
         "controls",
         "jobs.controls_job:run_controls",
         "Measure the controls random, popularity, best-feature and oracle on every test part.",
-        """
-$ controls --instances data/instances/movielens-nsr1.parquet \\
-      --out runs/movielens-nsr1/controls.parquet \\
-      --options '{"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1,
-                  "controls": ["random", "popularity", "oracle"], "folds": [1, 2, 3, 4, 5]}'""",
         [
             INSTANCES,
             flag("--lists", "parquet file of judged lists, for the best of their features", type=Path),
@@ -264,14 +245,8 @@ $ controls --instances data/instances/movielens-nsr1.parquet \\
     ),
     Step(
         "convert",
-        "commands.convert:convert",
+        "commands.data:convert",
         "Turn raw files into parquet: interactions (ratings), judged lists, or images",
-        """
-$ convert movielens --raw data/raw/ml-latest-small.zip \\
-      --out data/interactions/movielens.parquet
-$ convert mq2008 --raw data/raw/MQ2008.zip --out data/lists/mq2008.parquet
-$ convert web --raw web/S1.txt web/S2.txt web/S3.txt --out data/lists/web.parquet \\
-      --description '{"format": "letor", "path": "web", "parts": ["S1.txt", "S2.txt", "S3.txt"]}'""",
         [
             flag("source", "movielens, mq2008, mslr-web10k, aaf, or a name of your own", "SOURCE"),
             file("--raw", "the archive (.zip or .rar), or the files", nargs="+", required=True),
@@ -281,17 +256,8 @@ $ convert web --raw web/S1.txt web/S2.txt web/S3.txt --out data/lists/web.parque
     ),
     Step(
         "crate",
-        "commands.finished:crate",
+        "commands.results:crate",
         "Pack a finished study as an RO-Crate: results, workflow, environment, and what made each file from what",
-        """
-$ crate results --out-dir crate
-$ crate results/demo --out-dir demo-crate
-$ crate results --out-dir crate --licensed      # not for publication
-
-The folder is checked first, as `verify` does. The crate has the results, the workflow, the configuration, the locked
-environment, and ro-crate-metadata.json: an action for every step with its inputs, results, code, libraries, machine and
-time, and a checksum for every file, by RO-Crate 1.1 and its profiles of workflow runs. Raw data are not included, but
-named by checksum; so are, without --licensed, files with pictures of licensed data (licensed/, paper/).""",
         [
             flag("results", "(default: results)", "RESULTS", type=Path, nargs="?", default=Path("results")),
             OUT_DIR,
@@ -301,13 +267,8 @@ named by checksum; so are, without --licensed, files with pictures of licensed d
     ),
     Step(
         "distributions",
-        "commands.distributions:distributions",
+        "commands.data:distributions",
         "Tabulate a metric's distribution over random orders for every list size of the instances",
-        """
-$ distributions nDCG --instances data/instances/mq2008-label2.parquet \\
-      --out results/distributions/nDCG.parquet
-$ distributions AP --instances a.parquet b.parquet --out AP.parquet \\
-      --options '{"method": "sampled", "seed": 1}'""",
         [
             flag("metric", "nDCG, AP, nRBP (the loss), RR@10, ...", "METRIC"),
             file("--instances", "instances files", nargs="+", required=True),
@@ -317,27 +278,14 @@ $ distributions AP --instances a.parquet b.parquet --out AP.parquet \\
     ),
     Step(
         "doctor",
-        "commands.own_study:doctor",
+        "commands.doctor:doctor",
         "Say on one screen what a study needs here: packages, GPUs, data, programs, memory; and how to get the rest",
-        """
-$ doctor                               # for config.yaml
-$ doctor profiles/demo/study.yaml
-$ doctor config.yaml mine.yaml
-  make doctor                                                    # also before anything is installed
-
-Lines that begin with ! are missing, and a step will fail without them; lines that begin with - are worth knowing.
-Nothing is installed, downloaded or checked for its content. The exit status is 0 if nothing is missing (a file that
-will be downloaded is not), 1 if something is.""",
         [CONFIGURATIONS],
     ),
     Step(
         "document",
-        "commands.document:document",
+        "commands.results:document",
         "Write the report, findings first: a PDF (Typst) and a self-contained web page",
-        """
-$ document --results results --out results/paper/rankbound.pdf --html results/paper/index.html
-$ document --results results --provenance results/provenance.json --out report.pdf \\
-      --html report.html""",
         [
             file("--results", "a folder of results", "DIR", required=True),
             file("--provenance", "output of `python -m rankbound_study provenance`"),
@@ -354,11 +302,8 @@ $ document --results results --provenance results/provenance.json --out report.p
     ),
     Step(
         "download",
-        "commands.download:download",
+        "commands.data:download",
         "Get a publisher's raw archive (from disk, a mirror, or its address) and check its content",
-        """
-$ download movielens --out data/raw/ml-latest-small.zip
-  RANKBOUND_MIRROR=/srv/archives python -m rankbound_study download mq2008 --out data/raw/MQ2008.zip""",
         [
             flag("source", "movielens, mq2008, mslr-web10k, aaf, vgg16, or a name of your own", "SOURCE"),
             file("--out", "where to save the archive", required=True),
@@ -368,22 +313,8 @@ $ download movielens --out data/raw/ml-latest-small.zip
     ),
     Step(
         "export",
-        "commands.finished:export",
+        "commands.results:export",
         "Write a study's kept scores as TREC runs and qrels, for any evaluator",
-        """
-$ export results --out-dir trec --space _
-$ export results --out-dir trec --dataset mq2008-label1 --protocol honest
-$ export results --out-dir trec --dataset movielens --nsr 1 --loss AP \\
-      --bounding min-max --fold 1 --seed 0
-$ export results --out-dir trec --study neural --dataset mq2008-label1
-$ export results --out-dir trec --dataset aaf --space _
-  rankbound evaluate trec/mq2008-label1/runs/RUN.txt trec/mq2008-label1/qrels.txt -m nDCG -m AP
-
-Without selecting flags, everything is written. Runs on the same test lists share a folder with their qrels.txt;
-runs.csv lists all of them. A training's folds form one run if no topic is in two of them; if topics recur (users of
-MovieLens), each fold has a separate folder. The qrels hold every item of the lists, 0 for irrelevant ones. Scores have
-enough digits to be restored exactly, so ties stay ties: `rankbound evaluate` reproduces the study's values. trec_eval
-breaks ties by name, so its values differ for lists with ties; runs.csv counts the topics with ties.""",
         [
             file(
                 "results",
@@ -407,9 +338,6 @@ breaks ties by name, so its values differ for lists with ties; runs.csv counts t
         "features",
         "jobs.vgg16:features",
         "Extract the features of images with a pretrained VGG16, resuming where an earlier run stopped",
-        """
-$ features --images data/images/aaf.parquet --weights data/weights/vgg16.safetensors \\
-      --out data/features/aaf-vgg16.parquet""",
         [
             file("--images", "output of `python -m rankbound_study convert`", required=True),
             file("--weights", "output of `python -m rankbound_study weights`", required=True),
@@ -421,13 +349,8 @@ $ features --images data/images/aaf.parquet --weights data/weights/vgg16.safeten
     ),
     Step(
         "figure",
-        "commands.figure:figure",
+        "commands.results:figure",
         "Draw a figure as SVG and PDF, from the runs table or (closed forms) only from the library",
-        """
-$ figure figure_1_1 --out results/figures/figure_1_1.svg --out results/figures/figure_1_1.pdf
-$ figure figure_5_2 --runs results/runs.parquet --out results/figures/figure_5_2.svg
-$ figure figure_neural_2 --images data/images/aaf.parquet --predictions FILE... \\
-      --out pairs.svg""",
         [
             flag("name", "its name under `figures:` in config.yaml, such as figure_1_1", "NAME"),
             OF_STUDY,
@@ -437,13 +360,8 @@ $ figure figure_neural_2 --images data/images/aaf.parquet --predictions FILE... 
     ),
     Step(
         "generate",
-        "commands.generate:generate",
+        "commands.data:generate",
         "Generate a synthetic stand-in, in the same form as a converted data set",
-        """
-$ generate synthetic-movielens --out data/interactions/synthetic-movielens.parquet
-$ generate synthetic-mq2008 --size full --seed 1 --out data/lists/synthetic-mq2008.parquet
-$ generate synthetic-spread --size 200 --planted '{"spread": 1.5, "correlation": 1}' \\
-      --out data/interactions/synthetic-spread.parquet""",
         [
             flag("dataset", "synthetic-movielens, synthetic-mq2008, synthetic-aaf, or a name for planted", "DATASET"),
             PARQUET,
@@ -466,19 +384,6 @@ $ generate synthetic-spread --size 200 --planted '{"spread": 1.5, "correlation":
         "job",
         "jobs.train_job:job",
         "Train one model with one loss on all folds and seeds, resuming from finished ones.",
-        """
-$ job --instances data/instances/movielens-nsr1.parquet \\
-      --out runs/movielens-nsr1/min-max.parquet \\
-      --options '{"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1,
-                  "model": {"name": "matrix-factorization", "factors": 32}, "loss": "nDCG", "bounding": "min-max",
-                  "folds": [1, 2, 3, 4, 5], "seeds": [0], "optimiser": "adam", "learning_rate": 0.001,
-                  "epochs": 30, "batch_size": 32, "temperature": 1.0, "variant": ""}'
-$ job --instances data/instances/aaf.parquet --images data/images/aaf.parquet \\
-      --out runs/Rank-LR.parquet \\
-      --options '{"study": "neural", "protocol": "honest", "dataset": "aaf", "nsr": null, "method": "Rank-LR",
-                  "family": "rank", "model": {"name": "linear"}, "loss": "RankNet", "bounding": "none",
-                  "target": "relevance", "settings": {"optimiser": "adam", "learning_rate": 0.0001, "epochs": 20,
-                  "batch_size": 100, "scale": "standard"}, "judged_by": "PairAccuracy", "folds": [1], "seeds": [0]}'""",
         [
             INSTANCES,
             flag("--lists", "parquet file of judged lists, for models that read features", type=Path),
@@ -497,18 +402,6 @@ $ job --instances data/instances/aaf.parquet --images data/images/aaf.parquet \\
         "new",
         "commands.own_study:new",
         "Look at files of your own, and write the configuration of a study of them",
-        """
-$ new searches.csv --out mine.yaml
-$ new /data/MQ2007 --out mine.yaml    # a folder: Fold1/train.txt, ..., or S1.txt, S2.txt, ...
-$ new ml-1m/ratings.dat --out mine.yaml
-$ new clicks.zip --out mine.yaml
-$ new plays.csv --implicit --out mine.yaml         # every user-item pair is relevant
-$ new plays.csv --threshold 5 --out mine.yaml      # those with 5 plays or more
-
-It reads the beginning of the files, packed or not, and refuses what has two meanings. Small files are tried whole: what
-is written runs. The file that it writes says in comments what was found and what to run; edit it as you like. Known
-layouts: LETOR text (also LightGBM's, with group sizes beside it), CSV, TSV and parquet with a row per item, ratings in
-any of these or separated by `::`, in one file or in files of folds.""",
         [
             file("path", "a file, a folder or an archive", "PATH"),
             file("--out", "the configuration to write (.yaml)", required=True),
@@ -520,12 +413,6 @@ any of these or separated by `::`, in one file or in files of folds.""",
         "provenance",
         "provenance.manifest:collect_manifest",
         "Collect the records of all steps, the configuration and checksums of all results in one file",
-        """
-$ provenance --results results --options "$(cat study.json)" --out results/provenance.json
-$ provenance --results results --out results/provenance.json
-
---options is the study's configuration as JSON; the workflow passes it. Steps leave their records in the folder of the
-environment variable RANKBOUND_PROVENANCE, which the workflow sets to results/provenance.""",
         [
             file("--results", "the folder of a study's results", "DIR", required=True),
             json("options", "the study's configuration"),
@@ -534,23 +421,8 @@ environment variable RANKBOUND_PROVENANCE, which the workflow sets to results/pr
     ),
     Step(
         "sample",
-        "commands.sample:sample",
+        "commands.data:sample",
         "Make training instances: negatives (interactions), a relevance threshold (judged lists), or pairs (images)",
-        """
-$ sample movielens --in data/interactions/movielens.parquet \\
-      --folds data/folds/movielens.parquet \\
-      --out data/instances/movielens-nsr1.parquet --options '{"nsr": 1}'
-$ sample movielens --in data/interactions/movielens.parquet \\
-      --folds data/folds/movielens.parquet \\
-      --out data/instances/movielens-uniform-full-nsr1.parquet \\
-      --options '{"nsr": 1, "sampling": {"train": "uniform", "test": "full"}}'
-$ sample mq2008 --in data/lists/mq2008.parquet --folds data/folds/mq2008.parquet \\
-      --out data/instances/mq2008-label2.parquet --options '{"threshold": 2}'
-$ sample mslr-web10k --in data/lists/mslr-web10k.parquet \\
-      --folds data/folds/mslr-web10k.parquet \\
-      --out data/instances/mslr-web10k-graded.parquet --options '{"graded": true}'
-$ sample aaf --in data/images/aaf.parquet --folds data/folds/aaf.parquet \\
-      --out data/instances/aaf.parquet --options '{"above": 5, "train_pairs": 7200}'""",
         [
             flag("dataset", "its name (for lists: with or without `-label<threshold>` or `-graded`)", "DATASET"),
             DATA,
@@ -567,23 +439,14 @@ $ sample aaf --in data/images/aaf.parquet --folds data/folds/aaf.parquet \\
         "settle",
         "workflow.settle:settle_folder",
         "After `dvc pull`: mark the files as current for Snakemake, if all match DVC's lock file",
-        """
-  dvc pull && python -m rankbound_study settle && snakemake -n""",
         [
             file("--folder", "the workflow's root (default: the working folder)", "DIR", default=Path()),
         ],
     ),
     Step(
         "split",
-        "commands.split:split",
+        "commands.data:split",
         "Cut a data set into folds: LETOR's own parts, each user's relevant items, or random splits of images",
-        """
-$ split mq2008 --in data/lists/mq2008.parquet --out data/folds/mq2008.parquet
-$ split movielens --in data/interactions/movielens.parquet \\
-      --out data/folds/movielens.parquet \\
-      --options '{"min_relevant": 25, "seed": 0, "threshold": 4}'
-$ split aaf --in data/images/aaf.parquet --out data/folds/aaf.parquet \\
-      --options '{"folds": 1}'""",
         [
             flag("dataset", "its name, on which the drawn folds depend", "DATASET"),
             DATA,
@@ -598,14 +461,8 @@ $ split aaf --in data/images/aaf.parquet --out data/folds/aaf.parquet \\
     ),
     Step(
         "table",
-        "commands.table:table",
+        "commands.results:table",
         "Make a table: 5.1 and neural_1 to neural_3 from the runs table, the worked examples only from the library",
-        """
-$ table table_5_1 --runs results/runs.parquet --out-dir results/tables \\
-      --metrics results/metrics.json
-$ table table_2_2 --out-dir results/tables
-$ table table_neural_1 --runs results/runs.parquet --epochs results/epochs.parquet \\
-      --out-dir results/tables""",
         [
             flag(
                 "name",
@@ -620,38 +477,14 @@ $ table table_neural_1 --runs results/runs.parquet --epochs results/epochs.parqu
     ),
     Step(
         "theorems",
-        "commands.theorems:theorems",
+        "commands.results:theorems",
         "Check the theorems of the sources: by all orders of short lists, by formulas, and by other libraries",
-        """
-$ theorems --out results/theorems.json
-
-`python -m rankbound_study claims --theorems results/theorems.json` quotes the file beside what the results decide.""",
         [file("--out", required=True, help="the JSON file to write")],
     ),
     Step(
         "verify",
-        "commands.finished:verify",
+        "commands.results:verify",
         "Check a results folder against its provenance, or against another results folder",
-        """
-$ verify                                  # results/: files, inputs, config.yaml
-$ verify results/demo --config profiles/demo/study.yaml
-$ verify /copied/results --json           # missing inputs are not checked
-$ verify results --strict                 # undecided findings count as differences
-$ verify results --against other/results --tolerance 0.01
-
-The exit status is 0 if nothing differs, 1 if something does, 2 if nothing could be checked. Differences:
-  changed, missing   a result file has changed since its step wrote it, or is missing
-  unknown            a file that no step made
-  input              a file in another folder that steps read has changed
-  chain              a step read other content of a file than its maker recorded
-  config             a key of the configuration has another value, or a step had other options than it requests
-Undecided, and differences only with --strict:
-  code               the installed packages differ from those that made the results
-  unchecked          a file is missing here, lies elsewhere, is hidden or part of an unfinished training
-  unrecorded         a file's checksum is known, but not how it was made
-
-With --against, files are compared by their bytes, except the paper, which states where it was made. With --tolerance,
-only mean scores over topics, folds and seeds count: docs/reproducibility.md has those between machines.""",
         [
             file("folder", "results (default: results)", "FOLDER", nargs="?", default=Path("results")),
             file(
@@ -670,9 +503,6 @@ only mean scores over topics, folds and seeds count: docs/reproducibility.md has
         "weights",
         "jobs.vgg16:weights",
         "Turn VGG16's published weights into safetensors, or generate a small stand-in",
-        """
-$ weights vgg16 --raw data/raw/vgg16-397923af.pth --out data/weights/vgg16.safetensors
-$ weights synthetic-vgg16 --out data/weights/synthetic-vgg16.safetensors""",
         [
             flag("source", "vgg16 or synthetic-vgg16", "SOURCE", choices=("vgg16", "synthetic-vgg16")),
             file("--raw", "the publisher's file (vgg16 only)"),

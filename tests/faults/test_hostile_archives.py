@@ -45,7 +45,7 @@ def conversion(name: str, source: RawSource) -> str:
     """Code of `run(raw, out)`: what `python -m rankbound_study convert` does with a raw file of this source."""
     described = source.described.model_dump(exclude_unset=True)
     return (
-        "from rankbound_study.commands.convert import _convert\n"
+        "from rankbound_study.commands.data import _convert\n"
         "from rankbound_study.config.sections.description import DescriptionKeys\n"
         "from rankbound_study.data.sources import RawFile, RawSource\n"
         f"described = DescriptionKeys.model_validate({described!r})\n"

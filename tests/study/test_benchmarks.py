@@ -144,6 +144,13 @@ def test_who_cannot_take_part_says_why() -> None:
     assert absent.obstacle(batch, {}) == "no_such_package is not installed"
 
 
+def one_list_of(name: str, sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> list[Row]:
+    """Measure a question on one list of each of these sizes."""
+    cells = partial(questions._one_list, (), sizes)
+    monkeypatch.setitem(QUESTIONS, name, replace(QUESTIONS[name], cells=cells))
+    return questions.measure(name, quick=True, peers=False)
+
+
 def test_the_growth_of_a_small_size_predicts_a_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
     raced: list[int] = []
 
@@ -152,11 +159,8 @@ def test_the_growth_of_a_small_size_predicts_a_large_one(monkeypatch: pytest.Mon
         return [Row(size, n, name, 4.0) for name in calls], dict.fromkeys(calls, 4.0)
 
     monkeypatch.setattr(questions, "race", pretend)
-    cells = partial(questions._one_list, (), (50, 100))
-    monkeypatch.setitem(QUESTIONS, "loss", replace(QUESTIONS["loss"], cells=cells))
-    rows = questions.measure("loss", quick=True, peers=False)
+    assert one_list_of("loss", (50, 100), monkeypatch)[-1].note == "would take about 16 s"
     assert raced == [2, 1]
-    assert rows[-1].note == "would take about 16 s"
 
 
 def test_a_part_of_the_work_and_what_is_noted_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,9 +195,7 @@ def test_memory_that_is_not_measured_says_why(error: Exception, note: str, monke
         return 2e6
 
     monkeypatch.setattr(questions, "memory_of", pretend)
-    cells = partial(questions._one_list, (), (50, 1_000))
-    monkeypatch.setitem(QUESTIONS, "memory", replace(QUESTIONS["memory"], cells=cells))
-    ours, other, ours_again, later = questions.measure("memory", quick=True, peers=False)
+    ours, other, ours_again, later = one_list_of("memory", (50, 1_000), monkeypatch)
     assert (ours.value, ours.unit, ours.ratio, ours_again.value) == (2, "MB", 1, 2)
     assert (other.note, other.left_out) == (note, True)
     assert later.note == ("would take about 16000 s" if "over" in note else note)
@@ -244,20 +246,14 @@ def test_the_program_writes_its_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "| 300 | 2.00 ms |" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("jobs", [5, 1001])
-def test_the_generated_sweep_is_a_valid_study_of_its_size(tmp_path: Path, jobs: int) -> None:
-    generated = sweep.configuration(jobs, tmp_path)
-    check_config(generated)
-    study = Study.of(generated)
-    assert jobs <= len(study.experiments) < jobs + len(sweep.BOUNDINGS)
-    assert len(set(study.experiment_files())) == len(study.experiments)
-
-
-def test_a_run_that_fails_or_takes_too_long_is_no_measurement(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match=r"snakemake --cores 1 --help-me ended with 2"):
-        sweep.snakemake(["--help-me"], tmp_path, 60)
-    with pytest.raises(RuntimeError, match=r"snakemake --cores 1 --help took more than 0 seconds"):
-        sweep.snakemake(["--help"], tmp_path, 0)
+def test_the_generated_sweep_is_a_valid_study_of_its_size_and_its_run_has_to_end(tmp_path: Path) -> None:
+    for jobs in (5, 1001):
+        study = Study(check_config(sweep.configuration(jobs, tmp_path)))
+        assert jobs <= len(study.experiments) < jobs + len(sweep.BOUNDINGS)
+        assert len(set(study.experiment_files())) == len(study.experiments)
+    for flag, seconds, message in (("--help-me", 60, "ended with 2"), ("--help", 0, "took more than 0 seconds")):
+        with pytest.raises(RuntimeError, match=rf"snakemake --cores 1 {flag} {message}"):
+            sweep.snakemake([flag], tmp_path, seconds)
 
 
 def test_a_question_that_fails_is_named(

@@ -136,45 +136,53 @@ def test_a_line_changes_the_steps_that_run_it(
         assert differing() == expected
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
+def test_text_that_is_no_code_changes_nothing(sources: Path, differing: Callable[[], set[str]]) -> None:
+    for edit in (
         lambda text: text + "# a comment\n",
         lambda text: text.replace('"""', '"""Another docstring. ', 1),
         lambda text: text.replace("\n\n\n", "\n\n\n\n"),
-    ],
-)
-def test_text_that_is_no_code_changes_nothing(
-    sources: Path, differing: Callable[[], set[str]], edit: Callable[[str], str]
-) -> None:
-    with changed(sources / "rankbound/metrics/average_precision.py", edit):
-        assert differing() == set()
-
-
-@pytest.mark.parametrize("package", ["metrics", "losses", "bounds"])
-def test_a_new_metric_loss_or_bound_changes_nothing(
-    sources: Path, differing: Callable[[], set[str]], package: str
-) -> None:
-    new = sources / LIBRARY / package / "new.py"
-    new.write_text('class New:\n    name = "new"\n', "utf-8")
-    try:
-        assert differing() == {"job of a new loss"}
-    finally:
-        new.unlink()
+    ):
+        with changed(sources / "rankbound/metrics/average_precision.py", edit):
+            assert differing() == set()
 
 
 @pytest.mark.parametrize(
-    ("package", "expected"), [("figures", {"document"}), ("report/tables", {"document"}), ("claims", {"claims"})]
+    ("place", "expected"),
+    [
+        *((f"{LIBRARY}/{package}", {"job of a new loss"}) for package in ("metrics", "losses", "bounds")),
+        (f"{STUDY}/figures", {"document"}),
+        (f"{STUDY}/report/tables", {"document"}),
+        (f"{STUDY}/claims", {"claims"}),
+    ],
 )
-def test_a_new_figure_table_or_claim_changes_what_shows_it(
-    sources: Path, differing: Callable[[], set[str]], package: str, expected: set[str]
+def test_a_new_module_changes_what_looks_it_up(
+    sources: Path, differing: Callable[[], set[str]], place: str, expected: set[str]
 ) -> None:
-    new = sources / STUDY / package / "new.py"
-    new.write_text("SPECS = {}\n", "utf-8")
+    new = sources / place / "new.py"
+    new.write_text('SPECS = {}\nclass New:\n    name = "new"\n', "utf-8")
     try:
         assert differing() == expected
     finally:
         new.unlink()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("raw = _described(source, description)", 'raw = _described(source, "")', set()),
+        ('{"graded": False, "threshold": 1}', '{"graded": True, "threshold": 1}', {"sample"}),
+        ('"--planted")', '"--plant")', set()),
+        ("disable=None)", "disable=True)", {"distributions"}),
+        ('f"note: {note}"', 'f"{note}"', {"split"}),
+        ('KINDS = ("interactions", ', "KINDS = (", {"split", "sample"}),
+    ],
+)
+def test_a_function_of_a_step_counts_for_that_step_with_what_it_names(
+    sources: Path, differing: Callable[[], set[str]], old: str, new: str, expected: set[str]
+) -> None:
+    """Several steps have their functions in one module."""
+    with changed(sources / STUDY / "commands" / "data.py", lambda text: text.replace(old, new, 1)):
+        assert differing() == expected
 
 
 def test_printed_values_count_where_they_are_named(sources: Path, differing: Callable[[], set[str]]) -> None:
@@ -195,7 +203,7 @@ def test_imports_for_certain_options_are_in_functions_and_know_all_their_names()
         assert ONLY_WITH[f"{STUDY}.jobs.fit", f"{STUDY}.jobs.{module}"] == names
     formats = {"judged_files": LISTS, "ratings": (RATINGS,), "faces": (FACES,)}
     for module, names in formats.items():
-        assert ONLY_WITH[f"{STUDY}.commands.convert", f"{STUDY}.data.{module}"] == names
+        assert ONLY_WITH[f"{STUDY}.commands.data", f"{STUDY}.data.{module}"] == names
 
 
 @pytest.mark.parametrize(
@@ -223,7 +231,8 @@ def test_trainings_that_differ_in_numbers_alone_share_one_search(monkeypatch: py
 def test_only_some_words_of_options_decide(options: str) -> None:
     codes = CodeDigests()
     every_word = frozenset(re.findall(r"[A-Za-z][\w-]*", options))
-    assert codes.modules_of("job", options) == codes._modules("job", every_word, ())
+    reached = {name.partition(":")[0] for name in codes._modules("job", every_word, ())}
+    assert codes.modules_of("job", options) == sorted(reached)
 
 
 def test_an_unknown_step_is_an_error() -> None:
@@ -241,7 +250,7 @@ def test_the_steps_are_listed_without_heavy_imports() -> None:
 
 def test_every_step_names_a_function_that_takes_its_flags() -> None:
     for step in steps.STEPS:
-        assert CodeDigests().home_of(step.name) == f"{STUDY}.{step.function.partition(':')[0]}"
+        assert f"{STUDY}.{step.function.partition(':')[0]}" in CodeDigests().modules_of(step.name)
         parser = argparse.ArgumentParser()
         step.configure(parser)
         flags = {action.dest for action in parser._actions} - {"help"} | ({"name"} if step.named else set())

@@ -12,7 +12,7 @@ import torch
 
 from rankbound.metrics.cumulative_gain import largest_grade
 from rankbound_study import cli
-from rankbound_study.commands import rehearsal
+from rankbound_study.commands import own_study
 from rankbound_study.config.lines import merged
 from rankbound_study.config.new_study import study_name
 from rankbound_study.config.sections.description import DescriptionKeys
@@ -40,10 +40,9 @@ def section(path: Path, out: Path, told: Told, *flags: str) -> tuple[str, dict[s
     told("new", str(path), "--out", str(out), "--name", "mine", *flags)
     said = told("check-config", str(ROOT / "config.yaml"), str(out))
     config = merged([out])
+    is_graded = config.get("lists", {}).get("mine", {}).get("thresholds") == ["graded"]
+    assert len(config["boundings"]) == (4 if is_graded else 5)
     assert said.startswith(f"valid: study 'mine', 1 data set, {3 * len(config['boundings'])} training jobs, ")
-    assert len(config["boundings"]) == (
-        4 if config.get("lists", {}).get("mine", {}).get("thresholds") == ["graded"] else 5
-    )
     (kind,) = {"lists", "interactions"} & set(config)
     return kind, config[kind]["mine"]
 
@@ -158,50 +157,38 @@ def test_an_index_is_neither_a_feature_nor_a_rating(tmp_path: Path, told: Told) 
     assert (kind, found["source"]["columns"]) == ("interactions", {"topic": "user", "item": "item"})
 
 
-def test_one_file_in_an_archive_is_that_file(tmp_path: Path, told: Told) -> None:
+def test_one_file_in_an_archive_is_that_file_and_several_are_named(tmp_path: Path, told: Told) -> None:
     described = searches(tmp_path / "x.csv")
     path = packed(tmp_path / "x.zip", {"a/x.csv": (tmp_path / "x.csv").read_text()})
     _, found = section(path, tmp_path / "mine.yaml", told)
     assert found["source"] == {**described, "path": str(path), "random_parts": 5}
-
-
-def test_an_archive_of_which_several_files_have_data_is_named(tmp_path: Path, told: Told) -> None:
-    path = packed(tmp_path / "x.zip", {"u.data": "1\t2\t3\t4\n", "u1.base": "1\t2\t3\t4\n"})
-    message = told("new", str(path), "--out", str(tmp_path / "mine.yaml"), status=2)
+    path = packed(tmp_path / "y.zip", {"u.data": "1\t2\t3\t4\n", "u1.base": "1\t2\t3\t4\n"})
+    message = told("new", str(path), "--out", str(tmp_path / "yours.yaml"), status=2)
     assert f"{path}: found u.data, u1.base, of which several have data; expected" in message
-
-
-def test_a_known_archive_is_said_to_be_known(tmp_path: Path, told: Told) -> None:
     path = packed(tmp_path / "ml-1m.zip", {"ratings.dat": rated("::", "")})
-    said = told("new", str(path), "--out", str(tmp_path / "mine.yaml"))
+    said = told("new", str(path), "--out", str(tmp_path / "yours.yaml"))
     assert "an archive of this name is known as movielens-1m" in said
 
 
-def test_parts_in_a_folder(tmp_path: Path, told: Told) -> None:
+def test_parts_in_a_folder_and_one_file_of_lightgbm_with_its_sizes(tmp_path: Path, told: Told) -> None:
+    folder, out = tmp_path / "parts", tmp_path / "mine.yaml"
+    folder.mkdir()
     for part in (1, 2, 10):
-        (tmp_path / f"S{part}.txt").write_text(f"2 qid:{part} 1:0.5\n1 qid:{part} 1:0.1\n0 qid:{part} 1:0.25\n")
-    out = tmp_path.parent / f"{tmp_path.name}.yaml"
-    _, found = section(tmp_path, out, told)
+        (folder / f"S{part}.txt").write_text(f"2 qid:{part} 1:0.5\n1 qid:{part} 1:0.1\n0 qid:{part} 1:0.25\n")
+    _, found = section(folder, out, told)
     assert found["source"]["parts"] == ["S1.txt", "S2.txt", "S10.txt"]
     assert "The first lines have 0, 1, 2." in out.read_text()
     assert found["thresholds"] == ["graded"]
-
-
-def test_one_file_of_lightgbm_with_its_sizes(tmp_path: Path, told: Told) -> None:
     (tmp_path / "rank.train").write_text("1 1:0.5\n0 1:0.25\n" * 5)
     (tmp_path / "rank.train.query").write_text("2\n" * 5)
-    _, found = section(tmp_path / "rank.train", tmp_path / "mine.yaml", told)
+    _, found = section(tmp_path / "rank.train", tmp_path / "yours.yaml", told)
     assert found["source"] == {"format": "lightgbm", "path": str(tmp_path / "rank.train"), "random_parts": 5}
 
 
 def test_a_name_that_is_known_or_no_name_is_changed() -> None:
-    assert [study_name(text) for text in ("MovieLens", "My Data_2", "synthetic-x", "...", "web")] == [
-        "my-movielens",
-        "my-data-2",
-        "my-synthetic-x",
-        "mine",
-        "web",
-    ]
+    names = {"MovieLens": "my-movielens", "My Data_2": "my-data-2", "synthetic-x": "my-synthetic-x", "...": "mine"}
+    assert {text: study_name(text) for text in names} == names
+    assert study_name("web") == "web"
 
 
 def counts(place: int) -> int:
@@ -325,7 +312,7 @@ def test_times_of_any_type_in_parquet(tmp_path: Path, told: Told, times: Any) ->
 
 
 def test_the_beginning_of_a_large_file_is_tried(tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "WHOLE", 100)
+    monkeypatch.setattr(own_study, "WHOLE", 100)
     for name, text in {"x.csv": judged(lambda row: row % 3 / 2), "x.txt": letor(lambda row: row % 3 / 2)}.items():
         (tmp_path / name).write_text(text)
         assert f"{tmp_path / name}" in told("new", str(tmp_path / name), "--out", str(tmp_path / "mine.yaml"), status=2)
@@ -334,26 +321,21 @@ def test_the_beginning_of_a_large_file_is_tried(tmp_path: Path, told: Told, monk
     told("new", str(tmp_path / "x.csv"), "--out", str(tmp_path / "mine.yaml"))
 
 
-def test_losses_of_binary_relevance_need_irrelevant_items(tmp_path: Path, told: Told) -> None:
-    (tmp_path / "x.csv").write_text(judged(lambda row: 1 + row % 5))
-    told("new", str(tmp_path / "x.csv"), "--out", str(tmp_path / "mine.yaml"), "--name", "mine", "--threshold", "4")
-    text = (tmp_path / "mine.yaml").read_text().replace("thresholds: [4]", "thresholds: [graded]")
+def test_files_that_changed_or_do_not_fit_the_losses_are_refused(tmp_path: Path, told: Told) -> None:
+    own, (data, out) = ("check-config", str(ROOT / "config.yaml")), (tmp_path / "x.csv", tmp_path / "mine.yaml")
+    data.write_text(judged(lambda row: 1 + row % 5))
+    told("new", str(data), "--out", str(out), "--name", "mine", "--threshold", "4")
+    text = out.read_text().replace("thresholds: [4]", "thresholds: [graded]")
     text = text.replace("mine-label4", "mine-graded").replace(", distribution]", "]")
-    (tmp_path / "mine.yaml").write_text(text)
-    said = told("check-config", str(ROOT / "config.yaml"), str(tmp_path / "mine.yaml"), status=2)
+    out.write_text(text)
+    said = told(*own, str(out), status=2)
     assert "AP, nRBP count every label above 0 as relevant, and no training list of fold 1" in said
-    (tmp_path / "mine.yaml").write_text(text.replace("losses: [nDCG, AP, nRBP]", "losses: [nDCG]"))
-    told("check-config", str(ROOT / "config.yaml"), str(tmp_path / "mine.yaml"))
-
-
-def test_files_that_changed_are_refused_with_the_line_of_their_description(tmp_path: Path, told: Told) -> None:
-    (tmp_path / "x.csv").write_text(judged())
-    told("new", str(tmp_path / "x.csv"), "--out", str(tmp_path / "mine.yaml"), "--name", "mine")
-    (tmp_path / "x.csv").write_text(judged(topics=2))
-    said = told("check-config", str(ROOT / "config.yaml"), str(tmp_path / "mine.yaml"), status=2)
-    assert re.search(
-        r"mine.yaml, line \d+: lists.mine.source: .*x.csv: it has 2 topics, too few for 5 random parts", said
-    )
+    out.write_text(text.replace("losses: [nDCG, AP, nRBP]", "losses: [nDCG]"))
+    told(*own, str(out))
+    data.write_text(judged(topics=2))
+    said = told(*own, str(out), status=2)
+    place = r"mine.yaml, line \d+: lists.mine.source: .*x.csv: it has 2 topics, too few for 5 random parts"
+    assert re.search(place, said)
 
 
 def test_nothing_is_overwritten_and_no_file_is_named(tmp_path: Path, told: Told) -> None:

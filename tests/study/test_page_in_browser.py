@@ -83,29 +83,24 @@ def light(page: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
     return seen(page, tmp_path_factory.mktemp("profile"), "--window-size=1300,900")
 
 
-def test_nothing_fails_and_nothing_is_asked_of_the_network(light: dict[str, Any]) -> None:
+def test_the_page_is_whole_and_asks_nothing_of_the_network(light: dict[str, Any]) -> None:
     assert light["failures"] == []
-
-
-def test_findings_claims_and_drawings_are_there(light: dict[str, Any]) -> None:
+    for text in ("A list with all relevant items at the bottom can score higher", "Table 5.1"):
+        assert text in light["text"]
     assert re.search(r"Of \d+ claims of the sources", light["text"])
-    assert "A list with all relevant items at the bottom can score higher" in light["text"]
-    assert "Table 5.1" in light["text"]
     assert len(light["drawings"]) == len(DRAWN) + 1
     assert min(light["drawings"]) > 400
+    # Titles of parts: browsers show them under the pointer.
+    assert {"nothing, second set, above", "share, second set, below\none line: 0.1250"} <= set(light["native"])
 
 
 def test_a_column_of_numbers_sorts_up_down_and_back(light: dict[str, Any]) -> None:
-    numbers = [[float(text.split()[0]) for text in light[name]] for name in ("ascending", "descending")]
-    assert numbers[0] == sorted(numbers[0])
-    assert numbers[1] == sorted(numbers[1], reverse=True)
-    assert numbers[0] != numbers[1]
+    up, down = ([float(text.split()[0]) for text in light[name]] for name in ("ascending", "descending"))
+    assert (up, down) == (sorted(up), sorted(up, reverse=True))
+    assert up != down
     assert light["original"] == light["before"]
-    assert [light[f"{name} told"] for name in ("ascending", "descending", "original")] == [
-        "ascending",
-        "descending",
-        None,
-    ]
+    told = [light[f"{name} told"] for name in ("ascending", "descending", "original")]
+    assert told == ["ascending", "descending", None]
 
 
 def test_a_phone_needs_no_sideways_scrolling(page: Path, tmp_path: Path) -> None:
@@ -123,8 +118,3 @@ def test_screen_readers_and_the_keyboard_can_use_it(page: Path) -> None:
     with driven() as shown:
         assert {scheme: broken_rules(page, scheme, shown) for scheme in SCHEMES} == {scheme: [] for scheme in SCHEMES}
         assert unseen_stops(shown, 40) == []
-
-
-def test_titles_of_parts_are_there_for_readers(light: dict[str, Any]) -> None:
-    """Browsers show them under the pointer."""
-    assert {"nothing, second set, above", "share, second set, below\none line: 0.1250"} <= set(light["native"])

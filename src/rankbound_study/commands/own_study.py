@@ -1,38 +1,63 @@
-"""The steps before a study runs: its configuration is written, checked, and compared with what is here."""
+"""The steps `new` and `check-config`: the configuration of a study is written and checked, its first steps are tried.
 
+The steps that are tried are those of the workflow's rules, with the same arguments, in a temporary folder: conversion,
+folds and lists, so that what is accepted runs. Of large files, the beginning is converted.
+"""
+
+import io
 import json
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
 
+import numpy as np
+import polars as pl
+
+from rankbound.errors import ConfigError, DataError, SourceError
+from rankbound.io.atomic import atomic_path
 from rankbound.texts import quantity
-
-if TYPE_CHECKING:
-    from rankbound_study.config.study import Job, Study
-    from rankbound_study.doctor import Finding
+from rankbound_study.commands.data import convert, sample, split
+from rankbound_study.config.check import check_config, editor_schema
+from rankbound_study.config.estimate import estimated, uncounted
+from rankbound_study.config.lines import ConfigLines, listed, merged
+from rankbound_study.config.new_study import new_study, study_name
+from rankbound_study.config.own_files import own_files, require_files
+from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.config.sections.known_sets import known_names, known_set
+from rankbound_study.config.steps import as_json
+from rankbound_study.config.study import Job, Study
+from rankbound_study.data.inspection import beginning_of, inspect, with_relevance
+from rankbound_study.data.reader import FoldedLists, read_instances
+from rankbound_study.data.sources import is_archive
+from rankbound_study.figures import figure_specs
+from rankbound_study.report.tables import table_names
 
 OF_DEFAULT = {"temperature": 1.0, "distributions": {"method": "exact", "samples": 1, "seed": 0}}
 """Keys that a written configuration leaves to config.yaml; no data depend on them."""
 
+WHOLE, PACKED = 2**23, 2**20
+"""Bytes of files, and of archives or packed files, that are tried whole."""
+
+ROWS = 1000
+"""Rows of a large table in parquet that are converted."""
+
+BINARY = ("AP", "nRBP", "RR")
+"""Losses that count every label above 0 as relevant."""
+
+FEW_TOPICS = 6
+"""With fewer pairs, no sign test is significant at 5 %: 2 / 2^5 > 0.05."""
+
 
 def check(files: list[Path], schema: bool) -> None:
     """Check a configuration, and report what would run."""
-    from rankbound_study.commands.rehearsal import rehearse
-    from rankbound_study.config.check import check_config, editor_schema
-    from rankbound_study.config.estimate import estimated, uncounted
-    from rankbound_study.config.lines import merged
-    from rankbound_study.config.own_files import require_files
-    from rankbound_study.config.study import Study
-    from rankbound_study.figures import figure_specs
-    from rankbound_study.report.tables import table_names
-
     if schema:
         print(json.dumps(editor_schema(), indent=2))
         return
     study = Study(check_config(merged(files), files, figures=figure_specs(), tables=table_names()))
     require_files(study, files)
-    tried = rehearse(study, files)
-    config = study.config
+    tried, config = rehearse(study, files), study.config
     print(f"valid: study {config.study!r}, {quantity(len(study.instances), 'data set')}, {_counted(study, study.runs)}")
     for name in config.varying:
         of_experiment = [job for job in study.experiments if job.variant and job.variant.experiment == name]
@@ -46,22 +71,13 @@ def check(files: list[Path], schema: bool) -> None:
     print(f"writes below {', '.join(dict.fromkeys(config.pathvars.given().values()))}")
 
 
-def _counted(study: "Study", jobs: "Sequence[Job]") -> str:
+def _counted(study: Study, jobs: Sequence[Job]) -> str:
     trainings = sum(job.request.count_trainings(study.repeats_of(job.instances.source)) for job in jobs)
     return f"{quantity(len(jobs), 'training job')}, {quantity(trainings, 'training')}"
 
 
 def new(path: Path, out: Path, name: str | None, threshold: float | None, implicit: bool) -> None:
     """Inspect files, write a configuration, and try what is written."""
-    from rankbound.errors import ConfigError
-    from rankbound.io.atomic import atomic_path
-    from rankbound_study.commands.rehearsal import rehearse
-    from rankbound_study.config.lines import merged
-    from rankbound_study.config.new_study import new_study, study_name
-    from rankbound_study.config.sections.known_sets import known_names, known_set
-    from rankbound_study.config.study import Study
-    from rankbound_study.data.inspection import inspect, with_relevance
-
     if out.exists():
         raise ConfigError(f"{out}: there is a file of that name: choose another one")
     found, relevance = with_relevance(inspect(path), threshold, implicit=implicit)
@@ -83,51 +99,91 @@ def new(path: Path, out: Path, name: str | None, threshold: float | None, implic
     print(f"  snakemake --configfile {out} --cores 2")
 
 
-def doctor(files: list[Path]) -> int:
-    """Say what is installed, what is there, what is missing, and how to get it; return the exit status."""
-    from rankbound_study.doctor import MISSING, lines
+def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
+    """Convert, split and sample the data sets that are described by a path; return a sentence about each.
 
-    findings = list(_findings(files))
-    print("\n".join(lines(findings)))
-    missing = sum(finding.level == MISSING for finding in findings)
-    named = " ".join(map(str, files))
-    print(f"\n{quantity(missing, 'thing')} missing" if missing else f"\nready for the study of {named}")
-    return 1 if missing else 0
+    Raises:
+        ConfigError: a line for each data set that a step refuses, with its place in the configuration.
+    """
+    notes: list[str] = []
+    problems: list[str] = []
+    for name in study.converted:
+        described, key = study.described(name), (study.kind_of(name), name, "source")
+        if described.path is None:
+            continue
+        with TemporaryDirectory(prefix="rankbound-") as folder:
+            try:
+                notes += _tried(study, name, described, Path(folder))
+            except (ConfigError, DataError, SourceError) as error:
+                place = f"{ConfigLines(config_files).locate(key)}{'.'.join(key)}: " if config_files else ""
+                # Temporary files are those of what was made from the path.
+                text = str(error).replace(f"{folder}/raw/{Path(described.path).name}", described.path)
+                text = text.replace(f"{folder}/raw", described.path)
+                problems.append(place + re.sub(rf"{re.escape(folder)}/\w+\.parquet", described.path, text))
+    if problems:
+        several = "several data sets cannot be used:\n  " if len(problems) > 1 else ""
+        raise ConfigError(several + "\n  ".join(problems))
+    return notes
 
 
-def _findings(files: Sequence[Path]) -> "Iterator[Finding]":
-    """Yield what was found; what needs packages that are missing is left out."""
-    from rankbound_study.doctor import MISSING, accelerators, disk, kernels, nothing_installed, packages
-
-    found = list(packages())
-    yield from found
-    if nothing_installed():
-        yield from disk([Path.cwd()])
+def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) -> Iterator[str]:
+    files = list(map(Path, own_files(described)))
+    is_packed = any(file.suffix == ".gz" or is_archive(file) for file in files)
+    data, folds, out = (folder / f"{part}.parquet" for part in ("data", "folds", "instances"))
+    if sum(file.stat().st_size for file in files) > (PACKED if is_packed else WHOLE):
+        if not is_packed and described.format != "lightgbm":
+            started = _beginnings(described, files, folder)
+            text = started.model_dump_json(exclude_defaults=True)
+            with redirect_stdout(io.StringIO()):
+                convert(name, list(map(Path, own_files(started))), data, text)
         return
-    yield accelerators()
-    yield kernels()
-    if not any(finding.level == MISSING for finding in found):
-        yield from _of_study(files)
+    text = "" if name in known_names() else described.model_dump_json(exclude_defaults=True)
+    with redirect_stdout(io.StringIO()):
+        convert(name, files, data, text)
+        split(name, data, folds, as_json(study.requests[f"<data>/folds/{name}.parquet"].options))
+    for instances in study.instances.values():
+        if instances.source == name:
+            with redirect_stdout(io.StringIO()):
+                sample(name, data, folds, out, as_json(instances.options))
+            made = read_instances(out)
+            _require_some_irrelevant(study, instances.name, made)
+            yield f"{instances.name}: {_told(made)}"
 
 
-def _of_study(files: Sequence[Path]) -> "Iterator[Finding]":
-    """Yield what the configured study needs: data, programs, memory, disk."""
-    from rankbound.errors import ConfigError
-    from rankbound_study.config.check import check_config
-    from rankbound_study.config.estimate import estimated
-    from rankbound_study.config.lines import merged
-    from rankbound_study.config.study import Study
-    from rankbound_study.doctor import MISSING, Finding, data_sets, disk, memory
+def _beginnings(described: DescriptionKeys, files: Sequence[Path], folder: Path) -> DescriptionKeys:
+    """Write the beginnings of files to a folder; return the description of these."""
+    path = Path(described.path or "")
+    for file in files:
+        to = folder / "raw" / (file.relative_to(path) if path.is_dir() else file.name)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if file.read_bytes()[:4] == b"PAR1":
+            pl.scan_parquet(file).head(ROWS).collect().write_parquet(to)
+        else:
+            to.write_bytes(beginning_of(file)[0])
+    at = folder / "raw" if path.is_dir() else folder / "raw" / path.name
+    return described.model_copy(update={"path": str(at), "sizes": None, "content": None, "copies": {}})
 
-    try:
-        study = Study(check_config(merged(files), files))
-    except ConfigError as error:
-        named = " ".join(map(str, files))
-        problems = " ".join(str(error).split())
-        yield Finding("config", f"{problems}: see python -m rankbound_study check-config {named}", MISSING)
-        return
-    yield from data_sets(study)
-    if study.instances:
-        estimate = estimated(study, study.jobs)
-        yield memory(estimate.largest, estimate.gigabytes)
-    yield from disk([Path(study.config.pathvars.data), Path(study.config.pathvars.results)])
+
+def _require_some_irrelevant(study: Study, name: str, made: FoldedLists) -> None:
+    """Raise ConfigError for losses that count every grade above 0 as relevant, where training lists have no other."""
+    used = set(study.config.losses) if name in study.bounded_instances else set()
+    used |= {loss for variant in study.variants if name in variant.datasets for loss in variant.losses}
+    losses = sorted(used & set(BINARY))
+    for fold in made.folds if losses else ():
+        part = made.split(fold, "train")
+        if not ((part.positives > 0) & (part.positives < part.sizes)).any():
+            raise ConfigError(
+                f"{listed(losses)} count every label above 0 as relevant, and no training list of fold {fold} has such "
+                "labels beside 0: set a threshold of relevant labels, write grades from 0 on, or leave these losses out"
+            )
+
+
+def _told(made: FoldedLists) -> str:
+    """Say in words how many lists there are, and of which sizes."""
+    parts = made.splits.values()
+    sizes = np.concatenate([part.sizes for part in parts])
+    relevant = sum(int(part.positives.sum()) for part in parts) / max(int(sizes.sum()), 1)
+    tested = sorted({int(topic) for (_, name), part in made.splits.items() if name == "test" for topic in part.topics})
+    few = " (too few for any difference to be significant)" if len(tested) < FEW_TOPICS else ""
+    length = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else str(sizes.max())
+    return f"{quantity(len(tested), 'test topic')}{few}, lists of {length} items, {relevant:.0%} relevant"

@@ -1,19 +1,19 @@
 """Digests of the code that steps run; after an edit, exactly the steps whose digest has changed run again.
 
-The code of a step is its row in the table of steps, the module of its function, everything that this imports, and the
-metrics, bounds and losses that its options or the code name. A training with the AP loss, for example, does not depend
-on the file of WARP. Digests ignore comments, docstrings and layout. Neither package is imported to compute them.
+The code of a step is its row in the table of steps, its function with what this names in its module, everything that
+these import, and the metrics, bounds and losses that its options or the code name. A training with the AP loss, for
+example, does not depend on the file of WARP. Digests ignore comments, docstrings and layout. Neither package is
+imported to compute them.
 """
 
 import ast
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grimp
 
@@ -38,9 +38,9 @@ ONLY_WITH = {
     (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_trees"): ("boosted-trees", "random-forest"),
     (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_penalised"): ("lasso", "ridge"),
     (f"{STUDY}.jobs.fitted", f"{STUDY}.models.cnn"): ("cnn",),
-    (f"{STUDY}.commands.convert", f"{STUDY}.data.ratings"): ("ratings",),
-    (f"{STUDY}.commands.convert", f"{STUDY}.data.judged_files"): ("letor", "lightgbm", "table"),
-    (f"{STUDY}.commands.convert", f"{STUDY}.data.faces"): ("faces",),
+    (f"{STUDY}.commands.data", f"{STUDY}.data.ratings"): ("ratings",),
+    (f"{STUDY}.commands.data", f"{STUDY}.data.judged_files"): ("letor", "lightgbm", "table"),
+    (f"{STUDY}.commands.data", f"{STUDY}.data.faces"): ("faces",),
     (f"{STUDY}.data.judged_files", f"{LIBRARY}.io.files"): ("table",),
     (f"{STUDY}.data.judged_files", f"{LIBRARY}.io.table_columns"): ("table",),
     (f"{STUDY}.data.judged_files", f"{LIBRARY}.io.tables"): ("table",),
@@ -59,21 +59,20 @@ _NAMING = re.compile(r"[A-Za-z][\w-]*(?:[(@]\S*)?")
 _WORD = re.compile(r"[A-Za-z][\w-]*")
 
 
-@dataclass(frozen=True)
-class _Module:
-    """The relevant facts of a module's source.
+class _Code(NamedTuple):
+    """The relevant facts of a module's source, or of a function's with what it names in its module.
 
     Attributes:
         digest: of its code.
         names: words in its texts, which may name metrics, bounds and losses.
         data: the files of `DATA` that it names.
-        public: the modules behind the names that it uses from the library's top level (`rb.metric`).
+        imports: the modules that it imports, with those behind the names of the library's top level (`rb.metric`).
     """
 
     digest: str
     names: frozenset[str]
     data: list[str]
-    public: list[str]
+    imports: set[str]
 
 
 class CodeDigests:
@@ -98,29 +97,21 @@ class CodeDigests:
 
     def modules_of(self, step: str, options: str = "", modules: Iterable[str] = ()) -> list[str]:
         """Return the modules whose code a step runs, sorted."""
-        return self._modules(step, self._deciding_words(options), tuple(modules))
-
-    def home_of(self, step: str) -> str:
-        """Return the module of a step's function."""
-        return self._rows[step][0]
+        reached = self._modules(step, self._deciding_words(options), tuple(modules))
+        return sorted({name.partition(":")[0] for name in reached})
 
     @cached_property
     def _rows(self) -> dict[str, tuple[str, str]]:
-        """Step -> the module of its function, and the digest of its row with the flags that it names."""
+        """Step -> its function as `module:function`, and the digest of its row with the flags that it names."""
         tree = self._tree(TABLE)
-        shared = {name: node for node in tree.body for name in _defined_by(node) if name != "STEPS"}
         rows: dict[str, tuple[str, str]] = {}
         for call in ast.walk(tree):
             match call:
                 case ast.Call(
                     func=ast.Name(id="Step"), args=[ast.Constant(value=str(step)), ast.Constant(value=str(path)), *_]
                 ):
-                    nodes: list[ast.AST] = [call]
-                    for node in nodes:
-                        named = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & shared.keys()
-                        nodes += [shared[name] for name in sorted(named) if shared[name] not in nodes]
-                    code = "\n".join(map(ast.unparse, nodes))
-                    rows[step] = f"{STUDY}.{path.partition(':')[0]}", _facts(code.encode(), TABLE)[0]
+                    code = "\n".join(map(ast.unparse, _with_named(tree, call)))
+                    rows[step] = f"{STUDY}.{path}", _facts(code.encode(), TABLE)[0]
         return rows
 
     def _deciding_words(self, options: str) -> frozenset[str]:
@@ -136,9 +127,9 @@ class CodeDigests:
     def _digest(self, step: str, words: frozenset[str], modules: tuple[str, ...]) -> str:
         reached = self._modules(step, words, modules)
         digest = hashlib.sha256(self._rows[step][1].encode())
-        for module in reached:
-            digest.update(f"{module} {self._module(module).digest}\n".encode())
-            for file in self._module(module).data:
+        for name in reached:
+            digest.update(f"{name} {self._code(name).digest}\n".encode())
+            for file in self._code(name).data:
                 content = hashlib.sha256(self._data[file].read_bytes()).hexdigest()
                 digest.update(f"{file} {content}\n".encode())
         return digest.hexdigest()[:_LENGTH]
@@ -148,36 +139,27 @@ class CodeDigests:
             raise ConfigError(f"{step} is no step of {TABLE}")
         waiting = [self._rows[step][0], *modules]
         for name in waiting:
-            if name not in self._graph.modules:
+            if name.partition(":")[0] not in self._graph.modules:
                 raise ConfigError(f"{name} is not a module below {SOURCES}")
         reached: set[str] = set()
         unused = {edge for edge, needed in ONLY_WITH.items() if words.isdisjoint(needed)}
         names = set(words)
         while waiting:
             while waiting:
-                module = waiting.pop()
-                if module not in reached:
-                    reached.add(module)
-                    names |= self._module(module).names if module != LIBRARY else set()
-                    waiting += [other for other in self._reached_from(module) if (module, other) not in unused]
+                code = waiting.pop()
+                if code not in reached:
+                    reached.add(code)
+                    module = code.partition(":")[0]
+                    waiting += [module.rsplit(".", depth)[0] for depth in range(1, module.count(".") + 1)]
+                    if module != LIBRARY:
+                        names |= self._code(code).names
+                        waiting += [other for other in self._code(code).imports if (module, other) not in unused]
+                    for package in WHOLE.get(module, ()):
+                        waiting += self._graph.find_children(package)
             # Names count only for packages in which the step's code looks them up.
             for package in reached.intersection(NAMED):
-                waiting += self._named(package, names) - reached
+                waiting += {module for name, module in self._homes[package] if name in names} - reached
         return sorted(reached - IGNORED)
-
-    def _reached_from(self, module: str) -> Iterator[str]:
-        """Yield the modules that a module's code imports, and the packages that contain it."""
-        yield from (module.rsplit(".", depth)[0] for depth in range(1, module.count(".") + 1))
-        if module == LIBRARY:
-            return
-        for imported in self._graph.find_modules_directly_imported_by(module):
-            yield from self._module(module).public if imported == LIBRARY else (imported,)
-        for package in WHOLE.get(module, ()):
-            yield from self._graph.find_children(package)
-
-    def _named(self, package: str, names: set[str]) -> set[str]:
-        """Return the modules of a package that define one of the names."""
-        return {module for name, module in self._homes[package] if name in names}
 
     @cached_property
     def _homes(self) -> dict[str, list[tuple[str, str]]]:
@@ -204,14 +186,22 @@ class CodeDigests:
         raise ConfigError(f"{self._path(LIBRARY)} has no table _HOMES of its public names")
 
     @cache  # noqa: B019 (one object a process)
-    def _module(self, name: str) -> "_Module":
-        path = self._path(name)
-        digest, texts, attributes = _facts(path.read_bytes(), str(path))
-        return _Module(
+    def _code(self, name: str) -> _Code:
+        module, _, function = name.partition(":")
+        path = self._path(module)
+        digest, texts, attributes, lines = _facts(path.read_bytes(), str(path), function)
+        imports = {
+            imported
+            for imported in self._graph.find_modules_directly_imported_by(module)
+            for found in self._graph.get_import_details(importer=module, imported=imported)
+            if found["line_number"] in lines
+        }
+        public = {self._public[attribute] for attribute in attributes & self._public.keys()}
+        return _Code(
             digest=digest,
             names=frozenset(word for text in texts if _NAMING.fullmatch(text) for word in _WORD.findall(text)),
             data=sorted(texts & self._data.keys()),
-            public=sorted({self._public[attribute] for attribute in attributes & self._public.keys()}),
+            imports=imports - {LIBRARY} | public if LIBRARY in imports else imports,
         )
 
     def _tree(self, name: str) -> ast.Module:
@@ -224,15 +214,21 @@ class CodeDigests:
 
 
 @cache
-def _facts(source: bytes, path: str) -> tuple[str, frozenset[str], frozenset[str]]:
-    """Return the digest of a module's code, its texts, and the names that it uses from the library's top level.
+def _facts(source: bytes, path: str, function: str = "") -> tuple[str, frozenset[str], frozenset[str], frozenset[int]]:
+    """Return the digest of code, its texts, the names that it uses from the library's top level, and its lines.
 
-    Docstrings are no code and no texts; names are used as in `rb.metric` or `from rankbound import metric`. One pass
-    finds all three, because every start of Snakemake reads hundreds of modules.
+    The code is that of a module, or that which one of its functions runs. Docstrings are no code and no texts; names
+    are used as in `rb.metric` or `from rankbound import metric`. One pass finds all, because every start of Snakemake
+    reads hundreds of modules.
     """
+    tree = ast.parse(source, filename=path)
+    if function:
+        (first,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
+        tree.body = sorted(_with_named(tree, first), key=lambda node: node.lineno)
+    lines = frozenset(line for node in tree.body for line in range(node.lineno, (node.end_lineno or 0) + 1))
     code, texts, imported = list[str](), set[str](), set[str]()
     aliases, attributes = set[str](), list[tuple[str, str]]()
-    waiting: list[Any] = [ast.parse(source, filename=path)]
+    waiting: list[Any] = [tree]
     while waiting:
         value = waiting.pop()
         if isinstance(value, ast.AST):
@@ -256,7 +252,8 @@ def _facts(source: bytes, path: str) -> tuple[str, frozenset[str], frozenset[str
         else:
             code.append(repr(value))
     used = {name for owner, name in attributes if owner in aliases}
-    return hashlib.sha256("\n".join(code).encode()).hexdigest(), frozenset(texts), frozenset(imported | used)
+    digest = hashlib.sha256("\n".join(code).encode()).hexdigest()
+    return digest, frozenset(texts), frozenset(imported | used), lines
 
 
 def _is_text(node: object) -> bool:
@@ -265,11 +262,21 @@ def _is_text(node: object) -> bool:
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
+def _with_named(tree: ast.Module, first: Any) -> list[Any]:
+    """Return a node with the definitions of a module that it names, directly or not, and all that always runs."""
+    defined = {name: node for node in tree.body for name in _defined_by(node)}
+    nodes = [first, *(node for node in tree.body if not (_defined_by(node) or _is_text(node)))]
+    for node in nodes:
+        named = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & defined.keys()
+        nodes += [defined[name] for name in sorted(named) if defined[name] not in nodes]
+    return nodes
+
+
 def _defined_by(statement: ast.stmt) -> list[str]:
-    """Return the names that a statement of a module defines."""
+    """Return the names that a definition or an assignment of a module gives; imports always run."""
     match statement:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            return [name]
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
+            return [one.id for one in ast.walk(target) if isinstance(one, ast.Name)]
     return []

@@ -66,17 +66,8 @@ def sizes_of(study: Study, source: str, features: str | None = None) -> Sizes:
     if source in study.generated or source in ROWS:
         return Sizes(topics, ROWS.get(source, ITEMS * topics), known)
     described = study.described(source)
-    rows = described.sizes.rows if described.sizes else _rows(described) or ITEMS * topics
+    rows = described.sizes.rows if described.sizes else _found(described)[1] or ITEMS * topics
     return Sizes(topics, rows, described.features or known)
-
-
-def _rows(described: DescriptionKeys) -> int:
-    """Return about the number of ratings in text of one's own; 0 if the file doesn't tell."""
-    files = [Path(name) for name in own_files(described)] if described.path else []
-    if described.format != "ratings" or not all(file.is_file() and file.suffix not in PACKED for file in files):
-        return 0
-    repeated = described.n_folds if described.given_folds else 1
-    return sum(file.stat().st_size for file in files) // BYTES_OF_A_LINE // repeated
 
 
 def topics_of(study: Study, source: str) -> int:
@@ -86,46 +77,40 @@ def topics_of(study: Study, source: str) -> int:
     if source in LISTS or source in study.generated:
         return LISTS.get(source, OTHER_LISTS)
     described = study.described(source)
-    return described.sizes.topics if described.sizes else _found(described) or OTHER_LISTS
+    return described.sizes.topics if described.sizes else _found(described)[0] or OTHER_LISTS
 
 
-def _found(described: DescriptionKeys) -> int:
-    """Return the topics of files of one's own; 0 if nothing tells."""
+def _found(described: DescriptionKeys) -> tuple[int, int]:
+    """Return the topics of files of one's own, and the rows of ratings; 0 for what nothing tells."""
     files = [Path(name) for name in own_files(described)] if described.path else []
-    if not files or not all(file.is_file() for file in files) or any(file.suffix in PACKED for file in files):
-        return 0
+    if not files or not all(file.is_file() and file.suffix not in PACKED for file in files):
+        return 0, 0
     # The files of given folds repeat the topics.
     repeated = described.n_folds if described.given_folds else 1
     if described.format == "lightgbm":
         groups = [file for file in files if file.name.endswith(described.groups)]
-        return sum(file.read_bytes().count(b"\n") for file in groups) // repeated
+        return sum(file.read_bytes().count(b"\n") for file in groups) // repeated, 0
+    size = sum(file.stat().st_size for file in files)
     with files[0].open("rb") as file:
         beginning = file.read(LOOK)
-    if not beginning.strip():
-        return 0
-    share = len(beginning) / max(1, sum(file.stat().st_size for file in files))
-    found = set(_QUERY.findall(beginning)) if described.format == "letor" else _column(beginning, described)
-    return round(len(found) / share / repeated) if found else 0
+    topics = set(_QUERY.findall(beginning)) if described.format == "letor" else _column(beginning, described)
+    rows = size // BYTES_OF_A_LINE // repeated if described.format == "ratings" else 0
+    return round(len(topics) * size / max(1, len(beginning)) / repeated), rows
 
 
 def _column(beginning: bytes, described: DescriptionKeys) -> set[bytes]:
     """Return the topics of the first lines of a delimited file; none if its header doesn't name their column."""
-    if described.columns is None:
+    separator, lines = described.separator.encode(), beginning.splitlines()
+    if described.columns is None or not lines:
         return set()
-    separator = described.separator.encode()
-    header, *lines = beginning.splitlines()
-    names = (
-        header.split(separator)
-        if described.header
-        else [b"%d" % (place + 1) for place in range(len(header.split(separator)))]
-    )
-    wanted = described.columns.topic.encode()
-    if wanted not in names:
+    names = lines[0].split(separator)
+    if not described.header:
+        names = [b"%d" % (place + 1) for place in range(len(names))]
+    if (topic := described.columns.topic.encode()) not in names:
         return set()
+    place = names.index(topic)
     # The last line may be cut off.
-    rows = (line.split(separator) for line in lines[:-1])
-    place = names.index(wanted)
-    return {row[place] for row in rows if len(row) > place}
+    return {row[place] for row in (line.split(separator) for line in lines[1:-1]) if len(row) > place}
 
 
 SECONDS_OF_A_BATCH = 1.5e-3

@@ -23,15 +23,14 @@ from rankbound_study.config.comparisons import (
     vgg16_at,
 )
 from rankbound_study.config.data_sets import SYNTHETIC, Instances, converted_path, features_path
-from rankbound_study.config.experiments import VARIANT, Variant
+from rankbound_study.config.experiments import VARIANT
 from rankbound_study.config.job import Settings, TrainingJob
 from rankbound_study.config.samplings import OWN
 from rankbound_study.config.score_distributions import DistributionFile, needs_distributions
-from rankbound_study.config.sections.comparison import ComparisonKeys
 from rankbound_study.config.sections.configuration import Configuration
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, SourceKeys
 from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.config.sections.experiment import OF_TRAINER
+from rankbound_study.config.sections.halves import OF_TRAINER, ComparisonKeys, Variant
 from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.config.titles import THESIS
 from rankbound_study.vocabulary import BEST_FEATURE, BOOSTED_TREES, HONEST, POPULARITY

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from io import BufferedReader, BytesIO
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rankbound.errors import DataError
@@ -69,14 +69,9 @@ def result_files(results: Path) -> Iterator[str]:
     leftovers of killed steps, and nested folders that are results folders themselves. A link to a folder is one file:
     it is not followed.
     """
-    for folder, names, files in os.walk(results):
-        here = Path(folder)
-        files += [name for name in names if (here / name).is_symlink()]
-        names[:] = sorted(name for name in names if not _is_apart(here / name, results))
-        for name in sorted(files):
-            path = (here / name).relative_to(results).as_posix()
-            if not name.startswith(".") and path not in (MANIFEST, SIGNATURE):
-                yield path
+    for path, is_hidden in _entries(results):
+        if not (is_hidden or path in (MANIFEST, SIGNATURE) or path.startswith((f"{RECORDS}/", f"{BENCHMARKS}/"))):
+            yield path
 
 
 def hidden_files(results: Path) -> Iterator[str]:
@@ -84,24 +79,18 @@ def hidden_files(results: Path) -> Iterator[str]:
 
     The files of `OF_GIT` are none of them.
     """
+    return (path for path, is_hidden in _entries(results) if is_hidden and PurePosixPath(path).name not in OF_GIT)
+
+
+def _entries(results: Path) -> Iterator[tuple[str, bool]]:
+    """Yield every file and every hidden folder in a fixed order, and whether it is hidden or an unfinished training."""
     for folder, names, files in os.walk(results):
         here = Path(folder)
-        for name in sorted([*names, *files]):
-            if name not in OF_GIT and (name.startswith(".") or (name in names and _is_out_of_sight(name))):
-                yield (here / name).relative_to(results).as_posix()
-        names[:] = sorted(
-            name for name in names if not (_is_out_of_sight(name) or _is_other_study(here / name, results))
-        )
-
-
-def _is_apart(folder: Path, results: Path) -> bool:
-    relative = folder.relative_to(results).as_posix()
-    return relative in (RECORDS, BENCHMARKS) or _is_out_of_sight(folder.name) or _is_other_study(folder, results)
-
-
-def _is_out_of_sight(name: str) -> bool:
-    """Return whether a folder's name is that of a hidden folder or of a training that was ended."""
-    return name.startswith(".") or name.endswith(SHARDS)
+        hidden = {name for name in (*names, *files) if name.startswith(".")}
+        hidden |= {name for name in names if name.endswith(SHARDS)}
+        for name in sorted({*files, *hidden, *(name for name in names if (here / name).is_symlink())}):
+            yield (here / name).relative_to(results).as_posix(), name in hidden
+        names[:] = sorted(name for name in names if name not in hidden and not _is_other_study(here / name, results))
 
 
 def _is_other_study(folder: Path, results: Path) -> bool:

@@ -13,12 +13,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from rankbound.errors import DataError
-from rankbound.io.atomic import atomic_path
 from rankbound.texts import printable, quantity
 from rankbound_study.options import parse_options
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, Places, result_files
 from rankbound_study.provenance.facts import Code, code
-from rankbound_study.provenance.records import Record, read_json, read_record
+from rankbound_study.provenance.records import Record, read_json, read_record, write_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +71,13 @@ def make_manifest(results: Path, config: Mapping[str, Any]) -> Manifest:
     """
     places = Places.of(results, config, trusted=True)
     records = _makers((record for record in records_in(results) if not _is_later(record)), places)
-    recorded = Manifest(created=_now(), config=config, code=code(), steps=tuple(records), unrecorded={})
+    recorded = Manifest(
+        created=datetime.now(UTC).isoformat(timespec="microseconds"),
+        config=config,
+        code=code(),
+        steps=tuple(records),
+        unrecorded={},
+    )
     check_recorded(places, recorded)
     steps = [step for step in records if all(map(places.file, step.outputs))]
     known = {path for step in steps for path in step.outputs}
@@ -86,8 +91,7 @@ def write_manifest(manifest: Manifest, path: Path) -> None:
     content = {**asdict(manifest), "steps": []}
     steps = ",\n".join(step.to_json() for step in manifest.steps)
     text = json.dumps(content, sort_keys=True, indent=1).replace('"steps": []', f'"steps": [\n{steps}\n ]')
-    with atomic_path(path) as temporary:
-        temporary.write_text(text + "\n", "utf-8")
+    write_line(path, text)
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -182,10 +186,8 @@ def restore_records(results: Path) -> int:
         if place.is_absolute() or ".." in place.parts:
             raise DataError(f"{results / MANIFEST}: a record is named {step.name}, expected a path without ..")
         path = results / RECORDS / f"{step.name}.json"
-        text = step.to_json() + "\n"
-        if not path.exists() or path.read_text("utf-8") != text:
-            with atomic_path(path) as temporary:
-                temporary.write_text(text, "utf-8")
+        if not path.exists() or path.read_text("utf-8") != f"{step.to_json()}\n":
+            write_line(path, step.to_json())
             count += 1
     return count
 
@@ -195,17 +197,9 @@ def seeds_of(steps: Sequence[Record]) -> list[int]:
     return sorted({seed for step in steps for seed in step.seeds})
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds")
-
-
 def _is_later(record: Record) -> bool:
     """Return whether the record is of the manifest or of something made from it."""
     return any(path == MANIFEST or path.startswith(PAPER) for path in record.outputs)
-
-
-def _in_order(records: Iterable[Record]) -> list[Record]:
-    return sorted(records, key=lambda record: (record.started, sorted(record.outputs)))
 
 
 def _makers(records: Iterable[Record], places: Places) -> list[Record]:
@@ -213,18 +207,15 @@ def _makers(records: Iterable[Record], places: Places) -> list[Record]:
 
     Of several records of a file, those replace the others whose checksum it has; among these, the last one.
     """
-    ordered = list({record.to_json(): record for record in _in_order(records)}.values())
+    in_order = sorted(records, key=lambda record: (record.started, sorted(record.outputs)))
+    ordered = list({record.to_json(): record for record in in_order}.values())
     claims: dict[str, list[Record]] = {}
     for record in ordered:
         for path in record.outputs:
             claims.setdefault(path, []).append(record)
-    makers = {
-        path: claimed[0] if len(claimed) == 1 else _maker(path, claimed, places) for path, claimed in claims.items()
-    }
+    makers: dict[str, Record] = {}
+    for path, claimed in claims.items():
+        file = places.file(path) if len(claimed) > 1 else None
+        found = file and Checksum.of(file)
+        makers[path] = max(claimed, key=lambda record: (record.outputs[path] == found, record.started))
     return [record for record in ordered if all(makers[path] is record for path in record.outputs)]
-
-
-def _maker(path: str, records: Sequence[Record], places: Places) -> Record:
-    file = places.file(path)
-    found = None if file is None else Checksum.of(file)
-    return max(records, key=lambda record: (record.outputs[path] == found, record.started))

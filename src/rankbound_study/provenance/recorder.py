@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import Any
 
 from rankbound.errors import DataError
-from rankbound.io.atomic import atomic_path, written
+from rankbound.io.atomic import written
 from rankbound_study.provenance import facts
 from rankbound_study.provenance.checksums import Checksum
-from rankbound_study.provenance.records import Attempt, Record, read_json
+from rankbound_study.provenance.records import Attempt, Record, read_json, write_line
 
 UNFINISHED = ".unfinished"
 
@@ -33,17 +33,23 @@ def recorded(
     Every step has a separate file, named after its first output. A step without output files leaves none; a failed step
     leaves a note of the attempt for the next one.
     """
-    target = _target(arguments)
-    if target is None:
+    out = getattr(arguments, "out", None)
+    target = out[0] if isinstance(out, list) and out else out
+    if target is None and hasattr(arguments, "out_dir"):
+        target = arguments.out_dir / f"{arguments.name}.csv"
+    if not isinstance(target, Path):
         yield
         return
     results = folder.parent
     name = _place(target, results)
     path = folder / f"{name}.json"
     note = path.with_name(f"{path.stem}{UNFINISHED}")
-    earlier = _earlier_attempts(note)
+    earlier: tuple[Attempt, ...] = ()
+    # If the step was killed while it wrote this, on an unreliable file system, nothing is known of the attempt.
+    with suppress(DataError):
+        earlier = read_json(tuple[Attempt, ...], note, "delete it") if note.exists() else ()
     attempt = Attempt(started=datetime.now(UTC).isoformat(timespec="microseconds"), machine=facts.machine())
-    _write(note, json.dumps([asdict(noted) for noted in (*earlier, attempt)]))
+    write_line(note, json.dumps([asdict(noted) for noted in (*earlier, attempt)]))
     code, began = facts.code(), time.monotonic()
     with written() as files:
         yield
@@ -69,18 +75,8 @@ def recorded(
         peak_mib=facts.peak_memory(),
         attempts=earlier,
     )
-    _write(path, record.to_json())
+    write_line(path, record.to_json())
     note.unlink(missing_ok=True)
-
-
-def _target(arguments: argparse.Namespace) -> Path | None:
-    """Return the file after which the record is named: the output, or the first one."""
-    out = getattr(arguments, "out", None)
-    if isinstance(out, list):
-        out = out[0] if out else None
-    if out is None and hasattr(arguments, "out_dir"):
-        out = arguments.out_dir / f"{arguments.name}.csv"
-    return out if isinstance(out, Path) else None
 
 
 def _place(target: Path, results: Path) -> str:
@@ -93,15 +89,6 @@ def _place(target: Path, results: Path) -> str:
         if ".." not in relative.parts and not relative.is_absolute():
             return relative.as_posix()
     return Path(target.parent.name, target.name).as_posix()
-
-
-def _earlier_attempts(note: Path) -> tuple[Attempt, ...]:
-    if not note.exists():
-        return ()
-    # If the step was killed while it wrote this, on an unreliable file system, nothing is known of the attempt.
-    with suppress(DataError):
-        return read_json(tuple[Attempt, ...], note, "delete it")
-    return ()
 
 
 def _checksums(paths: list[Path], results: Path) -> dict[str, Checksum]:
@@ -139,8 +126,3 @@ def _seeds(value: Any) -> Iterator[int]:
     elif isinstance(value, list):
         for inner in value:
             yield from _seeds(inner)
-
-
-def _write(path: Path, text: str) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_text(text + "\n", "utf-8")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from rankbound.errors import DataError
+from rankbound.io.atomic import atomic_path
 from rankbound_study.provenance.checksums import Checksum, open_regular
 from rankbound_study.provenance.facts import Code, Machine
 
@@ -100,6 +101,12 @@ def read_json(kind: type[T], path: Path, remedy: str) -> T:
         raise DataError(f"{path}: {place}: {expected}, found {str(problem['input'])[:SHOWN]!r}: {remedy}") from error
     except (OSError, OverflowError) as error:
         raise DataError(f"{path}: {error}: {remedy}") from error
+
+
+def write_line(path: Path, text: str) -> None:
+    """Write a file of one text and the end of its line, whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text + "\n", "utf-8")
 
 
 @cache

@@ -1,20 +1,24 @@
 """Check a results folder against its provenance, or against another one; the report as text and JSON."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import polars as pl
+from pydantic import ValidationError
 
 from rankbound.errors import DataError
 from rankbound.texts import LONGEST, printable, quantity, shortened
+from rankbound_study.config.steps import as_json
+from rankbound_study.config.study import Study
 from rankbound_study.data.contracts import read_table
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, Places, hidden_files, result_files
 from rankbound_study.provenance.facts import code
 from rankbound_study.provenance.manifest import Manifest, contradicting_records, known_of
-from rankbound_study.provenance.requested import contradictions, other_inputs, study_of
 
 DIFFERS = ("changed", "missing", "unknown", "input", "chain", "origin", "record", "config")
 """Kinds of findings that are differences from the provenance."""
@@ -27,6 +31,9 @@ RAW = "raw"
 
 SHOWN = 3
 """Number of files named in one finding."""
+
+FLAGS = ("seed", "side", "size")
+"""Flags that some steps have instead of options."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +70,16 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verificati
     """
     manifest = known_of(results, config)
     places = Places.of(results, manifest.config if config is None else config, trusted=config is not None)
+    try:
+        study = Study.of(manifest.config)
+    except ValidationError:
+        study = None
     inside = {path: checksum for path, checksum in manifest.files().items() if not path.startswith("../")}
-    files = list(_files(places, manifest, inside))
-    inputs = list(_inputs(places, manifest))
-    configured = list(_config(manifest, config))
+    files, inputs = list(_files(places, manifest, inside)), list(_inputs(places, manifest))
     differing = {finding.subject for finding in (*files, *inputs) if finding.kind in DIFFERS}
     unchecked = {finding.subject for finding in inputs if finding.kind == "unchecked"}
     read = {path for step in manifest.steps for path in step.inputs if path not in inside}
+    of_record = f"its record says something else than {MANIFEST} of the same run of the step"
     return Verification(
         manifest,
         {
@@ -78,15 +88,21 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verificati
             "steps": len(manifest.steps),
         },
         (
-            *_origins(manifest),
-            *_records(results),
+            *_origins(manifest, study),
+            *(Deviation("record", name, of_record) for name in contradicting_records(results)),
             *files,
             *inputs,
-            *configured,
-            *_contradictions(manifest),
+            *([] if config is None else _config(manifest, config)),
+            *_options(manifest, study),
             *_code(manifest),
-            *_unrecorded(manifest),
-            *_hidden(results),
+            *(
+                Deviation("unrecorded", path, "its checksum is known, but not the step that made it")
+                for path in sorted(manifest.unrecorded)
+            ),
+            *(
+                Deviation("unchecked", path, "hidden, or left by a training that was ended: no result")
+                for path in hidden_files(results)
+            ),
         ),
     )
 
@@ -124,74 +140,95 @@ def _inputs(places: Places, manifest: Manifest) -> Iterator[Deviation]:
                 yield Deviation("input", path, "its content has changed")
 
 
-def _config(manifest: Manifest, config: Mapping[str, Any] | None) -> Iterator[Deviation]:
-    if config is None:
-        return
+def _config(manifest: Manifest, config: Mapping[str, Any]) -> Iterator[Deviation]:
     if not manifest.config:
         yield Deviation("unchecked", "configuration", f"none is recorded: {MANIFEST}, which would have it, is missing")
         return
-    recorded, present = _flat(manifest.config), _flat(config)
-    for key in sorted(set(recorded) | set(present)):
+    for key, recorded, found in _differing(manifest.config, config, "nothing"):
         # The archives' origin is not part of a study: their content is checked.
-        if key != "mirror" and recorded.get(key, _ABSENT) != present.get(key, _ABSENT):
-            found, expected = present.get(key, "nothing"), recorded.get(key, "nothing")
-            yield Deviation("config", key, f"found {found}, recorded {expected}")
+        if key != "mirror":
+            yield Deviation("config", key, f"found {found}, recorded {recorded}")
 
 
-def _contradictions(manifest: Manifest) -> Iterator[Deviation]:
-    if manifest.config and study_of(manifest.config) is None:
-        yield Deviation(
-            "unchecked", "options of steps", "the recorded configuration is not one that this version reads"
-        )
-    for path, recorded, requested in contradictions(manifest):
-        was, wanted = _flat(recorded), _flat(requested)
-        keys = [key for key in sorted(was | wanted) if was.get(key, _ABSENT) != wanted.get(key, _ABSENT)]
-        found = ", ".join(f"{key} {was.get(key, 'unset')} instead of {wanted.get(key, 'unset')}" for key in keys)
-        yield Deviation("config", path, f"not made as the recorded configuration requests: {found}")
+def _options(manifest: Manifest, study: Study | None) -> Iterator[Deviation]:
+    """Compare the recorded options of steps with those that the recorded configuration requests.
+
+    A manifest may be made again with another configuration than the steps had: their own records remain.
+    """
+    config = manifest.config
+    if config and study is None:
+        text = "the recorded configuration is not one that this version reads"
+        yield Deviation("unchecked", "options of steps", text)
+    requests = study.requests.items() if study else ()
+    requested = {_from_results(path, config): json.loads(as_json(request.options)) for path, request in requests}
+    for step in manifest.steps:
+        options, planted = step.arguments.get("options"), step.arguments.get("planted")
+        flags = {key: str(step.arguments[key]) for key in FLAGS if key in step.arguments}
+        recorded = flags | ({"planted": planted} if planted else {})
+        recorded |= options if isinstance(options, Mapping) else {}
+        wanted = next((requested[path] for path in step.outputs if path in requested), None)
+        if wanted is None:
+            # No single path tells the options of results; of other steps, nothing is known.
+            is_result = step.subcommand in ("table", "figure", "claims") and config.get("protocols")
+            known = {"protocol": config["protocols"][0], "study": config.get("study")} if is_result else {}
+            wanted = {**recorded, **{key: value for key, value in known.items() if key in recorded}}
+        texts = {key: str(wanted[key]) for key in flags if key in wanted}
+        # Flags that the configuration leaves to their defaults are not requested.
+        wanted = {**{key: recorded[key] for key in flags}, **wanted, **texts}
+        if step.outputs and recorded != wanted:
+            pairs = _differing(recorded, wanted, "unset")
+            found = ", ".join(f"{key} {was} instead of {expected}" for key, was, expected in pairs)
+            text = f"not made as the recorded configuration requests: {found}"
+            yield Deviation("config", min(step.outputs), text)
 
 
-def _origins(manifest: Manifest) -> Iterator[Deviation]:
+def _origins(manifest: Manifest, study: Study | None) -> Iterator[Deviation]:
     """Check that all inputs come from recorded steps, which read what the configuration requests, or are raw files."""
     # Somebody's own files lie anywhere; conversion compares them with the checksums of their description, if any.
     own = {path for step in manifest.steps if step.subcommand == "convert" for path in step.inputs}
     for path in sorted({path for step in manifest.steps for path in step.inputs} - set(manifest.makers()) - own):
         if not (path.startswith("../") and PurePosixPath(path).parent.name == RAW):
             yield Deviation("origin", path, "no recorded step made it, but one read it")
-    for path, others in other_inputs(manifest):
-        yield Deviation("origin", path, f"not made from what the recorded configuration requests: {_some(others)}")
+    if study is None:
+        return
+    files = {path: request.paths for path, request in study.requests.items() if request.inputs}
+    files["<results>/runs.parquet"] = [*study.run_files(), *study.beside_runs()]
+    files["<results>/experiments.parquet"] = [*study.experiment_files(), *study.beside_experiments()]
+    config = manifest.config
+    requested = {
+        _from_results(path, config): {_from_results(one, config) for one in read} for path, read in files.items()
+    }
+    for step in manifest.steps:
+        for path in step.outputs:
+            if path in requested and (others := sorted(requested[path] ^ set(step.inputs))):
+                some = ", ".join(others[:SHOWN]) + (f" and {len(others) - SHOWN} more" if len(others) > SHOWN else "")
+                yield Deviation("origin", path, f"not made from what the recorded configuration requests: {some}")
 
 
-def _records(results: Path) -> Iterator[Deviation]:
-    for name in contradicting_records(results):
-        yield Deviation("record", name, f"its record says something else than {MANIFEST} of the same run of the step")
-
-
-def _some(paths: Sequence[str]) -> str:
-    return ", ".join(paths[:SHOWN]) + (f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else "")
-
-
-def _hidden(results: Path) -> Iterator[Deviation]:
-    for path in hidden_files(results):
-        yield Deviation("unchecked", path, "hidden, or left by a training that was ended: no result")
+def _from_results(path: str, config: Mapping[str, Any]) -> str:
+    """Return a path of the workflow relative to the results folder."""
+    folders = config["pathvars"]
+    for name in ("data", "results"):
+        path = path.replace(f"<{name}>", str(folders[name]))
+    return Path(os.path.relpath(path, folders["results"])).as_posix()
 
 
 def _code(manifest: Manifest) -> Iterator[Deviation]:
-    here = code()
-    by_code: dict[tuple[str, str], int] = {}
-    for step in manifest.steps:
-        if step.code.sha256 != here.sha256:
-            name = f"commit {step.code.commit[:12]}" if step.code.commit else f"code {step.code.sha256[:12]}"
-            changed = f" with {quantity(len(step.code.modified), 'modified file')}" if step.code.modified else ""
-            by_code[(name, changed)] = by_code.get((name, changed), 0) + 1
-    for (name, changed), count in by_code.items():
-        yield Deviation(
-            "code", name + changed, f"another package than the installed one made {quantity(count, 'step')}"
-        )
+    here, others = code(), Counter[str]()
+    for made in (step.code for step in manifest.steps):
+        if made.sha256 != here.sha256:
+            name = f"commit {made.commit[:12]}" if made.commit else f"code {made.sha256[:12]}"
+            others[name + (f" with {quantity(len(made.modified), 'modified file')}" if made.modified else "")] += 1
+    for name, count in others.items():
+        yield Deviation("code", name, f"another package than the installed one made {quantity(count, 'step')}")
 
 
-def _unrecorded(manifest: Manifest) -> Iterator[Deviation]:
-    for path in sorted(manifest.unrecorded):
-        yield Deviation("unrecorded", path, "its checksum is known, but not the step that made it")
+def _differing(first: Mapping[str, Any], second: Mapping[str, Any], absent: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the keys of nested sections, joined by dots, whose values differ, with both values."""
+    one, other = _flat(first), _flat(second)
+    for key in sorted(one | other):
+        if (key in one) != (key in other) or one[key] != other[key]:
+            yield key, one.get(key, absent), other.get(key, absent)
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -202,9 +239,6 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     for key, inner in value.items():
         found |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
     return found
-
-
-_ABSENT = object()
 
 
 RUNS = "runs.parquet"
@@ -256,35 +290,25 @@ def compare(here: Path, there: Path) -> FolderComparison:
     Raises:
         DataError: the folders hold runs of different topics, or a file is not a table of runs.
     """
-    ours, theirs = set(_files_of_both(here)), set(_files_of_both(there))
+    for folder in (here, there):
+        if not folder.is_dir():
+            raise DataError(f"{folder}: no such folder")
+    ours, theirs = ({path for path in result_files(one) if not path.startswith(PAPER)} for one in (here, there))
     both = sorted(ours & theirs)
     same = [path for path in both if Checksum.of(there / path).fits(here / path)]
     different = sorted(set(both) - set(same))
-    runs = [path for path in different if path == RUNS] or [path for path in different if _is_run(path)]
+    single = [path for path in different if path.startswith("runs/") and path.endswith(".parquet")]
+    runs = [path for path in different if path == RUNS] or [path for path in single if not path.endswith(SIDECARS)]
     metrics, other_epochs = _runs([here / path for path in runs], [there / path for path in runs]) if runs else ([], 0)
-    return FolderComparison(
-        tuple(same),
-        tuple(different),
-        tuple(sorted(ours - theirs)),
-        tuple(sorted(theirs - ours)),
-        tuple(metrics),
-        other_epochs,
-    )
-
-
-def _files_of_both(folder: Path) -> Iterator[str]:
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder")
-    yield from (path for path in result_files(folder) if not path.startswith(PAPER))
-
-
-def _is_run(path: str) -> bool:
-    return path.startswith("runs/") and path.endswith(".parquet") and not path.endswith(SIDECARS)
+    alone = (tuple(sorted(ours - theirs)), tuple(sorted(theirs - ours)))
+    return FolderComparison(tuple(same), tuple(different), *alone, tuple(metrics), other_epochs)
 
 
 def _runs(here: list[Path], there: list[Path]) -> tuple[list[MetricDifference], int]:
     """Return the differences of every metric, and the number of runs with another epoch."""
-    ours, theirs = _table(here), _table(there)
+    ours, theirs = (
+        pl.concat([pl.DataFrame(read_table(path, "runs")) for path in paths], how="diagonal") for paths in (here, there)
+    )
     metrics = [name for name, kind in ours.schema.items() if kind == pl.Float64 and name in theirs.columns]
     key = [name for name in ours.columns if name not in metrics and name != EPOCH]
     joined = ours.join(theirs, on=key, how="inner", nulls_equal=True, suffix="_there", validate="1:1")
@@ -303,11 +327,6 @@ def _runs(here: list[Path], there: list[Path]) -> tuple[list[MetricDifference], 
     return [_furthest(distances, name, shown) for name in metrics], int(other[EPOCH].sum())
 
 
-def _table(paths: list[Path]) -> pl.DataFrame:
-    frames = [pl.from_arrow(read_table(path, "runs")) for path in paths]
-    return pl.concat([frame for frame in frames if isinstance(frame, pl.DataFrame)], how="diagonal")
-
-
 def _distance(metric: str) -> pl.Expr:
     """Return the distance in a topic; null if the metric is undefined in both folders."""
     ours, theirs = pl.col(metric), pl.col(f"{metric}_there")
@@ -315,13 +334,11 @@ def _distance(metric: str) -> pl.Expr:
 
 
 def _furthest(distances: pl.DataFrame, metric: str, shown: list[str]) -> MetricDifference:
-    by_mean = distances.sort(f"{metric}_mean", descending=True, nulls_last=True)
-    first = by_mean.row(0, named=True)
+    first = distances.sort(f"{metric}_mean", descending=True, nulls_last=True).row(0, named=True)
     where = " ".join(str(first[name]) for name in shown if first[name] is not None and name != "options")
-    topic = by_mean[f"{metric}_topic"].max()
-    return MetricDifference(
-        metric, float(topic) if isinstance(topic, float) else 0.0, float(first[f"{metric}_mean"] or 0.0), where
-    )
+    topic = distances[f"{metric}_topic"].max()
+    mean = float(first[f"{metric}_mean"] or 0.0)
+    return MetricDifference(metric, float(topic) if isinstance(topic, float) else 0.0, mean, where)
 
 
 LISTED = 20
@@ -330,17 +347,24 @@ LISTED = 20
 
 def report_text(report: Verification, *, strict: bool, config_checked: bool) -> str:
     """Return the counts of what is as recorded, a line per deviation, and the verdict."""
-    counts = report.checked
-    manifest = report.manifest
+    counts, manifest, findings = report.checked, report.manifest, report.findings
     study = manifest.config.get("study", "unknown study")
+    differing = sum(finding.kind == "config" for finding in findings)
+    of_config = f"differs in {quantity(differing, 'key')}" if differing else "as recorded"
     lines = [
         f"{study}: {quantity(counts['steps'], 'step')}, recorded until {manifest.created[:19]} UTC",
         f"  files   {counts['files']} as recorded",
         f"  inputs  {counts['inputs']} as recorded",
-        f"  config  {_config_line(report, config_checked)}",
+        f"  config  {of_config if config_checked else 'not checked: name it with --config'}",
     ]
-    lines += _listed(report.findings)
-    return _text([*lines, "", _verdict(report, strict=strict)])
+    for title, differs in (("differs:", True), ("undecided:", False)):
+        kinds = list(dict.fromkeys(finding.kind for finding in findings if (finding.kind in DIFFERS) == differs))
+        lines += ["", title] if kinds else []
+        for kind in kinds:
+            lines += _cut([f"  {kind:<11}{one.subject}: {one.text}" for one in findings if one.kind == kind])
+    count = sum(finding.kind in DIFFERS or strict for finding in findings)
+    number = "nothing differs" if not count else "1 difference" if count == 1 else f"{count} differences"
+    return _text([*lines, "", f"{number} from what was recorded"])
 
 
 def report_json(report: Verification, *, strict: bool, config_checked: bool) -> str:
@@ -368,10 +392,9 @@ def comparison_text(comparison: FolderComparison, tolerance: float | None) -> st
         lines += _cut([f"  {title}: {path}" for path in paths])
     if comparison.metrics:
         lines += ["", f"{'metric':<14}{'a topic':>12}{'a mean':>12}  the mean with the largest difference"]
-        rows = sorted(comparison.metrics, key=lambda difference: -difference.mean)
         lines += [
             f"{difference.metric:<14}{difference.topic:>12.2e}{difference.mean:>12.2e}  {difference.where}"
-            for difference in rows
+            for difference in sorted(comparison.metrics, key=lambda difference: -difference.mean)
         ]
         lines.append(f"another epoch selected: {quantity(comparison.other_epochs, 'run')}")
     bound = "the same bytes" if tolerance is None else f"means within {tolerance:g}"
@@ -381,31 +404,6 @@ def comparison_text(comparison: FolderComparison, tolerance: float | None) -> st
 def comparison_json(comparison: FolderComparison, tolerance: float | None) -> str:
     """Return the same as one JSON object."""
     return _json({"holds": comparison.holds(tolerance), "tolerance": tolerance, **asdict(comparison)})
-
-
-def _config_line(report: Verification, checked: bool) -> str:
-    if not checked:
-        return "not checked: name it with --config"
-    differing = sum(finding.kind == "config" for finding in report.findings)
-    return f"differs in {quantity(differing, 'key')}" if differing else "as recorded"
-
-
-def _listed(findings: Sequence[Deviation]) -> list[str]:
-    lines = []
-    for title, differs in (("differs:", True), ("undecided:", False)):
-        kinds = list(dict.fromkeys(finding.kind for finding in findings if (finding.kind in DIFFERS) == differs))
-        if kinds:
-            lines += ["", title]
-        for kind in kinds:
-            lines += _cut([f"  {kind:<11}{one.subject}: {one.text}" for one in findings if one.kind == kind])
-    return lines
-
-
-def _verdict(report: Verification, *, strict: bool) -> str:
-    count = sum(finding.kind in DIFFERS or strict for finding in report.findings)
-    if report.holds(strict=strict):
-        return "nothing differs from what was recorded"
-    return f"{count} {'difference' if count == 1 else 'differences'} from what was recorded"
 
 
 def _cut(lines: list[str]) -> list[str]:

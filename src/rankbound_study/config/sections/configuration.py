@@ -5,7 +5,7 @@ from functools import cached_property
 from itertools import chain, combinations
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo
 
 from rankbound_study.config.data_sets import GRADED, KINDS, SYNTHETIC, Instances
 from rankbound_study.config.lines import KeyPath, listed, nearest, shown
@@ -36,9 +36,8 @@ from rankbound_study.config.sections.base import (
     problem,
     within,
 )
-from rankbound_study.config.sections.comparison import ComparisonKeys, TrainingKeys
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, ListKeys, SourceKeys
-from rankbound_study.config.sections.experiment import ExperimentKeys
+from rankbound_study.config.sections.halves import ComparisonKeys, ExperimentKeys, TrainingKeys
 from rankbound_study.vocabulary import CONTROLS, HONEST, JUDGED_BY, LOSSES, PUBLISHED
 
 REQUIRED_TABLE = "table_5_1"
@@ -66,23 +65,7 @@ def _methods(value: Any) -> Any:
 
 
 _EXAMPLE = f"{{{PUBLISHED}: {SAMPLED}, {HONEST}: {EXACT}}}"
-_METHOD = {"enum": list(METHODS)}
-Methods = Annotated[
-    Any,
-    AfterValidator(_methods),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                _METHOD,
-                {
-                    "type": "object",
-                    "properties": {PUBLISHED: _METHOD, HONEST: _METHOD},
-                    "additionalProperties": False,
-                },
-            ]
-        }
-    ),
-]
+Methods = Annotated[Any, PlainValidator(_methods, json_schema_input_type=Method | dict[Protocol, Method])]
 
 
 class DistributionKeys(Keys):

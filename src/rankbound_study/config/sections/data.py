@@ -1,9 +1,9 @@
 """The sections of data sets: ratings, judged lists, pictures, and generated ones; how negatives are sampled."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import Field, PlainValidator
 
 from rankbound_study.config.data_sets import GRADED, SMALLEST_GENERATED, SYNTHETIC, VGG16, DataSet, Instances
 from rankbound_study.config.lines import listed, shown
@@ -26,11 +26,13 @@ from rankbound_study.config.sections.base import (
     LARGEST_RATIO,
     AsWritten,
     Axis,
+    Distinct,
     FileName,
     Keys,
     Positive,
     Problem,
     ProperShare,
+    Ratio,
     Seed,
     problem,
 )
@@ -54,24 +56,15 @@ def _sampling(value: Any) -> Any:
     return value
 
 
-_PART = {"enum": list(SAMPLINGS)}
-SamplingValue = Annotated[
-    Any,
-    AfterValidator(_sampling),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                _PART,
-                {
-                    "type": "object",
-                    "properties": {TRAIN: _PART, TEST: _PART},
-                    "required": [TRAIN, TEST],
-                    "additionalProperties": False,
-                },
-            ]
-        }
-    ),
-]
+_Part = Literal["uniform", "popularity", "full"]
+
+
+class _Parts(Keys):
+    train: _Part
+    test: _Part
+
+
+SamplingValue = Annotated[Any, PlainValidator(_sampling, json_schema_input_type=_Part | _Parts)]
 
 
 def _ratios(value: Any) -> Any:
@@ -87,17 +80,12 @@ def _ratios(value: Any) -> Any:
     return value
 
 
-_RATIO = {"type": "integer", "minimum": 1, "maximum": LARGEST_RATIO}
 Ratios = Annotated[
     Any,
-    AfterValidator(_ratios),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {**_RATIO, "minimum": OWN},
-                {"type": "array", "items": _RATIO, "minItems": 2, "uniqueItems": True},
-            ]
-        }
+    PlainValidator(
+        _ratios,
+        json_schema_input_type=Annotated[int, Field(ge=OWN, le=LARGEST_RATIO)]
+        | Annotated[Distinct[Ratio], Field(min_length=2)],
     ),
 ]
 
@@ -236,8 +224,9 @@ def _threshold(value: Any) -> Any:
 
 Threshold = Annotated[
     Any,
-    AfterValidator(_threshold),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": _LARGEST_LABEL}, {"const": GRADED}]}),
+    PlainValidator(
+        _threshold, json_schema_input_type=Annotated[int, Field(ge=1, le=_LARGEST_LABEL)] | Literal["graded"]
+    ),
 ]
 
 

@@ -1,0 +1,180 @@
+"""The steps on results: claims, figures, tables and the report are made; a folder is checked, compared and packed."""
+
+import argparse
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankbound.errors import ConfigError
+from rankbound.texts import quantity
+from rankbound_study.options import parse_options
+
+if TYPE_CHECKING:
+    from rankbound_study.results.specs import StudyFiles
+
+# A step's digest has the imports of its own functions: every function imports what it needs.
+
+
+def theorems(out: Path) -> None:
+    """Check the theorems of the sources, which takes no results, and write the rulings."""
+    from rankbound_study.claims.theorems import check, write
+
+    rulings = check()
+    write(out, rulings)
+    print(f"{len(rulings)} theorems")
+
+
+def claims(options: str, out_dir: Path, titles: str, name: str, theorems: Path | None = None, **files: Any) -> None:
+    """Decide every claim of the sources, and write the table in all its forms."""
+    from rankbound_study.claims import verdict_table
+    from rankbound_study.claims.evidence import Evidence
+    from rankbound_study.claims.registry import decide
+    from rankbound_study.claims.theorems import read
+    from rankbound_study.report import claims_table
+    from rankbound_study.report.table_files import TableFiles
+
+    _use_titles(titles)
+    chosen = {kind: value for kind, value in vars(_study_files(files)).items() if kind in Evidence.__annotations__}
+    evidence = Evidence(parse_options(options)["study"], **chosen)
+    table = verdict_table.frame(decide(evidence, read(theorems) if theorems else {}))
+    TableFiles(table, claims_table.texts(table)).write(out_dir, name)
+    print(verdict_table.summary(table))
+
+
+def figure(name: str, out: list[Path], options: str, titles: str, **files: Any) -> None:
+    """Draw and write one figure of the thesis or of the neural-ranking study."""
+    from rankbound_study import figures
+    from rankbound_study.figures import style
+
+    _use_titles(titles)
+    style.save(figures.draw(name, _study_files(files), parse_options(options)), out)
+
+
+def table(name: str, out_dir: Path, metrics: Path | None, options: str, titles: str, **files: Any) -> None:
+    """Compute one table of the thesis or of the neural-ranking study, and write it in all its forms."""
+    from rankbound_study.report import tables
+    from rankbound_study.report.table_files import write_json
+
+    _use_titles(titles)
+    made = tables.make(name, _study_files(files), parse_options(options))
+    made.write(out_dir, name)
+    if metrics is not None:
+        write_json(metrics, made.metrics)
+
+
+def document(results: Path, provenance: Path | None, instances: list[Path], titles: str, out: Path, html: Path) -> None:
+    """Build the report's content once, and render it as one PDF and one web page."""
+    from rankbound_study.report import document as report
+    from rankbound_study.report import render
+
+    _use_titles(titles)
+    content = report.build(results, provenance, instances)
+    render.write_html(content, results, html)
+    render.write_pdf(content, results, out)
+
+
+def _study_files(files: Mapping[str, Path | list[Path] | None]) -> "StudyFiles":
+    """Return the files of a study that flags name."""
+    from rankbound_study.results.specs import StudyFiles
+
+    return StudyFiles(**{name: tuple(own) if isinstance(own, list) else own for name, own in files.items()})  # type: ignore[arg-type]
+
+
+def _use_titles(text: str) -> None:
+    """Give data sets the titles of a JSON object from now on."""
+    from rankbound_study.config.titles import use_titles
+
+    titles = parse_options(text, "--titles")
+    if not all(isinstance(title, str) for title in titles.values()):
+        raise ConfigError(f"--titles: expected a title for each name of a data set, found {text}")
+    use_titles(titles)
+
+
+def verify(
+    folder: Path,
+    config: list[Path] | None,
+    strict: bool,
+    against: Path | None,
+    tolerance: float | None,
+    json: bool,
+) -> int:
+    """Check results, print the report, and return the exit status."""
+    from rankbound_study.config.lines import merged
+    from rankbound_study.provenance import verify as checks
+
+    if tolerance is not None and (against is None or not math.isfinite(tolerance) or tolerance < 0):
+        raise ConfigError(f"--tolerance {tolerance}: expected a number of at least 0, together with --against FOLDER")
+    if against is not None:
+        comparison = checks.compare(folder, against)
+        print((checks.comparison_json if json else checks.comparison_text)(comparison, tolerance))
+        return 0 if comparison.holds(tolerance) else 1
+    expected = merged(config) if config is not None else None
+    if config is None and Path("config.yaml").is_file():
+        # It counts if it is that of this folder.
+        default = merged([Path("config.yaml")])
+        own = (default.get("pathvars") or {}).get("results", "results")
+        expected = default if Path(own).resolve() == folder.resolve() else None
+    report = checks.verify(folder, expected)
+    texts = checks.report_json if json else checks.report_text
+    print(texts(report, strict=strict, config_checked=expected is not None))
+    return 0 if report.holds(strict=strict) else 1
+
+
+def compare(a_file: Path, b_file: Path | None, metrics: list[str], a: list[str], b: list[str], **flags: Any) -> None:
+    """Compare selections of runs tables topic by topic, and print the report."""
+    from rankbound.commands.compare import print_report
+    from rankbound_study.results.compare_runs import Choice, compare_runs
+
+    choice = Choice.of(_selected(flags), a, b)
+    print_report(
+        argparse.Namespace(**flags),
+        lambda settings: compare_runs((a_file, b_file or a_file), choice, metrics, settings),
+    )
+
+
+def crate(results: Path, out_dir: Path, licensed: bool, **_: Any) -> None:
+    """Check results, pack them as an RO-Crate, and summarise it."""
+    from rankbound.io.files import needs_extra
+
+    with needs_extra("study"):
+        from rankbound_study.export.crate import write_crate
+    packed = write_crate(results, out_dir, licensed=licensed)
+    left_out = f", {quantity(packed.left_out, 'file')} of licensed data by checksum only" if packed.left_out else ""
+    print(
+        f"wrote {out_dir}: {quantity(packed.files, 'file')} of results{left_out}, "
+        f"{quantity(packed.steps, 'step')}; ro-crate-metadata.json describes them"
+    )
+
+
+def export(results: Path, out_dir: Path, data: Path, space: str | None, **flags: Any) -> None:
+    """Write kept scores as TREC runs and qrels, and summarise them."""
+    from rankbound.io.files import needs_extra
+
+    if space is not None and (not space or any(letter.isspace() for letter in space)):
+        raise ConfigError(f"--space {space!r}: expected one or more characters without white space, such as _")
+    with needs_extra("statistics"):
+        from rankbound_study.export import trec_folder
+        from rankbound_study.results.compare_runs import parse_choice
+    choice = parse_choice([f"{key}={value}" for key, value in _selected(flags).items()], "flag")
+    exported = trec_folder.export(results, data, out_dir, choice, space)
+    index, metrics = exported.index, ", ".join(trec_folder.METRICS)
+    compared = f"{metrics} of all lists are those of the study's runs"
+    if exported.differing:
+        compared = (
+            f"{metrics} of {quantity(exported.differing, 'list')} differ from those of the study's runs by more than "
+            f"{trec_folder.TOLERANCE:g}, at most {exported.most:.2g}: scores are kept in single precision, which "
+            "creates some ties"
+        )
+    print(
+        f"wrote {quantity(len(index), 'run')} and {quantity(index['qrels'].n_unique(), 'file')} of qrels to {out_dir}; "
+        f"{out_dir / trec_folder.INDEX} lists them\ntied scores in {int(index['tied_topics'].sum()):,} of "
+        f"{quantity(exported.lists, 'list')}: `rankbound evaluate` takes the mean over their orders, trec_eval orders "
+        f"them by name\n{compared}"
+    )
+
+
+def _selected(flags: dict[str, Any]) -> dict[str, str]:
+    """Return the keys of a runs table that flags select by."""
+    keys = {name.removeprefix("key_"): value for name, value in flags.items() if name.startswith("key_")}
+    return {key: value for key, value in keys.items() if value is not None}
