@@ -5,7 +5,6 @@ bounding and its unbounded loss share topics, and all boundings share the unboun
 depend on each other as they do in the real one.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -70,7 +69,7 @@ class Setting:
     bounding: str
     nsr: int | None
     variant: str = ""
-    options: Sequence[tuple[str, Any]] = ()
+    options: str = "{}"
     trained_at: int | None = None
     dataset: str = ""
 
@@ -81,7 +80,7 @@ class Setting:
             "protocol": "honest",
             "dataset": self.dataset or (MOVIELENS if self.nsr else MQ2008),
             "model": "model",
-            "options": json.dumps(dict(self.options), sort_keys=True),
+            "options": self.options,
             "loss": self.loss,
             "bounding": self.bounding,
         }
@@ -225,6 +224,45 @@ def where_bounded(effect: Effect | float) -> Effect:
         return effect(one) if callable(effect) else effect
 
     return of
+
+
+BOUNDS = ("none", "min-max", "distribution")
+
+
+def usual(one: Setting) -> float:
+    """The level of a loss and a bounding in a study whose losses have a clear order."""
+    known = one.loss in LOSSES and one.bounding in BOUNDS
+    return 0.02 * LOSSES.index(one.loss) + 0.005 * BOUNDS.index(one.bounding) if known else 0.0
+
+
+def raised(by: float) -> Effect:
+    """The same levels, higher by so much."""
+    return lambda one: usual(one) + by
+
+
+def beside(
+    nsr: int | None,
+    variants: Mapping[str, Effect],
+    *,
+    losses: Sequence[str] = LOSSES,
+    bounds: Sequence[str] = BOUNDS,
+    **changes: Any,
+) -> World:
+    """Return the study's own runs on one data set, and variants of some losses, each with its own levels."""
+    some = [one for name in variants for one in settings(losses, bounds, (nsr,), name)]
+    size = {"topics": 30, "own": 0.004, "training": 0.0005, "chance": 0.004}
+    return World(
+        lambda one: variants.get(one.variant, usual)(one),
+        [*settings(boundings=BOUNDS, ratios=(nsr,)), *some],
+        **(size | changes),
+    )
+
+
+def joint(*worlds: World) -> World:
+    """Return the first world with the settings of all, each with its own effect."""
+    effects = {one: each.effect for each in reversed(worlds) for one in each.settings}
+    some = dict.fromkeys(one for each in worlds for one in each.settings)
+    return replace(worlds[0], settings=list(some), effect=lambda one: effects[one](one))
 
 
 def verdicts(claim: str, world: World, repetitions: int, start: int = 0) -> Counter[str]:

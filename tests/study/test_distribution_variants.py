@@ -6,10 +6,11 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from test_claims_experiments import MOVIELENS, SEEDS, Level, epoch, evidence, rows
+from planted import EPOCHS, World, settings
 
 import rankbound as rb
 from rankbound_study.claims.comparisons import VARIANT_COLUMNS, distribution_variants
+from rankbound_study.data.contracts import write_table
 from rankbound_study.figures import draw
 from rankbound_study.figures.training import BOUNDS, SIZES, gradient_norms, slopes_at_the_start
 from rankbound_study.report.content import Finding
@@ -20,21 +21,21 @@ SD = "distribution(gain=sd)"
 LOSSES = ("nDCG", "AP")
 
 
-def level(changes: dict[str, float]) -> Level:
+def world(changes: dict[str, float], variants: tuple[str, ...] = (SD,)) -> World:
     """Scores by bounding; losses do not differ."""
-    return lambda loss, bounding: 0.7 + changes.get(bounding, 0.0)
+    own = settings(LOSSES, ("none", "min-max", "distribution"), (2,))
+    varied = settings(LOSSES, variants, (2,), "gains-other")
+    size = {"own": 0.004, "training": 0.0005, "chance": 0.004, "topics": 30}
+    return World(
+        lambda one: changes.get(one.bounding, 0.0),
+        [*own, *varied],
+        validation=lambda one: 0.7 + changes.get(one.bounding, 0.0),
+        **size,
+    )
 
 
-def found(folder: Path, changes: dict[str, float]) -> tuple[pl.DataFrame, list[Finding]]:
-    own = list(rows(MOVIELENS, level(changes), losses=LOSSES))
-    varied = list(rows(MOVIELENS, level(changes), "gains-other", losses=LOSSES, bounds=(SD,)))
-    epochs = [
-        epoch(MOVIELENS, "", loss, bounding, level(changes)(loss, bounding), 1.0, seed)
-        for loss in LOSSES
-        for bounding in ("none", "min-max", "distribution")
-        for seed in SEEDS
-    ]
-    table = distribution_variants(evidence(folder, own, varied, epochs))
+def found(folder: Path, planted: World) -> tuple[pl.DataFrame, list[Finding]]:
+    table = distribution_variants(planted.files(folder))
     table.write_csv(folder / VARIANTS_FILE)
     return table, list(distribution_findings(folder))
 
@@ -51,7 +52,7 @@ def found(folder: Path, changes: dict[str, float]) -> tuple[pl.DataFrame, list[F
 def test_a_variant_that_should_be_used_is_better_than_no_bound_and_than_the_affine_one(
     tmp_path: Path, changes: dict[str, float], headline: str, helping: str
 ) -> None:
-    table, (finding,) = found(tmp_path, changes)
+    table, (finding,) = found(tmp_path, world(changes))
     assert headline in finding.headline
     assert helping in finding.detail
     assert table.schema == VARIANT_COLUMNS
@@ -66,7 +67,7 @@ def test_a_variant_that_should_be_used_is_better_than_no_bound_and_than_the_affi
 @pytest.mark.parametrize("elsewhere", [-0.05, None])
 def test_a_variant_that_is_worse_elsewhere_should_not_be_used(tmp_path: Path, elsewhere: float | None) -> None:
     """It beats the best affine bounding on one data set, so that the headline may not say that none does."""
-    table, _ = found(tmp_path, {SD: 0.05})
+    table, _ = found(tmp_path, world({SD: 0.05}))
     own = table.filter(loss="nDCG", bounding=SD)
     other = own.with_columns(
         nsr=pl.lit(3, pl.Int8), difference=elsewhere, affine_difference=elsewhere, trained=pl.lit(elsewhere is not None)
@@ -80,10 +81,9 @@ def test_a_variant_that_is_worse_elsewhere_should_not_be_used(tmp_path: Path, el
 
 
 def test_without_variants_there_is_no_finding(tmp_path: Path) -> None:
-    table = distribution_variants(evidence(tmp_path, list(rows(MOVIELENS, level({}), losses=LOSSES)), []))
+    table, findings = found(tmp_path, world({}, ()))
     assert table.is_empty()
-    table.write_csv(tmp_path / VARIANTS_FILE)
-    assert list(distribution_findings(tmp_path)) == []
+    assert findings == []
 
 
 def test_the_slope_at_the_start_is_that_of_the_smooth_distribution() -> None:
@@ -104,17 +104,19 @@ def test_the_slope_at_the_start_is_that_of_the_smooth_distribution() -> None:
 
 
 def epochs_file(folder: Path) -> Path:
+    """The norms of two epochs, in all folds, seeds and parts."""
     norms = {"none": (1.0, 4.0), "distribution": (0.01, 10.0)}
+    drawn = World(lambda one: 0.0, settings(["nDCG"], list(norms), (2,))).frames(0)[EPOCHS]
     measured = [
-        epoch(MOVIELENS, "", "nDCG", bounding, 0.5, norm, seed) | {"epoch": number, "part": part}
+        drawn.filter(bounding=bounding).with_columns(
+            gradient_norm=pl.lit(norm), epoch=pl.lit(number, pl.Int32), part=pl.lit(part)
+        )
         for bounding, of_epochs in norms.items()
         for number, norm in enumerate(of_epochs, start=1)
-        for seed in SEEDS
         for part in ("validation", "test")
     ]
-    path = evidence(folder, [], [], measured).epochs
-    assert path is not None
-    return path
+    write_table(pl.concat(measured).to_arrow(), folder / "epochs.parquet", "epochs")
+    return folder / "epochs.parquet"
 
 
 def test_norms_are_shares_of_the_largest_one(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,13 +11,10 @@ import pytest
 from planted_methods import Planted
 from planted_systems import STUDY, TOPICS, PlantedSystems, control, noise
 from synthetic_runs import write_runs
-from test_claims_experiments import BOUNDS, LOSSES, MOVIELENS, MQ2008, epoch, rows, usual
-from test_claims_experiments import evidence as experiments_of
 
 from rankbound_study import figures
 from rankbound_study.claims import registry
 from rankbound_study.claims.comparisons import ratios_crossed
-from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import claims, decide, verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
@@ -30,7 +27,21 @@ from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.specs import StudyFiles
 from rankbound_study.results.trained import MARK
 from rankbound_study.vocabulary import HONEST
-from tests.study.planted import RANDOM, Lists, Made, Study, evidence_of, study
+from tests.study.calibrations import sgd
+from tests.study.planted import (
+    BOUNDS,
+    LOSSES,
+    RANDOM,
+    Lists,
+    Made,
+    Study,
+    World,
+    beside,
+    evidence_of,
+    settings,
+    study,
+    usual,
+)
 
 pytest.importorskip("scipy", reason="claims are decided by statistics")
 
@@ -189,39 +200,16 @@ def test_on_a_leaderboard_it_has_no_rank_and_is_compared_with_none(tmp_path: Pat
     assert f"mlp{MARK}" in made.texts.markdown
 
 
-TILTED = ("distribution(tilt=2)",)
-WARPS = {"losses": ("WARP(alpha=constant)@1", "WARP(alpha=constant)@10"), "bounds": ("none",)}
-ONE_RELEVANT = {"losses": ("softmax", "RankNet"), "bounds": ("none",)}
-EXPERIMENTS: dict[str, list[tuple[str, Any, dict[str, Any]]]] = {
-    "T20": [(f"factors-{name}", MOVIELENS, {}) for name in ("f16", "f64")],
-    "T21": [(f"widths-{name}", MQ2008, {"bounds": ("none",)}) for name in ("w6", "w92")],
-    "T22": [("sgd-movielens-r1", MOVIELENS, {}), ("sgd-mq2008-r1", MQ2008, {})],
-    "T48": [("tilts-t2", MOVIELENS, {"bounds": TILTED})],
-    "M03": [("warp-k", MOVIELENS, WARPS)],
-    "M04": [("one-relevant-r1", MOVIELENS, ONE_RELEVANT)],
+PLAIN = ("none",)
+EXPERIMENTS = {
+    "T20": beside(2, dict.fromkeys(("factors-f16", "factors-f64"), usual)),
+    "T21": beside(None, dict.fromkeys(("widths-w6", "widths-w92"), usual), bounds=PLAIN),
+    "T22": sgd(0.0),
+    "T48": beside(2, {"tilts-t2": usual}, bounds=("distribution(tilt=2)",)),
+    "M03": beside(2, {"warp-k": usual}, losses=("WARP(alpha=constant)@1", "WARP(alpha=constant)@10"), bounds=PLAIN),
+    "M04": beside(2, {"one-relevant-r1": usual}, losses=("softmax", "RankNet"), bounds=PLAIN),
 }
-"""The variants that decide a claim, each on a data set with its trainings."""
-
-
-def of_experiment(folder: Path, claim: str, stuck: str) -> Evidence:
-    """A study and the variants of a claim; some have vanishing gradients: `all`, or the study's `own`."""
-    own = [*rows(MOVIELENS, usual), *rows(MQ2008, usual)]
-    varied, more = [], []
-    for name, cell, only in EXPERIMENTS[claim]:
-        varied += rows(cell, lambda loss, bounding: 0.7, name, **only)
-        more += epochs_of(cell, name, 0.0 if stuck == "all" else 1.0, **only)
-    epochs = [one for cell in (MOVIELENS, MQ2008) for one in epochs_of(cell, "", 0.0 if stuck == "own" else 1.0)]
-    return experiments_of(folder, own, varied, epochs, more)
-
-
-def epochs_of(cell: Any, variant: str, norm: float, losses: Any = LOSSES, bounds: Any = BOUNDS) -> list[Any]:
-    one_fold = [
-        epoch(cell, variant, loss, bounding, 0.7, norm, seed)
-        for loss in losses
-        for bounding in bounds
-        for seed in range(3)
-    ]
-    return [{**one, "fold": fold, "RR": 0.7} for one in one_fold for fold in (1, 2)]
+"""The study's own trainings, and the variants that decide a claim."""
 
 
 @pytest.mark.parametrize("claim", EXPERIMENTS)
@@ -230,30 +218,32 @@ def test_an_experiment_that_did_not_train_is_told_from_one_that_did_not_run(
 ) -> None:
     asked = [one for one in claims() if one.id == claim]
     monkeypatch.setattr(registry, "claims", lambda: asked)
+    # The trainings with vanishing gradients: all variants, the study's own, or none.
+    stuck = {
+        "variants": replace(EXPERIMENTS[claim], gradient=lambda one: float(not one.variant)),
+        "own": replace(EXPERIMENTS[claim], gradient=lambda one: float(bool(one.variant))),
+        "none": EXPERIMENTS[claim],
+        "without": beside(2, {}),
+    }
     found = {}
-    for place, stuck in enumerate(("all", "own", "none")):
-        (tmp_path / str(place)).mkdir()
-        ((_, found[stuck]),) = decide(of_experiment(tmp_path / str(place), claim, stuck))
+    for name, world in stuck.items():
+        (tmp_path / name).mkdir()
+        ((_, found[name]),) = decide(world.files(tmp_path / name))
     assert found["none"].verdict != NOT_RUN
-    assert found["all"].verdict == INCONCLUSIVE
-    assert re.search("no model trained|did not train", found["all"].reason)
+    assert found["variants"].verdict == INCONCLUSIVE
+    assert re.search("no model trained|did not train", found["variants"].reason)
     if claim not in ("M03", "M04"):
         # The study's own trainings, with which these experiments are compared.
         assert found["own"].verdict == INCONCLUSIVE
         assert "did not train" in found["own"].reason
-    (tmp_path / "without").mkdir()
-    ((_, without),) = decide(experiments_of(tmp_path / "without", list(rows(MOVIELENS, usual)), []))
-    assert without.verdict == NOT_RUN
-    assert "train (" not in without.reason
+    assert found["without"].verdict == NOT_RUN
+    assert "train (" not in found["without"].reason
 
 
 def test_every_claim_that_reads_an_experiment_names_what_did_not_train(tmp_path: Path) -> None:
     """The rows of an experiment are read once; each claim about it counts what is left out of them."""
-    files = of_experiment(tmp_path, "T20", "none")
-    assert files.experiment_epochs is not None
-    frame = pl.read_parquet(files.experiment_epochs)
-    norm = pl.when(pl.col("study").str.ends_with("f16")).then(0.0).otherwise("gradient_norm").alias("gradient_norm")
-    frame.with_columns(norm).write_parquet(files.experiment_epochs)
+    world = replace(EXPERIMENTS["T20"], gradient=lambda one: float(not one.variant.endswith("f16")))
+    files = world.files(tmp_path)
     for _ in range(2):
         reason = verdict_on("T20", files).reason
         assert reason.startswith("2 of 3 sizes have scores: a trend takes all of them.")
@@ -281,19 +271,14 @@ def test_methods_that_did_not_train_are_told_from_those_that_did_not_run(
 
 
 def test_ratios_crossed_mark_what_did_not_train(tmp_path: Path) -> None:
-    own, varied, epochs, more = [], [], [], []
-    for ratio in (1, 2):
-        cell = ("movielens", ratio)
-        own += rows(cell, usual)
-        varied += rows(cell, usual, "ratios-at")
-        epochs += epochs_of(cell, "", 1.0)
-        more += epochs_of(cell, "ratios-at", 0.0)
-    for one in (*varied, *more):
-        one["nsr_train"] = 3 - one["nsr_test"]
-    table = ratios_crossed(experiments_of(tmp_path, own, varied, epochs, more))
+    varied = [one for a, b in ((1, 2), (2, 1)) for one in settings(LOSSES, BOUNDS, (a,), "ratios-at", trained_at=b)]
+    world = World(usual, [*settings(LOSSES, BOUNDS, (1, 2)), *varied], gradient=lambda one: float(not one.variant))
+    table = ratios_crossed(world.files(tmp_path))
     assert table.group_by("nsr_test", "nsr_train").agg(pl.col("score").count()).sort(pl.all()).rows() == [
         (1, 1, 9), (1, 2, 0), (2, 1, 0), (2, 2, 9)
     ]  # fmt: skip
     scores, _ = ratio_blocks(table)
     assert f"{MARK} did not train" in scores.caption
-    assert [cell.text for cell in scores.rows[0][3:]] == ["0.7023", MARK]
+    trained, stuck = [cell.text for cell in scores.rows[0][3:]]
+    assert re.fullmatch(r"0\.\d{4}", trained)
+    assert stuck == MARK
