@@ -543,7 +543,7 @@ def test_a_missing_configuration_holds_no_code(tmp_path: Path) -> None:
 
 
 def test_the_workflow_refuses_a_config_yaml_with_code_before_snakemake_reads_it() -> None:
-    workflow = (ROOT / "workflow" / "Snakefile").read_text("utf-8")
+    workflow = (ROOT / "workflow" / "rules" / "study.smk").read_text("utf-8")
     assert workflow.index('refuse_code(Path("config.yaml"))') < workflow.index('configfile: "config.yaml"')
 
 

@@ -25,11 +25,10 @@ ALL_DATA = {"generate": 2, "split": 2, "sample": 2}
 TELL_WHEN = ("results/provenance.json", "results/paper/index.html", "results/paper/rankbound.pdf")
 """Files that tell when and how the steps before them ran."""
 PAPER = {"provenance": 1, "document": 1}
-# By the command line, warm starts and the recorder of steps, which have no say in outputs.
+# By the command line and the recorder of steps, which have no say in outputs.
 ALWAYS_LOADED = {
     *("rankbound.cli", "rankbound.commands", "rankbound.texts"),
     *("rankbound_study", "rankbound_study.__main__", "rankbound_study.cli", "rankbound_study.steps"),
-    "rankbound_study.warm",
     *(f"rankbound_study.provenance{name}" for name in ("", ".checksums", ".facts", ".recorder", ".records")),
 }
 MODELS = ("boosted-trees", "random-forest", "lasso", "ridge", "cnn")
@@ -69,9 +68,9 @@ def test_steps_load_only_the_code_that_their_digests_are_of_and_make_the_same_by
 ) -> None:
     """The modules that a step has loaded at its end, by its own report, against those of its digest.
 
-    The finished project was made with two cores by forks of one process that had loaded everything; here each step
-    loads its code itself, one after the other, in another folder. All metrics, bounds, losses, figures and tables
-    are loaded to find those that have a name; so each digest is one of all of them here.
+    The finished project was made with two cores; here the steps run one after the other, in another folder. All
+    metrics, bounds, losses, figures and tables are loaded to find those that have a name; so each digest is one of all
+    of them here.
     """
     copy, codes, checked = finished.copy(tmp_path / "copy"), CodeDigests(), set[str]()
     every_name = " ".join((*metrics.KINDS, *losses.KINDS, *bounds(), *MODELS))
@@ -95,18 +94,6 @@ def test_steps_load_only_the_code_that_their_digests_are_of_and_make_the_same_by
         checked.add(subcommand)
     steps = {"generate", "split", "sample", "distributions", "job", "controls", "collect", "table", "figure"}
     assert checked == steps | {"provenance", "document"}
-
-
-def test_steps_are_forks_of_one_process_with_the_same_results(finished: Project, tmp_path: Path) -> None:
-    """The step's own process has loaded next to nothing."""
-    run = finished.path(f"{RUNS}/none.parquet")
-    log = Path(str(run).replace("results/runs", "logs/train")).with_suffix(".log")
-    before = _digest(run)
-    run.unlink()
-    finished.run_watched("snakemake", "--cores", "1", f"{RUNS}/none.parquet", watcher=tmp_path, warm="")
-    (report,) = re.findall("^loaded modules: (.*)$", log.read_text("utf-8"), re.MULTILINE)
-    assert report.split() == ["rankbound_study", "rankbound_study.warm"]
-    assert _digest(run) == before
 
 
 def test_claims_read_the_faces_by_number_of_features(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ for table in [name for name in config["tables"] if name in TABLES]:
             mem_mb=4000,
             runtime=20,
         params:
+            step=step,
             code=steps.code("table", f"rankbound_study.report.tables.{TABLES[table].module}"),
             table=table,
             caption=TABLES[table].caption,
@@ -35,7 +36,7 @@ for table in [name for name in config["tables"] if name in TABLES]:
             metrics=metrics_flag,
             options=steps.result_options(*TABLES[table].options),
         shell:
-            "python -m rankbound_study table {params.table} {params.files} --out-dir {params.folder:q} {params.metrics}"
+            "{params.step} table {params.table} {params.files} --out-dir {params.folder:q} {params.metrics}"
             " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -58,10 +59,11 @@ rule figure_of_formulas:
         mem_mb=1000,
         runtime=10,
     params:
+        step=step,
         code=figure_code,
         caption=figure_caption,
     shell:
-        "python -m rankbound_study figure {wildcards.figure:q} --out {output.svg:q} --out {output.pdf:q} > {log:q} 2>&1"
+        "{params.step} figure {wildcards.figure:q} --out {output.svg:q} --out {output.pdf:q} > {log:q} 2>&1"
 
 
 rule figure_of_runs:
@@ -86,12 +88,13 @@ rule figure_of_runs:
         mem_mb=2000,
         runtime=10,
     params:
+        step=step,
         code=figure_code,
         caption=figure_caption,
         files=file_flags,
         options=steps.result_options("protocol", "study"),
     shell:
-        "python -m rankbound_study figure {wildcards.figure:q} {params.files} --out {output.svg:q} --out {output.pdf:q}"
+        "{params.step} figure {wildcards.figure:q} {params.files} --out {output.svg:q} --out {output.pdf:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -116,11 +119,12 @@ rule figure_of_comparisons:
         mem_mb=2000,
         runtime=10,
     params:
+        step=step,
         code=figure_code,
         caption=figure_caption,
         files=file_flags,
     shell:
-        "python -m rankbound_study figure {wildcards.figure:q} {params.files} --out {output.svg:q} --out {output.pdf:q}"
+        "{params.step} figure {wildcards.figure:q} {params.files} --out {output.svg:q} --out {output.pdf:q}"
         " > {log:q} 2>&1"
 
 
@@ -129,7 +133,7 @@ use rule figure_of_comparisons as figure_with_pictures with:
     output:
         svg=report(
             "<results>/licensed/{figure}.svg",
-            caption="../report/figure.rst",
+            caption="../report/caption.rst",
             category="Figures",
             labels=figure_labels("methods of neural ranking"),
         ),
