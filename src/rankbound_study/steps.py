@@ -422,16 +422,19 @@ $ features --images data/images/aaf.parquet --weights data/weights/vgg16.safeten
     Step(
         "figure",
         "commands.figure:figure",
-        "Draw a figure as SVG and PDF, from the runs table or (closed forms) only from the library",
+        "Draw figures as SVG and PDF, from the runs table or (closed forms) only from the library",
         """
 $ figure figure_1_1 --out results/figures/figure_1_1.svg --out results/figures/figure_1_1.pdf
 $ figure figure_5_2 --runs results/runs.parquet --out results/figures/figure_5_2.svg
 $ figure figure_neural_2 --images data/images/aaf.parquet --predictions FILE... \\
-      --out pairs.svg""",
+      --out pairs.svg
+$ figure figure_3_1 figure_3_2 --out figure_3_1.svg figure_3_2.svg
+
+Of several figures, each file has the name of its own.""",
         [
-            flag("name", "its name under `figures:` in config.yaml, such as figure_1_1", "NAME"),
+            flag("names", "its name under `figures:` in config.yaml, such as figure_1_1", "NAME", nargs="+"),
             OF_STUDY,
-            file("--out", "an .svg or .pdf file; repeatable", action="append", required=True),
+            file("--out", "an .svg or .pdf file; repeatable", nargs="+", action="extend", required=True),
             json("options", "protocol (published, honest), study, model"),
         ],
     ),
@@ -599,7 +602,7 @@ $ split aaf --in data/images/aaf.parquet --out data/folds/aaf.parquet \\
     Step(
         "table",
         "commands.table:table",
-        "Make a table: 5.1 and neural_1 to neural_3 from the runs table, the worked examples only from the library",
+        "Make tables: 5.1 and neural_1 to neural_3 from the runs table, the worked examples only from the library",
         """
 $ table table_5_1 --runs results/runs.parquet --out-dir results/tables \\
       --metrics results/metrics.json
@@ -608,9 +611,10 @@ $ table table_neural_1 --runs results/runs.parquet --epochs results/epochs.parqu
       --out-dir results/tables""",
         [
             flag(
-                "name",
+                "names",
                 "its name under `tables:` in config.yaml, such as table_5_1 (table_claims: the step `claims`)",
                 "NAME",
+                nargs="+",
             ),
             OF_STUDY,
             file("--out-dir", "where NAME.csv (.md, .tex) goes", "DIR", required=True),

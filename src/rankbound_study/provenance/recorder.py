@@ -79,7 +79,8 @@ def _target(arguments: argparse.Namespace) -> Path | None:
     if isinstance(out, list):
         out = out[0] if out else None
     if out is None and hasattr(arguments, "out_dir"):
-        out = arguments.out_dir / f"{arguments.name}.csv"
+        name = arguments.names[0] if hasattr(arguments, "names") else arguments.name
+        out = arguments.out_dir / f"{name}.csv"
     return out if isinstance(out, Path) else None
 
 
