@@ -93,7 +93,7 @@ def test_a_pulled_clone_has_nothing_to_do(finished: Project, tmp_path: Path) -> 
     with clone.path("src/rankbound_study/figures/bounds.py").open("a") as file:
         file.write("CHANGED = True\n")
     waiting = clone.waiting()
-    assert {"figure_of_formulas", "document"} <= set(waiting)
+    assert {"figure_1_1", "document"} <= set(waiting)
     assert not {"train", "sample"} & set(waiting)
 
     # A change that the lock file does not know: settling would bless files that it may have made stale.
