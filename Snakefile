@@ -1,6 +1,8 @@
-# The workflow is workflow/Snakefile, where Snakemake's catalogue looks for it.
-include: "workflow/Snakefile"
+# The workflow is in workflow/, where Snakemake's catalogue looks for it.
+include: "workflow/rules/study.smk"
 
 
 # Snakemake takes its default target from this file alone, not from included ones.
-workflow.default_target = "all"
+rule all:
+    input:
+        ALL_FILES,

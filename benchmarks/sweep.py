@@ -28,10 +28,6 @@ SIZES = (1_000, 3_000, 10_000)
 EMPTY = 1_000
 BOUNDINGS = ("none", "min-max", "expectation", "expectation-max", "distribution")
 WORKFLOW = """\
-onstart:
-    workflow.scheduler.job_rate_limiter = None
-
-
 rule all:
     input:
         expand("made/{number}", number=range(JOBS)),

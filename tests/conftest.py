@@ -23,7 +23,7 @@ LARGE = 6
 """Cases of a test from which on they are sampled."""
 
 LONG = "long"
-LENGTHY = ("test_calibrations.py", "test_site_in_browser.py", "test_warm_starts.py")
+LENGTHY = ("test_calibrations.py", "test_site_in_browser.py")
 """Files that take minutes, and would be among the last: first, they keep no process waiting for another at the end."""
 
 SHARED = ("library", "study", "workflow")

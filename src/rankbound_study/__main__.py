@@ -2,11 +2,6 @@
 
 import sys
 
-from rankbound_study.warm import run_warm
+from rankbound_study.cli import main
 
-status = run_warm(sys.argv[1:])
-if status is None:
-    from rankbound_study.cli import main
-
-    status = main()
-sys.exit(status)
+sys.exit(main())

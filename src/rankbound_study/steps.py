@@ -350,11 +350,11 @@ STEPS = (
     Step(
         "figure",
         "commands.results:figure",
-        "Draw a figure as SVG and PDF, from the runs table or (closed forms) only from the library",
+        "Draw figures as SVG and PDF, from the runs table or (closed forms) only from the library",
         [
-            flag("name", "its name under `figures:` in config.yaml, such as figure_1_1", "NAME"),
+            flag("names", "its name under `figures:` in config.yaml, such as figure_1_1", "NAME", nargs="+"),
             OF_STUDY,
-            file("--out", "an .svg or .pdf file; repeatable", action="append", required=True),
+            file("--out", "an .svg or .pdf file; repeatable", nargs="+", action="extend", required=True),
             json("options", "protocol (published, honest), study, model"),
         ],
     ),
@@ -462,12 +462,13 @@ STEPS = (
     Step(
         "table",
         "commands.results:table",
-        "Make a table: 5.1 and neural_1 to neural_3 from the runs table, the worked examples only from the library",
+        "Make tables: 5.1 and neural_1 to neural_3 from the runs table, the worked examples only from the library",
         [
             flag(
-                "name",
+                "names",
                 "its name under `tables:` in config.yaml, such as table_5_1 (table_claims: the step `claims`)",
                 "NAME",
+                nargs="+",
             ),
             OF_STUDY,
             file("--out-dir", "where NAME.csv (.md, .tex) goes", "DIR", required=True),

@@ -12,7 +12,7 @@ from tests.workflow.project import Project
 
 LICENSED = ("data/", "results/licensed", "results/paper")
 """Rows and pictures."""
-AFTER_RUNS = {"collect", "table_5_1", "figure_of_runs", "provenance", "document"}
+AFTER_RUNS = {"collect", "table_5_1", "figure_5_2", "provenance", "document"}
 RATE = "training.synthetic-mq2008.learning_rate.published"
 
 
@@ -71,7 +71,7 @@ def test_without_the_licensed_remote_data_are_made_here(origin: Project) -> None
     folds.write_bytes(content)
     # Of what shows pictures nothing was pulled: it is made here.
     assert "snakemake --cores 2` makes results/licensed, results/paper" in clone.run("rankbound_study", "settle")
-    assert clone.waiting() == {"figure_with_pictures": 1, "provenance": 1, "document": 1}
+    assert clone.waiting() == {"figure_neural_duplicates": 1, "provenance": 1, "document": 1}
     clone.snakemake()
     assert clone.waiting() == {}
 
@@ -107,11 +107,11 @@ def test_an_experiment_reruns_the_trainings_of_its_one_change(pulled: Project, t
 def test_a_changed_figure_is_drawn_again_and_nothing_trained(pulled: Project, tmp_path: Path) -> None:
     clone = pulled.copy(tmp_path / "clone")
     with clone.path("src/rankbound_study/figures/bounds.py").open("a") as file:
-        file.write("CHANGED = True\n")
+        file.write("assert True\n")
     output = clone.run("dvc", "repro")
     ran = set(re.findall(r"^(?:local)?rule (\w+):$", output, re.MULTILINE))
-    assert {"figure_of_formulas", "document"} <= ran
-    assert not ran & {"train", "collect", "sample", "distributions", "figure_of_runs"}
+    assert {"figure_1_1", "document"} <= ran
+    assert not ran & {"train", "collect", "sample", "distributions", "figure_5_2"}
     assert clone.waiting() == {}
     # The drawing has the same bytes, so that DVC has nothing new to keep of it.
     assert "up to date" in clone.run("dvc", "status")

@@ -45,9 +45,10 @@ class Step:
     def from_record(cls, record: dict[str, Any], outputs: list[str], beside: list[str]) -> "Step":
         """The step of a record that Snakemake keeps of every file that it made."""
         words = shlex.split(record["shellcmd"])
-        assert (words[:3], words[-3], words[-1]) == (["python", "-m", "rankbound_study"], ">", "2>&1"), words
+        begin = words.index("python") + 3  # After the variables.
+        assert (words[begin - 3 : begin], words[-3], words[-1]) == (["python", "-m", "rankbound_study"], ">", "2>&1")
         inputs = record["input"]
-        return cls(record["rule"], tuple(words[3:-3]), words[-2], tuple(inputs), tuple(beside), tuple(outputs))
+        return cls(record["rule"], tuple(words[begin:-3]), words[-2], tuple(inputs), tuple(beside), tuple(outputs))
 
 
 def steps_of(project: Project) -> dict[str, list[Step]]:

@@ -20,12 +20,13 @@ RULES = (
         "collect_experiments",
         "provenance",
     ),
-    *("table_2_2", "table_5_1", "table_5_1_honest", "table_flattery", "table_sensitivity", "claims"),
-    *("table_neural_1", "table_neural_2", "table_neural_features", "table_leaderboard"),
-    *("figure_of_formulas", "figure_of_runs", "figure_of_comparisons", "figure_with_pictures", "document"),
+    *("table_2_2", "table_5_1", "table_5_1_honest", "table_flattery", "table_sensitivity", "theorems", "claims"),
+    *("tables_of_runs_and_epochs", "table_neural_2", "table_leaderboard"),
+    *("figure_1_1", "figure_5_2", "figure_neural_3", "figure_neural_duplicates", "figures_of_leaderboard"),
+    *("figure_leaderboard_epochs", "document"),
 )
 TARGETS = {"all", "data", "tables", "runs", "figures", "paper", "demo"}
-WITHOUT_INPUTS = {"download", "generate", "generate_weights", "table_2_2", "figure_of_formulas"}
+WITHOUT_INPUTS = {"download", "generate", "generate_weights", "table_2_2", "theorems", "figure_1_1"}
 WITH_SHARDS = ("train", "compare", "features")
 
 FAULTS = [

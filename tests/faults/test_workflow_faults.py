@@ -26,7 +26,7 @@ THROUGH_SNAKEMAKE = {
     "train": "keeps finished pieces of several files",
     "collect": "joins the files of many jobs",
     "table_5_1": "is made by a loop, and writes metrics",
-    "figure_with_pictures": "inherits another rule",
+    "figures_of_leaderboard": "makes several figures",
     "provenance": "looks at every file",
     "document": "is last",
 }

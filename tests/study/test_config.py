@@ -247,7 +247,7 @@ def test_every_section_of_the_default_configuration_is_commented() -> None:
 @pytest.mark.parametrize(
     ("file", "place", "value", "expected"),
     [
-        (DEMO, "temperature", 1.0, "some 7 minutes of a processor; the largest step, "),
+        (DEMO, "temperature", 1.0, "some 4 minutes of a processor; the largest step, "),
         (DEFAULT, "temperature", 1.0, "some 7 hours of a processor; the largest step, Reg-l1 of aaf, 5.2 GB"),
         (DEFAULT, "compare", [], "some 5 hours of a processor; the largest step, "),
         (DEFAULT, "training.movielens.epochs", 10_000, "some 22 days of a processor"),
@@ -354,7 +354,7 @@ def test_every_key_for_code_is_refused_before_snakemake_reads_the_file(tmp_path:
         for read in (refuse_code, lambda file: merged([file])):
             with pytest.raises(ConfigError, match=rf"mine\.yaml, line 2: the key {key} is for Python code"):
                 read(own)
-    workflow = (ROOT / "workflow" / "Snakefile").read_text("utf-8")
+    workflow = (ROOT / "workflow" / "rules" / "study.smk").read_text("utf-8")
     assert workflow.index('refuse_code(Path("config.yaml"))') < workflow.index('configfile: "config.yaml"')
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import yaml
 
-from rankbound_study.warm import OFF, VARIABLE
 from tests import forks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,25 +133,25 @@ class Project:
 
     def modules_loaded_by(self, arguments: Sequence[str], **variables: str) -> set[str]:
         """Run a step in a fork of an interpreter that has imported other packages alone; the modules of this one."""
-        command = self.command("", *arguments, **variables, **{VARIABLE: OFF})
+        command = self.command("", *arguments, **variables)
         command["args"][1:3] = ["-c", _REPORTER]
         result = forks.run(command, forks.LIBRARIES, LONGEST)
         assert result.returncode == 0, (result.stdout + result.stderr)[-6000:]
         return set(result.stderr.splitlines()[-1].split())
 
-    def run_watched(self, *arguments: str, watcher: Path, kill_at: str = "", warm: str = OFF) -> Path:
+    def run_watched(self, *arguments: str, watcher: Path, kill_at: str = "") -> Path:
         """Run a module while every Python in it reports to the folder `watcher`; returns the list of renamed files.
 
         Each interpreter notes the renames that it is about to do in `renames`, and prints the modules of the package
         that it has loaded at its end. If `kill_at` is given, everything is killed (-9) before a file of that name
-        appears. Warm starts are off by default: a fork reports nothing, and does not belong to what is killed.
+        appears.
         """
         watcher.mkdir(exist_ok=True)
         (watcher / "sitecustomize.py").write_text(_WATCHER, encoding="utf-8")
         renames = watcher / "renames"
         renames.write_text("", encoding="utf-8")
         path = os.pathsep.join([str(watcher), str(self.folder / "src")])
-        process = self.command(*arguments, PYTHONPATH=path, RENAMES=str(renames), KILL_AT=kill_at, **{VARIABLE: warm})
+        process = self.command(*arguments, PYTHONPATH=path, RENAMES=str(renames), KILL_AT=kill_at)
         result = subprocess.run(
             **process, capture_output=True, text=True, check=False, start_new_session=True, timeout=LONGEST
         )

@@ -91,9 +91,9 @@ def test_a_pulled_clone_has_nothing_to_do(finished: Project, tmp_path: Path) -> 
     # From here on it is as if the run had been here: contents count, times do not.
     clone.path("src/rankbound/training/trainer.py").touch()
     with clone.path("src/rankbound_study/figures/bounds.py").open("a") as file:
-        file.write("CHANGED = True\n")
+        file.write("assert True\n")
     waiting = clone.waiting()
-    assert {"figure_of_formulas", "document"} <= set(waiting)
+    assert {"figure_1_1", "document"} <= set(waiting)
     assert not {"train", "sample"} & set(waiting)
 
     # A change that the lock file does not know: settling would bless files that it may have made stale.

@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 from project import GENERATED, Project
 
-from rankbound_study.warm import OFF, VARIABLE
 from tests.raw_files import pack
 
-COLD = {VARIABLE: OFF}
-"""One step is sooner begun by itself."""
 DRAWING = {"threshold": 4, "min_relevant": 10, "nsr": [1], "validation_share": 0.1, "seed": 0}
 PARTS = {f"S{part}.txt": b"1 qid:%d 1:1\n0 qid:%d 1:0\n" % (part, part) for part in range(1, 4)}
 WEB = {
@@ -45,7 +42,7 @@ def test_other_data_of_the_right_name_are_refused_and_stay_where_they_are(tmp_pa
     project = Project.create(tmp_path / "project", config)
     raw, made = project.path("data/raw") / section["archive"], f"data/{kind}/{name}.parquet"
     content = pack(raw, files).read_bytes()
-    output = project.snakemake("--retries", "0", made, status=1, **COLD)
+    output = project.snakemake("--retries", "0", made, status=1)
     assert f"rankbound_study convert: data/raw/{raw.name}: {message}" in output
     advice = f"run `python -m rankbound_study download movielens --out data/raw/{raw.name}`"
     assert (advice in output) == (name == "movielens")

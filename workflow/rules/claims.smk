@@ -12,9 +12,10 @@ rule theorems:
         mem_mb=4000,
         runtime=10,
     params:
+        step=step,
         code=steps.code("theorems"),
     shell:
-        "python -m rankbound_study theorems --out {output:q} > {log:q} 2>&1"
+        "{params.step} theorems --out {output:q} > {log:q} 2>&1"
 
 
 rule claims:
@@ -38,9 +39,10 @@ rule claims:
         mem_mb=4000,
         runtime=30,
     params:
+        step=step,
         code=steps.code("claims"),
         folder=subpath(output.csv, parent=True),
         files=file_flags,
         options=steps.result_options("study"),
     shell:
-        "python -m rankbound_study claims --theorems {input.theorems:q} {params.files} --out-dir {params.folder:q} --options {params.options:q} > {log:q} 2>&1"
+        "{params.step} claims --theorems {input.theorems:q} {params.files} --out-dir {params.folder:q} --options {params.options:q} > {log:q} 2>&1"

@@ -100,14 +100,27 @@ def comparison_files(needs, numbers, methods=(), by_features=False):
     return {name: files[name] for name in needs if files[name]}
 
 
-def comparison_figure_files(wildcards):
-    """Return the inputs of a comparison figure."""
-    return spec_files(FIGURES[wildcards.figure])
-
-
 def spec_files(spec):
     """Return the files that a figure or a table needs and that exist."""
     return comparison_files((*spec.needs, *spec.uses), spec.data, spec.methods, spec.by_features)
+
+
+def families(names, specs):
+    """Return figures or tables by rule: those made from the same files with the same options, in one job.
+
+    A rule is named after what it makes, or after what several figures or tables are made from.
+    """
+    alike = {}
+    for name in names:
+        spec = specs[name]
+        pictures = getattr(spec, "shows_pictures", False)
+        alike.setdefault((as_json(spec_files(spec)), spec.options, pictures), []).append(name)
+    rules = {}
+    for family in alike.values():
+        kind, spec = family[0].partition("_")[0], specs[family[0]]
+        name = family[0] if len(family) == 1 else f"{kind}s_of_{'_and_'.join(spec.needs) or 'formulas'}"
+        rules[f"{name}_{family[0]}" if name in rules else name] = family
+    return rules
 
 
 def file_flags(wildcards, input):
@@ -118,24 +131,15 @@ def file_flags(wildcards, input):
     return " ".join([*(f"--{name} {files}" for name, files in flags.items()), *steps.titles_flag()])
 
 
+def made_code(kind, names):
+    """Return a parameter function: the digest of the code of figures or tables, whose own modules are imported by name."""
+    specs, package = (FIGURES, "figures") if kind == "figure" else (TABLES, "report.tables")
+    return steps.code(kind, *sorted({f"rankbound_study.{package}.{specs[name].module}" for name in names}))
+
+
 def metrics_flag(wildcards, output):
     """Return the flag for the study's metrics, which one table writes."""
     return " ".join(f"--metrics {quote(path)}" for path in output.metrics)
-
-
-def figure_labels(source):
-    """Return a figure's labels in Snakemake's report: its title and its source."""
-    return lambda wildcards: {"figure": title(wildcards.figure), "from": source}
-
-
-def figure_caption(wildcards):
-    """Return a figure's caption in Snakemake's report."""
-    return FIGURES[wildcards.figure].caption
-
-
-def figure_code(wildcards):
-    """Return the digest of a figure's code, whose own module is imported by name."""
-    return codes.of_step("figure", modules=[f"rankbound_study.figures.{FIGURES[wildcards.figure].module}"])
 
 
 def claim_files(wildcards):

@@ -16,10 +16,11 @@ rule download:
         mem_mb=500,
         runtime=30,
     params:
+        step=step,
         source=steps.source_of_archive,
         description=description_of_archive,
     shell:
-        "python -m rankbound_study download {params.source:q} --out {output:q} {params.description} > {log:q} 2>&1"
+        "{params.step} download {params.source:q} --out {output:q} {params.description} > {log:q} 2>&1"
 
 
 rule convert:
@@ -38,11 +39,12 @@ rule convert:
         mem_mb=growing(2000),
         runtime=growing(20),
     params:
+        step=step,
         code=convert_code,
         described=steps.described,
         description=description_of_source,
     shell:
-        "python -m rankbound_study convert {wildcards.source:q} --raw {input.raw:q} --out {output:q}"
+        "{params.step} convert {wildcards.source:q} --raw {input.raw:q} --out {output:q}"
         " {params.description} > {log:q} 2>&1"
 
 
@@ -60,10 +62,11 @@ rule generate:
         mem_mb=2000,
         runtime=10,
     params:
+        step=step,
         code=steps.code("generate"),
         flags=steps.plain_flags("<data>/{kind}/{source}.parquet"),
     shell:
-        "python -m rankbound_study generate {wildcards.source:q} {params.flags} --out {output:q} > {log:q} 2>&1"
+        "{params.step} generate {wildcards.source:q} {params.flags} --out {output:q} > {log:q} 2>&1"
 
 
 rule split:
@@ -80,10 +83,11 @@ rule split:
         mem_mb=2000,
         runtime=10,
     params:
+        step=step,
         code=steps.code("split"),
         options=steps.options("<data>/folds/{source}.parquet"),
     shell:
-        "python -m rankbound_study split {wildcards.source:q} --in {input.data:q} --out {output:q}"
+        "{params.step} split {wildcards.source:q} --in {input.data:q} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -101,11 +105,12 @@ rule sample:
         mem_mb=2000,
         runtime=10,
     params:
+        step=step,
         code=steps.code("sample"),
         source=steps.source_of_instances,
         options=steps.options("<data>/instances/{instances}.parquet"),
     shell:
-        "python -m rankbound_study sample {params.source:q} --in {input.data:q} --folds {input.folds:q} --out {output:q}"
+        "{params.step} sample {params.source:q} --in {input.data:q} --folds {input.folds:q} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -121,9 +126,10 @@ rule weights:
         mem_mb=growing(3000),
         runtime=growing(20),
     params:
+        step=step,
         code=steps.code("weights"),
     shell:
-        "python -m rankbound_study weights vgg16 --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
+        "{params.step} weights vgg16 --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule generate_weights:
@@ -137,9 +143,10 @@ rule generate_weights:
         mem_mb=1000,
         runtime=10,
     params:
+        step=step,
         code=steps.code("weights"),
     shell:
-        "python -m rankbound_study weights synthetic-vgg16 --out {output:q} > {log:q} 2>&1"
+        "{params.step} weights synthetic-vgg16 --out {output:q} > {log:q} 2>&1"
 
 
 # Features of pictures by a pretrained network: hours on a CPU; resumes after an interruption.
@@ -157,8 +164,9 @@ rule features:
         device="cpu",
         gpu=0,
     params:
+        step=step,
         code=steps.code("features"),
         side=steps.option("<data>/features/{source}-vgg16.parquet", "side"),
     shell:
-        "python -m rankbound_study features --images {input.images:q} --weights {input.weights:q} --out {output:q}"
+        "{params.step} features --images {input.images:q} --weights {input.weights:q} --out {output:q}"
         " --side {params.side} --device {resources.device} --code {params.code} > {log:q} 2>&1"

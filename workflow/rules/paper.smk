@@ -26,9 +26,10 @@ rule document:
         mem_mb=2000,
         runtime=10,
     params:
+        step=step,
         code=steps.code("document"),
         results=subpath(input.runs, parent=True),
         titles=" ".join(steps.titles_flag()),
     shell:
-        "python -m rankbound_study document --results {params.results:q} --provenance {input.provenance:q}"
+        "{params.step} document --results {params.results:q} --provenance {input.provenance:q}"
         " --out {output.pdf:q} --html {output.html:q} --instances {input.instances:q} {params.titles} > {log:q} 2>&1"

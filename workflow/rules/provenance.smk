@@ -20,8 +20,9 @@ rule provenance:
         mem_mb=1000,
         runtime=20,
     params:
+        step=step,
         code=steps.code("provenance"),
         results=subpath(input.runs, parent=True),
         options=study_options,
     shell:
-        "python -m rankbound_study provenance --results {params.results:q} --out {output:q} --options {params.options:q} > {log:q} 2>&1"
+        "{params.step} provenance --results {params.results:q} --out {output:q} --options {params.options:q} > {log:q} 2>&1"

@@ -1,138 +1,80 @@
-# Tables and figures. Those of chapter 5 and of the comparisons are made from the runs, the others from the library's
-# closed forms alone. Their modules describe what they are made from.
+# Tables and figures, from closed forms, from the runs or from the comparisons: a job makes those that are made from the
+# same files. Their modules describe what they are made from. Figures with pictures of a data set have its licence, so
+# they stay apart.
 
 
-# A rule per table: its module describes what it is made from, its options, and its files.
-for table in [name for name in config["tables"] if name in TABLES]:
+for family, names in families([name for name in config["tables"] if name in TABLES], TABLES).items():
 
     rule:
         name:
-            table
+            family
         input:
-            **spec_files(TABLES[table]),
+            **spec_files(TABLES[names[0]]),
         output:
-            csv=report(
-                f"<results>/tables/{table}.csv",
-                caption="../report/caption.rst",
-                category="Tables",
-                labels={"table": TABLES[table].title or table},
-            ),
-            beside=[f"<results>/tables/{table}{suffix}" for suffix in TABLES[table].beside],
-            metrics=["<results>/metrics.json"] * TABLES[table].metrics,
+            csv=[
+                report(
+                    f"<results>/tables/{name}.csv",
+                    caption="../report/caption.rst",
+                    category="Tables",
+                    labels={"table": TABLES[name].title or name},
+                )
+                for name in names
+            ],
+            beside=[f"<results>/tables/{name}{suffix}" for name in names for suffix in TABLES[name].beside],
+            metrics=["<results>/metrics.json" for name in names if TABLES[name].metrics],
         log:
-            f"<logs>/table/{table}.log",
+            f"<logs>/table/{family}.log",
         localrule: True
         threads: 1
         resources:
             mem_mb=4000,
             runtime=20,
         params:
-            code=steps.code("table", f"rankbound_study.report.tables.{TABLES[table].module}"),
-            table=table,
-            caption=TABLES[table].caption,
-            folder=subpath(output.csv, parent=True),
+            step=step,
+            code=made_code("table", names),
+            names=names,
+            captions=[TABLES[name].caption for name in names],
+            folder=subpath(output[0], parent=True),
             files=file_flags,
             metrics=metrics_flag,
-            options=steps.result_options(*TABLES[table].options),
+            options=steps.result_options(*TABLES[names[0]].options),
         shell:
-            "python -m rankbound_study table {params.table} {params.files} --out-dir {params.folder:q} {params.metrics}"
+            "{params.step} table {params.names} {params.files} --out-dir {params.folder:q} {params.metrics}"
             " --options {params.options:q} > {log:q} 2>&1"
 
 
-rule figure_of_formulas:
-    output:
-        svg=report(
-            "<results>/figures/{figure}.svg",
-            caption="../report/caption.rst",
-            category="Figures",
-            labels=figure_labels("closed forms"),
-        ),
-        pdf="<results>/figures/{figure}.pdf",
-    log:
-        "<logs>/figure/{figure}.log",
-    wildcard_constraints:
-        figure=one_of(name for name in config["figures"] if not FIGURES[name].needs_runs and not FIGURES[name].needs),
-    localrule: True
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
-    params:
-        code=figure_code,
-        caption=figure_caption,
-    shell:
-        "python -m rankbound_study figure {wildcards.figure:q} --out {output.svg:q} --out {output.pdf:q} > {log:q} 2>&1"
+for family, names in families(config["figures"], FIGURES).items():
 
-
-rule figure_of_runs:
-    input:
-        runs="<results>/runs.parquet",
-        epochs="<results>/epochs.parquet",
-    output:
-        svg=report(
-            "<results>/figures/{figure}.svg",
-            caption="../report/caption.rst",
-            category="Figures",
-            labels=figure_labels("runs"),
-        ),
-        pdf="<results>/figures/{figure}.pdf",
-    log:
-        "<logs>/figure/{figure}.log",
-    wildcard_constraints:
-        figure=one_of(name for name in config["figures"] if FIGURES[name].needs_runs),
-    localrule: True
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=10,
-    params:
-        code=figure_code,
-        caption=figure_caption,
-        files=file_flags,
-        options=steps.result_options("protocol", "study"),
-    shell:
-        "python -m rankbound_study figure {wildcards.figure:q} {params.files} --out {output.svg:q} --out {output.pdf:q}"
-        " --options {params.options:q} > {log:q} 2>&1"
-
-
-rule figure_of_comparisons:
-    input:
-        unpack(comparison_figure_files),
-    output:
-        svg=report(
-            "<results>/figures/{figure}.svg",
-            caption="../report/caption.rst",
-            category="Figures",
-            labels=figure_labels("methods of neural ranking"),
-        ),
-        pdf="<results>/figures/{figure}.pdf",
-    log:
-        "<logs>/figure/{figure}.log",
-    wildcard_constraints:
-        figure=one_of(name for name in config["figures"] if FIGURES[name].needs and not FIGURES[name].shows_pictures),
-    localrule: True
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=10,
-    params:
-        code=figure_code,
-        caption=figure_caption,
-        files=file_flags,
-    shell:
-        "python -m rankbound_study figure {wildcards.figure:q} {params.files} --out {output.svg:q} --out {output.pdf:q}"
-        " > {log:q} 2>&1"
-
-
-# Figures with pictures of a data set have its licence, so they stay apart.
-use rule figure_of_comparisons as figure_with_pictures with:
-    output:
-        svg=report(
-            "<results>/licensed/{figure}.svg",
-            caption="../report/figure.rst",
-            category="Figures",
-            labels=figure_labels("methods of neural ranking"),
-        ),
-        pdf="<results>/licensed/{figure}.pdf",
-    wildcard_constraints:
-        figure=one_of(name for name in config["figures"] if FIGURES[name].shows_pictures),
+    rule:
+        name:
+            family
+        input:
+            **spec_files(FIGURES[names[0]]),
+        output:
+            svg=[
+                report(
+                    str(figure_file(Path("<results>"), name, ".svg")),
+                    caption="../report/caption.rst",
+                    category="Figures",
+                    labels={"figure": title(name), "from": " and ".join(FIGURES[name].needs) or "closed forms"},
+                )
+                for name in names
+            ],
+            pdf=[str(figure_file(Path("<results>"), name, ".pdf")) for name in names],
+        log:
+            f"<logs>/figure/{family}.log",
+        localrule: True
+        threads: 1
+        resources:
+            mem_mb=2000,
+            runtime=10,
+        params:
+            step=step,
+            code=made_code("figure", names),
+            names=names,
+            captions=[FIGURES[name].caption for name in names],
+            files=file_flags,
+            options=steps.result_options(*FIGURES[names[0]].options),
+        shell:
+            "{params.step} figure {params.names} {params.files} --out {output:q} --options {params.options:q}"
+            " > {log:q} 2>&1"

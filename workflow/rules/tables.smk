@@ -17,8 +17,9 @@ rule distributions:
         mem_mb=growing(3000),
         runtime=growing(60),
     params:
+        step=step,
         code=steps.distribution_code,
         options=steps.options("<results>/distributions/{loss}{kind}.parquet"),
     shell:
-        "python -m rankbound_study distributions {wildcards.loss:q} --instances {input.instances:q} --out {output:q}"
+        "{params.step} distributions {wildcards.loss:q} --instances {input.instances:q} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"

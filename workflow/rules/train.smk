@@ -32,11 +32,12 @@ rule train:
         # it.
         together=5,
     params:
+        step=step,
         code=steps.job_code(RUNS),
         files=steps.flags(RUNS),
         options=steps.options(RUNS),
     shell:
-        "python -m rankbound_study job --instances {input.instances:q} {params.files} --out {output.runs:q}"
+        "{params.step} job --instances {input.instances:q} {params.files} --out {output.runs:q}"
         " --device {resources.device} --together {resources.together} --code {params.code}"
         " --options {params.options:q} > {log:q} 2>&1"
 
@@ -68,11 +69,12 @@ rule controls:
         mem_mb=2000,
         runtime=20,
     params:
+        step=step,
         code=steps.code("controls"),
         files=steps.flags(CONTROLS),
         options=steps.options(CONTROLS),
     shell:
-        "python -m rankbound_study controls --instances {input.instances:q} {params.files} --out {output:q}"
+        "{params.step} controls --instances {input.instances:q} {params.files} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -84,6 +86,7 @@ use rule controls as compared_controls with:
     log:
         "<logs>/controls/{protocol}/{instances}-compared.log",
     params:
+        step=step,
         code=steps.code("controls"),
         files=steps.flags(COMPARED_CONTROLS),
         options=steps.options(COMPARED_CONTROLS),
@@ -105,9 +108,10 @@ rule collect:
         mem_mb=4000,
         runtime=20,
     params:
+        step=step,
         code=steps.code("collect"),
     shell:
-        "python -m rankbound_study collect --runs {input.runs:q} --out {output.runs:q} --epochs-out {output.epochs:q}"
+        "{params.step} collect --runs {input.runs:q} --out {output.runs:q} --epochs-out {output.epochs:q}"
         " --rates-out {output.rates:q} > {log:q} 2>&1"
 
 
@@ -122,4 +126,5 @@ use rule collect as collect_experiments with:
     log:
         "<logs>/collect_experiments.log",
     params:
+        step=step,
         code=steps.code("collect"),

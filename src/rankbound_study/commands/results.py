@@ -42,25 +42,30 @@ def claims(options: str, out_dir: Path, titles: str, name: str, theorems: Path |
     print(verdict_table.summary(table))
 
 
-def figure(name: str, out: list[Path], options: str, titles: str, **files: Any) -> None:
-    """Draw and write one figure of the thesis or of the neural-ranking study."""
+def figure(names: list[str], out: list[Path], options: str, titles: str, **files: Any) -> None:
+    """Draw and write figures made from the same files; of several, the name of a file says which one it shows."""
     from rankbound_study import figures
     from rankbound_study.figures import style
 
     _use_titles(titles)
-    style.save(figures.draw(name, _study_files(files), parse_options(options)), out)
+    shown = {name: out if len(names) == 1 else [file for file in out if file.stem == name] for name in names}
+    if strange := [str(file) for file in out if not any(file in of_one for of_one in shown.values())]:
+        raise ConfigError(f"--out: found {strange[0]}, expected files named after the figures: {', '.join(names)}")
+    for name, written in shown.items():
+        style.save(figures.draw(name, _study_files(files), parse_options(options)), written)
 
 
-def table(name: str, out_dir: Path, metrics: Path | None, options: str, titles: str, **files: Any) -> None:
-    """Compute one table of the thesis or of the neural-ranking study, and write it in all its forms."""
+def table(names: list[str], out_dir: Path, metrics: Path | None, options: str, titles: str, **files: Any) -> None:
+    """Compute tables made from the same files, and write them in all their forms, and the metrics of one."""
     from rankbound_study.report import tables
     from rankbound_study.report.table_files import write_json
 
     _use_titles(titles)
-    made = tables.make(name, _study_files(files), parse_options(options))
-    made.write(out_dir, name)
-    if metrics is not None:
-        write_json(metrics, made.metrics)
+    for name in names:
+        made = tables.make(name, _study_files(files), parse_options(options))
+        made.write(out_dir, name)
+        if metrics is not None and made.metrics is not None:
+            write_json(metrics, made.metrics)
 
 
 def document(results: Path, provenance: Path | None, instances: list[Path], titles: str, out: Path, html: Path) -> None:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from rankbound.errors import ConfigError
 from rankbound.texts import quantity
-from rankbound_study.config.lines import ConfigLines
+from rankbound_study.config.lines import ConfigLines, merged
 from rankbound_study.config.messages import explained
 from rankbound_study.config.sections.configuration import Configuration
 
@@ -56,17 +56,21 @@ def check_config(
     return checked
 
 
-def config_files(workflow: Any) -> list[Path]:
-    """Return the files that a Snakemake workflow's configuration was merged from; the last one takes precedence.
+def config_sources(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where a Snakemake workflow's configuration is from, as arguments of `check_config`: `files` and `flags`.
 
-    Snakemake lists those of the command line first, although they take precedence; --replace-workflow-config uses only
-    them.
+    Snakemake lists the files of the command line first, although they take precedence; with --replace-workflow-config,
+    it uses them alone. A key with another value than the files give it is one of --config.
     """
     command_line = [Path(file) for file in workflow.overwrite_configfiles or []]
-    if command_line and workflow.config_settings.replace_workflow_config:
-        return command_line
     own = [Path(file) for file in workflow.configfiles if Path(file) not in command_line]
-    return [*own, *command_line]
+
+    def flags(files: Sequence[Path]) -> list[str]:
+        given = merged(files)
+        return [key for key in {**given, **config} if key not in given or config.get(key) != given[key]]
+
+    files = min([[*own, *command_line], command_line], key=lambda files: len(flags(files)))
+    return {"files": files, "flags": flags(files)}
 
 
 def editor_schema() -> dict[str, Any]:

@@ -53,10 +53,8 @@ def draw(name: str, files: StudyFiles = NO_FILES, options: Mapping[str, Any] | N
     spec = figure_specs()[name]
     assert spec.make is not None
     with house_style():
-        if spec.needs:
-            return spec.make(files, **spec.arguments)
-        if not spec.needs_runs:
-            return spec.make(**spec.arguments)
+        if not spec.options:
+            return spec.make(files, **spec.arguments) if spec.needs else spec.make(**spec.arguments)
         if files.runs is None:
             raise ConfigError(f"{name} is drawn from runs: give the runs table with --runs FILE")
         return spec.make(files.runs, RunsChoice.from_options(options or {}), epochs=files.epochs, **spec.arguments)

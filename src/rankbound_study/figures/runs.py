@@ -9,7 +9,7 @@ import polars as pl
 
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec
+from rankbound_study.figures.spec import FigureSpec, of_runs
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.specs import described
@@ -23,7 +23,7 @@ FILE = "figures_runs.md"
 CUTOFFS = range(1, 21)
 
 
-@described(SPECS, figure_5_1=FigureSpec(text(FILE, "figure_5_1"), needs_runs=True))
+@described(SPECS, figure_5_1=of_runs(text(FILE, "figure_5_1")))
 def ndcg_at_k(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> Any:
     """Draw losses in rows, data sets in columns; a value is the mean over topics, averaged over folds and seeds."""
     untrained = untrained_cells(scores.chosen_trainings(runs, epochs, choice))
@@ -76,9 +76,7 @@ FEWEST = 5
 """Groups with fewer lists are not drawn."""
 
 
-@described(
-    SPECS, figure_cut_offs=FigureSpec(text(FILE, "figure_cut_offs"), title="nDCG@k by list size", needs_runs=True)
-)
+@described(SPECS, figure_cut_offs=of_runs(text(FILE, "figure_cut_offs"), title="nDCG@k by list size"))
 def ndcg_by_size(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> Any:
     """Draw relevant items above, items below, and data sets in columns; a value is a mean over lists."""
     metrics = [f"nDCG@{k}" for k in CUTOFFS]
@@ -142,9 +140,7 @@ Column = tuple[Any, tuple[float, float], pl.DataFrame, Iterator[tuple[Any, pl.Da
 def _one_per_loss(first: int, piece: str) -> dict[str, FigureSpec]:
     """Return three figures of chapter 5, one per loss, numbered from `first`."""
     return {
-        f"figure_5_{number}": FigureSpec(
-            text(FILE, piece, loss=loss, metric=JUDGED_BY[loss]), {"loss": loss}, needs_runs=True
-        )
+        f"figure_5_{number}": of_runs(text(FILE, piece, loss=loss, metric=JUDGED_BY[loss]), {"loss": loss})
         for number, loss in enumerate(LOSSES, start=first)
     }
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -14,12 +15,15 @@ from rankbound_study.results.specs import Spec, read_table
 class FigureSpec(Spec):
     """A figure."""
 
-    needs_runs: bool = False
-    """`draw` takes the runs table, the selection of its rows, and the epochs if there are any, instead of files."""
     shows_pictures: bool = False
     """The figure contains pictures of a data set, whose licence then applies to it."""
     order: int = 0
     """Place among the figures of a source that have no number."""
+
+
+def of_runs(caption: str, arguments: Mapping[str, Any] = MappingProxyType({}), **more: Any) -> FigureSpec:
+    """Describe a figure drawn from the runs: its function takes their table, the selection of its rows, and epochs."""
+    return FigureSpec(caption, arguments, needs=("runs",), uses=("epochs",), options=("protocol", "study"), **more)
 
 
 def made(paths: Iterable[Path], stem: str, columns: Mapping[str, Any]) -> pl.DataFrame:

@@ -36,7 +36,8 @@ def recorded(
     out = getattr(arguments, "out", None)
     target = out[0] if isinstance(out, list) and out else out
     if target is None and hasattr(arguments, "out_dir"):
-        target = arguments.out_dir / f"{arguments.name}.csv"
+        first = arguments.names[0] if hasattr(arguments, "names") else arguments.name
+        target = arguments.out_dir / f"{first}.csv"
     if not isinstance(target, Path):
         yield
         return

@@ -30,7 +30,7 @@ class Figures:
         for name in names:
             spec = figure_specs()[name]
             if figure_file(self.folder, name, ".svg").exists():
-                label = "Synthetic data. " if synthetic and (spec.needs_runs or spec.needs) else ""
+                label = "Synthetic data. " if synthetic and spec.needs else ""
                 yield FigureBlock(name, title(name), label + spec.caption)
             elif name in self.remarks:
                 yield Paragraph(title(name), f"{spec.caption} {self.remarks[name]}")

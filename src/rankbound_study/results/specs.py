@@ -45,6 +45,8 @@ class Spec:
     """The methods whose predictions or weights are read; all if empty."""
     by_features: bool = False
     """Use the comparisons by the number of features, which all others leave out."""
+    options: tuple[str, ...] = ()
+    """The keys of its options, which the configuration determines."""
     make: Callable[..., Any] | None = None
     """The function that makes it; set by `described`."""
     module: str = ""

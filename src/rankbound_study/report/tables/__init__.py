@@ -27,8 +27,6 @@ Lays = Callable[[pl.DataFrame], TableBlock]
 class TableSpec(Spec):
     """A table: its function makes it from its name, the files, the options and its arguments."""
 
-    options: tuple[str, ...] = ()
-    """The keys of its options, which the configuration determines."""
     beside: tuple[str, ...] = (".md", ".tex")
     """Ends of the names of its files beside NAME.csv."""
     metrics: bool = False

@@ -1,0 +1,138 @@
+# The whole study: raw archives -> lists -> training instances -> runs -> tables, figures and the paper.
+# `snakemake --cores 2` makes all of it; `snakemake -n` lists what is missing and why. Every step is a subcommand of
+# `python -m rankbound_study`; its rule names its dependencies, and config.yaml says what to run.
+import sys
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+from rankbound.errors import ConfigError
+from rankbound_study.config.check import check_config, config_sources
+from rankbound_study.config.code_digests import CodeDigests
+from rankbound_study.config.comparisons import VGG16_FILE
+from rankbound_study.config.lines import refuse_code
+from rankbound_study.config.steps import Steps, as_json, one_of
+from rankbound_study.config.score_distributions import KIND
+from rankbound_study.config.study import Study
+from rankbound_study.figures import figure_file, figure_specs
+from rankbound_study.report.tables import table_names, table_specs
+from rankbound_study.workflow.running import end_by_signal_in_a_thread, failures, step_command
+
+min_version("9.14")  # path variables
+
+# Snakemake runs the Python code that a configuration may hold. That of files named by --configfile has run by now:
+# `python -m rankbound_study check-config` refuses it without running it.
+try:
+    refuse_code(Path("config.yaml"))
+except ConfigError as error:
+    sys.exit(str(error))
+
+
+configfile: "config.yaml"
+
+
+try:
+    study = Study(
+        check_config(config, **config_sources(workflow, config), figures=figure_specs(), tables=table_names())
+    )
+except ConfigError as error:
+    # Only the message: a traceback of this file would add nothing.
+    sys.exit(str(error))
+
+codes = CodeDigests()
+steps = Steps(study, codes)
+step = step_command(config["pathvars"]["results"], config.get("mirror", ""))
+figure_files = [
+    str(figure_file(Path("<results>"), name, suffix)) for name in config["figures"] for suffix in (".svg", ".pdf")
+]
+REPORT = ["<results>/paper/rankbound.pdf", "<results>/paper/index.html"]
+ALL_FILES = [*study.table_files(), *figure_files, *study.experiment_tables(), *REPORT]
+
+
+onstart:
+    end_by_signal_in_a_thread()
+    for reason in study.left_out.values():
+        print(reason, file=sys.stderr)
+
+
+onerror:
+    print(failures(log), file=sys.stderr)
+
+
+onsuccess:
+    page = Path(config["pathvars"]["results"], "paper", "index.html")
+    if page.exists():
+        print(f"report: {page}", file=sys.stderr)
+
+
+wildcard_constraints:
+    source=one_of(study.sources),
+    instances=one_of(study.instances),
+    protocol=study.place_pattern,
+    model=one_of([*study.models, *study.methods]),
+    loss=one_of(study.losses),
+    bounding=one_of(study.boundings),
+    figure=one_of(config["figures"]),
+    table=one_of(name for name in config["tables"] if not name.startswith("table_5_1")),
+
+
+report: "../report/study.rst"
+
+
+# With `--sdm apptainer`, steps run in the image of envs/apptainer.def, with the code of this clone.
+container: "study.sif"
+
+
+localrules:
+    all,
+    data,
+    tables,
+    runs,
+    figures,
+    paper,
+    demo,
+
+
+include: "common.smk"
+include: "data.smk"
+include: "tables.smk"
+include: "train.smk"
+include: "results.smk"
+include: "claims.smk"
+include: "provenance.smk"
+include: "paper.smk"
+
+
+rule data:
+    input:
+        study.data_files(),
+
+
+rule tables:
+    input:
+        study.distribution_files(),
+
+
+rule runs:
+    input:
+        "<results>/runs.parquet",
+        "<results>/epochs.parquet",
+        "<results>/rates.parquet",
+        study.experiment_tables(),
+
+
+rule figures:
+    input:
+        study.table_files(),
+        figure_files,
+
+
+rule paper:
+    input:
+        REPORT,
+
+
+# `snakemake --workflow-profile profiles/demo` runs the same rules on generated data; this target fails on other data.
+rule demo:
+    input:
+        ALL_FILES if not study.converted else "use --workflow-profile profiles/demo",
