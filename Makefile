@@ -1,7 +1,7 @@
 # make demo    the whole workflow on generated data: no download, minutes on a laptop
 # make paper   the whole study: fetches three data sets, trains some 8,000 models, makes every table and figure
 # make doctor  what is installed, which data and programs are there, what is missing and how to get it; installs nothing
-# make test    format, types, and all tests except the next three
+# make test    format, types, and all tests of library and study except the next three
 # make test-workflow  the whole workflow on generated data, with every reason to run a step again; DVC's round trips
 # make test-faults    kills, full disks, damaged and hostile files against every step; whatever `make test` only takes a
 #              sample of

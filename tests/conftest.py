@@ -26,7 +26,7 @@ LONG = "long"
 LENGTHY = ("test_calibrations.py", "test_site_in_browser.py")
 """Files that take minutes, and would be among the last: first, they keep no process waiting for another at the end."""
 
-SHARED = ("library", "study", "workflow")
+SHARED = ("library", "study")
 """Folders whose tests are shared out."""
 
 

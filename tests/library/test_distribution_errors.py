@@ -145,7 +145,13 @@ def test_the_error_covers_all_orders_of_graded_lists(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nDCG", "AP", "DCG(discount=log2(r))", "RBP(p=0.9)", "RBP(p=0.99)"])
-@pytest.mark.parametrize(("n", "p"), [(18, 9), (22, 6), (22, 11), (40, 4), (24, 12), (30, 7), (58, 5), (60, 56)])
+@pytest.mark.parametrize(
+    ("n", "p"),
+    [
+        *((18, 9), (22, 6), (40, 4), (60, 56)),
+        *(pytest.param(*sizes, marks=pytest.mark.long) for sizes in ((22, 11), (24, 12), (30, 7), (58, 5))),
+    ],
+)
 def test_bins_keep_to_the_error_that_they_state(name: str, n: int, p: int) -> None:
     """Lists short enough to enumerate, by the method for long ones, which refuses what no bins can hold."""
     of = Sum(rb.metric(name), RandomOrders(n, p))

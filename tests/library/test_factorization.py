@@ -38,7 +38,13 @@ def bytes_of(ranker: rb.Ranker, path: Path) -> bytes:
 
 
 # What is learned
-@pytest.mark.parametrize("learned", [{}, {"loss": "RankNet", "bias": "none"}, {"negatives": 2, "unknown": "mean"}])
+@pytest.mark.parametrize(
+    "learned",
+    [
+        {"negatives": 2, "unknown": "mean"},
+        *(pytest.param(one, marks=pytest.mark.long) for one in ({}, {"loss": "RankNet", "bias": "none"})),
+    ],
+)
 def test_what_is_planted_is_recovered(learned: dict[str, Any]) -> None:
     """From relevant items alone, with negatives, better than chance."""
     tested, known = PLANTED.lists(PLANTED.tested), PLANTED.known

@@ -28,7 +28,7 @@ SHARE = 7
 # Of lists with more orders of ties, the brute force would take long.
 MOST_ITEMS = 5
 # `make test` takes so many draws of its round, and looks at the lists of so many batches alone.
-FEW, FEW_ALONE = 25, 4
+FEW, FEW_ALONE = 10, 2
 pytestmark = pytest.mark.filterwarnings("ignore:relevance")
 needs_kernels = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
 
@@ -120,7 +120,7 @@ def test_a_topic_has_one_value_whatever_other_topics_lack(round_: int) -> None:
     random = np.random.default_rng(round_)
     run: dict[str, dict[str, float]] = {}
     qrels: dict[str, dict[str, float]] = {}
-    for topic in map(str, range(12 if round_ else 5)):
+    for topic in map(str, range(12 if round_ else 3)):
         n, highest = int(random.integers(1, 30)), int(random.choice([1, 2, 3, 20]))
         run[topic] = {f"d{i}": round(float(random.normal()), int(random.choice([0, 1, 6]))) for i in range(n)}
         judged = random.choice(40, size=int(random.integers(1, 30)), replace=False)

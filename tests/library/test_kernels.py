@@ -166,6 +166,7 @@ def run(**environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_compiled_code_is_kept_in_the_folder_of_the_user_also_for_a_copy_of_the_package(tmp_path: Path) -> None:
     kept, copy = tmp_path / "kept", tmp_path / "copy"
     kept.mkdir()

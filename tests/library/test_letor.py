@@ -131,6 +131,7 @@ def test_rows_of_a_query_must_be_there_and_stand_together(chunk_bytes: int) -> N
         list(read_lists(io.BytesIO(REGULAR), 3, "two.txt", chunk_bytes, seen))
 
 
+@pytest.mark.long
 def test_memory_follows_the_chunk_and_not_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     # Loading the kernel takes memory once.
     monkeypatch.setenv("RANKBOUND_FAST", "0")

@@ -126,6 +126,7 @@ def test_the_trainer_of_transformers_trains_on_lists_of_any_length(names: dict[s
     assert trainer.evaluate(more)["eval_ndcg"] == pytest.approx(float(expected[[0, 1, 1, 0, 1]].mean()))
 
 
+@pytest.mark.long
 def test_two_processes_train_the_network_of_one(first: dict[str, Any], folder: Path) -> None:
     """Of informative lists that are spread unevenly: the mean of two means would be another."""
     command, *words = program("Several processes", "sh").split()
