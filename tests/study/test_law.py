@@ -37,7 +37,7 @@ from rankbound_study.data.reader import read_instances
 from rankbound_study.data.sampling import write_instances as write_lists_of
 from rankbound_study.report.abstract import law_findings, law_sections
 from rankbound_study.report.made_blocks import Figures
-from rankbound_study.results.list_weights import Influence
+from rankbound_study.results.influence import Influence
 
 COLUMNS = (DataSet("movielens", 2), DataSet("mq2008-label1", None))
 SLOPE = -0.004

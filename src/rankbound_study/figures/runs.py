@@ -1,6 +1,6 @@
 """Figures of a study's runs: nDCG@k against the cut-off k, and scores of topics, bounded against unbounded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +9,20 @@ import polars as pl
 
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec
+from rankbound_study.figures.catalogue import Catalogue, FigureSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
-from rankbound_study.results.specs import described
 from rankbound_study.results.trained import untrained_cells
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import BOUNDED, JUDGED_BY, LOSSES, UNBOUNDED
 
-SPECS: dict[str, FigureSpec] = {}
 FILE = "figures_runs.md"
+FIGURES = Catalogue(FigureSpec, FILE)
 
 CUTOFFS = range(1, 21)
 
 
-@described(SPECS, figure_5_1=FigureSpec(text(FILE, "figure_5_1"), needs_runs=True))
+@FIGURES.add("figure_5_1", needs_runs=True)
 def ndcg_at_k(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> Any:
     """Draw losses in rows, data sets in columns; a value is the mean over topics, averaged over folds and seeds."""
     untrained = untrained_cells(scores.chosen_trainings(runs, epochs, choice))
@@ -76,9 +75,7 @@ FEWEST = 5
 """Groups with fewer lists are not drawn."""
 
 
-@described(
-    SPECS, figure_cut_offs=FigureSpec(text(FILE, "figure_cut_offs"), title="nDCG@k by list size", needs_runs=True)
-)
+@FIGURES.add("figure_cut_offs", title="nDCG@k by list size", needs_runs=True)
 def ndcg_by_size(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> Any:
     """Draw relevant items above, items below, and data sets in columns; a value is a mean over lists."""
     metrics = [f"nDCG@{k}" for k in CUTOFFS]
@@ -139,14 +136,16 @@ Column = tuple[Any, tuple[float, float], pl.DataFrame, Iterator[tuple[Any, pl.Da
 """The uppermost panel of a data set, its axis of scores, its scores, and all its panels, each with pairs of scores."""
 
 
-def _one_per_loss(first: int, piece: str) -> dict[str, FigureSpec]:
-    """Return three figures of chapter 5, one per loss, numbered from `first`."""
-    return {
-        f"figure_5_{number}": FigureSpec(
-            text(FILE, piece, loss=loss, metric=JUDGED_BY[loss]), {"loss": loss}, needs_runs=True
-        )
-        for number, loss in enumerate(LOSSES, start=first)
-    }
+def _one_per_loss(first: int, piece: str) -> Callable[[Any], Any]:
+    """Return a decorator that enters three figures of chapter 5, one per loss, numbered from `first`."""
+
+    def entered(make: Any) -> Any:
+        for number, loss in enumerate(LOSSES, start=first):
+            caption = text(FILE, piece, loss=loss, metric=JUDGED_BY[loss])
+            FIGURES.add(f"figure_5_{number}", caption, arguments={"loss": loss}, needs_runs=True)(make)
+        return make
+
+    return entered
 
 
 def _multiples(
@@ -189,7 +188,7 @@ def _limits(frame: pl.DataFrame, dataset: str, metric: str) -> tuple[float, floa
     return max(min(low, 0.9), 0.0) - 0.005, 1.005
 
 
-@described(SPECS, **_one_per_loss(2, "distributions"))
+@_one_per_loss(2, "distributions")
 def score_distributions(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
     """Draw the shares of topics that score at most x; grey where the bounded loss has the smaller share (better)."""
     metric = JUDGED_BY[loss]
@@ -220,7 +219,7 @@ def _distributions(axes: Any, pairs: pl.DataFrame) -> None:
     axes.plot(grid, bounded, drawstyle="steps-post", label="bounded", **look)
 
 
-@described(SPECS, **_one_per_loss(5, "pairs"))
+@_one_per_loss(5, "pairs")
 def score_pairs(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
     """Draw the topics' scores; points above the diagonal are topics that the bounding improves."""
     metric = JUDGED_BY[loss]
@@ -250,7 +249,7 @@ SIZE_GROUPS = 8
 _GRID = 72
 
 
-@described(SPECS, **_one_per_loss(8, "differences"))
+@_one_per_loss(8, "differences")
 def score_differences(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
     """Draw the topics' differences by their number of relevant items; those above zero are improvements."""
     metric = JUDGED_BY[loss]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.provenance.checksums import Places
-from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
+from rankbound_study.provenance.manifest import check_recorded, read_manifest
 from rankbound_study.report.abstract import abstract, law_findings, law_sections, related_sections
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.content import Document, ReportSection
@@ -20,7 +20,7 @@ from rankbound_study.report.methods_section import left_out_blocks, methods_sect
 from rankbound_study.report.neural_section import neural_sections
 from rankbound_study.report.provenance_section import provenance_section
 from rankbound_study.report.tables.sources import HOLDS
-from rankbound_study.results.specs import reading
+from rankbound_study.results.study_files import reading
 
 _EFFECTS = {"effects": "Effects of bounding"}
 _FURTHER = {
@@ -65,6 +65,9 @@ def build(
         *bounded.findings(claims, tested=board.made),
     )
     title, subtitle = _headings(bounded)
+    left_out = list(left_out_blocks(instances))
+    with reading(provenance or results):
+        methods = methods_section(None if manifest is None else manifest.config, left_out)
     return Document(
         title=title,
         subtitle=subtitle,
@@ -76,7 +79,7 @@ def build(
             *board.sections(results, figures, synthetic=synthetic),
             *law_sections(tables, figures, synthetic=synthetic),
             *_further_sections(tables, figures, _EFFECTS, synthetic=synthetic),
-            _methods(provenance, manifest, instances),
+            methods,
             bounded.section(),
             *_further_sections(tables, figures, _FURTHER, synthetic=synthetic),
             *related_sections(tables, bounded.honest),
@@ -96,14 +99,6 @@ def _headings(bounded: Bounded) -> tuple[str, str]:
     *others, last = dict.fromkeys(data_set.dataset for data_set in bounded.data_sets)
     names = f"{', '.join(others)} and {last}" if others else last
     return f"Losses and bounds compared on {names}", bounded.protocols
-
-
-def _methods(provenance: Path | None, manifest: Manifest | None, instances: Sequence[Path]) -> ReportSection:
-    left_out = list(left_out_blocks(instances))
-    if provenance is None or manifest is None:
-        return methods_section(None, left_out)
-    with reading(provenance):
-        return methods_section(manifest.config, left_out)
 
 
 _FIGURES = {

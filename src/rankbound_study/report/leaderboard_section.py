@@ -17,7 +17,7 @@ from rankbound_study.report.made_blocks import Figures, figures_named
 from rankbound_study.report.provenance_section import settings_table
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.results.scores import SYSTEM, names_of, of_data_set
-from rankbound_study.results.specs import probability, read_facts, read_table
+from rankbound_study.results.study_files import probability, read_facts, read_table
 from rankbound_study.templates import text
 
 FILE = "leaderboard.md"

@@ -19,7 +19,7 @@ from rankbound_study.report.tables.neural import COLUMNS, COMPARISON_COLUMNS
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, TABLES, Printed, data_set_title
 from rankbound_study.results.neural_pairs import READINGS
 from rankbound_study.results.neural_runs import printed_scores
-from rankbound_study.results.specs import read_table
+from rankbound_study.results.study_files import read_table
 from rankbound_study.templates import text
 
 FILE = "neural.md"
