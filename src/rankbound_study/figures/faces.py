@@ -167,25 +167,19 @@ def near_duplicates(files: StudyFiles) -> Any:
     title = f"Pairs of similar pictures by the distance of their hashes; the threshold is {THRESHOLD} of 256 bits"
     figure, panels = pair_grid(len(stretches), COLUMNS, title, lines=2, left=0.45)
     for stretch, pairs, row in zip(stretches, chosen, panels, strict=True):
-        _label(row[0], stretch, is_grouped=stretch.stop <= THRESHOLD + 1)
+        grouped = stretch.stop <= THRESHOLD + 1
+        text = f"{stretch.start} to {stretch.stop - 1} bits\n{'one group' if grouped else 'not grouped'}"
+        look = {"rotation": 90, "fontsize": 8, "ha": "right", "va": "center", "multialignment": "center"}
+        color = style.INK if grouped else style.VERMILION
+        row[0].text(-0.12, 0.5, text, transform=row[0].transAxes, color=color, **look)
         if not pairs:
             style.empty_panel(row[0], "no such\npair")
         for place, (distance, first, second) in enumerate(pairs):
             picture(row[2 * place], pixels[first], f"{faces.ages[first]} years")
             picture(row[2 * place + 1], pixels[second], f"{faces.ages[second]} years")
-            row[2 * place + 1].text(
-                -0.04, 1.02, f"{distance} bits", transform=row[2 * place + 1].transAxes, ha="center", va="bottom",
-                fontsize=7, color=style.MUTED,
-            )  # fmt: skip
+            look = {"ha": "center", "va": "bottom", "fontsize": 7, "color": style.MUTED}
+            row[2 * place + 1].text(-0.04, 1.02, f"{distance} bits", transform=row[2 * place + 1].transAxes, **look)
     return figure
-
-
-def _label(panel: Any, stretch: range, *, is_grouped: bool) -> None:
-    text = f"{stretch.start} to {stretch.stop - 1} bits\n{'one group' if is_grouped else 'not grouped'}"
-    panel.text(
-        -0.12, 0.5, text, transform=panel.transAxes, rotation=90, ha="right", va="center", fontsize=8,
-        multialignment="center", color=style.INK if is_grouped else style.VERMILION,
-    )  # fmt: skip
 
 
 def _hashes(files: StudyFiles, faces: Faces) -> Bits:

@@ -10,7 +10,6 @@ from rankbound_study.results.neural_names import (
     FAMILIES,
     PAIR_ACCURACY,
     TABLES,
-    Printed,
     data_set_title,
     table_of,
     what_is_missing,
@@ -48,7 +47,8 @@ def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -
     found = [method for method in methods if method in set(frame["method"])]
     if not found or about.metric not in frame.columns:
         return style.remark(f"{', '.join(methods)}: nothing to draw.\n{what_is_missing(about)}")
-    picked = _picked(files, about)
+    runs = None if files.runs is None else read_runs(files.runs, about, []).group_by("method")
+    picked = {} if runs is None else dict(runs.agg(pl.col("epoch").unique().sort()).rows())
     figure, axes = style.panels(2, len(found), height=3.6 if len(found) > 1 else 3.9, sharex="col", sharey="row")
     for column, method in enumerate(found):
         own = frame.filter(pl.col("method") == method)
@@ -96,14 +96,6 @@ def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
     panel.locator_params(axis="y", nbins=5)
     # Grid lines would be mistaken for the picked epochs.
     panel.grid(visible=False, axis="x")
-
-
-def _picked(files: StudyFiles, about: Printed) -> dict[str, list[int]]:
-    """Return the epochs picked by validation, by method."""
-    if files.runs is None:
-        return {}
-    runs = read_runs(files.runs, about, [])
-    return dict(runs.group_by("method").agg(pl.col("epoch").unique().sort()).rows())
 
 
 ALWAYS = "Rank-LR"

@@ -132,8 +132,8 @@ def _label(size: str, number: int) -> str:
     return f"{least[number]}–{least[number + 1] - 1} {_NAMES[size]}"
 
 
-Column = tuple[Any, tuple[float, float], pl.DataFrame, Iterator[tuple[Any, pl.DataFrame]]]
-"""The uppermost panel of a data set, its axis of scores, its scores, and all its panels, each with pairs of scores."""
+Column = tuple[Any, tuple[float, float], pl.DataFrame, list[tuple[Any, pl.DataFrame]]]
+"""The panels of a data set, its axis of scores, its scores, and the panels to draw, each with pairs of scores."""
 
 
 def _one_per_loss(first: int, piece: str) -> Callable[[Any], Any]:
@@ -150,7 +150,7 @@ def _one_per_loss(first: int, piece: str) -> Callable[[Any], Any]:
 
 def _multiples(
     runs: Path, choice: RunsChoice, loss: str, epochs: Path | None, **sharing: Any
-) -> tuple[Any, Any, list[DataSet], Iterator[Column]]:
+) -> tuple[Any, Any, list[DataSet], list[Column]]:
     """Return a figure, its axes, the data sets, and the columns to draw, where what did not train is hatched.
 
     Boundings are in rows, data sets in columns.
@@ -162,7 +162,10 @@ def _multiples(
     sets = scores.data_sets(frame)
     figure, axes = style.panels(len(BOUNDED), len(sets), height=4.3, **sharing)
 
-    def panels(data_set: DataSet, of_set: pl.DataFrame, column: Any) -> Iterator[tuple[Any, pl.DataFrame]]:
+    columns = []
+    for data_set, column in zip(sets, axes.T, strict=True):
+        of_set = scores.of_data_set(frame, data_set)
+        drawn = []
         for panel, bounding in zip(column, BOUNDED, strict=True):
             if {(*data_set, loss, UNBOUNDED), (*data_set, loss, bounding)} & untrained:
                 style.mark_untrained(panel)
@@ -170,15 +173,10 @@ def _multiples(
             if pairs.is_empty():
                 style.empty_panel(panel)
             else:
-                yield panel, pairs
-
-    def columns() -> Iterator[Column]:
-        for data_set, column in zip(sets, axes.T, strict=True):
-            of_set = scores.of_data_set(frame, data_set)
-            yield column[0], _limits(frame, data_set.dataset, metric), of_set, panels(data_set, of_set, column)
-            column[0].set_title(data_set.title)
-
-    return figure, axes, sets, columns()
+                drawn.append((panel, pairs))
+        column[0].set_title(data_set.title)
+        columns.append((column, _limits(frame, data_set.dataset, metric), of_set, drawn))
+    return figure, axes, sets, columns
 
 
 def _limits(frame: pl.DataFrame, dataset: str, metric: str) -> tuple[float, float]:
@@ -193,7 +191,7 @@ def score_distributions(runs: Path, choice: RunsChoice, *, loss: str, epochs: Pa
     """Draw the shares of topics that score at most x; grey where the bounded loss has the smaller share (better)."""
     metric = JUDGED_BY[loss]
     figure, axes, sets, columns = _multiples(runs, choice, loss, epochs, sharey=True, sharex="col")
-    for top, limits, _, panels in columns:
+    for (top, *_), limits, _, panels in columns:
         for panel, pairs in panels:
             _distributions(panel, pairs)
         top.set_xlim(*limits)
@@ -224,7 +222,7 @@ def score_pairs(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | Non
     """Draw the topics' scores; points above the diagonal are topics that the bounding improves."""
     metric = JUDGED_BY[loss]
     figure, axes, sets, columns = _multiples(runs, choice, loss, epochs, sharex="col", sharey="col")
-    for top, limits, _, panels in columns:
+    for (top, *_), limits, _, panels in columns:
         for panel, pairs in panels:
             panel.plot(limits, limits, color=style.MUTED, linewidth=0.7, linestyle=(0, (4, 2)), label="_equal scores")
             unbounded, bounded = (pairs[name].to_numpy() for name in ("unbounded", "bounded"))
@@ -256,14 +254,13 @@ def score_differences(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path
     figure, axes, sets, columns = _multiples(runs, choice, loss, epochs, sharex="col", sharey=True)
     axes[0, 0].set_yscale("symlog", linthresh=LINEAR_WITHIN, linscale=1.0)
     largest = 2 * LINEAR_WITHIN
-    bottoms = iter(axes[-1])
-    for top, _, of_set, panels in columns:
-        top.set_xscale("log")
+    for column, _, of_set, panels in columns:
+        column[0].set_xscale("log")
         for panel, pairs in panels:
             difference = (pairs["bounded"] - pairs["unbounded"]).to_numpy()
             _differences(panel, pairs["p"].to_numpy(), difference)
             largest = max(largest, 1.3 * float(np.abs(difference).max()))
-        _plain_ticks(next(bottoms), of_set)
+        _plain_ticks(column[-1], of_set)
     axes[0, 0].set_yticks(LABELLED, [f"{tick:g}".replace("-", "−") for tick in LABELLED])
     axes[0, 0].set_yticks([-1, 1], minor=True)
     axes[0, 0].set_ylim(-largest, largest)

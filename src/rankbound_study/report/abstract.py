@@ -1,4 +1,4 @@
-"""Write the abstract, the section on the law of list weights, and that on related work, if their tables exist."""
+"""Write the abstract, the findings on the law of list weights, and the section on related work, if there are tables."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,13 +17,12 @@ from rankbound_study.report.claims_section import GENERATED, Claims
 from rankbound_study.report.columns import signed, with_minus, with_minus_signs
 from rankbound_study.report.content import Finding, Paragraph, ReportSection, finding, paragraph
 from rankbound_study.report.findings import Bounded
-from rankbound_study.report.made_blocks import Figures, table_blocks
+from rankbound_study.report.made_blocks import table_blocks
 from rankbound_study.results.study_files import read_made, read_table
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
 
 FILE = "abstract.md"
-FIGURES = ("figure_law", "figure_weight_powers")
 _MOST_RISE, _AS_WELL, _VANISHING = "T46", "T23", "T27"
 """The claims that bounding raises most means, that bounded losses do as well, and that a vanishing gradient explains
 the collapse of nDCG under distribution bounding."""
@@ -102,12 +101,6 @@ def law_findings(folder: Path) -> Iterator[Finding]:
     }
     found = finding(FILE, "law-finding", direction=direction, fit=fit, slopes=slopes, cells=cells, **counts)
     yield replace(found, detail=with_minus_signs(found.detail))
-
-
-def law_sections(tables: Path, figures: Figures, *, synthetic: bool) -> Iterator[ReportSection]:
-    """Return the section on the law of list weights, if any of its tables or figures was made."""
-    if blocks := (*figures.blocks(FIGURES, synthetic=synthetic), *table_blocks("law", tables)):
-        yield ReportSection("law", "The law of list weights", text(FILE, "law"), blocks)
 
 
 RELATED = "related.md"

@@ -51,21 +51,29 @@ MARKS = {BETTER: "▲", WORSE: "▼", ALIKE: "≈"}
 _TITLES = {BEST: "minus the best", "counterpart": "minus unbounded", BASELINE: "minus {}"}
 
 
-def blocks_of(table: pl.DataFrame, margin: float) -> Iterator[TableBlock]:
-    """Yield a block for each data set of the table."""
+def blocks_of(
+    table: pl.DataFrame, margin: float, seconds: Callable[[Row], float | None] = lambda row: None
+) -> Iterator[TableBlock]:
+    """Yield a block for each data set of the table, with a column of processor seconds, if some are known."""
     parts = table.partition_by("dataset", "nsr", maintain_order=True)
     for part in parts:
-        yield _block(part, margin, several=len(parts) > 1)
+        yield _block(part, margin, seconds, several=len(parts) > 1)
 
 
-def _block(table: pl.DataFrame, margin: float, *, several: bool) -> TableBlock:
+def _block(table: pl.DataFrame, margin: float, seconds: Callable[[Row], float | None], *, several: bool) -> TableBlock:
     first, names = table.row(0, named=True), names_of(table)
     label = DataSet(first["dataset"], first["nsr"]).label
     of_baseline = next((row["model"] for row in table.iter_rows(named=True) if row["role"] == BASELINE), "")
     stuck = bool(table["n_untrained"].sum())
+    timed = any(seconds(row) is not None for row in table.iter_rows(named=True))
+    caption = text(FILE, "caption", metric=first["metric"], margin=margin, level=LEVEL, stuck=stuck)
 
     def model(row: Row) -> str:
         return names[tuple(row[name] for name in SYSTEM)] + MARK * bool(row["n_untrained"])
+
+    def processor(row: Row) -> str:
+        cost = seconds(row)
+        return DASH if cost is None else f"{cost:.1f}"
 
     def score(score: float | None, low: float | None, high: float | None) -> Cell:
         margin = "" if low is None or high is None else f"±{(high - low) / 2:.4f}"
@@ -78,7 +86,7 @@ def _block(table: pl.DataFrame, margin: float, *, several: bool) -> TableBlock:
 
     layout = Layout(
         f"Leaderboard, {label}" if several else "Leaderboard",
-        text(FILE, "caption", metric=first["metric"], margin=margin, level=LEVEL, stuck=stuck),
+        f"{caption} Processor seconds are those of all folds and seeds." if timed else caption,
         (
             _label("rank", lambda row: DASH if row["rank"] is None else str(row["rank"])),
             _label("model", model),
@@ -94,6 +102,7 @@ def _block(table: pl.DataFrame, margin: float, *, several: bool) -> TableBlock:
                 for name in COMPARISONS
                 if name != BASELINE or of_baseline
             ),
+            *([Column("processor s", None, processor)] if timed else ()),
         ),
         labels=4,
         sortable=True,
