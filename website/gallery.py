@@ -12,7 +12,7 @@ from typing import Any
 
 from rankbound_study import figures
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec
+from rankbound_study.figures.catalogue import FigureSpec
 from website.pages import filled
 
 SOURCES = Path(figures.__file__).parents[2]

@@ -1,7 +1,7 @@
 """Statements that a report makes in more than one place: verdicts, counts of claims, differences of two methods."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from rankbound_study.claims import verdict_table
 from rankbound_study.report import claims_table
-from rankbound_study.report.columns import TableBlock, signed
+from rankbound_study.report.columns import TableBlock, signed, with_minus_signs
 from rankbound_study.report.content import Document, Paragraph
 from rankbound_study.results.neural_names import AS_PRINTED, TABLES, data_set_title
 
@@ -32,9 +32,10 @@ class Statement:
     context: str
     text: str
 
-    @property
-    def whole(self) -> str:
-        return f"{self.context} {self.text}"
+    def about(self, titles: Iterable[str]) -> list[str]:
+        """The data sets that it names; a reason that names faces may say `VGG16` for the features of these."""
+        whole = f"{self.context} {self.text}"
+        return [title for title in titles if all(part in whole for part in title.removesuffix(" features").split(", "))]
 
 
 def statements(document: Document) -> Iterator[Statement]:
@@ -63,23 +64,17 @@ def contradictions(said: list[Statement], tables: Path) -> list[str]:
     return [complaint for found in complaints for complaint in found]
 
 
-def typeset(text: str) -> str:
-    """A reason as the report has it."""
-    return re.sub(r"(?<![\w.])-(?=\d)", "−", text)
-
-
 def _on_claims(said: list[Statement], claims: pl.DataFrame) -> Iterator[str]:
     """A text with a claim's number has its verdict and its reason with all numbers; beside these no text judges."""
     rows = {row["id"]: row for row in claims.iter_rows(named=True)}
     for one in said:
         rest = one.text
         for name in dict.fromkeys(found for found in CLAIM.findall(one.text) if found in rows):
-            row = rows[name]
-            quotation = f"Claim {name}, {row['verdict']}: {typeset(row['reason'])}"
-            of_table = f"{name} {row['claim']} {row['verdict']} {typeset(row['reason'])}"
-            if not (
-                quotation in one.text or (one.text.startswith(of_table) and claims_table.estimate(row) in one.text)
-            ):
+            row, reason = rows[name], with_minus_signs(rows[name]["reason"])
+            quotation = f"Claim {name}, {row['verdict']}: {reason}"
+            of_table = f"{name} {row['claim']} {row['verdict']} {reason}"
+            has_row = one.text.startswith(of_table) and claims_table.estimate(row) in one.text
+            if not (quotation in one.text or has_row):
                 yield f"{one.place}: {name} is {row['verdict']} ({row['reason']}), found {one.text!r}"
             rest = rest.replace(quotation, "").replace(of_table, "")
         if found := JUDGING.search(rest):
@@ -99,10 +94,15 @@ def _on_counts(said: list[Statement], claims: pl.DataFrame) -> Iterator[str]:
 
 
 def _on_differences(said: list[Statement], tables: Path) -> Iterator[str]:
-    """A difference of two methods has the digits of the file of comparisons, wherever it stands."""
-    known = _compared(tables)
+    """A difference of two methods has the digits of the file of comparisons, either way round, wherever it stands."""
+    known: dict[tuple[str, str, str], tuple[str, ...]] = {}
+    for path in sorted(tables.glob("table_neural_*_comparisons.csv")):
+        for row in pl.read_csv(path).iter_rows(named=True):
+            title, pair = data_set_title(row["dataset"]), (row["method"], row["other"])
+            known[title, *pair] = tuple(map(signed, (row["difference"], row["low"], row["high"])))
+            known[title, *pair[::-1]] = tuple(map(signed, (-row["difference"], -row["high"], -row["low"])))
     for one in said:
-        titles = _titles(one, {title for title, _, _ in known})
+        titles = one.about({title for title, _, _ in known})
         for method, other, *numbers in DIFFERENCE.findall(one.text):
             printed = tuple(filter(None, numbers))
             places = [known[key] for title in titles if (key := (title, method, other)) in known]
@@ -110,37 +110,17 @@ def _on_differences(said: list[Statement], tables: Path) -> Iterator[str]:
                 yield f"{one.place}: {method} minus {other} is {printed}, the comparisons have {places}"
 
 
-def _titles(one: Statement, titles: set[str]) -> list[str]:
-    """The data sets that a statement names; a reason that names faces may say `VGG16` for the features of these."""
-    return [title for title in titles if all(part in one.whole for part in title.removesuffix(" features").split(", "))]
-
-
-def _compared(tables: Path) -> dict[tuple[str, str, str], tuple[str, ...]]:
-    """Data set and two methods, either way round -> the difference and its interval as they are printed."""
-    known = {}
-    for path in sorted(tables.glob("table_neural_*_comparisons.csv")):
-        for row in pl.read_csv(path).iter_rows(named=True):
-            title = data_set_title(row["dataset"])
-            values = (row["difference"], row["low"], row["high"])
-            turned = (-row["difference"], -row["high"], -row["low"])
-            known[title, row["method"], row["other"]] = tuple(map(signed, values))
-            known[title, row["other"], row["method"]] = tuple(map(signed, turned))
-    return known
-
-
 def _on_means(said: list[Statement], tables: Path) -> Iterator[str]:
     """A method's mean has the digits of its table, wherever it stands; a row may be of its printed settings."""
     known: dict[tuple[str, str], set[str]] = {}
     for about in TABLES:
-        path = tables / f"{about.name}.csv"
-        if not path.exists():
-            continue
-        scores = pl.read_csv(path, infer_schema_length=None).filter(pl.col("metric") == about.metric)
-        for dataset, method, mean in scores.select("dataset", "method", "ours").drop_nulls().rows():
-            key = (data_set_title(dataset), method.removesuffix(AS_PRINTED))
-            known.setdefault(key, set()).add(f"{mean:.4f}")
+        if (path := tables / f"{about.name}.csv").exists():
+            scores = pl.read_csv(path, infer_schema_length=None).filter(pl.col("metric") == about.metric)
+            for dataset, method, mean in scores.select("dataset", "method", "ours").drop_nulls().rows():
+                key = (data_set_title(dataset), method.removesuffix(AS_PRINTED))
+                known.setdefault(key, set()).add(f"{mean:.4f}")
     for one in said:
-        titles = _titles(one, {title for title, _ in known})
+        titles = one.about({title for title, _ in known})
         by_features = one.place.endswith("Scores by the number of features")
         for method, mean in [] if by_features else _MEAN.findall(one.text):
             means = [known[title, method] for title in titles if (title, method) in known]

@@ -17,7 +17,7 @@ from rankbound_study.claims.faces import energy_inside, face_mask, trend_over_ag
 from rankbound_study.claims.methods import WEB10K, read_methods
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence
-from rankbound_study.results.neural_pairs import read_pairs, with_readings
+from rankbound_study.results.neural_pairs import read_pairs
 
 Plant = Callable[[Planted], object]
 
@@ -312,7 +312,7 @@ def test_28_percent_are_a_margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_slope_is_that_of_least_squares_and_knows_shared_faces(tmp_path: Path) -> None:
     evidence = of_faces(tmp_path, nearly)
     assert evidence.images is not None
-    pairs = with_readings(read_pairs(evidence.predictions[:1], evidence.images))
+    pairs = read_pairs(evidence.predictions[:1], evidence.images)
     slope, groups = trend_over_ages(pairs)
     years, right = pairs["years"].to_numpy(), pairs["PairAccuracy"].to_numpy()
     group = np.digitize(years, [11, 21, 31])

@@ -159,7 +159,7 @@ def test_a_new_module_changes_what_looks_it_up(
     sources: Path, differing: Callable[[], set[str]], place: str, expected: set[str]
 ) -> None:
     new = sources / place / "new.py"
-    new.write_text('SPECS = {}\nclass New:\n    name = "new"\n', "utf-8")
+    new.write_text('NEW = {}\nclass New:\n    name = "new"\n', "utf-8")
     try:
         assert differing() == expected
     finally:

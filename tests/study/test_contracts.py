@@ -27,7 +27,7 @@ from rankbound_study.data.contracts import (
     to_numpy,
     write_table,
 )
-from rankbound_study.results.specs import scan_runs
+from rankbound_study.results.study_files import scan_runs
 
 FOLDS = pa.table({"fold": pa.array([1, 2, 3], pa.int8()), "split": ["train"] * 3, "face": ["a", "b", "c"]})
 

@@ -15,7 +15,7 @@ from rankbound_study.figures import draw
 from rankbound_study.figures.training import BOUNDS, SIZES, gradient_norms, slopes_at_the_start
 from rankbound_study.report.content import Finding
 from rankbound_study.report.findings import VARIANTS_FILE, distribution_findings
-from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.study_files import StudyFiles
 
 SD = "distribution(gain=sd)"
 LOSSES = ("nDCG", "AP")

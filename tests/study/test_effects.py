@@ -92,7 +92,7 @@ def test_the_steps_make_tables_a_figure_and_a_section(evidence: Evidence, tmp_pa
     assert len(cells) == 3 * 10
     significant = set(cells.filter(pl.col("p_holm") <= 0.05)["loss"])
     assert significant == {"nDCG", "AP"}
-    blocks = list(table_effects.SPECS["table_effects"].shown("table_effects", tmp_path / "tables"))
+    blocks = list(table_effects.TABLES["table_effects"].shown("table_effects", tmp_path / "tables"))
     assert [block.name for block in blocks] == ["Mean effects", "Effects of bounding"]
     bold = {(row[0].text, row[1].text) for row in blocks[0].rows if row[3].strong}
     assert ("affine", "AP") in bold
@@ -108,7 +108,7 @@ def test_the_steps_make_tables_a_figure_and_a_section(evidence: Evidence, tmp_pa
 
 
 def test_a_study_without_honest_runs_has_empty_tables(tmp_path: Path) -> None:
-    made = table_effects.SPECS["table_effects"].make("table_effects", table_effects.StudyFiles())
+    made = table_effects.TABLES["table_effects"].make("table_effects", table_effects.StudyFiles())
     assert made.table.is_empty()
     made.write(tmp_path, "table_effects")
-    assert list(table_effects.SPECS["table_effects"].shown("table_effects", tmp_path)) == []
+    assert list(table_effects.TABLES["table_effects"].shown("table_effects", tmp_path)) == []

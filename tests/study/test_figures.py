@@ -1,6 +1,5 @@
 """The figures: they draw with fixed bytes, say their protocol and kind of data, and show what they should."""
 
-import argparse
 import itertools
 import os
 import re
@@ -8,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
 import pytest
+from drawn_files import contents, run, svg_of, texts
 from synthetic_runs import write_runs
 
 import rankbound as rb
@@ -20,11 +19,8 @@ from rankbound.errors import ConfigError
 from rankbound_study import figures
 from rankbound_study.figures import style
 from rankbound_study.figures.runs import FEWEST, means_by_size
-from rankbound_study.results.specs import StudyFiles
-from rankbound_study.steps import BY_NAME
+from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.vocabulary import BOUNDED
-
-figure_command = BY_NAME["figure"]
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +29,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_runs(tmp_path_factory.mktemp("runs") / "runs.parquet", topics=24, skip=skip, controls=False)
 
 
-def svg_of(name: str, runs: Path | None, folder: Path) -> str:
-    paths = [folder / f"{name}.{kind}" for kind in ("svg", "pdf")]
-    style.save(figures.draw(name, StudyFiles(runs)), paths)
-    svg = paths[0].read_text("utf-8")
-    ElementTree.fromstring(svg)
-    return svg
-
-
-def texts(svg: str) -> list[str]:
-    """Return the texts of a drawing with glyph paths, which matplotlib leaves as comments."""
-    return [text.strip() for text in re.findall(r"<!--(.*?)-->", svg, re.DOTALL)]
+def drawing(name: str, folder: Path, runs: Path | None = None) -> list[str]:
+    """Draw a figure, and return its texts."""
+    return texts(svg_of(figures.draw(name, StudyFiles(runs)), folder))
 
 
 def changed(runs: Path, folder: Path, **columns: pl.Expr) -> StudyFiles:
@@ -83,53 +71,50 @@ def test_finding_the_figures_and_tables_is_light() -> None:
 def test_figures_of_runs_say_their_protocol_and_mark_missing_cells(
     name: str, missing: int, empty: int, runs: Path, tmp_path: Path
 ) -> None:
-    written = texts(svg_of(name, runs, tmp_path))
+    written = drawing(name, tmp_path, runs)
     assert any("published protocol: epoch picked on the test part" in text for text in written)
     assert not any("SYNTHETIC" in text for text in written)
     assert written.count("no runs") == missing
     pl.read_parquet(runs).clear().write_parquet(tmp_path / "empty.parquet")
-    assert texts(svg_of(name, tmp_path / "empty.parquet", tmp_path)).count("no runs") == empty
-
-
-@pytest.mark.parametrize("name", ["figure_5_1", "figure_5_5"])
-def test_synthetic_data_are_called_synthetic(name: str, tmp_path: Path) -> None:
-    sets = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))
-    written = texts(svg_of(name, write_runs(tmp_path / "runs.parquet", sets=sets, topics=8), tmp_path))
-    assert sum("synthetic" in text for text in written) == 2
-    assert any("SYNTHETIC DATA" in text for text in written)
+    assert drawing(name, tmp_path, tmp_path / "empty.parquet").count("no runs") == empty
+    if name in ("figure_5_1", "figure_5_4"):
+        sets = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))
+        written = drawing(name, tmp_path, write_runs(tmp_path / "runs.parquet", sets=sets, topics=8))
+        assert sum("synthetic" in text for text in written) == 2
+        assert any("SYNTHETIC DATA" in text for text in written)
 
 
 @pytest.mark.parametrize("name", ["figure_1_1", "figure_3_2", "figure_3_3", "figure_3_5", "figure_3_6"])
 def test_figures_of_formulas_draw_without_runs_and_date(name: str, tmp_path: Path) -> None:
-    svg = svg_of(name, None, tmp_path)
+    svg = svg_of(figures.draw(name), tmp_path)
     assert len(texts(svg)) > 10
     assert "date" not in svg
-    pdf = (tmp_path / f"{name}.pdf").read_bytes()
+    pdf = contents(tmp_path)["figure.pdf"]
     assert pdf.startswith(b"%PDF")
     assert b"CreationDate" not in pdf
 
 
 def test_bytes_are_the_same_in_another_process(runs: Path, tmp_path: Path) -> None:
-    names, there = ("figure_3_2", "figure_5_8"), tmp_path / "there"
-    there.mkdir()
+    names = ("figure_3_2", "figure_5_8")
+    for name in names:
+        (tmp_path / "there" / name).mkdir(parents=True)
+        (tmp_path / name).mkdir()
     calls = [
-        ["figure", name, "--runs", str(runs), *(f"--out={there / name}.{kind}" for kind in ("svg", "pdf"))]
+        ["figure", name, f"--runs={runs}", *(f"--out={tmp_path}/there/{name}/figure.{kind}" for kind in ("svg", "pdf"))]
         for name in names
     ]
     program = f"from rankbound_study.cli import main\nfor words in {calls}:\n    assert main(words) == 0"
     environment = {**os.environ, "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, "-c", program], check=True, env=environment)
     for name in names:
-        svg_of(name, runs, tmp_path)
-        for kind in ("svg", "pdf"):
-            assert (tmp_path / f"{name}.{kind}").read_bytes() == (there / f"{name}.{kind}").read_bytes()
+        drawing(name, tmp_path / name, runs)
+        assert contents(tmp_path / name) == contents(tmp_path / "there" / name)
 
 
 def test_equal_scores_and_tiny_samples_do_not_break_the_density(tmp_path: Path) -> None:
     path = write_runs(tmp_path / "runs.parquet", sets=(("movielens", 1),), topics=3, controls=False)
-    files = changed(path, tmp_path, nDCG=pl.lit(0.5))
-    svg_of("figure_5_8", files.runs, tmp_path)
-    svg_of("figure_5_10", files.runs, tmp_path)
+    for name in ("figure_5_8", "figure_5_10"):
+        drawing(name, tmp_path, changed(path, tmp_path, nDCG=pl.lit(0.5)).runs)
 
 
 def test_the_worst_order_of_one_relevant_item_and_of_none_but_relevant_ones() -> None:
@@ -174,22 +159,21 @@ def test_grey_covers_exactly_where_the_bounded_share_is_lower(runs: Path) -> Non
     assert found > 20
 
 
-def test_groups_of_topics_never_split_a_count(runs: Path, tmp_path: Path) -> None:
+def test_means_of_groups_never_split_a_count_and_numbers_of_large_differences_have_room(
+    runs: Path, tmp_path: Path
+) -> None:
     """Differences that grow with the number of relevant items lie on a line, and so do the means of groups."""
     few = pl.col("topic").hash() % 3
     p = pl.when(few == 0).then(9).when(few == 1).then(2).otherwise(1)
-    bounded = pl.when(pl.col("bounding") == "none").then(0.1).otherwise(0.1 + 0.01 * p)
+    unbounded = pl.when(pl.col("bounding") == "none")
+    bounded = unbounded.then(0.1).otherwise(0.1 + 0.01 * p)
     for panel in figures.draw("figure_5_9", changed(runs, tmp_path, p=p.cast(pl.Int32), AP=bounded)).axes:
-        means = [line for line in panel.get_lines() if line.get_label() == "mean of a group"]
-        for line in means:
+        for line in (one for one in panel.get_lines() if one.get_label() == "mean of a group"):
             x, y = line.get_data()
             assert set(np.round(x, 9)) == {1, 2, 9}
             assert y == pytest.approx(0.01 * x)
-
-
-def test_numbers_at_an_axis_of_large_differences_have_room(runs: Path, tmp_path: Path) -> None:
-    bounded = pl.when(pl.col("bounding") == "none").then(0.0).otherwise(pl.col("AP") / pl.col("AP").max())
-    figure = figures.draw("figure_5_9", changed(runs, tmp_path, AP=bounded))
+    large = unbounded.then(0.0).otherwise(pl.col("AP") / pl.col("AP").max())
+    figure = figures.draw("figure_5_9", changed(runs, tmp_path, AP=large))
     assert figure.axes[0].get_ylim()[1] > 1
     figure.draw_without_rendering()
     numbers = figure.axes[0].get_yticklabels()
@@ -210,13 +194,6 @@ def test_only_the_names_of_rows_that_do_not_fit_are_broken(runs: Path) -> None:
     assert not any(upper.overlaps(lower) for upper, lower in itertools.pairwise(boxes))
 
 
-def lists(p: np.ndarray, seeds: int = 2) -> pl.DataFrame:
-    """Lists whose nDCG@1 is their number of relevant items over 100, changed by the seed up and down."""
-    parts = [(str(t), 1, s, int(p[t]), 2 * int(p[t])) for t in range(len(p)) for s in range(seeds)]
-    frame = pl.DataFrame(parts, schema=["topic", "fold", "seed", "p", "n"], orient="row")
-    return frame.with_columns((pl.col("p") / 100 + (pl.col("seed") * 2 - 1) * 0.1).alias("nDCG@1"))
-
-
 @pytest.mark.parametrize(
     ("sizes", "counts", "means"),
     [
@@ -227,8 +204,11 @@ def lists(p: np.ndarray, seeds: int = 2) -> pl.DataFrame:
 def test_every_list_is_in_the_group_of_its_size_and_small_groups_are_left_out(
     sizes: list[int], counts: Any, means: dict[int, float]
 ) -> None:
-    found = {number: one[0] for number, one in means_by_size(lists(np.repeat(sizes, counts)), ["nDCG@1"], "p")}
-    assert found == pytest.approx(means)
+    """The nDCG@1 of a list is its number of relevant items over 100, changed by the seed up and down."""
+    lists = enumerate(np.repeat(sizes, counts).tolist())
+    rows = [(str(topic), 1, seed, p, 2 * p, p / 100 + 0.2 * seed - 0.1) for topic, p in lists for seed in (0, 1)]
+    frame = pl.DataFrame(rows, schema=["topic", "fold", "seed", "p", "n", "nDCG@1"], orient="row")
+    assert {number: one for number, (one,) in means_by_size(frame, ["nDCG@1"], "p")} == pytest.approx(means)
 
 
 def test_beyond_the_relevant_items_the_metric_cannot_fall() -> None:
@@ -270,17 +250,13 @@ def test_a_remark_writes_commands_as_they_are_typed() -> None:
     assert " ".join(lines) == text.replace("`", "").replace("\n", " ")
 
 
-def test_signs_between_the_steps_touch_none_of_them() -> None:
+def test_signs_touch_no_step_and_lines_differ_without_colour() -> None:
     figure = figures.draw("figure_neural_8")
     figure.draw_without_rendering()
     for panel in figure.axes:
         signs = [text.get_window_extent() for text in panel.texts if text.get_text() in ("<", "≠")]
-        shapes = [shape.get_window_extent() for shape in panel.patches]
-        assert not any(sign.overlaps(shape) for sign in signs for shape in shapes)
+        assert not any(sign.overlaps(shape.get_window_extent()) for sign in signs for shape in panel.patches)
         assert len({box.y0 for box in signs}) <= 1
-
-
-def test_every_line_differs_without_colour() -> None:
     assert len({(str(look.dashes), look.marker) for look in style.SERIES}) == len(style.SERIES)
     assert len({str(look.dashes) for look in style.BOUNDING_STYLES.values()}) == len(style.BOUNDING_STYLES)
 
@@ -288,15 +264,13 @@ def test_every_line_differs_without_colour() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["figure_9_9", "--out", "a.svg"], "there is no 'figure_9_9'; the figures are figure_1_1"),
-        (["figure_5_1", "--out", "a.svg"], "give the runs table with --runs FILE"),
-        (["figure_1_1", "--out", "a.jpeg"], "not as '.jpeg'"),
-        (["figure_1_1", "--out", "a.svg", "--options", "[1]"], "should be a JSON object"),
-        (["figure_1_1", "--out", "a.svg", "--options", "{"], "is not valid JSON"),
+        ("figure_9_9 --out a.svg", "there is no 'figure_9_9'; the figures are figure_1_1"),
+        ("figure_5_1 --out a.svg", "give the runs table with --runs FILE"),
+        ("figure_1_1 --out a.jpeg", "not as '.jpeg'"),
+        ("figure_1_1 --out a.svg --options [1]", "should be a JSON object"),
+        ("figure_1_1 --out a.svg --options {", "is not valid JSON"),
     ],
 )
-def test_mistakes_are_named(words: list[str], message: str) -> None:
-    parser = argparse.ArgumentParser()
-    figure_command.configure(parser)
+def test_mistakes_are_named(words: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
-        figure_command.run(parser.parse_args(words))
+        run("figure", *words.split())

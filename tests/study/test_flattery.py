@@ -11,7 +11,7 @@ from rankbound_study.cli import main
 from rankbound_study.data.contracts import write_table
 from rankbound_study.report.columns import Cell
 from rankbound_study.report.tables import protocols
-from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.study_files import StudyFiles
 
 SETS = (("movielens", 1), ("mq2008-label1", None))
 

@@ -35,9 +35,10 @@ from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.contracts import SPLITS, lists_table
 from rankbound_study.data.reader import read_instances
 from rankbound_study.data.sampling import write_instances as write_lists_of
-from rankbound_study.report.abstract import law_findings, law_sections
+from rankbound_study.report.abstract import law_findings
+from rankbound_study.report.document import further_sections
 from rankbound_study.report.made_blocks import Figures
-from rankbound_study.results.list_weights import Influence
+from rankbound_study.results.influence import Influence
 
 COLUMNS = (DataSet("movielens", 2), DataSet("mq2008-label1", None))
 SLOPE = -0.004
@@ -222,7 +223,7 @@ def test_the_steps_make_tables_figures_and_a_section(instances: Mapping[DataSet,
     for figure in ("figure_law", "figure_weight_powers"):
         (tmp_path / "figures").mkdir(exist_ok=True)
         assert main(["figure", figure, "--law", *csv, "--out", str(tmp_path / "figures" / f"{figure}.svg")]) == 0
-    (section,) = law_sections(tables, Figures(tmp_path), synthetic=False)
+    (section,) = further_sections(tables, Figures(tmp_path), ["law"], synthetic=False)
     names = [block.name for block in section.blocks]
     assert names[:2] == ["figure_law", "figure_weight_powers"]
     assert {"Predictions", "Lines through the cells", "The law of list weights", "List weights of bounds"} < set(names)

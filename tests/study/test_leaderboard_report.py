@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from browser_pages import BROWSER
+from drawn_files import svg_of, texts
 from planted_systems import STUDY, TOPICS, PlantedSystems, control, noise
 from test_page_in_browser import seen, with_probe
 
@@ -26,106 +27,92 @@ from rankbound_study.report.table_files import write_json, write_text
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
 from rankbound_study.results.scores import RunsChoice
-from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.study_files import StudyFiles
 
 LEVEL = np.linspace(0.3, 0.8, TOPICS)
+SCORED = [topic for topic in range(TOPICS) if topic % 10 != 9]
 FIGURES = tuple(f"figure_leaderboard_{name}" for name in ("scores", "epochs", "lengths", "topics"))
 
 
-def planted(folder: Path) -> StudyFiles:
-    """Min-max bounding helps by 0.05; trees of an experiment are far worse; the best feature is behind."""
-    scores = PlantedSystems(folder).add(("", "mlp", "nDCG", "none"), LEVEL + noise(1), 0.6)
-    scores.add(("", "mlp", "nDCG", "min-max"), LEVEL + 0.05 + noise(2), 0.7)
-    scores.add(("models-trees", "boosted-trees", "nDCG", "none"), LEVEL - 0.1 + noise(3), 0.4)
-    scores.add(control("random"), LEVEL - 0.25 + noise(4)).add(control("best-feature"), LEVEL - 0.1 + noise(5))
-    return scores.add(control("oracle"), np.ones(TOPICS)).files()
+def made(scores: PlantedSystems, folder: Path) -> StudyFiles:
+    """Make the leaderboard in a results folder; return the files that its figures are drawn from."""
+    files = scores.files()
+    leaderboard.make_leaderboard(leaderboard.NAME, files, study=STUDY).write(folder / "tables", leaderboard.NAME)
+    names = (f"{leaderboard.NAME}{end}.csv" for end in ("", "_lengths", "_topics"))
+    return replace(files, leaderboard=tuple(folder / "tables" / name for name in names))
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A results folder with Table 5.1, the leaderboard and its figures."""
+    """A results folder with Table 5.1, the leaderboard and its figures.
+
+    Min-max bounding helps by 0.05; trees of an experiment are far worse; the best feature is behind.
+    """
     folder = tmp_path_factory.mktemp("results")
-    files = planted(folder)
+    scores = PlantedSystems(folder).add(("", "mlp", "nDCG", "none"), LEVEL + noise(1), 0.6)
+    scores.add(("", "mlp", "nDCG", "min-max"), LEVEL + 0.05 + noise(2), 0.7)
+    scores.add(("models-trees", "boosted-trees", "nDCG", "none"), LEVEL - 0.1 + noise(3), 0.4)
+    scores.add(control("random"), LEVEL - 0.25 + noise(4)).add(control("best-feature"), LEVEL - 0.1 + noise(5))
+    files = made(scores.add(control("oracle"), np.ones(TOPICS)), folder)
     assert files.runs is not None
     table = table_5_1(files.runs, RunsChoice("honest"))
     write_text(folder / "tables" / "table_5_1.csv", table.write_csv(float_precision=6))
     write_json(folder / "tables" / "table_5_1_summary.json", summarise(table))
-    leaderboard.make_leaderboard(leaderboard.NAME, files, study=STUDY).write(folder / "tables", leaderboard.NAME)
     for name in FIGURES:
-        drawing = figures.draw(name, replace(files, leaderboard=csv_files(folder)))
-        style.save(drawing, [folder / "figures" / f"{name}{suffix}" for suffix in (".svg", ".pdf")])
+        paths = [folder / "figures" / f"{name}{suffix}" for suffix in (".svg", ".pdf")]
+        style.save(figures.draw(name, files), paths)
     return folder
-
-
-def csv_files(folder: Path) -> tuple[Path, ...]:
-    return tuple(folder / "tables" / f"{leaderboard.NAME}{end}.csv" for end in ("", "_lengths", "_topics"))
 
 
 def sections(folder: Path) -> dict[str, ReportSection]:
     return {section.anchor: section for section in document.build(folder).sections}
 
 
-def texts(svg: str) -> str:
-    """Return the texts of a drawing with glyph paths, which matplotlib leaves as comments."""
-    return "\n".join(text.strip() for text in re.findall(r"<!--(.*?)-->", svg, re.DOTALL))
-
-
 def test_the_first_finding_says_what_is_best_and_by_how_much(results: Path) -> None:
     first, second, *_ = sections(results)["findings"].findings
     best = LEVEL + 0.05 + noise(2)
-    scored = [topic for topic in range(TOPICS) if topic % 10 != 9]
     assert first.headline.startswith("web-label1: mlp trained on nDCG with min-max bounding ranks best by validation")
-    assert f"its mean nDCG on the test part is {best[scored].mean():.4f}" in first.headline
-    assert first.detail.startswith(
-        "60 test topics with 570 items (5 to 14 in a list), 19 % of them relevant, in 2 folds."
-    )
+    assert f"its mean nDCG on the test part is {best[SCORED].mean():.4f}" in first.headline
+    assert first.detail.startswith("60 test topics with 570 items (5 to 14 in a list), 19 % of them relevant, in 2 fo")
     assert "Left out, without a defined score: 6 topics." in first.detail
     assert "2 other trained systems, compared with it on the test part: 2 significantly worse." in first.detail
     assert "It also has the highest test score." in first.detail
     rows = {row[0]: row[1:] for row in first.rows}
     assert list(rows) == ["mlp, nDCG, unbounded (rank 2)", "random", "best-feature (baseline)"]
     assert all(row[-1] == "better" for row in rows.values())
-    difference = (best - LEVEL - noise(1))[scored].mean()
+    difference = (best - LEVEL - noise(1))[SCORED].mean()
     assert rows["mlp, nDCG, unbounded (rank 2)"][0] == f"+{difference:.4f}"
     assert second.headline == "Bounding improves 1 of 1 case significantly and degrades 0."
 
 
 def test_a_board_of_one_system_has_room(tmp_path: Path) -> None:
     board = PlantedSystems(tmp_path, dataset="synthetic-mq2008-label1")
-    files = board.add(("", "mlp", "nDCG", "none"), LEVEL, 0.6).files()
-    leaderboard.make_leaderboard(leaderboard.NAME, files, study=STUDY).write(tmp_path / "tables", leaderboard.NAME)
-    drawing = figures.draw("figure_leaderboard_scores", replace(files, leaderboard=csv_files(tmp_path)))
+    files = made(board.add(("", "mlp", "nDCG", "none"), LEVEL, 0.6), tmp_path)
     # Without room, matplotlib warns, which is an error here.
-    style.save(drawing, [tmp_path / "scores.svg"])
-    assert "mlp, nDCG, unbounded" in texts((tmp_path / "scores.svg").read_text("utf-8"))
+    svg = svg_of(figures.draw("figure_leaderboard_scores", files), tmp_path)
+    assert "mlp, nDCG, unbounded" in texts(svg)
 
 
 def test_a_board_without_a_model_that_trained_says_so(tmp_path: Path) -> None:
     scores = PlantedSystems(tmp_path)
     for place, loss in enumerate(("nDCG", "AP")):
         scores.add(("", "mlp", loss, "none"), LEVEL + noise(place), 0.9)
-    files = scores.add(control("random"), LEVEL).files()
-    leaderboard.make_leaderboard(leaderboard.NAME, files, study=STUDY).write(tmp_path / "tables", leaderboard.NAME)
+    files = made(scores.add(control("random"), LEVEL), tmp_path)
     (found,) = Leaderboard.read(tmp_path / "tables", None).findings()
     assert found.headline.endswith(": no model trained, so none ranks best.")
     assert "2 systems" in found.detail
     for name in FIGURES:
-        assert figures.draw(name, replace(files, leaderboard=csv_files(tmp_path)))
+        assert figures.draw(name, files)
 
 
 def test_the_highest_test_score_is_named_if_it_is_not_the_best(tmp_path: Path) -> None:
     scores = PlantedSystems(tmp_path).add(("", "mlp", "nDCG", "none"), LEVEL + 0.1, 0.4)
-    scores.add(("", "mlp", "AP", "none"), LEVEL + noise(1), 0.6).add(control("random"), LEVEL - 0.2)
-    leaderboard.make_leaderboard(leaderboard.NAME, scores.files(), study=STUDY).write(
-        tmp_path / "tables", leaderboard.NAME
-    )
+    made(scores.add(("", "mlp", "AP", "none"), LEVEL + noise(1), 0.6).add(control("random"), LEVEL - 0.2), tmp_path)
     (first,) = Leaderboard.read(tmp_path / "tables", None).findings()
     assert "mlp trained on AP without a bound ranks best by validation" in first.headline
-    highest = np.mean([LEVEL[topic] + 0.1 for topic in range(TOPICS) if topic % 10 != 9])
-    assert (
-        f"The highest test score, {highest:.4f}, is that of mlp trained on nDCG without a bound (rank 2)."
-        in first.detail
-    )
+    highest = f"{(LEVEL + 0.1)[SCORED].mean():.4f}"
+    expected = f"The highest test score, {highest}, is that of mlp trained on nDCG without a bound (rank 2)."
+    assert expected in first.detail
     assert "1 significantly better" in first.detail
 
 
@@ -141,10 +128,18 @@ def test_the_section_stands_after_the_findings_with_its_figures(results: Path) -
     assert len(topics.rows) == 20
     assert settings.name == "Settings of the experiments"
     assert [block.name for block in found["leaderboard-figures"].blocks] == list(FIGURES)
+    files = {suffix: (results / f"tables/{leaderboard.NAME}{suffix}").read_text("utf-8") for suffix in (".md", ".tex")}
+    assert "| **1** | **mlp** | **nDCG** | **min-max** |" in files[".md"]
+    assert r"$\downarrow$" in files[".tex"]
+    assert files[".tex"].count(r"\\") == 1 + len(pl.read_csv(results / f"tables/{leaderboard.NAME}.csv")) == 1 + 6
 
 
-def test_without_a_leaderboard_there_is_no_section(results: Path, tmp_path: Path) -> None:
+def test_a_missing_board_has_no_section_and_a_damaged_one_is_named(results: Path, tmp_path: Path) -> None:
     shutil.copytree(results / "tables", tmp_path / "tables")
+    for name, text in ((leaderboard.SUMMARY, "{}"), (f"{leaderboard.NAME}.csv", "rank\nfirst\n")):
+        (tmp_path / "tables" / name).write_text(text, "utf-8")
+        with pytest.raises(DataError, match=f"{name}: not as the step wrote it"):
+            document.build(tmp_path)
     for path in tmp_path.glob(f"tables/{leaderboard.NAME}*"):
         path.unlink()
     assert not {"leaderboard", "leaderboard-figures"} & set(sections(tmp_path))
@@ -156,12 +151,8 @@ def test_costs_are_those_of_the_records(results: Path) -> None:
         options |= {"bounding": bounding, "protocol": protocol}
         return SimpleNamespace(subcommand="job", arguments={"options": options}, cpu_seconds=seconds)
 
-    steps = [
-        step("", "mlp", "none", 2.0),
-        step("", "mlp", "min-max", 3.25),
-        step("models-trees", "boosted-trees", "none", 200),
-    ]
-    steps += [step("", "mlp", "none", 99.0, "published"), SimpleNamespace(subcommand="table", arguments={})]
+    steps = [step("", "mlp", "none", 2.0), step("", "mlp", "min-max", 3.25), step("", "mlp", "none", 99.0, "published")]
+    steps += [step("models-trees", "boosted-trees", "none", 200), SimpleNamespace(subcommand="table", arguments={})]
     board = Leaderboard.read(results / "tables", cast(Any, SimpleNamespace(steps=steps)))
     first = next(board.findings())
     assert "Training all of them took 3.4 minutes of a processor, the best one 3.2 seconds." in first.detail
@@ -171,19 +162,9 @@ def test_costs_are_those_of_the_records(results: Path) -> None:
     assert [row[-1].text for row in block.rows] == ["3.2", "2.0", "200.0", "–", "–", "–"]
 
 
-def test_damaged_files_are_named(results: Path, tmp_path: Path) -> None:
-    shutil.copytree(results / "tables", tmp_path / "tables")
-    (tmp_path / f"tables/{leaderboard.NAME}_summary.json").write_text("{}", "utf-8")
-    with pytest.raises(DataError, match=r"table_leaderboard_summary.json: not as the step wrote it"):
-        document.build(tmp_path)
-    (tmp_path / f"tables/{leaderboard.NAME}.csv").write_text("rank\nfirst\n", "utf-8")
-    with pytest.raises(DataError, match=r"table_leaderboard.csv: not as the step wrote it"):
-        document.build(tmp_path)
-
-
-def test_the_figures_name_what_they_show(results: Path) -> None:
-    drawn = {name: texts((results / "figures" / f"{name}.svg").read_text("utf-8")) for name in FIGURES}
-    scores, epochs, lengths, topics = drawn.values()
+def test_the_figures_name_what_they_show(results: Path, tmp_path: Path) -> None:
+    drawn = ("\n".join(texts((results / "figures" / f"{name}.svg").read_text("utf-8"))) for name in FIGURES)
+    scores, epochs, lengths, topics = drawn
     for system in ("mlp, nDCG, min-max", "mlp, nDCG, unbounded", "boosted-trees, nDCG, unbounded", "best-feature"):
         assert system in scores
     assert "oracle" not in scores
@@ -193,13 +174,9 @@ def test_the_figures_name_what_they_show(results: Path) -> None:
     assert "same model and loss: mlp, nDCG, unbounded" in lengths
     assert "minus best-feature" in topics
     assert "100 % gain" in topics
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_without_runs_the_figures_say_so(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "empty.svg"
-    style.save(figures.draw(name), [path])
-    assert re.search("There is no leaderboard|There are no validation scores", texts(path.read_text("utf-8")))
+    for name in FIGURES:
+        svg = svg_of(figures.draw(name), tmp_path)
+        assert re.search("There is no leaderboard|There are no validation scores", svg), name
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser here: `apt-get install chromium` for these tests")
@@ -220,13 +197,3 @@ def test_the_table_fits_a_page_in_a_browser(results: Path, tmp_path: Path) -> No
     assert found["overflow"] <= 0
     assert found["scores"] in (sorted(found["scores"]), sorted(found["scores"], reverse=True))
     assert found["drawings"] == 4
-
-
-def test_the_tables_files_have_every_row(results: Path) -> None:
-    table = pl.read_csv(results / "tables" / f"{leaderboard.NAME}.csv")
-    assert len(table) == 6
-    markdown = (results / "tables" / f"{leaderboard.NAME}.md").read_text("utf-8")
-    latex = (results / "tables" / f"{leaderboard.NAME}.tex").read_text("utf-8")
-    assert "| **1** | **mlp** | **nDCG** | **min-max** |" in markdown
-    assert r"$\downarrow$" in latex
-    assert latex.count(r"\\") == 1 + 6

@@ -1,8 +1,6 @@
 """Scores by the number of features: planted gaps are found, judged and drawn, whatever else is among the runs."""
 
-import argparse
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +8,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from drawn_files import contents, run, svg_of, texts
 from polars.testing import assert_frame_equal
 from synthetic_comparisons import (
     SIDE,
@@ -26,13 +25,9 @@ from rankbound.errors import ConfigError, DataError
 from rankbound_study import figures
 from rankbound_study.claims.methods import trends
 from rankbound_study.data.contracts import write_table
-from rankbound_study.figures import style
 from rankbound_study.results.neural_names import TABLES
 from rankbound_study.results.neural_runs import FeatureResults, feature_results, read_runs
-from rankbound_study.results.specs import StudyFiles
-from rankbound_study.steps import BY_NAME
-
-table_command = BY_NAME["table"]
+from rankbound_study.results.study_files import StudyFiles
 
 COUNTS = (5, 10, 46)
 GROWING = (-0.1, 0.0, 0.1)
@@ -176,17 +171,12 @@ def test_the_plain_methods_stand_at_all_pixels(tmp_path: Path) -> None:
 
 def test_the_command_writes_what_the_document_reads(tmp_path: Path) -> None:
     runs, epochs, predictions, images = write_faces(tmp_path)
-    parser = argparse.ArgumentParser()
-    table_command.configure(parser)
-    words = ["table_neural_features", "--runs", str(runs), "--epochs", str(epochs), "--images", str(images)]
-    for folder in ("a", "b"):
-        out = ["--out-dir", str(tmp_path / folder), "--predictions", *map(str, predictions)]
-        table_command.run(parser.parse_args([*words, *out]))
-    one, other = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("a", "b"))
-    assert one == other
+    words = ("--runs", runs, "--epochs", epochs, "--images", images, "--predictions", *predictions)
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        run("table", "table_neural_features", "--out-dir", folder, *words)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
     read = FeatureResults.read(tmp_path / "a")
     made = feature_results(runs, epochs, predictions, images)
-    assert read is not None
     assert_frame_equal(read.scores, made.scores, abs_tol=1e-6)
     assert_frame_equal(read.gaps, made.gaps, abs_tol=1e-6)
     text = (tmp_path / "a" / "table_neural_features.md").read_text("utf-8")
@@ -210,8 +200,4 @@ def test_the_figure_tells_networks_by_their_style(tmp_path: Path) -> None:
             assert (line.get_markerfacecolor() != "none") == network
     gaps = below[0].containers[0].lines[0].get_ydata()
     assert gaps == pytest.approx(GROWING, abs=0.01)
-    style.save(figure, [tmp_path / "figure.svg"])
-    svg = (tmp_path / "figure.svg").read_text("utf-8")
-    drawn = " ".join(text.strip() for text in re.findall(r"<!--(.*?)-->", svg, re.DOTALL))
-    assert "number of features" in drawn
-    assert "30,000" in drawn
+    assert {"number of features", "30,000"} <= set(texts(svg_of(figure, tmp_path)))

@@ -1,19 +1,17 @@
 """Tables and facts of the neural-ranking study, on generated files: arithmetic, printed column, tests."""
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
+from drawn_files import contents, run
 from synthetic_comparisons import AGES, WEB, Study, draw_pairs, method_scores, write_images, write_study
 
-from rankbound.compare.statistics import holm
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.report.columns import signed
@@ -22,10 +20,7 @@ from rankbound_study.report.tables import neural
 from rankbound_study.report.tables.neural import NeuralTable, neural_table
 from rankbound_study.results import neural_runs
 from rankbound_study.results.neural_names import TABLES, data_set_title, table_named, table_of
-from rankbound_study.results.neural_pairs import read_pairs, with_readings
-from rankbound_study.steps import BY_NAME
-
-table_command = BY_NAME["table"]
+from rankbound_study.results.neural_pairs import read_pairs
 
 QUERIES, PIXELS, FEATURES = TABLES
 
@@ -45,28 +40,25 @@ def pixels(study: Study) -> NeuralTable:
     return neural_table(PIXELS, study.runs, study.epochs, study.predictions, study.images)
 
 
-def cell(table: NeuralTable, method: str, metric: str) -> dict[str, object]:
+def cell(table: NeuralTable, method: str, metric: str) -> dict[str, Any]:
     return table.scores.filter(pl.col("method") == method, pl.col("metric") == metric).row(0, named=True)
 
 
-def with_runs(study: Study, folder: Path, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Path:
-    change(pl.read_parquet(study.runs)).write_parquet(folder / "runs.parquet")
-    return folder / "runs.parquet"
+@pytest.fixture
+def with_runs(study: Study, tmp_path: Path) -> Callable[[Callable[[pl.DataFrame], pl.DataFrame]], Path]:
+    """Return the path of the study's runs, changed."""
 
+    def changed(change: Callable[[pl.DataFrame], pl.DataFrame]) -> Path:
+        change(pl.read_parquet(study.runs)).write_parquet(tmp_path / "runs.parquet")
+        return tmp_path / "runs.parquet"
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=7))
-def test_holm_adjusts_step_by_step(p_values: list[float]) -> None:
-    adjusted = holm(p_values)
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        smaller = sorted(p_values)[: rank + 1]
-        wanted = max(min(1.0, (len(p_values) - place) * value) for place, value in enumerate(smaller))
-        assert adjusted[index] == pytest.approx(wanted)
+    return changed
 
 
 # Table 1
 
 
-def test_every_printed_method_has_a_row_beside_its_score(queries: NeuralTable) -> None:
+def test_every_printed_method_has_a_row_beside_its_score(queries: NeuralTable, study: Study) -> None:
     printed = neural_runs.printed_scores(QUERIES)
     assert printed["method"].to_list() == list(WEB)
     rows = queries.scores.filter(pl.col("metric") == "nDCG@10")
@@ -75,9 +67,7 @@ def test_every_printed_method_has_a_row_beside_its_score(queries: NeuralTable) -
     assert rows["method"].to_list()[-2:] == ["oracle", "random"]
     config = yaml.safe_load(Path(__file__).parents[2].joinpath("config.yaml").read_text("utf-8"))
     assert set(printed["method"]) <= set(config["comparisons"]["web-queries"]["methods"])
-
-
-def test_queries_without_a_relevant_document_are_left_out_and_counted(queries: NeuralTable, study: Study) -> None:
+    # Queries without a relevant document are left out and counted.
     found = cell(queries, "RankNet", "nDCG@10")
     assert (found["n"], found["n_skipped"], found["n_folds"]) == (25, 5, 5)
     runs = pl.read_parquet(study.runs).filter(pl.col("model") == "RankNet", pl.col("dataset") == "mq2008-label1")
@@ -90,60 +80,47 @@ def test_the_best_method_by_validation_is_compared_with_none_and_all_others_with
 ) -> None:
     """Whatever the test part says of it: LambdaMART has the highest mean there, Class-LR the lowest."""
     picked = (pl.col("model") == best_by_validation) & (pl.col("part") == "validation")
-    epochs = pl.read_parquet(study.epochs).with_columns(
-        pl.when(picked).then(0.99).otherwise("nDCG@10").alias("nDCG@10")
-    )
-    epochs.write_parquet(tmp_path / "epochs.parquet")
+    score = pl.when(picked).then(0.99).otherwise("nDCG@10").alias("nDCG@10")
+    pl.read_parquet(study.epochs).with_columns(score).write_parquet(tmp_path / "epochs.parquet")
     queries = neural_table(QUERIES, study.runs, tmp_path / "epochs.parquet")
     trained = queries.scores.filter(pl.col("metric") == "nDCG@10", pl.col("family") != "control")
     assert trained.sort("ours")["method"].to_list()[:: len(trained) - 1] == ["Class-LR", "LambdaMART"]
-    best = trained.filter(pl.col("method") == best_by_validation).row(0, named=True)
+    best = cell(queries, best_by_validation, "nDCG@10")
     (block,) = neural.score_blocks(queries.scores, QUERIES)
     assert [method.text for _, method, *_ in block.rows if method.strong] == [best_by_validation]
     assert best["p_value"] is None
-    others = trained.filter(pl.col("method") != best["method"])
+    others = trained.filter(pl.col("method") != best_by_validation)
     assert others["p_holm"].null_count() == 0
     assert others["difference_to_best"].to_list() == pytest.approx((others["ours"] - best["ours"]).to_list())
     assert (others["p_holm"] >= others["p_value"]).all()
 
 
-def test_only_the_epoch_that_validation_picked_counts(queries: NeuralTable, study: Study, tmp_path: Path) -> None:
-    def mixed(runs: pl.DataFrame) -> pl.DataFrame:
-        others = runs.filter(pl.col("selection") == "validation").with_columns(pl.lit(0.0).alias("nDCG@10"))
-        return pl.concat([runs, *(others.with_columns(selection=pl.lit(name)) for name in ("test", "last"))])
-
-    assert neural_table(QUERIES, with_runs(study, tmp_path, mixed), study.epochs).scores.equals(queries.scores)
-
-
 MOVED = pl.col("options").str.replace("}", ', "shift": 0.2}', literal=True)
 
 
-def test_methods_on_moved_pictures_are_in_no_table(study: Study, tmp_path: Path) -> None:
+def test_other_epochs_and_moved_pictures_are_in_no_table(queries: NeuralTable, study: Study, with_runs: Any) -> None:
+    """Only the epoch that validation picked counts; a data set with moved pictures alone has printed scores alone."""
+
     def mixed(runs: pl.DataFrame) -> pl.DataFrame:
+        others = runs.filter(pl.col("selection") == "validation").with_columns(pl.lit(0.0).alias("nDCG@10"))
         moved = runs.filter(pl.col("model") == "RankCNN").with_columns(pl.col("model") + "-shifted", MOVED)
         assert len(moved)
-        return pl.concat([runs, moved])
+        return pl.concat([runs, moved, *(others.with_columns(selection=pl.lit(name)) for name in ("test", "last"))])
 
-    path = with_runs(study, tmp_path, mixed)
-    for read, more in ((neural_runs.read_runs, PIXELS.metrics), (neural_runs.read_runs_by_features, 30_000)):
-        assert read(path, PIXELS, more).equals(read(study.runs, PIXELS, more))
-
-
-def test_a_data_set_with_moved_pictures_alone_has_printed_scores_alone(study: Study, tmp_path: Path) -> None:
     def of_faces(runs: pl.DataFrame) -> pl.DataFrame:
         found = runs.filter(pl.col("dataset") == "aaf")
         assert (found["loss"] == "none").any()
         options = pl.when(pl.col("loss") == "none").then("options").otherwise(MOVED)
         return found.with_columns(options, pl.lit("neural").alias("study"))
 
-    table = neural_table(PIXELS, with_runs(study, tmp_path, of_faces), study.epochs)
-    assert table.scores["ours"].count() == 0
-
-
-def test_a_missing_column_is_named(study: Study, tmp_path: Path) -> None:
-    path = with_runs(study, tmp_path, lambda runs: runs.drop("nDCG@10"))
+    path = with_runs(mixed)
+    assert neural_table(QUERIES, path, study.epochs).scores.equals(queries.scores)
+    assert neural_runs.read_runs(path, PIXELS, []).equals(neural_runs.read_runs(study.runs, PIXELS, []))
+    by_features = [neural_runs.read_runs_by_features(one, PIXELS, 30_000) for one in (path, study.runs)]
+    assert by_features[0].equals(by_features[1])
+    assert neural_table(PIXELS, with_runs(of_faces), study.epochs).scores["ours"].count() == 0
     with pytest.raises(DataError, match=r"column 'nDCG@10' is missing"):
-        neural_table(QUERIES, path, study.epochs)
+        neural_table(QUERIES, with_runs(lambda runs: runs.drop("nDCG@10")), study.epochs)
 
 
 # Tables 2 and 3
@@ -153,36 +130,34 @@ def test_accuracy_by_scores_is_the_one_of_the_runs_and_is_split_by_age_gap(pixel
     runs = pl.read_parquet(study.runs).filter(pl.col("dataset") == "aaf", pl.col("loss") != "none")
     wanted = dict(runs.group_by("model").agg(pl.col("PairAccuracy").mean()).rows())
     assert set(wanted) == set(AGES)
-    for method, mean in wanted.items():
-        assert cell(pixels, method, "PairAccuracy")["ours"] == pytest.approx(mean)
-    pairs = with_readings(read_pairs(study.predictions, study.images)).filter(pl.col("method") == "RankNet")
+    assert {method: cell(pixels, method, "PairAccuracy")["ours"] for method in wanted} == pytest.approx(wanted)
+    pairs = read_pairs(study.predictions, study.images).filter(pl.col("method") == "RankNet")
     gaps = pixels.gaps.filter(pl.col("method") == "RankNet")
     assert gaps["n"].sum() == len(pairs)
     assert (gaps["accuracy"] * gaps["n"]).sum() == pytest.approx(pairs["PairAccuracy"].sum())
 
 
-def test_both_labels_right_is_what_gives_numbers_below_one_half(pixels: NeuralTable, tmp_path: Path) -> None:
+def test_readings_of_classifiers_and_the_fit_of_regressions_are_those_of_the_scores(
+    pixels: NeuralTable, tmp_path: Path
+) -> None:
+    """Both labels right is what gives numbers below one half; R^2 is of the distinct faces."""
     _, ages = write_images(tmp_path / "images.parquet")
     pairs = draw_pairs(ages)
+    faces = np.unique(pairs)
+    older = (ages[pairs] == ages[pairs].max(1, keepdims=True)).astype(bool)
     for method, (family, noise) in AGES.items():
+        scores = method_scores(method, family, noise, ages)
         if family == "classification":
-            shares = {name: cell(pixels, method, name)["ours"] for name in ("BothRight", "SameLabel", "BothWrong")}
-            assert sum(shares.values()) == pytest.approx(1)
-            assert shares["BothRight"] < cell(pixels, method, "PairAccuracy")["ours"]
-            scores = method_scores(method, family, noise, ages)[pairs]
-            older = (ages[pairs] == ages[pairs].max(1, keepdims=True)).astype(bool)
-            assert shares["BothRight"] == pytest.approx(((scores > 0) == older).all(1).mean())
+            shares = [cell(pixels, method, name)["ours"] for name in ("BothRight", "SameLabel", "BothWrong")]
+            assert sum(shares) == pytest.approx(1)
+            assert shares[0] < cell(pixels, method, "PairAccuracy")["ours"]
+            assert shares[0] == pytest.approx(((scores[pairs] > 0) == older).all(1).mean())
+        if family == "regression":
+            missed = ((scores[faces] - ages[faces]) ** 2).sum()
+            wanted = 1 - missed / ((ages[faces] - ages[faces].mean()) ** 2).sum()
+            found = cell(pixels, method, "R2")
+            assert (found["ours"], found["n"]) == (pytest.approx(wanted, abs=1e-6), len(faces))
     assert "BothRight" not in pixels.scores.filter(pl.col("family") == "rank")["metric"].to_list()
-
-
-def test_r_squared_is_of_the_distinct_faces(pixels: NeuralTable, tmp_path: Path) -> None:
-    _, ages = write_images(tmp_path / "images.parquet")
-    faces = np.unique(draw_pairs(ages))
-    for method in ("Reg-NN", "Reg-l1"):
-        predicted = method_scores(method, *AGES[method], ages)[faces]
-        wanted = 1 - ((predicted - ages[faces]) ** 2).sum() / ((ages[faces] - ages[faces].mean()) ** 2).sum()
-        found = cell(pixels, method, "R2")
-        assert (found["ours"], found["n"]) == (pytest.approx(wanted, abs=1e-6), len(faces))
 
 
 def test_methods_that_have_not_run_are_named_with_their_printed_score(pixels: NeuralTable, study: Study) -> None:
@@ -206,40 +181,29 @@ def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
         assert list(facts([Results(about, table.scores, table.comparisons)])) == []
 
 
-def rewritten(source: Path, folder: Path, *changes: pl.Expr) -> Path:
-    """Return a file of predictions with changed columns."""
-    table = read_table(source, "predictions")
-    frame = pl.from_arrow(table).with_columns(*changes)  # type: ignore[union-attr]
-    kinds = {"items": pa.list_(pa.int64()), "scores": pa.list_(pa.float32())}
-    columns = {
-        name: pa.array(frame[name].to_list(), kinds.get(name, table.schema.field(name).type))
-        for name in table.column_names
-    }
-    write_table(pa.table(columns), folder / "none.predictions.parquet", "predictions")
-    return folder / "none.predictions.parquet"
-
-
-def test_shares_of_a_squared_loss_are_even_at_one_half(study: Study, tmp_path: Path) -> None:
-    source = study.predictions[list(AGES).index("Class-LR")]
-    shares = pl.lit("squared").alias("loss"), (pl.col("scores") + 0.5).alias("scores")
-    paths = (source, rewritten(source, tmp_path, *shares))
-    one, other = (with_readings(read_pairs([each], study.images)) for each in paths)
-    assert one["BothRight"].equals(other["BothRight"])
-    assert one["BothRight"].sum() > 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ([pl.col("items", "scores").list.concat(pl.lit([0]))], "column 'items' should hold pairs"),
-        ([pl.lit([3, 3], pl.List(pl.Int64)).alias("items")], "have the same age"),
-    ],
-)
-def test_what_is_no_pair_of_different_ages_is_refused(
-    changes: list[pl.Expr], message: str, study: Study, tmp_path: Path
+def test_shares_are_even_at_one_half_and_other_than_pairs_of_different_ages_are_refused(
+    study: Study, tmp_path: Path
 ) -> None:
-    with pytest.raises(DataError, match=message):
-        read_pairs([rewritten(study.predictions[0], tmp_path, *changes)], study.images)
+    def read(path: Path, *changes: pl.Expr) -> pl.DataFrame:
+        """Read the pairs of a file of predictions with changed columns."""
+        table = read_table(path, "predictions")
+        frame = pl.from_arrow(table).with_columns(*changes)  # type: ignore[union-attr]
+        kinds = {"items": pa.list_(pa.int64()), "scores": pa.list_(pa.float32())}
+        columns = {
+            name: pa.array(frame[name].to_list(), kinds.get(name, table.schema.field(name).type))
+            for name in table.column_names
+        }
+        write_table(pa.table(columns), tmp_path / "none.predictions.parquet", "predictions")
+        return read_pairs([tmp_path / "none.predictions.parquet"], study.images)
+
+    source = study.predictions[list(AGES).index("Class-LR")]
+    right = read(source, pl.lit("squared").alias("loss"), pl.col("scores") + 0.5)["BothRight"]
+    assert right.equals(read_pairs([source], study.images)["BothRight"])
+    assert right.sum() > 0
+    with pytest.raises(DataError, match="column 'items' should hold pairs"):
+        read(source, pl.col("items", "scores").list.concat(pl.lit([0])))
+    with pytest.raises(DataError, match="have the same age"):
+        read(source, pl.lit([3, 3], pl.List(pl.Int64)).alias("items"))
 
 
 # Layout, names, facts
@@ -277,20 +241,8 @@ def test_a_table_says_whether_the_printed_scores_are_on_its_data(
     assert (note in said) if note else ("The printed column" not in said)
 
 
-def test_markdown_and_latex_have_a_row_per_method(pixels: NeuralTable) -> None:
-    (block,) = neural.score_blocks(pixels.scores, PIXELS)
-    assert all(len(row) == len(block.header) for row in block.rows)
-    assert [method.text for _, method, *_ in block.rows if method.strong] == ["RankCNN"]
-    texts = neural.texts(pixels.scores, PIXELS)
-    assert sum(line.startswith("| ") for line in texts.markdown.splitlines()) == 1 + len(block.rows)
-    assert texts.latex.count(r"\\") == 1 + len(block.rows)
-
-
 def test_facts_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) -> None:
-    web, faces = (Results(*pair, table.comparisons) for *pair, table in (
-        (QUERIES, queries.scores, queries), (PIXELS, pixels.scores, pixels),
-    ))  # fmt: skip
-    above_random, same_models = facts([web])
+    above_random, same_models = facts([Results(QUERIES, queries.scores, queries.comparisons)])
     means = {name: cell(queries, name, "nDCG@10")["ours"] for name in (*WEB, "random")}
     assert above_random.headline == (
         f"LambdaMART scores {means['LambdaMART']:.4f} on MQ2008 (relevant: label ≥ 1), place 1 of 8; a random ordering "
@@ -301,43 +253,32 @@ def test_facts_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) -> 
         "RankNet − Class-NN", "Rank-LR − Class-LR", "LambdaMART − Class-Boost",
     ]  # fmt: skip
     assert same_models.rows[0][1] == signed(means["RankNet"] - means["Class-NN"])
-    readings, same_models = facts([faces])
+    readings, same_models = facts([Results(PIXELS, pixels.scores, pixels.comparisons)])
     assert [row[0] for row in readings.rows] == ["Class-CNN", "Class-LR"]
     # The models that were trained for two tasks.
     assert [row[0] for row in same_models.rows] == ["Rank-LR − Class-LR", "RankNet − Reg-NN", "RankCNN − Class-CNN"]
-    printed = [faces.printed(name) for name in ("RankNet", "Reg-NN")]
-    assert None not in printed
-    assert same_models.rows[1][3] == signed(printed[0] - printed[1])
-
-
-def run(*words: str) -> None:
-    parser = argparse.ArgumentParser()
-    table_command.configure(parser)
-    table_command.run(parser.parse_args(list(words)))
+    printed = dict(neural_runs.printed_scores(PIXELS).select("method", "printed").rows())
+    assert same_models.rows[1][3] == signed(printed["RankNet"] - printed["Reg-NN"])
 
 
 def test_the_command_writes_every_form_twice_the_same(study: Study, tmp_path: Path) -> None:
-    files = []
-    for folder in (tmp_path / "a", tmp_path / "b"):
-        for about in TABLES:
-            words = ["--runs", str(study.runs), "--epochs", str(study.epochs), "--out-dir", str(folder)]
-            if about is PIXELS:
-                words += ["--images", str(study.images), "--predictions", *map(str, study.predictions)]
-            run(about.name, *words)
-        files.append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
-    assert files[0] == files[1]
-    assert len(files[0]) == 3 * 4 + 2
-    results = read_results(tmp_path / "a")
+    runs, faces = ("--runs", study.runs, "--epochs", study.epochs), ("--predictions", *study.predictions)
+    folders = [tmp_path / name for name in ("a", "b")]
+    for about in TABLES:
+        more = ("--images", study.images, *faces) if about is PIXELS else ()
+        for folder in folders:
+            run("table", about.name, *runs, "--out-dir", folder, *more)
+    files, again = map(contents, folders)
+    assert files == again
+    assert len(files) == 3 * 4 + 2
+    results = read_results(folders[0])
     assert [one.about for one in results] == list(TABLES)
     assert results[1].mean("RankNet") == pytest.approx(0.9, abs=1e-6)
     assert results[2].mean("RankNet") is None
-
-
-def test_the_command_asks_for_what_it_needs(study: Study, tmp_path: Path) -> None:
-    words = {"--runs": str(study.runs), "--epochs": str(study.epochs), "--images": ""}
-    given: list[str] = []
-    for flag, value in words.items():
-        more = ["--predictions", str(study.predictions[0])] if flag == "--images" else []
-        with pytest.raises(ConfigError, match=flag):
-            run(f"table_neural_{2 if more else 1}", "--out-dir", str(tmp_path), *given, *more)
-        given += [flag, value]
+    # A row per method in Markdown and in LaTeX, the best one in bold.
+    rows = [line for line in files["table_neural_2.md"].decode().splitlines() if line.startswith("| ")]
+    assert len(rows) == len(set(results[1].scores["method"])) + 1 == files["table_neural_2.tex"].count(rb"\\")
+    assert [row.split(" | ")[1] for row in rows if "**" in row] == ["**RankCNN**"]
+    for number, words, missing in ((1, (), "--runs"), (1, runs[:2], "--epochs"), (2, (*runs, *faces), "--images")):
+        with pytest.raises(ConfigError, match=missing):
+            run("table", f"table_neural_{number}", *words, "--out-dir", tmp_path)

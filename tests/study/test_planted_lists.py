@@ -16,7 +16,7 @@ from rankbound_study.data.sampling import write_instances
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.controls_job import run_controls
 from rankbound_study.report.tables import leaderboard
-from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.study_files import StudyFiles
 
 TOPICS, ITEMS, FEATURES = 50, 12, 4
 DATASET = "planted-label1"

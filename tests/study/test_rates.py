@@ -24,7 +24,7 @@ from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.files import beside
 from rankbound_study.jobs.fit import Plan, Trial, choose, in_groups
 from rankbound_study.report.tables import protocols
-from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.study_files import StudyFiles
 
 ROOT = Path(__file__).resolve().parents[2]
 GRID = [0.0001, 0.05, 0.4]

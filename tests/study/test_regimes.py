@@ -12,7 +12,7 @@ from rankbound_study.claims.effects import REGIME_COLUMNS, regimes
 from rankbound_study.cli import main
 from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.job import RUN_METRICS
-from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.study_files import StudyFiles
 
 SHORT, LONG = 4, 40
 """Relevant items of the two kinds of users; lists have as many irrelevant ones."""

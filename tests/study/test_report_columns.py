@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from rankbound_study.report.columns import DATA_SET, Across, Cell, Column, Layout, between, fixed, signed, with_margin
-from rankbound_study.results import specs
-from rankbound_study.results.specs import probability
+from rankbound_study.results import study_files
+from rankbound_study.results.study_files import probability
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def test_a_number_and_its_copy_in_a_file_have_the_same_digits(pairs: int) -> Non
     """Shares of 2,400 pairs often end in a five at the fifth place, and sums of them just below or above it."""
     share = pairs / 2400
     for near in (share - 1e-15, share, share + 1e-15):
-        assert specs.signed(near) == specs.signed(float(f"{near:.6f}"))
-        assert specs.score(near) == specs.score(float(f"{near:.6f}"))
+        assert study_files.signed(near) == study_files.signed(float(f"{near:.6f}"))
+        assert study_files.score(near) == study_files.score(float(f"{near:.6f}"))
 
 
 TABLE = pl.DataFrame(

@@ -12,13 +12,12 @@ from rankbound_study.config.sections.base import SOURCES
 
 FIGURE = """
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec
-from rankbound_study.results.specs import described
+from rankbound_study.figures.catalogue import Catalogue, FigureSpec
 
-SPECS = {}
+FIGURES = Catalogue(FigureSpec)
 
 
-@described(SPECS, figure_4_2=FigureSpec("A line that rises.", {"height": 3.0}))
+@FIGURES.add("figure_4_2", "A line that rises.", arguments={"height": 3.0})
 def rising_line(*, height):
     figure, axes = style.panels(1, 1, height=height)
     axes[0, 0].plot([0, 1], [0, 1])
@@ -27,14 +26,14 @@ def rising_line(*, height):
 
 TABLE = """
 import polars as pl
+from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import TableSpec
-from rankbound_study.results.specs import described
 
-SPECS = {}
+TABLES = Catalogue(TableSpec)
 
 
-@described(SPECS, table_4_2=TableSpec("A number.", {"number": 42}, beside=()))
+@TABLES.add("table_4_2", "A number.", arguments={"number": 42}, beside=())
 def forty_two(name, files, *, number):
     return TableFiles(pl.DataFrame({"number": [number]}))
 """
@@ -66,7 +65,7 @@ from rankbound_study import figures
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import claims, verdict_on
 from rankbound_study.report import tables
-from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.study_files import StudyFiles
 
 verdicts = [(one.id, verdict_on(one.id, Evidence("thesis")).reason) for one in claims() if one.id == "X01"]
 names = list(figures.figure_specs())

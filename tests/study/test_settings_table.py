@@ -6,12 +6,10 @@ from typing import Any
 
 import polars as pl
 import pyarrow.parquet as pq
-import pytest
 from synthetic_runs import write_runs
 
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import write_table
-from rankbound_study.report.columns import TableBlock
 from rankbound_study.report.provenance_section import settings_table
 
 RUNS: list[tuple[str, str, dict[str, Any], int]] = [
@@ -24,31 +22,21 @@ RUNS: list[tuple[str, str, dict[str, Any], int]] = [
 ]
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> TableBlock:
+def test_what_is_shared_is_said_once_and_the_rest_by_method(tmp_path: Path) -> None:
+    assert list(settings_table(tmp_path / "runs.parquet")) == []
     path = write_runs(tmp_path / "some.parquet", sets=(("mq2008-label1", None),), topics=1)
     row = pl.read_parquet(path).filter(pl.col("loss") != "none").row(0, named=True)
-    schema = pl.read_parquet_schema(path)
     rows = [
         {**row, "study": study, "model": model, "options": json.dumps(options), "epoch": epoch}
         for study, model, options, epoch in RUNS
     ]
-    arrow = pl.DataFrame(rows, schema=schema).to_arrow()
+    arrow = pl.DataFrame(rows, schema=pl.read_parquet_schema(path)).to_arrow()
     write_table(arrow.cast(pq.read_schema(path).remove_metadata()), tmp_path / "runs.parquet", "runs")
-    (found,) = settings_table(tmp_path / "runs.parquet")
-    return found
-
-
-def test_what_is_shared_is_said_once_and_the_rest_by_method(table: TableBlock) -> None:
-    rows = [tuple(cell.text for cell in row) for row in table.rows]
-    assert rows == [
+    (table,) = settings_table(tmp_path / "runs.parquet")
+    assert [tuple(cell.text for cell in row) for row in table.rows] == [
         ("MQ2008 (relevant: label ≥ 1), neural, published", "epochs 9", ""),
         ("Line of 5", "optimiser sgd", "2"),
         ("Net; of 5, 20", "optimiser adam, hidden 100-30", "1–8"),
         (f"{DataSet('mq2008-label1', None).label}, thesis, published: mlp", "epochs 9, temperature 1", "4"),
     ]
     assert table.rules == {0, 3}
-
-
-def test_without_runs_there_is_no_table(tmp_path: Path) -> None:
-    assert list(settings_table(tmp_path / "runs.parquet")) == []

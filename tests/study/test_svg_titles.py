@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from drawn_files import svg_of
 
 from rankbound_study import figures
 from rankbound_study.figures import style
@@ -63,13 +64,10 @@ def svg(folder: Path) -> str:
 
 
 def titles(svg: str) -> list[tuple[str, str]]:
-    """Kind of element and its title, in the order of the file."""
-    found = [
-        (element.tag.removeprefix(SVG), title.text or "")
-        for element in ElementTree.fromstring(svg).iter()
-        if (title := element.find(f"{SVG}title")) is not None
-    ]
-    return [(kind, text) for kind, text in found if text != "rankbound"]
+    """Kind of element and its title, sorted."""
+    found = ((element, element.find(f"{SVG}title")) for element in ElementTree.fromstring(svg).iter())
+    named = [(element.tag.removeprefix(SVG), title.text or "") for element, title in found if title is not None]
+    return sorted(pair for pair in named if pair[1] != "rankbound")
 
 
 def test_every_labelled_part_is_told_with_its_panel_and_values(svg: str) -> None:
@@ -77,7 +75,7 @@ def test_every_labelled_part_is_told_with_its_panel_and_values(svg: str) -> None
         "method, first set, below\nyears few, accuracy 0.7100, interval 0.6800 to 0.7444",
         "method, first set, below\nyears many, accuracy 0.5230, interval 0.5012 to 0.5500",
     ]
-    assert sorted(titles(svg)) == sorted([
+    assert titles(svg) == sorted([
         ("g", "a < b, first set, above\nmean from 0.3197 to 0.5800, years from 1 to 20"),
         ("g", "steps, first set, above\nmean from 0.2000 to 0.4500, years from 1 to 20"),
         ("g", "low & grey, first set, above"),
@@ -112,31 +110,25 @@ def test_the_page_says_each_part_once_and_never_hides_them_behind_an_image(svg: 
 
 @pytest.mark.parametrize("name", ["figure_3_2", "figure_neural_links"])
 def test_titles_take_little_room(name: str, tmp_path: Path) -> None:
-    style.save(figures.draw(name), [tmp_path / "a.svg"])
-    text = (tmp_path / "a.svg").read_text("utf-8")
+    text = svg_of(figures.draw(name), tmp_path)
     plainly = re.sub(r"<title>[^<]*</title>", "", text)
     assert len(plainly) < len(text) < 1.06 * len(plainly)
 
 
-def test_undefined_points_and_intervals_shift_no_other_text(tmp_path: Path) -> None:
+def test_undefined_points_and_intervals_shift_no_other_text_and_no_label_is_no_title(tmp_path: Path) -> None:
     figure, axes = style.panels(1, 1, height=2.0)
     nothing = float("nan")
     reach = ([0.125, 0.1, nothing, 0.25], [0.25, 0.1, nothing, 0.125])
     axes[0, 0].errorbar([0, 1, 2, 3], [0.5, nothing, 0.75, 0.25], reach, marker="o", label="method")
     axes[0, 0].set(title="set", xlabel="x", ylabel="y")
-    style.save(figure, [tmp_path / "a.svg"])
-    found = titles((tmp_path / "a.svg").read_text("utf-8"))
+    found = titles(svg_of(figure, tmp_path))
     first = "method, set\nx 0, y 0.5000, interval 0.3750 to 0.7500"
     last = "method, set\nx 3, y 0.2500, interval 0.0000 to 0.3750"
-    assert sorted(text for kind, text in found if kind == "use") == [first, "method, set\nx 2, y 0.7500", last]
-    assert sorted(text for kind, text in found if kind == "path") == ["method, set", first, last]
-
-
-def test_a_drawing_without_labels_stays_as_it_is(tmp_path: Path) -> None:
-    figure, axes = style.panels(1, 1, height=1.0)
+    assert [text for kind, text in found if kind == "use"] == [first, "method, set\nx 2, y 0.7500", last]
+    assert [text for kind, text in found if kind == "path"] == ["method, set", first, last]
+    axes[0, 0].clear()
     axes[0, 0].plot([0, 1, 2], [0, 1, 0])
-    style.save(figure, [tmp_path / "a.svg"])
-    assert titles((tmp_path / "a.svg").read_text("utf-8")) == []
+    assert titles(svg_of(figure, tmp_path)) == []
 
 
 def test_labels_are_told_on_one_line_without_markup() -> None:

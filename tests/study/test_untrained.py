@@ -18,13 +18,14 @@ from rankbound_study.claims.comparisons import ratios_crossed
 from rankbound_study.claims.registry import claims, decide, verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.findings import findings, honest_findings
+from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.findings import Bounded, honest_findings
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.report.tables import table_5_1 as laid_out
 from rankbound_study.report.tables.crossed import ratio_blocks
 from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
 from rankbound_study.results.scores import RunsChoice
-from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.results.trained import MARK
 from rankbound_study.vocabulary import HONEST
 from tests.study.calibrations import sgd
@@ -160,7 +161,8 @@ def test_the_report_sets_it_apart(runs: Path) -> None:
     (found,) = honest_findings(table, published)
     assert "of 19 cells" in found.headline
     assert "1 cell that did not train is left out" in found.detail
-    named = [one for one in findings(published, summarise(published)) if "did not train" in one.headline]
+    bounded = Bounded(runs.parent, published, summarise(published), published.clear(), None)
+    named = [one for one in bounded.findings(Claims(None)) if "did not train" in one.headline]
     assert [one.headline for one in named] == ["1 of 30 losses and boundings of Table 5.1 did not train."]
     assert f"AP with min-max bounding on {DataSet('movielens', 1).label} (4 of 4)" in named[0].detail
 

@@ -24,7 +24,7 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import scores_of_runs
-from rankbound_study.results.specs import signed
+from rankbound_study.results.study_files import signed
 from rankbound_study.vocabulary import AFFINE, BOUNDED, JUDGED_BY, LOSSES, UNBOUNDED
 
 CUT_OFFS = tuple(f"nDCG@{k}" for k in range(1, 11))

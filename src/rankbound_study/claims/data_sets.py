@@ -39,7 +39,7 @@ from rankbound_study.claims.statistics import RESAMPLES
 from rankbound_study.claims.varied import best_bounding
 from rankbound_study.claims.verdict import MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.results.specs import signed
+from rankbound_study.results.study_files import signed
 from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
 
 LEAST_FOR_FRIEDMAN = 3  # boundings that Friedman's test compares; of fewer, all count as the best

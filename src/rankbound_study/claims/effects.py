@@ -36,7 +36,7 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.experiments import VARIANT
 from rankbound_study.config.samplings import SampledName
 from rankbound_study.results.scores import scores_of_runs
-from rankbound_study.results.specs import StudyFiles, scan_runs
+from rankbound_study.results.study_files import StudyFiles, scan_runs
 from rankbound_study.results.trained import read_trainings, untrained_counts
 from rankbound_study.vocabulary import AFFINE, BOUNDED, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED
 

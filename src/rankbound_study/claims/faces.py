@@ -35,9 +35,9 @@ from rankbound_study.claims.verdict import (
 )
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.neural_names import CONTROL, FAMILIES
-from rankbound_study.results.neural_pairs import GAPS, coefficients, explained, read_pairs, with_readings
+from rankbound_study.results.neural_pairs import GAPS, coefficients, explained, read_pairs
 from rankbound_study.results.scores import names_pairs, scores_of_runs
-from rankbound_study.results.specs import score
+from rankbound_study.results.study_files import score
 
 CLAIMED_ORDER = (RANK, REGRESSION, CLASSIFICATION)
 CONVOLUTION, CONNECTED = "RankCNN", "RankNet"
@@ -244,7 +244,7 @@ def wrongly_ordered_pairs_are_close_in_age(evidence: Evidence) -> Ruling:
     """Decide by whether the accuracy of the best method by validation rises with the age difference."""
     methods = read_methods(evidence, PIXELS)
     best = methods.best([name for family in FAMILIES for name in methods.of(family)])
-    slope, groups = trend_over_ages(with_readings(pairs_of(evidence, methods, [best])))
+    slope, groups = trend_over_ages(pairs_of(evidence, methods, [best]))
     low, high = slope.interval(1 - LEVEL)
     by_group = ", ".join(
         f"{share:.1%} of {count} at {least}{f' to {most}' if most < GAPS[-1][1] else ' or more'}"

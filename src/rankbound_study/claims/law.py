@@ -31,7 +31,7 @@ from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REF
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
 from rankbound_study.data.reader import FoldedLists
-from rankbound_study.results.specs import signed
+from rankbound_study.results.study_files import signed
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
 
 EXPERIMENT = "weights"
@@ -200,7 +200,7 @@ class Law:
 
 def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
     """Return all cells of a study on the data sets whose instances are given."""
-    from rankbound_study.results.list_weights import Influence, mean_weighting
+    from rankbound_study.results.influence import Influence, mean_weighting
 
     @cache
     def influence(column: DataSet, fold: int, loss: str) -> Influence:

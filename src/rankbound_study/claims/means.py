@@ -36,7 +36,7 @@ from rankbound_study.claims.registry import Differences, decides, differences, s
 from rankbound_study.claims.rules import FLAT, HALF, Family, Sample, adjusted, among, by_p, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.results.specs import signed
+from rankbound_study.results.study_files import signed
 from rankbound_study.vocabulary import BOUNDINGS, LOSSES, UNBOUNDED
 
 HIGHEST_RATIO = 3

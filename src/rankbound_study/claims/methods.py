@@ -38,7 +38,7 @@ from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title
 from rankbound_study.results.neural_runs import FAMILY_NAMES, NETWORKS, FeatureResults, feature_results
 from rankbound_study.results.scores import best_of, names_pairs, scores_of_methods, scores_of_runs
-from rankbound_study.results.specs import score, signed
+from rankbound_study.results.study_files import score, signed
 
 QUERIES, PIXELS, FEATURES = "mq2008-label1", "aaf", "aaf-vgg16"
 """The data sets on which claims of the neural-ranking study can be decided."""

@@ -40,7 +40,7 @@ from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import GRADED, DataSet
 from rankbound_study.config.experiments import VARIANT
 from rankbound_study.results.scores import scores_of_runs
-from rankbound_study.results.specs import scan_runs
+from rankbound_study.results.study_files import scan_runs
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, UNBOUNDED
 
 NAME, GRADIENTS, RANKS = "table_related", "table_related_gradients", "table_related_ranks"

@@ -24,7 +24,7 @@ from rankbound.compare.margins import LEVEL, MARGIN, POWER
 from rankbound.compare.statistics import CONFIDENCE, holm
 from rankbound_study.claims.cells import COLLAPSE, CUT_OFFS, Contrast
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, each_way
-from rankbound_study.results.specs import signed
+from rankbound_study.results.study_files import signed
 
 Key = TypeVar("Key", bound=Hashable)
 Test = Callable[[Contrast], float]

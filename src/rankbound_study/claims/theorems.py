@@ -15,7 +15,7 @@ from rankbound.io.atomic import atomic_path
 from rankbound_study.claims import other_theorems, thesis_theorems
 from rankbound_study.claims.oracle import THEOREMS
 from rankbound_study.claims.verdict import Ruling
-from rankbound_study.results.specs import reading
+from rankbound_study.results.study_files import reading
 
 MODULES = (thesis_theorems, other_theorems)
 """The modules of theorems."""

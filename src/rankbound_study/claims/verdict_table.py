@@ -8,7 +8,7 @@ import polars as pl
 
 from rankbound.texts import quantity
 from rankbound_study.claims.verdict import INCONCLUSIVE, VERDICTS, Verdict
-from rankbound_study.results.specs import reading
+from rankbound_study.results.study_files import reading
 
 if TYPE_CHECKING:
     from rankbound_study.claims.registry import Claim

@@ -11,7 +11,7 @@ from rankbound.texts import quantity
 from rankbound_study.options import parse_options
 
 if TYPE_CHECKING:
-    from rankbound_study.results.specs import StudyFiles
+    from rankbound_study.results.study_files import StudyFiles
 
 # A step's digest has the imports of its own functions: every function imports what it needs.
 
@@ -81,7 +81,7 @@ def document(results: Path, provenance: Path | None, instances: list[Path], titl
 
 def _study_files(files: Mapping[str, Path | list[Path] | None]) -> "StudyFiles":
     """Return the files of a study that flags name."""
-    from rankbound_study.results.specs import StudyFiles
+    from rankbound_study.results.study_files import StudyFiles
 
     return StudyFiles(**{name: tuple(own) if isinstance(own, list) else own for name, own in files.items()})  # type: ignore[arg-type]
 
@@ -129,12 +129,13 @@ def verify(
 def compare(a_file: Path, b_file: Path | None, metrics: list[str], a: list[str], b: list[str], **flags: Any) -> None:
     """Compare selections of runs tables topic by topic, and print the report."""
     from rankbound.commands.compare import print_report
-    from rankbound_study.results.compare_runs import Choice, compare_runs
+    from rankbound_study.results.compare_runs import compare_runs, parse_choice
 
-    choice = Choice.of(_selected(flags), a, b)
+    both = [f"{key}={value}" for key, value in _selected(flags).items()]
+    choices = parse_choice(both, "flag"), parse_choice(a, "--a"), parse_choice(b, "--b")
     print_report(
         argparse.Namespace(**flags),
-        lambda settings: compare_runs((a_file, b_file or a_file), choice, metrics, settings),
+        lambda settings: compare_runs((a_file, b_file or a_file), *choices, metrics, settings),
     )
 
 

@@ -24,7 +24,7 @@ from rankbound_study.data.reader import FoldedLists, read_instances, read_item_n
 from rankbound_study.export import whole_folder
 from rankbound_study.report.table_files import write_text
 from rankbound_study.results.compare_runs import KEYS, RUNS_FILE, read_runs, selected
-from rankbound_study.results.specs import read_frame
+from rankbound_study.results.study_files import read_frame
 
 ENDING = ".predictions.parquet"
 INDEX, QRELS, RUNS = "runs.csv", "qrels.txt", "runs"

@@ -1,4 +1,4 @@
-"""The figures by name: a module draws a family of figures, a function each, described in the module's table `SPECS`.
+"""The figures by name: a module draws a family of figures, a function each, in the module's `Catalogue`.
 
 A module is known by lying here and stands in no list. All are imported to find their figures, so they import matplotlib
 and scipy inside their functions.
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rankbound.errors import ConfigError
-from rankbound_study.figures.spec import FigureSpec
-from rankbound_study.results.specs import StudyFiles, found_specs
+from rankbound_study.figures.catalogue import FigureSpec, found_specs
+from rankbound_study.results.study_files import StudyFiles
 
 NO_FILES = StudyFiles()
 
@@ -19,7 +19,7 @@ NO_FILES = StudyFiles()
 @cache
 def figure_specs() -> Mapping[str, FigureSpec]:
     """Return all figures by name, in the order of the document."""
-    return dict(sorted(found_specs(__name__, __path__).items(), key=_place))
+    return dict(sorted(found_specs(__name__, __path__, FigureSpec).items(), key=_place))
 
 
 def title(name: str) -> str:
@@ -51,7 +51,6 @@ def draw(name: str, files: StudyFiles = NO_FILES, options: Mapping[str, Any] | N
     from rankbound_study.results.scores import RunsChoice
 
     spec = figure_specs()[name]
-    assert spec.make is not None
     with house_style():
         if not spec.options:
             return spec.make(files, **spec.arguments) if spec.needs else spec.make(**spec.arguments)

@@ -7,17 +7,16 @@ import numpy as np
 
 import rankbound as rb
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec
-from rankbound_study.results.specs import described
+from rankbound_study.figures.catalogue import Catalogue, FigureSpec
 from rankbound_study.templates import text
 
-SPECS: dict[str, FigureSpec] = {}
 FILE = "figures_bounds.md"
+FIGURES = Catalogue(FigureSpec, FILE)
 
 SIZES = (25, 50, 100, 200)
 
 
-@described(SPECS, figure_1_1=FigureSpec(text(FILE, "figure_1_1")))
+@FIGURES.add("figure_1_1")
 def lower_bounds() -> Any:
     """Draw a panel each for nDCG and AP, with a line per list size N over P = 1..N."""
     figure, axes = style.panels(1, 2, height=2.9, sharex=True, sharey=True)
@@ -37,7 +36,7 @@ RATIOS = (1, 2, 3, 5, 10)
 LARGEST = 100
 
 
-@described(SPECS, figure_3_2=FigureSpec(text(FILE, "figure_3_2")))
+@FIGURES.add("figure_3_2")
 def expected_loss() -> Any:
     """Draw panels of -E[nDCG], -E[AP] and E[nRBP loss]; a list has N = P (1 + NSR) items."""
     figure, axes = style.panels(1, 3, height=2.7, sharex=True)
@@ -85,13 +84,6 @@ def _of_lists(curve: Callable[[str, int, int], tuple[Any, Any]], *, marks: int, 
     return figure, axes
 
 
-@described(
-    SPECS,
-    **{
-        name: FigureSpec(text(FILE, "bounded-loss", bounding=bounding), {"bounding": bounding})
-        for name, bounding in _BOUNDINGS.items()
-    },
-)
 def bounded_loss(*, bounding: str) -> Any:
     """Draw bounded losses against unbounded ones, from the best to the worst order.
 
@@ -114,11 +106,16 @@ def bounded_loss(*, bounding: str) -> Any:
     return style.finish(figure, axes, f"{bounding} bounding", rows=[title for title, _ in LISTS], legend=5)
 
 
+for _name, _bounding in _BOUNDINGS.items():
+    _caption = text(FILE, "bounded-loss", bounding=_bounding)
+    FIGURES.add(_name, _caption, arguments={"bounding": _bounding})(bounded_loss)
+
+
 SHORT_LISTS = ((8, 4), (15, 5))
 GAINS = (1, 4, 16, 64)
 
 
-@described(SPECS, figure_3_5=FigureSpec(text(FILE, "figure_3_5")))
+@FIGURES.add("figure_3_5")
 def gains() -> Any:
     """Draw X(8,4) and X(15,5) in rows, metrics in columns; the steps are algorithm 1, the lines algorithm 2."""
     figure, axes = style.panels(len(SHORT_LISTS), len(METRICS), height=4.2, sharey=True)
@@ -136,7 +133,7 @@ def gains() -> Any:
     return _cumulative(figure, axes, [f"N = {n}, P = {p}" for n, p in SHORT_LISTS])
 
 
-@described(SPECS, figure_3_6=FigureSpec(text(FILE, "figure_3_6")))
+@FIGURES.add("figure_3_6")
 def smooth_distributions() -> Any:
     """Draw the distributions of algorithm 2 with a(D) = distinct scores / their range."""
 

@@ -16,14 +16,12 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.config.samplings import SampledName
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec, made
+from rankbound_study.figures.catalogue import Catalogue, FigureSpec, made
 from rankbound_study.results.scores import of_data_set
-from rankbound_study.results.specs import StudyFiles, described, read_table, signed
-from rankbound_study.templates import text
+from rankbound_study.results.study_files import StudyFiles, read_table, signed
 from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
 
-SPECS: dict[str, FigureSpec] = {}
-FILE = "figures_effects.md"
+FIGURES = Catalogue(FigureSpec, "figures_effects.md")
 
 NO_EFFECTS = "There is nothing to draw: add table_effects to the tables of the configuration, and honest runs."
 _LINEAR = 0.01
@@ -32,15 +30,7 @@ _LINEAR = 0.01
 _EFFECT_TICKS = {-0.1: "−0.1", -0.01: "", -0.005: "−0.005", 0.0: "0", 0.005: "0.005", 0.01: "0.01"}
 
 
-@described(
-    SPECS,
-    figure_effects=FigureSpec(
-        text(FILE, "figure_effects"),
-        title="The effects of bounding",
-        needs=("effects",),
-        order=5,
-    ),
-)
+@FIGURES.add("figure_effects", title="The effects of bounding", needs=("effects",), order=5)
 def effects(files: StudyFiles) -> Any:
     """Draw a panel per loss, a row per data set and bounding, and the mean effects below."""
     cells, means = made(files.effects, NAME, COLUMNS), made(files.effects, MEANS, MEAN_COLUMNS)
@@ -108,14 +98,7 @@ _SHIFT = 0.035
 """Distance between the marks of two boundings, which keeps their intervals apart."""
 
 
-@described(
-    SPECS,
-    figure_regimes=FigureSpec(
-        text(FILE, "figure_regimes"),
-        title="Effect of bounding by regime",
-        needs=("regimes",),
-    ),
-)
+@FIGURES.add("figure_regimes", title="Effect of bounding by regime", needs=("regimes",))
 def regimes(files: StudyFiles) -> Any:
     """Draw a row of panels per loss and capacity, with a line per bounding, from the rows of planted data sets."""
     if files.regimes is None:
@@ -184,15 +167,7 @@ _AXES = {MISMATCH: "change of mismatch (CV)", WEIGHTS: "variation of weights (CV
 _MARKERS = "osDv^P"
 
 
-@described(
-    SPECS,
-    figure_law=FigureSpec(
-        text(FILE, "figure_law"),
-        title="The law of list weights",
-        needs=("law",),
-        order=10,
-    ),
-)
+@FIGURES.add("figure_law", title="The law of list weights", needs=("law",), order=10)
 def law(files: StudyFiles) -> Any:
     """Draw a panel per predictor."""
     cells = made(files.law, LAW_NAME, LAW_COLUMNS).filter(pl.col("same_as").fill_null("") == "")
@@ -233,15 +208,7 @@ _AT = 1.0
 """The place of the permuted weights on the axis."""
 
 
-@described(
-    SPECS,
-    figure_weight_powers=FigureSpec(
-        text(FILE, "figure_weight_powers"),
-        title="Powers of the number of pairs",
-        needs=("law",),
-        order=11,
-    ),
-)
+@FIGURES.add("figure_weight_powers", title="Powers of the number of pairs", needs=("law",), order=11)
 def weight_powers(files: StudyFiles) -> Any:
     """Draw a panel per data set, with a line per loss."""
     cells = made(files.law, LAW_NAME, LAW_COLUMNS).filter(pl.col("origin").is_in([EXPERIMENT, SECOND]))

@@ -13,14 +13,12 @@ from rankbound_study.data.contracts import read_row_groups
 from rankbound_study.data.image_hash import Bits
 from rankbound_study.data.images import Faces, read_faces
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec, neural_title
+from rankbound_study.figures.catalogue import Catalogue, FigureSpec, neural_title
 from rankbound_study.results.neural_names import TABLES, data_set_title, table_of, what_is_missing
-from rankbound_study.results.neural_pairs import coefficients, read_pairs, with_readings
-from rankbound_study.results.specs import StudyFiles, described
-from rankbound_study.templates import text
+from rankbound_study.results.neural_pairs import coefficients, read_pairs
+from rankbound_study.results.study_files import StudyFiles
 
-SPECS: dict[str, FigureSpec] = {}
-FILE = "figures_faces.md"
+FIGURES = Catalogue(FigureSpec, "figures_faces.md")
 
 
 def pixels_of(images: Path, rows: npt.NDArray[Any]) -> dict[int, npt.NDArray[np.uint8]]:
@@ -78,28 +76,10 @@ def picture(panel: Any, pixels: npt.NDArray[Any], text: str, **options: Any) -> 
 METHOD = "Rank-LR"
 
 
-def _pairs_spec(number: int, order: str, count: int, data: tuple[int, ...]) -> FigureSpec:
-    return FigureSpec(
-        text(FILE, f"figure_neural_{number}"),
-        {"order": order, "count": count},
-        title=neural_title(number),
-        needs=("predictions", "images"),
-        data=data,
-        methods=(METHOD,),
-        shows_pictures=True,
-    )
-
-
 ACROSS = 3
 """Pairs in a row."""
 
 
-@described(
-    SPECS,
-    figure_neural_2=_pairs_spec(2, "any", 3, (2,)),
-    figure_neural_6=_pairs_spec(6, "right", 6, (2, 3)),
-    figure_neural_7=_pairs_spec(7, "wrong", 6, (2, 3)),
-)
 def face_pairs(files: StudyFiles, *, order: str, count: int) -> Any:
     """Draw random test pairs: all ("any") or those in the right or wrong order by Rank-LR ("right", "wrong").
 
@@ -120,14 +100,28 @@ def face_pairs(files: StudyFiles, *, order: str, count: int) -> Any:
         for panel, name in zip(sides, ("younger", "older"), strict=False):
             picture(panel, pixels[row[name]], f"{row[f'{name}_age']} years")
         if order != "any":
-            _below(sides[1], row["older_score"] - row["younger_score"])
+            gap = f"score {row['older_score'] - row['younger_score']:+.2f}".replace("-", "−")
+            look = {"ha": "center", "va": "top", "fontsize": 7.5, "color": style.MUTED}
+            sides[1].text(-0.03, -0.2, gap, transform=sides[1].transAxes, **look)
     return figure
+
+
+for _number, _order, _count, _data in ((2, "any", 3, (2,)), (6, "right", 6, (2, 3)), (7, "wrong", 6, (2, 3))):
+    FIGURES.add(
+        f"figure_neural_{_number}",
+        arguments={"order": _order, "count": _count},
+        title=neural_title(_number),
+        needs=("predictions", "images"),
+        data=_data,
+        methods=(METHOD,),
+        shows_pictures=True,
+    )(face_pairs)
 
 
 def _candidates(files: StudyFiles, order: str) -> pl.DataFrame | None:
     if not files.predictions or files.images is None:
         return None
-    pairs = with_readings(read_pairs(files.predictions, files.images))
+    pairs = read_pairs(files.predictions, files.images)
     sets = sorted(pairs["dataset"].unique().to_list(), key=lambda name: -table_of(name).number)
     if order == "any":
         return pairs.filter(pl.col("method") == pairs["method"].min()).unique("topic", maintain_order=True)
@@ -136,12 +130,6 @@ def _candidates(files: StudyFiles, order: str) -> pl.DataFrame | None:
     return wanted.filter(
         pl.col("dataset") == (sets[0] if sets else ""), pl.col("PairAccuracy") == (1.0 if order == "right" else 0.0)
     )
-
-
-def _below(panel: Any, gap: float) -> None:
-    """Write the score of the older face minus that of the younger one below a picture."""
-    text = f"score {gap:+.2f}".replace("-", "−")
-    panel.text(-0.03, -0.2, text, transform=panel.transAxes, ha="center", va="top", fontsize=7.5, color=style.MUTED)
 
 
 def _pairs_title(chosen: pl.DataFrame, order: str) -> str:
@@ -156,16 +144,8 @@ def _pairs_title(chosen: pl.DataFrame, order: str) -> str:
 COLUMNS = 4
 
 
-@described(
-    SPECS,
-    figure_neural_duplicates=FigureSpec(
-        text(FILE, "figure_neural_duplicates"),
-        title="Near duplicates",
-        needs=("images",),
-        data=(2,),
-        shows_pictures=True,
-        order=3,
-    ),
+@FIGURES.add(
+    "figure_neural_duplicates", title="Near duplicates", needs=("images",), data=(2,), shows_pictures=True, order=3
 )
 def near_duplicates(files: StudyFiles) -> Any:
     """Draw a row of pairs per stretch of distances; titles are black where pairs are grouped, else coloured."""
@@ -177,36 +157,29 @@ def near_duplicates(files: StudyFiles) -> Any:
     stretches = (range(31), range(31, 47), range(47, THRESHOLD + 1), range(THRESHOLD + 1, 61), range(61, 65))
     faces = read_faces(files.images)
     examples = example_pairs(_hashes(files, faces), range(stretches[-1].stop), per_distance=2)
-    chosen = [_spread([pair for pair in examples if pair[0] in stretch]) for stretch in stretches]
+    chosen = []
+    for stretch in stretches:
+        # Spread evenly, nearest first.
+        pairs = [pair for pair in examples if pair[0] in stretch]
+        places = np.linspace(0, max(len(pairs) - 1, 0), min(COLUMNS, len(pairs))).astype(int)
+        chosen.append([pairs[place] for place in np.unique(places).tolist()])
     pixels = pixels_of(files.images, np.unique([face for pairs in chosen for pair in pairs for face in pair[1:]]))
     title = f"Pairs of similar pictures by the distance of their hashes; the threshold is {THRESHOLD} of 256 bits"
     figure, panels = pair_grid(len(stretches), COLUMNS, title, lines=2, left=0.45)
     for stretch, pairs, row in zip(stretches, chosen, panels, strict=True):
-        _label(row[0], stretch, is_grouped=stretch.stop <= THRESHOLD + 1)
+        grouped = stretch.stop <= THRESHOLD + 1
+        text = f"{stretch.start} to {stretch.stop - 1} bits\n{'one group' if grouped else 'not grouped'}"
+        look = {"rotation": 90, "fontsize": 8, "ha": "right", "va": "center", "multialignment": "center"}
+        color = style.INK if grouped else style.VERMILION
+        row[0].text(-0.12, 0.5, text, transform=row[0].transAxes, color=color, **look)
         if not pairs:
             style.empty_panel(row[0], "no such\npair")
         for place, (distance, first, second) in enumerate(pairs):
             picture(row[2 * place], pixels[first], f"{faces.ages[first]} years")
             picture(row[2 * place + 1], pixels[second], f"{faces.ages[second]} years")
-            row[2 * place + 1].text(
-                -0.04, 1.02, f"{distance} bits", transform=row[2 * place + 1].transAxes, ha="center", va="bottom",
-                fontsize=7, color=style.MUTED,
-            )  # fmt: skip
+            look = {"ha": "center", "va": "bottom", "fontsize": 7, "color": style.MUTED}
+            row[2 * place + 1].text(-0.04, 1.02, f"{distance} bits", transform=row[2 * place + 1].transAxes, **look)
     return figure
-
-
-def _label(panel: Any, stretch: range, *, is_grouped: bool) -> None:
-    text = f"{stretch.start} to {stretch.stop - 1} bits\n{'one group' if is_grouped else 'not grouped'}"
-    panel.text(
-        -0.12, 0.5, text, transform=panel.transAxes, rotation=90, ha="right", va="center", fontsize=8,
-        multialignment="center", color=style.INK if is_grouped else style.VERMILION,
-    )  # fmt: skip
-
-
-def _spread(pairs: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Return pairs spread evenly over a stretch, nearest first."""
-    places = np.linspace(0, max(len(pairs) - 1, 0), min(COLUMNS, len(pairs))).astype(int)
-    return [pairs[place] for place in np.unique(places).tolist()]
 
 
 def _hashes(files: StudyFiles, faces: Faces) -> Bits:
@@ -230,16 +203,13 @@ _CLIPPED = 0.995
 """Quantile of the absolute coefficients at which the colours end, so a few pixels do not fade all others."""
 
 
-@described(
-    SPECS,
-    figure_neural_3=FigureSpec(
-        text(FILE, "figure_neural_3"),
-        {"methods": _METHODS},
-        title=neural_title(3),
-        needs=("weights", "images"),
-        data=(2,),
-        methods=_METHODS,
-    ),
+@FIGURES.add(
+    "figure_neural_3",
+    arguments={"methods": _METHODS},
+    title=neural_title(3),
+    needs=("weights", "images"),
+    data=(2,),
+    methods=_METHODS,
 )
 def coefficient_images(files: StudyFiles, *, methods: tuple[str, ...]) -> Any:
     """Draw a picture per model: the mean of a pixel's three coefficients, red where brighter pixels look older."""

@@ -14,26 +14,21 @@ import numpy.typing as npt
 
 import rankbound as rb
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec, neural_title
-from rankbound_study.results.specs import described
+from rankbound_study.figures.catalogue import Catalogue, FigureSpec, neural_title
 from rankbound_study.templates import text
 
-SPECS: dict[str, FigureSpec] = {}
 FILE = "figures_illustrations.md"
+FIGURES = Catalogue(FigureSpec, FILE)
 
 SIDE = 0.42
 """Half the width of an item's box."""
 
 
-@described(
-    SPECS,
-    **{
-        f"figure_linear_{number}": FigureSpec(
-            text(FILE, "figure_linear"), {"ratings": ratings}, title=f"Jin and Geng, Figure {number}"
-        )
-        for number, ratings in ((2, (1, 0, 1, 0, 0, 1)), (3, (2, 1, 0, 2, 0, 0)))
-    },
-)
+_LINEAR = text(FILE, "figure_linear")
+
+
+@FIGURES.add("figure_linear_2", _LINEAR, arguments={"ratings": (1, 0, 1, 0, 0, 1)}, title="Jin and Geng, Figure 2")
+@FIGURES.add("figure_linear_3", _LINEAR, arguments={"ratings": (2, 1, 0, 2, 0, 0)}, title="Jin and Geng, Figure 3")
 def linear_ndcg(ratings: Sequence[int]) -> Any:
     """Draw the list of `ratings`, from rank 1 down, above its ideal order, with both DCGs and the wrong pairs."""
     figure, axes = style.panels(2, 1, height=3.6, sharex=True, gridspec_kw={"height_ratios": [1.7, 1]})
@@ -110,13 +105,7 @@ LEVELS = (
 _COLORS = (style.BLUE, style.VERMILION, style.GREEN)
 
 
-@described(
-    SPECS,
-    figure_neural_8=FigureSpec(
-        text(FILE, "figure_neural_8"),
-        title=neural_title(8),
-    ),
-)
+@FIGURES.add("figure_neural_8", title=neural_title(8))
 def data_levels() -> Any:
     """Draw a panel per level of measurement, in ascending order."""
     figure, axes = style.panels(1, len(LEVELS), height=2.75)
@@ -129,17 +118,12 @@ def data_levels() -> Any:
         panel.text(5, -1.1, question, ha="center", va="center", fontsize=8.5, style="italic")
         panel.text(5, -2.1, f"e.g. {example}", ha="center", va="center", fontsize=8, color=style.MUTED)
         panel.text(5, -3.3, method, ha="center", va="center", fontsize=10, weight="bold", color=style.BLUE)
-    _arrow(figure)
-    return figure
-
-
-def _arrow(figure: Any) -> None:
-    """Draw an arrow below all panels, from left to right."""
     figure.get_layout_engine().set(rect=(0, 0.1, 1, 0.9))
     ends = {"xytext": (0.03, 0.085), "xycoords": "figure fraction", "textcoords": "figure fraction"}
-    look = {"arrowstyle": "-|>", "color": style.MUTED, "linewidth": 1.1}
-    figure.axes[0].annotate("", (0.97, 0.085), arrowprops=look, annotation_clip=False, **ends).set_in_layout(False)
+    arrow = {"arrowstyle": "-|>", "color": style.MUTED, "linewidth": 1.1}
+    figure.axes[0].annotate("", (0.97, 0.085), arrowprops=arrow, annotation_clip=False, **ends).set_in_layout(False)
     figure.text(0.5, 0.02, "level of quantification", ha="center", va="bottom", fontsize=9, color=style.MUTED)
+    return figure
 
 
 def _classes(panel: Any) -> None:
@@ -254,14 +238,7 @@ PAIR_MODELS: dict[str, Callable[[np.random.Generator], Beats]] = {
 _REACH = 5.0
 
 
-@described(
-    SPECS,
-    figure_neural_links=FigureSpec(
-        text(FILE, "figure_neural_links"),
-        title="Antisymmetry and transitivity",
-        order=4,
-    ),
-)
+@FIGURES.add("figure_neural_links", title="Antisymmetry and transitivity", order=4)
 def pair_links() -> Any:
     """Draw the probability of winning by both links, the loss of a pair, and the violations of random models."""
     figure, axes = style.panels(1, 3, height=2.5, gridspec_kw={"width_ratios": [1, 1, 1.15]})

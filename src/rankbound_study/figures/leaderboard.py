@@ -8,13 +8,11 @@ import polars as pl
 from rankbound_study.claims.leaderboard import BASELINE, BEST, COLUMNS, LENGTHS, ORACLE, PARTNER, TOPICS, WORSE
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec, made
+from rankbound_study.figures.catalogue import Catalogue, FigureSpec, made
 from rankbound_study.results import scores
-from rankbound_study.results.specs import StudyFiles, described
-from rankbound_study.templates import text
+from rankbound_study.results.study_files import StudyFiles
 
-SPECS: dict[str, FigureSpec] = {}
-FILE = "figures_leaderboard.md"
+FIGURES = Catalogue(FigureSpec, "figures_leaderboard.md")
 
 NOTHING = "There is no leaderboard to draw: add table_leaderboard to the tables of the configuration."
 
@@ -48,15 +46,7 @@ _CONTROL = style.LineStyle(style.MUTED, "-", "D")
 _UNTRAINED = style.LineStyle(style.MUTED, "-", "x")
 
 
-@described(
-    SPECS,
-    figure_leaderboard_scores=FigureSpec(
-        text(FILE, "figure_leaderboard_scores"),
-        title="Leaderboard",
-        needs=("leaderboard",),
-        order=0,
-    ),
-)
+@FIGURES.add("figure_leaderboard_scores", title="Leaderboard", needs=("leaderboard",), order=0)
 def leaderboard_scores(files: StudyFiles) -> Any:
     """Draw a column per data set; systems share their rows."""
     table = made(files.leaderboard, "table_leaderboard", COLUMNS).filter(
@@ -65,7 +55,11 @@ def leaderboard_scores(files: StudyFiles) -> Any:
     if table.is_empty():
         return style.remark(NOTHING)
     every = table.select(_SYSTEM).unique().height
-    order = _order(table)
+    # Systems by mean rank, the last ones left out of many, then controls.
+    ranks = table.group_by(_SYSTEM, maintain_order=True).agg(pl.col("rank").mean())
+    trained = ranks.filter(pl.col("loss") != "none").sort("rank", nulls_last=True, maintain_order=True)
+    controls = ranks.filter(pl.col("loss") == "none").select(_SYSTEM).rows()
+    order = [*trained.head(LARGEST - len(controls)).select(_SYSTEM).rows(), *controls]
     sets = data_sets(table)
     figure, axes = style.panels(1, len(sets), height=max(_LEAST_HEIGHT, 0.9 + _ROW_HEIGHT * len(order)), sharey=True)
     for panel, (data_set, own) in zip(axes[0], sets, strict=True):
@@ -80,14 +74,6 @@ def leaderboard_scores(files: StudyFiles) -> Any:
     return style.finish(figure, axes, f"Leaderboard{left_out}", legend=4)
 
 
-def _order(table: pl.DataFrame) -> list[tuple[str, ...]]:
-    """Return the rows of the figure: systems by mean rank, the last ones left out of many, then controls."""
-    ranks = table.group_by(_SYSTEM, maintain_order=True).agg(pl.col("rank").mean())
-    trained = ranks.filter(pl.col("loss") != "none").sort("rank", nulls_last=True, maintain_order=True)
-    controls = ranks.filter(pl.col("loss") == "none")
-    return [*trained.head(LARGEST - len(controls)).select(_SYSTEM).rows(), *controls.select(_SYSTEM).rows()]
-
-
 def _scores_panel(panel: Any, own: pl.DataFrame, order: list[tuple[str, ...]]) -> None:
     rows = {tuple(row[name] for name in _SYSTEM): row for row in own.iter_rows(named=True)}
     boundings = scores.boundings(own)
@@ -98,7 +84,11 @@ def _scores_panel(panel: Any, own: pl.DataFrame, order: list[tuple[str, ...]]) -
         if key not in rows:
             continue
         row = rows[key]
-        look, label = _look(row, boundings)
+        look, label = style.bounding_style(row["bounding"], boundings), style.bounding_title(row["bounding"])
+        if row["loss"] == "none":
+            look, label = _CONTROL, "control"
+        elif row["n_untrained"]:
+            look, label = _UNTRAINED, style.DID_NOT_TRAIN
         worse = (row["best_verdict"] or "").startswith(WORSE)
         ends = [row["low"], row["high"]]
         panel.plot(ends, [place, place], color=look.color, linewidth=1.1, label=f"_{system_text(row)}")
@@ -112,28 +102,11 @@ def _scores_panel(panel: Any, own: pl.DataFrame, order: list[tuple[str, ...]]) -
     panel.grid(visible=False, axis="x")
 
 
-def _look(row: Mapping[str, Any], boundings: list[str]) -> tuple[style.LineStyle, str]:
-    """Return the style and the legend's label of a system."""
-    if row["loss"] == "none":
-        return _CONTROL, "control"
-    if row["n_untrained"]:
-        return _UNTRAINED, style.DID_NOT_TRAIN
-    return style.bounding_style(row["bounding"], boundings), style.bounding_title(row["bounding"])
-
-
 _SHIFT = 0.08
 """Distance between the points of two systems, in groups, which keeps their intervals apart."""
 
 
-@described(
-    SPECS,
-    figure_leaderboard_lengths=FigureSpec(
-        text(FILE, "figure_leaderboard_lengths"),
-        title="Scores by list length",
-        needs=("leaderboard",),
-        order=2,
-    ),
-)
+@FIGURES.add("figure_leaderboard_lengths", title="Scores by list length", needs=("leaderboard",), order=2)
 def leaderboard_lengths(files: StudyFiles) -> Any:
     """Draw a column per data set, with a line per system."""
     table = made(files.leaderboard, "table_leaderboard_lengths", LENGTHS)
@@ -162,15 +135,7 @@ def leaderboard_lengths(files: StudyFiles) -> Any:
     return style.finish(figure, axes, "Scores by list length", legend=4 if len(sets) > 1 else 2)
 
 
-@described(
-    SPECS,
-    figure_leaderboard_topics=FigureSpec(
-        text(FILE, "figure_leaderboard_topics"),
-        title="Topics that gain and lose",
-        needs=("leaderboard",),
-        order=3,
-    ),
-)
+@FIGURES.add("figure_leaderboard_topics", title="Topics that gain and lose", needs=("leaderboard",), order=3)
 def leaderboard_topics(files: StudyFiles) -> Any:
     """Draw a row per comparison and a column per data set."""
     table = made(files.leaderboard, "table_leaderboard_topics", TOPICS)

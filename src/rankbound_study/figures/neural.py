@@ -5,12 +5,11 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec, neural_title
+from rankbound_study.figures.catalogue import Catalogue, FigureSpec, neural_title
 from rankbound_study.results.neural_names import (
     FAMILIES,
     PAIR_ACCURACY,
     TABLES,
-    Printed,
     data_set_title,
     table_of,
     what_is_missing,
@@ -18,35 +17,25 @@ from rankbound_study.results.neural_names import (
 from rankbound_study.results.neural_pairs import GAPS, by_gap, read_pairs
 from rankbound_study.results.neural_runs import NOT_RUN, FeatureResults, feature_results, read_epochs, read_runs
 from rankbound_study.results.scores import best_of, scores_of_methods
-from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.templates import text
 
-SPECS: dict[str, FigureSpec] = {}
 FILE = "figures_neural.md"
-
-
-def _paths_spec(number: int, table: int, data: str, metric: str, *methods: str) -> FigureSpec:
-    return FigureSpec(
-        text(FILE, "paths", metric=metric, methods=methods, data=data),
-        {"table": table, "methods": methods},
-        title=neural_title(number),
-        needs=("runs", "epochs"),
-        data=(table,),
-    )
+FIGURES = Catalogue(FigureSpec, FILE)
 
 
 PARTS = ("train", "validation", "test")
 _METRIC_TITLES = {PAIR_ACCURACY: "pair accuracy"}
 
 
-@described(
-    SPECS,
-    figure_neural_1=_paths_spec(
-        1, 1, "web queries", "NDCG@10", "RankNet", "DirectRanker", "Class-NN", "RankNet-as-printed"
-    ),
-    figure_neural_4=_paths_spec(4, 2, "pixels of faces", "pair accuracy", "RankCNN"),
-    figure_neural_5=_paths_spec(5, 3, "VGG16 features of faces", "pair accuracy", "RankNet"),
+_PATHS = (
+    (1, 1, "web queries", "NDCG@10", ("RankNet", "DirectRanker", "Class-NN", "RankNet-as-printed")),
+    (4, 2, "pixels of faces", "pair accuracy", ("RankCNN",)),
+    (5, 3, "VGG16 features of faces", "pair accuracy", ("RankNet",)),
 )
+"""The paper's figures of paths: number, table, data, metric and methods."""
+
+
 def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -> Any:
     """Draw methods in columns, with the loss above the table's metric; a thin line per fold, a thick mean."""
     about = TABLES[table - 1]
@@ -58,7 +47,8 @@ def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -
     found = [method for method in methods if method in set(frame["method"])]
     if not found or about.metric not in frame.columns:
         return style.remark(f"{', '.join(methods)}: nothing to draw.\n{what_is_missing(about)}")
-    picked = _picked(files, about)
+    runs = None if files.runs is None else read_runs(files.runs, about, []).group_by("method")
+    picked = {} if runs is None else dict(runs.agg(pl.col("epoch").unique().sort()).rows())
     figure, axes = style.panels(2, len(found), height=3.6 if len(found) > 1 else 3.9, sharex="col", sharey="row")
     for column, method in enumerate(found):
         own = frame.filter(pl.col("method") == method)
@@ -75,6 +65,17 @@ def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -
     axes[1, 0].set_ylabel(_METRIC_TITLES.get(about.metric, "NDCG@10"))
     titles = " and ".join(data_set_title(name) for name in frame["dataset"].unique().sort())
     return style.finish(figure, axes, titles, legend=3)
+
+
+for _number, _table, _data, _metric, _methods in _PATHS:
+    FIGURES.add(
+        f"figure_neural_{_number}",
+        text(FILE, "paths", metric=_metric, methods=_methods, data=_data),
+        arguments={"table": _table, "methods": _methods},
+        title=neural_title(_number),
+        needs=("runs", "epochs"),
+        data=(_table,),
+    )(training_paths)
 
 
 def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
@@ -97,26 +98,15 @@ def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
     panel.grid(visible=False, axis="x")
 
 
-def _picked(files: StudyFiles, about: Printed) -> dict[str, list[int]]:
-    """Return the epochs picked by validation, by method."""
-    if files.runs is None:
-        return {}
-    runs = read_runs(files.runs, about, [])
-    return dict(runs.group_by("method").agg(pl.col("epoch").unique().sort()).rows())
-
-
 ALWAYS = "Rank-LR"
 
 
-@described(
-    SPECS,
-    figure_neural_gaps=FigureSpec(
-        text(FILE, "figure_neural_gaps"),
-        title="Accuracy by age difference",
-        needs=("runs", "epochs", "predictions", "images"),
-        data=(2, 3),
-        order=2,
-    ),
+@FIGURES.add(
+    "figure_neural_gaps",
+    title="Accuracy by age difference",
+    needs=("runs", "epochs", "predictions", "images"),
+    data=(2, 3),
+    order=2,
 )
 def age_gaps(files: StudyFiles) -> Any:
     """Draw a panel per data set of faces, with a line per method and 95 % intervals; 0.5 is a random order."""
@@ -160,16 +150,13 @@ _SPREAD = 0.012
 """Distance between the points of two methods as a share of the axis, which keeps their intervals apart."""
 
 
-@described(
-    SPECS,
-    figure_neural_features=FigureSpec(
-        text(FILE, "figure_neural_features"),
-        title="Scores by the number of features",
-        needs=("runs", "epochs", "predictions", "images"),
-        data=(1, 2, 3),
-        by_features=True,
-        order=1,
-    ),
+@FIGURES.add(
+    "figure_neural_features",
+    title="Scores by the number of features",
+    needs=("runs", "epochs", "predictions", "images"),
+    data=(1, 2, 3),
+    by_features=True,
+    order=1,
 )
 def feature_counts(files: StudyFiles) -> Any:
     """Draw a column per data set: a line per method with 95 % intervals, and below it the gap of every family."""

@@ -1,6 +1,6 @@
 """Figures of a study's runs: nDCG@k against the cut-off k, and scores of topics, bounded against unbounded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +9,20 @@ import polars as pl
 
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec, of_runs
+from rankbound_study.figures.catalogue import OF_RUNS, Catalogue, FigureSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
-from rankbound_study.results.specs import described
 from rankbound_study.results.trained import untrained_cells
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import BOUNDED, JUDGED_BY, LOSSES, UNBOUNDED
 
-SPECS: dict[str, FigureSpec] = {}
 FILE = "figures_runs.md"
+FIGURES = Catalogue(FigureSpec, FILE)
 
 CUTOFFS = range(1, 21)
 
 
-@described(SPECS, figure_5_1=of_runs(text(FILE, "figure_5_1")))
+@FIGURES.add("figure_5_1", **OF_RUNS)
 def ndcg_at_k(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> Any:
     """Draw losses in rows, data sets in columns; a value is the mean over topics, averaged over folds and seeds."""
     untrained = untrained_cells(scores.chosen_trainings(runs, epochs, choice))
@@ -76,7 +75,7 @@ FEWEST = 5
 """Groups with fewer lists are not drawn."""
 
 
-@described(SPECS, figure_cut_offs=of_runs(text(FILE, "figure_cut_offs"), title="nDCG@k by list size"))
+@FIGURES.add("figure_cut_offs", title="nDCG@k by list size", **OF_RUNS)
 def ndcg_by_size(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> Any:
     """Draw relevant items above, items below, and data sets in columns; a value is a mean over lists."""
     metrics = [f"nDCG@{k}" for k in CUTOFFS]
@@ -133,21 +132,25 @@ def _label(size: str, number: int) -> str:
     return f"{least[number]}–{least[number + 1] - 1} {_NAMES[size]}"
 
 
-Column = tuple[Any, tuple[float, float], pl.DataFrame, Iterator[tuple[Any, pl.DataFrame]]]
-"""The uppermost panel of a data set, its axis of scores, its scores, and all its panels, each with pairs of scores."""
+Column = tuple[Any, tuple[float, float], pl.DataFrame, list[tuple[Any, pl.DataFrame]]]
+"""The panels of a data set, its axis of scores, its scores, and the panels to draw, each with pairs of scores."""
 
 
-def _one_per_loss(first: int, piece: str) -> dict[str, FigureSpec]:
-    """Return three figures of chapter 5, one per loss, numbered from `first`."""
-    return {
-        f"figure_5_{number}": of_runs(text(FILE, piece, loss=loss, metric=JUDGED_BY[loss]), {"loss": loss})
-        for number, loss in enumerate(LOSSES, start=first)
-    }
+def _one_per_loss(first: int, piece: str) -> Callable[[Any], Any]:
+    """Return a decorator that enters three figures of chapter 5, one per loss, numbered from `first`."""
+
+    def entered(make: Any) -> Any:
+        for number, loss in enumerate(LOSSES, start=first):
+            caption = text(FILE, piece, loss=loss, metric=JUDGED_BY[loss])
+            FIGURES.add(f"figure_5_{number}", caption, arguments={"loss": loss}, **OF_RUNS)(make)
+        return make
+
+    return entered
 
 
 def _multiples(
     runs: Path, choice: RunsChoice, loss: str, epochs: Path | None, **sharing: Any
-) -> tuple[Any, Any, list[DataSet], Iterator[Column]]:
+) -> tuple[Any, Any, list[DataSet], list[Column]]:
     """Return a figure, its axes, the data sets, and the columns to draw, where what did not train is hatched.
 
     Boundings are in rows, data sets in columns.
@@ -159,7 +162,10 @@ def _multiples(
     sets = scores.data_sets(frame)
     figure, axes = style.panels(len(BOUNDED), len(sets), height=4.3, **sharing)
 
-    def panels(data_set: DataSet, of_set: pl.DataFrame, column: Any) -> Iterator[tuple[Any, pl.DataFrame]]:
+    columns = []
+    for data_set, column in zip(sets, axes.T, strict=True):
+        of_set = scores.of_data_set(frame, data_set)
+        drawn = []
         for panel, bounding in zip(column, BOUNDED, strict=True):
             if {(*data_set, loss, UNBOUNDED), (*data_set, loss, bounding)} & untrained:
                 style.mark_untrained(panel)
@@ -167,15 +173,10 @@ def _multiples(
             if pairs.is_empty():
                 style.empty_panel(panel)
             else:
-                yield panel, pairs
-
-    def columns() -> Iterator[Column]:
-        for data_set, column in zip(sets, axes.T, strict=True):
-            of_set = scores.of_data_set(frame, data_set)
-            yield column[0], _limits(frame, data_set.dataset, metric), of_set, panels(data_set, of_set, column)
-            column[0].set_title(data_set.title)
-
-    return figure, axes, sets, columns()
+                drawn.append((panel, pairs))
+        column[0].set_title(data_set.title)
+        columns.append((column, _limits(frame, data_set.dataset, metric), of_set, drawn))
+    return figure, axes, sets, columns
 
 
 def _limits(frame: pl.DataFrame, dataset: str, metric: str) -> tuple[float, float]:
@@ -185,12 +186,12 @@ def _limits(frame: pl.DataFrame, dataset: str, metric: str) -> tuple[float, floa
     return max(min(low, 0.9), 0.0) - 0.005, 1.005
 
 
-@described(SPECS, **_one_per_loss(2, "distributions"))
+@_one_per_loss(2, "distributions")
 def score_distributions(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
     """Draw the shares of topics that score at most x; grey where the bounded loss has the smaller share (better)."""
     metric = JUDGED_BY[loss]
     figure, axes, sets, columns = _multiples(runs, choice, loss, epochs, sharey=True, sharex="col")
-    for top, limits, _, panels in columns:
+    for (top, *_), limits, _, panels in columns:
         for panel, pairs in panels:
             _distributions(panel, pairs)
         top.set_xlim(*limits)
@@ -216,12 +217,12 @@ def _distributions(axes: Any, pairs: pl.DataFrame) -> None:
     axes.plot(grid, bounded, drawstyle="steps-post", label="bounded", **look)
 
 
-@described(SPECS, **_one_per_loss(5, "pairs"))
+@_one_per_loss(5, "pairs")
 def score_pairs(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
     """Draw the topics' scores; points above the diagonal are topics that the bounding improves."""
     metric = JUDGED_BY[loss]
     figure, axes, sets, columns = _multiples(runs, choice, loss, epochs, sharex="col", sharey="col")
-    for top, limits, _, panels in columns:
+    for (top, *_), limits, _, panels in columns:
         for panel, pairs in panels:
             panel.plot(limits, limits, color=style.MUTED, linewidth=0.7, linestyle=(0, (4, 2)), label="_equal scores")
             unbounded, bounded = (pairs[name].to_numpy() for name in ("unbounded", "bounded"))
@@ -246,21 +247,20 @@ SIZE_GROUPS = 8
 _GRID = 72
 
 
-@described(SPECS, **_one_per_loss(8, "differences"))
+@_one_per_loss(8, "differences")
 def score_differences(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
     """Draw the topics' differences by their number of relevant items; those above zero are improvements."""
     metric = JUDGED_BY[loss]
     figure, axes, sets, columns = _multiples(runs, choice, loss, epochs, sharex="col", sharey=True)
     axes[0, 0].set_yscale("symlog", linthresh=LINEAR_WITHIN, linscale=1.0)
     largest = 2 * LINEAR_WITHIN
-    bottoms = iter(axes[-1])
-    for top, _, of_set, panels in columns:
-        top.set_xscale("log")
+    for column, _, of_set, panels in columns:
+        column[0].set_xscale("log")
         for panel, pairs in panels:
             difference = (pairs["bounded"] - pairs["unbounded"]).to_numpy()
             _differences(panel, pairs["p"].to_numpy(), difference)
             largest = max(largest, 1.3 * float(np.abs(difference).max()))
-        _plain_ticks(next(bottoms), of_set)
+        _plain_ticks(column[-1], of_set)
     axes[0, 0].set_yticks(LABELLED, [f"{tick:g}".replace("-", "−") for tick in LABELLED])
     axes[0, 0].set_yticks([-1, 1], minor=True)
     axes[0, 0].set_ylim(-largest, largest)

@@ -220,7 +220,12 @@ def empty_panel(axes: Any, text: str = "no runs") -> None:
 
 def remark(text: str) -> Any:
     """Create a figure with a text instead of a drawing; a command, in backticks, has a line of its own."""
-    lines = [line for paragraph in text.splitlines() for line in _remark_lines(paragraph)]
+    lines = [
+        (words, place % 2 == 1)
+        for paragraph in text.splitlines()
+        for place, piece in enumerate(paragraph.split("`"))
+        for words in ([piece] if place % 2 else textwrap.wrap(piece.strip(), _REMARK_WIDTH))
+    ]
     figure, axes = panels(1, 1, height=0.4 + 0.18 * len(lines))
     axes[0, 0].set_axis_off()
     for place, (words, is_command) in enumerate(lines):
@@ -317,11 +322,3 @@ def save(figure: Any, paths: Sequence[Path]) -> None:
                 figure.savefig(temporary, metadata=metadata[path.suffix], dpi=200)
             if described is not None:
                 temporary.write_text(with_titles(temporary.read_text("utf-8"), described), "utf-8")
-
-
-def _remark_lines(paragraph: str) -> Iterator[tuple[str, bool]]:
-    """Yield lines that fit on a page, each with a flag for commands."""
-    for place, piece in enumerate(paragraph.split("`")):
-        is_command = place % 2 == 1
-        for words in [piece] if is_command else textwrap.wrap(piece.strip(), _REMARK_WIDTH):
-            yield words, is_command

@@ -9,8 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -21,8 +20,7 @@ _AUTOMATIC = re.compile(r"_(child|container|nolegend|hidden)\w*")
 _MATHEMATICS = {"$": "", "\\cdot ": "·", "\\,": " ", "^2": "²"}
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(NamedTuple):
     """The axes of a panel, its title, and the quantities of its two axes."""
 
     axes: Any
@@ -31,8 +29,7 @@ class Panel:
     y: str
 
 
-@dataclass(frozen=True)
-class DrawnPart:
+class DrawnPart(NamedTuple):
     """An artist and its description, or those of its marks, in drawing order."""
 
     artist: Any
@@ -55,30 +52,20 @@ def marked(figure: Any) -> Iterator[list[DrawnPart]]:
 
 def with_titles(svg: str, described: Sequence[DrawnPart]) -> str:
     """Replace the ids of a file that was saved within `marked` by titles."""
-    svg = re.sub(
-        r'^( *)<g id="part-(\d+)">(.*?)^\1</g>',
-        lambda match: f"{match[1]}{_titled(match[3], described[int(match[2])])}{match[1]}</g>",
-        svg,
-        flags=re.DOTALL | re.MULTILINE,
-    )
+
+    def titled(match: re.Match[str]) -> str:
+        indent, content, part = match[1], match[3], described[int(match[2])]
+        if not part.marks:
+            content = f"<title>{escape(part.text)}</title>{content}"
+        elif part.text:
+            # The line that joins the marks comes before them.
+            content = _with_each(_with_each(content, "path", [part.text]), "use", part.marks)
+        else:
+            content = _with_each(content, "path", part.marks)
+        return f"{indent}<g>{content}{indent}</g>"
+
+    svg = re.sub(r'^( *)<g id="part-(\d+)">(.*?)^\1</g>', titled, svg, flags=re.DOTALL | re.MULTILINE)
     return re.sub(r'<g id="part-\d+"/>', "<g/>", svg)
-
-
-def plain(text: str) -> str:
-    """Return a label on one line, without mathematical markup."""
-    for markup, written in _MATHEMATICS.items():
-        text = text.replace(markup, written)
-    return " ".join(text.split())
-
-
-def _titled(content: str, part: DrawnPart) -> str:
-    if not part.marks:
-        return f"<g>{_title(part.text)}{content}"
-    if part.text:
-        # The line that joins the marks comes before them.
-        content = _with_each(content, "path", [part.text])
-        return "<g>" + _with_each(content, "use", part.marks)
-    return "<g>" + _with_each(content, "path", part.marks)
 
 
 def _with_each(content: str, element: str, texts: Sequence[str]) -> str:
@@ -88,12 +75,44 @@ def _with_each(content: str, element: str, texts: Sequence[str]) -> str:
     drawn = [place for place, piece in enumerate(pieces) if re.match(rf"<{element} (d|xlink:href)=", piece)]
     if len(drawn) == len(texts):
         for place, text in zip(drawn, texts, strict=True):
-            pieces[place] = f"{pieces[place].removesuffix('/>')}>{_title(text)}</{element}>"
+            pieces[place] = f"{pieces[place].removesuffix('/>')}><title>{escape(text)}</title></{element}>"
     return "".join(pieces)
 
 
-def _title(text: str) -> str:
-    return f"<title>{escape(text)}</title>"
+def plain(text: str) -> str:
+    """Return a label on one line, without mathematical markup."""
+    for markup, written in _MATHEMATICS.items():
+        text = text.replace(markup, written)
+    return " ".join(text.split())
+
+
+def _panel(axes: Any, figure: Any) -> Panel:
+    """Describe a panel; titles and axis labels at the figure's edges apply to all panels of a column or row."""
+    own = axes.get_subplotspec()
+    grid = [(other, spec) for other in figure.axes if (spec := other.get_subplotspec()) is not None]
+
+    def nearest(line: str, way: str, sign: int) -> Iterator[Any]:
+        """Yield this panel, and those in its column or row on one side, the nearest first."""
+        if own is None:
+            yield axes
+            return
+        away = [
+            (sign * (getattr(own, way).start - getattr(spec, way).start), place)
+            for place, (_, spec) in enumerate(grid)
+            if getattr(spec, line) == getattr(own, line)
+        ]
+        yield from (grid[place][0] for distance, place in sorted(away) if distance >= 0)
+
+    def first(texts: Iterable[str]) -> str:
+        return next((plain(text) for text in texts if text), "")
+
+    above, below = (nearest("colspan", "rowspan", sign) for sign in (1, -1))
+    title = first(other.get_title(side) for other in above for side in ("left", "center"))
+    x = first(other.get_xlabel() for other in below)
+    left = (other.get_ylabel() for other in nearest("rowspan", "colspan", 1))
+    # Without a vertical label, the title names the quantity.
+    y = first([*left, figure.get_supylabel(), title])
+    return Panel(axes, _join(title, plain(axes.get_label())), x, y)
 
 
 def _parts(panel: Panel) -> Iterator[DrawnPart]:
@@ -102,46 +121,15 @@ def _parts(panel: Panel) -> Iterator[DrawnPart]:
 
     inside: set[Any] = set()
     for container in panel.axes.containers:
-        inside.update(_artists_of(container))
-        if isinstance(container, ErrorbarContainer):
-            yield from _points_with_intervals(container, panel)
-        elif isinstance(container, BarContainer):
-            yield from _bars(container, panel)
+        inside.update(artist for item in container for artist in (item if isinstance(item, tuple) else [item]))
+        name = _name(container, panel)
+        if name and isinstance(container, ErrorbarContainer):
+            yield from _points_with_intervals(container, name, panel)
+        elif name and isinstance(container, BarContainer):
+            yield from _bars(container, name, panel)
     for artist in (*panel.axes.lines, *panel.axes.collections, *panel.axes.patches):
-        label = _label(artist)
-        if label and artist not in inside:
-            yield _whole(artist, _join(label, panel.title), panel)
-
-
-def _panel(axes: Any, figure: Any) -> Panel:
-    """Describe a panel; titles and axis labels at the figure's edges apply to all panels of a column or row."""
-    own = axes.get_subplotspec()
-    above, below, left = [axes], [axes], [axes]
-    if own is not None:
-        grid = [(other, spec) for other in figure.axes if (spec := other.get_subplotspec()) is not None]
-        column = sorted(
-            ((spec.rowspan.start, other) for other, spec in grid if spec.colspan == own.colspan), key=_first
-        )
-        row = sorted(((spec.colspan.start, other) for other, spec in grid if spec.rowspan == own.rowspan), key=_first)
-        above = [other for place, other in reversed(column) if place <= own.rowspan.start]
-        below = [other for place, other in column if place >= own.rowspan.start]
-        left = [other for place, other in reversed(row) if place <= own.colspan.start]
-    title = _first_text(other.get_title(side) for other in above for side in ("left", "center"))
-    return Panel(
-        axes,
-        _join(title, plain(axes.get_label())),
-        _first_text(other.get_xlabel() for other in below),
-        # Without a vertical label, the title names the quantity.
-        _first_text([*(other.get_ylabel() for other in left), figure.get_supylabel(), title]),
-    )
-
-
-def _first(pair: tuple[int, Any]) -> int:
-    return pair[0]
-
-
-def _first_text(texts: Iterable[str]) -> str:
-    return next((plain(text) for text in texts if text), "")
+        if _label(artist) and artist not in inside:
+            yield DrawnPart(artist, _name(artist, panel) + _ends(artist, panel))
 
 
 def _label(artist: Any) -> str:
@@ -149,60 +137,53 @@ def _label(artist: Any) -> str:
     return "" if _AUTOMATIC.fullmatch(label) else plain(label.removeprefix("_"))
 
 
+def _name(artist: Any, panel: Panel) -> str:
+    return _join(_label(artist), panel.title)
+
+
 def _join(*texts: str) -> str:
     return ", ".join(text for text in texts if text)
 
 
-def _artists_of(container: Any) -> Iterator[Any]:
-    for item in container:
-        yield from item if isinstance(item, tuple) else [item]
-
-
-def _whole(artist: Any, text: str, panel: Panel) -> DrawnPart:
+def _ends(artist: Any, panel: Panel) -> str:
+    """Return the first and the last values of a line that goes from left to right, on a line of its own."""
     from matplotlib.lines import Line2D
 
     if not isinstance(artist, Line2D) or artist.get_transform() is not panel.axes.transData:
-        return DrawnPart(artist, text)
+        return ""
     x, y = (np.asarray(values, dtype=float) for values in artist.get_data(orig=False))
-    if len(x) < 3:
-        return DrawnPart(artist, text)
-    if np.isfinite(x).all() and np.isfinite(y).all() and (np.diff(x) >= 0).all():
-        ends = ["{} from {} to {}".format(name, *_numbers(*of[[0, -1]])) for name, of in ((panel.y, y), (panel.x, x))]
-        text += f"\n{_join(*ends)}"
-    return DrawnPart(artist, text)
+    if len(x) < 3 or not np.isfinite([x, y]).all() or (np.diff(x) < 0).any():
+        return ""
+    ends = ("{} from {} to {}".format(name, *_numbers(*of[[0, -1]])) for name, of in ((panel.y, y), (panel.x, x)))
+    return f"\n{_join(*ends)}"
 
 
-def _points_with_intervals(container: Any, panel: Panel) -> Iterator[DrawnPart]:
+def _points_with_intervals(container: Any, name: str, panel: Panel) -> Iterator[DrawnPart]:
     """Describe the joining line by its label, and every point and interval by its values."""
-    name = _join(_label(container), panel.title)
     line, _, bars = container.lines
-    if not name or line is None or len(bars) != 1 or not container.has_yerr:
+    if line is None or len(bars) != 1 or not container.has_yerr:
         return
     x, y = (np.asarray(values, dtype=float) for values in line.get_data(orig=False))
     ends = np.array([path.vertices[[0, -1], 1] for path in bars[0].get_paths()]).reshape(len(x), 2)
-    known = np.isfinite(ends).all(1)
-    texts = [
-        f"{name}\n{panel.x} {_place(panel.axes.xaxis, place)}, {panel.y} "
-        + ("{}, interval {} to {}".format(*_numbers(value, *end)) if interval else _numbers(value)[0])
-        for place, value, end, interval in zip(x, y, ends, known, strict=True)
-    ]
-    yield DrawnPart(line, name, _some(texts, np.isfinite(x) & np.isfinite(y)))
-    if known.any():
-        yield DrawnPart(bars[0], "", _some(texts, known))
+    points, intervals = [], []
+    for place, value, end in zip(x, y, ends, strict=True):
+        known = np.isfinite(end).all()
+        numbers = _numbers(value, *end) if known else _numbers(value)
+        text = f"{name}\n{panel.x} {_place(panel.axes.xaxis, place)}, {panel.y} {numbers[0]}"
+        text += ", interval {} to {}".format(*numbers[1:]) if known else ""
+        points += [text] if np.isfinite(place) and np.isfinite(value) else []
+        intervals += [text] if known else []
+    yield DrawnPart(line, name, tuple(points))
+    if intervals:
+        yield DrawnPart(bars[0], "", tuple(intervals))
 
 
-def _some(texts: list[str], which: Any) -> tuple[str, ...]:
-    return tuple(text for text, chosen in zip(texts, which, strict=True) if chosen)
-
-
-def _bars(container: Any, panel: Panel) -> Iterator[DrawnPart]:
-    name = _join(_label(container), panel.title)
+def _bars(container: Any, name: str, panel: Panel) -> Iterator[DrawnPart]:
     upright = container.orientation == "vertical"
     axis = panel.axes.xaxis if upright else panel.axes.yaxis
     for bar, value in zip(container.patches, container.datavalues, strict=True):
         middle = bar.get_x() + bar.get_width() / 2 if upright else bar.get_y() + bar.get_height() / 2
-        if name:
-            yield DrawnPart(bar, f"{name}\n{_place(axis, middle)}: {_numbers(value)[0]}")
+        yield DrawnPart(bar, f"{name}\n{_place(axis, middle)}: {_numbers(value)[0]}")
 
 
 def _place(axis: Any, value: float) -> str:

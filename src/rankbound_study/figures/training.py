@@ -9,15 +9,13 @@ from rankbound_study.config.comparisons import STUDY
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.experiments import VARIANT
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import FigureSpec
+from rankbound_study.figures.catalogue import Catalogue, FigureSpec
 from rankbound_study.jobs.files import RATES
 from rankbound_study.results.scores import of_data_set, place
-from rankbound_study.results.specs import StudyFiles, described, read_frame, scan_runs
-from rankbound_study.templates import text
+from rankbound_study.results.study_files import StudyFiles, read_frame, scan_runs
 from rankbound_study.vocabulary import BOOSTED_TREES, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, UNBOUNDED
 
-SPECS: dict[str, FigureSpec] = {}
-FILE = "figures_training.md"
+FIGURES = Catalogue(FigureSpec, "figures_training.md")
 
 ROWS, COLUMNS = 6, 5
 """Panels that fit on a page."""
@@ -26,22 +24,22 @@ _ROW = ["dataset", "nsr_test", "model", "variant"]
 _CURVE = ["dataset", "nsr_test", "study", "model", "loss", "judge", "bounding"]
 
 
-@described(
-    SPECS,
-    figure_leaderboard_epochs=FigureSpec(
-        text(FILE, "figure_leaderboard_epochs"),
-        title="Learning curves",
-        needs=("epochs", "experiment_epochs"),
-        order=1,
-    ),
-)
+@FIGURES.add("figure_leaderboard_epochs", title="Learning curves", needs=("epochs", "experiment_epochs"), order=1)
 def learning_curves(files: StudyFiles) -> Any:
     """Draw a row per data set and model, a column per loss, a line per bounding."""
     frame = _validation(files)
     if frame.is_empty():
         return style.remark("There are no validation scores by epoch: models of the honest protocol have them.")
     frame = frame.with_columns(_variant(frame))
-    rows = [row[:-1] for row in sorted(frame.group_by(_ROW).agg(_of_experiments()).rows(), key=_place)]
+    # The study's own model comes first, before those of which all runs are those of experiments.
+    of_experiments = pl.col("study").str.contains(VARIANT, literal=True).all()
+    rows = [
+        (dataset, nsr, model, variant)
+        for dataset, nsr, model, variant, _ in sorted(
+            frame.group_by(_ROW).agg(of_experiments).rows(),
+            key=lambda row: (DataSet(*row[:2]).place, row[4], row[2] == BOOSTED_TREES, *row[2:4]),
+        )
+    ]
     columns = [*JUDGED_BY, *sorted(set(frame["loss"]) - set(JUDGED_BY))]
     columns = [loss for loss in columns if loss in set(frame["loss"])]
     shown, losses = rows[:ROWS], columns[:COLUMNS]
@@ -54,7 +52,9 @@ def learning_curves(files: StudyFiles) -> Any:
     for panel, loss in zip(axes[0], losses, strict=True):
         judge = frame.filter(pl.col("loss") == loss)["judge"][0]
         panel.set_title(f"{loss} loss" if judge == loss else f"{loss} loss\nby {judge}")
-    title = f"Learning curves{_left_out(len(rows), len(columns))}"
+    kept = ((shown, rows, "models"), (losses, columns, "losses"))
+    fewer = [f"the first {len(some)} of {len(every)} {what}" for some, every, what in kept if len(some) < len(every)]
+    title = f"Learning curves ({', '.join(fewer)})" if fewer else "Learning curves"
     return style.finish(figure, axes, title, rows=[_row_title(key, rows) for key in shown], legend=6)
 
 
@@ -67,17 +67,13 @@ def _validation(files: StudyFiles) -> pl.DataFrame:
         own = scan_runs(path).filter(
             pl.col("protocol") == HONEST, pl.col("part") == "validation", pl.col("study") != STUDY
         )
-        named = own.collect().with_columns(_judge().alias("judge"))
-        for (judge,), part in named.group_by("judge", maintain_order=True):
+        named = pl.col("options").str.json_path_match("$.judged_by")
+        judged = own.collect().with_columns(named.fill_null(pl.col("loss").replace(JUDGED_BY)).alias("judge"))
+        for (judge,), part in judged.group_by("judge", maintain_order=True):
             score = pl.col(str(judge)).fill_nan(None).alias("score")
             frames.append(part.select(*_CURVE, "fold", "seed", "epoch", score).drop_nulls("score"))
     key = [*_CURVE, "fold", "seed", "epoch"]
     return pl.concat(frames).sort(key) if frames else pl.DataFrame(schema=dict.fromkeys([*key, "score"], pl.String))
-
-
-def _judge() -> pl.Expr:
-    named = pl.col("options").str.json_path_match("$.judged_by")
-    return named.fill_null(pl.col("loss").replace(JUDGED_BY))
 
 
 def _curves(panel: Any, own: pl.DataFrame) -> None:
@@ -107,27 +103,11 @@ def _variant(frame: pl.DataFrame) -> pl.Expr:
     return pl.when(pl.col("model").is_in(several)).then(named).otherwise(pl.lit("")).alias("variant")
 
 
-def _of_experiments() -> pl.Expr:
-    """Return whether all runs of a row are those of experiments: the study's own model comes first."""
-    return pl.col("study").str.contains(VARIANT, literal=True).all()
-
-
-def _place(key: Sequence[Any]) -> tuple[Any, ...]:
-    dataset, nsr, model, variant, of_experiments = key
-    return DataSet(dataset, nsr).place, of_experiments, model == BOOSTED_TREES, model, variant
-
-
 def _row_title(key: Sequence[Any], every: Sequence[Sequence[Any]]) -> str:
     """Return a row's title: the model, with the variant and the data set where rows differ in them."""
     dataset, nsr, model, variant = key
     of_set = f", {DataSet(dataset, nsr).label}" if len({other[:2] for other in every}) > 1 else ""
     return f"{model}{f' ({variant})' if variant else ''}{of_set}"
-
-
-def _left_out(rows: int, columns: int) -> str:
-    kept = [(min(rows, ROWS), rows, "models"), (min(columns, COLUMNS), columns, "losses")]
-    texts = [f"the first {shown} of {every} {what}" for shown, every, what in kept if shown < every]
-    return f" ({', '.join(texts)})" if texts else ""
 
 
 BOUNDS = (UNBOUNDED, "distribution", "distribution(gain=sd)")
@@ -140,14 +120,8 @@ FLOOR = 1e-5
 """Lowest slope and share that are drawn."""
 
 
-@described(
-    SPECS,
-    figure_gradients=FigureSpec(
-        text(FILE, "figure_gradients"),
-        title="Gradients under distribution bounding",
-        needs=("epochs", "experiment_epochs"),
-        order=12,
-    ),
+@FIGURES.add(
+    "figure_gradients", title="Gradients under distribution bounding", needs=("epochs", "experiment_epochs"), order=12
 )
 def gradients(files: StudyFiles) -> Any:
     """Draw a row per data set with other gains (or the first ones), then the start; columns are losses."""
@@ -247,14 +221,7 @@ MOST_NAMED = 3
 """Number of rates whose names have room below a panel."""
 
 
-@described(
-    SPECS,
-    figure_bounding_rates=FigureSpec(
-        text(FILE, "figure_bounding_rates"),
-        title="Learning rates and boundings",
-        needs=("rates",),
-    ),
-)
+@FIGURES.add("figure_bounding_rates", title="Learning rates and boundings", needs=("rates",))
 def rates(files: StudyFiles) -> Any:
     """Draw a column per data set, a row per loss, a line per bounding."""
     assert files.rates is not None

@@ -1,4 +1,4 @@
-"""Write the abstract, the section on the law of list weights, and that on related work, if their tables exist."""
+"""Write the abstract, the findings on the law of list weights, and the section on related work, if there are tables."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,13 +17,12 @@ from rankbound_study.report.claims_section import GENERATED, Claims
 from rankbound_study.report.columns import signed, with_minus, with_minus_signs
 from rankbound_study.report.content import Finding, Paragraph, ReportSection, finding, paragraph
 from rankbound_study.report.findings import Bounded
-from rankbound_study.report.made_blocks import Figures, table_blocks
-from rankbound_study.results.specs import read_made, read_table
+from rankbound_study.report.made_blocks import table_blocks
+from rankbound_study.results.study_files import read_made, read_table
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
 
 FILE = "abstract.md"
-FIGURES = ("figure_law", "figure_weight_powers")
 _MOST_RISE, _AS_WELL, _VANISHING = "T46", "T23", "T27"
 """The claims that bounding raises most means, that bounded losses do as well, and that a vanishing gradient explains
 the collapse of nDCG under distribution bounding."""
@@ -42,8 +41,12 @@ def abstract(tables: Path, bounded: Bounded, claims: Claims) -> Iterator[ReportS
     found = tuple(_findings(cells, means, bounded, claims))
     if found:
         generated = [GENERATED] if bounded.summary["synthetic"] else []
-        opening = " ".join([*generated, text(FILE, "question"), *_slope(tables)])
-        yield ReportSection("abstract", "Abstract", opening, findings=found)
+        opening = [*generated, text(FILE, "question")]
+        # The slope of the law, and the verdict on it.
+        lines = read_made(tables / f"{law.LINES}.csv", law.LINE_COLUMNS)
+        for line in lines.filter(predictor=MISMATCH, cells=ALL).iter_rows(named=True):
+            opening += [text(FILE, "slope", **line), *(one.headline for one in law_findings(tables))]
+        yield ReportSection("abstract", "Abstract", " ".join(opening), findings=found)
 
 
 def _findings(cells: pl.DataFrame, means: pl.DataFrame, bounded: Bounded, claims: Claims) -> Iterator[Finding]:
@@ -84,14 +87,6 @@ def _listed(means: pl.DataFrame) -> str:
     )
 
 
-def _slope(tables: Path) -> Iterator[str]:
-    """Yield the slope of the law, and the verdict on it."""
-    lines = read_made(tables / f"{law.LINES}.csv", law.LINE_COLUMNS)
-    for line in lines.filter(predictor=MISMATCH, cells=ALL).iter_rows(named=True):
-        yield text(FILE, "slope", **line)
-        yield from (one.headline for one in law_findings(tables))
-
-
 def law_findings(folder: Path) -> Iterator[Finding]:
     """Report the verdicts on the law, with its slope; nothing if they were not decided."""
     predictions = read_made(folder / f"{law.PREDICTIONS}.csv", law.PREDICTION_COLUMNS)
@@ -106,12 +101,6 @@ def law_findings(folder: Path) -> Iterator[Finding]:
     }
     found = finding(FILE, "law-finding", direction=direction, fit=fit, slopes=slopes, cells=cells, **counts)
     yield replace(found, detail=with_minus_signs(found.detail))
-
-
-def law_sections(tables: Path, figures: Figures, *, synthetic: bool) -> Iterator[ReportSection]:
-    """Return the section on the law of list weights, if any of its tables or figures was made."""
-    if blocks := (*figures.blocks(FIGURES, synthetic=synthetic), *table_blocks("law", tables)):
-        yield ReportSection("law", "The law of list weights", text(FILE, "law"), blocks)
 
 
 RELATED = "related.md"
@@ -129,56 +118,43 @@ def related_sections(tables: Path, honest: pl.DataFrame) -> Iterator[ReportSecti
     orders = read_table(tables / f"{related.NAME}.csv", related.COLUMNS)
     gradients = read_table(tables / f"{related.GRADIENTS}.csv", related.GRADIENT_COLUMNS)
     ranks = read_table(tables / f"{related.RANKS}.csv", related.RANK_COLUMNS)
-    paragraphs = (
-        *_significant("upper-lower", orders.filter(bound="expectation-max")),
-        *_significant("min-max", orders.filter(bound="min-max", metric="nDCG")),
-        *_of_orders(orders.filter(pl.col("tau").is_not_null())),
-        *_of_trainings(honest.filter(pl.col("as_printed"), pl.col("loss") != "none", pl.col("n_trainings") > 0)),
-        *_of_gradients(gradients),
-        *_of_ranks(ranks),
-    )
+    trained = honest.filter(pl.col("as_printed"), pl.col("loss") != "none", pl.col("n_trainings") > 0)
+    paragraphs = _findings_of_others(orders, trained, gradients, ranks)
     title, opening = "Related work and what it predicts here", text(RELATED, "opening")
     yield ReportSection("related", title, opening, (*paragraphs, *table_blocks("related", tables)))
 
 
-def _significant(name: str, orders: pl.DataFrame) -> Iterator[Paragraph]:
-    if len(orders):
-        counts = orders.select("pairs", "significant", "significant_bounded", "gained", "lost").sum()
-        yield paragraph(RELATED, name, found=text(RELATED, "significant", **counts.row(0, named=True)))
-
-
-def _of_orders(known: pl.DataFrame) -> Iterator[Paragraph]:
-    if len(known):
+def _findings_of_others(
+    orders: pl.DataFrame, trained: pl.DataFrame, gradients: pl.DataFrame, ranks: pl.DataFrame
+) -> Iterator[Paragraph]:
+    """Yield what others found beside our numbers: orders of systems, trainings, gradients, and soft ranks."""
+    upper_lower, min_max = orders.filter(bound="expectation-max"), orders.filter(bound="min-max", metric="nDCG")
+    for name, own in (("upper-lower", upper_lower), ("min-max", min_max)):
+        if len(own):
+            counts = own.select("pairs", "significant", "significant_bounded", "gained", "lost").sum()
+            yield paragraph(RELATED, name, found=text(RELATED, "significant", **counts.row(0, named=True)))
+    if len(known := orders.filter(pl.col("tau").is_not_null())):
         lowest = known.sort("tau").row(0, named=True)
-        counts = known.select("pairs", "inverted", "exchanged").sum().row(0, named=True)
+        sums = known.select("pairs", "inverted", "exchanged").sum().row(0, named=True)
         where, tau = DataSet(lowest["dataset"], lowest["nsr"]).label, with_minus(f"{lowest['tau']:.2f}")
-        yield paragraph(RELATED, "inconsistent", **lowest | counts | {"where": where, "tau": tau})
-
-
-def _of_trainings(trained: pl.DataFrame) -> Iterator[Paragraph]:
+        yield paragraph(RELATED, "inconsistent", **lowest | sums | {"where": where, "tau": tau})
     if len(trained):
         kinds = {"affine bounds": AFFINE, "distribution bounding": ("distribution",), "no bounding": (UNBOUNDED,)}
-        counts = {
+        stalled = {
             kind: trained.filter(pl.col("bounding").is_in(names)).select("n_untrained", "n_trainings").sum().row(0)
             for kind, names in kinds.items()
         }
-        yield paragraph(RELATED, "stalled", counts={kind: pair for kind, pair in counts.items() if pair[1]})
-
-
-def _of_gradients(gradients: pl.DataFrame) -> Iterator[Paragraph]:
+        yield paragraph(RELATED, "stalled", counts={kind: pair for kind, pair in stalled.items() if pair[1]})
     plain = {row["loss"]: row for row in gradients.filter(bound=UNBOUNDED).iter_rows(named=True)}
     if plain:
         shares = {loss: 100 * plain[loss]["incoherent"] / plain[loss]["pairs"] for loss in LOSSES if loss in plain}
         rows = gradients.iter_rows(named=True)
         differing = sum(row["incoherent"] != plain[row["loss"]]["incoherent"] for row in rows)
         yield paragraph(RELATED, "incoherent", shares=shares, differing=differing)
-
-
-def _of_ranks(ranks: pl.DataFrame) -> Iterator[Paragraph]:
     by_metric = {}
     for (metric,), own in ranks.group_by("metric", maintain_order=True):
         differ, changes = own.filter(pl.col("p_value") <= LEVEL)["difference"], own["difference"].sort()
-        counts = {"higher": (differ > 0).sum(), "lower": (differ < 0).sum(), "sets": len(own)}
-        by_metric[metric] = {"lowest": changes[0], "highest": changes[-1], **counts}
+        sides = {"higher": (differ > 0).sum(), "lower": (differ < 0).sum(), "sets": len(own)}
+        by_metric[metric] = {"lowest": changes[0], "highest": changes[-1], **sides}
     if by_metric:
         yield paragraph(RELATED, "soft-ranks", by_metric=by_metric)

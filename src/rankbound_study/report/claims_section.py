@@ -11,7 +11,7 @@ from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT
 from rankbound_study.report.claims_table import estimate, number
 from rankbound_study.report.columns import Cell, Column, Layout, Row, TableBlock, with_minus_signs
 from rankbound_study.report.content import Finding, ReportSection, finding
-from rankbound_study.results.specs import probability
+from rankbound_study.results.study_files import probability
 from rankbound_study.templates import text
 
 FILE = "claims.md"
@@ -92,20 +92,17 @@ def _behind(row: Row) -> Iterator[str]:
         names = (f"{kind.capitalize()} {name.replace('_', '.' if name[:1].isdigit() else ' ')}" for kind, name in parts)
         yield f"see {', '.join(names)}"
     if row["margin"] is not None:
-        yield _to_decide(row)
-
-
-def _to_decide(row: Row) -> str:
-    """Return the sample that would decide an inconclusive claim: `to decide for ±0.01: 1,200 topics instead of 412`."""
-    needed = [
-        f"{row[f'{name}_needed']:,} {name} instead of {row[name]:,}"
-        for name in ("topics", "seeds")
-        if row[f"{name}_needed"] is not None
-    ]
-    margin = f"±{number(row['margin'])}"
-    if row["topics_needed"] is not None and row["topics_needed"] <= row["topics"]:
-        return f"the sample decides for {margin}, so that the true difference is smaller"
-    return f"to decide for {margin}: {' or '.join(needed) or 'more topics and more seeds'}"
+        # The sample that would decide an inconclusive claim.
+        margin = f"±{number(row['margin'])}"
+        if row["topics_needed"] is not None and row["topics_needed"] <= row["topics"]:
+            yield f"the sample decides for {margin}, so that the true difference is smaller"
+            return
+        needed = [
+            f"{row[f'{name}_needed']:,} {name} instead of {row[name]:,}"
+            for name in ("topics", "seeds")
+            if row[f"{name}_needed"] is not None
+        ]
+        yield f"to decide for {margin}: {' or '.join(needed) or 'more topics and more seeds'}"
 
 
 _SHOWN = Layout(

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.results import specs
+from rankbound_study.results import study_files
 
 DASH = "–"
 
@@ -22,12 +22,12 @@ Row = Mapping[str, Any]
 
 def signed(value: float | None) -> str:
     """Return a signed difference to four decimals, or a dash for None."""
-    return DASH if value is None else with_minus(specs.signed(value))
+    return DASH if value is None else with_minus(study_files.signed(value))
 
 
 def four(value: float | None) -> str:
     """Return a score to four decimals, or a dash for None."""
-    return DASH if value is None else specs.score(value)
+    return DASH if value is None else study_files.score(value)
 
 
 def fixed(digits: int) -> Callable[[float], str]:

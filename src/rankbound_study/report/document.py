@@ -4,13 +4,13 @@ The content is independent of HTML and Typst. All results are computed: findings
 quoted from the table of claims.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.provenance.checksums import Places
-from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
-from rankbound_study.report.abstract import abstract, law_findings, law_sections, related_sections
+from rankbound_study.provenance.manifest import check_recorded, read_manifest
+from rankbound_study.report.abstract import abstract, law_findings, related_sections
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.content import Document, ReportSection
 from rankbound_study.report.findings import Bounded, crossed_findings, distribution_findings
@@ -20,16 +20,18 @@ from rankbound_study.report.methods_section import left_out_blocks, methods_sect
 from rankbound_study.report.neural_section import neural_sections
 from rankbound_study.report.provenance_section import provenance_section
 from rankbound_study.report.tables.sources import HOLDS
-from rankbound_study.results.specs import reading
+from rankbound_study.results.study_files import reading
+from rankbound_study.templates import text
 
-_EFFECTS = {"effects": "Effects of bounding"}
-_FURTHER = {
+_TITLES = {
+    "law": "The law of list weights",
+    "effects": "Effects of bounding",
     "crossed": "Judged otherwise than trained",
     "evaluation": "Samplings of negatives, and popularity",
     "regimes": "Where bounding helps",
     "citeulike": "CiteULike-a",
 }
-"""Anchors and titles of sections with one figure; the second are tables across results, and other studies."""
+"""Anchors and titles of sections with a figure, or two, and tables across results or of other studies."""
 
 
 def build(
@@ -65,6 +67,9 @@ def build(
         *bounded.findings(claims, tested=board.made),
     )
     title, subtitle = _headings(bounded)
+    left_out = list(left_out_blocks(instances))
+    with reading(provenance or results):
+        methods = methods_section(None if manifest is None else manifest.config, left_out)
     return Document(
         title=title,
         subtitle=subtitle,
@@ -74,11 +79,10 @@ def build(
             *claims.sections(),
             ReportSection("findings", "Findings", "", findings=first),
             *board.sections(results, figures, synthetic=synthetic),
-            *law_sections(tables, figures, synthetic=synthetic),
-            *_further_sections(tables, figures, _EFFECTS, synthetic=synthetic),
-            _methods(provenance, manifest, instances),
+            *further_sections(tables, figures, ("law", "effects"), synthetic=synthetic),
+            methods,
             bounded.section(),
-            *_further_sections(tables, figures, _FURTHER, synthetic=synthetic),
+            *further_sections(tables, figures, list(_TITLES)[2:], synthetic=synthetic),
             *related_sections(tables, bounded.honest),
             *_figure_sections(figures, synthetic=synthetic, reproduced=bounded.reproduced),
             *_worked_sections(tables, reproduced=bounded.reproduced),
@@ -96,14 +100,6 @@ def _headings(bounded: Bounded) -> tuple[str, str]:
     *others, last = dict.fromkeys(data_set.dataset for data_set in bounded.data_sets)
     names = f"{', '.join(others)} and {last}" if others else last
     return f"Losses and bounds compared on {names}", bounded.protocols
-
-
-def _methods(provenance: Path | None, manifest: Manifest | None, instances: Sequence[Path]) -> ReportSection:
-    left_out = list(left_out_blocks(instances))
-    if provenance is None or manifest is None:
-        return methods_section(None, left_out)
-    with reading(provenance):
-        return methods_section(manifest.config, left_out)
 
 
 _FIGURES = {
@@ -125,15 +121,15 @@ def _figure_sections(figures: Figures, *, synthetic: bool, reproduced: bool) -> 
             yield ReportSection(anchor, title, text, blocks)
 
 
-def _further_sections(
-    tables: Path, figures: Figures, titles: Mapping[str, str], *, synthetic: bool
+def further_sections(
+    tables: Path, figures: Figures, anchors: Sequence[str], *, synthetic: bool
 ) -> Iterator[ReportSection]:
-    """Yield sections by their anchors, each with its figure and tables, as far as these were made."""
-    for anchor, title in titles.items():
-        name = f"figure_{anchor}"
-        drawn = figures.blocks([name] if name in figure_specs() else [], synthetic=synthetic)
+    """Yield sections by their anchors, each with its figures and tables, as far as these were made."""
+    for anchor in anchors:
+        names = ("figure_law", "figure_weight_powers") if anchor == "law" else (f"figure_{anchor}",)
+        drawn = figures.blocks([name for name in names if name in figure_specs()], synthetic=synthetic)
         if blocks := (*drawn, *table_blocks(anchor, tables)):
-            yield ReportSection(anchor, title, "", blocks)
+            yield ReportSection(anchor, _TITLES[anchor], text("abstract.md", "law") if anchor == "law" else "", blocks)
 
 
 def _worked_sections(folder: Path, *, reproduced: bool) -> Iterator[ReportSection]:

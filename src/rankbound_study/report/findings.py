@@ -5,7 +5,7 @@ findings that its table supports, and none if its cells are missing. Claims deci
 effect or noise; findings quote their verdicts.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from rankbound_study.report.tables import table_5_1
 from rankbound_study.report.tables.crossed import METRICS_CROSSED
 from rankbound_study.report.tables.table_5_1 import COLUMNS, TOLERANCE, cell_name
 from rankbound_study.results import scores
-from rankbound_study.results.specs import read_facts, read_made, read_table
+from rankbound_study.results.study_files import read_facts, read_made, read_table
 from rankbound_study.results.trained import UNTRAINED
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, PUBLISHED
@@ -87,15 +87,21 @@ class Bounded:
         return list(honest_findings(self.honest, self.table))
 
     def findings(self, claims: Claims, *, tested: bool = False) -> Iterator[Finding]:
-        """Report the other findings of Table 5.1, with the verdicts on the claims about it.
+        """Report the other findings of Table 5.1, the most important ones first, with the verdicts on its claims.
 
         If others have `tested` the effect of bounding, it is not counted without a test.
         """
+        trained, summary = _trained(self.table), self.summary
         printed = self.table.filter(pl.col("published").is_not_null()).select("nsr", "loss", "bounding").n_unique()
-        missed = attempts_findings(self._missed, printed)
-        honest = self.honest_summary if len(self.honest) else None
-        tested = tested or bool(self.tested)
-        yield from findings(self.table, self.summary, honest, missed, claims.quoted, tested=tested)
+        yield from _popularity((self.honest_summary if len(self.honest) else None) or summary, claims)
+        yield from _reproduced(trained, summary)
+        yield from attempts_findings(self._missed, printed)
+        yield from _reading(summary["mq2008"])
+        yield from _collapse(trained, summary, claims)
+        yield from _untrained(trained)
+        yield from () if tested or self.tested else above_unbounded(self.table)
+        yield from _equal_losses(trained, summary["nrbp_spread"], claims)
+        yield from _controls(summary)
 
     def section(self) -> ReportSection:
         """Return the section with all its tables."""
@@ -117,38 +123,6 @@ class Bounded:
             honest = table_5_1.block(self.honest, scores.PROTOCOLS[HONEST])
             yield replace(honest, name="Table 5.1, honest protocol")
         yield from table_blocks("table-5-1", self.folder)
-
-
-def findings(
-    table: pl.DataFrame,
-    summary: dict[str, Any],
-    honest: dict[str, Any] | None = None,
-    missed: Iterable[Finding] = (),
-    quoted: Callable[[str], str] = lambda claim: "",
-    *,
-    tested: bool = False,
-) -> list[Finding]:
-    """Return all findings of Table 5.1, the most important ones first.
-
-    Args:
-        table, summary: Table 5.1.
-        honest: the summary of Table 5.1 by the honest protocol.
-        missed: the finding about printed scores that no attempt reproduces.
-        quoted: returns the verdict on a claim as a sentence; empty if there is none.
-        tested: another finding reports which bounded losses score significantly higher.
-    """
-    trained = _trained(table)
-    return [
-        *_popularity(honest or summary, quoted(ON_POPULARITY)),
-        *_reproduced(trained, summary),
-        *missed,
-        *_reading(summary["mq2008"]),
-        *_collapse(trained, summary, quoted(ON_COLLAPSE)),
-        *_untrained(trained),
-        *([] if tested else above_unbounded(table)),
-        *_equal_losses(trained, summary["nrbp_spread"], quoted(ON_EQUAL_LOSSES)),
-        *_controls(summary),
-    ]
 
 
 def data_set_label(name: str) -> str:
@@ -181,7 +155,7 @@ def _directions(trained: pl.DataFrame, column: str) -> tuple[int, int, int]:
     return above, len(change) - above - below, below
 
 
-def _popularity(summary: dict[str, Any], verdict: str) -> Iterator[Finding]:
+def _popularity(summary: dict[str, Any], claims: Claims) -> Iterator[Finding]:
     compared = {
         (name, metric): (values["popularity"], values["best"])
         for name, metrics in summary["controls"].items()
@@ -201,7 +175,7 @@ def _popularity(summary: dict[str, Any], verdict: str) -> Iterator[Finding]:
         ],
         beaten=sum(popularity > best for popularity, best in compared.values()),
         of=len(compared),
-        verdict=verdict,
+        verdict=claims.quoted(ON_POPULARITY),
         protocol=summary["protocol"],
     )
 
@@ -237,7 +211,7 @@ def _reading(mq2008: dict[str, Any]) -> Iterator[Finding]:
     )
 
 
-def _collapse(trained: pl.DataFrame, summary: dict[str, Any], verdict: str) -> Iterator[Finding]:
+def _collapse(trained: pl.DataFrame, summary: dict[str, Any], claims: Claims) -> Iterator[Finding]:
     changes = {name: value for name, value in summary["distribution_on_ndcg"].items() if "-nsr" in name}
     if not changes:
         return
@@ -258,7 +232,7 @@ def _collapse(trained: pl.DataFrame, summary: dict[str, Any], verdict: str) -> I
             for name, one in changes.items()
         ],
         span=signed(values[0]) if len(values) == 1 else between(min(values), max(values)),
-        verdict=verdict,
+        verdict=claims.quoted(ON_COLLAPSE),
         protocol=summary["protocol"],
     )
 
@@ -270,13 +244,14 @@ def _untrained(trained: pl.DataFrame) -> Iterator[Finding]:
         yield finding(FILE, "untrained", named=named, cells=len(trained))
 
 
-def _equal_losses(trained: pl.DataFrame, spreads: dict[str, float], verdict: str) -> Iterator[Finding]:
+def _equal_losses(trained: pl.DataFrame, spreads: dict[str, float], claims: Claims) -> Iterator[Finding]:
     if spreads:
         name = max(spreads, key=lambda key: spreads[key])
         own = trained.filter(pl.col("loss") == "nRBP", pl.col("bounding").is_in(AFFINE))
         published = pl.col("published")
         of_print = own.group_by("dataset", "nsr").agg((published.max() - published.min()).alias("d"))
         numbers = {"spread": spreads[name], "printed": of_print.select(pl.col("d").max()).item()}
+        verdict = claims.quoted(ON_EQUAL_LOSSES)
         yield finding(FILE, "equal-losses", label=data_set_label(name), verdict=verdict, **numbers)
 
 

@@ -11,13 +11,13 @@ from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, CO
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.leaderboard import system_text
 from rankbound_study.provenance.manifest import Manifest
-from rankbound_study.report.columns import DASH, DATA_SET, Cell, Column, Layout, Row, TableBlock, between, fixed, signed
+from rankbound_study.report.columns import DATA_SET, Column, Layout, Row, TableBlock, between, fixed, signed
 from rankbound_study.report.content import Finding, ReportSection, finding
 from rankbound_study.report.made_blocks import Figures, figures_named
 from rankbound_study.report.provenance_section import settings_table
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.results.scores import SYSTEM, names_of, of_data_set
-from rankbound_study.results.specs import probability, read_facts, read_table
+from rankbound_study.results.study_files import probability, read_facts, read_table
 from rankbound_study.templates import text
 
 FILE = "leaderboard.md"
@@ -91,7 +91,8 @@ class Leaderboard:
             return
         settings = settings_table(results / "experiments.parquet")
         others = (replace(block, name="Settings of the experiments") for block in settings)
-        blocks = (*self._blocks(), *self._named_topics(), *others)
+        boards = leaderboard.blocks_of(self.table, self.facts["margin"], self._seconds)
+        blocks = (*boards, *self._named_topics(), *others)
         yield ReportSection("leaderboard", "Leaderboard", text(FILE, "opening"), blocks)
         if drawn := tuple(figures.blocks(figures_named("figure_leaderboard_"), synthetic=synthetic)):
             yield ReportSection("leaderboard-figures", "Figures of the leaderboard", "", drawn)
@@ -135,20 +136,6 @@ class Leaderboard:
 
     def _seconds(self, row: Row) -> float | None:
         return self.costs.get(tuple(row[name] for name in _KEY))
-
-    def _blocks(self) -> Iterator[TableBlock]:
-        """Yield the leaderboard of each data set with a column of costs, if they are known."""
-        parts = self.table.partition_by("dataset", "nsr", maintain_order=True)
-        blocks = leaderboard.blocks_of(self.table, self.facts["margin"])
-        for block, part in zip(blocks, parts, strict=True):
-            seconds = [self._seconds(row) for row in part.iter_rows(named=True)]
-            if not any(value is not None for value in seconds):
-                yield block
-                continue
-            cells = (Cell(DASH if value is None else f"{value:.1f}") for value in seconds)
-            rows = tuple((*row, cell) for row, cell in zip(block.rows, cells, strict=True))
-            caption = f"{block.caption} Processor seconds are those of all folds and seeds."
-            yield replace(block, header=(*block.header, "processor s"), rows=rows, caption=caption)
 
     def _named_topics(self) -> Iterator[TableBlock]:
         """Yield the topics with the largest differences on either side."""

@@ -19,7 +19,7 @@ from rankbound_study.report.tables.neural import COLUMNS, COMPARISON_COLUMNS
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, TABLES, Printed, data_set_title
 from rankbound_study.results.neural_pairs import READINGS
 from rankbound_study.results.neural_runs import printed_scores
-from rankbound_study.results.specs import read_table
+from rankbound_study.results.study_files import read_table
 from rankbound_study.templates import text
 
 FILE = "neural.md"
@@ -45,18 +45,13 @@ class Results:
     @property
     def synthetic(self) -> bool:
         """True if the data are generated."""
-        return self._dataset.startswith(SYNTHETIC)
+        return str(self.scores["dataset"][0] or "").startswith(SYNTHETIC)
 
     @property
     def data(self) -> str:
         """The title of the data set."""
         pixels = self.about.number == TABLES[1].number and not self.synthetic
-        return f"{data_set_title(self._dataset)}{', pixels' * pixels}"
-
-    @property
-    def ran(self) -> pl.DataFrame:
-        """The scores on the printed metric of the methods that have run."""
-        return self.scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == self.about.metric)
+        return f"{data_set_title(self.scores['dataset'][0] or '')}{', pixels' * pixels}"
 
     def mean(self, method: str, metric: str | None = None) -> float | None:
         """Return a method's mean; None if it has not run."""
@@ -70,7 +65,8 @@ class Results:
 
     def of_families(self, *families: str) -> list[str]:
         """Return the methods of families that have run, by family."""
-        return [name for one in families for name in self.ran.filter(pl.col("family") == one)["method"]]
+        ran = self.scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == self.about.metric)
+        return [name for one in families for name in ran.filter(pl.col("family") == one)["method"]]
 
     def compared(self, method: str, other: str) -> dict[str, Any] | None:
         """Return the difference of two methods and its interval (difference, low, high); None unless both have run."""
@@ -80,10 +76,6 @@ class Results:
                 low, high = sorted((sign * row["low"], sign * row["high"]))
                 return {"difference": sign * row["difference"], "low": low, "high": high}
         return None
-
-    @property
-    def _dataset(self) -> str:
-        return str(self.scores["dataset"][0] or "")
 
 
 def read_results(folder: Path, tables: Sequence[Printed] = TABLES) -> list[Results]:

@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from rankbound_study.report.columns import DASH, DATA_SET, Cell, Column, Layout,
 from rankbound_study.report.content import ReportSection
 from rankbound_study.report.tables.sensitivity import option_text
 from rankbound_study.results.neural_names import data_set_title
-from rankbound_study.results.specs import scan_runs
+from rankbound_study.results.study_files import scan_runs
 from rankbound_study.templates import text
 
 FILE = "provenance.md"
@@ -80,7 +80,10 @@ def _machines(manifest: Manifest) -> TableBlock:
         machine, gpus = step.machine, ", ".join(sorted(set(step.machine.gpus))) or DASH
         return machine.processor, gpus, machine.system, f"{machine.cores}", f"{machine.memory_gib:.0f} GiB"
 
-    rows = [(*machine, f"{len(ran)}", _duration(ran)) for machine, ran in _grouped(manifest.steps, key)]
+    rows = [
+        (*machine, f"{len(ran)}", _clock(step.seconds for step in ran))
+        for machine, ran in _grouped(manifest.steps, key)
+    ]
     header = ("processor", "GPUs used", "system", "cores", "memory", "steps", "time")
     instructions = sorted({step.machine.instructions for step in manifest.steps} - {""})
     tried = sum(bool(step.attempts) for step in manifest.steps)
@@ -101,7 +104,7 @@ def _costs(manifest: Manifest) -> TableBlock:
     """Return the table of the steps' time and memory, by subcommand."""
     rows = [
         (
-            *(name, str(len(ran)), _duration(ran), _clock(sum(step.cpu_seconds for step in ran))),
+            *(name, str(len(ran)), _clock(step.seconds for step in ran), _clock(step.cpu_seconds for step in ran)),
             *(f"{max(step.seconds for step in ran):.1f} s", f"{max(step.peak_mib or 0 for step in ran):.0f} MiB"),
         )
         for name, ran in _grouped(manifest.steps, lambda step: step.subcommand)
@@ -135,12 +138,8 @@ def _grouped(steps: Sequence[Record], key: Callable[[Record], K]) -> list[tuple[
     return sorted(groups.items(), key=lambda group: -len(group[1]))
 
 
-def _duration(steps: Sequence[Record]) -> str:
-    return _clock(sum(step.seconds for step in steps))
-
-
-def _clock(duration: float) -> str:
-    seconds = round(duration)
+def _clock(durations: Iterable[float]) -> str:
+    seconds = round(sum(durations))
     return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 

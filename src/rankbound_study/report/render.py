@@ -21,7 +21,7 @@ from rankbound_study.figures.style import DARK, GRID, INK, MUTED
 from rankbound_study.report.columns import TableBlock
 from rankbound_study.report.content import Document, FigureBlock, Paragraph
 from rankbound_study.report.table_files import write_text
-from rankbound_study.results.specs import reading
+from rankbound_study.results.study_files import reading
 from rankbound_study.templates import template
 
 SYNTHETIC = (
@@ -209,29 +209,18 @@ def _content(block: TableBlock | FigureBlock | Paragraph, results: Path, folder:
         source = next(path for path in files if path.exists())
         shutil.copyfile(source, folder / source.name)
         return {"kind": "figure", **vars(block), "file": source.name}
-    sets = {"rules": sorted(block.rules), "prose": sorted(block.prose)}
-    rows = [[vars(cell) for cell in row] for row in block.rows]
-    return {"kind": "table", **vars(block), **sets, "rows": rows, "room": _room(block), "widths": _widths(block)}
-
-
-def _room(block: TableBlock) -> list[int]:
-    """Return the number of characters that every column keeps for notes beside its numbers."""
-    return [
-        max((len(row[column].note) for row in block.rows), default=0)
-        if column >= block.labels and column not in block.prose
-        else 0
-        for column in range(len(block.header))
-    ]
-
-
-def _widths(block: TableBlock) -> list[float]:
-    """Return the columns' relative widths: shares of the free width for prose, 0 for a column as wide as its text."""
-    lengths = {
-        column: max(1.0, sum(len(row[column].text) for row in block.rows) / max(1, len(block.rows)))
-        for column in block.prose
-    }
+    columns, prose = range(len(block.header)), sorted(block.prose)
+    # The number of characters that every column keeps for notes beside its numbers.
+    numbers = set(columns[block.labels :]) - block.prose
+    room = [max((len(row[column].note) for row in block.rows), default=0) * (column in numbers) for column in columns]
+    # Relative widths: shares of the free width for prose, 0 for a column as wide as its text.
+    texts = {column: sum(len(row[column].text) for row in block.rows) / max(1, len(block.rows)) for column in prose}
+    lengths = {column: max(1.0, mean) for column, mean in texts.items()}
     least = min(lengths.values(), default=1.0)
-    return [min(_WIDEST, lengths[column] / least) if column in lengths else 0 for column in range(len(block.header))]
+    widths = [min(_WIDEST, lengths[column] / least) if column in lengths else 0 for column in columns]
+    rows = [[vars(cell) for cell in row] for row in block.rows]
+    sets = {"rules": sorted(block.rules), "prose": prose, "room": room, "widths": widths}
+    return {"kind": "table", **vars(block), **sets, "rows": rows}
 
 
 _WIDEST = 1.8

@@ -1,6 +1,6 @@
 """Comparison of selections of runs tables: pairs of runs that agree except in the keys that separate A from B."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -14,7 +14,7 @@ from rankbound.compare.runs import report_of, rows_of
 from rankbound.errors import ConfigError, DataError
 from rankbound.metrics import metric
 from rankbound_study.results.scores import names_pairs
-from rankbound_study.results.specs import read_frame
+from rankbound_study.results.study_files import read_frame
 from rankbound_study.vocabulary import HONEST, SELECTIONS
 
 RUN_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
@@ -41,6 +41,8 @@ _NUMBERS = ("nsr_train", "nsr_test", "fold", "seed")
 _SHOWN = 6
 
 Key = Mapping[str, Any]
+Choice = Mapping[str, str]
+"""Filters on the rows of a runs table."""
 
 
 @dataclass(frozen=True)
@@ -54,33 +56,30 @@ class RunsPair:
     b: pl.DataFrame
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Filters on the rows of the runs tables: for both, and for A and B alone."""
+def compare_runs(
+    files: Sequence[Path], both: Choice, a_only: Choice, b_only: Choice, metrics: Sequence[str], settings: Settings
+) -> Report:
+    """Compare every pair of runs of two selections that agree except in the keys that separate A from B.
 
-    both: Mapping[str, str]
-    a: Mapping[str, str]
-    b: Mapping[str, str]
-
-    @classmethod
-    def of(cls, both: Mapping[str, str | None], a: Sequence[str], b: Sequence[str]) -> "Choice":
-        """Build the filters from values by key (None where not given) and `KEY=VALUE` texts."""
-        texts = [f"{key}={value}" for key, value in both.items() if value is not None]
-        return cls(parse_choice(texts, "flag"), parse_choice(a, "--a"), parse_choice(b, "--b"))
-
-
-def compare_runs(files: Sequence[Path], choice: Choice, metrics: Sequence[str], settings: Settings) -> Report:
-    """Compare every pair of runs of two selections that agree except in the keys that separate A from B."""
+    Args:
+        files: the runs tables of A and B, or the results folders that hold them.
+        both, a_only, b_only: filters on the rows of both, and of A and B alone.
+        metrics: those to compare; a default if empty.
+        settings: those of every comparison.
+    """
     same = files[0] == files[1]
     tables = [read_runs(files[0])]
     tables.append(tables[0] if same else read_runs(files[1]))
     a, b = (
-        selected(table, {**choice.both, **own}, name)
-        for table, own, name in zip(tables, (choice.a, choice.b), ("A", "B"), strict=True)
+        selected(table, {**both, **own}, name)
+        for table, own, name in zip(tables, (a_only, b_only), ("A", "B"), strict=True)
     )
-    a, b = with_defaults(a, b, [*choice.both, *choice.a, *choice.b])
-    apart = [key for key in (*choice.a, *choice.b) if choice.a.get(key) != choice.b.get(key)]
-    cells, notes = matched(a, b, apart, same)
+    given = [*both, *a_only, *b_only]
+    if "protocol" not in given and all(HONEST in frame["protocol"] for frame in (a, b)):
+        a, b = (frame.filter(pl.col("protocol") == HONEST) for frame in (a, b))
+    if "selection" not in given:
+        a, b = (_of_usual_selection(frame) for frame in (a, b))
+    cells, notes = matched(a, b, [key for key in given if a_only.get(key) != b_only.get(key)], same)
     wanted = [str(metric(text)) for text in dict.fromkeys(metrics or (PAIR_METRICS if names_pairs(a) else RUN_METRICS))]
     known = [name for name, kind in a.schema.items() if kind == pl.Float64]
     for path, frame in zip(files, (a, b), strict=True):
@@ -98,9 +97,16 @@ def compare_runs(files: Sequence[Path], choice: Choice, metrics: Sequence[str], 
 
 def _name(path: Path, side: str, cells: Sequence[RunsPair]) -> str:
     """Return the file, and the keys of this side that are the same in all cells."""
-    keys = [getattr(cell, side) for cell in cells]
-    fixed = [f"{key} {value}" for key, value in keys[0].items() if all(one[key] == value for one in keys)]
-    return ", ".join([str(path), *(text for text in fixed if not text.startswith("options "))])
+    first, *others = (getattr(cell, side) for cell in cells)
+    fixed = [key for key, value in first.items() if key != "options" and all(one[key] == value for one in others)]
+    return ", ".join([str(path), *(f"{key} {first[key]}" for key in fixed)])
+
+
+def _of_usual_selection(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the runs with each protocol's own choice of the epoch, if there are any."""
+    usual = pl.col("selection") == pl.col("protocol").replace_strict(SELECTIONS, default="")
+    found = frame.filter(usual | (pl.col("loss") == "none"))
+    return found if len(found) else frame
 
 
 def read_runs(path: Path) -> pl.DataFrame:
@@ -130,27 +136,13 @@ def parse_choice(texts: Sequence[str], flag: str) -> dict[str, str]:
 def selected(runs: pl.DataFrame, choice: Key, name: str) -> pl.DataFrame:
     """Return the rows with the values of `choice`; if there are none, a ConfigError lists the existing values."""
     for key, value in choice.items():
-        wanted = (
-            None
-            if value in ("", None)
-            else int(value)
-            if key in _NUMBERS and str(value).lstrip("-").isdigit()
-            else value
-        )
+        is_number = key in _NUMBERS and str(value).lstrip("-").isdigit()
+        wanted = None if value in ("", None) else int(value) if is_number else value
         found = runs[key].unique().sort()
         if wanted not in found.to_list():
             raise ConfigError(f"{key} {value!r}: {name} has no such runs; it has {_shown(found.to_list())}")
         runs = runs.filter(pl.col(key).eq_missing(pl.lit(wanted, dtype=found.dtype)))
     return runs
-
-
-def with_defaults(a: pl.DataFrame, b: pl.DataFrame, given: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Apply defaults: the honest protocol if both have it, and each protocol's own choice of the epoch."""
-    if "protocol" not in given and all(HONEST in frame["protocol"] for frame in (a, b)):
-        a, b = (frame.filter(pl.col("protocol") == HONEST) for frame in (a, b))
-    if "selection" not in given:
-        a, b = (_of_usual_selection(frame) for frame in (a, b))
-    return a, b
 
 
 def matched(
@@ -168,15 +160,19 @@ def matched(
     a_keys, b_keys = (frame.select(KEYS).unique().sort(KEYS, nulls_last=False).to_dicts() for frame in (a, b))
     untrained = any(all(one["loss"] == "none" for one in keys) for keys in (a_keys, b_keys))
     apart = [*apart, *(_OF_TRAINING if untrained and "model" in apart else ())]
-    free = [key for key in KEYS if key in apart or _tells_apart(key, a_keys, b_keys)]
+    values = {key: tuple({one[key] for one in keys} for keys in (a_keys, b_keys)) for key in KEYS}
+    free = [
+        key
+        for key, (ours, theirs) in values.items()
+        if key in apart or (key not in _OF_LISTS and 1 in (len(ours), len(theirs)) and not ours & theirs)
+    ]
     joined = [key for key in KEYS if key not in free]
     pairs = [
         (one, other)
         for one, other in product(a_keys, b_keys)
         if all(one[key] == other[key] for key in joined) and not (same_file and one == other)
     ]
-    differences = [_difference(key, a_keys, b_keys) for key in joined]
-    notes = [f"left out: {text}" for text in differences if text]
+    differences = [text for key in joined if (text := _difference(key, *values[key]))]
     if not pairs and same_file and not free:
         raise ConfigError(
             "A and B are the same runs: choose what separates them, such as --a bounding=none --b bounding=min-max"
@@ -184,27 +180,31 @@ def matched(
     if not pairs:
         raise ConfigError(
             "A and B have no runs in common to compare; "
-            + ("; ".join(filter(None, differences)) or "no combination of their keys is in both")
+            + ("; ".join(differences) or "no combination of their keys is in both")
             + ": choose with --a KEY=VALUE and --b KEY=VALUE"
         )
-    cells = []
-    for one, other in pairs:
-        rows = [
-            frame.filter(*(pl.col(key).eq_missing(pl.lit(of[key], dtype=frame.schema[key])) for key in KEYS))
-            for frame, of in ((a, one), (b, other))
-        ]
-        common, a_key, b_key = (
-            {key: of[key] for key in keys} for of, keys in ((one, joined), (one, free), (other, free))
-        )
-        cells.append(RunsPair(common, a_key, b_key, *rows))
-    return cells, notes
+
+    def of_keys(key: Key, names: Sequence[str]) -> Key:
+        return {name: key[name] for name in names}
+
+    def rows(frame: pl.DataFrame, key: Key) -> pl.DataFrame:
+        return frame.filter(*(pl.col(name).eq_missing(pl.lit(key[name], dtype=frame.schema[name])) for name in KEYS))
+
+    return [
+        RunsPair(of_keys(one, joined), of_keys(one, free), of_keys(other, free), rows(a, one), rows(b, other))
+        for one, other in pairs
+    ], [f"left out: {text}" for text in differences]
 
 
 def label(cell: RunsPair, cells: Sequence[RunsPair]) -> str:
     """Label a cell among others: varying values that A and B share, and `A's vs B's` where theirs differ."""
     shared, ours, theirs = (
-        [_text(key, value) for key, value in of(cell).items() if len({of(one)[key] for one in cells}) > 1]
-        for of in _PARTS
+        [
+            _text(key, value)
+            for key, value in getattr(cell, part).items()
+            if any(getattr(one, part)[key] != value for one in cells)
+        ]
+        for part in ("common", "a_key", "b_key")
     )
     if all(one.common.get("nsr_train") == one.common.get("nsr_test") for one in cells):
         shared = list(dict.fromkeys(shared))
@@ -212,28 +212,10 @@ def label(cell: RunsPair, cells: Sequence[RunsPair]) -> str:
     return ", ".join(filter(None, [*shared, versus]))
 
 
-_PARTS: tuple[Callable[[RunsPair], Key], ...] = (lambda one: one.common, lambda one: one.a_key, lambda one: one.b_key)
-
-
-def _tells_apart(key: str, a_keys: Sequence[Key], b_keys: Sequence[Key]) -> bool:
-    """Check that one side has a single value of this key that the other lacks; keys of lists must be named."""
-    if key in _OF_LISTS:
-        return False
-    ours, theirs = ({one[key] for one in keys} for keys in (a_keys, b_keys))
-    return (len(ours) == 1 or len(theirs) == 1) and not ours & theirs
-
-
-def _difference(key: str, a_keys: Sequence[Key], b_keys: Sequence[Key]) -> str:
-    ours, theirs = ({one[key] for one in keys} for keys in (a_keys, b_keys))
+def _difference(key: str, ours: set[Any], theirs: set[Any]) -> str:
     named = (("A", ours - theirs), ("B", theirs - ours))
     only = [f"only {name} has {_shown(sorted(map(str, values)))}" for name, values in named if values]
     return f"{key}: {', '.join(only)}" if only else ""
-
-
-def _of_usual_selection(frame: pl.DataFrame) -> pl.DataFrame:
-    usual = pl.col("selection") == pl.col("protocol").replace_strict(SELECTIONS, default="")
-    found = frame.filter(usual | (pl.col("loss") == "none"))
-    return found if len(found) else frame
 
 
 def _text(key: str, value: Any) -> str:

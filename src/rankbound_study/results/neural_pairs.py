@@ -28,7 +28,7 @@ from rankbound.io.models import check_seal
 from rankbound_study.config.comparisons import STUDY
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.neural_names import PAIR_ACCURACY
-from rankbound_study.results.specs import read_frame
+from rankbound_study.results.study_files import read_frame
 
 GAPS = ((6, 10), (11, 20), (21, 30), (31, 99))
 """Groups of age differences, in years, with their own accuracy; only pairs more than 5 years apart are drawn."""
@@ -95,7 +95,7 @@ def read_pairs(predictions: Sequence[Path], images: Path) -> pl.DataFrame:
     """Read one row per method, fold, seed and pair.
 
     The columns are the key, `older` and `younger` (rows of the images file), their ages and scores, the `years` between
-    them, and the score at which a classifier finds both labels equally likely (`even`).
+    them, and 0 or 1 for each of `READINGS` and for `PairAccuracy`, in which a tie counts half.
 
     Raises:
         DataError: a list of the predictions is not a pair of faces of different ages.
@@ -117,31 +117,22 @@ def _pairs_of(path: Path, ages: Integers) -> pl.DataFrame:
             f"{path}: the faces of {frame['topic'][int(np.flatnonzero(years == 0)[0])]!r} have the same age"
         )
     order = np.where(years[:, None] > 0, [0, 1], [1, 0])
-    sorted_pairs, sorted_scores = (np.take_along_axis(values, order, 1) for values in (pairs, scored))
+    faces, of_faces = (np.take_along_axis(values, order, 1).T for values in (pairs, scored))
+    sides = {
+        f"{side}{part}": values[place]
+        for part, values in (("", faces), ("_age", ages[faces]), ("_score", of_faces))
+        for place, side in enumerate(("older", "younger"))
+    }
+    older, younger = of_faces
+    # Scores of a squared loss are shares, 0 .. 1; all other classifiers' are log-odds.
+    even = 0.5 * frame["loss"].str.starts_with("squared").to_numpy()
+    right, wrong, tied = (older > even) & (younger < even), (older < even) & (younger > even), older == younger
+    readings = (right, ~right & ~wrong, wrong, tied)
     return frame.select("dataset", pl.col("model").alias("method"), "fold", "seed", "topic").with_columns(
-        pl.Series("older", sorted_pairs[:, 0]),
-        pl.Series("younger", sorted_pairs[:, 1]),
-        pl.Series("older_age", ages[sorted_pairs[:, 0]]),
-        pl.Series("younger_age", ages[sorted_pairs[:, 1]]),
-        pl.Series("older_score", sorted_scores[:, 0]),
-        pl.Series("younger_score", sorted_scores[:, 1]),
+        *(pl.Series(name, values) for name, values in sides.items()),
         pl.Series("years", np.abs(years)),
-        # Scores of a squared loss are shares, 0 .. 1; all other classifiers' are log-odds.
-        frame["loss"].str.starts_with("squared").cast(pl.Float64).alias("even") * 0.5,
-    )
-
-
-def with_readings(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Add a column of 0 or 1 for each of `READINGS`, and `PairAccuracy`, in which a tie counts half."""
-    older, younger = pl.col("older_score"), pl.col("younger_score")
-    even = pl.col("even")
-    right, wrong = (older > even) & (younger < even), (older < even) & (younger > even)
-    return pairs.with_columns(
-        ((older > younger).cast(pl.Float64) + 0.5 * (older == younger).cast(pl.Float64)).alias(PAIR_ACCURACY),
-        right.cast(pl.Float64).alias("BothRight"),
-        (~right & ~wrong).cast(pl.Float64).alias("SameLabel"),
-        wrong.cast(pl.Float64).alias("BothWrong"),
-        (older == younger).cast(pl.Float64).alias("Ties"),
+        pl.Series(PAIR_ACCURACY, (older > younger) + 0.5 * tied),
+        *(pl.Series(name, values.astype(np.float64)) for name, values in zip(READINGS, readings, strict=True)),
     )
 
 
@@ -228,7 +219,7 @@ def by_gap(pairs: pl.DataFrame) -> pl.DataFrame:
     """Return the accuracy by method and group of age differences, with the number of pairs and its interval."""
     rows = []
     for low, high in GAPS:
-        within = with_readings(pairs).filter(pl.col("years").is_between(low, high))
+        within = pairs.filter(pl.col("years").is_between(low, high))
         if within.is_empty():
             continue
         methods, means = compared(within, PAIR_ACCURACY)

@@ -9,6 +9,7 @@ logarithm of the number of features.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,8 @@ import polars as pl
 from rankbound.compare.scores import Floats
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
+from rankbound_study.data.images import read_faces
 from rankbound_study.results.neural_names import (
-    AS_PRINTED,
     CONTROL,
     CONTROLS,
     FAMILIES,
@@ -32,9 +33,9 @@ from rankbound_study.results.neural_names import (
     Printed,
     table_of,
 )
-from rankbound_study.results.neural_pairs import MethodMeans, method_means, read_pairs, with_readings
+from rankbound_study.results.neural_pairs import MethodMeans, method_means, read_pairs
 from rankbound_study.results.scores import best_of, scores_of_methods
-from rankbound_study.results.specs import read_table, scan_runs
+from rankbound_study.results.study_files import read_table, scan_runs
 
 NETWORKS = ("mlp", "cnn")
 """Models that are networks; others are linear or trees."""
@@ -126,12 +127,18 @@ def read_runs_by_features(path: Path, table: Printed, width: int | None) -> pl.D
         .collect()
     )
     of_table = [name for name in frame["dataset"].unique() if table_of(name) == table]
+
+    def settings(options: Mapping[str, Any]) -> str:
+        """Return a run's options without those that depend on the number of features."""
+        kept = {name: value for name, value in options.items() if name not in ("features", "learning_rate")}
+        return json.dumps(kept, sort_keys=True)
+
     frame = frame.filter(pl.col("dataset").is_in(of_table)).with_columns(
         pl.col(table.metric).fill_nan(None),
         _family(frame).alias("family"),
         _option(frame, lambda options: options.get("model") in NETWORKS, pl.Boolean).alias("network"),
         _option(frame, lambda options: options.get("features"), pl.Int64).alias("features"),
-        _option(frame, _settings_text, pl.String).alias("settings"),
+        _option(frame, settings, pl.String).alias("settings"),
         pl.col("model").alias("run"),
         pl.col("model").str.replace(f"{OF_FEATURES}\\d+$", "").alias("method"),
     )
@@ -157,19 +164,6 @@ def read_epochs(path: Path, methods: Sequence[str]) -> pl.DataFrame:
         .rename({"model": "method"})
         .sort("dataset", "method", *key[2:])
     )
-
-
-def in_print_order(methods: Sequence[str], families: Sequence[str], table: Printed) -> list[int]:
-    """Return the order of the methods: by family, as printed in the paper, then others by name; controls last."""
-    printed = printed_scores(table)["method"].to_list()
-    order = [*FAMILIES, CONTROL]
-
-    def place(index: int) -> tuple[int, int, str]:
-        method, family = methods[index], families[index]
-        base = method.removesuffix(AS_PRINTED)
-        return order.index(family), printed.index(base) if base in printed else len(printed), method
-
-    return sorted(range(len(methods)), key=place)
 
 
 @dataclass(frozen=True)
@@ -207,11 +201,13 @@ def feature_results(
     """
     if predictions and images is None:
         raise ConfigError(f"{FEATURES_TABLE} needs the ages of the faces: give the images file with --images FILE")
-    pairs = with_readings(read_pairs(predictions, images)) if predictions and images is not None else None
+    pairs = read_pairs(predictions, images) if predictions and images is not None else None
     scores: list[dict[str, Any]] = []
     gaps: list[dict[str, Any]] = []
     for table in TABLES:
-        frame = read_runs_by_features(runs, table, _width(table, images))
+        # The number of all features, if they are pixels.
+        width = math.prod(read_faces(images).shape) if images is not None and table is TABLES[1] else None
+        frame = read_runs_by_features(runs, table, width)
         for dataset in frame["dataset"].unique().sort():
             own = frame.filter(pl.col("dataset") == dataset)
             by_run = own.with_columns(pl.col("run").alias("method"))
@@ -242,15 +238,6 @@ def feature_results(
 def _place(run: Mapping[str, Any]) -> tuple[Any, ...]:
     """Sort runs by family, networks first, then by method and number of features."""
     return FAMILIES.index(run["family"]), not run["network"], run["method"], run["features"]
-
-
-def _width(table: Printed, images: Path | None) -> int | None:
-    """Return the number of all features, if they are pixels."""
-    if images is None or table.number != TABLES[1].number:
-        return None
-    from rankbound_study.data.images import read_faces
-
-    return int(np.prod(read_faces(images).shape))
 
 
 def _gaps(
@@ -306,12 +293,6 @@ def _option(frame: pl.DataFrame, read: Callable[[dict[str, Any]], Any], kind: An
     """Apply `read` to a run's options."""
     found = {text: read(json.loads(text)) for text in frame["options"].unique()}
     return pl.col("options").replace_strict(found, default=None, return_dtype=kind)
-
-
-def _settings_text(options: Mapping[str, Any]) -> str:
-    """Return a run's options without those that depend on the number of features."""
-    kept = {name: value for name, value in options.items() if name not in ("features", "learning_rate")}
-    return json.dumps(kept, sort_keys=True)
 
 
 def _family(frame: pl.DataFrame) -> pl.Expr:

@@ -23,7 +23,7 @@ import polars as pl
 
 import rankbound as rb
 from rankbound_study.config.data_sets import GRADED
-from rankbound_study.results.specs import scan_runs
+from rankbound_study.results.study_files import scan_runs
 from rankbound_study.vocabulary import JUDGED_BY, SELECTIONS
 
 VANISHED = 1e-8

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from rankbound.texts import quantity
-from rankbound_study.results.specs import score, signed
+from rankbound_study.results.study_files import score, signed
 
 
 def template(name: str) -> str:

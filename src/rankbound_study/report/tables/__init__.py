@@ -1,4 +1,4 @@
-"""The tables by name: a module makes a family of tables, a function each, described in the module's table `SPECS`.
+"""The tables by name: a module makes a family of tables, a function each, in the module's `Catalogue`.
 
 A function returns the rows of a table, or its files. As for figures, a module is known by lying here and stands in no
 list.
@@ -15,9 +15,10 @@ import polars as pl
 from rankbound.errors import ConfigError
 from rankbound_study.claims import verdict_table
 from rankbound_study.claims.evidence import Evidence
+from rankbound_study.figures.catalogue import Spec, found_specs
 from rankbound_study.report.columns import TableBlock
 from rankbound_study.report.table_files import TableFiles, plain_texts
-from rankbound_study.results.specs import Spec, StudyFiles, found_specs, read_table
+from rankbound_study.results.study_files import StudyFiles, read_table
 
 Lays = Callable[[pl.DataFrame], TableBlock]
 """Lays the rows of a table out for people, such as a `report.columns.Layout`."""
@@ -77,7 +78,7 @@ def of_evidence(make: Callable[[Evidence], Any]) -> Callable[..., Any]:
 @cache
 def table_specs() -> Mapping[str, TableSpec]:
     """Return all tables by name, ordered by module."""
-    return found_specs(__name__, __path__)
+    return found_specs(__name__, __path__, TableSpec)
 
 
 def table_names() -> list[str]:
@@ -103,7 +104,6 @@ def make(name: str, files: StudyFiles, options: Mapping[str, Any]) -> TableFiles
     if unknown := sorted(set(options) - set(spec.options)):
         expected = f"only {', '.join(spec.options)}" if spec.options else "none"
         raise ConfigError(f"{name}: found the option {unknown[0]!r}, expected {expected}")
-    assert spec.make is not None
     made = spec.make(name, files, **options, **spec.arguments)
     found: TableFiles = made if isinstance(made, TableFiles) else TableFiles(made)
     lay = spec.in_files or spec.layout

@@ -22,18 +22,19 @@ from rankbound_study.claims.comparisons import (
 from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.columns import DASH, DATA_SET, Across, Cell, Column, Layout, Row, TableBlock, with_margin
 from rankbound_study.report.table_files import TableFiles, texts_of
 from rankbound_study.report.tables import TableSpec, of_evidence
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
-from rankbound_study.results.specs import described, read_table
+from rankbound_study.results.study_files import read_table
 from rankbound_study.results.trained import MARK
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import POPULARITY, UNBOUNDED
 
-SPECS: dict[str, TableSpec] = {}
 FILE = "table_crossed.md"
+TABLES = Catalogue(TableSpec, FILE)
 
 MARKS = text(FILE, "marks", up=UP, down=DOWN, level=LEVEL)
 
@@ -68,17 +69,14 @@ METRICS = Layout(
         lambda row: _crossed(row, own=row["metric"] in TRAINED_FOR),
     ),
 )
-described(
-    SPECS,
-    table_metrics_crossed=TableSpec(
-        text(FILE, "table-metrics-crossed"),
-        title="metric trained and metric judged",
-        needs=("runs", "epochs"),
-        options=("study",),
-        section="crossed",
-        columns=METRIC_COLUMNS,
-        layout=METRICS,
-    ),
+TABLES.add(
+    "table_metrics_crossed",
+    title="metric trained and metric judged",
+    needs=("runs", "epochs"),
+    options=("study",),
+    section="crossed",
+    columns=METRIC_COLUMNS,
+    layout=METRICS,
 )(of_evidence(metrics_crossed))
 
 
@@ -100,20 +98,19 @@ RATIO_EFFECTS = replace(
 )
 
 
-def _ratio_score(row: Row) -> Cell:
-    return Cell(MARK) if row["score"] is None else _crossed(row, own=row["nsr_train"] == row["nsr_test"])
-
-
-def _ratio_effect(row: Row) -> Cell:
-    return Cell(MARK) if row["score"] is None else _difference(row, EFFECT)
-
-
 def ratio_blocks(table: pl.DataFrame) -> Iterator[TableBlock]:
     """Yield the scores and the effects of bounding."""
+
+    def score(row: Row) -> Cell:
+        return Cell(MARK) if row["score"] is None else _crossed(row, own=row["nsr_train"] == row["nsr_test"])
+
+    def effect(row: Row) -> Cell:
+        return Cell(MARK) if row["score"] is None else _difference(row, EFFECT)
+
     titles = {ratio: f"trained at NSR {ratio}" for ratio in table["nsr_train"].unique().sort()}
     untrained = f" {MARK} did not train." if table["score"].has_nulls() else ""
     bounded = table.filter(pl.col("bounding") != UNBOUNDED)
-    for layout, rows, write in ((RATIOS, table, _ratio_score), (RATIO_EFFECTS, bounded, _ratio_effect)):
+    for layout, rows, write in ((RATIOS, table, score), (RATIO_EFFECTS, bounded, effect)):
         across = Across(("dataset", "nsr_test", "loss", "bounding"), ("nsr_train",), titles, write)
         yield layout(rows, caption=f"{layout.caption}{untrained}", across=across)
 
@@ -123,42 +120,29 @@ def _ratios_shown(name: str, folder: Path) -> Iterator[TableBlock]:
         yield from ratio_blocks(table)
 
 
+@TABLES.add(
+    "table_ratios",
+    title="ratio trained and ratio tested",
+    needs=("runs", "epochs", "experiments", "experiment_epochs"),
+    options=("study",),
+    section="crossed",
+    blocks=_ratios_shown,
+)
+@of_evidence
 def _ratios(evidence: Evidence) -> TableFiles:
     table = ratios_crossed(evidence)
     return TableFiles(table, texts_of(f"{RATIOS.name}. {RATIOS.caption}", list(ratio_blocks(table)), RATIOS.name))
 
 
-described(
-    SPECS,
-    table_ratios=TableSpec(
-        text(FILE, "table-ratios"),
-        title="ratio trained and ratio tested",
-        needs=("runs", "epochs", "experiments", "experiment_epochs"),
-        options=("study",),
-        section="crossed",
-        blocks=_ratios_shown,
-    ),
-)(of_evidence(_ratios))
-
-
 def samplings_block(table: pl.DataFrame) -> TableBlock:
     """Return the table, with a column for each sampling that it has."""
     titles = {row: DataSet(*row).label for row in table.select("dataset", "nsr").unique(maintain_order=True).rows()}
-    across = Across(("metric", "model", "loss", "bounding"), ("dataset", "nsr"), titles, _sampling)
-    return SAMPLINGS(table, across=across)
 
+    def score(row: Row) -> Cell:
+        cell = _crossed(row, own=row["model"] == POPULARITY)
+        return replace(cell, text=f"{cell.text}*") if row["picked"] else cell
 
-def _sampling(row: Row) -> Cell:
-    cell = _crossed(row, own=row["model"] == POPULARITY)
-    return replace(cell, text=f"{cell.text}*") if row["picked"] else cell
-
-
-def _model_or_loss(model: str, loss: str) -> str | Cell:
-    return Cell(model, emphasis=True) if loss == "none" else loss
-
-
-def _bounding(loss: str, bounding: str) -> str:
-    return DASH if loss == "none" else bounding_title(bounding)
+    return SAMPLINGS(table, across=Across(("metric", "model", "loss", "bounding"), ("dataset", "nsr"), titles, score))
 
 
 SAMPLINGS = Layout(
@@ -166,22 +150,23 @@ SAMPLINGS = Layout(
     text(FILE, "samplings", marks=MARKS),
     (
         Column("judged by", "metric"),
-        Column("model or loss", ("model", "loss"), _model_or_loss),
-        Column("bounding", ("loss", "bounding"), _bounding),
+        Column(
+            "model or loss",
+            ("model", "loss"),
+            lambda model, loss: Cell(model, emphasis=True) if loss == "none" else Cell(loss),
+        ),
+        Column("bounding", ("loss", "bounding"), lambda loss, one: DASH if loss == "none" else bounding_title(one)),
     ),
     labels=3,
     rules=("metric",),
     sortable=True,
 )
-described(
-    SPECS,
-    table_samplings=TableSpec(
-        text(FILE, "table-samplings"),
-        title="losses and samplings",
-        needs=("runs", "epochs"),
-        options=("study",),
-        section="evaluation",
-        columns=SAMPLING_COLUMNS,
-        layout=samplings_block,
-    ),
+TABLES.add(
+    "table_samplings",
+    title="losses and samplings",
+    needs=("runs", "epochs"),
+    options=("study",),
+    section="evaluation",
+    columns=SAMPLING_COLUMNS,
+    layout=samplings_block,
 )(of_evidence(against_popularity))

@@ -25,6 +25,7 @@ from rankbound_study.claims.law import cells_table as law_cells_table
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.reader import read_instances
+from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import (
     DASH,
     DATA_SET,
@@ -41,13 +42,13 @@ from rankbound_study.report.columns import (
 )
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import TableSpec, evidence_of, of_evidence
-from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.results.trained import MARK
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, LOSSES
 
-SPECS: dict[str, TableSpec] = {}
 FILE = "table_effects.md"
+TABLES = Catalogue(TableSpec, FILE)
 
 EFFECTS = Layout(
     "Effects of bounding",
@@ -91,25 +92,22 @@ MEANS = Layout(
 )
 
 
-def _effects(evidence: Evidence) -> TableFiles:
+@TABLES.add(
+    "table_effects",
+    title="the effects of bounding",
+    needs=("runs", "epochs"),
+    options=("study",),
+    beside=(".md", ".tex", "_means.csv"),
+    section="effects",
+    columns=EFFECT_COLUMNS,
+    layout=EFFECTS,
+    first=(("_means", MEAN_COLUMNS, MEANS),),
+)
+@of_evidence
+def make_effects(evidence: Evidence) -> TableFiles:
+    """Return the effects of all cells and their means."""
     found = effects(evidence)
     return TableFiles(cells_table(found), beside={"_means.csv": means_table(found)})
-
-
-described(
-    SPECS,
-    table_effects=TableSpec(
-        text(FILE, "table-effects"),
-        title="the effects of bounding",
-        needs=("runs", "epochs"),
-        options=("study",),
-        beside=(".md", ".tex", "_means.csv"),
-        section="effects",
-        columns=EFFECT_COLUMNS,
-        layout=EFFECTS,
-        first=(("_means", MEAN_COLUMNS, MEANS),),
-    ),
-)(of_evidence(_effects))
 
 
 def _unless_repeated(column: Column) -> Column:
@@ -117,29 +115,24 @@ def _unless_repeated(column: Column) -> Column:
     return Column(column.title, None, lambda row: replace(column.cell(row), emphasis=bool(row["same_as"])))
 
 
-def _change(value: float) -> str:
-    return with_minus(f"{value + 0.0:+.2f}")
-
-
-def _law_effect(effect: float, low: float, high: float, p_residual: float | None) -> Cell:
-    return with_margin(effect, low, high, strong=p_residual is not None and p_residual <= LEVEL)
-
-
-_CHANGES = ("mismatch", "influence", "CV of weights")
+_LAW_COLUMNS = (
+    *(DATA_SET, Column("loss"), Column("weights")),
+    *(
+        Column(title, name, lambda value: with_minus(f"{value + 0.0:+.2f}"))
+        for title, name in zip(("mismatch", "influence", "CV of weights"), CHANGES.values(), strict=True)
+    ),
+    Column(
+        "effect",
+        ("effect", "low", "high", "p_residual"),
+        lambda effect, low, high, p: with_margin(effect, low, high, strong=p is not None and p <= LEVEL),
+        null=True,
+    ),
+    Column("predicted", write=signed),
+)
 LAW = Layout(
     "The law of list weights",
     text(FILE, "law"),
-    tuple(
-        map(
-            _unless_repeated,
-            (
-                *(DATA_SET, Column("loss"), Column("weights")),
-                *(Column(title, name, _change) for title, name in zip(_CHANGES, CHANGES.values(), strict=True)),
-                Column("effect", ("effect", "low", "high", "p_residual"), _law_effect, null=True),
-                Column("predicted", write=signed),
-            ),
-        )
-    ),
+    tuple(map(_unless_repeated, _LAW_COLUMNS)),
     labels=3,
     rules=("dataset", "nsr", "origin"),
     sortable=True,
@@ -172,19 +165,16 @@ PREDICTIONS = Layout(
 )
 
 
-@described(
-    SPECS,
-    table_law=TableSpec(
-        text(FILE, "table-law"),
-        title="the law of list weights",
-        needs=("runs", "epochs", "experiments", "experiment_epochs", "instances"),
-        options=("study",),
-        beside=(".md", ".tex", "_lines.csv", "_predictions.csv"),
-        section="law",
-        columns=LAW_COLUMNS,
-        layout=LAW,
-        first=(("_predictions", PREDICTION_COLUMNS, PREDICTIONS), ("_lines", LINE_COLUMNS, LINES)),
-    ),
+@TABLES.add(
+    "table_law",
+    title="the law of list weights",
+    needs=("runs", "epochs", "experiments", "experiment_epochs", "instances"),
+    options=("study",),
+    beside=(".md", ".tex", "_lines.csv", "_predictions.csv"),
+    section="law",
+    columns=LAW_COLUMNS,
+    layout=LAW,
+    first=(("_predictions", PREDICTION_COLUMNS, PREDICTIONS), ("_lines", LINE_COLUMNS, LINES)),
 )
 def make_law(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
     """Return the tables of a study; without cells they have no rows."""
@@ -255,21 +245,18 @@ WEIGHTS = Layout(
 )
 
 
-@described(
-    SPECS,
-    table_list_weights=TableSpec(
-        text(FILE, "table-list-weights"),
-        title="list weights of bounds",
-        needs=("instances",),
-        section="law",
-        columns=WEIGHT_COLUMNS,
-        layout=WEIGHTS,
-        in_files=WEIGHTS_IN_FILES,
-    ),
+@TABLES.add(
+    "table_list_weights",
+    title="list weights of bounds",
+    needs=("instances",),
+    section="law",
+    columns=WEIGHT_COLUMNS,
+    layout=WEIGHTS,
+    in_files=WEIGHTS_IN_FILES,
 )
 def make_list_weights(name: str, files: StudyFiles) -> pl.DataFrame:
     """Return the table of the data sets whose instances are given: a row per loss and bound, means over folds."""
-    from rankbound_study.results.list_weights import Influence
+    from rankbound_study.results.influence import Influence
 
     every = sorted(map(read_instances, files.instances), key=lambda one: DataSet(one.dataset, one.nsr).place)
     rows = []
@@ -317,17 +304,14 @@ REGIMES = Layout(
 )
 
 
-@described(
-    SPECS,
-    table_regimes=TableSpec(
-        text(FILE, "table-regimes"),
-        title="effect of bounding by regime",
-        needs=("runs", "epochs", "experiments", "experiment_epochs"),
-        options=("study", "planted"),
-        section="regimes",
-        columns=REGIME_COLUMNS,
-        layout=REGIMES,
-    ),
+@TABLES.add(
+    "table_regimes",
+    title="effect of bounding by regime",
+    needs=("runs", "epochs", "experiments", "experiment_epochs"),
+    options=("study", "planted"),
+    section="regimes",
+    columns=REGIME_COLUMNS,
+    layout=REGIMES,
 )
 def make_regimes(
     name: str,

@@ -1,8 +1,7 @@
 """The leaderboard: all models with all losses and bounds on one metric, with tests, and where they differ."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -23,6 +22,7 @@ from rankbound_study.claims.leaderboard import (
     by_topic,
 )
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.columns import DASH, Cell, Column, Layout, Row, TableBlock, with_margin
 from rankbound_study.report.table_files import TableFiles, texts_of
@@ -35,12 +35,12 @@ from rankbound_study.results.scores import (
     untrained_systems,
     validation_means,
 )
-from rankbound_study.results.specs import StudyFiles, described, read_facts, read_table
+from rankbound_study.results.study_files import StudyFiles, read_facts, read_table
 from rankbound_study.results.trained import MARK
 from rankbound_study.templates import text
 
-SPECS: dict[str, TableSpec] = {}
 FILE = "table_leaderboard.md"
+TABLES = Catalogue(TableSpec, FILE)
 
 NAME = "table_leaderboard"
 SUMMARY = f"{NAME}_summary.json"
@@ -51,46 +51,58 @@ MARKS = {BETTER: "▲", WORSE: "▼", ALIKE: "≈"}
 _TITLES = {BEST: "minus the best", "counterpart": "minus unbounded", BASELINE: "minus {}"}
 
 
-def leaderboard_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
-    """Yield a table for each data set."""
-    table = read_table(folder / f"{name}.csv", COLUMNS)
-    yield from blocks_of(table, read_facts(folder / SUMMARY, FACTS)["margin"])
-
-
-def blocks_of(table: pl.DataFrame, margin: float) -> Iterator[TableBlock]:
-    """Yield a block for each data set of the table."""
+def blocks_of(
+    table: pl.DataFrame, margin: float, seconds: Callable[[Row], float | None] = lambda row: None
+) -> Iterator[TableBlock]:
+    """Yield a block for each data set of the table, with a column of processor seconds, if some are known."""
     parts = table.partition_by("dataset", "nsr", maintain_order=True)
     for part in parts:
-        yield _block(part, margin, several=len(parts) > 1)
+        yield _block(part, margin, seconds, several=len(parts) > 1)
 
 
-def _block(table: pl.DataFrame, margin: float, *, several: bool) -> TableBlock:
+def _block(table: pl.DataFrame, margin: float, seconds: Callable[[Row], float | None], *, several: bool) -> TableBlock:
     first, names = table.row(0, named=True), names_of(table)
     label = DataSet(first["dataset"], first["nsr"]).label
     of_baseline = next((row["model"] for row in table.iter_rows(named=True) if row["role"] == BASELINE), "")
     stuck = bool(table["n_untrained"].sum())
+    timed = any(seconds(row) is not None for row in table.iter_rows(named=True))
+    caption = text(FILE, "caption", metric=first["metric"], margin=margin, level=LEVEL, stuck=stuck)
 
     def model(row: Row) -> str:
         return names[tuple(row[name] for name in SYSTEM)] + MARK * bool(row["n_untrained"])
 
+    def processor(row: Row) -> str:
+        cost = seconds(row)
+        return DASH if cost is None else f"{cost:.1f}"
+
+    def score(score: float | None, low: float | None, high: float | None) -> Cell:
+        margin = "" if low is None or high is None else f"±{(high - low) / 2:.4f}"
+        return Cell(DASH if score is None else f"{score:.4f}", margin)
+
+    def compared(difference: float, low: float, high: float, verdict: str) -> Cell:
+        """A significant difference within the margin has two marks."""
+        found, within, _ = verdict.partition(WITHIN)
+        return with_margin(difference, low, high, f"{MARKS.get(found, '')}{MARKS[ALIKE] if within else ''}")
+
     layout = Layout(
         f"Leaderboard, {label}" if several else "Leaderboard",
-        text(FILE, "caption", metric=first["metric"], margin=margin, level=LEVEL, stuck=stuck),
+        f"{caption} Processor seconds are those of all folds and seeds." if timed else caption,
         (
             _label("rank", lambda row: DASH if row["rank"] is None else str(row["rank"])),
             _label("model", model),
             _label("loss", lambda row: str(row["loss"])),
             _label("bounding", lambda row: bounding_title(row["bounding"])),
-            Column(first["metric"], ("score", "low", "high"), _score, null=True),
+            Column(first["metric"], ("score", "low", "high"), score, null=True),
             *(
                 Column(
                     _TITLES[name].format(of_baseline),
                     tuple(f"{name}_{what}" for what in ("difference", "low", "high", "verdict")),
-                    lambda difference, low, high, verdict: with_margin(difference, low, high, _mark(verdict)),
+                    compared,
                 )
                 for name in COMPARISONS
                 if name != BASELINE or of_baseline
             ),
+            *([Column("processor s", None, processor)] if timed else ()),
         ),
         labels=4,
         sortable=True,
@@ -110,27 +122,15 @@ def _label(title: str, write: Callable[[Row], str]) -> Column:
     return Column(title, None, cell)
 
 
-def _score(score: float | None, low: float | None, high: float | None) -> Cell:
-    margin = "" if low is None or high is None else f"±{(high - low) / 2:.4f}"
-    return Cell(DASH if score is None else f"{score:.4f}", margin)
-
-
-def _mark(verdict: str) -> str:
-    """Return the mark of a verdict; a significant difference within the margin has two."""
-    found, within, _ = verdict.partition(WITHIN)
-    return f"{MARKS.get(found, '')}{MARKS[ALIKE] if within else ''}"
-
-
-@described(
-    SPECS,
-    table_leaderboard=TableSpec(
-        text(FILE, "table-leaderboard"),
-        title="leaderboard",
-        needs=("runs", "epochs", "experiments", "experiment_epochs"),
-        options=("study", "leaderboard"),
-        beside=(".md", ".tex", "_summary.json", "_lengths.csv", "_topics.csv"),
-        section="leaderboard",
-        blocks=leaderboard_blocks,
+@TABLES.add(
+    "table_leaderboard",
+    title="leaderboard",
+    needs=("runs", "epochs", "experiments", "experiment_epochs"),
+    options=("study", "leaderboard"),
+    beside=(".md", ".tex", "_summary.json", "_lengths.csv", "_topics.csv"),
+    section="leaderboard",
+    blocks=lambda name, folder: blocks_of(
+        read_table(folder / f"{name}.csv", COLUMNS), read_facts(folder / SUMMARY, FACTS)["margin"]
     ),
 )
 def make_leaderboard(
@@ -142,8 +142,8 @@ def make_leaderboard(
     table = pl.concat([pl.DataFrame(schema=COLUMNS), *(board.table for board in boards)])
     beside: dict[str, pl.DataFrame | dict[str, Any]] = {
         "_summary.json": {"margin": choice.margin, "data_sets": [_facts(board) for board in boards]},
-        "_lengths.csv": _joined(map(by_length, boards)),
-        "_topics.csv": _joined(map(by_topic, boards)),
+        "_lengths.csv": pl.concat(list(map(by_length, boards))) if boards else pl.DataFrame(),
+        "_topics.csv": pl.concat(list(map(by_topic, boards))) if boards else pl.DataFrame(),
     }
     shown = list(blocks_of(table, choice.margin))
     heading = f"Leaderboard. {shown[0].caption}" if shown else "Leaderboard: no trained models."
@@ -160,11 +160,6 @@ def _boards(files: StudyFiles, study: str, choice: Choice) -> Iterator[Board]:
         counts = of_data_set(untrained, data_set).select(*SYSTEM, "n_untrained").rows()
         stuck = {tuple(map(str, key)): count for *key, count in counts}
         yield Board.of(of_data_set(systems, data_set), of_data_set(validation, data_set), choice, stuck)
-
-
-def _joined(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    found = list(tables)
-    return pl.concat(found) if found else pl.DataFrame()
 
 
 def _facts(board: Board) -> dict[str, Any]:

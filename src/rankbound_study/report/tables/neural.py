@@ -21,18 +21,20 @@ from rankbound.compare.statistics import holm
 from rankbound.errors import ConfigError, DataError
 from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock, four, with_minus
 from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural_names import (
     AS_PRINTED,
     CONTROL,
-    TABLES,
+    FAMILIES,
     Printed,
     data_set_title,
     table_named,
     what_is_missing,
 )
+from rankbound_study.results.neural_names import TABLES as PRINTED_TABLES
 from rankbound_study.results.neural_pairs import (
     GAP_COLUMNS,
     READINGS,
@@ -42,22 +44,20 @@ from rankbound_study.results.neural_pairs import (
     explained,
     method_means,
     read_pairs,
-    with_readings,
 )
 from rankbound_study.results.neural_runs import (
     NOT_RUN,
     FeatureResults,
     feature_results,
-    in_print_order,
     printed_scores,
     read_runs,
 )
 from rankbound_study.results.scores import best_of, scores_of_methods
-from rankbound_study.results.specs import StudyFiles, described, read_table
+from rankbound_study.results.study_files import StudyFiles, read_table
 from rankbound_study.templates import text
 
-SPECS: dict[str, TableSpec] = {}
 FILE = "table_neural.md"
+TABLES = Catalogue(TableSpec, FILE)
 
 _DIFFERENCE = ("difference_to_best", "difference_low", "difference_high")
 COLUMNS: Mapping[str, Any] = {
@@ -106,7 +106,7 @@ def neural_table(
     gaps = [pl.DataFrame(schema={"dataset": pl.String, **GAP_COLUMNS})]
     for own in frame.partition_by("dataset", maintain_order=True):
         dataset = own["dataset"][0]
-        own_pairs = None if pairs is None else with_readings(pairs.filter(pl.col("dataset") == dataset))
+        own_pairs = None if pairs is None else pairs.filter(pl.col("dataset") == dataset)
         trained = own.filter(pl.col("family") != CONTROL)["method"].unique().sort().to_list()
         best = best_of(trained, scores_of_methods(epochs, dataset, table.metric))
         if best is None:
@@ -192,12 +192,17 @@ def _beside_print(rows: Sequence[Mapping[str, Any]], table: Printed) -> pl.DataF
 
 
 def _in_order(scores: pl.DataFrame, table: Printed) -> pl.DataFrame:
-    metrics = [*table.metrics, R_SQUARED, *READINGS]
-    methods, families = (scores[name].to_list() for name in ("method", "family"))
-    ranked = dict.fromkeys(methods[place] for place in in_print_order(methods, families, table))
-    places = ({name: place for place, name in enumerate(names)} for names in (ranked, metrics))
-    named = zip(("method", "metric"), places, strict=True)
-    return scores.sort("dataset", *(pl.col(name).replace_strict(of, return_dtype=pl.Int64) for name, of in named))
+    """Sort methods by family, as printed in the paper, then others by name; controls come last."""
+
+    def place(column: pl.Expr, names: Sequence[str]) -> pl.Expr:
+        places = {name: place for place, name in enumerate(names)}
+        return column.replace_strict(places, default=len(names), return_dtype=pl.Int64)
+
+    printed = printed_scores(table)["method"].to_list()
+    by_family = place(pl.col("family"), [*FAMILIES, CONTROL])
+    as_printed = place(pl.col("method").str.strip_suffix(AS_PRINTED), printed)
+    metric = place(pl.col("metric"), [*table.metrics, R_SQUARED, *READINGS])
+    return scores.sort("dataset", by_family, as_printed, "method", metric)
 
 
 def neural_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
@@ -290,21 +295,6 @@ def _interval(row: Row) -> str:
     return DASH if row.get("low") is None else with_minus(f"{row['low']:.3f}…{row['high']:.3f}")
 
 
-@described(
-    SPECS,
-    **{
-        table.name: TableSpec(
-            text(FILE, "table"),
-            title=f"{table.number}, {table.title}",
-            needs=("runs", "epochs", *(("predictions", "images") if table.of_faces else ())),
-            data=(table.number,),
-            beside=(".md", ".tex", "_comparisons.csv", *(("_by_age_gap.csv",) if table.of_faces else ())),
-            section="neural",
-            blocks=neural_blocks,
-        )
-        for table in TABLES
-    },
-)
 def make_neural(name: str, files: StudyFiles) -> TableFiles:
     """Return the scores, the comparisons of all pairs of methods and, for faces, the accuracy by age difference."""
     about = table_named(name)
@@ -313,6 +303,19 @@ def make_neural(name: str, files: StudyFiles) -> TableFiles:
     table = neural_table(about, files.runs, files.epochs, files.predictions, files.images)
     beside = {"_comparisons.csv": table.comparisons} | ({"_by_age_gap.csv": table.gaps} if about.of_faces else {})
     return TableFiles(table.scores, texts(table.scores, about), beside)
+
+
+for _about in PRINTED_TABLES:
+    TABLES.add(
+        _about.name,
+        text(FILE, "table"),
+        title=f"{_about.number}, {_about.title}",
+        needs=("runs", "epochs", *(("predictions", "images") if _about.of_faces else ())),
+        data=(_about.number,),
+        beside=(".md", ".tex", "_comparisons.csv", *(("_by_age_gap.csv",) if _about.of_faces else ())),
+        section="neural",
+        blocks=neural_blocks,
+    )(make_neural)
 
 
 FEATURES_TITLE = "Scores by the number of features"
@@ -344,18 +347,16 @@ def _features_block(results: FeatureResults, dataset: str, title: Callable[[int]
     return _methods(data_set_title(dataset), across=across, bold="gap").of_rows(rows)
 
 
-@described(
-    SPECS,
-    table_neural_features=TableSpec(
-        text(FILE, "features-table"),
-        title="scores by the number of features",
-        needs=("runs", "epochs", "predictions", "images"),
-        data=(1, 2, 3),
-        by_features=True,
-        beside=(".md", ".tex", "_gaps.csv"),
-        section="neural",
-        blocks=features_blocks,
-    ),
+@TABLES.add(
+    "table_neural_features",
+    text(FILE, "features-table"),
+    title="scores by the number of features",
+    needs=("runs", "epochs", "predictions", "images"),
+    data=(1, 2, 3),
+    by_features=True,
+    beside=(".md", ".tex", "_gaps.csv"),
+    section="neural",
+    blocks=features_blocks,
 )
 def make_neural_features(name: str, files: StudyFiles) -> TableFiles:
     """Return the scores and the gaps."""

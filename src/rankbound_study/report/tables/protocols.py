@@ -8,6 +8,7 @@ import polars as pl
 from rankbound.compare import Settings, compare
 from rankbound_study.config.comparisons import STUDY
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
 from rankbound_study.report.columns import (
@@ -26,12 +27,12 @@ from rankbound_study.report.columns import (
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural_names import data_set_title
 from rankbound_study.results.scores import place, scores_of_runs
-from rankbound_study.results.specs import StudyFiles, described, read_frame, scan_runs
+from rankbound_study.results.study_files import StudyFiles, read_frame, scan_runs
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
 
-SPECS: dict[str, TableSpec] = {}
 FILE = "table_protocols.md"
+TABLES = Catalogue(TableSpec, FILE)
 
 FLATTERY_COLUMNS: dict[str, pl.DataType] = {
     "dataset": pl.String(),
@@ -68,17 +69,14 @@ _KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "top
 _PICKED = ("test", "validation")
 
 
-@described(
-    SPECS,
-    table_flattery=TableSpec(
-        text(FILE, "table-flattery"),
-        title="bias of a test-picked epoch",
-        needs=("runs",),
-        options=("study",),
-        columns=FLATTERY_COLUMNS,
-        layout=FLATTERY,
-        in_files=FLATTERY_IN_FILES,
-    ),
+@TABLES.add(
+    "table_flattery",
+    title="bias of a test-picked epoch",
+    needs=("runs",),
+    options=("study",),
+    columns=FLATTERY_COLUMNS,
+    layout=FLATTERY,
+    in_files=FLATTERY_IN_FILES,
 )
 def make_flattery(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.DataFrame:
     """Return a row per cell, with the 95 % interval of the mean difference over topics (whole users or queries)."""
@@ -124,20 +122,17 @@ RATE_COLUMNS: dict[str, pl.DataType] = {
 _RATE_CELL = ["study", "dataset", "nsr", "model", "loss", "bounding"]
 
 
-def _title(study: str, dataset: str, nsr: int | None) -> str:
-    return data_set_title(dataset) if study == STUDY else DataSet(dataset, nsr).label
-
-
-def _loss_or_method(study: str, model: str, loss: str) -> str:
-    return model if study == STUDY else loss
-
-
 RATES_LAYOUT = Layout(
     "Selected learning rates",
     text(FILE, "rates-layout"),
     (
-        Column("data set", ("study", "dataset", "nsr"), _title, null=True),
-        Column("loss or method", ("study", "model", "loss"), _loss_or_method),
+        Column(
+            "data set",
+            ("study", "dataset", "nsr"),
+            lambda study, *data_set: data_set_title(data_set[0]) if study == STUDY else DataSet(*data_set).label,
+            null=True,
+        ),
+        Column("loss or method", ("study", "model", "loss"), lambda study, *one: one[0 if study == STUDY else 1]),
     ),
     labels=2,
     rules=("study", "dataset", "nsr"),
@@ -160,16 +155,13 @@ def rates_block(table: pl.DataFrame) -> TableBlock:
     return RATES_LAYOUT(cells)
 
 
-@described(
-    SPECS,
-    table_rates=TableSpec(
-        text(FILE, "table-rates"),
-        title="selected learning rates",
-        needs=("rates",),
-        options=("study",),
-        columns=RATE_COLUMNS,
-        layout=rates_block,
-    ),
+@TABLES.add(
+    "table_rates",
+    title="selected learning rates",
+    needs=("rates",),
+    options=("study",),
+    columns=RATE_COLUMNS,
+    layout=rates_block,
 )
 def make_rates(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.DataFrame:
     """Return a row per cell and rate, of the study and of the comparisons beside it.

@@ -18,15 +18,16 @@ from rankbound_study.claims.rules import Family
 from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, paired, trainings, usual_beside, variants
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, DATA_SET, Column, Layout, signed, with_minus
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import TableSpec, evidence_of
-from rankbound_study.results.specs import StudyFiles, described
+from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import JUDGED_BY
 
-SPECS: dict[str, TableSpec] = {}
 FILE = "table_sensitivity.md"
+TABLES = Catalogue(TableSpec, FILE)
 T = TypeVar("T")
 
 COLUMNS: dict[str, pl.DataType] = {
@@ -187,18 +188,15 @@ SENSITIVITY = Layout(
 )
 
 
-@described(
-    SPECS,
-    table_sensitivity=TableSpec(
-        text(FILE, "table-sensitivity"),
-        title="sensitivity to unstated choices",
-        needs=("runs", "experiments"),
-        uses=("epochs", "experiment_epochs"),
-        options=("study", "experiments"),
-        beside=(".md", ".tex", "_distribution.csv"),
-        columns=COLUMNS,
-        layout=SENSITIVITY,
-    ),
+@TABLES.add(
+    "table_sensitivity",
+    title="sensitivity to unstated choices",
+    needs=("runs", "experiments"),
+    uses=("epochs", "experiment_epochs"),
+    options=("study", "experiments"),
+    beside=(".md", ".tex", "_distribution.csv"),
+    columns=COLUMNS,
+    layout=SENSITIVITY,
 )
 def make_sensitivity(
     name: str,

@@ -15,14 +15,15 @@ from rankbound_study.claims.related import (
 )
 from rankbound_study.claims.related import COLUMNS as RELATED_COLUMNS
 from rankbound_study.claims.worked import PERSISTENCE, worked_table
+from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, DATA_SET, Cell, Column, Layout, between, fixed, signed
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import TableSpec, of_evidence
-from rankbound_study.results.specs import StudyFiles, described, score
+from rankbound_study.results.study_files import StudyFiles, score
 from rankbound_study.templates import text
 
-SPECS: dict[str, TableSpec] = {}
 FILE = "table_sources.md"
+TABLES = Catalogue(TableSpec, FILE)
 
 _WORKED = ("1.1", "2.2", "2.3", "2.4", "3.1", "3.2", "3.3")
 HOLDS = {True: "yes", False: "NO", None: "–"}
@@ -34,7 +35,13 @@ _WORKED_COLUMNS = {
 }
 
 
-def _worked(title: str, caption: str) -> TableSpec:
+def make_worked(name: str, files: StudyFiles) -> TableFiles:
+    """Return the computed and the printed values."""
+    return TableFiles(worked_table(name), digits=None)
+
+
+def _worked(name: str, title: str, caption: str) -> None:
+    """Enter a worked table."""
     layout = Layout(
         title,
         caption,
@@ -45,25 +52,15 @@ def _worked(title: str, caption: str) -> TableSpec:
         ),
         labels=3,
     )
-    return TableSpec(caption, title=title, beside=(), section="worked", columns=_WORKED_COLUMNS, layout=layout)
+    TABLES.add(name, caption, title=title, beside=(), section="worked", columns=_WORKED_COLUMNS, layout=layout)(
+        make_worked
+    )
 
 
-@described(
-    SPECS,
-    **{
-        f"table_{number.replace('.', '_')}": _worked(
-            f"Table {number}", text(FILE, f"worked-{number}", persistence=PERSISTENCE)
-        )
-        for number in _WORKED
-    },
-    table_murphy_9_3=_worked(
-        "Murphy, Table 9.3",
-        text(FILE, "murphy"),
-    ),
-)
-def make_worked(name: str, files: StudyFiles) -> TableFiles:
-    """Return the computed and the printed values."""
-    return TableFiles(worked_table(name), digits=None)
+for _number in _WORKED:
+    _caption = text(FILE, f"worked-{_number}", persistence=PERSISTENCE)
+    _worked(f"table_{_number.replace('.', '_')}", f"Table {_number}", _caption)
+_worked("table_murphy_9_3", "Murphy, Table 9.3", text(FILE, "murphy"))
 
 
 def _of_metric(metric: str) -> Iterator[Column]:
@@ -90,17 +87,14 @@ CITEULIKE = Layout(
 )
 
 
-described(
-    SPECS,
-    table_citeulike=TableSpec(
-        text(FILE, "table-citeulike"),
-        title="losses on CiteULike-a",
-        needs=("experiments", "experiment_epochs"),
-        options=("study",),
-        section="citeulike",
-        columns=CITEULIKE_COLUMNS,
-        layout=CITEULIKE,
-    ),
+TABLES.add(
+    "table_citeulike",
+    title="losses on CiteULike-a",
+    needs=("experiments", "experiment_epochs"),
+    options=("study",),
+    section="citeulike",
+    columns=CITEULIKE_COLUMNS,
+    layout=CITEULIKE,
 )(of_evidence(citeulike))
 
 
@@ -126,22 +120,18 @@ RELATED = Layout(
 )
 
 
-def _related(evidence: Evidence) -> TableFiles:
+@TABLES.add(
+    "table_related",
+    title="what related work predicts here",
+    needs=("runs", "epochs"),
+    options=("study",),
+    beside=(".md", ".tex", "_gradients.csv", "_ranks.csv"),
+    section="related",
+    columns=RELATED_COLUMNS,
+    layout=RELATED,
+)
+@of_evidence
+def make_related(evidence: Evidence) -> TableFiles:
     """Return the tables; without runs of the honest protocol, only that of gradients has rows."""
     beside = {"_gradients.csv": gradients_table(), "_ranks.csv": ranks_table(evidence)}
     return TableFiles(orders_table(evidence), beside=beside)
-
-
-described(
-    SPECS,
-    table_related=TableSpec(
-        text(FILE, "table-related"),
-        title="what related work predicts here",
-        needs=("runs", "epochs"),
-        options=("study",),
-        beside=(".md", ".tex", "_gradients.csv", "_ranks.csv"),
-        section="related",
-        columns=RELATED_COLUMNS,
-        layout=RELATED,
-    ),
-)(of_evidence(_related))

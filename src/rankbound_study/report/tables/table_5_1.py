@@ -23,6 +23,7 @@ import polars as pl
 from rankbound.compare.margins import LEVEL, TIE
 from rankbound_study.claims.cells import SIGNIFICANT, certainty, holm_adjusted, is_distinct, significance
 from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
 from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock
@@ -30,13 +31,13 @@ from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
-from rankbound_study.results.specs import StudyFiles, described, read_frame
+from rankbound_study.results.study_files import StudyFiles, read_frame
 from rankbound_study.results.trained import MARK, UNTRAINED, untrained_counts
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, UNBOUNDED
 
 FILE = "table_5_1.md"
-SPECS: dict[str, TableSpec] = {}
+TABLES = Catalogue(TableSpec, FILE)
 
 TOLERANCE = 0.015
 """Largest difference between our score and the printed one for a cell to count as reproduced."""
@@ -316,48 +317,39 @@ def _rows(table: pl.DataFrame, loss: str, metric: str) -> Iterator[dict[str, Any
 
 
 def _cell(row: Row) -> Cell:
-    ours, best, base = row["ours"], row["best"], row["base"]
+    """Return the mean, with the printed one or (honest protocol) its margin, and an arrow for a significant change."""
+    ours, best, base, published, margin = (row[name] for name in ("ours", "best", "base", "published", "margin"))
     if ours is None:
         return Cell(DASH)
+    note = ""
+    if row["protocol"] == HONEST and margin is not None:
+        note = f"±{margin:.{DIGITS}f}{('', UP, DOWN)[significance(row['change'], row['p_holm'])]}"
+    elif row["protocol"] != HONEST and published is not None and row["as_printed"]:
+        note = f"{published:.{DIGITS}f}"
     if row["n_untrained"]:
-        return Cell(f"{ours:.{DIGITS}f}{MARK}", _note(row))
+        return Cell(f"{ours:.{DIGITS}f}{MARK}", note)
     strong = best is not None and round(ours, DIGITS) == round(best, DIGITS)
     emphasis = base is not None and round(ours, DIGITS) > round(base, DIGITS)
-    return Cell(f"{ours:.{DIGITS}f}", _note(row), strong, emphasis)
+    return Cell(f"{ours:.{DIGITS}f}", note, strong, emphasis)
 
 
-def _note(row: Row) -> str:
-    """Return the printed mean or (honest protocol) the margin, with an arrow if the change is significant."""
-    published, margin = row["published"], row["margin"]
-    if row["protocol"] != HONEST:
-        return f"{published:.{DIGITS}f}" if published is not None and row["as_printed"] else ""
-    side = significance(row["change"], row["p_holm"])
-    return f"±{margin:.{DIGITS}f}{('', UP, DOWN)[side]}" if margin is not None else ""
+_ABOUT: dict[str, Any] = {
+    "needs": ("runs",),
+    "uses": ("epochs",),
+    "section": "",
+    "beside": (".md", ".tex", "_summary.json"),
+}
 
 
-_OF_RUNS = TableSpec(
-    text(FILE, "table-5-1"),
-    title="5.1",
-    needs=("runs",),
-    uses=("epochs",),
-    options=("protocol", "study", "model"),
-    beside=(".md", ".tex", "_summary.json"),
-    metrics=True,
-    section="",
+@TABLES.add(
+    "table_5_1_honest",
+    text(FILE, "table_5_1"),
+    arguments={"protocol": HONEST},
+    title="5.1, honest protocol",
+    options=("study", "model"),
+    **_ABOUT,
 )
-
-
-@described(
-    SPECS,
-    table_5_1=_OF_RUNS,
-    table_5_1_honest=replace(
-        _OF_RUNS,
-        arguments={"protocol": HONEST},
-        title="5.1, honest protocol",
-        options=("study", "model"),
-        metrics=False,
-    ),
-)
+@TABLES.add("table_5_1", title="5.1", options=("protocol", "study", "model"), metrics=True, **_ABOUT)
 def make_table_5_1(name: str, files: StudyFiles, **options: str) -> TableFiles:
     """Return the table with its summary and its means."""
     assert files.runs is not None
@@ -432,17 +424,14 @@ def _counts(table: pl.DataFrame) -> dict[str, int | None]:
     }
 
 
-@described(
-    SPECS,
-    table_signs=TableSpec(
-        text(FILE, "table-signs"),
-        title="signs of effects under both protocols",
-        needs=("runs", "rates"),
-        uses=("epochs",),
-        options=("study",),
-        columns=SIGN_COLUMNS,
-        layout=signs_block,
-    ),
+@TABLES.add(
+    "table_signs",
+    title="signs of effects under both protocols",
+    needs=("runs", "rates"),
+    uses=("epochs",),
+    options=("study",),
+    columns=SIGN_COLUMNS,
+    layout=signs_block,
 )
 def make_signs(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.DataFrame:
     """Return the table of a study; without runs of both protocols it has no rows."""

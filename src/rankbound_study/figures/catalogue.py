@@ -1,0 +1,110 @@
+"""Catalogues of figures and of tables: what a module makes, by name, with captions from its file of prose."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any, TypeVar
+
+import polars as pl
+
+from rankbound_study.results.study_files import read_table
+from rankbound_study.templates import text
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A figure or a table: its caption, the function that makes it, and the function's keyword arguments."""
+
+    caption: str
+    make: Callable[..., Any]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    needs: tuple[str, ...] = ()
+    """Fields of `StudyFiles` that it is made from."""
+    uses: tuple[str, ...] = ()
+    """Fields that it is also made from where they are given: epochs, by whose gradients some trainings are known not to
+    have trained."""
+    data: tuple[int, ...] = ()
+    """The tables of the neural-ranking study whose data sets these files are of."""
+    methods: tuple[str, ...] = ()
+    """The methods whose predictions or weights are read; all if empty."""
+    by_features: bool = False
+    """Use the comparisons by the number of features, which all others leave out."""
+    options: tuple[str, ...] = ()
+    """The keys of its options, which the configuration determines."""
+    module: str = ""
+    """The module that makes it; set where the module is found."""
+
+
+@dataclass(frozen=True)
+class FigureSpec(Spec):
+    """A figure."""
+
+    shows_pictures: bool = False
+    """The figure contains pictures of a data set, whose licence then applies to it."""
+    order: int = 0
+    """Place among the figures of a source that have no number."""
+
+
+OF_RUNS: Mapping[str, Any] = {"needs": ("runs",), "uses": ("epochs",), "options": ("protocol", "study")}
+"""Fields of a figure whose function takes the table of runs, the selection of its rows, and epochs if there are any."""
+
+
+class Catalogue(dict[str, Spec]):
+    """The figures or tables that the functions of a module make, by name."""
+
+    def __init__(self, kind: type[Spec], file: str = "") -> None:
+        self._kind, self._file = kind, file
+
+    def add(self, name: str, caption: str = "", **fields: Any) -> Callable[[Any], Any]:
+        """Return a decorator that enters what a function makes.
+
+        Args:
+            name: the name of the figure or table.
+            caption: its caption; the piece of that name in the file of prose if empty.
+            fields: other fields of its spec.
+
+        Raises:
+            ValueError: the module has another one of that name.
+        """
+
+        def entered(make: Any) -> Any:
+            if name in self:
+                raise ValueError(f"two functions make {name}")
+            self[name] = self._kind(caption or text(self._file, name), make, **fields)
+            return make
+
+        return entered
+
+
+S = TypeVar("S", bound=Spec)
+
+
+def found_specs(package: str, folders: Iterable[str], kind: type[S]) -> dict[str, S]:
+    """Return all specs of a package by name: of every module whose name does not begin with an underscore.
+
+    Raises:
+        ValueError: two modules describe one name.
+    """
+    specs: dict[str, S] = {}
+    for module in sorted(info.name for info in iter_modules(folders) if not info.name.startswith("_")):
+        catalogues = (one for one in vars(import_module(f"{package}.{module}")).values() if isinstance(one, Catalogue))
+        for name, spec in (item for catalogue in catalogues for item in catalogue.items()):
+            if name in specs:
+                raise ValueError(f"two modules describe {name}: {specs[name].module} and {module}")
+            assert isinstance(spec, kind)
+            specs[name] = replace(spec, module=module)
+    return specs
+
+
+def made(paths: Iterable[Path], stem: str, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Read the table of that name among CSV files; no rows if it was not made."""
+    path = next((path for path in paths if path.stem == stem), None)
+    return pl.DataFrame(schema=columns) if path is None else read_table(path, columns)
+
+
+def neural_title(number: int) -> str:
+    """Return the title of a figure that the neural-ranking study numbers itself."""
+    return f"Neural networks in ranking, Figure {number}"

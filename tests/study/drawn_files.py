@@ -1,0 +1,35 @@
+"""Steps run as the command line runs them, with their errors, and the texts of drawings."""
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from rankbound_study.figures import style
+from rankbound_study.steps import BY_NAME
+
+
+def run(step: str, *words: object) -> None:
+    """Run a step without the command line's report of its errors."""
+    parser = argparse.ArgumentParser()
+    BY_NAME[step].configure(parser)
+    BY_NAME[step].run(parser.parse_args([str(word) for word in words]))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the files of a folder by name."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def svg_of(figure: Any, folder: Path) -> str:
+    """Save a figure as figure.svg and figure.pdf, and return the former, which is well-formed."""
+    style.save(figure, [folder / "figure.svg", folder / "figure.pdf"])
+    svg = (folder / "figure.svg").read_text("utf-8")
+    ElementTree.fromstring(svg)
+    return svg
+
+
+def texts(svg: str) -> list[str]:
+    """Return the texts of a drawing with glyph paths, which matplotlib leaves as comments."""
+    return [text.strip() for text in re.findall(r"<!--(.*?)-->", svg, re.DOTALL)]
