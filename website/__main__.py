@@ -11,7 +11,7 @@ from website import gallery, name_check, pages, report
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def main(docs: Path = ROOT / "docs", results: Path = ROOT / "results") -> int:
+def main(docs: Path = ROOT / "docs", results: Path = ROOT / "published_results") -> int:
     """Write the pages; the exit status is 1 if a page mentions what does not exist, or the report cannot be made."""
     if wrong := list(name_check.problems(docs)):
         print(*wrong, sep="\n", file=sys.stderr)

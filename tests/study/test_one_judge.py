@@ -46,7 +46,7 @@ def test_no_two_places_disagree(report: Document, results: Path) -> None:
 
 
 def test_no_two_places_disagree_in_the_committed_tables(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "results" / "tables", tmp_path / "tables")
+    shutil.copytree(ROOT / "published_results" / "tables", tmp_path / "tables")
     assert contradictions(list(statements(document.build(tmp_path))), tmp_path / "tables") == []
 
 
@@ -135,7 +135,7 @@ def test_the_level_of_tests_is_defined_once() -> None:
 
 
 def committed(name: str) -> pl.DataFrame:
-    return pl.read_csv(ROOT / "results" / "tables" / f"{name}.csv")
+    return pl.read_csv(ROOT / "published_results" / "tables" / f"{name}.csv")
 
 
 def test_the_committed_table_has_every_claim() -> None:

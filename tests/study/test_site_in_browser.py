@@ -66,7 +66,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("src", "website", "CHANGELOG.md", "config.yaml", "mkdocs.yml"):
         (folder / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "docs", folder / "docs")
-    shutil.copytree(ROOT / "results" / "tables", folder / "results" / "tables")
+    shutil.copytree(ROOT / "published_results" / "tables", folder / "results" / "tables")
     write = [sys.executable, "-m", "website", folder / "docs", folder / "results"]
     subprocess.run(write, cwd=ROOT, check=True)
     environment = {**os.environ, "PYTHONPATH": "src"}

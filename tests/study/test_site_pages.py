@@ -102,7 +102,7 @@ def test_the_pages_from_code_have_every_name_and_command(tmp_path: Path) -> None
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder of results that has only tables, as in a fresh clone."""
-    shutil.copytree(ROOT / "results" / "tables", tmp_path / "results" / "tables")
+    shutil.copytree(ROOT / "published_results" / "tables", tmp_path / "results" / "tables")
     return tmp_path / "results"
 
 
