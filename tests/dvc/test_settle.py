@@ -91,7 +91,7 @@ CHANGES: dict[str, tuple[Change, list[str]]] = {
     ),
     "changed table": (
         appended("results/tables/table_5_1.csv"),
-        ["results/tables is modified: `git status results/tables` names the files"],
+        ["results/tables is modified", "results/tables/table_5_1.csv is modified"],
     ),
 }  # fmt: skip
 

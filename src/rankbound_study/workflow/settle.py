@@ -25,7 +25,6 @@ _TAIL = 15
 """Number of lines shown of what a failed snakemake printed."""
 
 _PAPER, _RAW, _LICENSED = "paper", "raw", "licensed"
-_IN_GIT = "`git status {}` names the files"
 _RAW_REASON = "another archive with the same content is accepted only if snakemake made data/ from it"
 
 
@@ -156,10 +155,8 @@ def _differences(repo: Any, stages: Sequence[Any], made: Mapping[Path, bool], mi
     if list(differing) == [raw] and _made_from(raw, made):
         return
     inside = repo.data_status(granular=True).get("uncommitted", {}) if differing else {}
-    in_git = [out.def_path for stage in stages for out in stage.outs if not out.use_cache]
-    reasons = {path: _IN_GIT.format(path) for path in in_git} | {raw: _RAW_REASON}
     for path, kind in differing.items():
-        yield f"{path} is {kind}" + (f": {reasons[path]}" if path in reasons else "")
+        yield f"{path} is {kind}" + (f": {_RAW_REASON}" if path == raw else "")
         for inner, files in inside.items():
             names = [file["new"] if isinstance(file, dict) else file for file in files] if inner != "unknown" else []
             yield from (f"  {name} is {inner}" for name in sorted(names) if name.startswith(f"{path}/"))
