@@ -80,23 +80,14 @@ def _gap(
 def _mean(evidence: Evidence, loss: str, bounding: str, column: DataSet, above_random: bool) -> Estimate:
     found = values(evidence, judge(loss), loss, column, bounding)
     if above_random:
-        expected = _expected(evidence, loss, bounding, column)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found = np.where(expected < 1, (found - expected) / (1 - expected), np.nan)
+        n, p = (values(evidence, name, loss, column, bounding) for name in ("n", "p"))
+        known = np.isfinite(found) & np.isfinite(n) & np.isfinite(p) & (p > 0)
+        sizes = (of[known].astype(np.int64) for of in (n, p))
+        raw, found = found[known], np.full(found.shape, np.nan)
+        found[known] = rb.bounded(judge(loss), "expectation-max").from_value(raw, *sizes)
     found = found[np.isfinite(found).any((1, 2))]
     enough(len(found), f"of {column} with a score")
     return estimate(found)
-
-
-@lru_cache(maxsize=64)
-def _expected(evidence: Evidence, loss: str, bounding: str, column: DataSet) -> Floats:
-    """Return the metric's mean over all orders of every list; NaN where a list has no relevant item."""
-    n, p = (values(evidence, name, loss, column, bounding) for name in ("n", "p"))
-    known = np.isfinite(n) & np.isfinite(p) & (p > 0)
-    sizes, place = np.unique(np.stack([n[known], p[known]]).astype(np.int64), axis=1, return_inverse=True)
-    expected = np.full(n.shape, np.nan)
-    expected[known] = np.asarray(rb.expectation(judge(loss), *sizes))[place.reshape(-1)]
-    return expected
 
 
 def _random_orders(evidence: Evidence, of: Sequence[DataSet]) -> str:
