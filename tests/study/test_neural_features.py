@@ -127,7 +127,7 @@ def test_tables_of_methods_leave_those_that_see_less_out(tmp_path: Path) -> None
     plain = read_runs(study.runs, TABLES[0], ["nDCG@10"])
     assert feature_results(study.runs, study.epochs, study.predictions, study.images).scores.is_empty()
     both = queries(tmp_path / "both")
-    both.runs.append(pa.parquet.read_table(study.runs))
+    both.runs.append(pa.Table.from_pylist(pa.parquet.read_table(study.runs).to_pylist()))
     assert read_runs(files_of(both)[0], TABLES[0], ["nDCG@10"]).equals(plain)
 
 
