@@ -32,7 +32,15 @@ class Planted:
     weights: list[Path] = field(default_factory=list)
     images: Path | None = None
 
-    def queries(self, means: Mapping[str, float], dataset: str = "mq2008-label1", noise: float = 0.03) -> "Planted":
+    def queries(
+        self,
+        means: Mapping[str, float],
+        dataset: str = "mq2008-label1",
+        noise: float = 0.03,
+        *,
+        validation: float | None = None,
+        **options: Any,
+    ) -> "Planted":
         """Mean nDCG@10 of methods; every sixth query has no relevant document."""
         level = np.random.default_rng(0).normal(0, 0.1, QUERIES)
         topics = np.arange(QUERIES)
@@ -40,8 +48,8 @@ class Planted:
         of_queries = {"fold": topics % 5 + 1, "topic": [f"q{topic}" for topic in topics], "p": p}
         for method, mean in means.items():
             scores = mean + level + _random(method, dataset).normal(0, noise, QUERIES)
-            self._add(dataset, method, of_queries, np.where(p > 0, scores, np.nan), n=9)
-            self._epochs(dataset, method, mean)
+            self._add(dataset, method, of_queries, np.where(p > 0, scores, np.nan), n=9, **options)
+            self._epochs(dataset, method, mean if validation is None else validation)
         return self
 
     def pairs(
@@ -96,17 +104,11 @@ class Planted:
     def evidence(self) -> Evidence:
         """All of it."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        files = []
-        for name, table in (("runs", joined(self.runs)), ("epochs", pa.Table.from_pylist(self.epochs))):
-            files.append(self.folder / f"{name}.parquet")
-            write_table(table, files[-1], name)
-        return Evidence(
-            "thesis",
-            *files,
-            predictions=tuple(self.predictions),
-            weights=tuple(self.weights),
-            images=self.images,
-        )
+        runs, epochs = (self.folder / f"{name}.parquet" for name in ("runs", "epochs"))
+        write_table(joined(self.runs), runs, "runs")
+        write_table(pa.Table.from_pylist(self.epochs), epochs, "epochs")
+        others = {"predictions": tuple(self.predictions), "weights": tuple(self.weights)}
+        return Evidence("thesis", runs, epochs, images=self.images, **others)
 
     def _add(
         self, dataset: str, method: str, columns: Mapping[str, Any], scores: np.ndarray, *, n: int, **options: Any

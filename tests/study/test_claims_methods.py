@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from planted_methods import PAIRS, Planted
 from synthetic_comparisons import SIDE
 
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.faces import energy_inside, face_mask, trend_over_ages
-from rankbound_study.claims.methods import WEB10K, read_methods
+from rankbound_study.claims.methods import WEB10K, Methods
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence
 from rankbound_study.results.neural_pairs import read_pairs
@@ -60,12 +59,8 @@ def by_features(*leads: float, noise: float = 0.01) -> Plant:
 
     def plant(planted: Planted) -> None:
         for count, lead in zip((5, 10, 46), leads, strict=True):
-            start = len(planted.runs)
-            planted.queries({f"RankNet-of-{count}": 0.5 + lead, f"Rank-LR-of-{count}": 0.5}, noise=noise)
-            for place, table in enumerate(planted.runs[start:], start):
-                options = [text.replace("}", f', "features": {count}}}') for text in table["options"].to_pylist()]
-                column = table.column_names.index("options")
-                planted.runs[place] = table.set_column(column, "options", pa.array(options))
+            means = {f"RankNet-of-{count}": 0.5 + lead, f"Rank-LR-of-{count}": 0.5}
+            planted.queries(means, noise=noise, features=count)
 
     return plant
 
@@ -286,9 +281,9 @@ def test_methods_that_see_something_else_stand_apart(tmp_path: Path) -> None:
     planted.pairs({"RankNet-of-30": 0.9}, features=30)
     planted.pairs({"LambdaMART-of-900": 0.9, "RankNet-of-900": 0.9}, features=900)
     evidence = planted.evidence()
-    assert set(read_methods(evidence, "aaf").families) == {"RankNet", "Rank-LR"}
-    assert set(read_methods(evidence, "aaf", shifted=True).families) == {"RankNet-shifted"}
-    every = read_methods(evidence, "aaf", width=900)
+    assert set(Methods(evidence, "aaf").families) == {"RankNet", "Rank-LR"}
+    assert set(Methods(evidence, "aaf", shifted=True).families) == {"RankNet-shifted"}
+    every = Methods(evidence, "aaf", width=900)
     assert set(every.families) == {"RankNet", "Rank-LR", "LambdaMART"}
     assert every.mean("RankNet") < 0.7, "the plain one"
     assert every.best(every.of("rank")) == "LambdaMART", "whose epochs stand under its longer name"

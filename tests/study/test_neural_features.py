@@ -1,6 +1,7 @@
 """Scores by the number of features: planted gaps are found, judged and drawn, whatever else is among the runs."""
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -9,66 +10,59 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from drawn_files import contents, run, svg_of, texts
+from planted_methods import QUERIES, Planted
 from polars.testing import assert_frame_equal
-from synthetic_comparisons import (
-    SIDE,
-    _key,
-    _pair_rows,
-    _run,
-    _write_predictions,
-    draw_pairs,
-    write_images,
-    write_study,
-)
+from synthetic_comparisons import SIDE, _pair_rows, _write_predictions, draw_pairs, write_study
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study import figures
 from rankbound_study.claims.methods import trends
-from rankbound_study.data.contracts import write_table
 from rankbound_study.results.neural_names import TABLES
 from rankbound_study.results.neural_runs import FeatureResults, feature_results, read_runs
 from rankbound_study.results.study_files import StudyFiles
 
 COUNTS = (5, 10, 46)
 GROWING = (-0.1, 0.0, 0.1)
-TOPICS = 60
 
 
-def options(model: str, **settings: Any) -> str:
-    return json.dumps({"family": "rank", "model": model, "epochs": 3, **settings}, sort_keys=True)
-
-
-def query_rows() -> list[dict[str, Any]]:
-    """RankNet lies above Rank-LR by the gaps; LambdaMART below both. Every sixth query has no relevant document."""
-    random = np.random.default_rng(0)
-    level, rows = random.normal(0.5, 0.1, TOPICS), []
+def queries(folder: Path, best: str = "Rank-LR") -> Planted:
+    """RankNet lies above Rank-LR by the gaps, LambdaMART below both; RankNet and `best` are so on validation."""
+    made = Planted(folder)
     for count, gap in zip(COUNTS, GROWING, strict=True):
-        for method, model, lead in (("RankNet", "mlp", gap), ("Rank-LR", "linear", 0), ("LambdaMART", "trees", -0.2)):
-            key = {**_key("mq2008-label1", f"{method}-of-{count}", "rank"), "options": options(model, features=count)}
-            scores = level + lead + random.normal(0, 0.02, TOPICS)
-            for topic in range(TOPICS):
-                p = 0 if topic % 6 == 0 else 2
-                score = float(scores[topic]) if p else float("nan")
-                rows.append(_run(key, topic % 5 + 1, f"q{topic}", 9, p, score))
-    return rows
+        for method, mean in (("RankNet", 0.5 + gap), ("Rank-LR", 0.5), ("LambdaMART", 0.3)):
+            validation = 0.9 if method in ("RankNet", best) else 0.1
+            made.queries({f"{method}-of-{count}": mean}, noise=0.02, validation=validation, features=count)
+    return made
 
 
-def results_of(folder: Path, rows: list[dict[str, Any]], best: str = "Rank-LR") -> FeatureResults:
-    write_table(pa.Table.from_pylist(rows), folder / "runs.parquet", "runs")
-    return feature_results(folder / "runs.parquet", write_epochs(folder / "epochs.parquet", rows, best))
+def faces(made: Planted, *, epochs: int = 3) -> Planted:
+    """RankNet and Rank-LR by 30 and 300 pixels, and trained on all of them by `epochs` epochs; with predictions."""
+    ages = made.true_ages()
+    pairs = draw_pairs(ages)
+    for method, count in product(("RankNet", "Rank-LR"), (30, 300, None)):
+        name = method if count is None else f"{method}-of-{count}"
+        noise = {30: 25.0, 300: 15.0, None: 5.0}[count] * (0.5 if method == "RankNet" and count != 30 else 1)
+        own = {"epochs": 3, "features": count, "learning_rate": 0.1} if count else {"epochs": epochs}
+        text = json.dumps({"family": "rank", "model": "mlp" if method == "RankNet" else "linear", **own})
+        random = np.random.default_rng(len(made.predictions))
+        scores = (ages + noise * random.standard_normal(len(ages)) - 41) / 20
+        rows = [{**row, "options": text} for row in _pair_rows("aaf", name, "rank", pairs, scores, ages)]
+        made.runs.append(pa.Table.from_pylist(rows))
+        path = made.folder / name / "none.predictions.parquet"
+        made.predictions.append(_write_predictions(path, "aaf", name, "rank", pairs, scores))
+        made._epochs("aaf", name, 0.9)
+    return made
 
 
-def write_epochs(path: Path, rows: list[dict[str, Any]], best: str = "Rank-LR") -> Path:
-    """Epochs of the methods of these rows; `best` and RankNet score highest on validation, whatever the rows say."""
-    keys = {row["model"]: row for row in rows if row["loss"] != "none"}
-    epochs = []
-    for name, row in keys.items():
-        score = 0.9 if name.startswith(("RankNet", best)) else 0.1
-        numbers = dict.fromkeys(("mean_loss", "gradient_norm", "nDCG@10", "AP", "PairAccuracy"), score)
-        key = _key(row["dataset"], name, "rank") | {"options": row["options"]}
-        epochs.append({**key, "fold": 1, "epoch": 1, "part": "validation", **numbers})
-    write_table(pa.Table.from_pylist(epochs), path, "epochs")
-    return path
+def files_of(made: Planted) -> tuple[Path, Path, tuple[Path, ...], Path | None]:
+    found = made.evidence()
+    assert found.runs is not None
+    assert found.epochs is not None
+    return found.runs, found.epochs, found.predictions, found.images
+
+
+def results_of(made: Planted) -> FeatureResults:
+    return feature_results(*files_of(made))
 
 
 def gap_at(results: FeatureResults, count: int | None) -> dict[str, Any]:
@@ -79,10 +73,10 @@ def gap_at(results: FeatureResults, count: int | None) -> dict[str, Any]:
 
 
 def test_planted_gaps_are_found(tmp_path: Path) -> None:
-    results = results_of(tmp_path, query_rows())
+    results = results_of(queries(tmp_path))
     scores = {(row["method"], row["features"]): row for row in results.scores.iter_rows(named=True)}
     assert list(scores) == [(name, count) for name in ("RankNet", "LambdaMART", "Rank-LR") for count in COUNTS]
-    assert {row["n"] for row in scores.values()} == {TOPICS - TOPICS // 6}
+    assert {row["n"] for row in scores.values()} == {QUERIES - QUERIES // 6}
     assert {name for name, _ in scores if scores[name, 5]["network"]} == {"RankNet"}
     for count, planted in zip(COUNTS, GROWING, strict=True):
         gap = gap_at(results, count)
@@ -101,22 +95,29 @@ def test_planted_gaps_are_found(tmp_path: Path) -> None:
 
 def test_the_best_of_the_others_is_picked_by_validation(tmp_path: Path) -> None:
     """LambdaMART lies far below Rank-LR on the test part."""
-    results = results_of(tmp_path, query_rows(), best="LambdaMART")
+    results = results_of(queries(tmp_path, "LambdaMART"))
     assert set(results.gaps["other"].drop_nulls()) == {"LambdaMART"}
+    some = queries(tmp_path)
+    some.epochs = [row for row in some.epochs if row["model"] == "RankNet-of-5"]
     with pytest.raises(DataError, match="no validation scores of LambdaMART-of-5, Rank-LR-of-5 on mq2008-label1"):
-        feature_results(tmp_path / "runs.parquet", write_epochs(tmp_path / "none.parquet", query_rows()[:1]))
+        results_of(some)
 
 
 def test_a_trend_needs_two_counts_and_a_gap_every_method(tmp_path: Path) -> None:
-    one = results_of(tmp_path, [row for row in query_rows() if row["model"].endswith("-of-46")])
+    every = queries(tmp_path)
+    tables = {table["model"][0].as_py(): table for table in every.runs}
+    every.runs = [table for name, table in tables.items() if name.endswith("-of-46")]
+    one = results_of(every)
     assert one.gaps["features"].to_list() == [46]
     assert list(trends(one)) == []
     # Without the best of the others a network would seem to gain.
-    some = results_of(tmp_path, [row for row in query_rows() if row["model"] != "Rank-LR-of-46"])
+    every.runs = [table for name, table in tables.items() if name != "Rank-LR-of-46"]
+    some = results_of(every)
     assert some.gaps["features"].to_list() == [5, 10, None]
     assert len(some.scores) == 3 * 3 - 1
     # Of two queries one has a score: resamples of the other have none, and a warning would fail this test.
-    few = results_of(tmp_path, [row for row in query_rows() if row["topic"] in ("q0", "q1")])
+    every.runs = [table.slice(0, 2) for table in tables.values()]
+    few = results_of(every)
     assert set(few.scores["n"]) == {1}
     assert few.scores["low"].to_list() == few.scores["ours"].to_list() == few.scores["high"].to_list()
 
@@ -125,35 +126,13 @@ def test_tables_of_methods_leave_those_that_see_less_out(tmp_path: Path) -> None
     study = write_study(tmp_path)
     plain = read_runs(study.runs, TABLES[0], ["nDCG@10"])
     assert feature_results(study.runs, study.epochs, study.predictions, study.images).scores.is_empty()
-    rows = [*pa.parquet.read_table(study.runs).to_pylist(), *query_rows()]
-    write_table(pa.Table.from_pylist(rows), tmp_path / "both.parquet", "runs")
-    assert read_runs(tmp_path / "both.parquet", TABLES[0], ["nDCG@10"]).equals(plain)
-
-
-# Faces
-
-
-def write_faces(folder: Path, *, epochs: int = 3) -> tuple[Path, Path, list[Path], Path]:
-    """RankNet and Rank-LR by 30 and 300 pixels, and trained on all of them by `epochs` epochs; with predictions."""
-    images, ages = write_images(folder / "images.parquet")
-    pairs, rows, predictions = draw_pairs(ages), [], []
-    for method, model in (("RankNet", "mlp"), ("Rank-LR", "linear")):
-        for count in (30, 300, None):
-            name = method if count is None else f"{method}-of-{count}"
-            noise = {30: 25.0, 300: 15.0, None: 5.0}[count] * (0.5 if model == "mlp" and count != 30 else 1)
-            settings = {"features": count, "learning_rate": 0.1} if count else {"learning_rate": 0.01}
-            text = options(model, **{"epochs": 3 if count else epochs, **settings})
-            random = np.random.default_rng(len(predictions))
-            scores = (ages + noise * random.standard_normal(len(ages)) - 41) / 20
-            rows += [{**row, "options": text} for row in _pair_rows("aaf", name, "rank", pairs, scores, ages)]
-            path = folder / name / "none.predictions.parquet"
-            predictions.append(_write_predictions(path, "aaf", name, "rank", pairs, scores))
-    write_table(pa.Table.from_pylist(rows), folder / "runs.parquet", "runs")
-    return folder / "runs.parquet", write_epochs(folder / "epochs.parquet", rows), predictions, images
+    both = queries(tmp_path / "both")
+    both.runs.append(pa.Table.from_pylist(pa.parquet.read_table(study.runs).to_pylist()))
+    assert read_runs(files_of(both)[0], TABLES[0], ["nDCG@10"]).equals(plain)
 
 
 def test_the_plain_methods_stand_at_all_pixels(tmp_path: Path) -> None:
-    files = write_faces(tmp_path)
+    files = files_of(faces(Planted(tmp_path)))
     results = feature_results(*files)
     every = 3 * SIDE * SIDE
     assert results.scores["features"].to_list() == 2 * [30, 300, every]
@@ -163,14 +142,11 @@ def test_the_plain_methods_stand_at_all_pixels(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--images"):
         feature_results(*files[:3])
     # With other settings, a plain method is another one.
-    assert feature_results(*write_faces(tmp_path, epochs=4)).scores["features"].to_list() == 2 * [30, 300]
-
-
-# Files
+    assert results_of(faces(Planted(tmp_path), epochs=4)).scores["features"].to_list() == 2 * [30, 300]
 
 
 def test_the_command_writes_what_the_document_reads(tmp_path: Path) -> None:
-    runs, epochs, predictions, images = write_faces(tmp_path)
+    runs, epochs, predictions, images = files_of(faces(Planted(tmp_path / "made")))
     words = ("--runs", runs, "--epochs", epochs, "--images", images, "--predictions", *predictions)
     for folder in (tmp_path / "a", tmp_path / "b"):
         run("table", "table_neural_features", "--out-dir", folder, *words)
@@ -185,10 +161,8 @@ def test_the_command_writes_what_the_document_reads(tmp_path: Path) -> None:
 
 
 def test_the_figure_tells_networks_by_their_style(tmp_path: Path) -> None:
-    runs, epochs, predictions, images = write_faces(tmp_path)
-    rows = [*pa.parquet.read_table(runs).to_pylist(), *query_rows()]
-    write_table(pa.Table.from_pylist(rows), runs, "runs")
-    files = StudyFiles(runs, write_epochs(epochs, rows), images=images, predictions=tuple(predictions))
+    runs, epochs, predictions, images = files_of(faces(queries(tmp_path)))
+    files = StudyFiles(runs, epochs, images=images, predictions=predictions)
     figure = figures.draw("figure_neural_features", files)
     above, below = np.array(figure.axes).reshape(2, 2)
     assert [panel.get_xscale() for panel in below] == ["log", "log"]

@@ -105,12 +105,10 @@ def _metrics_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, objec
         chosen = pl.col("bounding") == pl.col("loss").replace_strict(boundings, default=None, return_dtype=pl.String)
         own = rows.filter(chosen)
         for metric in JUDGED:
-            scores = scores_of_runs(own, metric, by=("loss",))
-            reference = TRAINED_FOR.get(metric, COMMON)
-            where = {"dataset": column.dataset, "nsr": column.nsr, "bounded": is_bounded, "metric": metric}
+            scores, reference = scores_of_runs(own, metric, by=("loss",)), TRAINED_FOR.get(metric, COMMON)
+            where = {**column._asdict(), "bounded": is_bounded, "metric": metric, "reference": reference}
             for loss in [loss for loss in losses if loss in scores.systems]:
-                named = {"loss": loss, "bounding": boundings[loss], "reference": reference}
-                yield {**where, **named, **compared(scores, loss, reference)}
+                yield {**where, "loss": loss, "bounding": boundings[loss], **compared(scores, loss, reference)}
 
 
 RATIOS_EXPERIMENT = "ratios"
@@ -127,8 +125,6 @@ RATIO_COLUMNS: dict[str, pl.DataType] = {
 }
 """Columns of the table. Differences are from the same loss and bounding, trained at the ratio of the test."""
 
-_PLACES = {name: place for place, name in enumerate((*LOSSES, *BOUNDINGS))}
-
 
 def ratios_crossed(evidence: Evidence) -> pl.DataFrame:
     """Return a row per tested ratio, loss, bounding and trained ratio; none if the experiment did not run.
@@ -141,17 +137,16 @@ def ratios_crossed(evidence: Evidence) -> pl.DataFrame:
 
 def _tested_at(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
     rows, every = _rows_at(evidence, column), _rows_at(evidence.of_all_trainings(), column)
-    for training in sorted(trainings(every), key=lambda names: [_PLACES.get(name, len(_PLACES)) for name in names]):
+    places = {name: place for place, name in enumerate((*LOSSES, *BOUNDINGS))}
+    for training in sorted(trainings(every), key=lambda names: [places.get(name, len(places)) for name in names]):
         loss, bounding = training
         for trained_at in every.filter(loss=loss, bounding=bounding)["nsr_train"].unique().sort():
             where = {"dataset": column.dataset, "nsr_test": column.nsr, "nsr_train": trained_at}
             found = _at_ratio(rows, training, trained_at)
-            effect: dict[str, object] = {}
             if found:
-                own = rows.filter(loss=loss, nsr_train=trained_at)
-                scores = scores_of_runs(own, judge(loss), by=("bounding",))
-                effect = _second(EFFECT, compared(scores, bounding, UNBOUNDED))
-            yield {**where, "loss": loss, "bounding": bounding, **found, **effect}
+                scores = scores_of_runs(rows.filter(loss=loss, nsr_train=trained_at), judge(loss), by=("bounding",))
+                found |= _second(EFFECT, compared(scores, bounding, UNBOUNDED))
+            yield {**where, "loss": loss, "bounding": bounding, **found}
 
 
 def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
@@ -213,8 +208,8 @@ def _popularity_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, ob
     for loss, scores in _scores_by_loss(evidence, column).items():
         for system in sorted(scores.systems, key=_place_of):
             names = dict(zip(("model", "loss", "bounding"), system.split(" / "), strict=True))
-            where = {"dataset": column.dataset, "nsr": column.nsr, "metric": judge(loss), **names}
-            yield {**where, "picked": picked.get(loss) == system, **compared(scores, system, COUNT)}
+            where = {**column._asdict(), "metric": judge(loss), **names, "picked": picked.get(loss) == system}
+            yield {**where, **compared(scores, system, COUNT)}
 
 
 def _scores_by_loss(evidence: Evidence, column: DataSet) -> dict[str, PairedScores]:
@@ -285,8 +280,7 @@ def _variants_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, obje
             if bounding != DISTRIBUTION and not bounding.startswith(_WITH_PARAMETERS):
                 continue
             trained = bounding in scores.systems
-            row = {"dataset": column.dataset, "nsr": column.nsr, "loss": loss, "bounding": bounding}
-            row |= {"affine": affine, "trained": trained}
+            row = {**column._asdict(), "loss": loss, "bounding": bounding, "affine": affine, "trained": trained}
             if trained:
                 row |= compared(scores, bounding, UNBOUNDED)
                 row |= _second(AFFINE_PREFIX, compared(scores, bounding, affine or ""))

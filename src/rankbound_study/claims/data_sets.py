@@ -1,7 +1,7 @@
 """Claims that compare data sets: how hard lists are, the best bounding on each, a growing ratio of negatives."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations, product
 
@@ -80,23 +80,14 @@ def _gap(
 def _mean(evidence: Evidence, loss: str, bounding: str, column: DataSet, above_random: bool) -> Estimate:
     found = values(evidence, judge(loss), loss, column, bounding)
     if above_random:
-        expected = _expected(evidence, loss, bounding, column)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found = np.where(expected < 1, (found - expected) / (1 - expected), np.nan)
+        n, p = (values(evidence, name, loss, column, bounding) for name in ("n", "p"))
+        known = np.isfinite(found) & np.isfinite(n) & np.isfinite(p) & (p > 0)
+        sizes = (of[known].astype(np.int64) for of in (n, p))
+        raw, found = found[known], np.full(found.shape, np.nan)
+        found[known] = rb.bounded(judge(loss), "expectation-max").from_value(raw, *sizes)
     found = found[np.isfinite(found).any((1, 2))]
     enough(len(found), f"of {column} with a score")
     return estimate(found)
-
-
-@lru_cache(maxsize=64)
-def _expected(evidence: Evidence, loss: str, bounding: str, column: DataSet) -> Floats:
-    """Return the metric's mean over all orders of every list; NaN where a list has no relevant item."""
-    n, p = (values(evidence, name, loss, column, bounding) for name in ("n", "p"))
-    known = np.isfinite(n) & np.isfinite(p) & (p > 0)
-    sizes, place = np.unique(np.stack([n[known], p[known]]).astype(np.int64), axis=1, return_inverse=True)
-    expected = np.full(n.shape, np.nan)
-    expected[known] = np.asarray(rb.expectation(judge(loss), *sizes))[place.reshape(-1)]
-    return expected
 
 
 def _random_orders(evidence: Evidence, of: Sequence[DataSet]) -> str:
@@ -241,13 +232,13 @@ def on_same_users(differences: Sequence[Pair]) -> Floats:
 
 def slope_over_ratios(differences: Sequence[Pair], ratios: Sequence[DataSet]) -> Contrast:
     """Return the slope of a mean difference on the ratio, over the users with a score at every ratio."""
-    slopes: Floats = np.tensordot(_slope_weights(ratios), on_same_users(differences), 1)
+    slopes: Floats = np.tensordot(slope_weights(column.nsr or 0 for column in ratios), on_same_users(differences), 1)
     return contrast_of(slopes)
 
 
-def _slope_weights(ratios: Sequence[DataSet]) -> Floats:
-    """Return the weights of the least-squares slope on the ratio."""
-    steps = np.array([float(column.nsr or 0) for column in ratios])
+def slope_weights(places: Iterable[float]) -> Floats:
+    """Return the weights of the least-squares slope of values at these places."""
+    steps = np.array(list(places), dtype=np.float64)
     steps -= steps.mean()
     weights: Floats = steps / (steps**2).sum()
     return weights
@@ -282,7 +273,7 @@ def _growth_of_variance(aligned: Floats, ratios: Sequence[DataSet]) -> Contrast:
     variances = moments / counts - (means / counts) ** 2
     if not (variances > 0).all():
         raise MissingEvidence("scores hardly differ between users: there is no variance to compare")
-    slopes = np.log(variances) @ _slope_weights(ratios)
+    slopes = np.log(variances) @ slope_weights(column.nsr or 0 for column in ratios)
     return Contrast(Estimate(float(slopes[0]), float(slopes[1:].std(ddof=1)), math.inf), math.nan, n_users)
 
 

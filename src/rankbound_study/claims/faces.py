@@ -20,7 +20,6 @@ from rankbound_study.claims.methods import (
     GapFamily,
     Methods,
     difference_text,
-    read_methods,
 )
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import (
@@ -55,7 +54,7 @@ CLOSE = 0.05  # largest difference from it that counts as the same
 @decides("N07")
 def ranking_beats_regression_beats_classification(evidence: Evidence) -> Ruling:
     """Compare the best methods of the families by validation, neighbours in the claimed order, on the same pairs."""
-    methods = read_methods(evidence, PIXELS)
+    methods = Methods(evidence, PIXELS)
     best = [methods.best(methods.of(family)) for family in CLAIMED_ORDER]
     means = ", ".join(f"{name} {score(methods.mean(name))}" for name in best)
     half = (pl.col(methods.metric) == 0.5).mean()
@@ -70,7 +69,7 @@ def convolution_ranks_raw_images_best(evidence: Evidence) -> Ruling:
 
     Confirmed if it beats all of them, refuted if it loses to one, or is shown to be alike.
     """
-    methods = read_methods(evidence, PIXELS, width=_width(evidence))
+    methods = Methods(evidence, PIXELS, width=_width(evidence))
     methods.needs(CONVOLUTION)
     others = [name for name in methods.of(RANK) if name != CONVOLUTION]
     if not others:
@@ -83,10 +82,10 @@ def convolution_ranks_raw_images_best(evidence: Evidence) -> Ruling:
 def convolution_wins_where_faces_are_not_centred(evidence: Evidence) -> Ruling:
     """Decide by the lead of convolution on moved faces, and by its growth over that on centred faces, pair by pair."""
     names, moved_names = (CONVOLUTION, CONNECTED), (f"{CONVOLUTION}{SHIFTED}", f"{CONNECTED}{SHIFTED}")
-    moved = read_methods(evidence, PIXELS, shifted=True)
+    moved = Methods(evidence, PIXELS, shifted=True)
     lead = Gap(*moved_names, moved.compare(*moved_names))
     try:
-        centred = read_methods(evidence, PIXELS)
+        centred = Methods(evidence, PIXELS)
         centred.needs(*names)
     except MissingEvidence as missing:
         raise MissingEvidence(f"faces as they are, to compare moved ones with: {missing}") from missing
@@ -117,13 +116,13 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Rul
     Refuted, too, if a gain is significantly above the limit; inconclusive if one may be.
     """
     try:
-        features = read_methods(evidence, FEATURES)
+        features = Methods(evidence, FEATURES)
     except Untrained:
         raise
     except MissingEvidence:
         reason = "The published weights of VGG16 are not available here, so no method has run on its features."
         return Verdict(NOT_TESTABLE, reason)
-    pixels = read_methods(evidence, PIXELS)
+    pixels = Methods(evidence, PIXELS)
     shared = [name for name in features.families if name in pixels.families and features.families[name] != CONTROL]
     if not shared:
         raise MissingEvidence("no method on both pixels and features of VGG16")
@@ -143,11 +142,11 @@ def networks_lead_on_pixels_and_hardly_on_features(evidence: Evidence) -> Ruling
 
     "Hardly" on features is refuted where a lead there is significantly above the margin.
     """
-    pixels = read_methods(evidence, PIXELS, width=_width(evidence))
+    pixels = Methods(evidence, PIXELS, width=_width(evidence))
     of_pixels = _leads(pixels)
     verdict = of_pixels.verdict
     try:
-        of_features = _leads(read_methods(evidence, FEATURES))
+        of_features = _leads(Methods(evidence, FEATURES))
     except Untrained:
         on_features = "the features of VGG16 no method trained"
     except MissingEvidence:
@@ -181,7 +180,7 @@ def pairs_teach_logistic_regression_more_and_clearer(evidence: Evidence) -> Ruli
 
     Refuted by a gain significantly below the limit; confirmed by one significantly above it with clearer weights.
     """
-    methods = read_methods(evidence, PIXELS)
+    methods = Methods(evidence, PIXELS)
     gain = GapFamily.between(methods, [(ON_PAIRS, ON_LABELS)], A_LOT)
     on_pairs, on_labels = (_energy_inside(evidence, methods, name) for name in (ON_PAIRS, ON_LABELS))
     clearer, energy = False, "there are no weights in which to look for a face"
@@ -227,7 +226,7 @@ def best_regression_explains_28_percent(evidence: Evidence) -> Ruling:
 
     Confirmed if the whole interval is within this distance, refuted if none of it is.
     """
-    methods = read_methods(evidence, PIXELS)
+    methods = Methods(evidence, PIXELS)
     found = explained(pairs_of(evidence, methods, methods.of(REGRESSION)))
     best = methods.best(sorted(found))
     value, low, high, faces = found[best]
@@ -242,7 +241,7 @@ def best_regression_explains_28_percent(evidence: Evidence) -> Ruling:
 @decides("N14")
 def wrongly_ordered_pairs_are_close_in_age(evidence: Evidence) -> Ruling:
     """Decide by whether the accuracy of the best method by validation rises with the age difference."""
-    methods = read_methods(evidence, PIXELS)
+    methods = Methods(evidence, PIXELS)
     best = methods.best([name for family in FAMILIES for name in methods.of(family)])
     slope, groups = trend_over_ages(pairs_of(evidence, methods, [best]))
     low, high = slope.interval(1 - LEVEL)

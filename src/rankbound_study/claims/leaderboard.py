@@ -7,7 +7,7 @@ of a data set, separately for each of the three comparisons. Systems that did no
 `rankbound_study.results.trained`) follow the others, without a rank, and are compared with none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -18,7 +18,7 @@ import polars as pl
 
 from rankbound.compare.margins import LEVEL, MARGIN, TIE
 from rankbound.compare.scores import SYSTEM as NAME
-from rankbound.compare.scores import Floats, Pair, PairedScores, any_over, per_unit, scores_of_frame
+from rankbound.compare.scores import Floats, Pair, any_over, per_unit, scores_of_frame
 from rankbound.compare.statistics import CONFIDENCE
 from rankbound_study.claims.cells import Contrast, contrast, estimate
 from rankbound_study.claims.rules import adjusted
@@ -77,12 +77,12 @@ class Choice:
     margin: float = MARGIN
 
 
-@dataclass(frozen=True)
 class Board:
-    """The systems of one data set.
+    """The systems of one data set, in order, and those that all are compared with.
 
     Attributes:
         data: dataset and nsr.
+        choice: the settings.
         scores: on the metric of the choice.
         systems: the rows of the runs, by system.
         validation: the scores that order trained systems.
@@ -91,49 +91,31 @@ class Board:
         untrained: the number of trainings that did not train, of the systems that have some.
     """
 
-    data: tuple[str, int | None]
-    choice: Choice
-    scores: PairedScores
-    systems: Mapping[Key, pl.DataFrame]
-    validation: Mapping[Key, float]
-    order: Sequence[Key]
-    best: Key | None
-    baseline: Key | None
-    untrained: Mapping[Key, int]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         systems: pl.DataFrame,
         validation: pl.DataFrame,
         choice: Choice,
         untrained: Mapping[Key, int] = MappingProxyType({}),
-    ) -> "Board":
-        """Order the systems of one data set and choose those for comparison.
-
-        `systems` and `validation` are those of `rankbound_study.results.scores`, of one data set at one ratio.
-        """
-        parts = {tuple(map(str, key)): rows for key, rows in systems.group_by(SYSTEM, maintain_order=True)}
-        picked = {tuple(row[:-1]): row[-1] for row in validation.select(*SYSTEM, "validation").drop_nulls().rows()}
-        trained = sorted(
-            (key for key in parts if key[2] != "none"),
-            key=lambda key: (key in untrained, -picked.get(key, -1.0), _place(key)),
-        )
-        controls = sorted((key for key in parts if key[2] == "none"), key=lambda key: control_place(key[1]))
-        wanted = (choice.baseline,) if choice.baseline else _BASELINES
-        baselines = [key for name in wanted for key in controls if key[1] == name]
+    ) -> None:
+        """Take the systems and their validation scores, of one data set, from `rankbound_study.results.scores`."""
+        self.data: tuple[str, int | None] = systems.select("dataset", "nsr_test").row(0)
+        self.choice, self.untrained = choice, untrained
         named = systems.with_columns(pl.concat_str(SYSTEM, separator=_SEPARATOR).alias(NAME))
-        return cls(
-            systems.select("dataset", "nsr_test").row(0),
-            choice,
-            scores_of_frame(named, choice.judged_by),
-            parts,
-            picked,
-            [*trained, *controls],
-            next((key for key in trained if key in picked and key not in untrained), None),
-            next(iter(baselines), None),
-            untrained,
+        self.scores = scores_of_frame(named, choice.judged_by)
+        by_system = systems.group_by(SYSTEM, maintain_order=True)
+        self.systems: dict[Key, pl.DataFrame] = {tuple(map(str, key)): rows for key, rows in by_system}
+        picked = validation.select(*SYSTEM, "validation").drop_nulls().rows()
+        self.validation: dict[Key, float] = {tuple(row[:-1]): row[-1] for row in picked}
+        trained = sorted(
+            (key for key in self.systems if key[2] != "none"),
+            key=lambda key: (key in untrained, -self.validation.get(key, -1.0), _place(key)),
         )
+        controls = sorted((key for key in self.systems if key[2] == "none"), key=lambda key: control_place(key[1]))
+        self.order = [*trained, *controls]
+        self.best = next((key for key in trained if key in self.validation and key not in untrained), None)
+        wanted = (choice.baseline,) if choice.baseline else _BASELINES
+        self.baseline = next((key for name in wanted for key in controls if key[1] == name), None)
 
     @property
     def table(self) -> pl.DataFrame:
@@ -195,23 +177,21 @@ class Board:
         values: Floats = self.scores.values[list(self.scores.systems).index(_SEPARATOR.join(key))]
         return values[any_over(np.isfinite(values), (1, 2))]
 
-    def difference(self, key: Key, other: Key) -> Contrast | None:
-        """Return the mean difference of two systems; None for fewer than two topics with scores of both."""
-        both = self.pair(key, other)
-        return contrast(both) if len(both.units) > 1 else None
-
     def pair(self, key: Key, other: Key) -> Pair:
         """Return the scores of two systems on the topics that both have."""
         return self.scores.pair(_SEPARATOR.join(key), _SEPARATOR.join(other))
 
     @cached_property
     def _tests(self) -> dict[str, dict[Key, dict[str, Any]]]:
-        """The tests of every system but the oracle, which is no competitor, by comparison."""
+        """The tests of every system with enough topics, by comparison."""
         found: dict[str, dict[Key, dict[str, Any]]] = {}
         for comparison in COMPARISONS:
-            others = {key: self.compared_with(key, comparison) for key in self.order if key[1] != ORACLE}
-            differences = {key: self.difference(key, other) for key, other in others.items() if other}
-            known = {key: one for key, one in differences.items() if one is not None}
+            known: dict[Key, Contrast] = {}
+            for key in self.order:
+                # The oracle is no competitor.
+                other = None if key[1] == ORACLE else self.compared_with(key, comparison)
+                if other is not None and len((both := self.pair(key, other)).units) > 1:
+                    known[key] = contrast(both)
             p_values = adjusted({key: one.estimate.p_value() for key, one in known.items()})
             alike = adjusted({key: one.p_within(self.choice.margin) for key, one in known.items()})
             found[comparison] = {

@@ -9,7 +9,6 @@ import numpy as np
 import rankbound as rb
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, per_unit
-from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import (
     COLLAPSE,
     CUT_OFFS,
@@ -31,9 +30,10 @@ from rankbound_study.claims.cells import (
     values,
 )
 from rankbound_study.claims.comparisons import COUNT, picked_systems, rated_data_sets
+from rankbound_study.claims.data_sets import slope_weights
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.registry import Differences, decides, differences, shape
-from rankbound_study.claims.rules import FLAT, HALF, Family, Sample, adjusted, among, by_p, together
+from rankbound_study.claims.registry import decides, differences, shape
+from rankbound_study.claims.rules import FLAT, HALF, Family, Sample, among, by_p, no_noise, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.study_files import signed
@@ -47,21 +47,16 @@ def distribution_bounding_hurts_ndcg_on_movielens(evidence: Evidence) -> Ruling:
     """Decide by whether it scores more than 0.01 below the unbounded loss at every ratio, but not on MQ2008."""
     evidence = evidence.of_all_trainings()
     found = contrasts(evidence, cells(evidence, ["nDCG"], ["distribution"]))
-    there = {cell: one for cell, one in found.items() if cell.column.dataset == MOVIELENS}
-    elsewhere = next(one for cell, one in found.items() if cell not in there)
-    below, above = (
-        adjusted({cell: test(one.estimate, -COLLAPSE) for cell, one in there.items()}).values()
-        for test in (Estimate.p_below, Estimate.p_above)
-    )
+    there = Family({cell: one for cell, one in found.items() if cell.column.dataset == MOVIELENS})
+    elsewhere = next(one for cell, one in found.items() if cell not in there.contrasts)
+    below = there.adjusted(lambda one: one.p_below(-COLLAPSE)).values()
+    above = there.adjusted(lambda one: one.p_above(-COLLAPSE)).values()
     does_not = elsewhere.p_below_margin if elsewhere.margin > 0 else 1.0
-    worst = max(there.values(), key=lambda one: one.mean)
+    worst = there.contrasts[there.most()]
+    changes = ", ".join(f"{one} on {cell.column}" for cell, one in found.items())
     return Ruling(
         together(by_p(max(below), min(above)), CONFIRMED if elsewhere.is_no_lower else by_p(1.0, does_not)),
-        {
-            "changes": ", ".join(f"{one} on {cell.column}" for cell, one in found.items()),
-            "margin": elsewhere.margin,
-            "collapse": COLLAPSE,
-        },
+        {"changes": changes, "margin": elsewhere.margin, "collapse": COLLAPSE},
         *worst.measured,
         n=worst.n,
         sample=Sample.of(worst, COLLAPSE),
@@ -108,16 +103,6 @@ def boundings_apart(
     }
 
 
-_AS_EXPECTATION = Differences.of_row(
-    "boundings_apart",
-    *("all are within", "widest"),
-    takes_noise=True,
-    losses=LOSSES,
-    boundings=("expectation-max", "expectation"),
-    named="{loss} on {column}",
-)
-
-
 @decides("T16")
 def expectation_max_is_as_expectation(evidence: Evidence) -> Ruling:
     """Decide by whether both weigh the lists of a ratio alike, and score alike.
@@ -125,24 +110,19 @@ def expectation_max_is_as_expectation(evidence: Evidence) -> Ruling:
     Weights whose quotient varies by less than 10 % are alike. That it varies more decides nothing: whether that matters
     is what the scores tell.
     """
-    alike = _AS_EXPECTATION(evidence)
-    quotients = {
-        loss: [_variation_of_quotient(evidence, loss, column) for column in columns(evidence, MOVIELENS)]
-        for loss in LOSSES
-    }
-    most = max(max(found) for found in quotients.values())
-    within = str(alike.facts["within_noise"]) if isinstance(alike, Ruling) else alike.reason
+    family = Family(boundings_apart(evidence, LOSSES, ("expectation-max", "expectation"), "{loss} on {column}"))
+    unknown = no_noise(family.contrasts.values())
+    within = unknown or str(family.facts({})["within_noise"])
+    ratios, texts, most = columns(evidence, MOVIELENS), [], 0.0
+    for loss in LOSSES:
+        found = [_variation_of_quotient(evidence, loss, column) for column in ratios]
+        texts.append(f"{min(found):.2f} to {max(found):.2f} ({loss})")
+        most = max(most, *found)
     return Ruling(
-        together(CONFIRMED if most < FLAT else INCONCLUSIVE, alike.verdict),
-        {
-            "quotients": ", ".join(
-                f"{min(found):.2f} to {max(found):.2f} ({loss})" for loss, found in quotients.items()
-            ),
-            "flat": FLAT,
-            "within": f"{within[0].lower()}{within[1:]}",
-        },
+        together(CONFIRMED if most < FLAT else INCONCLUSIVE, INCONCLUSIVE if unknown else family.all_alike()),
+        {"quotients": ", ".join(texts), "flat": FLAT, "within": f"{within[0].lower()}{within[1:]}"},
         most,
-        n=alike.n,
+        n=len(family),
     )
 
 
@@ -190,70 +170,47 @@ def popularity_ranks_better_than_trained_models(evidence: Evidence) -> Ruling:
 def distribution_bounding_of_ap_raises_first_places(evidence: Evidence) -> Ruling:
     """Decide by most of nDCG@1 to nDCG@10 rising and none falling in any column, while AP falls at ratio 3."""
     family = Family(contrasts(evidence, cells(evidence, ["AP"], ["distribution"], metrics=CUT_OFFS)))
-    by_column: dict[DataSet, list[Cell]] = {}
-    for cell in family.contrasts:
-        by_column.setdefault(cell.column, []).append(cell)
-    highest = max(by_column, key=lambda column: column.nsr or 0)
+    in_columns = list(dict.fromkeys(cell.column for cell in family.contrasts))
+    texts, verdicts = [], []
+    for column in in_columns:
+        these = [cell for cell in family.contrasts if cell.column == column]
+        up, down, alike = (sum(one in group for one in these) for group in (family.higher, family.lower, family.alike))
+        change = signed(float(np.mean([family.contrasts[cell].mean for cell in these])))
+        texts.append(f"{column}: {up} up and {down} down, mean change {change}")
+        verdicts.append(each_way(up > HALF * len(these), bool(down) or alike > HALF * len(these)))
+    highest = max(in_columns, key=lambda column: column.nsr or 0)
     mean_ap = contrast(pair(evidence, Cell("AP", "distribution", highest, "AP")))
-    falls = mean_ap.estimate.p_value() <= LEVEL
-    texts = [
-        f"{column}: {sum(cell in family.higher for cell in these)} up and "
-        f"{sum(cell in family.lower for cell in these)} down, mean change "
-        f"{signed(float(np.mean([family.contrasts[cell].mean for cell in these])))}"
-        for column, these in by_column.items()
-    ]
-    return Ruling(
-        together(
-            *(_mostly_higher(family, these) for these in by_column.values()),
-            each_way(falls and mean_ap.mean < 0, mean_ap.mean >= 0 if falls else mean_ap.is_alike),
-        ),
-        {"cut_offs": "; ".join(texts), "mean_ap": mean_ap, "highest": highest},
-        len(family.higher) / len(family),
-        n=len(family),
-    )
-
-
-def _mostly_higher(family: Family[Cell], these: Sequence[Cell]) -> str:
-    up, down, alike = (sum(cell in group for cell in these) for group in (family.higher, family.lower, family.alike))
-    return each_way(up > HALF * len(these), bool(down) or alike > HALF * len(these))
+    falls = mean_ap.p_value() <= LEVEL
+    of_ap = each_way(falls and mean_ap.mean < 0, mean_ap.mean >= 0 if falls else mean_ap.is_alike)
+    facts = {"cut_offs": "; ".join(texts), "mean_ap": mean_ap, "highest": highest}
+    return Ruling(together(*verdicts, of_ap), facts, len(family.higher) / len(family), n=len(family))
 
 
 @decides("T32")
 def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Ruling:
     """Decide by the slope of nDCG@k on k = 1 to 10: below zero in every MovieLens column, above zero on MQ2008."""
-    slopes = {
-        (loss, bounding, column): _slope_of(evidence, loss, bounding, column)
-        for loss, bounding, column in product(LOSSES, BOUNDINGS, columns(evidence))
-        if evidence.trained(loss, bounding, column)
-    }
+    slopes: dict[tuple[str, str, DataSet], Contrast] = {}
+    for loss, bounding, column in product(LOSSES, BOUNDINGS, columns(evidence)):
+        if evidence.trained(loss, bounding, column):
+            own = _slopes([values(evidence, metric, loss, column, bounding) for metric in CUT_OFFS])
+            enough(len(own), f"of {column} with a score")
+            slopes[loss, bounding, column] = contrast_of(own)
     family = Family(slopes)
-    movielens = [key for key in slopes if key[2].dataset == MOVIELENS]
-    mq2008 = [key for key in slopes if key[2].dataset == MQ2008]
+    movielens, mq2008 = ({key for key in slopes if key[2].dataset == dataset} for dataset in (MOVIELENS, MQ2008))
     some_trained(movielens and mq2008, "loss on one of them")
-    down, up = len(set(movielens) & set(family.lower)), len(set(mq2008) & set(family.higher))
-    against = set(movielens) & set(family.higher) or set(mq2008) & set(family.lower)
-    there, here = ([slopes[key].mean for key in keys] for keys in (movielens, mq2008))
+    down, up = len(movielens & set(family.lower)), len(mq2008 & set(family.higher))
+    against = movielens & set(family.higher) or mq2008 & set(family.lower)
+    there, here = ([slopes[key].mean for key in slopes if key in keys] for keys in (movielens, mq2008))
+    facts: dict[str, object] = {"down": down, "of_there": len(movielens), "up": up, "of_here": len(mq2008)}
+    facts |= {name: f"{signed(min(of))} to {signed(max(of))}" for name, of in (("there", there), ("here", here))}
+    facts["apart"] = f"{_by_size(evidence)}{_of_controls(evidence)}"
     return Ruling(
         each_way(down + up == len(slopes), bool(against)),
-        {
-            "there": f"{signed(min(there))} to {signed(max(there))}",
-            "here": f"{signed(min(here))} to {signed(max(here))}",
-            "down": down,
-            "of_there": len(movielens),
-            "up": up,
-            "of_here": len(mq2008),
-            "apart": f"{_by_size(evidence)}{_of_controls(evidence)}",
-        },
+        facts,
         float(np.mean(here) - np.mean(there)),
         p_value=family.worst_p(),
         n=len(slopes),
     )
-
-
-def _slope_of(evidence: Evidence, loss: str, bounding: str, column: DataSet) -> Contrast:
-    slopes = _slopes([values(evidence, metric, loss, column, bounding) for metric in CUT_OFFS])
-    enough(len(slopes), f"of {column} with a score")
-    return contrast_of(slopes)
 
 
 def _slopes(of_cut_offs: Sequence[Floats]) -> Floats:
@@ -263,8 +220,7 @@ def _slopes(of_cut_offs: Sequence[Floats]) -> Floats:
 
 
 def _slopes_of_lists(of_cut_offs: Sequence[Floats]) -> Floats:
-    places = np.arange(len(of_cut_offs)) - (len(of_cut_offs) - 1) / 2
-    found: Floats = np.tensordot(places / (places**2).sum(), np.stack(of_cut_offs), 1)
+    found: Floats = np.tensordot(slope_weights(range(len(of_cut_offs))), np.stack(of_cut_offs), 1)
     return found
 
 

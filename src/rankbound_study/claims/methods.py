@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ from rankbound_study.claims.verdict import (
 )
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title
+from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title, table_of
 from rankbound_study.results.neural_runs import FAMILY_NAMES, NETWORKS, FeatureResults, feature_results
 from rankbound_study.results.scores import best_of, names_pairs, scores_of_methods, scores_of_runs
 from rankbound_study.results.study_files import score, signed
@@ -43,12 +42,9 @@ from rankbound_study.results.study_files import score, signed
 QUERIES, PIXELS, FEATURES = "mq2008-label1", "aaf", "aaf-vgg16"
 """The data sets on which claims of the neural-ranking study can be decided."""
 
-METRICS = {QUERIES: "nDCG@10", PIXELS: "PairAccuracy", FEATURES: "PairAccuracy"}
-
 RANK, REGRESSION, CLASSIFICATION = FAMILIES
 
 
-@dataclass(frozen=True)
 class Methods:
     """Methods on one data set, by name, with random order and the oracle.
 
@@ -58,17 +54,50 @@ class Methods:
         frame: their rows, with the key and the metric.
         families: the family of each method.
         networks: the methods that are networks.
-        trained_as: the name of each method in the files.
-        epochs: the file with their validation scores.
     """
 
-    dataset: str
-    metric: str
-    frame: pl.DataFrame
-    families: Mapping[str, str]
-    networks: frozenset[str]
-    trained_as: Mapping[str, str]
-    epochs: Path | None = None
+    def __init__(self, evidence: Evidence, dataset: str, *, width: int | None = None, shifted: bool = False) -> None:
+        """Read the methods that see all features of a data set unchanged, or (`shifted`) those that see moved pictures.
+
+        With `width`, the number of all features, include the methods that were configured with this number, by plain
+        name.
+
+        Raises:
+            MissingEvidence: there are no such methods.
+            Untrained: none of them trained.
+        """
+        self.metric, self._epochs = table_of(dataset).metric, evidence.epochs
+        rows = evidence.cell(dataset, study=STUDY)
+        names = rows.collect_schema().names()
+        frame = rows.select("dataset", "options", *(name for name in KEY[2:] if name in names), self.metric).collect()
+        options = {text: json.loads(text) for text in frame["options"].unique()}
+        seen = [
+            text
+            for text, own in options.items()
+            if own.get("features") in (None, width) and ("shift" in own) == shifted
+        ]
+        frame = frame.filter(pl.col("options").is_in(seen) | (pl.col("loss") == "none"))
+        plain = pl.col("model").str.replace(f"{OF_FEATURES}\\d+$", "")
+        # A method with and without the number of all features is one method, trained twice.
+        frame = frame.filter((pl.col("model") == plain) | ~plain.is_in(frame["model"].unique().to_list()))
+        frame = frame.with_columns(plain.alias("model"), pl.col("model").alias("trained"))
+        self.families: dict[str, str] = {}
+        self.networks, self._trained_as = set[str](), dict[str, str]()
+        each = frame.select("model", "trained", "options", "loss").unique("model", keep="first", maintain_order=True)
+        for model, trained, text, loss in each.rows():
+            family = str(options[text].get("family", ""))
+            self.families[model] = CONTROL if loss == "none" else FAMILY_NAMES.get(family, family)
+            self._trained_as[model] = trained
+            if options[text].get("model") in NETWORKS:
+                self.networks.add(model)
+        if set(self.families.values()) <= {CONTROL}:
+            seen_on = f"{'moved pictures of ' * shifted}{data_set_title(dataset)}"
+            if evidence.untrained():
+                # MissingEvidence if none ran, either.
+                Methods(evidence.of_all_trainings(), dataset, width=width, shifted=shifted)
+                raise Untrained(f"Methods on {seen_on} ran, but none of them trained")
+            raise MissingEvidence(f"no methods on {seen_on}: see comparisons in config.yaml")
+        self.dataset, self.frame = str(frame["dataset"][0]), frame.drop("options", "trained")
 
     @property
     def title(self) -> str:
@@ -83,10 +112,10 @@ class Methods:
     @cached_property
     def validation(self) -> Mapping[str, float]:
         """The validation score of every method."""
-        if self.epochs is None:
+        if self._epochs is None:
             raise MissingEvidence("no epochs, whose validation scores pick the best of several methods")
-        scores = scores_of_methods(self.epochs, self.dataset, self.metric)
-        return {name: scores[trained] for name, trained in self.trained_as.items() if trained in scores}
+        scores = scores_of_methods(self._epochs, self.dataset, self.metric)
+        return {name: scores[trained] for name, trained in self._trained_as.items() if trained in scores}
 
     def of(self, family: str, *, network: bool | None = None) -> list[str]:
         """Return the methods of a family, or its networks or other models alone, without those as printed."""
@@ -148,50 +177,6 @@ class Gap:
     def __str__(self) -> str:
         """`RankCNN minus RankNet +0.0242 (+0.0040 to +0.0444)`."""
         return f"{self.name} minus {self.other} {difference_text(self.found)}"
-
-
-def read_methods(evidence: Evidence, dataset: str, *, width: int | None = None, shifted: bool = False) -> Methods:
-    """Read the methods that see all features of a data set unchanged, or (`shifted`) those that see moved pictures.
-
-    With `width`, the number of all features, include the methods that were configured with this number, by plain name.
-
-    Raises:
-        MissingEvidence: there are no such methods.
-        Untrained: none of them trained.
-    """
-    metric = METRICS.get(dataset, METRICS[QUERIES])
-    rows = evidence.cell(dataset, study=STUDY)
-    names = rows.collect_schema().names()
-    frame = rows.select("dataset", "options", *(name for name in KEY[2:] if name in names), metric).collect()
-    options_of = {text: json.loads(text) for text in frame["options"].unique()}
-    kept = [
-        text
-        for text, options in options_of.items()
-        if options.get("features") in (None, width) and ("shift" in options) == shifted
-    ]
-    control = pl.col("loss") == "none"
-    frame = frame.filter(pl.col("options").is_in(kept) | control)
-    plain = pl.col("model").str.replace(f"{OF_FEATURES}\\d+$", "")
-    # A method with and without the number of all features is one method, trained twice.
-    frame = frame.filter((pl.col("model") == plain) | ~plain.is_in(frame["model"].unique().to_list()))
-    frame = frame.with_columns(plain.alias("model"), pl.col("model").alias("trained"))
-    facts = frame.select("model", "options", "loss").unique(["model"], keep="first", maintain_order=True).rows()
-    trained_as = dict(frame.select("model", "trained").unique().sort("model").rows())
-    named = {model: str(options_of[text].get("family", "")) for model, text, _ in facts}
-    families = {
-        model: CONTROL if loss == "none" else FAMILY_NAMES.get(named[model], named[model]) for model, _, loss in facts
-    }
-    if set(families.values()) <= {CONTROL}:
-        seen = "moved pictures of " if shifted else ""
-        if evidence.untrained():
-            # MissingEvidence if none ran, either.
-            read_methods(evidence.of_all_trainings(), dataset, width=width, shifted=shifted)
-            raise Untrained(f"Methods on {seen}{data_set_title(dataset)} ran, but none of them trained")
-        raise MissingEvidence(f"no methods on {seen}{data_set_title(dataset)}: see comparisons in config.yaml")
-    networks = frozenset(model for model, text, _ in facts if options_of[text].get("model") in NETWORKS)
-    return Methods(
-        frame["dataset"][0], metric, frame.drop("options", "trained"), families, networks, trained_as, evidence.epochs
-    )
 
 
 @dataclass(frozen=True)
@@ -276,7 +261,7 @@ def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Ruling:
     differences = []
     for dataset in (QUERIES, PIXELS):
         with suppress(MissingEvidence):
-            methods = read_methods(evidence, dataset)
+            methods = Methods(evidence, dataset)
             found.append(one := methods.compare(DIRECT, RANKNET))
             of_pairs = f"the share of correctly ordered pairs among {one.n_units}"
             of_queries = f"mean {methods.metric} over {one.n_units} queries"
@@ -392,13 +377,13 @@ def _of_web10k(claim: str, judge: Callable[[Methods], Ruling], *, on_training: b
     def decide(evidence: Evidence) -> Ruling | Verdict:
         evidence = evidence.of_all_trainings() if on_training else evidence
         try:
-            of_web10k = read_methods(evidence, WEB10K)
+            of_web10k = Methods(evidence, WEB10K)
         except MissingEvidence:
             pass
         else:
             return judge(of_web10k)
         try:
-            methods = read_methods(evidence, QUERIES)
+            methods = Methods(evidence, QUERIES)
             found = in_words(claim, judge(methods))
         except MissingEvidence as missing:
             return Verdict(NOT_TESTABLE, f"{NO_ARCHIVE}, nor can other queries be tested: {missing}.")

@@ -79,30 +79,13 @@ def _orders(evidence: Evidence) -> Iterator[tuple[object, ...]]:
         kept = known.filter([is_distinct(*row) for row in known.select("loss", "bounding").rows()])
         if kept.select("loss", "bounding").n_unique() < _FEWEST:
             continue
+        n, p = (kept[name].cast(pl.Int64).to_numpy(writable=True) for name in ("n", "p"))
         for metric in METRICS:
-            named = kept.join(_bounded(kept, metric), on=["n", "p"], maintain_order="left")
-            plain = scores_of_runs(named, metric, by=("loss", "bounding"))
+            plain = scores_of_runs(kept, metric, by=("loss", "bounding"))
             for bound in AFFINE:
-                shifted = (pl.col(metric) - pl.col(f"{bound} origin")) / pl.col(f"{bound} unit")
-                bounded = scores_of_runs(named.with_columns(shifted.alias(metric)), metric, by=("loss", "bounding"))
+                values = rb.bounded(metric, bound).from_value(kept[metric].to_numpy(writable=True), n, p)
+                bounded = scores_of_runs(kept.with_columns(pl.Series(metric, values)), metric, by=("loss", "bounding"))
                 yield (*column, metric, bound, *_compared(plain, bounded))
-
-
-def _bounded(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
-    """Return origin and unit of every bound, for every list size that occurs."""
-    sizes = rows.select("n", "p").unique().sort("n", "p")
-    n, p = (sizes[name].cast(pl.Int64).to_numpy() for name in ("n", "p"))
-    least, most, mean = (np.asarray(of(metric, n, p)) for of in (rb.minimum, rb.maximum, rb.expectation))
-    of_bounds = {
-        "min-max": (least, most - least),
-        "expectation": (np.zeros_like(mean), mean),
-        "expectation-max": (mean, most - mean),
-    }
-    return sizes.with_columns(
-        pl.Series(f"{bound} {part}", values)
-        for bound, both in of_bounds.items()
-        for part, values in zip(("origin", "unit"), both, strict=True)
-    )
 
 
 def _compared(plain: PairedScores, bounded: PairedScores) -> tuple[object, ...]:

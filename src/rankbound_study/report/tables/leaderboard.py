@@ -159,7 +159,7 @@ def _boards(files: StudyFiles, study: str, choice: Choice) -> Iterator[Board]:
     for data_set in sorted(map(DataSet._make, trained), key=lambda data_set: data_set.place):
         counts = of_data_set(untrained, data_set).select(*SYSTEM, "n_untrained").rows()
         stuck = {tuple(map(str, key)): count for *key, count in counts}
-        yield Board.of(of_data_set(systems, data_set), of_data_set(validation, data_set), choice, stuck)
+        yield Board(of_data_set(systems, data_set), of_data_set(validation, data_set), choice, stuck)
 
 
 def _facts(board: Board) -> dict[str, Any]:
