@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.data.contracts import PARTS_KEY, SPLITS, read_metadata, read_table, write_table
+from rankbound_study.data.contracts import PARTS_KEY, SPLITS, judged_table, read_metadata, read_table, write_table
 from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import (
     FoldedLists,
@@ -41,16 +41,11 @@ def list_column(values: list[list[int]]) -> pa.Array:
 @pytest.fixture
 def lists(tmp_path: Path) -> Path:
     """Five queries, one in each part; the features of row r are r and -r."""
-    offsets = pa.array(np.cumsum([0, *map(len, LABELS)]).astype(np.int32))
-    rows = np.arange(offsets[-1].as_py(), dtype=np.float32)
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.stack((rows, -rows), axis=1).ravel()), WIDTH)
-    columns = {
-        "topic": [f"q{query}" for query in range(5)],
-        "items": pa.ListArray.from_arrays(offsets, pa.array([f"d{row}" for row in range(len(rows))])),
-        "relevance": list_column(LABELS),
-        "features": pa.ListArray.from_arrays(offsets, vectors),
-    }
-    write_table(pa.table(columns), tmp_path / "lists.parquet", "lists", [2, 3], PARTS)
+    labels, offsets = np.concatenate(LABELS).astype(np.int8), np.cumsum([0, *map(len, LABELS)])
+    rows = np.arange(len(labels), dtype=np.float32)
+    items, features = [f"d{row}" for row in range(len(rows))], np.stack((rows, -rows), axis=1)
+    table = judged_table([f"q{query}" for query in range(5)], items, labels, features, offsets)
+    write_table(table, tmp_path / "lists.parquet", "lists", [2, 3], PARTS)
     split_lists(tmp_path / "lists.parquet", tmp_path / "folds.parquet", "toy")
     return tmp_path / "lists.parquet"
 

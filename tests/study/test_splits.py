@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankbound.errors import DataError
-from rankbound_study.data.contracts import FOLDS, PARTS_KEY, read_metadata, read_table, write_table
+from rankbound_study.data.contracts import FOLDS, PARTS_KEY, judged_table, read_metadata, read_table, write_table
 from rankbound_study.data.splits import keep_relevant, split_lists, split_ratings, split_relevant
 
 # Ratings
@@ -73,14 +73,10 @@ def split(folder: Path, places: Places | None, topics: list[str] | None = None, 
     """The lists of each fold and split, of files with lists at these places."""
     last = max((limits[1] for ranges in (places or {}).values() for limits in ranges), default=1)
     names = topics or [f"q{row}" for row in range(last)]
-    columns = {
-        "topic": names,
-        "items": [["d"]] * len(names),
-        "relevance": pa.array([[1]] * len(names), pa.list_(pa.int8())),
-        "features": pa.array([[[0.0]]] * len(names), pa.list_(pa.list_(pa.float32(), 1))),
-    }
-    notes = {} if places is None else {PARTS_KEY: json.dumps(places)}
-    write_table(pa.table(columns), folder / "lists.parquet", "lists", metadata=notes)
+    count, notes = len(names), {} if places is None else {PARTS_KEY: json.dumps(places)}
+    ones, zeros = np.ones(count, np.int8), np.zeros((count, 1), np.float32)
+    table = judged_table(names, ["d"] * count, ones, zeros, np.arange(count + 1))
+    write_table(table, folder / "lists.parquet", "lists", metadata=notes)
     split_lists(folder / "lists.parquet", folder / "splits.parquet", "toy", **options)
     found: Folds = {}
     for row in read_table(folder / "splits.parquet", "list-splits").to_pylist():
