@@ -121,7 +121,12 @@ def test_files_given_for_each_fold_may_share_test_topics(tmp_path: Path) -> None
     ]
 
 
-def test_without_files_for_validation_a_share_of_the_training_topics_is_held_out(tmp_path: Path) -> None:
+def test_topics_are_dealt_to_parts_and_held_out_for_validation_at_random(tmp_path: Path) -> None:
+    found = split(tmp_path, {"all": [[0, 22]]}, random_parts=4)
+    tested = [found[fold, "test"] for fold in range(1, 5)]
+    assert sorted(map(len, tested)) == [5, 5, 6, 6]
+    assert sorted(row for rows in tested for row in rows) == list(range(22))
+    assert tested[0] != list(range(len(tested[0])))
     options = {"folds": [{"train": ["S1"], "test": ["S2"]}] * 2, "validation_share": 0.3}
     found = split(tmp_path, parts(10, 3), **options)
     assert [len(found[fold, "validation"]) for fold in (1, 2)] == [3, 3]
@@ -129,14 +134,6 @@ def test_without_files_for_validation_a_share_of_the_training_topics_is_held_out
     assert sorted(found[1, "train"] + found[1, "validation"]) == list(range(10))
     assert found == split(tmp_path, parts(10, 3), **options)
     assert found != split(tmp_path, parts(10, 3), **options, seed=1)
-
-
-def test_topics_dealt_at_random_take_turns(tmp_path: Path) -> None:
-    found = split(tmp_path, {"all": [[0, 22]]}, random_parts=4)
-    tested = [found[fold, "test"] for fold in range(1, 5)]
-    assert sorted(map(len, tested)) == [5, 5, 6, 6]
-    assert sorted(row for rows in tested for row in rows) == list(range(22))
-    assert tested[0] != list(range(len(tested[0])))
 
 
 THREE = {"folds": [{"train": ["S1"], "validation": ["S2"], "test": ["S3"]}]}
