@@ -150,8 +150,8 @@ def test_the_same_inputs_give_the_same_bytes_and_other_options_are_refused(ratin
     test = instances.split(1, "test")
     assert not any(array.flags.owndata or array.flags.writeable for array in (test.items, test.relevance))
     assert (test.items.dtype, test.relevance.dtype, test.offsets.dtype) == (np.int64, np.int8, np.int64)
-    assert instances.synthetic
-    assert "rankbound.synthetic" in read_metadata(ratings.with_name("folds.parquet"), "interaction-folds")
+    for name, contract in (("folds", "interaction-folds"), ("instances", "instances")):
+        assert "rankbound.synthetic" in read_metadata(ratings.with_name(f"{name}.parquet"), contract)
     with pytest.raises(ConfigError, match="is synthetic, so its data set cannot be named 'movielens'"):
         sampled_ratings(ratings, dataset="movielens")
 
