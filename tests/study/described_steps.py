@@ -30,6 +30,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         words = [*arguments, *(("--options", json.dumps(options)) if options else ())]
         assert cli.main(words) == status, capsys.readouterr().err
         printed = capsys.readouterr()
+        assert status or not printed.err, "without a terminal there is no progress bar"
         return printed.err if status else printed.out
 
     return call

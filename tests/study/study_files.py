@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from rankbound_study.data.contracts import SPLITS, lists_table, write_table
+from rankbound_study.data.contracts import SPLITS, judged_table, lists_table, write_table
 from rankbound_study.data.sampling import write_instances as write_lists_of
 
 N_ITEMS = 40
@@ -23,15 +23,8 @@ def write_instances(path: Path, *, nsr: int | None = 1, folds: tuple[int, ...] =
 def write_lists(path: Path, seed: int = 0) -> Path:
     """Judged lists whose rows are the items of `write_instances`."""
     values = np.random.default_rng(seed).normal(size=(N_ITEMS, N_FEATURES)).astype(np.float32)
-    features = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), N_FEATURES)
-    offsets = pa.array([0, N_ITEMS], pa.int32())
-    columns = {
-        "topic": pa.array(["all"]),
-        "items": pa.ListArray.from_arrays(offsets, pa.array([f"d{row}" for row in range(N_ITEMS)])),
-        "relevance": pa.ListArray.from_arrays(offsets, pa.array(np.zeros(N_ITEMS, np.int8))),
-        "features": pa.ListArray.from_arrays(offsets, features),
-    }
-    write_table(pa.table(columns), path, "lists")
+    names, grades = [f"d{row}" for row in range(N_ITEMS)], np.zeros(N_ITEMS, np.int8)
+    write_table(judged_table(["all"], names, grades, values, np.array([0, N_ITEMS])), path, "lists")
     return path
 
 

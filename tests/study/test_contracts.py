@@ -18,6 +18,7 @@ from rankbound_study.data.contracts import (
     VECTOR,
     contract_of,
     count_rows,
+    judged_table,
     open_writer,
     read_metadata,
     read_row_groups,
@@ -33,13 +34,8 @@ FOLDS = pa.table({"fold": pa.array([1, 2, 3], pa.int8()), "split": ["train"] * 3
 
 
 def judged_lists(width: int = 3) -> pa.Table:
-    values = pa.array(np.arange(3 * width, dtype=np.float32))
-    vectors = pa.FixedSizeListArray.from_arrays(values, width)
-    features = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3], pa.int32()), vectors)
-    relevance = pa.array([[2, 0], [], [1]], pa.list_(pa.int8()))
-    return pa.table(
-        {"topic": ["a", "b", "c"], "items": [["x", "y"], [], ["z"]], "relevance": relevance, "features": features}
-    )
+    values, offsets = np.arange(3 * width, dtype=np.float32).reshape(3, width), np.array([0, 2, 2, 3])
+    return judged_table(["a", "b", "c"], ["x", "y", "z"], np.array([2, 0, 1], np.int8), values, offsets)
 
 
 def empty_column(data_type: pa.DataType) -> pa.Array:

@@ -37,19 +37,14 @@ def test_tables_survive_the_file_byte_for_byte(metric: str, tmp_path: Path) -> N
     assert torch.equal(read.smooth(values, facts), tables.smooth(values, facts))
 
 
-def test_a_file_knows_the_tilt_of_its_tables(tmp_path: Path) -> None:
-    made = [score_distribution("AP", n=n, p=3, tilt=2.5) for n in (8, 9)]
-    tables = DistributionTables.collect(made)
-    write_distributions(tables, tmp_path / "AP.parquet")
-    read = read_distributions(tmp_path / "AP.parquet")
-    assert read.tilt == read.of(8, 3).tilt == 2.5
-    np.testing.assert_array_equal(read.of(9, 3).probability, made[1].probability)
-
-
-def test_plain_tables_are_written_as_if_there_were_no_tilts(tmp_path: Path) -> None:
-    write_distributions(DistributionTables.collect([score_distribution("AP", n=8, p=3)]), tmp_path / "AP.parquet")
-    assert b"rankbound.tilt" not in (tmp_path / "AP.parquet").read_bytes()
-    assert read_distributions(tmp_path / "AP.parquet").tilt == 1
+def test_a_file_knows_the_tilt_of_its_tables_if_there_is_one(tmp_path: Path) -> None:
+    for tilt in (1, 2.5):
+        made = [score_distribution("AP", n=n, p=3, tilt=tilt) for n in (8, 9)]
+        write_distributions(DistributionTables.collect(made), tmp_path / "AP.parquet")
+        assert (b"rankbound.tilt" in (tmp_path / "AP.parquet").read_bytes()) == (tilt != 1)
+        read = read_distributions(tmp_path / "AP.parquet")
+        assert read.tilt == read.of(8, 3).tilt == tilt
+        np.testing.assert_array_equal(read.of(9, 3).probability, made[1].probability)
 
 
 def test_a_file_holds_binary_lists_with_one_number_of_samples(tmp_path: Path) -> None:
@@ -74,7 +69,9 @@ def files(tmp_path: Path) -> list[str]:
     return ["--instances", str(tmp_path / "i.parquet"), "--out", str(tmp_path / "t.parquet")]
 
 
-def test_the_command_tabulates_every_list_and_the_merged_training_lists(tmp_path: Path, files: list[str]) -> None:
+def test_the_command_tabulates_or_samples_every_list_and_the_merged_training_lists(
+    tmp_path: Path, files: list[str]
+) -> None:
     made = []
     for _ in range(2):
         assert cli.main(["distributions", "AP", *files]) == 0
@@ -83,15 +80,13 @@ def test_the_command_tabulates_every_list_and_the_merged_training_lists(tmp_path
     tables = read_distributions(tmp_path / "t.parquet")
     assert list(zip(tables.n, tables.p, strict=True)) == [(2, 1), (3, 1), (5, 2), (8, 3)]
     assert tables.metric == "AP"
-
-
-def test_the_command_samples_on_request(tmp_path: Path, files: list[str]) -> None:
-    options = json.dumps({"method": "sampled", "samples": 500, "seed": 3})
-    assert cli.main(["distributions", "nDCG", *files, "--options", options]) == 0
-    tables = read_distributions(tmp_path / "t.parquet")
+    how = {"method": "sampled", "samples": 500, "seed": 3}
+    assert cli.main(["distributions", "nDCG", *files, "--options", json.dumps(how)]) == 0
+    tables, expected = read_distributions(tmp_path / "t.parquet"), score_distribution("nDCG", 8, 3, **how)
     assert tables.samples.tolist() == [500] * 4
-    expected = score_distribution("nDCG", 8, 3, method="sampled", samples=500, seed=3)
     np.testing.assert_array_equal(tables.of(8, 3).probability, expected.probability)
+    with pytest.raises(DataError, match="distributions/1"):
+        read_distributions(files[1])
 
 
 @pytest.mark.parametrize(
@@ -108,8 +103,3 @@ def test_the_command_names_what_is_wrong(
     assert cli.main(["distributions", metric, *files, "--options", options]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "t.parquet").exists()
-
-
-def test_loading_another_kind_of_file_is_refused(files: list[str]) -> None:
-    with pytest.raises(DataError, match="distributions/1"):
-        read_distributions(files[1])

@@ -12,7 +12,7 @@ import pytest
 from described_steps import Run, sample
 
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.data.contracts import SPLITS, read_table, write_table
+from rankbound_study.data.contracts import SPLITS, read_metadata, read_table, write_table
 from rankbound_study.data.images import IMAGES_KEY, SIDE, Faces, images_table, read_faces, read_pixels
 from rankbound_study.data.reader import read_instances
 from rankbound_study.data.sampling import Partners, draw_pairs, sample_pairs
@@ -225,7 +225,7 @@ def linear_scores(path: Path) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.flo
 def test_drawn_faces_can_be_learnt_in_part(tmp_path: Path) -> None:
     generate("synthetic-aaf", tmp_path / "x.parquet", seed=0, size="demo")
     faces = read_faces(tmp_path / "x.parquet")
-    assert faces.synthetic
+    assert "rankbound.synthetic" in faces.metadata
     assert (len(faces), faces.shape) == (240, (3, SIDE, SIDE))
     assert (faces.ages.min() >= 2) & (faces.ages.max() <= 80)
     _, sizes = np.unique(faces.groups, return_counts=True)
@@ -243,7 +243,7 @@ def test_images_from_nothing_to_instances(run: Run) -> None:
     run("split", name, "--in", "data.parquet", "--out", "folds.parquet", folds=2)
     sample(run, name, **counts, seed=2)
     instances = read_instances("instances.parquet")
-    assert instances.synthetic
+    assert "rankbound.synthetic" in read_metadata("instances.parquet", "instances")
     assert [len(instances.split(2, split)) for split in SPLITS] == [100, 30, 30]
     assert "is synthetic, so its data set cannot be named 'aaf'" in sample(run, "aaf", status=2)
     assert "unknown key 'nsr'; known are above, seed" in sample(run, name, status=2, nsr=1)

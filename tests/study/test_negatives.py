@@ -140,19 +140,24 @@ def test_every_candidate_is_as_likely() -> None:
     assert candidates.max() < 140
 
 
-@pytest.mark.parametrize("sampling", [one for one in EVERY if one.draws], ids=str)
-def test_drawn_parts_are_disjoint_and_have_their_numbers(sampling: Sampling) -> None:
-    for (_, user), splits in lists_of(replace(DRAWING, sampling=sampling)).items():
-        drawn = [splits[split] for split in SPLITS if not (split == "test" and sampling.test == FULL)]
-        assert all(len(others) == 2 * len(relevant) for relevant, others in drawn)
-        assert all(not one[1] & other[1] for one, other in combinations(drawn, 2))
-        if sampling.test == FULL:
-            assert splits["test"][1] == set(range(ITEMS)) - relevant_to(user)
-
-
-def test_a_whole_catalogue_is_the_complement_of_the_relevant_items() -> None:
-    for (_, user), splits in lists_of(replace(DRAWING, nsr=None, sampling=Sampling(FULL, FULL))).items():
-        assert all(others == set(range(ITEMS)) - relevant_to(user) for _, others in splits.values())
+@pytest.mark.parametrize("drawing", WAYS, ids=str)
+def test_irrelevant_items_are_drawn_once_or_the_own_or_all(drawing: Drawing) -> None:
+    for (_, user), splits in lists_of(drawing).items():
+        relevant, others = ([splits[split][kind] for split in SPLITS] for kind in (0, 1))
+        candidates = set(range(ITEMS)) - relevant_to(user)
+        if drawing.nsr == 0:
+            assert set().union(*others) == set(PAIRS.ratings.items_of(int(user)).tolist()) - relevant_to(user)
+            # In proportion to 18 or so, 2 and 5 relevant items.
+            assert (len(others[0]), sum(map(len, others))) == (5, LOW)
+            continue
+        whole = [one == FULL for one in (drawing.sampling.train, drawing.sampling.train, drawing.sampling.test)]
+        assert all(one == candidates for one, is_whole in zip(others, whole, strict=True) if is_whole)
+        drawn = [
+            len(one) / len(own) for one, own, is_whole in zip(others, relevant, whole, strict=True) if not is_whole
+        ]
+        assert set(drawn) <= ({1, 2} if drawing.nsr == (1, 2) else {2})
+        disjoint = [one for one, is_whole in zip(others, whole, strict=True) if not is_whole]
+        assert all(not one & other for one, other in combinations(disjoint, 2))
 
 
 def test_training_lists_do_not_depend_on_the_test_lists() -> None:
@@ -171,14 +176,6 @@ def test_a_user_of_mixed_ratios_has_the_lists_of_one_of_them_in_all_folds() -> N
         ratios.setdefault(user, set()).add(next(one for one in pure if splits == pure[one][fold, user]))
     assert all(len(found) == 1 for found in ratios.values())
     assert set().union(*ratios.values()) == {1, 2}
-
-
-def test_own_negatives_are_the_low_ratings_each_in_one_part() -> None:
-    for (_, user), splits in lists_of(replace(DRAWING, nsr=0)).items():
-        parts = [splits[split][1] for split in SPLITS]
-        assert set().union(*parts) == set(PAIRS.ratings.items_of(int(user)).tolist()) - relevant_to(user)
-        # In proportion to 18 or so, 2 and 5 relevant items.
-        assert (len(parts[0]), sum(map(len, parts))) == (5, LOW)
 
 
 def test_popular_draws_follow_the_successive_scheme() -> None:

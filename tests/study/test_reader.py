@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.data.contracts import PARTS_KEY, SPLITS, read_metadata, read_table, write_table
+from rankbound_study.data.contracts import PARTS_KEY, SPLITS, judged_table, read_metadata, read_table, write_table
 from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import (
     FoldedLists,
@@ -41,16 +41,11 @@ def list_column(values: list[list[int]]) -> pa.Array:
 @pytest.fixture
 def lists(tmp_path: Path) -> Path:
     """Five queries, one in each part; the features of row r are r and -r."""
-    offsets = pa.array(np.cumsum([0, *map(len, LABELS)]).astype(np.int32))
-    rows = np.arange(offsets[-1].as_py(), dtype=np.float32)
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.stack((rows, -rows), axis=1).ravel()), WIDTH)
-    columns = {
-        "topic": [f"q{query}" for query in range(5)],
-        "items": pa.ListArray.from_arrays(offsets, pa.array([f"d{row}" for row in range(len(rows))])),
-        "relevance": list_column(LABELS),
-        "features": pa.ListArray.from_arrays(offsets, vectors),
-    }
-    write_table(pa.table(columns), tmp_path / "lists.parquet", "lists", [2, 3], PARTS)
+    labels, offsets = np.concatenate(LABELS).astype(np.int8), np.cumsum([0, *map(len, LABELS)])
+    rows = np.arange(len(labels), dtype=np.float32)
+    items, features = [f"d{row}" for row in range(len(rows))], np.stack((rows, -rows), axis=1)
+    table = judged_table([f"q{query}" for query in range(5)], items, labels, features, offsets)
+    write_table(table, tmp_path / "lists.parquet", "lists", [2, 3], PARTS)
     split_lists(tmp_path / "lists.parquet", tmp_path / "folds.parquet", "toy")
     return tmp_path / "lists.parquet"
 
@@ -155,8 +150,8 @@ def test_the_same_inputs_give_the_same_bytes_and_other_options_are_refused(ratin
     test = instances.split(1, "test")
     assert not any(array.flags.owndata or array.flags.writeable for array in (test.items, test.relevance))
     assert (test.items.dtype, test.relevance.dtype, test.offsets.dtype) == (np.int64, np.int8, np.int64)
-    assert instances.synthetic
-    assert "rankbound.synthetic" in read_metadata(ratings.with_name("folds.parquet"), "interaction-folds")
+    for name, contract in (("folds", "interaction-folds"), ("instances", "instances")):
+        assert "rankbound.synthetic" in read_metadata(ratings.with_name(f"{name}.parquet"), contract)
     with pytest.raises(ConfigError, match="is synthetic, so its data set cannot be named 'movielens'"):
         sampled_ratings(ratings, dataset="movielens")
 

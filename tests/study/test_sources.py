@@ -170,13 +170,6 @@ def got(source: RawSource, out: Path, mirror: object = None) -> bytes:
     return path.read_bytes()
 
 
-def test_a_file_that_is_there_and_passes_is_left_alone(tmp_path: Path) -> None:
-    path = packed(tmp_path / "raw" / "Toy.zip")
-    before = path.stat()
-    got(SOURCE, path)
-    assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
-
-
 @pytest.mark.parametrize("place", ["beside", "environment", "mirror", "mirror's URL", "publisher"])
 def test_every_place_gives_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve, place: str) -> None:
     """Folders and publishers by any of the names; URLs by the preferred one."""
@@ -205,17 +198,6 @@ def test_every_place_gives_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert {entry.name for entry in out.parent.iterdir()} == {"Toy.zip", *(["Toy.rar"] if place == "beside" else [])}
 
 
-def test_a_rejected_file_is_set_aside_and_the_next_place_tried(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = packed(tmp_path / "raw" / "Toy.zip", b"something else")
-    wrong = path.read_bytes()
-    good = packed(tmp_path / "mirror" / "Toy.zip").read_bytes()
-    assert got(SOURCE, path, tmp_path / "mirror") == good
-    assert (tmp_path / "raw" / "Toy.zip.rejected").read_bytes() == wrong
-    assert "rejected" in capsys.readouterr().err
-
-
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "flipped": (lambda data: data[: len(data) // 3] + b"?" + data[len(data) // 3 + 1 :], "cannot be unpacked"),
     "truncated": (lambda data: data[:-30], "cannot be unpacked"),
@@ -228,12 +210,23 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_what_fails_is_never_used_and_the_message_says_why(tmp_path: Path, damage: str) -> None:
+def test_what_fails_is_set_aside_with_its_reason_and_the_next_place_tried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
     path, (change, reason) = packed(tmp_path / "raw" / "Toy.zip"), DAMAGES[damage]
-    path.write_bytes(change(path.read_bytes()))
+    good = path.read_bytes()
+    path.write_bytes(change(good))
     with pytest.raises(SourceError, match=rf"{reason}(.|\n)*Toy\.zip\.rejected(.|\n)*By hand"):
         got(SOURCE, path)
-    assert [entry.name for entry in path.parent.iterdir()] == ["Toy.zip.rejected"]
+    assert [(entry.name, entry.read_bytes()) for entry in path.parent.iterdir()] == [("Toy.zip.rejected", change(good))]
+    assert "rejected" in capsys.readouterr().err
+    path.write_bytes(change(good))
+    packed(tmp_path / "mirror" / "Toy.zip")
+    assert got(SOURCE, path, tmp_path / "mirror") == good
+    assert path.with_name("Toy.zip.rejected-2").read_bytes() == change(good)
+    before = path.stat()
+    got(SOURCE, path)
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino), "it is left alone"
 
 
 def test_unreachable_places_are_all_listed_with_their_reasons(tmp_path: Path, serve: Serve) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankbound.errors import DataError
-from rankbound_study.data.contracts import FOLDS, PARTS_KEY, read_metadata, read_table, write_table
+from rankbound_study.data.contracts import FOLDS, PARTS_KEY, judged_table, read_metadata, read_table, write_table
 from rankbound_study.data.splits import keep_relevant, split_lists, split_ratings, split_relevant
 
 # Ratings
@@ -73,14 +73,10 @@ def split(folder: Path, places: Places | None, topics: list[str] | None = None, 
     """The lists of each fold and split, of files with lists at these places."""
     last = max((limits[1] for ranges in (places or {}).values() for limits in ranges), default=1)
     names = topics or [f"q{row}" for row in range(last)]
-    columns = {
-        "topic": names,
-        "items": [["d"]] * len(names),
-        "relevance": pa.array([[1]] * len(names), pa.list_(pa.int8())),
-        "features": pa.array([[[0.0]]] * len(names), pa.list_(pa.list_(pa.float32(), 1))),
-    }
-    notes = {} if places is None else {PARTS_KEY: json.dumps(places)}
-    write_table(pa.table(columns), folder / "lists.parquet", "lists", metadata=notes)
+    count, notes = len(names), {} if places is None else {PARTS_KEY: json.dumps(places)}
+    ones, zeros = np.ones(count, np.int8), np.zeros((count, 1), np.float32)
+    table = judged_table(names, ["d"] * count, ones, zeros, np.arange(count + 1))
+    write_table(table, folder / "lists.parquet", "lists", metadata=notes)
     split_lists(folder / "lists.parquet", folder / "splits.parquet", "toy", **options)
     found: Folds = {}
     for row in read_table(folder / "splits.parquet", "list-splits").to_pylist():
@@ -125,7 +121,12 @@ def test_files_given_for_each_fold_may_share_test_topics(tmp_path: Path) -> None
     ]
 
 
-def test_without_files_for_validation_a_share_of_the_training_topics_is_held_out(tmp_path: Path) -> None:
+def test_topics_are_dealt_to_parts_and_held_out_for_validation_at_random(tmp_path: Path) -> None:
+    found = split(tmp_path, {"all": [[0, 22]]}, random_parts=4)
+    tested = [found[fold, "test"] for fold in range(1, 5)]
+    assert sorted(map(len, tested)) == [5, 5, 6, 6]
+    assert sorted(row for rows in tested for row in rows) == list(range(22))
+    assert tested[0] != list(range(len(tested[0])))
     options = {"folds": [{"train": ["S1"], "test": ["S2"]}] * 2, "validation_share": 0.3}
     found = split(tmp_path, parts(10, 3), **options)
     assert [len(found[fold, "validation"]) for fold in (1, 2)] == [3, 3]
@@ -133,14 +134,6 @@ def test_without_files_for_validation_a_share_of_the_training_topics_is_held_out
     assert sorted(found[1, "train"] + found[1, "validation"]) == list(range(10))
     assert found == split(tmp_path, parts(10, 3), **options)
     assert found != split(tmp_path, parts(10, 3), **options, seed=1)
-
-
-def test_topics_dealt_at_random_take_turns(tmp_path: Path) -> None:
-    found = split(tmp_path, {"all": [[0, 22]]}, random_parts=4)
-    tested = [found[fold, "test"] for fold in range(1, 5)]
-    assert sorted(map(len, tested)) == [5, 5, 6, 6]
-    assert sorted(row for rows in tested for row in rows) == list(range(22))
-    assert tested[0] != list(range(len(tested[0])))
 
 
 THREE = {"folds": [{"train": ["S1"], "validation": ["S2"], "test": ["S3"]}]}

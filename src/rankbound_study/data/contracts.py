@@ -368,6 +368,20 @@ def lists_table(
     return pa.table([strings_to_arrow(names), *lists], ["topic", "items", "relevance"])
 
 
+def judged_table(
+    names: Sequence[str],
+    items: Sequence[str],
+    relevance: npt.NDArray[np.int8],
+    features: npt.NDArray[np.float32],
+    offsets: npt.NDArray[np.int64],
+) -> pa.Table:
+    """Return a row for each judged list: the topic's name, and its items' names, relevance and features `(n, d)`."""
+    starts, flat = to_arrow(offsets.astype(np.int32)), to_arrow(features.reshape(-1))
+    columns = strings_to_arrow(items), to_arrow(relevance), pa.FixedSizeListArray.from_arrays(flat, features.shape[1])
+    lists = (pa.ListArray.from_arrays(starts, values) for values in columns)
+    return pa.table([strings_to_arrow(names), *lists], ["topic", "items", "relevance", "features"])
+
+
 def to_arrow(values: npt.NDArray[Any]) -> pa.Array:
     """Return a flat array of numbers as an Arrow array of the same type, without a copy if it is contiguous."""
     contiguous = np.ascontiguousarray(values)

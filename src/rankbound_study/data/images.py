@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from rankbound.errors import DataError
 from rankbound_study.data.contracts import (
-    SYNTHETIC_KEY,
     count_rows,
     read_metadata,
     read_row_groups,
@@ -53,11 +52,6 @@ class Faces:
 
     def __len__(self) -> int:
         return len(self.names)
-
-    @property
-    def synthetic(self) -> bool:
-        """Return whether the pictures were generated."""
-        return SYNTHETIC_KEY in self.metadata
 
 
 def images_table(

@@ -8,7 +8,7 @@ import io
 import math
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -195,8 +195,8 @@ def _archive(path: Path) -> Inspected:
 
 def _folder(path: Path, alone: bool = False) -> Inspected:
     files = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
-    for names in (_fold_pattern(files), _one_split(files)):
-        if names is not None and (found := _of_splits(path, names, files)) is not None:
+    for names in _named_splits(files):
+        if (found := _of_splits(path, names, files)) is not None:
             return found
     # Files of disjoint queries whose names end in numbers.
     parts = [file for file in files if _PART.fullmatch(file) and _is_letor(path / file)]
@@ -206,29 +206,22 @@ def _folder(path: Path, alone: bool = False) -> Inspected:
     return _only_one(path, files, alone)
 
 
-def _fold_pattern(files: Sequence[str]) -> dict[str, Any] | None:
-    """Folders Fold1, Fold2, ..., or from fold_0 on, with a file for each split."""
-    patterns: dict[str, str] = {}
+def _named_splits(files: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the keys of folders Fold1, Fold2, ..., or from fold_0 on, with a file a split; and of one file a split."""
+    patterns: dict[str, list[str]] = {}
     numbers: set[int] = set()
     for file in files:
         folder, _, name = file.rpartition("/")
-        fold, split = _FOLD.fullmatch(folder), _split_of(name)
-        if fold and split:
+        if (fold := _FOLD.fullmatch(folder)) and (split := _split_of(name)):
             numbers.add(int(fold[2]))
-            patterns[split] = f"{fold[1]}{{fold}}/{name}"
+            patterns[split] = [f"{fold[1]}{{fold}}/{name}"]
+    single = {split: [file] for file in files if (split := _split_of(file)) and not file.endswith(GROUPS)}
+    in_folds, alone = ({split: named[split] for split in _WORDS if split in named} for named in (patterns, single))
     first, count = min(numbers, default=1), len(numbers)
-    if not {"train", "test"} <= set(patterns) or first > 1 or numbers != set(range(first, first + count)):
-        return None
-    of_splits = {split: [patterns[split]] for split in _WORDS if split in patterns}
-    return {"fold_pattern": {"count": count, **({} if first else {"first": 0}), **of_splits}}
-
-
-def _one_split(files: Sequence[str]) -> dict[str, Any] | None:
-    """One training and one test file."""
-    named = {split: file for file in files if (split := _split_of(file)) and not file.endswith(GROUPS)}
-    if not {"train", "test"} <= set(named):
-        return None
-    return {"folds": [{split: [named[split]] for split in _WORDS if split in named}]}
+    if {"train", "test"} <= set(in_folds) and first <= 1 and numbers == set(range(first, first + count)):
+        yield {"fold_pattern": {"count": count, **({} if first else {"first": 0}), **in_folds}}
+    if {"train", "test"} <= set(alone):
+        yield {"folds": [alone]}
 
 
 def _of_splits(path: Path, names: Mapping[str, Any], files: Sequence[str]) -> Inspected | None:

@@ -22,7 +22,7 @@ from rankbound.errors import DataError
 from rankbound.io import letor
 from rankbound.io.judged import JudgedLists, doubt, listed
 from rankbound_study.config.sections.description import ColumnKeys
-from rankbound_study.data.contracts import DATASET_KEY, PARTS_KEY, open_writer
+from rankbound_study.data.contracts import DATASET_KEY, PARTS_KEY, judged_table, open_writer
 from rankbound_study.data.sources import Raw, as_file, require_sizes
 
 _GROUP_BYTES = 16 * 2**20
@@ -150,14 +150,8 @@ def _table(lists: JudgedLists, largest_label: int, where: str) -> pa.Table:
             f"{where}: found relevance {lists.relevance[wrong][0]:g}, expected whole numbers 0 .. {largest_label}: "
             "write grades as such, for example 0, 0.5 and 1 as 0, 1 and 2"
         )
-    columns = {
-        "items": pa.array(list(lists.items), pa.string()),
-        "relevance": pa.array(lists.relevance.astype(np.int8)),
-        "features": pa.FixedSizeListArray.from_arrays(pa.array(lists.features.ravel()), lists.features.shape[1]),
-    }
-    offsets = pa.array(lists.offsets.astype(np.int32))
-    made = {key: pa.ListArray.from_arrays(offsets, column) for key, column in columns.items()}
-    return pa.table({"topic": pa.array(list(lists.topics), pa.string()), **made})
+    grades = lists.relevance.astype(np.int8)
+    return judged_table(list(lists.topics), list(lists.items), grades, lists.features, lists.offsets)
 
 
 @dataclass

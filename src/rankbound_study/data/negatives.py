@@ -3,7 +3,7 @@
 The irrelevant items are drawn at random, uniformly or by popularity, or are the user's own, or all.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -111,13 +111,16 @@ class Drawing:
     sampling: Sampling = PLAIN
 
 
-def sampled_instances(pairs: RelevantPairs, drawing: Drawing) -> Iterator[FoldLists]:
+def sampled_instances(
+    pairs: RelevantPairs, drawing: Drawing, left_out: MutableMapping[str, int] | None = None
+) -> Iterator[FoldLists]:
     """Yield the lists of every fold and split: each user's positives of that split, and negatives (`negatives_of`).
 
     Negatives are drawn without replacement, NSR times as many as positives, so the splits share none; whole catalogues
     have all of them in every split. Where a fold has no pairs for validation, a share of each user's training pairs
-    becomes them. Items are in ascending order within a list, which is independent of relevance. Raises DataError if a
-    user has too few items to draw from, or if whole catalogues are too large for a file.
+    becomes them. Items are in ascending order within a list, which is independent of relevance. Lists without own
+    negatives are left out, and counted in `left_out["lists"]`. Raises DataError if a user has too few items to draw
+    from, or if whole catalogues are too large for a file.
     """
     starts = np.flatnonzero(np.diff(pairs.topic, prepend=pairs.topic[0] - 1))
     users = list(map(slice, starts.tolist(), [*starts[1:].tolist(), len(pairs.topic)]))
@@ -142,8 +145,10 @@ def sampled_instances(pairs: RelevantPairs, drawing: Drawing) -> Iterator[FoldLi
             negatives = negatives_of(rows, list(map(len, positives)), fold, pairs, drawing)
             for split, *both in zip(SPLITS, positives, negatives, strict=True):
                 items = np.concatenate(both)
+                if drawing.nsr == OWN and len(both[0]) == len(items) and left_out is not None:
+                    left_out["lists"] += bool(len(items))
                 # A user without items in a split has no list there.
-                if len(items):
+                elif len(items):
                     order = np.argsort(items)
                     lists[split].append((str(topic), items[order], (order < len(both[0])).astype(np.int8)))
         for split in SPLITS:

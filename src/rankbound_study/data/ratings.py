@@ -10,7 +10,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import BinaryIO
@@ -26,7 +25,7 @@ from rankbound.errors import DataError
 from rankbound.io.models import open_parquet
 from rankbound.io.text_files import BlockStream
 from rankbound.texts import is_number, quoted, shortened
-from rankbound_study.config.sections.description import TEXTS, DescriptionKeys, ScaleKeys
+from rankbound_study.config.sections.description import TEXTS
 from rankbound_study.data.contracts import (
     CONTRACTS,
     DATASET_KEY,
@@ -73,41 +72,82 @@ def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
     """
     described = raw.source.described
     files = {wanted: RatingFile(raw, name) for wanted, name in _members(raw).items()}
-    tables = [_whole(file, described.scale) for file in files.values()]
-    names: dict[str, list[str]] = {}
-    if described.ids == TEXTS:
-        tables, names = _numbered(list(files.values()), tables)
-    rated = {wanted: _sorted(file, table, names) for (wanted, file), table in zip(files.items(), tables, strict=True)}
-    del tables
+    names = _numbered(list(files.values())) if described.ids == TEXTS else {}
+    for file in files.values():
+        file.sort(names)
     notes = {DATASET_KEY: raw.source.name, **{_NAMES_KEYS[key]: json.dumps(texts) for key, texts in names.items()}}
+    sizes = [len(file.table) for file in files.values()]
     if described.given_folds:
-        _check_folds(rated, described.given_folds)
-        ends = np.cumsum([len(one.table) for one in rated.values()]).tolist()
-        places = {name: [[end - len(one.table), end]] for (name, one), end in zip(rated.items(), ends, strict=True)}
+        _check_folds(files, described.given_folds)
+        ends = np.cumsum(sizes).tolist()
+        places = {name: [[end - size, end]] for name, size, end in zip(files, sizes, ends, strict=True)}
         notes[PARTS_KEY] = json.dumps(places)
-    whole = pa.concat_tables([one.table for one in rated.values()])
     if described.sizes is not None:
-        pairs = np.unique(np.concatenate([one.pair for one in rated.values()]))
+        pairs = np.unique(np.concatenate([file.pair for file in files.values()]))
         require_sizes(raw, len(np.unique(pairs >> 32)), len(pairs))
-    write_table(whole, out, "interactions", [len(one.table) for one in rated.values()], notes)
+    write_table(pa.concat_tables([file.table for file in files.values()]), out, "interactions", sizes, notes)
 
 
-@dataclass(frozen=True)
 class RatingFile:
-    """A file of ratings: its name among the raw files, whose description has its layout."""
+    """A file of ratings: its name among the raw files, whose description has its layout, and its rows.
 
-    raw: Raw
-    name: str
+    Attributes:
+        table: the columns of interactions.
+        pair: once sorted, user and item as one number, ascending.
+    """
 
-    @property
-    def described(self) -> DescriptionKeys:
-        """The description of its layout."""
-        return self.raw.source.described
+    table: pa.Table
+    pair: npt.NDArray[np.int64]
 
-    @property
-    def where(self) -> str:
-        """What it is called in messages."""
-        return self.raw.where(self.name)
+    def __init__(self, raw: Raw, name: str) -> None:
+        """Read the file; DataError for missing columns, values of another type, another scale, or no rows."""
+        self.raw, self.name, self.described, self.where = raw, name, raw.source.described, raw.where(name)
+        self._order: npt.NDArray[np.int64] | None = None
+        self._names: Mapping[str, Sequence[str]] = {}
+        parts = list(self._tables())
+        if not sum(map(len, parts)):
+            raise DataError(f"{self.where}: it has no ratings")
+        self.table = pa.concat_tables(parts)
+        rating, scale = self.table.column("rating").to_numpy(), self.described.scale
+        wrong = ~np.isfinite(rating)
+        expected = "a finite number"
+        if scale is not None:
+            wrong |= (rating < scale.lowest) | (rating > scale.highest) | ((rating - scale.lowest) % scale.step != 0)
+            expected = f"{scale.lowest:g}, {scale.lowest + scale.step:g}, .. {scale.highest:g}"
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise DataError(
+                f"{self.row(row)}: user {self.table['topic'][row]} rates item {self.table['item'][row]} with "
+                f"{rating[row]:.4g}; expected {expected}"
+            )
+
+    def sort(self, names: Mapping[str, Sequence[str]]) -> None:
+        """Sort the rows by user and item, whose `names` are texts by number; DataError if a pair occurs twice."""
+        topic, item = (self.table.column(key).to_numpy() for key in IDS)
+        self.pair, self._names = (topic.astype(np.int64) << 32) + item, names
+        if not (self.pair[1:] > self.pair[:-1]).all():
+            self._order = np.argsort(self.pair, kind="stable")
+            self.pair, self.table = self.pair[self._order], self.table.take(to_arrow(self._order))
+        self.table = self.table.combine_chunks()
+        twice = self.pair[1:] == self.pair[:-1]
+        if twice.any():
+            place = int(twice.argmax())
+            raise DataError(
+                f"{self.row(place + 1)}: {self.text(place)} more than once, first in {self.row(place)}; "
+                "keep one of the rows"
+            )
+
+    def row(self, place: int) -> str:
+        """Return what a row is called in messages: rows of the file count from 1, a line of names included."""
+        index = place if self._order is None else int(self._order[place])
+        return f"{self.where}, row {index + 1 + (self.described.header and not self.is_parquet)}"
+
+    def text(self, place: int) -> str:
+        """Return a rating in words."""
+        user, item = (self.table[key][place].as_py() for key in IDS)
+        if self._names:
+            user, item = repr(self._names["topic"][user]), repr(self._names["item"][item])
+        return f"user {user} rates item {item}"
 
     @cached_property
     def is_parquet(self) -> bool:
@@ -115,16 +155,8 @@ class RatingFile:
         with self.raw.open(self.name) as stream:
             return stream.read(len(_PARQUET)) == _PARQUET
 
-    def row(self, index: int) -> str:
-        """Return what the row of that index is called in messages: rows count from 1, a line of names included."""
-        names = self.described.header and not self.is_parquet
-        return f"{self.where}, row {index + 1 + names}"
-
-    def tables(self) -> Iterator[pa.Table]:
-        """Yield its rows with the columns of interactions; users and items that are texts as dictionaries.
-
-        Raises DataError for missing columns, and for values of another type.
-        """
+    def _tables(self) -> Iterator[pa.Table]:
+        """Yield the rows with the columns of interactions; users and items that are texts as dictionaries."""
         if not self.is_parquet:
             with self.raw.open(self.name) as stream:
                 yield from self._of_text(stream)
@@ -264,35 +296,15 @@ def _members(raw: Raw) -> dict[str, str]:
     return named
 
 
-def _whole(file: RatingFile, scale: ScaleKeys | None) -> pa.Table:
-    parts = list(file.tables())
-    table = pa.concat_tables(parts) if parts else None
-    if table is None or not table.num_rows:
-        raise DataError(f"{file.where}: it has no ratings")
-    rating = table.column("rating").to_numpy()
-    wrong = ~np.isfinite(rating)
-    expected = "a finite number"
-    if scale is not None:
-        wrong |= (rating < scale.lowest) | (rating > scale.highest) | ((rating - scale.lowest) % scale.step != 0)
-        expected = f"{scale.lowest:g}, {scale.lowest + scale.step:g}, .. {scale.highest:g}"
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise DataError(
-            f"{file.row(row)}: user {table['topic'][row]} rates item {table['item'][row]} with {rating[row]:.4g}; "
-            f"expected {expected}"
-        )
-    return table
-
-
-def _numbered(files: Sequence[RatingFile], tables: Sequence[pa.Table]) -> tuple[list[pa.Table], dict[str, list[str]]]:
-    """Return the tables with numbers for users and items, and the texts by number, in ascending order."""
-    for file, table in zip(files, tables, strict=True):
+def _numbered(files: Sequence[RatingFile]) -> dict[str, list[str]]:
+    """Replace the users and items of all files by numbers; return the texts by number, in ascending order."""
+    for file in files:
         for key, what in zip(IDS, ("user", "item"), strict=True):
-            row = pc.index(table.column(key).cast(pa.string()), "").as_py()
+            row = pc.index(file.table.column(key).cast(pa.string()), "").as_py()
             if row >= 0:
                 raise DataError(f"{file.row(row)}: the name of the {what} is empty; expected a text")
     names: dict[str, list[str]] = {}
-    whole = pa.concat_tables(tables).unify_dictionaries()
+    whole = pa.concat_tables([file.table for file in files]).unify_dictionaries()
     for key in IDS:
         column = whole.column(key).combine_chunks()
         texts = column.dictionary
@@ -302,60 +314,14 @@ def _numbered(files: Sequence[RatingFile], tables: Sequence[pa.Table]) -> tuple[
         names[key] = texts.take(pa.array(order)).to_pylist()
         numbers = to_arrow(number[column.indices.to_numpy()])
         whole = whole.set_column(whole.column_names.index(key), key, numbers)
-    sizes = [len(table) for table in tables]
-    starts = np.cumsum([0, *sizes[:-1]]).tolist()
-    return [whole.slice(start, size) for start, size in zip(starts, sizes, strict=True)], names
+    start = 0
+    for file in files:
+        file.table = whole.slice(start, len(file.table))
+        start += len(file.table)
+    return names
 
 
-@dataclass(frozen=True)
-class _Rated:
-    """The ratings of a file, sorted by user and item.
-
-    Attributes:
-        file: where they are from.
-        table: the columns of interactions.
-        pair: user and item as one number, ascending.
-        order: the row in the file of each; None if the file is sorted.
-        names: of users and items that are texts, by number.
-    """
-
-    file: RatingFile
-    table: pa.Table
-    pair: npt.NDArray[np.int64]
-    order: npt.NDArray[np.int64] | None
-    names: Mapping[str, Sequence[str]]
-
-    def row(self, place: int) -> str:
-        """Return what the row in the file of a rating is called in messages."""
-        return self.file.row(place if self.order is None else int(self.order[place]))
-
-    def text(self, place: int) -> str:
-        """Return a rating in words."""
-        user, item = (self.table[key][place].as_py() for key in IDS)
-        if self.names:
-            user, item = repr(self.names["topic"][user]), repr(self.names["item"][item])
-        return f"user {user} rates item {item}"
-
-
-def _sorted(file: RatingFile, table: pa.Table, names: Mapping[str, Sequence[str]]) -> _Rated:
-    topic, item = (table.column(key).to_numpy() for key in IDS)
-    pair = (topic.astype(np.int64) << 32) + item
-    order = None
-    if not (pair[1:] > pair[:-1]).all():
-        order = np.argsort(pair, kind="stable")
-        pair, table = pair[order], table.take(to_arrow(order))
-    rated = _Rated(file, table.combine_chunks(), pair, order, names)
-    twice = pair[1:] == pair[:-1]
-    if twice.any():
-        place = int(twice.argmax())
-        raise DataError(
-            f"{rated.row(place + 1)}: {rated.text(place)} more than once, first in {rated.row(place)}; "
-            "keep one of the rows"
-        )
-    return rated
-
-
-def _check_folds(rated: Mapping[str, _Rated], folds: Sequence[Mapping[str, Sequence[str]]]) -> None:
+def _check_folds(rated: Mapping[str, RatingFile], folds: Sequence[Mapping[str, Sequence[str]]]) -> None:
     """Check that no pair is in two files of a fold, and that files agree on the ratings that they share."""
     for number, named in enumerate(folds, start=1):
         of_fold = [(split, name) for split, names in named.items() for name in names]
@@ -371,7 +337,7 @@ def _check_folds(rated: Mapping[str, _Rated], folds: Sequence[Mapping[str, Seque
     _check_same(list(rated.values()))
 
 
-def _check_same(rated: Sequence[_Rated]) -> None:
+def _check_same(rated: Sequence[RatingFile]) -> None:
     """Check that files agree on the ratings that they share, as those of one edition do."""
     pair = np.concatenate([one.pair for one in rated])
     order = np.argsort(pair, kind="stable")

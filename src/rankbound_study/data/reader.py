@@ -19,7 +19,6 @@ from rankbound_study.data.contracts import (
     ITEM_NAMES_KEY,
     REPEATS_KEY,
     SPLITS,
-    SYNTHETIC_KEY,
     list_to_numpy,
     one_chunk,
     read_metadata,
@@ -87,7 +86,6 @@ class FoldedLists:
     topics: tuple[str, ...]
     item_count: int
     item_names: tuple[str, ...] | None
-    synthetic: bool
     splits: Mapping[tuple[int, str], Split]
     repeats: int = 1
 
@@ -141,7 +139,6 @@ def read_instances(path: Path) -> FoldedLists:
         topics=tuple(topics.dictionary.to_pylist()),
         item_count=item_count,
         item_names=_item_names(metadata, path),
-        synthetic=SYNTHETIC_KEY in metadata,
         splits={
             (fold, split): _split(table.slice(start, stop - start), index[start:stop], item_count, where)
             for (fold, split), start, stop in _ranges(table, path)

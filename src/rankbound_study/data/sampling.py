@@ -40,7 +40,6 @@ from rankbound_study.data.contracts import (
     read_metadata,
     read_table,
     repeated,
-    to_arrow,
 )
 from rankbound_study.data.images import read_faces
 from rankbound_study.data.negatives import Drawing, Ratings, RelevantPairs, sampled_instances
@@ -130,7 +129,7 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
         raise DataError(f"{folds}: its topics are not those of {lists}, in the same order; make the folds anew")
     offsets, labels = list_to_numpy(table.column("relevance"))
     relevance = labels if threshold is None else (labels >= threshold).astype(np.int8)
-    if not _informative(offsets, relevance):
+    if not _is_informative(offsets, relevance):
         if (np.diff(offsets) <= 1).all():
             raise DataError(f"{lists}: every topic has a single item, so that there is nothing to rank; expected lists")
         reading = "" if threshold is None else f" at the threshold {threshold}"
@@ -151,7 +150,7 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
             for split in SPLITS:
                 chosen = rows[(of_fold == fold) & (of_split == split)]
                 items, ends = rows_of_lists(offsets, chosen)
-                if split == "train" and not _informative(ends, relevance[items]):
+                if split == "train" and not _is_informative(ends, relevance[items]):
                     raise DataError(
                         f"{lists}: in none of the {quantity(len(chosen), 'training list')} of fold {fold} is an item "
                         "more relevant than another, so that nothing can be trained: check the files of the folds, or "
@@ -196,9 +195,9 @@ def sample_interactions(
     pairs = RelevantPairs(topic, np.searchsorted(ids, item), fold, len(ids), split, topic_names, ratings)
     left_out: dict[str, int] = {}
     if drawing.nsr == OWN:
-        pairs = _with_own_negatives(pairs, drawing.dataset, left_out)
-    made = sampled_instances(pairs, drawing)
-    parts = _with_both_kinds(made, left_out) if drawing.nsr == OWN else made
+        pairs, left_out["users"] = _with_own_negatives(pairs, drawing.dataset)
+        left_out["lists"] = 0
+    parts = sampled_instances(pairs, drawing, left_out)
     name, nsr = sampled_name(drawing.dataset, drawing.sampling, drawing.nsr)
     origin = origin_of(interactions, "interactions", drawing.dataset)
     origin |= {REPEATS_KEY: str(pairs.repeats)} if pairs.repeats > 1 else {}
@@ -218,8 +217,8 @@ def _read_ratings(interactions: Path) -> tuple[npt.NDArray[np.int32], Ratings]:
     return ids, Ratings(topic[order], places[order])
 
 
-def _with_own_negatives(pairs: RelevantPairs, dataset: str, left_out: dict[str, int]) -> RelevantPairs:
-    """Return the pairs of the users who rated some item that is not relevant; count the others."""
+def _with_own_negatives(pairs: RelevantPairs, dataset: str) -> tuple[RelevantPairs, int]:
+    """Return the pairs of the users who rated some item that is not relevant, and the number of the others."""
     # A pair may have several rows, one after the other.
     is_new = np.append(True, (np.diff(pairs.topic) != 0) | (np.diff(pairs.item) != 0))
     users, relevant = np.unique(pairs.topic[is_new], return_counts=True)
@@ -229,30 +228,18 @@ def _with_own_negatives(pairs: RelevantPairs, dataset: str, left_out: dict[str, 
         raise DataError(
             f"{dataset}: no user rated an item below the threshold, so there are no negatives at ratio {OWN}: draw some"
         )
-    left_out["users"] = len(users) - len(kept)
     mask = np.isin(pairs.topic, kept)
     split = None if pairs.split is None else pairs.split[mask]
-    return replace(pairs, topic=pairs.topic[mask], item=pairs.item[mask], fold=pairs.fold[mask], split=split)
+    chosen = replace(pairs, topic=pairs.topic[mask], item=pairs.item[mask], fold=pairs.fold[mask], split=split)
+    return chosen, len(users) - len(kept)
 
 
-def _with_both_kinds(parts: Iterable[FoldLists], left_out: dict[str, int]) -> Iterator[FoldLists]:
-    """Yield the parts without lists that have no irrelevant item; count these."""
-    left_out["lists"] = 0
-    for fold, split, lists in parts:
-        offsets, relevance = list_to_numpy(lists.column("relevance"))
-        irrelevant = np.concatenate(([0], np.cumsum(relevance == 0)))
-        kept = np.flatnonzero(irrelevant[offsets[1:]] > irrelevant[offsets[:-1]])
-        left_out["lists"] += lists.num_rows - len(kept)
-        yield fold, split, lists.take(to_arrow(kept))
-
-
-def _informative(offsets: npt.NDArray[Any], relevance: npt.NDArray[np.int8]) -> int:
-    """Count the lists with items of different relevance."""
-    starts = offsets[:-1][np.diff(offsets) > 0]
-    if not len(starts):
-        return 0
-    relevance = relevance[: offsets[-1]]
-    return int((np.minimum.reduceat(relevance, starts) < np.maximum.reduceat(relevance, starts)).sum())
+def _is_informative(offsets: npt.NDArray[Any], relevance: npt.NDArray[np.int8]) -> bool:
+    """Return whether some list has items of different relevance."""
+    differs = np.diff(relevance) != 0
+    # Between two lists, items may differ.
+    differs[offsets[1:-1][(offsets[1:-1] > 0) & (offsets[1:-1] < len(relevance))] - 1] = False
+    return bool(differs.any())
 
 
 def sample_pairs(

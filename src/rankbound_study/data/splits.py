@@ -224,22 +224,20 @@ def split_lists(
     used = len(np.unique(np.concatenate(list(files.values()))))
     if used != len(topics):
         raise DataError(f"{lists}: {PARTS_KEY} counts {used} lists, but there are {len(topics)}")
-    if folds:
-        named = [_named(files, one, fold, "lists", lists) for fold, one in enumerate(folds, start=1)]
-        held_out = [derive_seed("validation", dataset, fold, seed) for fold in range(1, len(folds) + 1)]
-        every = [
-            one if "validation" in one else _with_validation(one, validation_share, seed, f"{lists}: fold {fold}")
-            for fold, (one, seed) in enumerate(zip(named, held_out, strict=True), start=1)
-        ]
-    else:
+    every: list[dict[str, Indices]] = []
+    for fold, of_fold in enumerate(folds, start=1):
+        chosen = _named(files, of_fold, fold, "lists", lists)
+        if "validation" not in chosen:
+            random = np.random.default_rng(derive_seed("validation", dataset, fold, seed))
+            chosen |= _held_out(chosen["train"], validation_share, random, f"{lists}: fold {fold}")
+        every.append(chosen)
+    if not folds:
         parts = list(files.values())
         if random_parts:
             parts = _random_parts(len(topics), random_parts, derive_seed("parts", dataset, seed), lists)
-        turned = [(*parts[first:], *parts[:first]) for first in range(len(parts))]
-        every = [
-            {"train": np.sort(np.concatenate(train)), "validation": validation, "test": test}
-            for *train, validation, test in turned
-        ]
+        for first in range(len(parts)):
+            *train, validation, test = (*parts[first:], *parts[:first])
+            every.append({"train": np.sort(np.concatenate(train)), "validation": validation, "test": test})
     tables = []
     for fold, chosen in enumerate(every, start=1):
         _check_topics(topics, chosen, f"{dataset}, fold {fold}")
@@ -267,9 +265,8 @@ def _random_parts(count: int, parts: int, seed: int, where: Path) -> list[Indice
     return [np.sort(part) for part in np.array_split(order, parts)]
 
 
-def _with_validation(chosen: Mapping[str, Indices], share: float, seed: int, where: str) -> dict[str, Indices]:
-    """Hold a share of a fold's training lists out for validation."""
-    train = chosen["train"]
+def _held_out(train: Indices, share: float, random: np.random.Generator, where: str) -> dict[str, Indices]:
+    """Return training lists of a fold, of which a share is held out for validation."""
     n_held_out = max(1, round(share * len(train)))
     if n_held_out >= len(train):
         raise DataError(
@@ -277,8 +274,8 @@ def _with_validation(chosen: Mapping[str, Indices], share: float, seed: int, whe
             "for validation, so that none is left to train on: name a file for validation, or add topics"
         )
     held_out = np.zeros(len(train), dtype=bool)
-    held_out[np.random.default_rng(seed).permutation(len(train))[:n_held_out]] = True
-    return {"train": train[~held_out], "validation": train[held_out], "test": chosen["test"]}
+    held_out[random.permutation(len(train))[:n_held_out]] = True
+    return {"train": train[~held_out], "validation": train[held_out]}
 
 
 def _check_topics(topics: Sequence[str], chosen: Mapping[str, Indices], where: str) -> None:

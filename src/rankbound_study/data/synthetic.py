@@ -35,6 +35,7 @@ from rankbound_study.data.contracts import (
     FOLDS,
     PARTS_KEY,
     SYNTHETIC_KEY,
+    judged_table,
     write_table,
 )
 from rankbound_study.data.image_hash import perceptual_hashes, write_images
@@ -111,14 +112,7 @@ def _judged_lists(random: np.random.Generator, queries: int) -> pa.Table:
     features = _features(random, causes, offsets)
     topics = [str(_FIRST_QUERY + query) for query in range(queries)]
     names = [f"SYNTHETIC-{topic}-{place}" for topic, size in zip(topics, sizes, strict=True) for place in range(size)]
-    starts = pa.array(offsets.astype(np.int32))
-    columns = {
-        "items": pa.array(names),
-        "relevance": pa.array(labels),
-        "features": pa.FixedSizeListArray.from_arrays(pa.array(features.ravel()), _WIDTH),
-    }
-    lists = {name: pa.ListArray.from_arrays(starts, values) for name, values in columns.items()}
-    return pa.table({"topic": topics, **lists})
+    return judged_table(topics, names, labels, features, offsets)
 
 
 def _labels(random: np.random.Generator, utility: Floats) -> npt.NDArray[np.int8]:

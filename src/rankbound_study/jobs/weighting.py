@@ -1,4 +1,8 @@
-"""Weights of training lists, computed from their relevance labels."""
+"""Weights of training lists, computed from their relevance labels.
+
+In all functions, `relevance` has the items' grades from 0, `(n_items,)`, of which those above 0 are relevant, and
+`offsets` the lists' limits, `(n_lists + 1,)`; ValueError for other ones, or for a text that names no metric or bound.
+"""
 
 import numpy as np
 import torch
@@ -25,16 +29,21 @@ def list_weights(
     Args:
         weights: the kind of weights.
         loss: the loss, whose metric has the bound.
-        relevance: `(n_items,)`, labels from 0; those above 0 are counted as relevant.
-        offsets: `(n_lists + 1,)`, the lists' limits.
+        relevance, offsets: the lists.
         random: permutes the weights between the informative lists, if that is asked for.
 
     Raises:
         ConfigError: no list is informative.
     """
-    raw = (
-        bound_weights(loss, weights.bound, relevance, offsets) if weights.bound else _power(weights, relevance, offsets)
-    )
+    if weights.bound:
+        raw = bound_weights(loss, weights.bound, relevance, offsets)
+    else:
+        grades = as_tensor(relevance, "relevance")
+        lists = Lists.checked(offsets, len(grades))
+        items, relevant = lists.sizes.numpy().astype(np.float64), lists.sum(grades > 0).numpy()
+        pairs = relevant * (items - relevant)
+        numbers = {"pairs": pairs, "relevant": relevant, "items": items}[weights.quantity]
+        raw = np.where(pairs > 0, np.power(np.where(pairs > 0, numbers, 1.0), weights.power), 0.0)
     informative = raw > 0
     if not informative.any():
         raise ConfigError(f"{LIST_WEIGHTS}: {weights} has no weights for {loss}: no training list is informative")
@@ -42,16 +51,6 @@ def list_weights(
     found = np.zeros_like(raw)
     found[informative] = random.permutation(known) if weights.permuted else known
     return found
-
-
-def _power(weights: ListWeights, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
-    grades = as_tensor(relevance, "relevance")
-    lists = Lists.checked(offsets, len(grades))
-    items, relevant = lists.sizes.numpy().astype(np.float64), lists.sum(grades > 0).numpy()
-    pairs = relevant * (items - relevant)
-    numbers = {"pairs": pairs, "relevant": relevant, "items": items}[weights.quantity]
-    powers: Floats = np.power(np.where(pairs > 0, numbers, 1.0), weights.power)
-    return np.where(pairs > 0, powers, 0.0)
 
 
 def coefficient_of_variation(values: Floats) -> float:
@@ -62,16 +61,8 @@ def coefficient_of_variation(values: Floats) -> float:
 def list_ranges(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
     """Return the largest minus the smallest value of each list over all its orders, `(n_lists,)`.
 
-    Args:
-        of: the metric or its text; `nRBP` is the loss of eq. 2.12, whose range is P(N - P).
-        relevance: `(n_items,)`, grades from 0.
-        offsets: `(n_lists + 1,)`, the lists' limits.
-
-    Returns:
-        Float64; 0 where the metric is undefined or no order differs from another one in it.
-
-    Raises:
-        ValueError: for a text that names no metric, or invalid offsets.
+    It is 0 where the metric is undefined or no order differs from another one in it. `of` is the metric or its text;
+    `nRBP` is the loss of eq. 2.12, whose range is P(N - P).
 
     >>> list_ranges("nRBP", [0, 1, 0, 1], [0, 3, 4])
     array([2., 0.])
@@ -84,17 +75,8 @@ def list_ranges(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> F
 def bound_weights(of: str | Metric, by: str | Bound, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
     r"""Return the list weights $1 / u_t$ of an affine bound, `(n_lists,)`.
 
-    Args:
-        of: the metric or its text.
-        by: `none`, whose weights are ones, `min-max`, `expectation` or `expectation-max`.
-        relevance: `(n_items,)`, grades from 0.
-        offsets: `(n_lists + 1,)`, the lists' limits.
-
-    Returns:
-        Float64; 0 for lists whose orders do not differ in the metric, which a bound leaves out.
-
-    Raises:
-        ValueError: for a text that names no metric or bound, a bound that is not affine, or invalid offsets.
+    They are 0 for lists whose orders do not differ in the metric `of`, which a bound leaves out. `by` is `none`, whose
+    weights are ones, `min-max`, `expectation` or `expectation-max`; ValueError for a bound that is not affine.
 
     >>> bound_weights("nRBP", "expectation", [0, 1, 0, 1], [0, 3, 4])
     array([1., 0.])
