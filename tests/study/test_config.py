@@ -152,18 +152,6 @@ def test_unreadable_files_are_named(content: str | None, expected: str, tmp_path
         merged([file])
 
 
-def test_check_config_says_how_much_would_run_or_what_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(ROOT)
-    assert main(["check-config"]) == 0
-    assert "150 training jobs, 4,650 trainings" in capsys.readouterr().out
-    mine = tmp_path / "mine.yaml"
-    mine.write_text("lossses: [nDCG]\n", encoding="utf-8")
-    assert main(["check-config", "config.yaml", str(mine)]) == 2
-    assert "unknown key lossses: did you mean losses?" in capsys.readouterr().err
-
-
 def test_other_sections_than_those_that_run_are_nobodys_problem() -> None:
     assert message(changed("interactions.movielens.nsr", [1]) | {"experiment": []}) == ""
     missing = "tables lacks table_5_1, from which the document is made: add it"
