@@ -2,7 +2,7 @@
 
 A step is a function of its flags, by their names. Its module is imported when the step runs. The digest of a step's
 code (`config/code_digests.py`) is that of its row here and of its function: another row never reruns it. The examples
-of its help are in `templates/steps.md`.
+of its help are in `steps.md` beside it.
 """
 
 import argparse
@@ -59,7 +59,7 @@ class Step(NamedTuple):
 @cache
 def _examples() -> Mapping[str, str]:
     """Return the examples of every step; a line that begins with `$` is a command."""
-    text = Path(__file__).with_name("templates").joinpath("steps.md").read_text("utf-8")
+    text = Path(__file__).with_suffix(".md").read_text("utf-8")
     _, *parts = re.split(r"^## (\S+)\n", text, flags=re.M)
     return {name: part.strip("\n") for name, part in zip(parts[::2], parts[1::2], strict=True)}
 

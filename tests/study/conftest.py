@@ -1,17 +1,32 @@
 """Checks of every file that any of these tests has written, and fixtures of several of them."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from described_steps import run
 from recorded_study import make_study
 
+from rankbound_study.cli import main
 from tests.written_files import writers_keep_the_file_they_are_given
 
 __all__ = ["run", "writers_keep_the_file_they_are_given"]
 
 CODE = "rankbound_study.provenance.facts._digest"
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What a step prints, or its message if it could not be done; its exit status has to be `status`."""
+
+    def call(*arguments: object, status: int = 0) -> str:
+        found = main(list(map(str, arguments)))
+        printed = capsys.readouterr()
+        assert found == status, printed.out + printed.err
+        return printed.err if status == 2 else printed.out
+
+    return call
 
 
 @pytest.fixture(scope="session")

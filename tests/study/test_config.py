@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from jsonschema import Draft202012Validator
 
 from rankbound.bounds.base import bound
 from rankbound.errors import ConfigError
-from rankbound_study.cli import main
 from rankbound_study.config.check import check_config, editor_schema
 from rankbound_study.config.estimate import OTHER_LISTS, estimated, sizes_of, uncounted
 from rankbound_study.config.lines import merged, refuse_code
@@ -54,7 +53,7 @@ def message(config: dict[str, Any], *files: Path, flags: tuple[str, ...] = ()) -
     return ""
 
 
-def told(old: str, new: str, tmp_path: Path) -> str:
+def told_of(old: str, new: str, tmp_path: Path) -> str:
     """What the check says of the default configuration with one text replaced."""
     assert old in TEXT
     file = tmp_path / "config.yaml"
@@ -78,14 +77,14 @@ CASES = yaml.safe_load((ROOT / "tests/reference/config_problems.yaml").read_text
 
 @pytest.mark.parametrize(("old", "new"), CASES["right_texts"])
 def test_what_may_be_is_valid(old: str, new: str, tmp_path: Path) -> None:
-    assert told(old, new, tmp_path) == ""
+    assert told_of(old, new, tmp_path) == ""
     for text in re.findall(r"distribution\([^)]*\)", new):
         bound(text)  # the library knows it
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), CASES["wrong_texts"])
 def test_wrong_values_are_told_with_what_is_allowed(old: str, new: str, expected: str, tmp_path: Path) -> None:
-    found = told(old, new, tmp_path)
+    found = told_of(old, new, tmp_path)
     assert expected in found
     assert re.search(r"config\.yaml, line \d+: ", found)
 
@@ -152,18 +151,6 @@ def test_unreadable_files_are_named(content: str | None, expected: str, tmp_path
         merged([file])
 
 
-def test_check_config_says_how_much_would_run_or_what_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(ROOT)
-    assert main(["check-config"]) == 0
-    assert "150 training jobs, 4,650 trainings" in capsys.readouterr().out
-    mine = tmp_path / "mine.yaml"
-    mine.write_text("lossses: [nDCG]\n", encoding="utf-8")
-    assert main(["check-config", "config.yaml", str(mine)]) == 2
-    assert "unknown key lossses: did you mean losses?" in capsys.readouterr().err
-
-
 def test_other_sections_than_those_that_run_are_nobodys_problem() -> None:
     assert message(changed("interactions.movielens.nsr", [1]) | {"experiment": []}) == ""
     missing = "tables lacks table_5_1, from which the document is made: add it"
@@ -210,10 +197,9 @@ def test_the_default_configuration_shows_every_key_and_every_key_is_described() 
 
 
 def test_shipped_configurations_fit_the_schema_for_editors_which_requires_no_key(
-    capsys: pytest.CaptureFixture[str],
+    told: Callable[..., str],
 ) -> None:
-    assert main(["check-config", "--schema"]) == 0
-    validator = Draft202012Validator(json.loads(capsys.readouterr().out))
+    validator = Draft202012Validator(json.loads(told("check-config", "--schema")))
     for files in ([DEFAULT], [DEMO], [DEFAULT, ROOT / "profiles/mslr/study.yaml"]):
         assert message(merged(files), *files) == ""
         validator.validate(merged(files[-1:]))
@@ -336,13 +322,12 @@ ESCAPED = '"\\x5f_use_yte__": true\n"?if open({ran!r}, \'w\')": {{study: demo}}\
 
 @pytest.mark.parametrize("text", [AT_THE_TOP, MERGED, ESCAPED])
 def test_code_is_refused_with_its_key_and_line_and_is_not_run(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text: str, tmp_path: Path, told: Callable[..., str]
 ) -> None:
-    monkeypatch.chdir(ROOT)
     own, ran = tmp_path / "mine.yaml", tmp_path / "ran"
     own.write_text(text.format(ran=str(ran)), encoding="utf-8")
-    assert main(["check-config", "config.yaml", str(own)]) == 2
-    assert f"{own}, line 1: the key __use_yte__ is for Python code" in capsys.readouterr().err
+    said = told("check-config", DEFAULT, own, status=2)
+    assert f"{own}, line 1: the key __use_yte__ is for Python code" in said
     assert not ran.exists()
 
 

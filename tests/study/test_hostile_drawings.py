@@ -1,13 +1,13 @@
 """A drawing of a stranger's results folder: what no drawing of ours has never reaches the page."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from test_document import results_folder
 
 from rankbound_study import figures
-from rankbound_study.cli import main
 from rankbound_study.figures import style
 from rankbound_study.report.render import drawn_svg, inline_svg
 
@@ -87,16 +87,11 @@ def test_our_own_drawings_pass_unchanged(name: str, tmp_path: Path) -> None:
         assert drawing.count(mark) == text.count(mark), mark
 
 
-def test_a_document_of_a_hostile_drawing_is_refused_by_its_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_document_of_a_hostile_drawing_is_refused_by_its_file(tmp_path: Path, told: Callable[..., str]) -> None:
     folder = results_folder(tmp_path)
-    drawing = folder / "figures" / "figure_1_1.svg"
+    drawing, html = folder / "figures" / "figure_1_1.svg", tmp_path / "index.html"
     drawing.write_text(drawing.read_text("utf-8").replace("</svg>", "<script>alert(1)</script></svg>"), "utf-8")
-    html = tmp_path / "index.html"
-    assert main(["document", "--results", str(folder), "--out", str(tmp_path / "a.pdf"), "--html", str(html)]) == 2
-    told = capsys.readouterr().err
-    assert (
-        f"{drawing}: not as the step wrote it that makes it (found the element 'script', which no drawing has)" in told
-    )
+    said = told("document", "--results", folder, "--out", tmp_path / "a.pdf", "--html", html, status=2)
+    found = "not as the step wrote it that makes it (found the element 'script', which no drawing has)"
+    assert f"{drawing}: {found}" in said
     assert not html.exists()

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from rankbound.metrics.cumulative_gain import largest_grade
-from rankbound_study import cli
 from rankbound_study.commands import own_study
 from rankbound_study.config.lines import merged
 from rankbound_study.config.new_study import study_name
@@ -21,18 +20,6 @@ from tests.described_files import LISTS, RATINGS, searches, splits_of_ratings
 
 ROOT = Path(__file__).resolve().parents[2]
 Told = Callable[..., str]
-
-
-@pytest.fixture
-def told(capsys: pytest.CaptureFixture[str]) -> Told:
-    """What a command prints; checks its status."""
-
-    def call(*arguments: str, status: int = 0) -> str:
-        assert cli.main(arguments) == status, capsys.readouterr().err
-        printed = capsys.readouterr()
-        return printed.err if status else printed.out
-
-    return call
 
 
 def section(path: Path, out: Path, told: Told, *flags: str) -> tuple[str, dict[str, Any]]:

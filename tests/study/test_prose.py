@@ -15,7 +15,7 @@ from rankbound_study.report.content import Finding, Paragraph
 
 STUDY = Path(rankbound_study.__file__).parent
 # The examples of the steps' help are no templates, and named by their steps.
-FILES = sorted(path for path in (STUDY / "templates").glob("*.md") if path.name != "steps.md")
+FILES = sorted((STUDY / "templates").glob("*.md"))
 MODULES = [*(STUDY / "report").rglob("*.py"), *(STUDY / "figures").rglob("*.py")]
 
 

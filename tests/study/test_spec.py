@@ -62,16 +62,10 @@ def refusal(config: Config) -> str:
     return ""
 
 
-def run_path(place: str, instances: str, model: str, loss: str, bounding: str) -> str:
+def run(place: str, instances: str, loss: str = "AP", bounding: str = "none", model: str = "") -> str:
+    """The runs of a job; of the usual model, if none is named."""
+    model = model or ("matrix-factorization" if "movielens" in instances else "mlp")
     return f"{RUNS}/{place}/{instances}/{model}/{loss}/{bounding}.parquet"
-
-
-def factors(place: str, instances: str, loss: str = "AP", bounding: str = "none") -> str:
-    return run_path(place, instances, "matrix-factorization", loss, bounding)
-
-
-def widths(place: str, instances: str, loss: str = "AP", bounding: str = "none") -> str:
-    return run_path(place, instances, "mlp", loss, bounding)
 
 
 def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: Config) -> None:
@@ -80,10 +74,7 @@ def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: Conf
     assert list(study.bounded_instances) == names
     assert len(study.runs) == 150
     assert len({file for file in study.run_files() if "/published/" in file}) == 75 + 5
-    assert {
-        factors("published", "movielens-nsr2", "nRBP", "distribution"),
-        widths("honest", names[4]),
-    } < study.requests.keys()
+    assert {run("published", "movielens-nsr2", "nRBP", "distribution"), run("honest", names[4])} < study.requests.keys()
     kinds = ("-sampled", "", "-tilt4")  # of the published protocol, the honest one, and an experiment
     assert study.distribution_files() == [
         f"{DISTRIBUTIONS}/{loss}{kind}.parquet" for kind in kinds for loss in config["losses"]
@@ -119,18 +110,18 @@ def test_only_what_a_job_needs_is_its_input(config: Config, weights: Path) -> No
     web = {"instances": "<data>/instances/mq2008-label1.parquet", "lists": "<data>/lists/mq2008.parquet"}
     pixels = {"instances": "<data>/instances/aaf.parquet", "images": "<data>/images/aaf.parquet"}
     expected = {
-        factors("honest", "movielens-nsr1"): {"instances": "<data>/instances/movielens-nsr1.parquet"},
-        widths("honest", "mq2008-label1", bounding="distribution"): {
+        run("honest", "movielens-nsr1"): {"instances": "<data>/instances/movielens-nsr1.parquet"},
+        run("honest", "mq2008-label1", bounding="distribution"): {
             **web,
             "distributions": f"{DISTRIBUTIONS}/AP.parquet",
         },
-        factors("honest@ratios-at1", "movielens-nsr3"): {
+        run("honest@ratios-at1", "movielens-nsr3"): {
             "instances": "<data>/instances/movielens-nsr3.parquet",
             "test_instances": "<data>/instances/movielens-nsr1.parquet",
         },
-        run_path("honest", "mq2008-label1", "RankNet", "RankNet", "none"): web,
-        run_path("honest", "aaf", "RankNet", "RankNet", "none"): pixels,
-        run_path("honest", "aaf-vgg16", "RankNet", "RankNet", "none"): {
+        run("honest", "mq2008-label1", "RankNet", model="RankNet"): web,
+        run("honest", "aaf", "RankNet", model="RankNet"): pixels,
+        run("honest", "aaf-vgg16", "RankNet", model="RankNet"): {
             **pixels,
             "image_features": "<data>/features/aaf-vgg16.parquet",
         },
@@ -162,7 +153,7 @@ def test_a_key_that_a_step_does_not_use_leaves_its_options_alone(config: Config)
         "split": "<data>/folds/movielens.parquet",
         "sample": "<data>/instances/movielens-nsr1.parquet",
         "distributions": f"{DISTRIBUTIONS}/AP-sampled.parquet",
-        "train": factors("published", "movielens-nsr1"),
+        "train": run("published", "movielens-nsr1"),
         "controls": f"{RUNS}/published/movielens-nsr1/controls.parquet",
     }
 
@@ -199,7 +190,7 @@ def test_numbers_stay_as_they_are_written(config: Config) -> None:
     config["training"]["movielens"]["learning_rate"]["honest"] = [1, 2.5]
     study = Study.of(config)
     assert '"threshold":4}' in as_json(study.requests["<data>/folds/movielens.parquet"].options)
-    options = as_json(study.requests[factors("honest", "movielens-nsr1")].options)
+    options = as_json(study.requests[run("honest", "movielens-nsr1")].options)
     assert '"learning_rate":[1,2.5]' in options
     assert '"temperature":2,' in options
 
@@ -224,8 +215,8 @@ def test_the_options_of_every_job_are_that_job(file: str, config: Config, weight
 def test_an_experiment_is_the_bounded_half_with_one_setting_changed(config: Config) -> None:
     study = Study.of({**config, "experiment": ["factors"]})
     assert [run.place for run in study.experiments] == ["honest@factors-f16"] * 9 + ["honest@factors-f64"] * 9
-    usual = study.requests[factors("honest", "movielens-nsr2", "nDCG")].options
-    options = study.requests[factors("honest@factors-f16", "movielens-nsr2", "nDCG")].options
+    usual = study.requests[run("honest", "movielens-nsr2", "nDCG")].options
+    options = study.requests[run("honest@factors-f16", "movielens-nsr2", "nDCG")].options
     assert {key: value for key, value in options.items() if value != usual[key]} == {
         "variant": "factors-f16",
         "model": {"name": "matrix-factorization", "factors": 16},
@@ -300,7 +291,7 @@ def test_trainings_read_distributions_of_their_method(
     study = Study.of(config | {"distributions": config["distributions"] | changes})
     assert study.distribution_files() == [f"{DISTRIBUTIONS}/AP{kind}.parquet" for kind in kinds]
     for (place, instances), kind in ((name.split(), kind) for name, kind in read.items()):
-        path = (factors if "movielens" in instances else widths)(place, instances, bounding="distribution")
+        path = run(place, instances, bounding="distribution")
         assert study.requests[path].inputs["distributions"] == f"{DISTRIBUTIONS}/AP{kind}.parquet"
         assert study.requests[path.replace("/distribution.", "/none.")].inputs.get("distributions") is None
     for file, instances in study.distributions.items():

@@ -1,13 +1,12 @@
 """The titles of data sets: those that descriptions give, for every reading of the data, and nothing else."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from rankbound_study import cli
-from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.data_sets import DataSet, use_titles
 from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.config.titles import use_titles
 from rankbound_study.results.neural_names import data_set_title
 
 SPACE = "\N{NO-BREAK SPACE}"
@@ -57,7 +56,6 @@ def test_titles_that_a_figure_or_table_cannot_show_are_refused(title: str) -> No
         DescriptionKeys.model_validate({"format": "letor", "random_parts": 5, "title": title})
 
 
-def test_titles_that_are_no_texts_are_refused(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
-    arguments = ["figure", "figure_1_1", "--out", str(tmp_path / "a.svg"), "--titles", '{"web": 1}']
-    assert cli.main(arguments) == 2
-    assert "expected a title for each name of a data set" in capsys.readouterr().err
+def test_titles_that_are_no_texts_are_refused(told: Callable[..., str], tmp_path: Path) -> None:
+    arguments = ["figure", "figure_1_1", "--out", tmp_path / "a.svg", "--titles", '{"web": 1}']
+    assert "expected a title for each name of a data set" in told(*arguments, status=2)

@@ -17,62 +17,54 @@ from rankbound_study.cli import main
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.provenance.verify import compare, verify
 
-Verified = Callable[..., str]
+Told = Callable[..., str]
 
 
-@pytest.fixture
-def verified(capsys: pytest.CaptureFixture[str]) -> Verified:
-    """Return what `python -m rankbound_study verify` prints in a folder; the exit status must be `status`."""
-
-    def call(folder: Path, *arguments: str, status: int) -> str:
-        with recording(folder, records=""):
-            found = main(["verify", *arguments])
-        printed = capsys.readouterr().out
-        assert found == status, printed
-        return printed
-
-    return call
+def verified(told: Told, folder: Path, *arguments: str, status: int) -> str:
+    """Return what `python -m rankbound_study verify` prints in a folder."""
+    with recording(folder, records=""):
+        return told("verify", *arguments, status=status)
 
 
 def test_the_report_of_an_untouched_folder_of_a_difference_and_of_other_code(
-    study: Path, verified: Verified, monkeypatch: pytest.MonkeyPatch
+    study: Path, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (study / "config.yaml").write_text(yaml.safe_dump(CONFIG), "utf-8")
-    text = verified(study, "--strict", status=0)
+    text = verified(told, study, "--strict", status=0)
     for line in ("files   7 as recorded", "inputs  3 as recorded", "config  as recorded", "nothing differs"):
         assert line in text
     (study / "results/tables/table_9_9.csv").write_text("a\n1\n")
-    text = verified(study, status=1)
+    text = verified(told, study, status=1)
     assert "unknown    tables/table_9_9.csv: no step made it" in text
     assert "1 difference from what was recorded" in text
-    report = json.loads(verified(study, "--json", status=1))
+    report = json.loads(verified(told, study, "--json", status=1))
     assert report["holds"] is False
     assert report["as_recorded"] == {"files": 7, "inputs": 3, "steps": len(STEPS) + 2}
     assert [(one["kind"], one["subject"]) for one in report["findings"]] == [("unknown", "tables/table_9_9.csv")]
     (study / "results/tables/table_9_9.csv").unlink()
     other = yaml.safe_dump(CONFIG | {"temperature": 2.0, "mirror": "x"})
     (study / "other.yaml").write_text(other, "utf-8")
-    text = verified(study, "--config", "other.yaml", status=1)
+    text = verified(told, study, "--config", "other.yaml", status=1)
     assert "config  differs in 1 key" in text
     assert "temperature: found 2.0, recorded 1.0" in text
     monkeypatch.setattr("rankbound_study.provenance.facts._digest", lambda sources: "0" * 64)
     made = f"another package than the installed one made {len(STEPS) + 2} steps"
-    assert made in verified(study, status=0)
-    verified(study, "--strict", status=1)
+    assert made in verified(told, study, status=0)
+    verified(told, study, "--strict", status=1)
     # Without --config, config.yaml counts only if it is the configuration of this folder.
     elsewhere = CONFIG | {"study": "elsewhere", "pathvars": {"results": "results/elsewhere"}}
     (study / "config.yaml").write_text(yaml.safe_dump(elsewhere), "utf-8")
-    assert "config  not checked" in verified(study, status=0)
+    assert "config  not checked" in verified(told, study, status=0)
 
 
-def test_a_copied_folder_is_checked_as_far_as_possible(study: Path, tmp_path: Path, verified: Verified) -> None:
+def test_a_copied_folder_is_checked_as_far_as_possible(study: Path, tmp_path: Path, told: Told) -> None:
     shutil.copytree(study / "results", tmp_path / "copied")
-    text = verified(tmp_path, "copied", status=0)
+    text = verified(told, tmp_path, "copied", status=0)
     assert "files   7 as recorded" in text
     assert f"unchecked  ../{LISTS}: not here" in text
-    assert "3 differences" in verified(tmp_path, "copied", "--strict", status=1)
+    assert "3 differences" in verified(told, tmp_path, "copied", "--strict", status=1)
     (tmp_path / "copied/tables/table_2_2.csv").write_text("changed")
-    verified(tmp_path, "copied", status=1)
+    verified(told, tmp_path, "copied", status=1)
 
 
 def test_the_manifest_or_the_records_alone_are_enough_but_a_configuration_has_to_be_whole(study: Path) -> None:
@@ -105,10 +97,9 @@ def test_a_changed_file_has_no_manifest_until_its_record_is_gone(study: Path) ->
         assert main(MANIFEST) == 0
 
 
-def test_a_folder_without_provenance_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_provenance_is_an_error(tmp_path: Path, told: Told) -> None:
     (tmp_path / "runs.parquet").touch()
-    assert main(["verify", str(tmp_path)]) == 2
-    assert "no provenance: expected provenance.json" in capsys.readouterr().err
+    assert "no provenance: expected provenance.json" in told("verify", tmp_path, status=2)
 
 
 # Two folders

@@ -23,7 +23,7 @@ from rankbound_study.config.check import check_config, editor_schema
 from rankbound_study.config.estimate import estimated, uncounted
 from rankbound_study.config.lines import ConfigLines, listed, merged
 from rankbound_study.config.new_study import new_study, study_name
-from rankbound_study.config.own_files import own_files, require_files
+from rankbound_study.config.own_files import own_files
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.config.sections.known_sets import known_names, known_set
 from rankbound_study.config.steps import as_json
@@ -56,7 +56,7 @@ def check(files: list[Path], schema: bool) -> None:
         print(json.dumps(editor_schema(), indent=2))
         return
     study = Study(check_config(merged(files), files, figures=figure_specs(), tables=table_names()))
-    require_files(study, files)
+    _require_files(study, files)
     tried, config = rehearse(study, files), study.config
     print(f"valid: study {config.study!r}, {quantity(len(study.instances), 'data set')}, {_counted(study, study.runs)}")
     for name in config.varying:
@@ -69,6 +69,25 @@ def check(files: list[Path], schema: bool) -> None:
     for note in (*tried, *uncounted([*study.runs, *study.experiments]), *study.left_out.values()):
         print(note)
     print(f"writes below {', '.join(dict.fromkeys(config.pathvars.given().values()))}")
+
+
+def _require_files(study: Study, config_files: Sequence[Path]) -> None:
+    """Raise ConfigError for the descriptions whose files are not there, with the lines of the configuration."""
+    problems = []
+    for name in study.converted:
+        described = study.described(name)
+        missing = [file for file in own_files(described) if not Path(file).is_file()] if described.path else []
+        if missing:
+            more = f", nor {quantity(len(missing) - 1, 'other')}" if len(missing) > 1 else ""
+            problems.append(f"{_place(study, name, config_files)}there is no file {missing[0]}{more}")
+    if problems:
+        raise ConfigError("\n  ".join(["files of the configuration are missing:", *problems]))
+
+
+def _place(study: Study, name: str, config_files: Sequence[Path]) -> str:
+    """Return the place of a description in the configuration, before what is wrong with it."""
+    key = (study.kind_of(name), name, "source")
+    return f"{ConfigLines(config_files).locate(key)}{'.'.join(key)}: "
 
 
 def _counted(study: Study, jobs: Sequence[Job]) -> str:
@@ -108,14 +127,14 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
     notes: list[str] = []
     problems: list[str] = []
     for name in study.converted:
-        described, key = study.described(name), (study.kind_of(name), name, "source")
+        described = study.described(name)
         if described.path is None:
             continue
         with TemporaryDirectory(prefix="rankbound-") as folder:
             try:
                 notes += _tried(study, name, described, Path(folder))
             except (ConfigError, DataError, SourceError) as error:
-                place = f"{ConfigLines(config_files).locate(key)}{'.'.join(key)}: " if config_files else ""
+                place = _place(study, name, config_files) if config_files else ""
                 # Temporary files are those of what was made from the path.
                 text = str(error).replace(f"{folder}/raw/{Path(described.path).name}", described.path)
                 text = text.replace(f"{folder}/raw", described.path)

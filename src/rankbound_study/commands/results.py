@@ -88,7 +88,7 @@ def _study_files(files: Mapping[str, Path | list[Path] | None]) -> "StudyFiles":
 
 def _use_titles(text: str) -> None:
     """Give data sets the titles of a JSON object from now on."""
-    from rankbound_study.config.titles import use_titles
+    from rankbound_study.config.data_sets import use_titles
 
     titles = parse_options(text, "--titles")
     if not all(isinstance(title, str) for title in titles.values()):

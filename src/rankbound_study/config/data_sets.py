@@ -1,4 +1,4 @@
-"""The data sets that a configuration defines, as training reads them."""
+"""The data sets that a configuration defines, as training reads them, and their titles in tables and figures."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rankbound_study.config.samplings import SampledName
-from rankbound_study.config.titles import THESIS, described_title
 
 SYNTHETIC = "synthetic-"
 """Prefix of the names of generated data sets; all others are fetched."""
@@ -23,6 +22,30 @@ GRADED = "graded"
 VGG16 = "vgg16"
 
 _READING = re.compile(r"(.+)-(?:label([0-9]+)|graded)")
+
+
+THESIS = {
+    "movielens": "MovieLens",
+    "mq2008-label1": "MQ2008 label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1",
+    "mq2008-label2": "MQ2008 label\N{NO-BREAK SPACE}2",
+    "mq2008": "MQ2008",
+}
+"""In the order of Table 5.1."""
+
+_described: dict[str, str] = {}
+# One mapping for a process: a step shows one study, and titles are asked for in some twenty places that know no more
+# than a data set's name.
+
+
+def use_titles(titles: Mapping[str, str]) -> None:
+    """Show these titles of described data sets, by name, from now on, instead of others that were shown before."""
+    _described.clear()
+    _described.update(titles)
+
+
+def described_title(name: str) -> str | None:
+    """Return the title that a data set's description gives; None if it gives none."""
+    return _described.get(name)
 
 
 class DataSet(NamedTuple):

@@ -1,13 +1,8 @@
 """The files of somebody's own data, as a description names them."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from rankbound.errors import ConfigError
-from rankbound.texts import quantity
-from rankbound_study.config.lines import ConfigLines
 from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.config.study import Study
 
 ARCHIVES = (".zip", ".rar")
 """Endings of archives, which hold all files of a data set."""
@@ -26,18 +21,3 @@ def own_files(described: DescriptionKeys) -> list[str]:
     beside = [f"{file}{described.groups}" for file in files] if is_grouped else []
     copies = [str(path / name) for name in described.copies.values()] if path.is_dir() else []
     return [*map(str, files), *copies, *beside]
-
-
-def require_files(study: Study, config_files: Sequence[Path]) -> None:
-    """Raise ConfigError for the descriptions whose files are not there, with the lines of the configuration."""
-    lines = ConfigLines(config_files)
-    problems = []
-    for name in study.converted:
-        described = study.described(name)
-        missing = [file for file in own_files(described) if not Path(file).is_file()] if described.path else []
-        if missing:
-            key = (study.kind_of(name), name, "source")
-            more = f", nor {quantity(len(missing) - 1, 'other')}" if len(missing) > 1 else ""
-            problems.append(f"{lines.locate(key)}{'.'.join(key)}: there is no file {missing[0]}{more}")
-    if problems:
-        raise ConfigError("\n  ".join(["files of the configuration are missing:", *problems]))

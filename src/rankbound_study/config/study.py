@@ -22,7 +22,7 @@ from rankbound_study.config.comparisons import (
     VGG16_WEIGHTS,
     vgg16_at,
 )
-from rankbound_study.config.data_sets import SYNTHETIC, Instances, converted_path, features_path
+from rankbound_study.config.data_sets import SYNTHETIC, THESIS, Instances, converted_path, features_path
 from rankbound_study.config.experiments import VARIANT
 from rankbound_study.config.job import Settings, TrainingJob
 from rankbound_study.config.samplings import OWN
@@ -32,7 +32,6 @@ from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, Sou
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.config.sections.halves import OF_TRAINER, ComparisonKeys, Variant
 from rankbound_study.config.sections.known_sets import known_set
-from rankbound_study.config.titles import THESIS
 from rankbound_study.vocabulary import BEST_FEATURE, BOOSTED_TREES, HONEST, POPULARITY
 
 

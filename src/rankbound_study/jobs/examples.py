@@ -218,14 +218,10 @@ def moved(pixels: Tensor, moves: Tensor, side: int) -> Tensor:
     """Shift each picture `(3 * side * side,)` of `pixels` by its row of `moves`; the edge is repeated."""
     shifted_pixels = torch.empty_like(pixels)
     places = torch.arange(side, device=pixels.device)
-    channels = torch.arange(CHANNELS, device=pixels.device)
     for start in range(0, len(pixels), CHUNK):
         chunk = pixels[start : start + CHUNK].reshape(-1, CHANNELS, side, side)
         rows, columns = ((places - moves[start : start + CHUNK, axis, None]).clamp(0, side - 1) for axis in (0, 1))
-        each = torch.arange(len(chunk), device=pixels.device)
-        taken = chunk[
-            each[:, None, None, None], channels[None, :, None, None], rows[:, None, :, None], columns[:, None, None, :]
-        ]
+        taken = chunk.take_along_dim(rows[:, None, :, None], 2).take_along_dim(columns[:, None, None, :], 3)
         shifted_pixels[start : start + CHUNK] = taken.reshape(len(chunk), -1)
     return shifted_pixels
 

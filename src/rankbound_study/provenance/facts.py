@@ -168,24 +168,17 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def _sources() -> Iterator[tuple[str, Path]]:
-    """Yield the files of the packages and of the workflow, with names that are the same wherever they are."""
-    for folder in PACKAGES:
-        yield from ((f"{folder.name}/{name}", path) for name, path in _below(folder))
+    """Yield the files of the packages and of the workflow, with names that are the same wherever they are.
+
+    Hidden files and what Python compiled are none of them.
+    """
     root = PACKAGES[-1].parents[1]
-    if (root / "Snakefile").is_file():
-        yield "Snakefile", root / "Snakefile"
-        yield from ((f"workflow/{name}", path) for name, path in _below(root / "workflow"))
-
-
-def _below(folder: Path) -> list[tuple[str, Path]]:
-    """Return the files below a folder, sorted by name, without hidden ones and what Python compiled."""
-    paths = (path for path in folder.rglob("*") if path.is_file())
-    names = sorted((path.relative_to(folder).as_posix(), path) for path in paths)
-    return [
-        (name, path)
-        for name, path in names
-        if "__pycache__" not in path.parts and not any(part.startswith(".") for part in name.split("/"))
-    ]
+    workflow = [root / "Snakefile", root / "workflow"] if (root / "Snakefile").is_file() else []
+    for base in (*PACKAGES, *workflow):
+        for path in [base] if base.is_file() else sorted(base.rglob("*")):
+            name = path.relative_to(base.parent)
+            if path.is_file() and not any(part == "__pycache__" or part.startswith(".") for part in name.parts):
+                yield name.as_posix(), path
 
 
 def _digest(sources: Iterable[tuple[str, Path]]) -> str:

@@ -7,8 +7,7 @@ features Table 3. Importing this module is light: the workflow's rules read it.
 from dataclasses import dataclass
 
 from rankbound.errors import ConfigError
-from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.config.titles import described_title
+from rankbound_study.config.data_sets import SYNTHETIC, described_title
 
 FAMILIES = ("rank", "regression", "classification")
 CONTROLS = ("random", "oracle")
