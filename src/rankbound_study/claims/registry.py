@@ -213,14 +213,14 @@ class Differences(Generic[Key]):
     Attributes:
         of: finds the differences in a study's results.
         rule: gives the verdict on the family.
-        deciding: picks the deciding difference; None for a claim about most of them, of which `share` counts those
-            that hold.
+        deciding: picks the deciding difference; None for a claim about most of them.
         p_value: the p-value that decides.
         of_topics: the verdict's number of units is that of topics instead of differences.
         takes_noise: without a noise margin, nothing is decided.
         facts: what the claim's sentences name beside the family's own facts (`rules.FACTS`).
         matters: the smallest difference that matters; NaN: the noise margin, or 0.01 if it is unknown.
-        share: the number of differences that hold, whose share is the verdict's value if no single one decides.
+        share: the fact that counts the differences that hold, whose share is the verdict's value if no single one
+            decides.
         limit: with which the rule compares the differences.
         without_collapsed: cells whose training collapsed do not count; the sentences name how many, and what the
             verdict would be with them.
@@ -234,7 +234,7 @@ class Differences(Generic[Key]):
     takes_noise: bool = False
     facts: Callable[[Evidence, Family[Key]], Mapping[str, object]] = lambda evidence, family: {}
     matters: float = math.nan
-    share: Callable[[Family[Key]], int] = Family.count_of_positive
+    share: str = "positive"
     limit: float = math.nan
     without_collapsed: bool = False
 
@@ -250,16 +250,15 @@ class Differences(Generic[Key]):
         found, facts = _SHAPES[shape]
         names = {"of_topics", "takes_noise", "matters", "limit", "without_collapsed"} & set(more)
         own = {name: more.pop(name) for name in names}
-        share = SHARES.get(rule, Family.count_of_positive)
-        of = partial(found, **more)
-        return Differences(of, RULES[rule], DECIDING[deciding], P_VALUES[p], facts=facts, share=share, **own)
+        own["share"] = SHARES.get(rule, "positive")
+        return Differences(partial(found, **more), RULES[rule], DECIDING[deciding], P_VALUES[p], facts=facts, **own)
 
     def __call__(self, evidence: Evidence) -> Ruling | Verdict:
         """Decide the claim."""
         family = every = Family(self.of(evidence), self.limit)
         if self.takes_noise and (missing := no_noise(family.contrasts.values())):
             return Verdict(INCONCLUSIVE, missing, n=len(family))
-        facts: dict[str, object] = {}
+        facts: dict[str, Any] = {}
         if self.without_collapsed:
             cells: dict[Key, Any] = {key: getattr(key, "cell", key) for key in family.contrasts}
             fallen = collapsed(contrasts(evidence, dict.fromkeys(cells.values())))
@@ -268,7 +267,7 @@ class Differences(Generic[Key]):
         verdict, facts = self.rule(family), family.facts({**facts, **self.facts(evidence, family)})
         if self.deciding is None:
             sample = sample_of_most(family.contrasts, self.matters)
-            return Ruling(verdict, facts, self.share(family) / len(family), n=len(family), sample=sample)
+            return Ruling(verdict, facts, facts[self.share] / len(family), n=len(family), sample=sample)
         key = self.deciding(family if len(family) else every)
         decisive = every.contrasts[key]
         matters = decisive.matters() if math.isnan(self.matters) else self.matters
