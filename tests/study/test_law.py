@@ -102,7 +102,7 @@ def evidence(instances: Mapping[DataSet, Path], folder: Path, slope: float = SLO
         weighted = replace(planted, boundings=(text,))._frame()
         named = {"study": f"thesis@weights-{name}", "bounding": "none", "options": f'{{"list_weights": "{text}"}}'}
         varied.append(weighted.with_columns(**{column: pl.lit(value) for column, value in named.items()}))
-    tables = {"runs": frame.with_columns(options=pl.lit("{}")), "epochs": planted._epochs(frame)}
+    tables = {"runs": frame, "epochs": planted._epochs(frame)}
     tables["experiments"] = pl.concat(varied)
     paths = {name: folder / f"{name}.parquet" for name in tables}
     for name, table in tables.items():

@@ -190,7 +190,7 @@ class Family(Generic[Key]):
         """Name some differences, with their sizes, in brackets."""
         return among([f"{key} {self.contrasts[key].mean:+.2f}" for key in keys])
 
-    def facts(self, more: Mapping[str, object]) -> dict[str, object]:
+    def facts(self, more: Mapping[str, object]) -> dict[str, Any]:
         """Return what a sentence about the differences can name: `FACTS`, and more."""
         return _Facts(self, more)
 
