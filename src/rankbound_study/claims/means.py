@@ -32,7 +32,7 @@ from rankbound_study.claims.cells import (
 )
 from rankbound_study.claims.comparisons import COUNT, picked_systems, rated_data_sets
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.registry import Differences, decides, differences, shape
+from rankbound_study.claims.registry import decide_by_shape, decides, differences, shape
 from rankbound_study.claims.rules import FLAT, HALF, Family, Sample, adjusted, among, by_p, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
@@ -108,16 +108,6 @@ def boundings_apart(
     }
 
 
-_AS_EXPECTATION = Differences.of_row(
-    "boundings_apart",
-    *("all are within", "widest"),
-    takes_noise=True,
-    losses=LOSSES,
-    boundings=("expectation-max", "expectation"),
-    named="{loss} on {column}",
-)
-
-
 @decides("T16")
 def expectation_max_is_as_expectation(evidence: Evidence) -> Ruling:
     """Decide by whether both weigh the lists of a ratio alike, and score alike.
@@ -125,7 +115,11 @@ def expectation_max_is_as_expectation(evidence: Evidence) -> Ruling:
     Weights whose quotient varies by less than 10 % are alike. That it varies more decides nothing: whether that matters
     is what the scores tell.
     """
-    alike = _AS_EXPECTATION(evidence)
+    boundings, named = ("expectation-max", "expectation"), "{loss} on {column}"
+    rule = "all are within", "widest"
+    alike = decide_by_shape(
+        evidence, "boundings_apart", *rule, takes_noise=True, losses=LOSSES, boundings=boundings, named=named
+    )
     quotients = {
         loss: [_variation_of_quotient(evidence, loss, column) for column in columns(evidence, MOVIELENS)]
         for loss in LOSSES
