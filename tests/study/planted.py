@@ -90,6 +90,14 @@ class Setting:
         }
 
 
+def grid(topics: int, folds: int, seeds: int, *, judged: bool) -> tuple[np.ndarray, ...]:
+    """Return topic, fold and seed of every list: sampled topics have lists in every fold, judged ones in one."""
+    every = np.meshgrid(np.arange(topics), np.arange(folds), np.arange(seeds), indexing="ij")
+    topic, fold, seed = (part.ravel() for part in every)
+    kept = topic % folds == fold if judged else np.ones(len(topic), bool)
+    return topic[kept], fold[kept], seed[kept]
+
+
 Effect = Callable[[Setting], float]
 
 
@@ -158,13 +166,9 @@ class World:
         return {name: pl.concat(some) for name, some in tables if some}
 
     def _lists(self, nsr: int | None) -> pl.DataFrame:
-        """Topics of MovieLens have lists in every fold, those of MQ2008 in one."""
-        grid = np.meshgrid(np.arange(self.topics), np.arange(self.folds), np.arange(self.seeds), indexing="ij")
-        topic, fold, seed = (part.ravel() for part in grid)
-        kept = np.ones(len(topic), bool) if nsr else topic % self.folds == fold
+        topic, fold, seed = grid(self.topics, self.folds, self.seeds, judged=nsr is None)
         p = 2 + topic * 17 % 40
-        columns = {"topic": topic, "fold": fold, "seed": seed, "n": p * (1 + (nsr or 6)), "p": p}
-        return pl.DataFrame({name: column[kept] for name, column in columns.items()})
+        return pl.DataFrame({"topic": topic, "fold": fold, "seed": seed, "n": p * (1 + (nsr or 6)), "p": p})
 
     def _levels(self, random: np.random.Generator, lists: pl.DataFrame) -> np.ndarray:
         topic, fold = lists["topic"].to_numpy(), lists["fold"].to_numpy()
@@ -270,9 +274,6 @@ def verdicts(claim: str, world: World, repetitions: int, start: int = 0) -> Coun
     return Counter(verdict_on(claim, world.draw(start + number)).verdict for number in range(repetitions))
 
 
-MEASURED = (*METRICS, "RR", "P@5", "P@10")
-
-
 @dataclass(frozen=True)
 class Lists:
     """The test lists of a run, and what they score without any plant."""
@@ -334,37 +335,23 @@ class Study:
     @staticmethod
     def _epochs(runs: pl.DataFrame) -> pl.DataFrame:
         """One epoch of every training, whose validation scores are the means of its runs."""
-        key = ("study", "protocol", "dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed")
+        key = (*Setting("", "", None).key(), "fold", "seed")
         means = runs.filter(pl.col("loss") != "none").group_by(key).agg(pl.col(METRICS).mean())
         return means.with_columns(epoch=pl.lit(1), part=pl.lit("validation"), gradient_norm=pl.lit(1.0))
 
     def _frame(self) -> pl.DataFrame:
-        keys, lists = zip(*self._runs(), strict=True)
-        columns = {name: np.concatenate([of_run[name] for of_run in lists]) for name in lists[0]}
-        runs = pl.DataFrame(keys, schema_overrides={"nsr_test": pl.Int8, "epoch": pl.Int32})
-        of_lists = runs[np.repeat(np.arange(len(keys)), [len(of_run["topic"]) for of_run in lists])]
-        return pl.DataFrame(columns).with_columns(pl.col("topic").cast(pl.String)).hstack(of_lists)
+        return pl.concat(self._runs())
 
-    def _runs(self) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
-        """The key of every run, and the columns of its lists."""
-        for column, (dataset, nsr) in enumerate([*((MOVIELENS, nsr) for nsr in self.ratios), (MQ2008, None)]):
-            topic, fold, seed = self._lists(nsr, self.seeds)
+    def _runs(self) -> Iterator[pl.DataFrame]:
+        for column, nsr in enumerate([*self.ratios, None]):
             for loss in self.losses:
-                base = self._base(column, LOSSES.index(loss), topic, fold, seed)
+                lists = grid(self.topics, self.folds, self.seeds, judged=nsr is None)
+                base = self._base(column, LOSSES.index(loss), *lists)
                 for bounding in self.boundings:
-                    yield self._run(dataset, nsr, loss, bounding, topic, fold, seed, base)
-            if self.controls:
-                topic, fold, seed = self._lists(nsr, 1)
-                for model in ("random", "oracle"):
-                    base = np.full(len(topic), RANDOM if model == "random" else 1.0)
-                    yield self._run(dataset, nsr, "none", "none", topic, fold, seed, base, model)
-
-    def _lists(self, nsr: int | None, seeds: int) -> tuple[np.ndarray, ...]:
-        """Topics of MovieLens have lists in every fold, those of MQ2008 in one."""
-        grid = np.meshgrid(np.arange(self.topics), np.arange(self.folds), np.arange(seeds), indexing="ij")
-        topic, fold, seed = (part.ravel() for part in grid)
-        kept = np.ones(len(topic), bool) if nsr else topic % self.folds == fold
-        return topic[kept], fold[kept], seed[kept]
+                    yield self._run(Setting(loss, bounding, nsr), *lists, base)
+            for model, score in {"random": RANDOM, "oracle": 1.0}.items() if self.controls else ():
+                lists = grid(self.topics, self.folds, 1, judged=nsr is None)
+                yield self._run(Setting("none", "none", nsr), *lists, np.full(len(lists[0]), score), model)
 
     def _base(self, column: int, loss: int, topic: np.ndarray, fold: np.ndarray, seed: np.ndarray) -> np.ndarray:
         random = np.random.default_rng([column, loss])
@@ -373,27 +360,19 @@ class Study:
         of_trainings = random.normal(0, self.wobble, (self.folds, self.seeds))
         return 0.6 + of_topics[topic] + of_lists[topic, fold] + of_trainings[fold, seed]
 
-    def _run(self, dataset, nsr, loss, bounding, topic, fold, seed, base, model=""):  # type: ignore[no-untyped-def]
+    def _run(self, one: Setting, topic, fold, seed, base, model="") -> pl.DataFrame:  # type: ignore[no-untyped-def]
         p = self.relevant(topic)
-        n = p * (1 + (nsr or self.negatives))
-        random = np.random.default_rng([len(loss), len(bounding), nsr or 0, self.topics])
+        n = p * (1 + (one.nsr or self.negatives))
+        random = np.random.default_rng([len(one.loss), len(one.bounding), one.nsr or 0, self.topics])
         own = random.normal(0, self.noise, len(topic)) if not model else 0.0
-        scores = {}
-        for metric in MEASURED:
-            lists = Lists(loss, bounding, nsr, metric, topic, fold, seed, n, p, base, random)
-            scores[metric] = base + own + (self.plant(lists) if not model else 0.0)
-        key = {
-            "study": STUDY,
-            "protocol": "honest",
-            "dataset": dataset,
-            "nsr_test": nsr,
-            "model": model or "model",
-            "loss": loss,
-            "bounding": bounding,
-            "selection": "last" if model else "validation",
-            "epoch": 10,
-        }
-        return key, {"topic": topic, "fold": fold + 1, "seed": seed, "n": n, "p": p, **scores}
+        columns = {"topic": topic, "fold": fold + 1, "seed": seed, "n": n, "p": p}
+        for metric in (*METRICS, "RR", "P@5", "P@10"):
+            lists = Lists(one.loss, one.bounding, one.nsr, metric, topic, fold, seed, n, p, base, random)
+            columns[metric] = base + own + (self.plant(lists) if not model else 0.0)
+        facts = one.key() | {"selection": pl.lit("last" if model else "validation"), "epoch": pl.lit(10, pl.Int32)}
+        return pl.DataFrame(columns).with_columns(
+            pl.col("topic").cast(pl.String), **facts | ({"model": pl.lit(model)} if model else {})
+        )
 
 
 STILL = Study()

@@ -9,7 +9,7 @@ import pytest
 
 from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrasts, estimate, pair
-from rankbound_study.claims.rules import Family, collapsed, most, share_of, together
+from rankbound_study.claims.rules import RULES, Family, collapsed, share_of, together
 from rankbound_study.claims.statistics import resampled_means
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound_study.config.data_sets import DataSet
@@ -25,29 +25,58 @@ def difference(mean: float, error: float = 0.01, margin: float = math.nan) -> Co
 
 
 def of_all(*differences: Contrast) -> Family[int]:
-    return Family(dict(enumerate(differences)))
+    return Family(dict(enumerate(differences)), 0.05)
 
 
 UP, DOWN, OPEN, ALIKE = difference(0.1), difference(-0.1), difference(0.01), difference(0.0, margin=0.1)
-FAR, NONE = difference(0.3, margin=0.1), difference(0.0, error=0.0001)
+FAR, NONE, AT = difference(0.3), difference(0.0, error=0.0001), difference(0.05)
+OVER, WIDE = difference(0.3, margin=0.1), difference(0.0)
 SMALL = difference(0.005, error=0.004, margin=0.1)
 """Alike within a margin that exceeds the rise, which it does not refute."""
 
-VERDICTS = [
-    (Family.all_higher, {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, OPEN], [UP, NONE]], REFUTED: [[UP, DOWN]]}),
-    (Family.all_rise, {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, SMALL]], REFUTED: [[UP, NONE], [UP, DOWN]]}),
-    (Family.all_lower, {CONFIRMED: [[DOWN, DOWN]], INCONCLUSIVE: [[DOWN, NONE]], REFUTED: [[DOWN, UP]]}),
-    (Family.all_fall, {CONFIRMED: [[DOWN, DOWN]], REFUTED: [[DOWN, NONE]]}),
-    (Family.none_lower, {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, ALIKE]], REFUTED: [[UP, DOWN]]}),
-    (Family.some_higher, {CONFIRMED: [[UP, DOWN]], INCONCLUSIVE: [[DOWN, OPEN]], REFUTED: [[DOWN, ALIKE]]}),
-    (Family.tend_higher, {CONFIRMED: [[UP]], INCONCLUSIVE: [[UP, ALIKE]], REFUTED: [[UP, DOWN], [ALIKE, ALIKE]]}),
-    (Family.all_alike, {CONFIRMED: [[ALIKE]], INCONCLUSIVE: [[ALIKE, difference(0.0)]], REFUTED: [[ALIKE, FAR]]}),
-]
+VERDICTS = {
+    "all are higher": {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, OPEN], [UP, NONE]], REFUTED: [[UP, DOWN]]},
+    "all rise": {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, SMALL]], REFUTED: [[UP, NONE], [UP, DOWN]]},
+    "all fall": {CONFIRMED: [[DOWN, DOWN]], REFUTED: [[DOWN, NONE], [DOWN, UP]]},
+    "all are above": {CONFIRMED: [[UP, FAR]], INCONCLUSIVE: [[UP, AT], []], REFUTED: [[UP, OPEN]]},
+    "all are within": {CONFIRMED: [[OPEN]], INCONCLUSIVE: [[OPEN, AT], []], REFUTED: [[OPEN, FAR]]},
+    "all tend to be higher": {CONFIRMED: [[UP]], INCONCLUSIVE: [[UP, ALIKE]], REFUTED: [[UP, DOWN], [ALIKE, ALIKE]]},
+    "some are higher": {CONFIRMED: [[UP, DOWN]], INCONCLUSIVE: [[DOWN, OPEN]], REFUTED: [[DOWN, ALIKE]]},
+    "some are higher, none lower": {
+        CONFIRMED: [[UP, OPEN]],
+        INCONCLUSIVE: [[UP, DOWN], [OPEN, ALIKE]],
+        REFUTED: [[DOWN, OPEN], [ALIKE, ALIKE]],
+    },
+    "most rise": {CONFIRMED: [[UP, UP, DOWN]], INCONCLUSIVE: [[UP, OPEN]], REFUTED: [[DOWN, DOWN, UP, UP]]},
+    "most are no worse": {
+        CONFIRMED: [[NONE, NONE, DOWN]],
+        INCONCLUSIVE: [[UP, difference(0.0), DOWN]],
+        REFUTED: [[DOWN, UP]],
+    },
+}
 """What each rule says of some differences."""
 
 
-@pytest.mark.parametrize(("rule", "expected"), VERDICTS)
-def test_rules_follow_from_the_tests_of_all_differences(
+@pytest.mark.parametrize("rule", VERDICTS)
+def test_rules_follow_from_the_tests_of_all_differences(rule: str) -> None:
+    """The limit, of rules that have one, is 0.05."""
+    for verdict, families in VERDICTS[rule].items():
+        for some in families:
+            assert RULES[rule](of_all(*some)) == verdict, some
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (Family.all_lower, {CONFIRMED: [[DOWN, DOWN]], INCONCLUSIVE: [[DOWN, NONE]], REFUTED: [[DOWN, UP]]}),
+        (Family.none_lower, {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, ALIKE]], REFUTED: [[UP, DOWN]]}),
+        (
+            lambda family: replace(family, limit=math.nan).all_alike(),
+            {CONFIRMED: [[ALIKE]], INCONCLUSIVE: [[ALIKE, difference(0.0)]], REFUTED: [[ALIKE, OVER]]},
+        ),
+    ],
+)
+def test_rules_of_functions_do_too(
     rule: Callable[[Family[int]], str], expected: dict[str, list[list[Contrast]]]
 ) -> None:
     for verdict, families in expected.items():
@@ -70,9 +99,9 @@ def test_parts_of_a_claim_and_shares_of_cases() -> None:
     assert together(CONFIRMED, INCONCLUSIVE) == INCONCLUSIVE
     assert together(INCONCLUSIVE, REFUTED) == REFUTED
     shown, open_ = [1e-6] * 3, [0.5] * 2
-    assert most(shown + open_, [1.0] * 5) == CONFIRMED
-    assert most([0.02] * 3 + open_, [1.0] * 5) == INCONCLUSIVE, "three times 0.02"
-    assert most([1.0] * 4, [1e-6] * 2 + [1.0] * 2) == REFUTED, "half is not more than half"
+    assert share_of(shown + open_, [1.0] * 5, 3) == CONFIRMED
+    assert share_of([0.02] * 3 + open_, [1.0] * 5, 3) == INCONCLUSIVE, "three times 0.02"
+    assert share_of([1.0] * 4, [1e-6] * 2 + [1.0] * 2, 3) == REFUTED
     assert share_of([1e-6] + [0.9] * 2, [1.0] * 3, 1) == CONFIRMED
     assert share_of([1.0] * 3, [1e-6] * 2 + [0.9], 1) == INCONCLUSIVE
 

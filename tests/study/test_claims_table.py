@@ -9,6 +9,7 @@ import pytest
 from rankbound.errors import DataError
 from rankbound_study.claims import registry, verdict_table
 from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.rules import DECIDING, P_VALUES, RULES
 from rankbound_study.claims.verdict import (
     CONFIRMED,
     INCONCLUSIVE,
@@ -81,7 +82,10 @@ def test_deciders_are_those_of_claims() -> None:
 def test_every_claim_has_its_sentences_and_those_of_cells_a_known_rule() -> None:
     assert all(claim.reason and claim.statistic for claim in CLAIMS)
     with pytest.raises(KeyError, match="some rise"):
-        registry.Differences.of_row("differences", rule="some rise")
+        registry.decide_by_shape(Evidence("thesis"), "differences", "some rise")
+    rows = [row for claim in CLAIMS for row in claim.shape.values()]
+    assert {row["rule"] for row in rows} <= set(RULES)
+    assert all(row.get("deciding", "") in DECIDING and row.get("p", "all") in P_VALUES for row in rows)
 
 
 def test_missing_runs_are_named(tmp_path: Path) -> None:

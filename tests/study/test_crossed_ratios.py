@@ -2,52 +2,45 @@
 
 from itertools import product
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from rankbound_study.claims.comparisons import RATIO_COLUMNS, ratios_crossed
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.cli import main
-from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.job import RUN_METRICS
+from tests.study.planted import STUDY, Setting, World, settings
 
-TOPICS, SEEDS = 20, 3
+TOPICS = 20
 HIGHER, EFFECT = 0.05, 0.02
 """What training at ratio 2 adds on tests at ratio 1, and what bounding adds to it."""
 
 
-def runs(study: str, nsr_train: int, nsr_test: int, planted: float) -> list[dict[str, Any]]:
-    """Runs of one training. Topic 0 lost a negative of its test list if training was at another ratio."""
-    key = {"study": study, "protocol": "honest", "dataset": "movielens", "nsr_train": nsr_train, "nsr_test": nsr_test}
-    key |= {"model": "matrix-factorization", "options": "{}", "fold": 1, "selection": "validation", "epoch": 1}
-    found = []
-    for loss, bounding in product(("nDCG", "AP"), ("none", "min-max")):
-        chance = np.random.default_rng([nsr_train, nsr_test, len(loss), len(bounding)]).normal(0, 1e-3, (TOPICS, SEEDS))
-        for topic, seed in product(range(TOPICS), range(SEEDS)):
-            lost = topic == 0 and nsr_train != nsr_test
-            higher = (nsr_train, nsr_test) == (2, 1)
-            gain = planted * higher * (HIGHER + EFFECT * (bounding != "none"))
-            score = 0.0 if lost else 0.6 + 0.1 * np.sin(topic) + gain + chance[topic, seed]
-            lists = {"topic": str(topic), "seed": seed, "n": 5 * (1 + nsr_test) - lost, "p": 5}
-            found.append(key | lists | {"loss": loss, "bounding": bounding, **dict.fromkeys(RUN_METRICS, score)})
-    return found
+def lost(one: Setting, rows: pl.DataFrame) -> pl.DataFrame:
+    """Topic 0 lost a negative of its test list if training was at another ratio."""
+    short = (pl.col("topic") == "0") & (one.trained_at != one.nsr)
+    scores = [pl.when(short).then(0.0).otherwise(metric).alias(metric) for metric in RUN_METRICS]
+    return rows.with_columns(pl.col("n") - short, *scores)
 
 
-def made(folder: Path, planted: float = 1.0) -> tuple[Path, Path]:
-    own = [run for ratio in (1, 2) for run in runs("ratios", ratio, ratio, planted)]
+def made(folder: Path, planted: float = 1.0) -> Evidence:
+    def effect(one: Setting) -> float:
+        return planted * (HIGHER + EFFECT * (one.bounding != "none")) * ((one.trained_at, one.nsr) == (2, 1))
+
     # The experiment also repeats the study's own trainings.
-    other = [run for a, b in product((1, 2), (1, 2)) for run in runs(f"ratios@ratios-at{b}", a, b, planted)]
-    for name, rows in (("runs", own), ("experiments", other)):
-        write_table(pa.Table.from_pylist(rows), folder / f"{name}.parquet", "runs")
-    return folder / "runs.parquet", folder / "experiments.parquet"
+    names = {(a, b): f"ratios-at{b}" for a, b in product((1, 2), (1, 2))} | {(a, a, "own"): "" for a in (1, 2)}
+    some = [
+        one
+        for (trained_at, tested_at, *_), variant in names.items()
+        for one in settings(["nDCG", "AP"], ["none", "min-max"], (tested_at,), variant, trained_at=trained_at)
+    ]
+    size = {"topics": TOPICS, "folds": 1, "own": 0.0, "training": 0.0, "chance": 1e-3}
+    return World(effect, some, change=lost, **size).files(folder)
 
 
-def table_of(files: tuple[Path, Path]) -> pl.DataFrame:
-    return ratios_crossed(Evidence("ratios", files[0], experiments=files[1]))
+def table_of(evidence: Evidence) -> pl.DataFrame:
+    return ratios_crossed(Evidence(STUDY, evidence.runs, experiments=evidence.experiments))
 
 
 def test_planted_differences_are_found_and_no_others(tmp_path: Path) -> None:
@@ -80,34 +73,15 @@ def test_lists_that_lost_negatives_are_left_out_of_differences_alone(tmp_path: P
 
 
 def test_without_the_experiment_there_are_no_rows(tmp_path: Path) -> None:
-    assert ratios_crossed(Evidence("ratios", made(tmp_path)[0])).is_empty()
+    assert ratios_crossed(Evidence(STUDY, made(tmp_path).runs)).is_empty()
 
 
 def test_the_table_shows_both(tmp_path: Path) -> None:
-    own, other = map(str, made(tmp_path))
-    given = [
-        "--runs",
-        own,
-        "--epochs",
-        str(epochs(tmp_path)),
-        "--experiments",
-        other,
-        "--options",
-        '{"study": "ratios"}',
-    ]
+    files = made(tmp_path)
+    given = [f"--{name}={getattr(files, name)}" for name in ("runs", "epochs", "experiments")]
     assert not main(["table", "table_ratios", *given, "--out-dir", str(tmp_path)])
     assert len(pl.read_csv(tmp_path / "table_ratios.csv", schema=RATIO_COLUMNS)) == 16
     text = (tmp_path / "table_ratios.md").read_text("utf-8").replace("\N{NO-BREAK SPACE}", " ")
     (raised, effect) = [line for line in text.splitlines() if line.startswith("| MovieLens NSR 1 | AP | min-max")]
     assert raised.count("**") == 2
     assert raised.count("▲") == effect.count("▲") == 1
-
-
-def epochs(folder: Path) -> Path:
-    """One epoch of every training, whose gradient did not vanish."""
-    own = pl.read_parquet(folder / "runs.parquet").unique(["nsr_test", "loss", "bounding", "fold", "seed"])
-    measured = own.with_columns(part=pl.lit("validation"), mean_loss=pl.lit(1.0), gradient_norm=pl.lit(1.0))
-    names = ["study", "protocol", "dataset", "nsr_train", "nsr_test", "model", "options", "loss", "bounding", "fold"]
-    names += ["seed", "epoch", "part", "mean_loss", "gradient_norm", "nDCG", "AP", "nRBP(p=0.95)"]
-    write_table(measured.select(names).to_arrow(), folder / "epochs.parquet", "epochs")
-    return folder / "epochs.parquet"

@@ -1,13 +1,16 @@
 """The law of list weights: what is planted is what the line, the verdict and the predictions find."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import cache
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from planted import Lists, Study
+from planted import LOSSES, Setting, World, settings
 
 from rankbound_study.claims import law as law_of_lists
 from rankbound_study.claims.evidence import Evidence
@@ -50,11 +53,11 @@ VARIANTS = dict(
     )
 )
 AFFINE = ("none", "min-max", "expectation", "expectation-max")
-STUDY = Study(topics=40, ratios=(2,), boundings=AFFINE, controls=False, noise=0.0005)
+Instances = Mapping[DataSet, Path]
 
 
 @pytest.fixture(scope="module")
-def instances(tmp_path_factory: pytest.TempPathFactory) -> Mapping[DataSet, Path]:
+def instances(tmp_path_factory: pytest.TempPathFactory) -> Instances:
     """Training lists of very different sizes."""
     folder = tmp_path_factory.mktemp("instances")
     return {column: write(folder / f"{column.dataset}.parquet", column) for column in COLUMNS}
@@ -76,47 +79,56 @@ def write(path: Path, column: DataSet) -> Path:
     return path
 
 
-def found(instances: Mapping[DataSet, Path], folder: Path, slope: float = SLOPE, only: str = "") -> Law:
-    lists = {column: read_instances(path) for column, path in instances.items()}
-    return law(evidence(instances, folder, slope, only), lists)
+def evidence(
+    instances: Instances,
+    folder: Path,
+    slope: float = SLOPE,
+    only: str = "",
+    experiments: tuple[str, ...] = (EXPERIMENT,),
+    bonus: float = 0.0,
+) -> Evidence:
+    """Runs whose effects are `slope` times the change of mismatch, of one loss `only` if it is named.
 
+    The weights that are best by the second hypothesis have a bonus in its experiment.
+    """
+    lists = {column.nsr: read_instances(path) for column, path in instances.items()}
 
-def evidence(instances: Mapping[DataSet, Path], folder: Path, slope: float = SLOPE, only: str = "") -> Evidence:
-    """Runs whose effects are `slope` times the change of mismatch, of one loss `only` if it is named."""
-    views = {
-        (column.nsr, loss): [Influence(read_instances(path), fold, loss) for fold in (1, 2)]
-        for column, path in instances.items()
-        for loss in STUDY.losses
-    }
+    @cache
+    def change(nsr: int | None, loss: str, text: str) -> float:
+        views = [Influence(lists[nsr], fold, loss) for fold in (1, 2)]
+        weights = ListWeights.of(text)
+        return float(np.mean([one.under(weights).of_mismatch - one.under(None).of_mismatch for one in views]))
 
-    def plant(lists: Lists) -> float:
-        if lists.bounding == "none" or (only and lists.loss != only):
+    def effect(one: Setting) -> float:
+        text = json.loads(one.options).get("list_weights", one.bounding)
+        if text == "none" or (only and one.loss != only):
             return 0.0
-        own = views[lists.nsr, lists.loss]
-        weights = ListWeights.of(lists.bounding)
-        return slope * float(np.mean([one.under(weights).of_mismatch - one.under(None).of_mismatch for one in own]))
+        best = one.variant == f"{SECOND}-{'weak' if one.loss == 'nRBP' else 'half'}"
+        return slope * change(one.nsr, one.loss, text) + bonus * best
 
-    planted = replace(STUDY, plant=plant)
-    frame, varied = planted._frame(), []
-    for name, text in VARIANTS.items():
-        weighted = replace(planted, boundings=(text,))._frame()
-        named = {"study": f"thesis@weights-{name}", "bounding": "none", "options": f'{{"list_weights": "{text}"}}'}
-        varied.append(weighted.with_columns(**{column: pl.lit(value) for column, value in named.items()}))
-    tables = {"runs": frame.with_columns(options=pl.lit("{}")), "epochs": planted._epochs(frame)}
-    tables["experiments"] = pl.concat(varied)
-    paths = {name: folder / f"{name}.parquet" for name in tables}
-    for name, table in tables.items():
-        table.write_parquet(paths[name])
-    return Evidence("thesis", **paths)
+    varied = [
+        one
+        for experiment, (name, text) in product(experiments, VARIANTS.items())
+        for one in settings(
+            LOSSES, ["none"], (2, None), f"{experiment}-{name}", options=f'{{"list_weights": "{text}"}}'
+        )
+    ]
+    size = {"topics": 40, "own": 0.0, "training": 0.0, "chance": 0.0005}
+    return World(effect, [*settings(LOSSES, AFFINE, (2, None)), *varied], **size).files(folder)
+
+
+def found(instances: Instances, folder: Path, **planted: Any) -> Law:
+    lists = {column: read_instances(path) for column, path in instances.items()}
+    return law(evidence(instances, folder, **planted), lists)
 
 
 @pytest.fixture(scope="module")
-def planted(instances: Mapping[DataSet, Path], tmp_path_factory: pytest.TempPathFactory) -> Law:
+def planted(instances: Instances, tmp_path_factory: pytest.TempPathFactory) -> Law:
     return found(instances, tmp_path_factory.mktemp("planted"))
 
 
 @pytest.fixture(scope="module")
-def one_loss(instances: Mapping[DataSet, Path], tmp_path_factory: pytest.TempPathFactory) -> Law:
+def one_loss(instances: Instances, tmp_path_factory: pytest.TempPathFactory) -> Law:
     return found(instances, tmp_path_factory.mktemp("one_loss"), only="nRBP")
 
 
@@ -148,7 +160,7 @@ def test_the_law_is_confirmed_where_it_is_planted(planted: Law) -> None:
     assert verdict(planted).outcome == CONFIRMED
     by_text = {one.prediction: one.outcome for one in outcomes(planted)}
     best = [outcome for text, outcome in by_text.items() if "scores highest" in text]
-    assert best == [CONFIRMED] * len(STUDY.losses) * len(COLUMNS)
+    assert best == [CONFIRMED] * len(LOSSES) * len(COLUMNS)
     # The planted slope is steeper than the predicted one.
     starts = {"Permuted, the weights pairs^-1 of nRBP": CONFIRMED, "nDCG and AP on": CONFIRMED, "The slope": REFUTED}
     for start, expected in starts.items():
@@ -157,33 +169,27 @@ def test_the_law_is_confirmed_where_it_is_planted(planted: Law) -> None:
 
 @pytest.mark.parametrize(("bonus", "outcome"), [(0.0, REFUTED), (0.05, CONFIRMED)])
 def test_the_second_hypothesis_has_cells_and_predictions_of_its_own(
-    instances: Mapping[DataSet, Path], tmp_path: Path, planted: Law, bonus: float, outcome: str
+    instances: Instances, tmp_path: Path, planted: Law, bonus: float, outcome: str
 ) -> None:
     """The same cells again, best at the powers of the first hypothesis, or with a bonus at those of the second."""
-    made = evidence(instances, tmp_path)
-    assert made.experiments is not None
-    first = pl.read_parquet(made.experiments)
-    best = pl.when(pl.col("loss") == "nRBP").then(pl.lit("weak")).otherwise(pl.lit("half"))
-    lifted = pl.when(pl.col("study").str.ends_with(best)).then(bonus).otherwise(0.0)
-    second = first.with_columns(
-        pl.col("study").str.replace("@weights-", "@influence-"),
-        *(pl.col(metric) + lifted for metric in ("nDCG", "AP", "nRBP(p=0.95)")),
-    )
-    pl.concat([first, second]).write_parquet(made.experiments)
-    both = law(made, {column: read_instances(path) for column, path in instances.items()})
-    assert both.line() == planted.line(), "the registered regression is the same"
+    both = found(instances, tmp_path, experiments=(EXPERIMENT, SECOND), bonus=bonus)
+    line, of_first = both.line(), planted.line()
+    assert line is not None
+    assert of_first is not None
+    assert line["n"] == of_first["n"], "the registered regression is about the same cells"
+    assert line["slope"] == pytest.approx(of_first["slope"], abs=2e-4)
     assert [(one.prediction, one.outcome) for one in outcomes(both) if SECOND_HYPOTHESIS not in one.prediction] == [
         (one.prediction, one.outcome) for one in outcomes(planted)
     ]
-    found = [one for one in outcomes(both) if one.prediction.startswith(SECOND_HYPOTHESIS)]
-    assert len(found) == len(STUDY.losses) * len(COLUMNS)
+    of_second = [one for one in outcomes(both) if one.prediction.startswith(SECOND_HYPOTHESIS)]
+    assert len(of_second) == len(LOSSES) * len(COLUMNS)
     # On MQ2008, nRBP is best at -0.5 by the first hypothesis, too.
-    assert {one.outcome for one in found if "MovieLens" in one.prediction} == {outcome}
+    assert {one.outcome for one in of_second if "MovieLens" in one.prediction} == {outcome}
     cells = cells_table(both)
     assert len(cells.filter(origin=SECOND)) == len(cells.filter(origin=EXPERIMENT))
 
 
-def test_a_gain_from_mismatch_refutes_the_law(instances: Mapping[DataSet, Path], tmp_path: Path) -> None:
+def test_a_gain_from_mismatch_refutes_the_law(instances: Instances, tmp_path: Path) -> None:
     opposite = found(instances, tmp_path, slope=-SLOPE)
     assert verdict(opposite).outcome == REFUTED
     assert {one.outcome for one in outcomes(opposite) if "scores highest" in one.prediction} == {REFUTED}
@@ -209,7 +215,7 @@ def test_without_cells_there_is_no_line_and_no_outcome() -> None:
     assert predictions_table(Law([])).is_empty()
 
 
-def test_the_steps_make_tables_figures_and_a_section(instances: Mapping[DataSet, Path], tmp_path: Path) -> None:
+def test_the_steps_make_tables_figures_and_a_section(instances: Instances, tmp_path: Path) -> None:
     made = evidence(instances, tmp_path)
     tables, files = tmp_path / "tables", [str(path) for path in instances.values()]
     of_runs = [f"--{name}={getattr(made, name)}" for name in ("runs", "epochs", "experiments")]

@@ -8,8 +8,7 @@ with it as well as without: a gain that leaves the sigmoid as it was is none, no
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from itertools import product
 from string import ascii_lowercase
 from typing import NamedTuple
@@ -44,6 +43,7 @@ from rankbound_study.claims.registry import decides, shape
 from rankbound_study.claims.rules import (
     HALF,
     NEGLIGIBLE,
+    RULES,
     Family,
     Key,
     Sample,
@@ -281,7 +281,7 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
         for at, one in precision.items()
     ]
     return Ruling(
-        together(holds(all(cases)), family.tend_higher()),
+        together(holds(all(cases)), RULES["all tend to be higher"](family)),
         {"right": sum(cases), "cases": len(cases), "places": PLACES, "changes": "; ".join(texts)},
         *least.measured,
         family.worst_p(),
@@ -366,49 +366,46 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Ruling | Verdict:
     drop = contrast(pair(evidence, Cell(LOSS, DISTRIBUTION, column, LOSS)))
     changes_by = f"Distribution bounding changes mean nDCG by {drop} on {column}"
     statistic = "mean nDCG, bounded minus unbounded"
-    if drop.estimate.p_below(-COLLAPSE) > LEVEL:
+    if drop.p_below(-COLLAPSE) > LEVEL:
         return Verdict(INCONCLUSIVE, f"{changes_by}: no drop to explain.", statistic, *drop.measured, n=drop.n)
     tried = _remedies(evidence, column)
     lifts = adjusted({name: one.log_lift.p_above(0.0) for name, one in tried.items()})
-    lifting = {name: one for name, one in tried.items() if lifts[name] <= LEVEL and one.trains}
-    idle = _no_remedies(tried, lifts)
-    changes = ", ".join(f"{one.change} with {name} (gradient times {one.lift:.2g})" for name, one in lifting.items())
+    harmful = [name for name, one in tried.items() if one.unbounded.p_above(-COLLAPSE) > LEVEL]
+    small = [name for name in tried if name not in harmful and lifts[name] > LEVEL]
+    lifting = {name: one for name, one in tried.items() if name not in (*harmful, *small)}
+    idle = "".join(
+        f"; no remedy, as {reason}: {', '.join(texts)}"
+        for reason, texts in (
+            ("the gradient is not significantly larger", [f"{name} ({tried[name].change})" for name in small]),
+            (
+                f"the unbounded loss is not shown to stay within {COLLAPSE:g}",
+                [
+                    f"{name} ({tried[name].change}, where the unbounded loss changes by {tried[name].unbounded})"
+                    for name in harmful
+                ],
+            ),
+        )
+        if texts
+    )
     if not lifting:
         return Verdict(INCONCLUSIVE, f"{changes_by}{idle}.", statistic, *drop.measured, n=drop.n)
+    changes = ", ".join(
+        f"{one.change} with {name} (gradient times {np.exp(one.log_lift.mean):.2g})" for name, one in lifting.items()
+    )
     stays = adjusted({name: one.more_than_half.p_below(0.0) for name, one in lifting.items()})
-    gone = max(max(one.more_than_half.p_above(0.0), one.change.estimate.p_above(-COLLAPSE)) for one in lifting.values())
+    gone = max(max(one.more_than_half.p_above(0.0), one.change.p_above(-COLLAPSE)) for one in lifting.values())
     worst = min(lifting, key=lambda name: lifting[name].change.mean)
     facts = {"column": column, "drop": drop, "changes": changes, "idle": idle, "worst": worst}
     left = lifting[worst].change
     return Ruling(by_p(gone, min(stays.values())), facts, *left.measured, gone, left.n)
 
 
-def _no_remedies(tried: Mapping[str, "_Remedy"], lifts: Mapping[str, float]) -> str:
-    """Name what is no remedy, and why."""
-    without = {name: one for name, one in tried.items() if one.trains}
-    idle = [f"{name} ({one.change})" for name, one in without.items() if lifts[name] > LEVEL]
-    harmful = [
-        f"{name} ({one.change}, where the unbounded loss changes by {one.unbounded})"
-        for name, one in tried.items()
-        if name not in without
-    ]
-    return "".join(
-        f"; no remedy, as {reason}: {', '.join(names)}"
-        for reason, names in (
-            ("the gradient is not significantly larger", idle),
-            (f"the unbounded loss is not shown to stay within {COLLAPSE:g}", harmful),
-        )
-        if names
-    )
-
-
-@dataclass(frozen=True)
-class _Remedy:
+class Remedy(NamedTuple):
     """A change of the training that should lift the gradient.
 
     Attributes:
         change: bounded minus unbounded with it.
-        unbounded: the unbounded loss with it, minus that without it.
+        unbounded: the unbounded loss with it, minus that without it: it has to train.
         more_than_half: `change` minus half of the drop without it, on the same lists and trainings.
         log_lift: the log of the factor by which it lifts the bounded gradient, relative to the unbounded one.
     """
@@ -418,69 +415,51 @@ class _Remedy:
     more_than_half: Estimate
     log_lift: Estimate
 
-    @property
-    def trains(self) -> bool:
-        """The unbounded loss is shown not to collapse with it."""
-        return self.unbounded.estimate.p_above(-COLLAPSE) <= LEVEL
-
-    @property
-    def lift(self) -> float:
-        return float(np.exp(self.log_lift.mean))
-
-
-def _remedies(evidence: Evidence, column: DataSet) -> dict[str, _Remedy]:
-    """Return other gains of the sigmoid, and other starts, by name."""
-    usual = evidence.cell(column.dataset, column.nsr).select(*KEY, LOSS).collect()
-    norms = evidence.epochs_of(column.dataset, column.nsr).collect()
-    found = {}
-    for _, rows, epochs in _variants(evidence, "gains", column):
-        for bounding in rows["bounding"].unique().sort():
-            gain = bounding.removeprefix("distribution(gain=").removesuffix(")")
-            with_it = ((rows, epochs, (LOSS, bounding)), (usual, norms, PLAIN))
-            found[f"the gain {gain}"] = _remedy(with_it, usual, norms)
-    for name, rows, epochs in _variants(evidence, "starts", column):
-        spread = int(name.removeprefix("s")) / 100
-        with_it = ((rows, epochs, BOUNDED), (rows, epochs, PLAIN))
-        found[f"factors that start within {spread:g}"] = _remedy(with_it, usual, norms)
-    return found
-
-
-def _variants(evidence: Evidence, experiment: str, column: DataSet) -> Iterator[tuple[str, pl.DataFrame, pl.DataFrame]]:
-    """Yield every variant's name, rows and epochs."""
-    epochs = evidence.variants(experiment, column.dataset, column.nsr, of_epochs=True)
-    for name, rows in variants(evidence, experiment, column, with_usual=False).items():
-        if name not in epochs:
-            raise MissingEvidence(f"the experiment {experiment} has no epochs of {name}, with their gradient norms")
-        yield name, rows, epochs[name].collect()
-
 
 Measured = tuple[pl.DataFrame, pl.DataFrame, Training]
 """The rows and epochs of several trainings, and one of them."""
 
 
-def _remedy(with_it: tuple[Measured, Measured], usual: pl.DataFrame, norms: pl.DataFrame) -> _Remedy:
+def _remedies(evidence: Evidence, column: DataSet) -> dict[str, Remedy]:
+    """Return other gains of the sigmoid, and other starts, by name."""
+    usual = evidence.cell(column.dataset, column.nsr).select(*KEY, LOSS).collect()
+    norms = evidence.epochs_of(column.dataset, column.nsr).collect()
+    own: tuple[Measured, Measured] = (usual, norms, BOUNDED), (usual, norms, PLAIN)
+    found = {}
+    for experiment in ("gains", "starts"):
+        epochs = evidence.variants(experiment, column.dataset, column.nsr, of_epochs=True)
+        for name, rows in variants(evidence, experiment, column, with_usual=False).items():
+            if name not in epochs:
+                raise MissingEvidence(f"the experiment {experiment} has no epochs of {name}, with their gradient norms")
+            read = rows, epochs[name].collect()
+            if experiment == "starts":
+                spread = int(name.removeprefix("s")) / 100
+                with_it = (*read, BOUNDED), (*read, PLAIN)
+                found[f"factors that start within {spread:g}"] = _remedy(*with_it, *own)
+                continue
+            for bounding in rows["bounding"].unique().sort():
+                gain = bounding.removeprefix("distribution(gain=").removesuffix(")")
+                found[f"the gain {gain}"] = _remedy((*read, (LOSS, bounding)), own[1], *own)
+    return found
+
+
+def _remedy(bounded: Measured, plain: Measured, own_bounded: Measured, own_plain: Measured) -> Remedy:
     """Compare bounded and unbounded with a remedy to those without it, in the same folds and under the same seeds."""
-    (rows, epochs, bounded), (plain_rows, plain_epochs, plain) = with_it
-    ran = rows.select("fold", "seed").unique()
-    usual, plain_rows = (each.join(ran, on=["fold", "seed"], how="semi") for each in (usual, plain_rows))
-    both = side_by_side(rows, plain_rows, bounded, plain).pair(*SYSTEMS)
-    unbounded = side_by_side(plain_rows, usual, plain, PLAIN).pair(*SYSTEMS)
-    changed, unchanged = on_same_users([both, side_by_side(usual, usual, BOUNDED, PLAIN).pair(*SYSTEMS)])
-    parts = [(epochs, bounded, 1), (plain_epochs, plain, -1), (norms, BOUNDED, -1), (norms, PLAIN, 1)]
-    log_norms = ran.sort("fold", "seed")
-    for place, (measured, training, sign) in enumerate(parts):
-        own = _log_norms(measured, training).rename({"log_norm": f"part{place}"})
-        log_norms = log_norms.join(own.with_columns(pl.col(f"part{place}") * sign), on=["fold", "seed"])
-    if len(log_norms) < 2:
-        raise MissingEvidence(f"{len(log_norms)} trainings have gradient norms in the first epoch; a test takes two")
-    lift = log_norms.select(pl.sum_horizontal(f"part{place}" for place in range(len(parts)))).to_series()
+    ran = bounded[0].select("fold", "seed").unique().sort("fold", "seed")
+    (with_it, without), (plain_rows, usual) = (
+        [one[0].join(ran, on=["fold", "seed"], how="semi") for one in both]
+        for both in ((bounded, own_bounded), (plain, own_plain))
+    )
+    change = side_by_side(with_it, plain_rows, bounded[2], plain[2]).pair(*SYSTEMS)
+    unbounded = side_by_side(plain_rows, usual, plain[2], PLAIN).pair(*SYSTEMS)
+    changed, unchanged = on_same_users([change, side_by_side(without, usual, BOUNDED, PLAIN).pair(*SYSTEMS)])
+    lifts = ran.with_columns(lift=pl.lit(0.0))
+    for sign, (_, epochs, (loss, bounding)) in ((1, bounded), (-1, plain), (-1, own_bounded), (1, own_plain)):
+        first = epochs.filter(epoch=1, loss=loss, bounding=bounding).group_by("fold", "seed")
+        norms = first.agg(log_norm=pl.col("gradient_norm").mean().log())
+        lifts = lifts.join(norms, on=["fold", "seed"]).with_columns(pl.col("lift") + sign * pl.col("log_norm"))
+        lifts = lifts.drop("log_norm")
+    if len(lifts) < 2:
+        raise MissingEvidence(f"{len(lifts)} trainings have gradient norms in the first epoch; a test takes two")
     more_than_half = estimate(changed - HALF * unchanged)
-    return _Remedy(contrast(both), contrast(unbounded), more_than_half, over_units(lift.to_numpy()))
-
-
-def _log_norms(epochs: pl.DataFrame, training: Training) -> pl.DataFrame:
-    """Return the log of the gradient norm in the first epoch, by fold and seed."""
-    loss, bounding = training
-    first = epochs.filter(pl.col("epoch") == 1, pl.col("loss") == loss, pl.col("bounding") == bounding)
-    means = first.group_by("fold", "seed").agg(pl.col("gradient_norm").mean())
-    return means.select("fold", "seed", pl.col("gradient_norm").log().alias("log_norm"))
+    return Remedy(contrast(change), contrast(unbounded), more_than_half, over_units(lifts["lift"].to_numpy()))

@@ -39,7 +39,7 @@ from rankbound_study.claims.cells import (
 from rankbound_study.claims.data_sets import several_ratios, slope_over_ratios
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides, shape
-from rankbound_study.claims.rules import HALF, Family, adjusted, together
+from rankbound_study.claims.rules import HALF, NEGLIGIBLE, Family, adjusted, together
 from rankbound_study.claims.statistics import (
     PEARSON,
     SPEARMAN,
@@ -195,7 +195,9 @@ def distribution_bounding_of_ap_lifts_low_scores(evidence: Evidence) -> Ruling:
     facts |= {"lowest": ", ".join(one.points for one in fewer.contrasts.values())}
     facts |= {"highest": ", ".join(one.points for one in top), "down": len(fewer.lower), "slope": slope}
     facts |= {"low": 100 * low, "high": 100 * high}
-    return Ruling(together(fewer.all_fall(), no_fewer, each_way(*fades)), facts, *slope.measured, p_value, slope.n)
+    return Ruling(
+        together(fewer.all_lower(NEGLIGIBLE), no_fewer, each_way(*fades)), facts, *slope.measured, p_value, slope.n
+    )
 
 
 @decides("T37")

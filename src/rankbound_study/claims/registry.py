@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.resources import files
 from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from rankbound.compare.margins import MARGIN
 from rankbound_study.claims.cells import Cell, Contrast, chosen, contrasts
@@ -26,7 +26,6 @@ from rankbound_study.claims.rules import (
     RULES,
     SHARES,
     Family,
-    Key,
     Sample,
     among,
     collapsed,
@@ -66,7 +65,7 @@ class Claim:
         statistic: the meaning of the deciding number, with the same names; empty for theorems that hold in every case.
         shown_in: names of the tables and figures that show it, separated by spaces.
         asides: parts of the sentence, `{if_NAME}`, that are left out if the fact of that name is zero.
-        shape: the name of its shape, and the arguments of `Differences.of_row`; empty if a function decides.
+        shape: the name of its shape, and the arguments of `decide_by_shape`; empty if a function decides.
     """
 
     id: str
@@ -128,7 +127,7 @@ def deciders() -> Mapping[str, Decider]:
         import_module(f"{package}.{found.name}")
     for one in claims():
         for name, row in one.shape.items():
-            decides(one.id)(Differences.of_row(name, **row))
+            decides(one.id)(partial(decide_by_shape, shape=name, **row))
     for claim, ruling in THEOREMS.items():
         decides(claim)(lambda evidence, ruling=ruling: ruling())  # type: ignore[misc]
     return _DECIDERS
@@ -206,80 +205,61 @@ def _is_decided(decider: Decider, evidence: Evidence) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class Differences(Generic[Key]):
-    """A claim about differences (or slopes, or correlations), all of which are tested as one family.
+def decide_by_shape(
+    evidence: Evidence,
+    shape: str,
+    rule: str,
+    deciding: str = "",
+    p: str = "all",
+    *,
+    limit: float = math.nan,
+    matters: float = math.nan,
+    of_topics: bool = False,
+    takes_noise: bool = False,
+    without_collapsed: bool = False,
+    **axes: Any,
+) -> Ruling | Verdict:
+    """Decide a claim about differences (or slopes, or correlations), all of which are tested as one family.
 
-    Attributes:
-        of: finds the differences in a study's results.
-        rule: gives the verdict on the family.
-        deciding: picks the deciding difference; None for a claim about most of them, of which `share` counts those
-            that hold.
-        p_value: the p-value that decides.
+    Args:
+        evidence: the study's results.
+        shape: the name of a registered shape, which finds the differences.
+        rule: one of `rules.RULES`.
+        deciding: one of `rules.DECIDING`, which picks the deciding difference; empty for a claim about most of them,
+            whose verdict has the share of those for which it holds.
+        p: one of `rules.P_VALUES`, the p-value that decides.
+        limit: with which the rule compares the differences.
+        matters: the smallest difference that matters; NaN: the noise margin, or 0.01 if it is unknown.
         of_topics: the verdict's number of units is that of topics instead of differences.
         takes_noise: without a noise margin, nothing is decided.
-        facts: what the claim's sentences name beside the family's own facts (`rules.FACTS`).
-        matters: the smallest difference that matters; NaN: the noise margin, or 0.01 if it is unknown.
-        share: the number of differences that hold, whose share is the verdict's value if no single one decides.
-        limit: with which the rule compares the differences.
         without_collapsed: cells whose training collapsed do not count; the sentences name how many, and what the
             verdict would be with them.
+        axes: arguments of the shape.
     """
-
-    of: Callable[[Evidence], Mapping[Key, Contrast]]
-    rule: Callable[[Family[Key]], str]
-    deciding: Callable[[Family[Key]], Key] | None
-    p_value: Callable[[Family[Key], Key], float] = Family.worst_p
-    of_topics: bool = False
-    takes_noise: bool = False
-    facts: Callable[[Evidence, Family[Key]], Mapping[str, object]] = lambda evidence, family: {}
-    matters: float = math.nan
-    share: Callable[[Family[Key]], int] = Family.count_of_positive
-    limit: float = math.nan
-    without_collapsed: bool = False
-
-    @classmethod
-    def of_row(cls, shape: str, rule: str, deciding: str = "", p: str = "all", **more: Any) -> "Differences[Any]":
-        """Return the claim that an entry of the file declares.
-
-        Args:
-            shape: the name of a registered shape.
-            rule, deciding, p: one of `rules.RULES`, of `rules.DECIDING` and of `rules.P_VALUES`.
-            more: other attributes, as above, and arguments of the shape: its axes.
-        """
-        found, facts = _SHAPES[shape]
-        names = {"of_topics", "takes_noise", "matters", "limit", "without_collapsed"} & set(more)
-        own = {name: more.pop(name) for name in names}
-        share = SHARES.get(rule, Family.count_of_positive)
-        of = partial(found, **more)
-        return Differences(of, RULES[rule], DECIDING[deciding], P_VALUES[p], facts=facts, share=share, **own)
-
-    def __call__(self, evidence: Evidence) -> Ruling | Verdict:
-        """Decide the claim."""
-        family = every = Family(self.of(evidence), self.limit)
-        if self.takes_noise and (missing := no_noise(family.contrasts.values())):
-            return Verdict(INCONCLUSIVE, missing, n=len(family))
-        facts: dict[str, object] = {}
-        if self.without_collapsed:
-            cells: dict[Key, Any] = {key: getattr(key, "cell", key) for key in family.contrasts}
-            fallen = collapsed(contrasts(evidence, dict.fromkeys(cells.values())))
-            facts = {"fallen": len(fallen), "with_all": self.rule(family), "of_all": family.facts({})}
-            family = every.without([key for key, cell in cells.items() if cell in fallen])
-        verdict, facts = self.rule(family), family.facts({**facts, **self.facts(evidence, family)})
-        if self.deciding is None:
-            sample = sample_of_most(family.contrasts, self.matters)
-            return Ruling(verdict, facts, self.share(family) / len(family), n=len(family), sample=sample)
-        key = self.deciding(family if len(family) else every)
-        decisive = every.contrasts[key]
-        matters = decisive.matters() if math.isnan(self.matters) else self.matters
-        return Ruling(
-            verdict,
-            family.facts({**facts, "at_deciding": key}),
-            *decisive.measured,
-            self.p_value(family, key),
-            decisive.n if self.of_topics else len(family),
-            Sample.of(decisive, matters) if decisive.n else None,
-        )
+    (found, more_facts), verdict_on_family, pick = _SHAPES[shape], RULES[rule], DECIDING[deciding]
+    family = every = Family(found(evidence, **axes), limit)
+    if takes_noise and (missing := no_noise(family.contrasts.values())):
+        return Verdict(INCONCLUSIVE, missing, n=len(family))
+    facts: dict[str, Any] = {}
+    if without_collapsed:
+        cells = {key: getattr(key, "cell", key) for key in every.contrasts}
+        fallen = collapsed(contrasts(evidence, dict.fromkeys(cells.values())))
+        facts = {"fallen": len(fallen), "with_all": verdict_on_family(every), "of_all": every.facts({})}
+        family = every.without([key for key, cell in cells.items() if cell in fallen])
+    verdict, facts = verdict_on_family(family), family.facts({**facts, **more_facts(evidence, family)})
+    if pick is None:
+        share = facts[SHARES[rule]] / len(family)
+        return Ruling(verdict, facts, share, n=len(family), sample=sample_of_most(family.contrasts, matters))
+    key = pick(family if len(family) else every)
+    decisive = every.contrasts[key]
+    return Ruling(
+        verdict,
+        family.facts({**facts, "at_deciding": key}),
+        *decisive.measured,
+        P_VALUES[p](family, key),
+        decisive.n if of_topics else len(family),
+        Sample.of(decisive, decisive.matters() if math.isnan(matters) else matters) if decisive.n else None,
+    )
 
 
 @shape("differences")

@@ -147,10 +147,6 @@ class Family(Generic[Key]):
         """Return the p-value that decides a claim that all of them are within the limit."""
         return max((one.p_within(self.limit) for one in self.contrasts.values()), default=1.0)
 
-    def all_above(self) -> str:
-        """Return the verdict that all are above the limit: refuted by one that is below it."""
-        return each_way(0 < len(self.above) == len(self), bool(self.below))
-
     def all_alike(self) -> str:
         """Return the verdict that all are within the limit: refuted by one beyond it."""
         return each_way(0 < len(self.within) == len(self), bool(self.beyond))
@@ -176,35 +172,9 @@ class Family(Generic[Key]):
         """Return the verdict that all rise: refuted by one that is shown to rise by less than counts as a rise."""
         return self.all_higher(NEGLIGIBLE)
 
-    def all_fall(self) -> str:
-        """Return the verdict that all fall, likewise."""
-        return self.all_lower(NEGLIGIBLE)
-
     def none_lower(self) -> str:
         """Return the verdict that all are above zero, which only one significantly below it refutes."""
         return each_way(len(self.higher) == len(self), bool(self.lower))
-
-    def tend_higher(self) -> str:
-        """Return the verdict that they tend to be above zero: refuted by one below, or if all are alike."""
-        return each_way(len(self.higher) == len(self), bool(self.lower) or len(self.alike) == len(self))
-
-    def some_higher(self) -> str:
-        """Return the verdict that one is above zero (Holm): refuted if all are below zero or alike."""
-        return each_way(bool(self.higher), not self.higher and len(self.lower) + len(self.alike) == len(self))
-
-    def some_higher_none_lower(self) -> str:
-        """Return the verdict that some are above zero and none below: refuted by the reverse, or if all are alike."""
-        against = not self.higher and (bool(self.lower) or len(self.alike) == len(self))
-        return each_way(bool(self.higher) and not self.lower, against)
-
-    def most_above(self, limit: float = 0.0) -> str:
-        """Return the verdict that more than half are above a limit (partial conjunction)."""
-        every = self.contrasts.values()
-        return most([one.p_above(limit) for one in every], [one.p_below(limit) for one in every])
-
-    def no_gain(self) -> str:
-        """Return confirmed if all are significantly below the smallest gain that counts, refuted if one is above it."""
-        return each_way(all(one.p_below(NEGLIGIBLE) <= LEVEL for one in self.contrasts.values()), bool(self.gains()))
 
     def gains(self) -> list[Key]:
         """Return the keys (cells) that gain significantly more than that.
@@ -216,44 +186,65 @@ class Family(Generic[Key]):
             parts[getattr(key, "metric", "") in CUT_OFFS][key] = one.p_above(NEGLIGIBLE)
         return [key for part in parts.values() for key, p_value in adjusted(part).items() if p_value <= LEVEL / 2]
 
-    def count_of_positive(self) -> int:
-        """Return the number of differences above zero."""
-        return sum(mean > 0 for mean in self.means)
-
-    def count_of_no_worse(self) -> int:
-        """Return the number of differences that are shown to be no worse by the margin, each by its own test."""
-        return sum(one.p_above(-MARGIN) <= LEVEL for one in self.contrasts.values())
-
     def named(self, keys: Iterable[Key]) -> str:
         """Name some differences, with their sizes, in brackets."""
         return among([f"{key} {self.contrasts[key].mean:+.2f}" for key in keys])
 
-    def facts(self, more: Mapping[str, object]) -> dict[str, object]:
+    def facts(self, more: Mapping[str, object]) -> dict[str, Any]:
         """Return what a sentence about the differences can name: `FACTS`, and more."""
         return _Facts(self, more)
 
 
+def _rule(holds: Callable[[Family[Any]], bool], fails: Callable[[Family[Any]], bool]) -> Callable[[Family[Any]], str]:
+    return lambda family: each_way(holds(family), fails(family))
+
+
+def _mostly(limit: float) -> Callable[[Family[Any]], str]:
+    """Return the rule that more than half are above a limit (partial conjunction)."""
+
+    def decide(family: Family[Any]) -> str:
+        every = family.contrasts.values()
+        tests = [one.p_above(limit) for one in every], [one.p_below(limit) for one in every]
+        return share_of(*tests, len(family) // 2 + 1)
+
+    return decide
+
+
 RULES: Mapping[str, Callable[[Family[Any]], str]] = {
+    # Refuted by one that is shown to rise, or to fall, by less than counts as a rise.
     "all rise": Family.all_rise,
-    "all fall": Family.all_fall,
+    "all fall": lambda family: family.all_lower(NEGLIGIBLE),
     "all are higher": Family.all_higher,
     "all are lower": Family.all_lower,
     "none is lower": Family.none_lower,
-    "all are above": Family.all_above,
+    # Refuted by one on the other side of the limit.
+    "all are above": _rule(lambda one: 0 < len(one.above) == len(one), lambda one: bool(one.below)),
     "all are within": Family.all_alike,
-    "most rise": Family.most_above,
-    "most are no worse": lambda family: family.most_above(-MARGIN),
-    "none gains": Family.no_gain,
-    "some are higher": Family.some_higher,
-    "some are higher, none lower": Family.some_higher_none_lower,
+    # Refuted by one below zero, or if all are alike.
+    "all tend to be higher": _rule(
+        lambda one: len(one.higher) == len(one), lambda one: bool(one.lower) or len(one.alike) == len(one)
+    ),
+    "most rise": _mostly(0.0),
+    "most are no worse": _mostly(-MARGIN),
+    # Confirmed if all are significantly below the smallest gain that counts, refuted if one is above it.
+    "none gains": _rule(
+        lambda one: all(each.p_below(NEGLIGIBLE) <= LEVEL for each in one.contrasts.values()),
+        lambda one: bool(one.gains()),
+    ),
+    # Refuted if all are below zero or alike.
+    "some are higher": _rule(
+        lambda one: bool(one.higher), lambda one: not one.higher and len(one.lower) + len(one.alike) == len(one)
+    ),
+    # Refuted by the reverse, or if all are alike.
+    "some are higher, none lower": _rule(
+        lambda one: bool(one.higher) and not one.lower,
+        lambda one: not one.higher and (bool(one.lower) or len(one.alike) == len(one)),
+    ),
 }
 """The rules that an entry of `claims.yaml` may name."""
 
-SHARES: Mapping[str, Callable[[Family[Any]], int]] = {
-    "most rise": Family.count_of_positive,
-    "most are no worse": Family.count_of_no_worse,
-}
-"""The numbers of differences that a rule about most of them counts."""
+SHARES: Mapping[str, str] = {"most rise": "positive", "most are no worse": "no_worse"}
+"""The facts that count the differences for which a rule about most of them holds."""
 
 DECIDING: Mapping[str, Callable[[Family[Any]], Any] | None] = {
     "least": Family.least,
@@ -273,7 +264,7 @@ P_VALUES: Mapping[str, Callable[[Family[Any], Any], float]] = {
 
 FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "count": len,
-    "positive": Family.count_of_positive,
+    "positive": lambda family: sum(mean > 0 for mean in family.means),
     "higher": lambda family: len(family.higher),
     "lower": lambda family: len(family.lower),
     "limit": lambda family: family.limit,
@@ -284,7 +275,7 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "beyond": lambda family: len(family.beyond),
     "at_beyond": lambda family: family.named(family.beyond),
     "short": lambda family: sum(p <= LEVEL / 2 for p in family.adjusted(lambda one: one.p_below(NEGLIGIBLE)).values()),
-    "no_worse": Family.count_of_no_worse,
+    "no_worse": lambda family: sum(one.p_above(-MARGIN) <= LEVEL for one in family.contrasts.values()),
     "worse": lambda family: sum(one.p_below(-MARGIN) <= LEVEL for one in family.contrasts.values()),
     "gains": lambda family: len(family.gains()),
     "at_gains": lambda family: among(list(map(str, family.gains()))),
@@ -298,8 +289,8 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "without_fallen": lambda family: _without_fallen(family),
     "undecided": lambda family: _undecided(family),
     "others": lambda family: len(_without_nrbp(family)),
-    "others_positive": lambda family: _without_nrbp(family).count_of_positive(),
-    "verdict_on_others": lambda family: _without_nrbp(family).most_above(),
+    "others_positive": lambda family: FACTS["positive"](_without_nrbp(family)),
+    "verdict_on_others": lambda family: RULES["most rise"](_without_nrbp(family)),
     "least": lambda family: family.contrasts[family.least()],
     "most": lambda family: family.contrasts[family.most()],
     "widest": lambda family: family.contrasts[family.widest()],
@@ -346,11 +337,6 @@ class _Facts(dict[str, object]):
 def adjusted(p_values: Mapping[Key, float]) -> dict[Key, float]:
     """Return Holm's adjusted p-values, by the same keys."""
     return dict(zip(p_values, holm(list(p_values.values())), strict=True))
-
-
-def most(p_for: Sequence[float], p_against: Sequence[float]) -> str:
-    """Return the verdict that something holds in more than half of the cases (`share_of`)."""
-    return share_of(p_for, p_against, len(p_for) // 2 + 1)
 
 
 def share_of(p_for: Sequence[float], p_against: Sequence[float], count: int) -> str:
@@ -400,11 +386,6 @@ def together(*verdicts: str) -> str:
     if REFUTED in verdicts:
         return REFUTED
     return CONFIRMED if all(one == CONFIRMED for one in verdicts) else INCONCLUSIVE
-
-
-def by_interval(low: float, high: float, limit: float) -> str:
-    """Return the verdict that a value exceeds a limit: inconclusive if the interval contains the limit."""
-    return each_way(low > limit, high < limit)
 
 
 def by_p(p_value: float, p_against: float) -> str:
