@@ -59,7 +59,7 @@ def command(name: str, spec: FigureSpec, configured: bool) -> str:
 
 
 def _of_formulas(spec: FigureSpec) -> bool:
-    return not (spec.needs or spec.needs_runs)
+    return not spec.needs
 
 
 def _drawn(name: str, spec: FigureSpec, drawings: Path, results: Path) -> bool:
