@@ -9,6 +9,9 @@ computed in this way is an assumption."""
 SELECTIONS = {PUBLISHED: "test", HONEST: "validation"}
 """Protocol -> the part that selects the epoch."""
 
+COMPARED, EXPERIMENTS = "compared", "experiments"
+"""Parts of a study's runs that are collected by themselves, like those of each protocol."""
+
 LAST = "last"
 """The selection of the last epoch."""
 

@@ -12,7 +12,7 @@ from tests.workflow.project import Project
 
 LICENSED = ("data/", "results/licensed", "results/paper")
 """Rows and pictures."""
-AFTER_RUNS = {"collect", "table_5_1", "figure_5_2", "provenance", "document"}
+AFTER_RUNS = {"collect", "join", "table_5_1", "figure_5_2", "provenance", "document"}
 RATE = "training.synthetic-mq2008.learning_rate.published"
 
 

@@ -17,6 +17,7 @@ RULES = (
         "controls",
         "compared_controls",
         "collect",
+        "join",
         "collect_experiments",
         "provenance",
     ),

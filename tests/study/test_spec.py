@@ -53,6 +53,11 @@ def weights(config: Config) -> Path:
     return file
 
 
+def runs_of(study: Study) -> list[str]:
+    """All runs but those of the experiments."""
+    return [path for part, one in study.collected.items() if part != "experiments" for path in one.runs]
+
+
 def refusal(config: Config) -> str:
     """What the check says of a configuration: nothing, if it is valid."""
     try:
@@ -73,7 +78,7 @@ def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: Conf
     names = ["movielens-nsr1", "movielens-nsr2", "movielens-nsr3", "mq2008-label2", "mq2008-label1"]
     assert list(study.bounded_instances) == names
     assert len(study.runs) == 150
-    assert len({file for file in study.run_files() if "/published/" in file}) == 75 + 5
+    assert len(set(study.collected["published"].runs)) == 75 + 5
     assert {run("published", "movielens-nsr2", "nRBP", "distribution"), run("honest", names[4])} < study.requests.keys()
     kinds = ("-sampled", "", "-tilt4")  # of the published protocol, the honest one, and an experiment
     assert study.distribution_files() == [
@@ -223,7 +228,7 @@ def test_an_experiment_is_the_bounded_half_with_one_setting_changed(config: Conf
         "folds": [1, 2],
         "seeds": [0, 2, 4],
     }
-    assert not set(study.experiment_files()) & set(study.run_files())
+    assert not set(study.collected["experiments"].runs) & set(runs_of(study))
 
 
 def test_places_match_their_pattern_which_does_not_grow_with_the_variants(config: Config) -> None:
@@ -333,14 +338,14 @@ def test_one_job_for_each_method_and_data_set(config: Config, weights: Path) -> 
     study, sections = Study.of(config), config["comparisons"].values()
     counts = [len(one["datasets"]) * len(one["methods"]) * len(one.get("feature_counts", [0])) for one in sections]
     assert len({job.stem for job in study.compared}) == len(study.compared) == sum(counts)
-    assert {f"{job.stem}.parquet" for job in study.compared} < set(study.run_files())
-    assert f"{RUNS}/honest/aaf/compared/controls.parquet" in study.run_files()
-    assert len(study.beside_runs()) == 2 * (len(study.runs) + sum(counts)), "epochs and rates"
+    assert {f"{job.stem}.parquet" for job in study.compared} < set(study.collected["compared"].runs)
+    assert f"{RUNS}/honest/aaf/compared/controls.parquet" in study.collected["compared"].runs
+    assert len(study.collected["compared"].beside) == 2 * sum(counts), "epochs and rates"
     features = Study.of({**config, "compare": ["faces-vgg16"]})
     assert "<data>/instances/aaf.parquet" in features.data_files(), "the pairs of the pictures"
     assert features.requests["<data>/instances/aaf.parquet"].inputs["folds"] == "<data>/folds/aaf.parquet"
     popularity = Study.of({**config, "controls": ["popularity"]})
-    ranked = {path.split("/")[3] for path in popularity.run_files() if path.endswith("controls.parquet")}
+    ranked = {path.split("/")[3] for path in runs_of(popularity) if path.endswith("controls.parquet")}
     assert ranked == {name for name, one in study.bounded_instances.items() if one.data_set.nsr is not None}
 
 
@@ -350,7 +355,7 @@ def test_vgg16_runs_only_with_its_weights_and_says_what_is_missing(config: Confi
     remedy = f"python -m rankbound_study download vgg16 --out {tmp_path}/data/raw/{VGG16_FILE}"
     assert remedy in without.left_out["faces-vgg16"]
     assert VGG16_FILE not in without.archives
-    assert not any("vgg16" in path for path in [*without.run_files(), *without.instances])
+    assert not any("vgg16" in path for path in [*runs_of(without), *without.instances])
     (tmp_path / VGG16_FILE).touch()
     study = Study.of(config)
     assert not study.left_out, "the mirror has them"

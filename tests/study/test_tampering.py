@@ -23,7 +23,7 @@ from rankbound_study.provenance.verify import DIFFERS, verify
 Finding = tuple[str, str]
 Change = Callable[[Path], object]
 
-TABLE, PAGE, RUNS = "tables/table_2_2.csv", "paper/table_2_4.csv", "runs.parquet"
+TABLE, PAGE, RUNS = "tables/table_2_2.csv", "paper/table_2_4.csv", "collected/published.parquet"
 ALL, COLLECTED = f"results/{RUN}.parquet", ("parquet", "epochs.parquet", "rates.parquet")
 RECORD_OF_JOB, RECORD_OF_PAGE = f"results/provenance/{RUN}.parquet.json", f"results/provenance/{PAGE}.json"
 RECORD_OF_TABLE, WHOLE = f"results/provenance/{TABLE}.json", "results/provenance.json"
@@ -31,8 +31,9 @@ MAKE_PAGE = ("table", "table_2_4", "--out-dir", "results/paper")
 
 
 def collect(*runs: str) -> tuple[str, ...]:
-    beside = ("--epochs-out", "results/epochs.parquet", "--rates-out", "results/rates.parquet")
-    return ("collect", "--out", "results/runs.parquet", *beside, "--runs", *runs)
+    stem = "results/collected/published"
+    beside = ("--epochs-out", f"{stem}.epochs.parquet", "--rates-out", f"{stem}.rates.parquet")
+    return ("collect", "--out", f"{stem}.parquet", *beside, "--runs", *runs)
 
 
 def manifest_of(**changes: Any) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 from shlex import quote
 
 from rankbound_study.figures import title
+from rankbound_study.figures.catalogue import FIRST
 from rankbound_study.results.neural_names import table_of
 
 FIGURES = figure_specs()
@@ -77,17 +78,25 @@ def csv_files(table):
     return [f"<results>/tables/{table}{suffix}" for suffix in (".csv", *suffixes)]
 
 
-def comparison_files(needs, numbers, methods=(), by_features=False):
+def collected(part, name):
+    """Return the file of collected runs, epochs or rates: those of a part, or all where there is no such part."""
+    part = study.config.protocols[0] if part == FIRST else part
+    if part not in study.collected:
+        return f"<results>/{name}.parquet"
+    return f"<results>/collected/{part}{'' if name == 'runs' else f'.{name}'}.parquet"
+
+
+def comparison_files(needs, numbers, methods=(), by_features=False, part=""):
     """Return the files of the comparisons for the tables of these numbers: those that are needed and exist."""
     jobs = [job for job in compared_jobs(by_features) if table_of(job.instances.data_set.dataset).number in numbers]
     images = [study.converted_path(job.instances.source) for job in jobs if job.instances.kind == "images"]
     chosen = [job for job in jobs if job.model in methods] if methods else jobs
     files = {
-        "runs": "<results>/runs.parquet",
-        "epochs": "<results>/epochs.parquet",
+        "runs": collected(part, "runs"),
+        "epochs": collected(part, "epochs"),
         "experiments": study.experiment_tables()[:1],
         "experiment_epochs": study.experiment_tables()[1:2],
-        "rates": "<results>/rates.parquet",
+        "rates": collected(part, "rates"),
         "leaderboard": csv_files(LEADERBOARD),
         "law": csv_files(LAW),
         "effects": csv_files(EFFECTS),
@@ -102,7 +111,7 @@ def comparison_files(needs, numbers, methods=(), by_features=False):
 
 def spec_files(spec):
     """Return the files that a figure or a table needs and that exist."""
-    return comparison_files((*spec.needs, *spec.uses), spec.data, spec.methods, spec.by_features)
+    return comparison_files((*spec.needs, *spec.uses), spec.data, spec.methods, spec.by_features, spec.part)
 
 
 def families(names, specs):

@@ -16,6 +16,7 @@ from rankbound_study.config.score_distributions import KIND
 from rankbound_study.config.study import Study
 from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.report.tables import table_names, table_specs
+from rankbound_study.vocabulary import EXPERIMENTS
 from rankbound_study.workflow.running import end_by_signal_in_a_thread, failures, step_command
 
 min_version("9.14")  # path variables

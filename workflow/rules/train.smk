@@ -92,16 +92,19 @@ use rule controls as compared_controls with:
         options=steps.options(COMPARED_CONTROLS),
 
 
+# The runs of a protocol, or of the comparisons: what is made from them waits for no other training.
 rule collect:
     input:
-        runs=study.run_files(),
-        beside=study.beside_runs(),
+        runs=lambda wildcards: study.collected[wildcards.part].runs,
+        beside=lambda wildcards: study.collected[wildcards.part].beside,
     output:
-        runs="<results>/runs.parquet",
-        epochs="<results>/epochs.parquet",
-        rates="<results>/rates.parquet",
+        runs="<results>/collected/{part}.parquet",
+        epochs="<results>/collected/{part}.epochs.parquet",
+        rates="<results>/collected/{part}.rates.parquet",
     log:
-        "<logs>/collect.log",
+        "<logs>/collect/{part}.log",
+    wildcard_constraints:
+        part=one_of(part for part in study.collected if part != EXPERIMENTS),
     localrule: True
     threads: 1
     resources:
@@ -115,16 +118,23 @@ rule collect:
         " --rates-out {output.rates:q} > {log:q} 2>&1"
 
 
+use rule collect as join with:
+    input:
+        **study.joined._asdict(),
+    output:
+        runs="<results>/runs.parquet",
+        epochs="<results>/epochs.parquet",
+        rates="<results>/rates.parquet",
+    log:
+        "<logs>/join.log",
+
+
 use rule collect as collect_experiments with:
     input:
-        runs=study.experiment_files(),
-        beside=study.beside_experiments(),
+        **study.collected.get(EXPERIMENTS, study.joined)._asdict(),
     output:
         runs="<results>/experiments.parquet",
         epochs="<results>/experiment_epochs.parquet",
         rates="<results>/experiment_rates.parquet",
     log:
         "<logs>/collect_experiments.log",
-    params:
-        step=step,
-        code=steps.code("collect"),

@@ -9,11 +9,11 @@ setting changed, and have a separate table.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rankbound_study.config.comparisons import (
     PROTOCOL,
@@ -32,7 +32,7 @@ from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, Sou
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.config.sections.halves import OF_TRAINER, ComparisonKeys, Variant
 from rankbound_study.config.sections.known_sets import known_set
-from rankbound_study.vocabulary import BEST_FEATURE, BOOSTED_TREES, HONEST, POPULARITY
+from rankbound_study.vocabulary import BEST_FEATURE, BOOSTED_TREES, COMPARED, EXPERIMENTS, HONEST, POPULARITY
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,13 @@ class Request:
     def paths(self) -> list[str]:
         """The input files."""
         return [path for paths in self.inputs.values() for path in ([paths] if isinstance(paths, str) else paths)]
+
+
+class Collected(NamedTuple):
+    """Files that are collected in one table of runs, with those of epochs and rates beside them."""
+
+    runs: list[str]
+    beside: list[str]
 
 
 class Study:
@@ -358,23 +365,32 @@ class Study:
         """Return the files of the target `tables`."""
         return [file.path for file in self.distributions]
 
-    def run_files(self) -> list[str]:
-        """Return the runs of every training job and of the controls."""
-        return [f"{job.stem}.parquet" for job in (*self.runs, *self.compared)] + [
-            path for path, _ in self._control_requests()
-        ]
+    @cached_property
+    def collected(self) -> dict[str, Collected]:
+        """What is collected together, by part: the runs of a protocol, of the comparisons, of the experiments."""
+        parts: dict[str, list[Job]] = {}
+        for job in self.jobs:
+            parts.setdefault(COMPARED if job.comparison else EXPERIMENTS if job.variant else job.protocol, []).append(
+                job
+            )
+        controls: dict[str, list[str]] = {}
+        for path, request in self._control_requests():
+            part = COMPARED if request.options["study"] == STUDY else request.options["protocol"]
+            controls.setdefault(part, []).append(path)
+        return {
+            part: Collected(
+                [*(f"{job.stem}.parquet" for job in jobs), *controls.get(part, [])],
+                [f"{job.stem}.{name}.parquet" for job in jobs for name in ("epochs", "rates")],
+            )
+            for part, jobs in parts.items()
+        }
 
-    def beside_runs(self) -> list[str]:
-        """Return the epochs and the rates of every training job."""
-        return _collected_beside([*self.runs, *self.compared])
-
-    def experiment_files(self) -> list[str]:
-        """Return the runs of the experiments."""
-        return [f"{job.stem}.parquet" for job in self.experiments]
-
-    def beside_experiments(self) -> list[str]:
-        """Return the epochs and the rates of the experiments."""
-        return _collected_beside(self.experiments)
+    @cached_property
+    def joined(self) -> Collected:
+        """The collected parts that are one table: all but the experiments."""
+        stems = [f"<results>/collected/{part}" for part in self.collected if part != EXPERIMENTS]
+        beside = [f"{stem}.{name}.parquet" for stem in stems for name in ("epochs", "rates")]
+        return Collected([f"{stem}.parquet" for stem in stems], beside)
 
     def experiment_tables(self) -> list[str]:
         """Return the tables of all the experiments' runs, epochs and rates."""
@@ -475,11 +491,6 @@ def _methods(comparison: str, section: ComparisonKeys, instances: Instances) -> 
         }
         request = TrainingJob.model_validate(options)
         yield Job(request, instances, None, comparison, base)
-
-
-def _collected_beside(jobs: Iterable[Job]) -> list[str]:
-    """Return the files beside runs that are collected with them."""
-    return [f"{job.stem}.{name}.parquet" for job in jobs for name in ("epochs", "rates")]
 
 
 def _needs_vgg16(instances: Instances) -> bool:

@@ -32,6 +32,9 @@ class Spec:
     """The methods whose predictions or weights are read; all if empty."""
     by_features: bool = False
     """Use the comparisons by the number of features, which all others leave out."""
+    part: str = ""
+    """The runs among those, epochs and rates with them: of a protocol (the configuration's first one: `first`), of the
+    comparisons (`compared`), or all."""
     options: tuple[str, ...] = ()
     """The keys of its options, which the configuration determines."""
     module: str = ""
@@ -48,7 +51,13 @@ class FigureSpec(Spec):
     """Place among the figures of a source that have no number."""
 
 
-OF_RUNS: Mapping[str, Any] = {"needs": ("runs",), "uses": ("epochs",), "options": ("protocol", "study")}
+FIRST = "first"
+OF_RUNS: Mapping[str, Any] = {
+    "needs": ("runs",),
+    "uses": ("epochs",),
+    "part": FIRST,
+    "options": ("protocol", "study"),
+}
 """Fields of a figure whose function takes the table of runs, the selection of its rows, and epochs if there are any."""
 
 

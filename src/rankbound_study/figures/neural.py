@@ -19,6 +19,7 @@ from rankbound_study.results.neural_runs import NOT_RUN, FeatureResults, feature
 from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.templates import text
+from rankbound_study.vocabulary import COMPARED
 
 FILE = "figures_neural.md"
 FIGURES = Catalogue(FigureSpec, FILE)
@@ -74,6 +75,7 @@ for _number, _table, _data, _metric, _methods in _PATHS:
         arguments={"table": _table, "methods": _methods},
         title=neural_title(_number),
         needs=("runs", "epochs"),
+        part=COMPARED,
         data=(_table,),
     )(training_paths)
 
@@ -105,6 +107,7 @@ ALWAYS = "Rank-LR"
     "figure_neural_gaps",
     title="Accuracy by age difference",
     needs=("runs", "epochs", "predictions", "images"),
+    part=COMPARED,
     data=(2, 3),
     order=2,
 )
@@ -154,6 +157,7 @@ _SPREAD = 0.012
     "figure_neural_features",
     title="Scores by the number of features",
     needs=("runs", "epochs", "predictions", "images"),
+    part=COMPARED,
     data=(1, 2, 3),
     by_features=True,
     order=1,

@@ -19,6 +19,7 @@ from rankbound_study.data.contracts import read_table
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, Places, hidden_files, result_files
 from rankbound_study.provenance.facts import code
 from rankbound_study.provenance.manifest import Manifest, contradicting_records, known_of
+from rankbound_study.vocabulary import EXPERIMENTS
 
 DIFFERS = ("changed", "missing", "unknown", "input", "chain", "origin", "record", "config")
 """Kinds of findings that are differences from the provenance."""
@@ -192,8 +193,10 @@ def _origins(manifest: Manifest, study: Study | None) -> Iterator[Deviation]:
     if study is None:
         return
     files = {path: request.paths for path, request in study.requests.items() if request.inputs}
-    files["<results>/runs.parquet"] = [*study.run_files(), *study.beside_runs()]
-    files["<results>/experiments.parquet"] = [*study.experiment_files(), *study.beside_experiments()]
+    files["<results>/runs.parquet"] = [*study.joined.runs, *study.joined.beside]
+    for part, (runs, beside) in study.collected.items():
+        path = "<results>/experiments.parquet" if part == EXPERIMENTS else f"<results>/collected/{part}.parquet"
+        files[path] = [*runs, *beside]
     config = manifest.config
     requested = {
         _from_results(path, config): {_from_results(one, config) for one in read} for path, read in files.items()

@@ -31,7 +31,7 @@ from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
 from rankbound_study.results.study_files import read_table
 from rankbound_study.results.trained import MARK
 from rankbound_study.templates import text
-from rankbound_study.vocabulary import POPULARITY, UNBOUNDED
+from rankbound_study.vocabulary import HONEST, POPULARITY, UNBOUNDED
 
 FILE = "table_crossed.md"
 TABLES = Catalogue(TableSpec, FILE)
@@ -73,6 +73,7 @@ TABLES.add(
     "table_metrics_crossed",
     title="metric trained and metric judged",
     needs=("runs", "epochs"),
+    part=HONEST,
     options=("study",),
     section="crossed",
     columns=METRIC_COLUMNS,
@@ -124,6 +125,7 @@ def _ratios_shown(name: str, folder: Path) -> Iterator[TableBlock]:
     "table_ratios",
     title="ratio trained and ratio tested",
     needs=("runs", "epochs", "experiments", "experiment_epochs"),
+    part=HONEST,
     options=("study",),
     section="crossed",
     blocks=_ratios_shown,
@@ -165,6 +167,7 @@ TABLES.add(
     "table_samplings",
     title="losses and samplings",
     needs=("runs", "epochs"),
+    part=HONEST,
     options=("study",),
     section="evaluation",
     columns=SAMPLING_COLUMNS,

@@ -45,7 +45,7 @@ from rankbound_study.report.tables import TableSpec, evidence_of, of_evidence
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.results.trained import MARK
 from rankbound_study.templates import text
-from rankbound_study.vocabulary import AFFINE, LOSSES
+from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES
 
 FILE = "table_effects.md"
 TABLES = Catalogue(TableSpec, FILE)
@@ -96,6 +96,7 @@ MEANS = Layout(
     "table_effects",
     title="the effects of bounding",
     needs=("runs", "epochs"),
+    part=HONEST,
     options=("study",),
     beside=(".md", ".tex", "_means.csv"),
     section="effects",
@@ -169,6 +170,7 @@ PREDICTIONS = Layout(
     "table_law",
     title="the law of list weights",
     needs=("runs", "epochs", "experiments", "experiment_epochs", "instances"),
+    part=HONEST,
     options=("study",),
     beside=(".md", ".tex", "_lines.csv", "_predictions.csv"),
     section="law",
@@ -308,6 +310,7 @@ REGIMES = Layout(
     "table_regimes",
     title="effect of bounding by regime",
     needs=("runs", "epochs", "experiments", "experiment_epochs"),
+    part=HONEST,
     options=("study", "planted"),
     section="regimes",
     columns=REGIME_COLUMNS,

@@ -38,6 +38,7 @@ from rankbound_study.results.scores import (
 from rankbound_study.results.study_files import StudyFiles, read_facts, read_table
 from rankbound_study.results.trained import MARK
 from rankbound_study.templates import text
+from rankbound_study.vocabulary import HONEST
 
 FILE = "table_leaderboard.md"
 TABLES = Catalogue(TableSpec, FILE)
@@ -126,6 +127,7 @@ def _label(title: str, write: Callable[[Row], str]) -> Column:
     "table_leaderboard",
     title="leaderboard",
     needs=("runs", "epochs", "experiments", "experiment_epochs"),
+    part=HONEST,
     options=("study", "leaderboard"),
     beside=(".md", ".tex", "_summary.json", "_lengths.csv", "_topics.csv"),
     section="leaderboard",

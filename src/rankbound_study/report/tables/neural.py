@@ -55,6 +55,7 @@ from rankbound_study.results.neural_runs import (
 from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.study_files import StudyFiles, read_table
 from rankbound_study.templates import text
+from rankbound_study.vocabulary import COMPARED
 
 FILE = "table_neural.md"
 TABLES = Catalogue(TableSpec, FILE)
@@ -311,6 +312,7 @@ for _about in PRINTED_TABLES:
         text(FILE, "table"),
         title=f"{_about.number}, {_about.title}",
         needs=("runs", "epochs", *(("predictions", "images") if _about.of_faces else ())),
+        part=COMPARED,
         data=(_about.number,),
         beside=(".md", ".tex", "_comparisons.csv", *(("_by_age_gap.csv",) if _about.of_faces else ())),
         section="neural",
@@ -352,6 +354,7 @@ def _features_block(results: FeatureResults, dataset: str, title: Callable[[int]
     text(FILE, "features-table"),
     title="scores by the number of features",
     needs=("runs", "epochs", "predictions", "images"),
+    part=COMPARED,
     data=(1, 2, 3),
     by_features=True,
     beside=(".md", ".tex", "_gaps.csv"),

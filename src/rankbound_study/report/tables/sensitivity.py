@@ -24,7 +24,7 @@ from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import TableSpec, evidence_of
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.templates import text
-from rankbound_study.vocabulary import JUDGED_BY
+from rankbound_study.vocabulary import HONEST, JUDGED_BY
 
 FILE = "table_sensitivity.md"
 TABLES = Catalogue(TableSpec, FILE)
@@ -192,6 +192,7 @@ SENSITIVITY = Layout(
     "table_sensitivity",
     title="sensitivity to unstated choices",
     needs=("runs", "experiments"),
+    part=HONEST,
     uses=("epochs", "experiment_epochs"),
     options=("study", "experiments"),
     beside=(".md", ".tex", "_distribution.csv"),

@@ -21,6 +21,7 @@ from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import TableSpec, of_evidence
 from rankbound_study.results.study_files import StudyFiles, score
 from rankbound_study.templates import text
+from rankbound_study.vocabulary import HONEST
 
 FILE = "table_sources.md"
 TABLES = Catalogue(TableSpec, FILE)
@@ -124,6 +125,7 @@ RELATED = Layout(
     "table_related",
     title="what related work predicts here",
     needs=("runs", "epochs"),
+    part=HONEST,
     options=("study",),
     beside=(".md", ".tex", "_gradients.csv", "_ranks.csv"),
     section="related",

@@ -23,7 +23,7 @@ import polars as pl
 from rankbound.compare.margins import LEVEL, TIE
 from rankbound_study.claims.cells import SIGNIFICANT, certainty, holm_adjusted, is_distinct, significance
 from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.figures.catalogue import Catalogue
+from rankbound_study.figures.catalogue import FIRST, Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
 from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock
@@ -345,11 +345,12 @@ _ABOUT: dict[str, Any] = {
     "table_5_1_honest",
     text(FILE, "table_5_1"),
     arguments={"protocol": HONEST},
+    part=HONEST,
     title="5.1, honest protocol",
     options=("study", "model"),
     **_ABOUT,
 )
-@TABLES.add("table_5_1", title="5.1", options=("protocol", "study", "model"), metrics=True, **_ABOUT)
+@TABLES.add("table_5_1", title="5.1", part=FIRST, options=("protocol", "study", "model"), metrics=True, **_ABOUT)
 def make_table_5_1(name: str, files: StudyFiles, **options: str) -> TableFiles:
     """Return the table with its summary and its means."""
     assert files.runs is not None
