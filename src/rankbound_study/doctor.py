@@ -1,5 +1,6 @@
 """Look at an installation: what a study of this configuration needs here, what is there, and how to get the rest.
 
+The step `doctor` runs before anything is installed, too: functions import what they need.
 Packages are compared with those that pyproject.toml requires, and with the versions that the tests ran with. None is
 imported, because it may be missing: their metadata has the versions. Of raw files nothing is fetched or read but the
 first bytes of an archive: the step that reads one checks it.
@@ -67,6 +68,46 @@ class Finding:
     section: str
     text: str
     level: str = READY
+
+
+def doctor(files: list[Path]) -> int:
+    """Say what is installed, what is there, what is missing, and how to get it; return the exit status."""
+    findings = list(_findings(files))
+    print("\n".join(lines(findings)))
+    missing = sum(finding.level == MISSING for finding in findings)
+    named = " ".join(map(str, files))
+    print(f"\n{quantity(missing, 'thing')} missing" if missing else f"\nready for the study of {named}")
+    return 1 if missing else 0
+
+
+def _findings(files: Sequence[Path]) -> Iterator[Finding]:
+    """Yield what was found; what needs packages that are missing is left out."""
+    found = list(packages())
+    yield from found
+    if nothing_installed():
+        yield from disk([Path.cwd()])
+        return
+    yield accelerators()
+    yield kernels()
+    if any(finding.level == MISSING for finding in found):
+        return
+    from rankbound.errors import ConfigError
+    from rankbound_study.config.check import check_config
+    from rankbound_study.config.estimate import estimated
+    from rankbound_study.config.lines import merged
+    from rankbound_study.config.study import Study
+
+    try:
+        study = Study(check_config(merged(files), files))
+    except ConfigError as error:
+        named, problems = " ".join(map(str, files)), " ".join(str(error).split())
+        yield Finding("config", f"{problems}: see python -m rankbound_study check-config {named}", MISSING)
+        return
+    yield from data_sets(study)
+    if study.instances:
+        estimate = estimated(study, study.jobs)
+        yield memory(estimate.largest, estimate.gigabytes)
+    yield from disk([Path(study.config.pathvars.data), Path(study.config.pathvars.results)])
 
 
 def lines(findings: Sequence[Finding]) -> Iterator[str]:

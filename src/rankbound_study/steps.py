@@ -278,7 +278,7 @@ STEPS = (
     ),
     Step(
         "doctor",
-        "commands.doctor:doctor",
+        "doctor:doctor",
         "Say on one screen what a study needs here: packages, GPUs, data, programs, memory; and how to get the rest",
         [CONFIGURATIONS],
     ),

@@ -25,7 +25,7 @@ from rankbound_study.config.sections.training import BIASES as KNOWN_BIASES
 from rankbound_study.config.steps import Steps, as_json, one_of
 from rankbound_study.config.study import Study
 from rankbound_study.jobs.fit import epochs_of
-from rankbound_study.jobs.fit_trees import Growth
+from rankbound_study.jobs.fit_trees import OPTIONS
 
 CODES = CodeDigests()
 ROOT = Path(__file__).resolve().parents[2]
@@ -211,7 +211,7 @@ def test_the_options_of_every_job_are_that_job(file: str, config: Config, weight
         assert loss(again.loss).text
         assert epochs_of(again) >= 1
         if "rounds" in (options := again.model.given("name", "every")):
-            Growth(**options)
+            assert options.keys() <= {"rounds", *OPTIONS[again.model.name]}
 
 
 # Experiments

@@ -1,6 +1,5 @@
 """Trees: what they say while they grow is what they say at the end, and the same every time."""
 
-from dataclasses import replace
 from typing import Any
 
 import lightgbm
@@ -12,9 +11,9 @@ import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.training.trainer import Part
 from rankbound_study.jobs.examples import TableRows, pooled_rows
-from rankbound_study.jobs.fit_trees import FOREST, Growth, TreeEnsemble
+from rankbound_study.jobs.fit_trees import FOREST, TreeEnsemble, growth
 
-GROWTH = Growth(rounds=6, leaves=5, min_rows=2)
+ROUNDS, SMALL = 6, {"leaves": 5, "min_rows": 2}
 WATCHED = torch.arange(70, 120)
 
 
@@ -29,8 +28,8 @@ def grown(kind: str = "boosted-trees", loss: str = "squared", **changes: Any) ->
     features, labels = table(dtype=changes.pop("dtype", torch.float32))
     lists = Lists(torch.arange(0, 81, 20)) if loss in ("LambdaRank", "RankNet") else None
     rows = TableRows(torch.arange(80), labels[:80], None, lists)
-    trees = TreeEnsemble(kind, rb.loss(loss), changes.pop("growth", GROWTH), features, rows, WATCHED, seed=3)
-    for _ in range(GROWTH.rounds):
+    trees = TreeEnsemble(growth(kind, SMALL | changes, 3), rb.loss(loss), features, rows, WATCHED)
+    for _ in range(ROUNDS):
         trees.grow()
     return trees
 
@@ -42,16 +41,16 @@ BOOSTED = ("squared", "logistic", "LambdaRank", "RankNet")
 @pytest.mark.parametrize(("kind", "loss"), [*(("boosted-trees", loss) for loss in BOOSTED), (FOREST, "squared")])
 def test_scores_heard_while_growing_are_those_of_the_grown_trees(kind: str, loss: str) -> None:
     trees = grown(kind, loss)
-    watched, (_, labels) = trees.scores(WATCHED, GROWTH.rounds), table()
+    watched, (_, labels) = trees.scores(WATCHED, ROUNDS), table()
     torch.testing.assert_close(trees.watched_scores(), watched, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(trees.training_scores(), trees.scores(torch.arange(80), 6), atol=1e-5, rtol=1e-4)
     assert watched[labels[70:] > 0].mean() > watched[labels[70:] == 0].mean() + 0.1
     fixed = {"deterministic": True, "force_row_wise": True, "num_threads": 1, "seed": 5}
-    assert fixed.items() <= GROWTH.parameters(kind, 5).items()
+    assert fixed.items() <= growth(kind, SMALL, 5).items()
 
 
 def test_a_forests_scores_are_means_of_labels() -> None:
-    scores = grown(FOREST).scores(torch.arange(120), GROWTH.rounds)
+    scores = grown(FOREST).scores(torch.arange(120), ROUNDS)
     assert -1e-6 <= float(scores.min()) < 0.5 < float(scores.max()) <= 1 + 1e-6
     with pytest.raises(ValueError, match="loss: found logistic for a forest, expected squared"):
         grown(FOREST, "logistic")
@@ -90,8 +89,7 @@ def test_normalisation_by_query_is_lambdaranks_own_and_the_default() -> None:
     scores = {}
     for loss in ("LambdaRank", "RankNet"):
         for normalised in (None, True, False):
-            growth = GROWTH if normalised is None else replace(GROWTH, lambdarank_norm=normalised)
-            trees = grown(loss=loss, growth=growth)
+            trees = grown(loss=loss, **({} if normalised is None else {"lambdarank_norm": normalised}))
             scores[loss, normalised] = trees.training_scores()
     for loss, differs in (("LambdaRank", True), ("RankNet", False)):
         assert torch.equal(scores[loss, None], scores[loss, True])

@@ -5,7 +5,6 @@ seeds make them reproducible.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,25 @@ from rankbound_study.jobs.examples import FoldTraining, TableRows, pooled_rows
 from rankbound_study.jobs.fitted import Fitted, StepRecord
 
 FOREST = "random-forest"
+_OF_ALL: Mapping[str, tuple[str, Any]] = {
+    "leaves": ("num_leaves", 31),
+    "min_rows": ("min_data_in_leaf", 20),
+    "feature_share": ("feature_fraction", 1.0),
+    "bins": ("max_bin", 255),
+}
+OPTIONS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
+    "boosted-trees": {
+        **_OF_ALL,
+        "learning_rate": ("learning_rate", 0.1),
+        # Divides the gradients of LightGBM's own objective of lists by a factor of their query, so that each has about
+        # the same influence.
+        "lambdarank_norm": ("lambdarank_norm", True),
+    },
+    # LightGBM's forest draws rows without replacement: 63.2% is the share of distinct rows of a bootstrap.
+    FOREST: {**_OF_ALL, "row_share": ("bagging_fraction", 0.632)},
+}
+"""The options of each kind of trees, with LightGBM's names and their defaults."""
+
 OBJECTIVES: dict[type[RankingLoss], str] = {
     SquaredLoss: "regression",
     LogisticLoss: "cross_entropy",
@@ -38,8 +56,16 @@ _VALUES = 4_000_000
 _BIN_SAMPLE = 60_000_000
 """Number of values that determine the bins, in double precision: for pictures, 2,000 rows of 30,000 pixels."""
 
-_HISTOGRAMS = 512
-"""Megabytes for the histograms of leaves that may be split: each has 16 bytes per bin and feature."""
+_FIXED: Mapping[str, Any] = {
+    "metric": "none",
+    "num_threads": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "feature_pre_filter": False,
+    # Megabytes for those of leaves that may be split: each has 16 bytes per bin and feature.
+    "histogram_pool_size": 512,
+    "verbosity": -1,
+}
 
 _WIDE = 4096
 """Number of features from which LightGBM's search for mutually exclusive features takes far too long."""
@@ -58,7 +84,7 @@ def fit_trees(
     A loss of single items reads every item once, with its mean relevance label; a ranking loss reads the lists.
     """
     assert isinstance(job.model, BoostedTreeKeys | RandomForestKeys)
-    growth, examples = Growth(**job.model.given("name", "every")), training.lists
+    rounds, examples = job.model.rounds, training.lists
     relevance, lists = examples.relevance.cpu(), examples.lists
     if isinstance(judged, PointwiseLoss):
         rows = pooled_rows(examples, judged.rel if isinstance(judged, LogisticLoss) else None)
@@ -67,11 +93,12 @@ def fit_trees(
     record = StepRecord(job, training, on_epoch)
     watched, place = torch.unique(record.measured.items.cpu(), return_inverse=True)
     seed = derive_seed("trees", job.study, job.dataset, training.seed)
-    trees = TreeEnsemble(job.model.name, judged, growth, training.features.cpu(), rows, watched, seed)
+    parameters = growth(job.model.name, job.model.given(), seed)
+    trees = TreeEnsemble(parameters, judged, training.features.cpu(), rows, watched)
     spread, informative = rows.spread(examples), max(int(judged.informative(relevance, lists).sum()), 1)
-    for number in range(1, growth.rounds + 1):
+    for number in range(1, rounds + 1):
         trees.grow()
-        if number % job.model.every == 0 or number == growth.rounds:
+        if number % job.model.every == 0 or number == rounds:
             losses = judged.of_lists(trees.training_scores().index_select(0, spread), relevance, lists)
             # The mean over informative lists, as the trainer's.
             record.add(number, float(losses.sum() / informative), trees.watched_scores().index_select(0, place))
@@ -83,60 +110,18 @@ def fit_trees(
     return record.fitted(model)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Growth:
-    """Options for growing trees.
-
-    Attributes:
-        rounds: number of trees.
-        leaves: largest number of leaves of a tree.
-        min_rows: smallest number of rows in a leaf.
-        feature_share: share of the features that each tree may use, drawn anew for every tree.
-        bins: number of values that a feature is rounded to.
-        learning_rate: of boosting.
-        row_share: share of the rows for each tree of a forest.
-        lambdarank_norm: divide the gradients of LightGBM's own lambdarank by a factor of their query, so that each
-            has about the same influence; LightGBM's default.
-    """
-
-    rounds: int
-    leaves: int = 31
-    min_rows: int = 20
-    feature_share: float = 1.0
-    bins: int = 255
-    learning_rate: float = 0.1
-    row_share: float = 0.632
-    lambdarank_norm: bool = True
-
-    def parameters(self, kind: str, seed: int) -> dict[str, Any]:
-        """Return LightGBM's parameters; `kind` is `boosted-trees` or `random-forest`."""
-        chosen: dict[str, Any] = {
-            "num_leaves": self.leaves,
-            "min_data_in_leaf": self.min_rows,
-            "feature_fraction": self.feature_share,
-            "max_bin": self.bins,
-            "metric": "none",
-            "seed": seed % 2**31,
-            "num_threads": 1,
-            "deterministic": True,
-            "force_row_wise": True,
-            "feature_pre_filter": False,
-            "histogram_pool_size": _HISTOGRAMS,
-            "verbosity": -1,
-        }
-        if kind == FOREST:
-            # LightGBM's forest draws rows without replacement: 63.2% is the share of distinct rows of a bootstrap.
-            return {**chosen, "boosting": "rf", "bagging_freq": 1, "bagging_fraction": self.row_share}
-        if not self.lambdarank_norm:
-            chosen["lambdarank_norm"] = False
-        return {**chosen, "learning_rate": self.learning_rate}
+def growth(kind: str, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return LightGBM's parameters for a `kind` of `OPTIONS`, with other values than the defaults in `options`."""
+    chosen = {name: options.get(option, default) for option, (name, default) in OPTIONS[kind].items()}
+    sampled = {"boosting": "rf", "bagging_freq": 1} if kind == FOREST else {}
+    return {**chosen, **sampled, **_FIXED, "seed": seed % 2**31}
 
 
 class TreeEnsemble:
     """Trees that grow one by one.
 
     Args:
-        kind: `boosted-trees` or `random-forest`.
+        parameters: LightGBM's, by `growth`.
         loss: of shares, 0 .. 1, if it is `logistic`. A forest requires `squared`: its leaves are means.
         features: `(n_items, d)`, of all items.
         rows: the training items, with labels, and weights or, for ranking losses, their lists.
@@ -144,23 +129,17 @@ class TreeEnsemble:
     """
 
     def __init__(
-        self,
-        kind: str,
-        loss: RankingLoss,
-        growth: Growth,
-        features: Tensor,
-        rows: TableRows,
-        watched: Tensor,
-        seed: int,
+        self, parameters: Mapping[str, Any], loss: RankingLoss, features: Tensor, rows: TableRows, watched: Tensor
     ) -> None:
         import lightgbm
 
-        if kind == FOREST and not isinstance(loss, SquaredLoss):
+        is_forest = parameters.get("boosting") == "rf"
+        if is_forest and not isinstance(loss, SquaredLoss):
             raise ValueError(
                 f"loss: found {loss.text} for a forest, expected squared: its scores are means over its trees"
             )
         objective, width = OBJECTIVES.get(type(loss)), features.shape[1]
-        parameters = {**growth.parameters(kind, seed), "objective": objective or "none"}
+        parameters = {**parameters, "objective": objective or "none"}
         largest = int(rows.labels.max()) if objective == "lambdarank" and len(rows.labels) else 0
         if largest > _LARGEST_MAPPED:
             parameters["label_gain"] = [2.0**grade - 1 for grade in range(largest + 1)]
@@ -169,7 +148,7 @@ class TreeEnsemble:
         self._fobj = None if objective else boosting_objective(loss)
         self._logistic = isinstance(loss, LogisticLoss)
         # For a forest, LightGBM's raw scores are sums over the trees.
-        self._raw = kind != FOREST
+        self._raw = not is_forest
         data = lightgbm.Dataset(
             _sequence(features, rows.items),
             rows.labels.numpy(),
