@@ -214,6 +214,13 @@ def test_the_options_of_every_job_are_that_job(file: str, config: Config, weight
             assert options.keys() <= {"rounds", *OPTIONS[again.model.name]}
 
 
+def test_a_method_needs_no_settings() -> None:
+    options = {"study": "neural", "protocol": "honest", "dataset": "aaf", "nsr": None, "method": "Trees", "folds": [1]}
+    options |= {"family": "reg", "model": {"name": "random-forest", "rounds": 1, "every": 1}, "loss": "squared"}
+    options |= {"bounding": "none", "judged_by": "AP", "seeds": [0]}
+    assert json.loads(TrainingJob.parse(json.dumps(options)).requested)["settings"] == {}
+
+
 # Experiments
 
 

@@ -122,7 +122,7 @@ class TrainingJob(Keys):
     @property
     def requested(self) -> str:
         """The options as JSON, with defaults, for the results' metadata."""
-        values = self.options()
+        values = {"settings": {}, **self.options()}
         some = (name for name in (*TRAINER, *SOME) if name in values)
         names = _OF_METHOD if self.method else (*_OF_RUN, *some, *_VARIED)
         stated = {name: values.get(name, getattr(self, name, None)) for name in names}
