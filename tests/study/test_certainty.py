@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
+from planted import RUNS, World, settings
 from scipy import stats
 from synthetic_runs import write_runs
 
@@ -18,29 +18,9 @@ HONEST = RunsChoice("honest")
 
 def planted(change: float, *, topics: int = 40, seeds: int = 1, noise: float = 0.02) -> pl.DataFrame:
     """Scores of an unbounded and of a bounded loss that differs from it by `change` on average."""
-    random = np.random.default_rng(1)
-    own = random.uniform(0.4, 0.8, topics)
-    rows = [
-        {
-            "study": "s",
-            "model": "m",
-            "options": "{}",
-            "dataset": "d",
-            "nsr_test": None,
-            "loss": "AP",
-            "fold": 1,
-            "bounding": bounding,
-            "seed": seed,
-            "topic": str(topic),
-            "n": 9,
-            "p": 3,
-            "AP": own[topic] + shift + random.normal(0, noise),
-        }
-        for bounding, shift in (("none", 0.0), ("min-max", change))
-        for seed in range(seeds)
-        for topic in range(topics)
-    ]
-    return pl.DataFrame(rows, schema_overrides={"nsr_test": pl.Int8})
+    size = {"topics": topics, "folds": 1, "seeds": seeds, "own": 0.0, "training": 0.0, "chance": noise}
+    some = settings(["AP"], ["none", "min-max"], (1,))
+    return World(lambda one: change * (one.bounding != "none"), some, **size).frames(0)[RUNS]
 
 
 def of(found: pl.DataFrame, bounding: str) -> dict[str, float]:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 import torch
 from safetensors.numpy import load_file
@@ -97,12 +96,9 @@ def trained(part: Part) -> tuple[Tensor, Trained]:
     return record.selected[LAST].weights["scores"], record
 
 
-def test_weights_of_one_change_nothing() -> None:
+def test_weights_of_one_change_nothing_and_a_list_of_weight_zero_is_left_out_like_an_uninformative_one() -> None:
     plain, ones = (trained(part_with(weights))[0] for weights in (None, np.ones(len(LISTS))))
     assert torch.equal(plain, ones)
-
-
-def test_a_list_of_weight_zero_is_left_out_like_an_uninformative_one() -> None:
     weights = np.ones(len(LISTS))
     weights[4] = 0
     without = FLAT.clone()
@@ -196,7 +192,7 @@ def model_of(runs: Path) -> dict[str, np.ndarray]:
     return load_file(beside(runs, WEIGHTS))
 
 
-def test_a_job_with_a_boundings_weights_trains_the_bounded_losss_model(tmp_path: Path) -> None:
+def test_a_job_with_a_boundings_weights_trains_the_bounded_losss_model_and_states_them(tmp_path: Path) -> None:
     instances = write_instances(tmp_path / "movielens-nsr1.parquet")
     model = {"name": "matrix-factorization", "factors": 4, "spread": 0.5}
     settings = {"loss": "nDCG", "optimiser": "sgd", "folds": [1], "model": model, "epochs": 8}
@@ -211,6 +207,8 @@ def test_a_job_with_a_boundings_weights_trains_the_bounded_losss_model(tmp_path:
     for name, values in model_of(bounded).items():
         np.testing.assert_allclose(model_of(weighted)[name], values, rtol=1e-4, atol=1e-6)
     assert any(np.abs(model_of(plain)[name] - model_of(weighted)[name]).max() > 1e-4 for name in model_of(plain))
+    stated = read_table(weighted, "runs").column("options").unique().to_pylist()
+    assert [json.loads(text)["list_weights"] for text in stated] == ["min-max"]
 
 
 def drawn(fold: int, seed: int, loss: str = "nDCG", dataset: str = "movielens") -> list[float]:
@@ -230,11 +228,3 @@ def test_a_permutation_is_shared_by_losses_and_drawn_anew_for_folds_seeds_and_da
     assert any(drawn(1, 0) != drawn(1, seed) for seed in range(1, 5))
     assert any(drawn(1, 0) != drawn(fold, 0) for fold in range(2, 6))
     assert any(drawn(1, seed) != drawn(1, seed, dataset="mq2008") for seed in range(4))
-
-
-def test_the_options_of_runs_state_the_weights(tmp_path: Path) -> None:
-    instances = write_instances(tmp_path / "movielens-nsr1.parquet")
-    runs = train_job(tmp_path, instances, "permuted", bounding="none", list_weights="permuted(items^1.5)", folds=[1])
-    frame = pl.from_arrow(read_table(runs, "runs"))
-    assert isinstance(frame, pl.DataFrame)
-    assert {json.loads(text)["list_weights"] for text in frame["options"]} == {"permuted(items^1.5)"}

@@ -379,8 +379,5 @@ def holm_adjusted(table: pl.DataFrame) -> pl.Series:
 
 def adjusted_p_values(table: pl.DataFrame) -> pl.Series:
     """Return the p-values of a table, corrected over all of them; null where there is none."""
-    places = np.flatnonzero(table["p_value"].is_not_null().to_numpy())
-    adjusted: list[float | None] = [None] * len(table)
-    for place, p_value in zip(places.tolist(), holm(table["p_value"].gather(places).to_list()), strict=True):
-        adjusted[place] = p_value
-    return pl.Series("p_holm", adjusted, dtype=pl.Float64)
+    found = holm(table["p_value"].fill_null(math.nan).to_list())
+    return pl.Series("p_holm", found, dtype=pl.Float64).fill_nan(None)

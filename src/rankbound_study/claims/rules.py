@@ -139,18 +139,6 @@ class Family(Generic[Key]):
         """Return the p-value of one difference."""
         return self.p_values[key]
 
-    def above_p(self, key: Key) -> float:
-        """Return the p-value that decides a claim that all of them are above the limit."""
-        return max(self.adjusted(lambda one: one.p_above(self.limit)).values())
-
-    def alike_p(self, key: Key) -> float:
-        """Return the p-value that decides a claim that all of them are within the limit."""
-        return max((one.p_within(self.limit) for one in self.contrasts.values()), default=1.0)
-
-    def all_alike(self) -> str:
-        """Return the verdict that all are within the limit: refuted by one beyond it."""
-        return each_way(0 < len(self.within) == len(self), bool(self.beyond))
-
     def all_higher(self, at_least: float = 0.0) -> str:
         """Return the verdict that all are above zero: refuted by one that is significantly below `at_least` (Holm).
 
@@ -167,10 +155,6 @@ class Family(Generic[Key]):
     def _all(self, wanted: Sequence[Key], against: Test) -> str:
         refuted = min(self.adjusted(against).values()) <= LEVEL / 2
         return CONFIRMED if len(wanted) == len(self) else REFUTED if refuted else INCONCLUSIVE
-
-    def all_rise(self) -> str:
-        """Return the verdict that all rise: refuted by one that is shown to rise by less than counts as a rise."""
-        return self.all_higher(NEGLIGIBLE)
 
     def none_lower(self) -> str:
         """Return the verdict that all are above zero, which only one significantly below it refutes."""
@@ -212,14 +196,14 @@ def _mostly(limit: float) -> Callable[[Family[Any]], str]:
 
 RULES: Mapping[str, Callable[[Family[Any]], str]] = {
     # Refuted by one that is shown to rise, or to fall, by less than counts as a rise.
-    "all rise": Family.all_rise,
+    "all rise": lambda family: family.all_higher(NEGLIGIBLE),
     "all fall": lambda family: family.all_lower(NEGLIGIBLE),
     "all are higher": Family.all_higher,
     "all are lower": Family.all_lower,
     "none is lower": Family.none_lower,
     # Refuted by one on the other side of the limit.
     "all are above": _rule(lambda one: 0 < len(one.above) == len(one), lambda one: bool(one.below)),
-    "all are within": Family.all_alike,
+    "all are within": _rule(lambda one: 0 < len(one.within) == len(one), lambda one: bool(one.beyond)),
     # Refuted by one below zero, or if all are alike.
     "all tend to be higher": _rule(
         lambda one: len(one.higher) == len(one), lambda one: bool(one.lower) or len(one.alike) == len(one)
@@ -257,8 +241,8 @@ DECIDING: Mapping[str, Callable[[Family[Any]], Any] | None] = {
 P_VALUES: Mapping[str, Callable[[Family[Any], Any], float]] = {
     "all": Family.worst_p,
     "own": Family.own_p,
-    "above": Family.above_p,
-    "within": Family.alike_p,
+    "above": lambda family, key: max(family.adjusted(lambda one: one.p_above(family.limit)).values()),
+    "within": lambda family, key: max((one.p_within(family.limit) for one in family.contrasts.values()), default=1.0),
     "none": lambda family, key: math.nan,
 }
 
