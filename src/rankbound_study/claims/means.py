@@ -33,7 +33,7 @@ from rankbound_study.claims.comparisons import COUNT, picked_systems, rated_data
 from rankbound_study.claims.data_sets import slope_weights
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides, differences, shape
-from rankbound_study.claims.rules import FLAT, HALF, Family, Sample, among, by_p, no_noise, together
+from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, Sample, among, by_p, no_noise, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.study_files import signed
@@ -118,8 +118,9 @@ def expectation_max_is_as_expectation(evidence: Evidence) -> Ruling:
         found = [_variation_of_quotient(evidence, loss, column) for column in ratios]
         texts.append(f"{min(found):.2f} to {max(found):.2f} ({loss})")
         most = max(most, *found)
+    alike = INCONCLUSIVE if unknown else RULES["all are within"](family)
     return Ruling(
-        together(CONFIRMED if most < FLAT else INCONCLUSIVE, INCONCLUSIVE if unknown else family.all_alike()),
+        together(CONFIRMED if most < FLAT else INCONCLUSIVE, alike),
         {"quotients": ", ".join(texts), "flat": FLAT, "within": f"{within[0].lower()}{within[1:]}"},
         most,
         n=len(family),
