@@ -90,13 +90,15 @@ def test_without_a_signal_nothing_is_significant(tmp_path: Path) -> None:
     scores = PlantedSystems(tmp_path)
     for place, bounding in enumerate(("none", "min-max", "expectation", "distribution")):
         scores.add(("", "mlp", "nDCG", bounding), LEVEL + noise(place, 0.1), 0.5 + place / 100)
-    # Beside a random ordering that scores alike, all of them would count as models that did not train.
+    # Beside a random ordering that scores alike, all of them count as models that did not train.
     table = table_of(scores.add(control("best-feature"), LEVEL + noise(9, 0.1)))
     verdicts = [
         verdict for name in ("best", "counterpart", "baseline") for verdict in table[f"{name}_verdict"].drop_nulls()
     ]
     assert set(verdicts) == {UNDECIDED}
     assert len(verdicts) == 4 + 3 + 4
+    stuck = table_of(scores.add(control("random"), LEVEL + noise(8, 0.1)))
+    assert "best" not in stuck["role"].to_list(), "none that trained"
 
 
 def test_systems_within_the_margin_are_alike(tmp_path: Path) -> None:
