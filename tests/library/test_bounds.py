@@ -140,7 +140,8 @@ def test_bounded_values_of_all_orders(name: str, graded: bool, bound: str) -> No
     if not graded:
         numbers = [math.nan if value is None else float(value) for each in known for value in each]
         n, p = [list(map(size, batch)) for size in (len, sum)]
-        np.testing.assert_allclose(bounded.from_value(np.array(numbers), n, p), expected, rtol=1e-9, atol=1e-12)
+        read_only = np.frombuffer(np.array(numbers, np.float64).tobytes())
+        np.testing.assert_allclose(bounded.from_value(read_only, n, p), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("bound", BOUNDS)

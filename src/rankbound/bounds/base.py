@@ -294,7 +294,7 @@ class BoundedMetric:
             ValueError: unless `n` and `p` are integers, 0 <= p <= n and n >= 1.
         """
         arrays = np.broadcast_arrays(np.asarray(value, np.float64), *checked_counts(self.metric, n, p))
-        values, sizes, counts = (torch.from_numpy(np.ascontiguousarray(array).ravel()) for array in arrays)
+        values, sizes, counts = (torch.from_numpy(array.flatten()) for array in arrays)
         facts = Facts.of_counts(self.metric, sizes, counts, self._cdf)
         bounded: npt.NDArray[np.float64] = self._bound(values, facts).numpy()
         return bounded.reshape(arrays[0].shape)
