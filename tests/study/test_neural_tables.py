@@ -58,13 +58,17 @@ def with_runs(study: Study, tmp_path: Path) -> Callable[[Callable[[pl.DataFrame]
 # Table 1
 
 
-def test_every_printed_method_has_a_row_beside_its_score(queries: NeuralTable, study: Study) -> None:
+def test_every_printed_method_has_a_row_beside_its_score(queries: NeuralTable, study: Study, with_runs: Any) -> None:
     printed = neural_runs.printed_scores(QUERIES)
     assert printed["method"].to_list() == list(WEB)
     rows = queries.scores.filter(pl.col("metric") == "nDCG@10")
     beside = rows.filter(pl.col("printed").is_not_null()).select("method", "printed")
     assert dict(beside.rows()) == dict(printed.select("method", "printed").rows())
     assert rows["method"].to_list()[-2:] == ["oracle", "random"]
+    # One that is not printed stands with its family.
+    other = with_runs(lambda runs: runs.with_columns(pl.col("model").replace("Rank-LR", "Rank-new")))
+    families = neural_table(QUERIES, other, study.epochs).scores["family"].rle().struct["value"].to_list()
+    assert families == ["rank", "classification", "control"]
     config = yaml.safe_load(Path(__file__).parents[2].joinpath("config.yaml").read_text("utf-8"))
     assert set(printed["method"]) <= set(config["comparisons"]["web-queries"]["methods"])
     # Queries without a relevant document are left out and counted.
