@@ -94,6 +94,7 @@ def test_figures_of_formulas_draw_without_runs_and_date(name: str, tmp_path: Pat
     assert b"CreationDate" not in pdf
 
 
+@pytest.mark.long
 def test_bytes_are_the_same_in_another_process(runs: Path, tmp_path: Path) -> None:
     names = ("figure_3_2", "figure_5_8")
     for name in names:
