@@ -63,9 +63,9 @@ def test_finding_the_figures_and_tables_is_light() -> None:
     [
         ("figure_5_1", 0, 15),
         ("figure_5_4", 1, 20),
-        ("figure_5_6", 1, 20),
         ("figure_5_8", 1, 20),
-        ("figure_cut_offs", 0, 10),
+        pytest.param("figure_5_6", 1, 20, marks=pytest.mark.long),
+        pytest.param("figure_cut_offs", 0, 10, marks=pytest.mark.long),
     ],
 )
 def test_figures_of_runs_say_their_protocol_and_mark_missing_cells(
