@@ -84,6 +84,13 @@ def test_figures_of_runs_say_their_protocol_and_mark_missing_cells(
         assert any("SYNTHETIC DATA" in text for text in written)
 
 
+def test_boundings_that_no_data_set_has_get_no_row(tmp_path: Path) -> None:
+    path = write_runs(tmp_path / "runs.parquet", boundings=("none", "min-max"), topics=8)
+    written = drawing("figure_5_8", tmp_path, path)
+    assert "min-max" in written
+    assert not {"no runs", "distribution"} & set(written)
+
+
 @pytest.mark.parametrize("name", ["figure_1_1", "figure_3_2", "figure_3_3", "figure_3_5", "figure_3_6"])
 def test_figures_of_formulas_draw_without_runs_and_date(name: str, tmp_path: Path) -> None:
     svg = svg_of(figures.draw(name), tmp_path)

@@ -33,7 +33,7 @@ for family, names in families([name for name in config["tables"] if name in TABL
             step=step,
             code=made_code("table", names),
             names=names,
-            captions=[TABLES[name].caption for name in names],
+            captions=[f"**{TABLES[name].title or name}**: {TABLES[name].caption}" for name in names],
             folder=subpath(output[0], parent=True),
             files=file_flags,
             metrics=metrics_flag,
@@ -72,7 +72,7 @@ for family, names in families(config["figures"], FIGURES).items():
             step=step,
             code=made_code("figure", names),
             names=names,
-            captions=[FIGURES[name].caption for name in names],
+            captions=[f"**{title(name)}**: {FIGURES[name].caption}" for name in names],
             files=file_flags,
             options=steps.result_options(*FIGURES[names[0]].options),
         shell:

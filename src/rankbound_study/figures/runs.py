@@ -150,23 +150,25 @@ def _one_per_loss(first: int, piece: str) -> Callable[[Any], Any]:
 
 def _multiples(
     runs: Path, choice: RunsChoice, loss: str, epochs: Path | None, **sharing: Any
-) -> tuple[Any, Any, list[DataSet], list[Column]]:
-    """Return a figure, its axes, the data sets, and the columns to draw, where what did not train is hatched.
+) -> tuple[Any, Any, list[str], list[DataSet], list[Column]]:
+    """Return a figure, its axes, rows, data sets, and the columns to draw, where what did not train is hatched.
 
-    Boundings are in rows, data sets in columns.
+    The boundings that ran are in rows, data sets in columns.
     """
     metric = JUDGED_BY[loss]
     frame = scores.per_topic(scores.read_scores(runs, [metric], choice), [metric])
     frame = frame.filter(pl.col("loss") == loss)
     untrained = untrained_cells(scores.chosen_trainings(runs, epochs, choice))
     sets = scores.data_sets(frame)
-    figure, axes = style.panels(len(BOUNDED), len(sets), height=4.3, **sharing)
+    ran = set(frame["bounding"])
+    rows = [bounding for bounding in BOUNDED if bounding in ran] or list(BOUNDED)
+    figure, axes = style.panels(len(rows), len(sets), height=1.5 + 0.7 * len(rows), **sharing)
 
     columns = []
     for data_set, column in zip(sets, axes.T, strict=True):
         of_set = scores.of_data_set(frame, data_set)
         drawn = []
-        for panel, bounding in zip(column, BOUNDED, strict=True):
+        for panel, bounding in zip(column, rows, strict=True):
             if {(*data_set, loss, UNBOUNDED), (*data_set, loss, bounding)} & untrained:
                 style.mark_untrained(panel)
             pairs = scores.paired(of_set, loss, bounding, metric)
@@ -176,7 +178,7 @@ def _multiples(
                 drawn.append((panel, pairs))
         column[0].set_title(data_set.title)
         columns.append((column, _limits(frame, data_set.dataset, metric), of_set, drawn))
-    return figure, axes, sets, columns
+    return figure, axes, rows, sets, columns
 
 
 def _limits(frame: pl.DataFrame, dataset: str, metric: str) -> tuple[float, float]:
@@ -190,7 +192,7 @@ def _limits(frame: pl.DataFrame, dataset: str, metric: str) -> tuple[float, floa
 def score_distributions(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
     """Draw the shares of topics that score at most x; grey where the bounded loss has the smaller share (better)."""
     metric = JUDGED_BY[loss]
-    figure, axes, sets, columns = _multiples(runs, choice, loss, epochs, sharey=True, sharex="col")
+    figure, axes, rows, sets, columns = _multiples(runs, choice, loss, epochs, sharey=True, sharex="col")
     for (top, *_), limits, _, panels in columns:
         for panel, pairs in panels:
             _distributions(panel, pairs)
@@ -199,7 +201,7 @@ def score_distributions(runs: Path, choice: RunsChoice, *, loss: str, epochs: Pa
     axes[0, 0].set_yticks([0, 0.5, 1])
     title = scores.heading(f"{metric} per topic, trained on {loss}: bounded against unbounded", choice, sets)
     y = "share of topics with a score ≤ x"
-    return style.finish(figure, axes, title, x=metric, y=y, rows=BOUNDED, legend=4)
+    return style.finish(figure, axes, title, x=metric, y=y, rows=rows, legend=4)
 
 
 def _distributions(axes: Any, pairs: pl.DataFrame) -> None:
@@ -221,7 +223,7 @@ def _distributions(axes: Any, pairs: pl.DataFrame) -> None:
 def score_pairs(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
     """Draw the topics' scores; points above the diagonal are topics that the bounding improves."""
     metric = JUDGED_BY[loss]
-    figure, axes, sets, columns = _multiples(runs, choice, loss, epochs, sharex="col", sharey="col")
+    figure, axes, rows, sets, columns = _multiples(runs, choice, loss, epochs, sharex="col", sharey="col")
     for (top, *_), limits, _, panels in columns:
         for panel, pairs in panels:
             panel.plot(limits, limits, color=style.MUTED, linewidth=0.7, linestyle=(0, (4, 2)), label="_equal scores")
@@ -233,7 +235,7 @@ def score_pairs(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | Non
         top.locator_params(nbins=3)
     title = f"{metric} per topic, trained on {loss}: bounded (y) against unbounded (x)"
     title = scores.heading(title, choice, sets)
-    return style.finish(figure, axes, title, x="unbounded", y=f"{metric}, bounded loss", rows=BOUNDED, legend=1)
+    return style.finish(figure, axes, title, x="unbounded", y=f"{metric}, bounded loss", rows=rows, legend=1)
 
 
 LINEAR_WITHIN = 0.01
@@ -251,7 +253,7 @@ _GRID = 72
 def score_differences(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
     """Draw the topics' differences by their number of relevant items; those above zero are improvements."""
     metric = JUDGED_BY[loss]
-    figure, axes, sets, columns = _multiples(runs, choice, loss, epochs, sharex="col", sharey=True)
+    figure, axes, rows, sets, columns = _multiples(runs, choice, loss, epochs, sharex="col", sharey=True)
     axes[0, 0].set_yscale("symlog", linthresh=LINEAR_WITHIN, linscale=1.0)
     largest = 2 * LINEAR_WITHIN
     for column, _, of_set, panels in columns:
@@ -266,7 +268,7 @@ def score_differences(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path
     axes[0, 0].set_ylim(-largest, largest)
     title = f"Difference in {metric} per topic, bounded minus unbounded {loss} loss"
     title = scores.heading(title, choice, sets)
-    return style.finish(figure, axes, title, x="relevant items", y=f"difference in {metric}", rows=BOUNDED, legend=3)
+    return style.finish(figure, axes, title, x="relevant items", y=f"difference in {metric}", rows=rows, legend=3)
 
 
 def _differences(axes: Any, relevant: Any, difference: Any) -> None:
