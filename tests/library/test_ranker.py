@@ -389,6 +389,7 @@ EVALUATE = "evaluate run.txt lists.csv -m AP"
         ("evaluate lists.csv lists.csv -m AP", "there is no column 'score'"),
         ("evaluate run.txt lists.csv -m APP", "unknown name 'APP'"),
         (f"{EVALUATE} --csv topics.parquet", "expected a name that ends in .csv or .tsv"),
+        ("evaluate run.txt lists.csv --names trec_eval", "--names: found trec_eval without -m METRIC"),
         (f"{EVALUATE} --csv lists.csv", "which is read here: choose another name"),
         (f"{EVALUATE} --names trec", "expected one of rankbound, ir_measures"),
     ],

@@ -72,10 +72,12 @@ def run(arguments: argparse.Namespace) -> None:
         raise DataError(f"--csv: found {path}, expected a name that ends in .csv or .tsv")
     if path is not None and path.resolve() in (arguments.run_file.resolve(), arguments.qrels.resolve()):
         raise DataError(f"--csv: found {path}, which is read here: choose another name, so that it isn't overwritten")
+    if arguments.names != "rankbound" and not arguments.metrics:
+        raise DataError(f"--names: found {arguments.names} without -m METRIC, whose name it explains: give both")
     columns = {**columns_of(arguments), "groups": arguments.groups}
     with plain_errors():
         metrics: list[Any] = arguments.metrics or list(USUAL_METRICS)
-        if arguments.metrics and arguments.names != "rankbound":
+        if arguments.names != "rankbound":
             metrics = [metric(text, names=arguments.names) for text in metrics]
         scored = read_run(arguments.run_file)
         chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
