@@ -73,8 +73,6 @@ wildcard_constraints:
     model=one_of([*study.models, *study.methods]),
     loss=one_of(study.losses),
     bounding=one_of(study.boundings),
-    figure=one_of(config["figures"]),
-    table=one_of(name for name in config["tables"] if not name.startswith("table_5_1")),
 
 
 report: "../report/study.rst"

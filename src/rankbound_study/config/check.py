@@ -65,12 +65,12 @@ def config_sources(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     command_line = [Path(file) for file in workflow.overwrite_configfiles or []]
     own = [Path(file) for file in workflow.configfiles if Path(file) not in command_line]
 
-    def flags(files: Sequence[Path]) -> list[str]:
+    def sources(files: Sequence[Path]) -> dict[str, Any]:
         given = merged(files)
-        return [key for key in {**given, **config} if key not in given or config.get(key) != given[key]]
+        flags = [key for key in {**given, **config} if key not in given or config.get(key) != given[key]]
+        return {"files": files, "flags": flags}
 
-    files = min([[*own, *command_line], command_line], key=lambda files: len(flags(files)))
-    return {"files": files, "flags": flags(files)}
+    return min(map(sources, ([*own, *command_line], command_line)), key=lambda found: len(found["flags"]))
 
 
 def editor_schema() -> dict[str, Any]:

@@ -370,9 +370,8 @@ class Study:
         """What is collected together, by part: the runs of a protocol, of the comparisons, of the experiments."""
         parts: dict[str, list[Job]] = {}
         for job in self.jobs:
-            parts.setdefault(COMPARED if job.comparison else EXPERIMENTS if job.variant else job.protocol, []).append(
-                job
-            )
+            part = COMPARED if job.comparison else EXPERIMENTS if job.variant else job.protocol
+            parts.setdefault(part, []).append(job)
         controls: dict[str, list[str]] = {}
         for path, request in self._control_requests():
             part = COMPARED if request.options["study"] == STUDY else request.options["protocol"]
