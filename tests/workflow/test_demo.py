@@ -214,8 +214,10 @@ def test_snakemakes_own_report_has_a_title_and_a_caption_for_every_result(finish
         entry = _reported(page, f"results/figures/{name}.svg")
         assert title(name) in entry
         assert figure_specs()[name].caption.split(",")[0] in entry
-    for name in [f"results/tables/{name}.csv" for name in GENERATED["tables"]] + ["results/paper/rankbound.pdf"]:
-        assert re.search(r'"caption": "<p>\w.{20}', _reported(page, name))
+    for name in GENERATED["tables"]:
+        entry = _reported(page, f"results/tables/{name}.csv")
+        assert re.search(rf"<strong>{re.escape(table_specs()[name].title or name)}</strong>: \w.{{20}}", entry)
+    assert re.search(r'"caption": "<p>\w.{20}', _reported(page, "results/paper/rankbound.pdf"))
 
 
 def _reported(page: str, file: str) -> str:
