@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +28,9 @@ from rankbound_study.provenance.manifest import (
     restore_records,
     write_manifest,
 )
-from rankbound_study.provenance.records import read_record
+from rankbound_study.provenance.records import read_code, read_record
 
+SOURCES = Path(__file__).resolve().parents[2] / "src"
 JOB_RECORD = f"results/provenance/{RUN}.parquet.json"
 ENDINGS = ("parquet", "epochs.parquet", "predictions.parquet", "rates.parquet", "weights.safetensors")
 
@@ -51,15 +54,16 @@ def test_a_record_says_what_was_read_and_made_and_how(recorded: Path) -> None:
     assert record["machine"]["cores"] >= record["machine"]["usable_cores"] >= 1
     assert record["machine"]["instructions"]
     assert record["seconds"] > 0
-    for path in files(recorded / "results/provenance"):
+    for path in sorted((recorded / "results/provenance").rglob("*.json")):
         names = read(path)["outputs"] | read(path)["inputs"]
         assert not any(Path(name).is_absolute() or str(recorded) in name for name in names), "a path of this machine"
 
 
 def test_every_step_has_a_record_and_nothing_else_is_left(recorded: Path) -> None:
-    names = {
-        path.relative_to(recorded / "results/provenance").as_posix() for path in files(recorded / "results/provenance")
-    }
+    folder = recorded / "results/provenance"
+    (listed,) = [path for path in files(folder) if path.suffix != ".json"]
+    assert listed == folder / f"code/{sha256(listed)}.sha256"
+    names = {path.relative_to(folder).as_posix() for path in files(folder) if path != listed}
     data = {f"{Path(step[step.index('--out') + 1])}.json" for step in STEPS if "--out" in step}
     assert names == data | {"tables/table_2_2.csv.json", f"{RUN}.parquet.json", "provenance.json.json"}
 
@@ -85,7 +89,7 @@ def test_a_failed_attempt_is_part_of_the_next_record(study: Path) -> None:
     (attempt,) = record["attempts"]
     assert attempt["machine"]["processor"] == record["machine"]["processor"]
     assert attempt["started"] <= record["started"]
-    assert [path.name for path in files(study / "results/provenance") if not path.name.endswith(".json")] == []
+    assert [path.name for path in files(study / "results/provenance") if path.suffix not in (".json", ".sha256")] == []
     assert read_record(study / "results/provenance/again.parquet.json").attempts[0].started == attempt["started"]
 
 
@@ -126,16 +130,47 @@ def test_code_is_its_commit_and_what_was_modified_since(package: Path, monkeypat
 
     (root / "notes.md").write_text("changed\n")
     (package / "one.py").touch()
-    assert facts.code() == clean
+    assert facts.code().modified == ()
     (package / "one.py").write_text("one = 2\n")
     (package / "new.py").write_text("")
     (root / "Snakefile").write_text("")
     changed = facts.code()
     assert changed.modified == ("Snakefile", "src/rankbound/new.py", "src/rankbound/one.py")
-    assert changed.sha256 != clean.sha256
     monkeypatch.setenv("PATH", str(root / "without git"))
-    code = facts.code()
-    assert (code.commit, code.modified, code.sha256) == (None, (), changed.sha256)
+    assert (facts.code().commit, facts.code().modified) == (None, ())
+
+
+def test_a_step_records_the_files_that_it_loaded_as_they_were_then(tmp_path: Path) -> None:
+    """Modules, compiled or not, and texts; an edit while the step runs changes the files, and not the record."""
+    packages, results = tmp_path / "src", tmp_path / "results"
+    for name in ("rankbound", "rankbound_study"):
+        shutil.copytree(SOURCES / name, packages / name, ignore=shutil.ignore_patterns("__pycache__"))
+    module = packages / "rankbound_study/report/tables/sources.py"
+    recorded = sha256(module)
+    edit = f"import rankbound_study.report.tables.sources; open({str(module)!r}, 'a').write('# edited')"
+
+    def python(*arguments: str) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(packages), "RANKBOUND_PROVENANCE": str(results / "provenance")}
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    step = ["table", "table_2_2", "--out-dir", "results/tables"]
+    watched = "import runpy, sys; from rankbound_study.provenance.loaded import watch; watch()"
+    main = f"sys.argv[1:] = {step}; runpy.run_module('rankbound_study', run_name='__main__')"
+    python("-c", f"{watched}; {edit}; {main}")
+    record = read_record(results / "provenance/tables/table_2_2.csv.json")
+    loaded = read_code(results, record.code.sha256)
+    assert loaded["rankbound_study/report/tables/sources.py"] == recorded != sha256(module)
+    assert "rankbound/losses/base.py" not in loaded
+    assert "sources.py: has changed since 1 step loaded it" in python("-m", "rankbound_study", "verify", "results")
+    for _ in "compiled before", "compiled now":
+        python("-m", "rankbound_study", *step)
+        record = read_record(results / "provenance/tables/table_2_2.csv.json")
+        loaded = read_code(results, record.code.sha256)
+        assert {path: sha256(packages / path) for path in loaded} == loaded
+        assert "code " not in python("-m", "rankbound_study", "verify", "results")
 
 
 # The manifest
@@ -207,11 +242,12 @@ def test_records_come_back_from_the_manifest(study: Path) -> None:
     before = {
         path: path.read_bytes() for path in files(study / "results/provenance") if "provenance.json" not in str(path)
     }
+    records = [path for path in before if path.suffix == ".json"]
     shutil.rmtree(study / "results/provenance")
-    assert restore_records(study / "results") == len(before)
+    assert restore_records(study / "results") == len(records)
     assert {path: path.read_bytes() for path in files(study / "results/provenance")} == before
     assert restore_records(study / "results") == 0
-    next(iter(before)).write_text("{}", "utf-8")
+    records[0].write_text("{}", "utf-8")
     assert restore_records(study / "results") == 1
     assert {path: path.read_bytes() for path in files(study / "results/provenance")} == before
     assert make_manifest(study / "results", CONFIG).unrecorded == {}

@@ -1,11 +1,9 @@
 """Facts about this process: the code of the packages, the loaded libraries, the machine."""
 
-import hashlib
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 import rankbound
 import rankbound_study
 from rankbound._version import __version__
+from rankbound_study.provenance.loaded import digest, loaded_files
 
 PACKAGES = tuple(Path(file).resolve().parent for file in (rankbound.__file__, rankbound_study.__file__))
 WORKFLOW = (":/Snakefile", ":/workflow")
@@ -59,8 +58,8 @@ class Code:
         version: of the package.
         commit: of the git checkout that contains the packages; None outside of one.
         modified: files of the packages and the workflow that differ from that commit.
-        sha256: of the files of the packages and of the workflow beside them, names and contents: equal for the same
-            code, with or without git.
+        sha256: of the listing of the packages' files that the step loaded (`loaded.listing`): equal for the same code,
+            with or without git.
     """
 
     version: str
@@ -95,9 +94,9 @@ class Machine:
 
 
 def code() -> Code:
-    """Return the code of the running packages."""
+    """Return the code of the running packages, as far as it is loaded."""
     commit, modified = _checkout(*PACKAGES)
-    return Code(version=__version__, commit=commit, modified=modified, sha256=_digest(_sources()))
+    return Code(version=__version__, commit=commit, modified=modified, sha256=digest(loaded_files()))
 
 
 def versions() -> dict[str, str]:
@@ -165,27 +164,6 @@ def _git(folder: Path, *arguments: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return result.stdout if result.returncode == 0 else ""
-
-
-def _sources() -> Iterator[tuple[str, Path]]:
-    """Yield the files of the packages and of the workflow, with names that are the same wherever they are.
-
-    Hidden files and what Python compiled are none of them.
-    """
-    root = PACKAGES[-1].parents[1]
-    workflow = [root / "Snakefile", root / "workflow"] if (root / "Snakefile").is_file() else []
-    for base in (*PACKAGES, *workflow):
-        for path in [base] if base.is_file() else sorted(base.rglob("*")):
-            name = path.relative_to(base.parent)
-            if path.is_file() and not any(part == "__pycache__" or part.startswith(".") for part in name.parts):
-                yield name.as_posix(), path
-
-
-def _digest(sources: Iterable[tuple[str, Path]]) -> str:
-    digest = hashlib.sha256()
-    for name, path in sources:
-        digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    return digest.hexdigest()
 
 
 def _processor() -> str:

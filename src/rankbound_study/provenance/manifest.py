@@ -7,7 +7,7 @@ against it on a machine where no step has run.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -17,7 +17,16 @@ from rankbound.texts import printable, quantity
 from rankbound_study.options import parse_options
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, Places, result_files
 from rankbound_study.provenance.facts import Code, code
-from rankbound_study.provenance.records import Record, read_json, read_record, write_line
+from rankbound_study.provenance.loaded import digest, listing
+from rankbound_study.provenance.records import (
+    Record,
+    code_file,
+    read_code,
+    read_json,
+    read_record,
+    write_line,
+    write_text,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +40,8 @@ class Manifest:
         code: the code that made the manifest; every step has its own.
         steps: records, by start time.
         unrecorded: files made without a record.
+        files_of_code: the SHA-256 of each file of the packages that a step loaded, by the SHA-256 of the step's code;
+            none for steps of older versions.
     """
 
     schema: Literal["rankbound.provenance/1"] = "rankbound.provenance/1"
@@ -39,6 +50,7 @@ class Manifest:
     code: Code
     steps: tuple[Record, ...]
     unrecorded: Mapping[str, Checksum]
+    files_of_code: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if datetime.fromisoformat(self.created).tzinfo is None:
@@ -83,7 +95,7 @@ def make_manifest(results: Path, config: Mapping[str, Any]) -> Manifest:
     known = {path for step in steps for path in step.outputs}
     others = [path for path in result_files(results) if path not in known]
     unrecorded = {path: Checksum.of(results / path) for path in others if not path.startswith(PAPER)}
-    return replace(recorded, steps=tuple(steps), unrecorded=unrecorded)
+    return replace(recorded, steps=tuple(steps), unrecorded=unrecorded, files_of_code=_files_of_code(results, steps))
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
@@ -119,14 +131,18 @@ def known_of(results: Path, config: Mapping[str, Any] | None = None) -> Manifest
                 f"{results}: no provenance: expected {MANIFEST}, or records of steps in {RECORDS}/, as the workflow "
                 "leaves them; without either, `python -m rankbound_study provenance` records the present checksums"
             )
-        return Manifest(created=alone[0].started, config={}, code=alone[0].code, steps=alone, unrecorded={})
+        known = _files_of_code(results, alone)
+        return Manifest(
+            created=alone[0].started, config={}, code=alone[0].code, steps=alone, unrecorded={}, files_of_code=known
+        )
     manifest = read_manifest(path)
     places = Places.of(results, manifest.config if config is None else config, trusted=config is not None)
     others = [record for record in records_in(results) if _is_later(record) or any(map(places.file, record.outputs))]
     steps = _makers([*manifest.steps, *others], places)
     remade = {path for step in steps for path in step.outputs}
     unrecorded = {path: checksum for path, checksum in manifest.unrecorded.items() if path not in remade}
-    return replace(manifest, steps=tuple(steps), unrecorded=unrecorded)
+    files_of_code = {**_files_of_code(results, steps), **manifest.files_of_code}
+    return replace(manifest, steps=tuple(steps), unrecorded=unrecorded, files_of_code=files_of_code)
 
 
 def contradicting_records(results: Path) -> list[str]:
@@ -181,7 +197,12 @@ def restore_records(results: Path) -> int:
         DataError: a record's name points outside the folder.
     """
     count = 0
-    for step in read_manifest(results / MANIFEST).steps:
+    manifest = read_manifest(results / MANIFEST)
+    for sha256, files in manifest.files_of_code.items():
+        # Its name is its content's, so that it cannot lead elsewhere.
+        if digest(files) == sha256 and not code_file(results, sha256).exists():
+            write_text(code_file(results, sha256), listing(files))
+    for step in manifest.steps:
         place = PurePosixPath(step.name)
         if place.is_absolute() or ".." in place.parts:
             raise DataError(f"{results / MANIFEST}: a record is named {step.name}, expected a path without ..")
@@ -190,6 +211,11 @@ def restore_records(results: Path) -> int:
             write_line(path, step.to_json())
             count += 1
     return count
+
+
+def _files_of_code(results: Path, steps: Iterable[Record]) -> dict[str, dict[str, str]]:
+    known = {sha256: read_code(results, sha256) for sha256 in sorted({step.code.sha256 for step in steps})}
+    return {sha256: files for sha256, files in known.items() if files}
 
 
 def seeds_of(steps: Sequence[Record]) -> list[int]:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +16,8 @@ from rankbound.errors import DataError
 from rankbound.io.atomic import written
 from rankbound_study.provenance import facts
 from rankbound_study.provenance.checksums import Checksum
-from rankbound_study.provenance.records import Attempt, Record, read_json, write_line
+from rankbound_study.provenance.loaded import digest, listing, loaded_files, watch
+from rankbound_study.provenance.records import Attempt, Record, code_file, read_json, write_line, write_text
 
 UNFINISHED = ".unfinished"
 
@@ -41,6 +42,7 @@ def recorded(
     if not isinstance(target, Path):
         yield
         return
+    watch()
     results = folder.parent
     name = _place(target, results)
     path = folder / f"{name}.json"
@@ -54,6 +56,8 @@ def recorded(
     code, began = facts.code(), time.monotonic()
     with written() as files:
         yield
+    loaded = loaded_files()
+    code = replace(code, sha256=digest(loaded))
     outputs = [file for file in dict.fromkeys([*files, target]) if file.is_file()]
     values = {name: value for name, value in (vars(arguments) | dict(also_read)).items() if name not in HIDDEN}
     plain = {name: _plain(value) for name, value in values.items() if not _paths(value)}
@@ -76,6 +80,8 @@ def recorded(
         peak_mib=facts.peak_memory(),
         attempts=earlier,
     )
+    if not (listed := code_file(results, code.sha256)).exists():
+        write_text(listed, listing(loaded))
     write_line(path, record.to_json())
     note.unlink(missing_ok=True)
 

@@ -10,8 +10,9 @@ from typing import Any, Literal, TypeVar
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
-from rankbound_study.provenance.checksums import Checksum, open_regular
+from rankbound_study.provenance.checksums import RECORDS, Checksum, open_regular
 from rankbound_study.provenance.facts import Code, Machine
+from rankbound_study.provenance.loaded import digest
 
 T = TypeVar("T")
 
@@ -105,8 +106,28 @@ def read_json(kind: type[T], path: Path, remedy: str) -> T:
 
 def write_line(path: Path, text: str) -> None:
     """Write a file of one text and the end of its line, whole or not at all."""
+    write_text(path, text + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
     with atomic_path(path) as temporary:
-        temporary.write_text(text + "\n", "utf-8")
+        temporary.write_text(text, "utf-8")
+
+
+def code_file(results: Path, sha256: str) -> Path:
+    """Return the place of the list of the files that steps loaded: what `sha256sum --check` reads beside them."""
+    return results / RECORDS / "code" / f"{sha256}.sha256"
+
+
+def read_code(results: Path, sha256: str) -> dict[str, str]:
+    """Return the checksums of the files that steps loaded, by their paths; empty if they are not known."""
+    try:
+        text = code_file(results, sha256).read_text("utf-8")
+        files = {path: checksum for checksum, path in (line.split("  ", 1) for line in text.splitlines())}
+    except (OSError, ValueError):
+        return {}
+    return files if digest(files) == sha256 else {}
 
 
 @cache

@@ -17,7 +17,7 @@ from rankbound_study.config.steps import as_json
 from rankbound_study.config.study import Study
 from rankbound_study.data.contracts import read_table
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, Places, hidden_files, result_files
-from rankbound_study.provenance.facts import code
+from rankbound_study.provenance.loaded import digest, file_here
 from rankbound_study.provenance.manifest import Manifest, contradicting_records, known_of
 from rankbound_study.vocabulary import EXPERIMENTS
 
@@ -217,13 +217,21 @@ def _from_results(path: str, config: Mapping[str, Any]) -> str:
 
 
 def _code(manifest: Manifest) -> Iterator[Deviation]:
-    here, others = code(), Counter[str]()
-    for made in (step.code for step in manifest.steps):
-        if made.sha256 != here.sha256:
-            name = f"commit {made.commit[:12]}" if made.commit else f"code {made.sha256[:12]}"
-            others[name + (f" with {quantity(len(made.modified), 'modified file')}" if made.modified else "")] += 1
-    for name, count in others.items():
-        yield Deviation("code", name, f"another package than the installed one made {quantity(count, 'step')}")
+    """Compare the files of the packages that steps loaded with those that are here."""
+    loaded = Counter[tuple[str, str]]()
+    for sha256, steps in Counter(step.code.sha256 for step in manifest.steps).items():
+        files = manifest.files_of_code.get(sha256, {})
+        if digest(files) != sha256:
+            yield Deviation(
+                "code", f"code {sha256[:12]}", f"the files that {quantity(steps, 'step')} loaded are not known"
+            )
+        else:
+            loaded.update(dict.fromkeys(files.items(), steps))
+    here = {path: file_here(path) for path, _ in loaded}
+    for (path, checksum), steps in sorted(loaded.items()):
+        if here[path] != checksum:
+            found = "is not here" if here[path] is None else "has changed"
+            yield Deviation("code", path, f"{found} since {quantity(steps, 'step')} loaded it")
 
 
 def _differing(first: Mapping[str, Any], second: Mapping[str, Any], absent: str) -> Iterator[tuple[str, Any, Any]]:

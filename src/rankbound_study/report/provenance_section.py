@@ -3,6 +3,7 @@
 import json
 import platform
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ import polars as pl
 from rankbound.texts import quantity
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.provenance.checksums import MANIFEST
 from rankbound_study.provenance.manifest import Manifest, config_digest, seeds_of
 from rankbound_study.provenance.records import Record
 from rankbound_study.report.columns import DASH, DATA_SET, Cell, Column, Layout, TableBlock, plain_rows
@@ -67,11 +69,12 @@ def _made_by(manifest: Manifest) -> TableBlock:
         ("steps", f"{len(steps)}, from {steps[0].started[:19]} to {ended} (UTC)" if steps else "no records"),
         ("files without a record", str(len(manifest.unrecorded))),
     ]
-    for code, ran in _grouped(steps, lambda step: step.code):
+    for code, ran in _grouped(steps, lambda step: replace(step.code, sha256="")):
         modified = f", {quantity(len(code.modified), 'file')} modified since" if code.modified else ""
         commit = f"commit {code.commit[:SHORT]}{modified}" if code.commit else "outside a git checkout"
         rows.append((f"code of {quantity(len(ran), 'step')}", f"rankbound {code.version}, {commit}"))
-        rows.append(("its files, SHA-256", code.sha256))
+    loaded = {pair for files in manifest.files_of_code.values() for pair in files.items()}
+    rows.append(("files of the code that steps loaded", f"{len(loaded):,}, each with its SHA-256 in {MANIFEST}"))
     return _block(CODE, text(FILE, "code"), ("what", "value"), rows)
 
 
