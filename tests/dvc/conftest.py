@@ -1,11 +1,7 @@
 """One project that `dvc repro` made from nothing and pushed, for all tests that clone it."""
 
-import os
 import shutil
-import socket
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +10,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from tests.local_s3 import KEYS, serving
 from tests.workflow.project import GENERATED, Project
 
 BUCKET = "shared"
@@ -51,8 +48,6 @@ STUDY: dict[str, Any] = {
     "figures": [*GENERATED["figures"], "figure_neural_duplicates"],
 }
 """One figure of it shows pictures of its (generated) data."""
-# The server asks for keys of this form, and looks at none.
-KEYS = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_DEFAULT_REGION": "us-east-1"}
 IDENTITY = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -88,20 +83,8 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server that speaks S3, on this machine, with an empty bucket."""
     for module in ("moto", "dvc_s3"):
         pytest.importorskip(module, reason="the S3 tests need `pip install dvc-s3 'moto[server]'`")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = tmp_path_factory.mktemp("s3") / "log"
-    with log.open("w") as output:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output
-        )
-    try:
-        _wait_for(port, server, log)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
+    with serving(tmp_path_factory.mktemp("s3") / "log") as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
@@ -156,15 +139,3 @@ def clone_of(origin: Project, name: str) -> Project:
     """A clone beside the origin: the folders of its remotes are the same."""
     git(origin.folder.parent, "clone", "-q", origin.folder.name, name)
     return Project(origin.folder.parent / name)
-
-
-def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        with socket.socket() as client:
-            client.settimeout(1)
-            if client.connect_ex(("127.0.0.1", port)) == os.EX_OK:
-                return
-        assert server.poll() is None, log.read_text("utf-8")
-        time.sleep(0.1)
-    raise AssertionError(f"no S3 server after two minutes: {log.read_text('utf-8')}")

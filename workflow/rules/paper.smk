@@ -5,6 +5,12 @@ rule document:
     input:
         runs="<results>/runs.parquet",
         tables=study.table_files(),
+        beside=[
+            f"<results>/tables/{name}{end}"
+            for name in config["tables"]
+            if name in TABLES
+            for end in TABLES[name].beside
+        ],
         figures=figure_files,
         provenance="<results>/provenance.json",
         # Beside the runs: the settings of the experiments are shown, too.

@@ -4,9 +4,9 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from shlex import quote
+from shlex import quote, split
 from threading import Thread
 from typing import Any
 
@@ -47,7 +47,10 @@ def end_by_signal_in_a_thread() -> None:
         signal.signal(signal.SIGTERM, lambda *arguments: Thread(target=handler, args=arguments).start())
 
 
-def failures(log: str) -> str:
-    """Return what Snakemake's log says of the steps that failed, with their own logs; `--quiet rules` hides it."""
-    text = Path(log).read_text(encoding="utf-8", errors="replace")
-    return "\n".join(re.findall(r"^Error in (?:rule|group) .*?(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL))
+def failures(logs: Sequence[str]) -> str:
+    """Return the logs of steps that failed; with `--quiet rules`, Snakemake's own logs have only their commands."""
+    text = "".join(Path(log).read_text(encoding="utf-8", errors="replace") for log in logs)
+    if re.search(r"^Error in (rule|group) ", text, re.MULTILINE):
+        return ""
+    places = [Path(*split(place)) for place in re.findall(r" > ('.+?'|\S+) 2>&1' returned non-zero", text)]
+    return "\n".join(f"{place}:\n{place.read_text('utf-8', 'replace')}" for place in places if place.is_file())
