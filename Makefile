@@ -11,7 +11,8 @@
 # make sbom    a software bill of materials, sbom.json (CycloneDX), and the licences of all that is installed
 # make release builds wheel and sdist into dist/, checks them, installs them into fresh environments (oldest and newest
 #              versions) and tries them there; uploads nothing. PYTHONS="/path/python3.12 ..." names interpreters
-# make bench   time and memory compared with public libraries, in a separate virtual environment (.venv-bench);
+# make bench   time and memory compared with public libraries, in a separate virtual environment (.venv-bench), and the
+#              numbers of CatBoost and RecBole beside ours, in another (.venv-names);
 #              BENCH="--quick" and the like are passed on: docs/benchmarks.md
 # Each target sets up its virtual environment first (.venv by default). Needs make and Python 3.11 or newer; `make
 # paper` also needs libarchive or unar, for MQ2008's .rar.
@@ -29,6 +30,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PEERS := .venv-bench
+NAMES := .venv-names
 TOOLS := .venv-tools
 DOCS := .venv-docs
 CODE := src tests benchmarks website envs
@@ -105,8 +107,9 @@ test-cluster: $(READY)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || { $(APT) update && $(APT) install -y --no-install-recommends $(SLURM); }
 	RANKBOUND_CLUSTER=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster -p no:xdist
 
-bench: $(PEERS)/ready
+bench: $(PEERS)/ready $(NAMES)/ready
 	$(PEERS)/bin/python -m benchmarks $(BENCH)
+	$(NAMES)/bin/python -m benchmarks.coming_from
 
 # Pages from code need the study, the rest only what the site is built with. Not --quiet: it hides what --strict refuses.
 docs: $(READY) $(DOCS)/ready
@@ -140,7 +143,7 @@ setup: $(READY)
 
 # Results and raw archives stay: remove by hand what took long to make or fetch.
 clean:
-	rm -rf $(VENV) $(PEERS) $(TOOLS) $(DOCS) site build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(NAMES) $(TOOLS) $(DOCS) site build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Torch first and alone, so that no later package requests another build. Every other package has to have a checksum of
 # envs/lock.txt; setuptools comes before the rest, which has packages without a wheel. It takes a dollar sign in its own
@@ -195,4 +198,12 @@ $(PEERS)/ready: pyproject.toml envs/cpu.txt envs/peers.txt envs/torch.txt
 	  || echo "make: pytorchltr could not be unpacked; the benchmarks leave it out" >&2
 	$(PEERS)/bin/python -m pip install --quiet --no-deps allRank==1.4.3 \
 	  || echo "make: allRank could not be installed; the benchmarks leave it out" >&2
+	@touch $@
+
+# RecBole requires versions of long ago, and ray, which its metrics do without.
+$(NAMES)/ready: pyproject.toml envs/cpu.txt envs/names.txt envs/torch.txt
+	test -x $(NAMES)/bin/python || $(PYTHON) -m venv $(NAMES)
+	$(NAMES)/bin/python -m pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -r envs/torch.txt
+	$(NAMES)/bin/python -m pip install --quiet -r envs/names.txt -e .
+	$(NAMES)/bin/python -m pip install --quiet --no-deps recbole==1.2.1
 	@touch $@

@@ -2,7 +2,8 @@
 
 A name with one meaning is read as that; a name with two is refused, unless the labels tell, and the message says how to
 write each. `names.csv` has a row per meaning: `[@k]` marks a name that may have a cut-off, `@k` one that has to, and
-`{x}` a number. Case, the signs between words, and a last word `loss` or `metric` don't count.
+`{x}` a number. `NDCG:type=Exp;[top=k]` has CatBoost's options, in brackets those that may be missing; `k` is a cut-off,
+and `*` any value. Case, the signs between words, and a last word `loss` or `metric` don't count.
 
 For documents that a run lacks or that are unjudged, see `rankbound.evaluation`.
 """
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
-from rankbound.texts import split_text, unknown_name
+from rankbound.texts import is_named, split_text, unknown_name
 
 Value = TypeVar("Value")
 
@@ -34,12 +35,36 @@ class Meaning:
             pattern = re.escape(self.name).replace(r"\{x\}", r"([\d.]+)")
             found = re.fullmatch(pattern, text.strip(), re.IGNORECASE)
             return found and self.ours.replace("{x}", found[1])
+        if "=" in self.name or ":[" in self.name:
+            return self._read_options(text)
         name, cut = re.fullmatch(r"(.+?)(\[@k\]|@k)?", self.name).groups()  # type: ignore[union-attr]
+        own_letters = _letters(name).removesuffix(self.kind)
         for own, inside, cutoff in _readings(text):
-            if _letters(own).removesuffix(self.kind) == _letters(name) and (cut == "[@k]" or bool(cut) == bool(cutoff)):
-                ours = re.sub(r"\[@k\]|@k", f"@{cutoff}" if cutoff else "", self.ours)
-                return _with_parameters(ours, inside) if ours else ""
+            fits = cut == "[@k]" or bool(cut) == bool(cutoff)
+            if fits and _letters(own).removesuffix(self.kind) == own_letters:
+                return _with_parameters(self._cut(cutoff), inside) if self.ours else ""
         return None
+
+    def _read_options(self, text: str) -> str | None:
+        own, given = _options(text)
+        name, expected = _options(self.name)
+        needed = _options(self.name.partition("[")[0])[1]
+        # When CatBoost computes a metric changes no value.
+        given.pop("hints", None)
+        cutoff = given.get("top", "-1")
+        alike = all(expected.get(key) in (value, "*", "k") for key, value in given.items())
+        if _letters(own) != _letters(name) or not alike or not needed.keys() <= given.keys():
+            return None
+        if not re.fullmatch(r"-1|0*[1-9]\d*", cutoff):
+            return None
+        return self._cut("" if cutoff == "-1" else cutoff.lstrip("0"))
+
+    def _cut(self, cutoff: str) -> str:
+        return re.sub(r"\[@k\]|@k", f"@{cutoff}" if cutoff else "", self.ours)
+
+    def is_of(self, tool: str) -> bool:
+        """Whether a tool, in any case, has this name."""
+        return _letters(tool) in map(_letters, self.tools.split(", "))
 
 
 class MeaningsError(ValueError):
@@ -77,29 +102,42 @@ def table() -> tuple[Meaning, ...]:
     return tuple(Meaning(**row) for row in csv.DictReader(text.splitlines()))
 
 
-def meanings_of(kind: str, text: str) -> dict[str, Meaning]:
+def require_tool(names: str, *others: str) -> None:
+    """Raise a `ValueError` for `names` that are neither those of a tool of the table nor of the `others`."""
+    if names not in others and not any(row.is_of(names) for row in table()):
+        tools = dict.fromkeys(tool for row in table() for tool in row.tools.split(", ") if "papers" not in tool)
+        raise ValueError(f"names: found {names!r}, expected one of {', '.join(dict.fromkeys([*others, *tools]))}")
+
+
+def meanings_of(kind: str, text: str, tool: str = "") -> dict[str, Meaning]:
     """Return the texts here that another tool's name may mean, with their rows; none for an unknown one.
 
-    A loss may also be named by the metric that it smooths.
+    A loss may also be named by the metric that it smooths. What one `tool` means counts alone, if it has the name.
     """
     for of in ("loss", "metric") if kind == "loss" else (kind,):
+        rows = [(row, ours) for row in table() if row.kind == of and (ours := row.read(text)) is not None]
+        rows = [(row, ours) for row, ours in rows if tool and row.is_of(tool)] or rows
         found: dict[str, Meaning] = {}
-        for row in table():
-            if row.kind == of and (ours := row.read(text)) is not None:
-                found.setdefault(ours, row)
+        for row, ours in rows:
+            found.setdefault(ours, row)
         if found:
             return found
     return {}
 
 
-def translated(kind: str, text: str, known: Collection[str]) -> str:
+def translated(kind: str, text: str, known: Collection[str], tool: str = "") -> str:
     """Return what a text means here whose name is none of the `known` ones: of another tool, or of another case.
+
+    A `tool` whose names are meant decides between several meanings.
 
     Raises:
         ValueError: for an unknown name (the message suggests the nearest one), or one without a counterpart.
         MeaningsError: for a name with several meanings; the message says how to write each.
     """
-    meanings = meanings_of(kind, text) or {one: Meaning(kind, "", "", one, "") for one in _of_case(text, known, kind)}
+    meanings = meanings_of(kind, text, tool)
+    if tool and is_named(text, known) and not any(row.is_of(tool) for row in meanings.values()):
+        return text
+    meanings = meanings or {one: Meaning(kind, "", "", one, "") for one in _of_case(text, known, kind)}
     if len(meanings) == 1:
         ((ours, row),) = meanings.items()
         if not ours:
@@ -111,6 +149,13 @@ def translated(kind: str, text: str, known: Collection[str]) -> str:
         ]
         count = "two" if len(ways) == 2 else "several"
         raise MeaningsError(f"{kind} {text!r}: found a name with {count} meanings: {'; '.join(ways)}", meanings)
+    if ":" in text and "=" in text:
+        of_name = [
+            row for row in table() if row.kind == kind and _options(row.name)[0].lower() == _options(text)[0].lower()
+        ]
+        if of_name:
+            ways = " or ".join(row.name for row in of_name if ":" in row.name) or f"{of_name[0].name} alone"
+            raise ValueError(f"{kind} {text!r}: found options without a counterpart, expected {ways}")
     name, *_ = split_text(text, kind)
     raise unknown_name(kind, text, name, known)
 
@@ -136,6 +181,13 @@ def _readings(text: str) -> list[tuple[str, str, str]]:
         return []
     name, inside, sign, cutoff = (part or "" for part in found.groups())
     return [(name, inside, cutoff), *([(f"{name}{sign}{cutoff}", inside, "")] if sign in ("_", ".") else [])]
+
+
+def _options(text: str) -> tuple[str, dict[str, str]]:
+    """Return the name of a text as CatBoost writes it, and its options: `NDCG:top=10;type=Exp`."""
+    name, _, options = text.strip().partition(":")
+    pairs = (option.partition("=") for option in re.split(r"[;\[\]]+", options.casefold()) if option)
+    return name, {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def _with_parameters(ours: str, inside: str) -> str:

@@ -197,6 +197,7 @@ def test_scikit_learn(levels: int | None) -> None:
     rows: list[tuple[str, Any, Any]] = [("PairAccuracy", metrics.roc_auc_score, binary)]
     if levels is None:
         rows.append(("AP", metrics.average_precision_score, binary))
+        rows.append(("AP", lambda y, s: metrics.label_ranking_average_precision_score([y], [s]), binary))
     for k in (None, 1, 10):
         for name, score in (("nDCG", metrics.ndcg_score), ("DCG", metrics.dcg_score)):
             text = f"{name}(gain=linear)" + ("" if k is None else f"@{k}")

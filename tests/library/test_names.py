@@ -26,6 +26,12 @@ ONE_MEANING = {
         dcg_score DCG(gain=linear)  dcg_burges@3 DCG@3  gauc PairAccuracy  err(max=4)@20 ERR(max=4)@20
         ndcg(gain=linear)@10 nDCG(gain=linear)@10  NDCG(gain=exp2) nDCG
         ndcg_cut(discount=log2(r))@5 nDCG(gain=linear,discount=log2(r))@5
+        NDCG:top=10 nDCG(gain=linear)@10  NDCG:type=Base nDCG(gain=linear)  NDCG:top=10;type=Exp nDCG@10
+        ndcg:type=exp;denominator=LogPosition;top=-1 nDCG  DCG:top=3 DCG(gain=linear)@3  DCG:type=Exp DCG
+        MAP:top=10 AP(divisor=cutoff)@10  MAP:top=10;border=0.5 AP(divisor=cutoff)@10  MRR:top=5 RR@5
+        PrecisionAt:top=3 P@3  RecallAt:top=3 Recall@3  MRR:hints=skip_train~false RR  QueryAUC PairAccuracy
+        QueryAUC:type=Ranking PairAccuracy  average_precision_score AP  roc_auc_score PairAccuracy
+        label_ranking_average_precision_score AP
         nrbp nRBP  NRBP(p=0.9) nRBP(p=0.9)  linear-ndcg LinearNDCG  kendall Kendall
     """,
     "loss": """
@@ -34,6 +40,8 @@ ONE_MEANING = {
         rankNet_weightByGTDiff RankNet(weight=difference)  pairwise_logistic_loss RankNet(reduction=sum)
         softmax_loss softmax  QuerySoftMax softmax  InfoNCE softmax  MSE squared  mse_loss squared
         BCELoss logistic  SigmoidCrossEntropyLoss logistic  PairwiseHingeLoss hinge(reduction=sum)
+        PairLogitPairwise RankNet  Logloss logistic  binary logistic  reg:squarederror squared  RMSE squared
+        QuerySoftMax:beta=1 softmax  NDCG:type=Exp;top=5 nDCG@5
         warp@2 WARP@2  adrmse ADR-MSE  lambda_loss LambdaLoss  Hinge(margin=2) hinge(margin=2)
         ApproxNDCG@10 nDCG@10  approx_ndcg_loss nDCG  ApproxNDCG(gain=linear) nDCG(gain=linear)
         ApproxMRRLoss RR  map AP  mrr@10 RR@10  ndcg_cut_10 nDCG(gain=linear)@10
@@ -75,6 +83,82 @@ def test_a_name_with_several_meanings_says_how_to_write_each(kind: str, theirs: 
         read(theirs)
     assert re.findall(r"write (.+?)(?:;|$)", str(caught.value)) == ours
     assert [read(text).text if kind == "loss" else str(read(text)) for text in ours] == ours
+
+
+WITHOUT = {
+    "metric": {
+        "PFound": "probabilities",
+        "pfound:top=5;decay=0.85": "probabilities",
+        "ERR:top=5": "of labels 0 and 1 it is RR",
+        "AUC:type=Ranking": "all groups together",
+        "QueryAverage:top=3": "mean label",
+        "FilteredDCG": "scores above 0",
+        "NDCG:denominator=Position": "options without a counterpart, expected NDCG:.* or NDCG:type=Exp",
+        "NDCG:top=x": "options without a counterpart",
+        "NDCG:top=0": "options without a counterpart",
+        "MRR:border=2": r"expected MRR:\[top=k;border=0.5\]",
+        "nothing:top=3": "expected a text such as",
+    },
+    "loss": {
+        "YetiRank": "draws orderings at random",
+        "YetiRank:mode=NDCG;permutations=10": "draws orderings at random",
+        "YetiRankPairwise": "draws orderings at random",
+        "StochasticRank:metric=NDCG": "draws scores at random",
+        "LambdaMart:metric=NDCG": "boosting_objective",
+        "QueryRMSE": "mean of a list",
+        "QueryCrossEntropy": "shifts the scores",
+        "rank:map": "draws pairs",
+        "xendcg": "no loss here",
+        "PairLogit:max_pairs=100": "expected PairLogit alone",
+        "QuerySoftMax:beta=2": "expected QuerySoftMax",
+        "LambdaRank@10": r"write LambdaRank\(metric=nDCG@10\)",
+    },
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in WITHOUT.items() for text in texts])
+def test_a_name_without_a_counterpart_says_why(kind: str, text: str) -> None:
+    with pytest.raises(ValueError, match=WITHOUT[kind][text]):
+        getattr(rb, kind)(text)
+
+
+# What one tool means by a name that several share, by one that only others have, and by a text of ours.
+OF_TOOLS = """
+    metric LightGBM ndcg@10 nDCG@10  metric xgboost ndcg nDCG  metric ranx nDCG@10 nDCG(gain=linear)@10
+    metric CatBoost NDCG nDCG(gain=linear)  metric scikit-learn dcg DCG(gain=linear)  metric Rax dcg@5 DCG@5
+    metric ranx map@10 AP@10  metric RecBole map@10 AP(divisor=cutoff)@10
+    metric torchmetrics map@3 AP(divisor=found)@3
+    metric XGBoost auc PairAccuracy  metric LightGBM R@5 Recall@5
+    metric XGBoost nDCG(gain=linear)@3 nDCG(gain=linear)@3
+    metric ranx ERR(max=4)@20 ERR(max=4)@20  metric ir_measures nDCG@5 nDCG(gain=linear)@5  metric trec_eval P_5 P@5
+    loss XGBoost rank:pairwise RankNet  loss PyTorch CrossEntropy softmax  loss CatBoost CrossEntropy logistic
+    loss ranx ndcg@10 nDCG(gain=linear)@10  loss XGBoost ndcg nDCG  loss ranx LambdaRank LambdaRank
+    loss rax hinge(margin=2) hinge(margin=2)
+"""
+
+
+@pytest.mark.parametrize(("kind", "tool", "theirs", "ours"), [*zip(*[iter(OF_TOOLS.split())] * 4, strict=True)])
+def test_a_tool_decides_what_its_names_mean(kind: str, tool: str, theirs: str, ours: str) -> None:
+    found = getattr(rb, kind)(theirs, names=tool)
+    assert (str(found) if kind == "metric" else found.text) == ours
+
+
+def test_a_tool_s_name_may_have_no_counterpart_and_tools_are_known() -> None:
+    for kind, tool, text, message in [
+        ("metric", "LightGBM", "auc", "of the items of all lists together"),
+        ("metric", "LightGBM", "hits@3", "two meanings"),
+        (
+            "metric",
+            "nobody",
+            "AP",
+            "names: found 'nobody', expected one of rankbound, .*, CatBoost",
+        ),
+        ("loss", "lightgbm", "lambdarank", "LightGBM's own objective"),
+        ("loss", "lightgbm", "LambdaRank", "LightGBM's own objective"),
+        ("loss", "papers on cats", "AP", "names: found"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            getattr(rb, kind)(text, names=tool)
 
 
 @pytest.mark.parametrize("kind", ["metric", "loss"])
@@ -139,3 +223,22 @@ def test_the_command_line_reads_the_same_names(tmp_path: Path, program: Program)
         table = program(f"evaluate {run} {qrels} -m MAP -m ndcg@10 -m recall@100")
     assert [line.split()[0] for line in table.splitlines()] == ["metric", "AP", "nDCG@10", "Recall@100"]
     assert "write AP(divisor=cutoff)@10" in program(f"evaluate {run} {qrels} -m map@10", status=2)
+    assert "AP(divisor=cutoff)@10 " in program(f"evaluate {run} {qrels} -m map@10 --names LightGBM")
+    assert "expected one of rankbound, ir_measures" in program(f"evaluate {run} {qrels} -m map --names cats", status=2)
+
+
+def test_the_command_line_trains_by_a_tool_s_names(
+    tmp_path: Path, program: Program, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists, model = tmp_path / "lists.csv", tmp_path / "model.safetensors"
+    lists.write_text(
+        "topic,relevance,a\n" + "".join(f"{t},{i % 2},{i % 2 + t / 9}\n" for t in range(6) for i in range(4))
+    )
+    recipe = f"{lists} --names catboost --loss PairLogit --metric NDCG --epochs 2"
+    assert "loss RankNet, linear model" in program(f"train {recipe} --out {model}")
+    assert rb.load(model).recipe.metric == "nDCG(gain=linear)"
+    assert "RankNet" in program(f"cross-validate {recipe} --folds 2 -m MAP:top=3")
+    assert "draws orderings" in program(f"train {lists} --names catboost --loss YetiRank --out {model}", status=2)
+    with pytest.raises(SystemExit, match="0"):
+        program("train --help")
+    assert "not here" not in capsys.readouterr().out

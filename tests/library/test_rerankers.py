@@ -26,7 +26,7 @@ from sentence_transformers.cross_encoder.evaluation import CrossEncoderReranking
 
 from benchmarks.measure import OURS
 from benchmarks.rerankers import PEER, RERANKED, labelled_queries, step_of_model, tiny_reranker
-from rankbound.interop.sentence_transformers import ListwiseLoss, RerankingEvaluator
+from rankbound.interop.sentence_transformers import ListwiseLoss, RerankingEvaluator, group_by_query
 from tests.library.pages import programs, text_of
 from tests.library.refusals import refusals
 
@@ -162,8 +162,11 @@ def test_dropout_of_recomputed_activations_and_autocast(model: CrossEncoder, mon
     ("change", "message"),
     [
         (lambda q, d, y: ([q], y), "inputs: found 1 columns beside the labels, expected 2"),
-        (lambda q, d, y: ([q, d], None), "labels: found none, expected a column label"),
-        (lambda q, d, y: ([q, d], torch.ones(len(q))), "labels: found one number for each query"),
+        (lambda q, d, y: ([q, d], None), "labels: found none, expected a column of lists"),
+        (lambda q, d, y: ([q, d], torch.ones(len(q))), "labels: found one number for each query, .*group_by_query"),
+        (lambda q, d, y: ([q, [one[0] for one in d], [1, 0]], None), "labels: found none, .*group_by_query"),
+        (lambda q, d, y: ([q, [one[0] for one in d], [one[1] for one in d]], None), "labels: found none, .*group_by"),
+        (lambda q, d, y: ([q, d, [[1, 0], [1, 0, 0]], [[1, 0], [1, 0, 0]]], None), "labels: found none"),
         (lambda q, d, y: ([q, d[1:]], y), "inputs: found 2 queries, 1 lists of documents and 2 lists of labels"),
         (lambda q, d, y: ([q, ["red apple", d[1]]], y), "inputs: found str as the documents of query 0"),
         (lambda q, d, y: ([q, d], [y[0], y[1][1:]]), "labels: found 2 for the 3 documents of query 1"),
@@ -180,6 +183,54 @@ def test_errors_name_what_was_found(model: CrossEncoder, change: Callable[..., t
     (queries, documents), labels = batch([2, 3])
     with pytest.raises(ValueError, match=message):
         ListwiseLoss(model)(*change(queries, documents, labels))
+
+
+def test_labels_of_any_name_and_either_order_of_arguments(model: CrossEncoder) -> None:
+    inputs, labels = batch()
+    grades = [one.tolist() for one in labels]
+    expected = ListwiseLoss(model, "nDCG@10", "min-max")(inputs, labels)
+    for columns in ([*inputs, grades], [inputs[0], grades, inputs[1]]):
+        assert ListwiseLoss("nDCG@10", model, "min-max")(columns, None) == expected
+    for loss in (rb.metric("AP"), rb.loss("ListNet"), "ListNet"):
+        swapped = ListwiseLoss(loss, model)
+        assert swapped.model is model
+        assert swapped.ranking_loss.text == rb.loss(loss).text
+    for wrong in (("nDCG", "AP"), ("nDCG",), (3, "nDCG")):
+        with pytest.raises(ValueError, match=r"model: found (str|int), expected a CrossEncoder"):
+            ListwiseLoss(*wrong)
+
+
+def test_pairs_and_triplets_are_grouped_by_query() -> None:
+    rows = {"query": ["cider", "pear", "cider"], "answer": ["apple", "tree", "rain"]}
+    expected = {"query": ["cider", "pear"], "documents": [["apple", "rain"], ["tree"]], "labels": [[1, 0], [1]]}
+    for name in ("label", "relevance"):
+        pairs = {name: [1, 1, 0], **rows}
+        assert group_by_query(Dataset.from_dict(pairs)).to_dict() == expected
+    triplets = {
+        "anchor": ["cider", "pear", "cider"],
+        "positive": ["apple", "tree", "press"],
+        "negative_1": ["rain", "car", "rain"],
+        "negative_2": ["sun", "rain", "car"],
+    }
+    assert group_by_query(Dataset.from_dict(triplets)).to_dict() == {
+        "anchor": ["cider", "pear"],
+        "documents": [["apple", "rain", "sun", "press", "car"], ["tree", "car", "rain"]],
+        "labels": [[1, 0, 0, 1, 0], [1, 0, 0]],
+    }
+
+
+test_data_that_cannot_be_grouped_are_refused = refusals(
+    [
+        ({"query": ["a"], "answer": ["b"]}, "found 2 columns of texts and 0 of numbers among query, answer; expected"),
+        ({"query": ["a"], "label": [1]}, "found 1 columns of texts and 1 of numbers"),
+        ({"id": [3], "query": ["a"], "answer": ["b"], "label": [1]}, "found 2 columns of texts and 2 of numbers"),
+        ({"query": ["a"], "answer": [["b"]], "label": [1]}, "found 1 columns of texts and 1 of numbers"),
+        ({"query": ["a"], "yes": ["b"], "no": ["c"], "label": [1]}, "found 3 columns of texts and 1 of numbers"),
+        ({"query": ["a", "a"], "answer": ["b", "b"], "label": [1, 0]}, "document 'b' of the query 'a' with .* 1 and 0"),
+        ({"query": ["a"], "yes": ["b"], "no": ["b"]}, "document 'b' of the query 'a' with the labels 1 and 0"),
+    ],
+    lambda columns: group_by_query(Dataset.from_dict(columns)),
+)
 
 
 LISTWISE: list[tuple[dict[str, Any], str]] = [
@@ -213,6 +264,7 @@ def test_parameters_and_outputs_are_checked(model: CrossEncoder, monkeypatch: py
 def test_a_training_lowers_the_loss_and_raises_ndcg(model: CrossEncoder, tmp_path: Path, caplog: Any) -> None:
     sizes = [3, 8, 5, 1, 6, 4]
     train, held = (Dataset.from_dict(labelled_queries(sizes * share, seed)) for share, seed in ((6, 1), (4, 2)))
+    train = train.rename_column("labels", "relevance")
     evaluator = RerankingEvaluator(held, ["nDCG", "AP"], name="held")
     before = evaluator(model)
     loss = ListwiseLoss(model, rb.loss("nDCG", "min-max") + 0.1 * rb.loss("ListNet"), mini_batch_size=16)
@@ -379,6 +431,8 @@ def test_the_page_runs(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         exec(local.replace('("reranker",', '("reranker", use_cpu=True, disable_tqdm=True, report_to="none",'), names)
     assert list(names["means"]) == ["orchard_nDCG@10", "orchard_AP"]
     assert names["values"].mean() == pytest.approx(names["means"]["orchard_nDCG@10"])
+    assert names["lists"].column_names == ["query", "documents", "labels"]
+    assert names["lists"]["documents"] == [["a press", "rain"], ["a tree"]]
     assert names["loss"].recompute
 
 

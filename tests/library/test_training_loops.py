@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import rankbound as rb
+from benchmarks import coming_from
 from tests.library.conftest import Program
 from tests.library.pages import blocks, programs, text_of
 
@@ -190,6 +191,9 @@ _NUMBER = re.compile(r"-?\d+\.\d+")
 def test_the_page_is_true(page: str) -> None:
     if page in ("coming_from.md", "ways_to_use_a_metric.md"):
         pytest.importorskip("torchmetrics", reason="the extra torchmetrics is not installed")
+    if page == "coming_from.md":
+        pytest.importorskip("pytrec_eval", reason="pytrec_eval is not installed")
+        pytest.importorskip("xgboost", reason="xgboost is not installed")
     names: dict[str, Any] = {}
     compared = 0
     for code in programs(page):
@@ -210,16 +214,34 @@ def test_the_page_is_true(page: str) -> None:
 
 
 def test_texts_that_replace_others_and_comments_beside_values_are_true() -> None:
-    pattern = r'(?:rb\.(loss|metric|SmoothLoss|boosting_objective)\(|(ListwiseLoss)\(model, )"([^"]+)"'
+    pattern = (
+        r'(?:rb\.(loss|metric|SmoothLoss|boosting_objective)\(|(ListwiseLoss)\(model, )"([^"]+)"(?:,\s+names="(.*?)")?'
+    )
     texts = re.findall(pattern, text_of("coming_from.md"))
     assert len(texts) > 60
-    for kind, reranker, text in texts:
-        assert (rb.metric(text) if kind == "metric" else rb.loss(text)) is not None, (kind, reranker)
+    for kind, reranker, text, tool in texts:
+        read = rb.metric if kind == "metric" else rb.loss
+        assert read(text, names=tool or "rankbound") is not None, (kind, reranker)
     (text,) = [text for text in programs(OWN_DATA) if "from_list_column" in text]
     names: dict[str, Any] = {}
     setup, shown = "import polars as pl\nimport rankbound as rb\n", re.findall(r"# tensor\(\[(.*?)\]", text)
     exec(setup + text.replace("rb.metric(", "value = rb.metric("), names)
     assert names["value"].tolist() == pytest.approx([float(number) for number in shown[0].split(",")], abs=5e-5)
+
+
+@pytest.mark.parametrize("tool", coming_from.OF)
+def test_the_numbers_of_a_tool_that_is_not_installed_here_are_ours(tool: str) -> None:
+    """Theirs are stored by a command, which the page names; ours are computed again."""
+    begin, end = coming_from.marks(tool)
+    written = text_of("coming_from.md").partition(begin)[2].partition(end)[0]
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in written.splitlines() if "| `" in line]
+    assert re.search(r"With \w+ \d", written)
+    assert [row[0] for row in rows] == list(coming_from.OF[tool][2])
+    for theirs, value, here, same in rows:
+        text, computed = coming_from.ours(tool, theirs, coming_from.OF[tool][2][theirs](coming_from.lists()))
+        assert text == here
+        assert computed == pytest.approx(float(same), abs=1e-8)
+        assert float(value) == pytest.approx(float(same), abs=1e-7)
 
 
 def digits(text: str) -> int:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.errors import ColumnWarning, ConfigError, OutputError
+from rankbound.errors import ColumnWarning, ConfigError, OutputError, plain_errors
 from rankbound.texts import LONGEST, is_number, names, printable, shortened, widths
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def add_recipe_flags(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of a ranker's recipe, but for the loss."""
     for name, (kind, shown, meaning) in _RECIPE.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=shown, help=meaning)
+    add_names_flag(parser, "losses and metrics")
     # Other smooth steps are gone; commands that name the sigmoid still run.
     parser.add_argument("--kernel", choices=("sigmoid",), help=argparse.SUPPRESS)
     parser.add_argument(
@@ -65,7 +66,12 @@ def add_metric_flags(parser: argparse.ArgumentParser, **options: Any) -> None:
     parser.add_argument(
         "-m", "--metric", dest="metrics", action="append", metavar="METRIC", help="may be repeated", **options
     )
-    meaning = "whose names of metrics are used: rankbound (default), ir_measures, trec_eval"
+    add_names_flag(parser, "metrics")
+
+
+def add_names_flag(parser: argparse.ArgumentParser, kinds: str) -> None:
+    """Declare the flag for the tool whose names of these kinds are meant."""
+    meaning = f"whose names of {kinds} are used: rankbound (default), ir_measures, trec_eval, LightGBM, CatBoost, ..."
     parser.add_argument("--names", default="rankbound", metavar="LIBRARY", help=meaning)
 
 
@@ -109,7 +115,25 @@ def recipe_of(arguments: argparse.Namespace) -> dict[str, Any]:
     from rankbound.training.recipe import Recipe
 
     flags = {setting.name: getattr(arguments, setting.name, None) for setting in fields(Recipe)}
-    return {name: value for name, value in flags.items() if value is not None}
+    recipe = {name: value for name, value in flags.items() if value is not None}
+    if "loss" in recipe:
+        recipe["loss"] = loss_of(recipe["loss"], arguments)
+    if "metric" in recipe and arguments.names != "rankbound":
+        from rankbound.metrics import metric
+
+        with plain_errors():
+            recipe["metric"] = str(metric(recipe["metric"], names=arguments.names))
+    return recipe
+
+
+def loss_of(text: str, arguments: argparse.Namespace) -> str:
+    """Return a loss's text here, given that of the tool that --names names."""
+    if arguments.names == "rankbound":
+        return text
+    from rankbound.losses import loss
+
+    with plain_errors():
+        return loss(text, names=arguments.names).text
 
 
 def read_named(

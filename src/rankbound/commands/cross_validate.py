@@ -12,6 +12,7 @@ from rankbound.commands import (
     add_file_flags,
     add_recipe_flags,
     features_of,
+    loss_of,
     read_named,
     recipe_of,
     report_columns,
@@ -88,9 +89,9 @@ def run(arguments: argparse.Namespace) -> None:
     with needs_extra("data"):
         from tqdm import tqdm
 
-    losses = list(dict.fromkeys(arguments.losses or ["nDCG"]))
+    losses = list(dict.fromkeys(loss_of(text, arguments) for text in arguments.losses or ["nDCG"]))
     with plain_errors():
-        metrics = [metric(text) for text in dict.fromkeys(arguments.metrics)]
+        metrics = [metric(text, names=arguments.names) for text in dict.fromkeys(arguments.metrics)]
         recipes = {loss: {**recipe_of(arguments), "loss": loss} for loss in losses}
         epochs = max(Recipe(**recipe).epochs for recipe in recipes.values())
     folds, test = _test_of(arguments)

@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("lists", type=Path, metavar="FILE", help="judged lists: LETOR, .csv, .tsv, .parquet or .arrow")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the model to write (.safetensors)")
-    parser.add_argument("--folds", metavar="N", help="not here: see `rankbound cross-validate`")
+    parser.add_argument("--folds", metavar="N", help="prints the `rankbound cross-validate` for N folds")
     parser.add_argument("--loss", metavar="LOSS", help="a metric or a loss: nDCG (default), AP, nDCG@10, RankNet, ...")
     add_recipe_flags(parser)
     parser.add_argument("--validation", type=Path, metavar="FILE", help="judged lists to select the epoch on")

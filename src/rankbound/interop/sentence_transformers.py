@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,9 @@ with needs_extra("rerankers"):
     from sentence_transformers.cross_encoder import CrossEncoder
     from sentence_transformers.util import batch_to_device, fullname
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+
 REDUCTIONS = ("mean", "sum")
 METRICS = ("nDCG@10", "RR@10", "AP")
 
@@ -47,7 +50,8 @@ CITATION = f"""
 
 _FORMS = (frozenset({"positive", "negative"}), frozenset({"positive", "documents"}), frozenset({"documents", "labels"}))
 _COLUMNS = "a column of queries and a column of lists of documents"
-_LABELS = "a column label, labels, score or scores of lists of relevance labels"
+_LABELS = "a column of lists of relevance labels"
+_GROUPS = f"of pairs with labels or of triplets, {__name__}.group_by_query(dataset) makes both"
 
 # The relevance of the documents of a ranking, and of the relevant documents that it lacks.
 _Judged = tuple[list[float], list[float]]
@@ -64,12 +68,13 @@ class ListwiseLoss(nn.Module):
     and the activation $a$. Queries may have any number of documents; scores are not padded. An uninformative query has
     loss and gradient 0; for most losses, it is one without relevant documents.
 
-    The data set has a column of queries, a column of lists of documents, and a column `label`, `labels`, `score` or
-    `scores` of lists of relevance labels from 0.
+    The data set has a column of queries, a column of lists of documents, and a column of lists of relevance labels from
+    0, of any name: `label`, `relevance`. `group_by_query` makes them of pairs with labels and of triplets.
 
     Args:
         model: the model to train, with one output.
-        loss: a loss, or the argument of `rankbound.loss`: `nDCG@10`, `AP`, `ListNet`, `LambdaRank(metric=nDCG@10)`.
+        loss: a loss, or the argument of `rankbound.loss`: `nDCG@10`, `AP`, `ListNet`, `LambdaRank(metric=nDCG@10)`. It
+            may also come before the model.
         bound: the bound of a metric's loss, as in `rankbound.loss`.
         temperature: the temperature of a metric's loss, as in `rankbound.loss`.
         reduction: `mean` over the informative queries of a batch, or their `sum`.
@@ -86,8 +91,8 @@ class ListwiseLoss(nn.Module):
 
     def __init__(
         self,
-        model: CrossEncoder,
-        loss: str | Metric | RankingLoss = "nDCG",
+        model: CrossEncoder | str | Metric | RankingLoss,
+        loss: str | Metric | RankingLoss | CrossEncoder = "nDCG",
         bound: str | Bound = "none",
         *,
         temperature: float = 1.0,
@@ -97,6 +102,12 @@ class ListwiseLoss(nn.Module):
         recompute: bool = False,
     ) -> None:
         super().__init__()
+        if isinstance(model, str | Metric | RankingLoss):
+            model, loss = loss, model
+        if not hasattr(model, "num_labels"):
+            raise ValueError(
+                f"model: found {type(model).__name__}, expected a CrossEncoder: ListwiseLoss(model, {loss!r})"
+            )
         if model.num_labels != 1:
             raise ValueError(f"model: found {model.num_labels} outputs, expected 1: CrossEncoder(..., num_labels=1)")
         require_one_of("reduction", reduction, REDUCTIONS)
@@ -166,6 +177,53 @@ class ListwiseLoss(nn.Module):
     def citation(self) -> str:
         """The library's BibTeX entry, for the model card."""
         return CITATION
+
+
+def group_by_query(data: "Dataset") -> "Dataset":
+    """Return a data set with a row per query, for `ListwiseLoss`: columns of queries, lists of documents, and labels.
+
+    Args:
+        data: a `datasets.Dataset` of one of two forms: pairs, which are columns of queries, documents, and numbers
+            from 0, their relevance (the only column of numbers); or triplets, which are columns of queries, of
+            relevant documents, and of one or more documents that are not relevant, all texts, in this order. Rows of
+            a query need not be adjacent, and queries stay in the order of their first rows.
+
+    Returns:
+        The data set with the column of queries, and the columns `documents` and `labels`.
+
+    Raises:
+        ValueError: for other columns, or a document of a query with two labels; of equal labels, one is kept.
+
+    >>> from datasets import Dataset
+    >>> pairs = {"query": ["cider", "pear", "cider"], "answer": ["apple", "tree", "rain"], "label": [1, 1, 0]}
+    >>> group_by_query(Dataset.from_dict(pairs))[0]
+    {'query': 'cider', 'documents': ['apple', 'rain'], 'labels': [1, 0]}
+    """
+    from datasets import Dataset
+
+    columns = {name: list(data[name]) for name in data.column_names}
+    numbers = [name for name, values in columns.items() if _are_numbers(values)]
+    texts = [name for name, values in columns.items() if all(isinstance(value, str) for value in values)]
+    triplets = not numbers and len(texts) > 2
+    if len(texts) + len(numbers) < len(columns) or not (triplets or (len(numbers) == 1 and len(texts) == 2)):
+        raise ValueError(
+            f"data: found {len(texts)} columns of texts and {len(numbers)} of numbers among {', '.join(columns)}; "
+            "expected queries, documents and their labels, or queries, relevant and other documents: choose them by "
+            "data.select_columns([...])"
+        )
+    labels = [[int(place == 0)] * len(data) for place in range(len(texts) - 1)] if triplets else [columns[numbers[0]]]
+    grouped: dict[str, dict[str, float]] = {}
+    for row, query in enumerate(columns[texts[0]]):
+        for name, grades in zip(texts[1:], labels, strict=True):
+            text, grade = columns[name][row], grades[row]
+            if grouped.setdefault(query, {}).setdefault(text, grade) != grade:
+                raise ValueError(
+                    f"data: found the document {quoted(text)} of the query {quoted(query)} with the labels "
+                    f"{grouped[query][text]} and {grade}, expected one: remove the other"
+                )
+    documents = [list(judged) for judged in grouped.values()]
+    grades = [list(judged.values()) for judged in grouped.values()]
+    return Dataset.from_dict({texts[0]: list(grouped), "documents": documents, "labels": grades})
 
 
 class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
@@ -302,6 +360,10 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
             writer.writerows([self.csv_headers, row] if header is None else [row])
 
 
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(value, int | float) for value in values)
+
+
 def _checked_batch(
     inputs: Sequence[Sequence[Any]], labels: Sequence[Tensor]
 ) -> tuple[list[tuple[Any, Any]], Tensor, Tensor]:
@@ -309,12 +371,16 @@ def _checked_batch(
 
     The arguments are what the trainer passes to a loss; ValueError for other columns or other numbers of labels.
     """
-    if len(inputs) != 2:
-        raise ValueError(f"inputs: found {len(inputs)} columns beside the labels, expected 2: {_COLUMNS}")
     if labels is None:
-        raise ValueError(f"labels: found none, expected {_LABELS}")
-    if isinstance(labels, Tensor):
-        raise ValueError(f"labels: found one number for each query, expected {_LABELS}")
+        # The trainer only takes columns of four names for labels, and passes others, such as relevance, as inputs.
+        graded = [column for column in inputs if all(map(_are_numbers, column))]
+        inputs = [column for column in inputs if not any(column is one for one in graded)]
+        labels = [torch.tensor(grades) for grades in graded[0]] if len(graded) == 1 else None
+    if labels is None or isinstance(labels, Tensor):
+        found = "none" if labels is None else "one number for each query"
+        raise ValueError(f"labels: found {found}, expected {_LABELS}; {_GROUPS}")
+    if len(inputs) != 2:
+        raise ValueError(f"inputs: found {len(inputs)} columns beside the labels, expected 2: {_COLUMNS}; {_GROUPS}")
     queries, documents = inputs
     if not len(queries) == len(documents) == len(labels):
         raise ValueError(

@@ -6,14 +6,20 @@ from rankbound.losses.base import RankingLoss
 from rankbound.losses.smooth import SmoothLoss
 from rankbound.metrics import KNOWN as METRICS
 from rankbound.metrics import Metric, metric
-from rankbound.names import translated
+from rankbound.names import require_tool, translated
 from rankbound.texts import build, is_named, named_kinds, split_text
 
 KINDS: dict[str, type[RankingLoss]] = dict(named_kinds(__name__, RankingLoss))
 """The losses other than smooth metrics; to add one, define a class in a module of this package."""
 
 
-def loss(text: str | Metric | RankingLoss, bound: str | Bound = "none", temperature: float = 1.0) -> RankingLoss:
+def loss(
+    text: str | Metric | RankingLoss,
+    bound: str | Bound = "none",
+    temperature: float = 1.0,
+    *,
+    names: str = "rankbound",
+) -> RankingLoss:
     """Return the loss that `text` names: the smooth, bounded loss of a metric, or another loss.
 
     Args:
@@ -23,6 +29,8 @@ def loss(text: str | Metric | RankingLoss, bound: str | Bound = "none", temperat
             is returned as it is.
         bound: the bound of a metric's loss.
         temperature: the temperature of a metric's loss, in units of the scores.
+        names: whose names are meant: those of all tools, as far as they agree (`rankbound`), or first those of a tool,
+            such as `XGBoost`.
 
     Returns:
         The loss, a module that is called with scores, relevance and offsets.
@@ -34,6 +42,9 @@ def loss(text: str | Metric | RankingLoss, bound: str | Bound = "none", temperat
     >>> rb.loss("RankNet")(torch.tensor([0.3, 0.1, 0.2]), [0, 1, 0], [0, 3])
     tensor([0.7713])
     """
+    tool = "" if names == "rankbound" else names
+    if tool:
+        require_tool(tool, "rankbound")
     if isinstance(text, RankingLoss):
         for argument, found, expected in ("bound", str(bound), "none"), ("temperature", f"{temperature:g}", "1"):
             if found != expected:
@@ -41,8 +52,8 @@ def loss(text: str | Metric | RankingLoss, bound: str | Bound = "none", temperat
         return text
     if isinstance(text, Metric):
         return SmoothLoss(text, bound, temperature=temperature)
-    if not is_named(text, (*KINDS, *METRICS)):
-        return loss(translated("loss", text, (*KINDS, *METRICS)), bound, temperature)
+    if tool or not is_named(text, (*KINDS, *METRICS)):
+        return loss(translated("loss", text, (*KINDS, *METRICS), tool), bound, temperature)
     name, parameters, cutoff = split_text(text, "loss")
     if name not in KINDS:
         return SmoothLoss(metric(text), bound, temperature=temperature)

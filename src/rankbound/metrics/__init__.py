@@ -12,7 +12,7 @@ from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.pairs import RankSum
 from rankbound.metrics.precision import NormalizedRBP
 from rankbound.metrics.runs import RunMetric
-from rankbound.names import ByText, MeaningsError, translated
+from rankbound.names import ByText, MeaningsError, require_tool, translated
 from rankbound.texts import build, is_named, named_kinds, split_text
 
 KINDS: dict[str, type[Metric]] = {
@@ -23,7 +23,8 @@ KINDS: dict[str, type[Metric]] = {
 KNOWN = (*KINDS, NormalizedRBP.name)
 """The names of all metrics."""
 
-NAMES = ("rankbound", "ir_measures", "trec_eval")
+CONVENTIONS = ("ir_measures", "trec_eval")
+"""The tools whose names have a convention of their own, not only rows of the table."""
 
 
 def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
@@ -36,8 +37,8 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
 
     Args:
         text: the text, or a metric, which is returned unchanged.
-        names: the naming convention: of all tools, as far as they agree (`rankbound`), or those of `ir_measures` or
-            `trec_eval` alone, as these mean them (their nDCG has linear gain).
+        names: whose names are meant: those of all tools, as far as they agree (`rankbound`), those of `ir_measures` or
+            `trec_eval` alone (their nDCG has linear gain), or first those of another tool, such as `LightGBM`.
 
     Returns:
         The metric, which is called with scores, relevance and offsets; `str` gives its text.
@@ -52,19 +53,22 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
     'nDCG(gain=linear)@10'
     >>> str(rb.metric("map_cut_5", names="trec_eval"))
     'AP@5'
+    >>> str(rb.metric("ndcg@10", names="LightGBM"))
+    'nDCG@10'
     """
-    if names not in NAMES:
-        raise ValueError(f"names: found {names!r}, expected one of {', '.join(NAMES)}")
+    tool = "" if names == "rankbound" else names
+    if tool not in ("", *CONVENTIONS):
+        require_tool(tool, "rankbound", *CONVENTIONS)
     if isinstance(text, Metric):
         return text
-    if names != "rankbound":
+    if tool in CONVENTIONS:
         from rankbound.conventions import of_ir_measures, of_trec_eval
 
         name, parameters, cutoff = of_ir_measures(text) if names == "ir_measures" else of_trec_eval(text)
-    elif is_named(text, KNOWN):
+    elif is_named(text, KNOWN) and not tool:
         name, parameters, cutoff = split_text(text)
     else:
-        return metric(translated("metric", text, KNOWN))
+        return metric(translated("metric", text, KNOWN, tool))
     if name == NormalizedRBP.name:
         return build(NormalizedRBP if "p" in parameters else RankSum, text, parameters, cutoff)
     return build(KINDS[name], text, parameters, cutoff)

@@ -1,0 +1,157 @@
+"""Metrics of CatBoost and RecBole, which the tests do without, and ours: `python -m benchmarks.coming_from`.
+
+Prints a table of docs/coming_from.md for each of the two that is installed, and writes it there if asked to.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+
+import rankbound as rb
+from benchmarks.measure import ROOT, table, versions
+
+PAGE = ROOT / "docs" / "coming_from.md"
+
+Lists = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def lists() -> Lists:
+    """Return scores that differ, grades from 0 to 4, and the offsets of 40 lists; each has a relevant item."""
+    random = np.random.default_rng(1)
+    offsets = np.cumsum([0, *random.integers(5, 31, 40)])
+    grades = random.choice(5, size=offsets[-1], p=[0.5, 0.2, 0.15, 0.1, 0.05])
+    grades[offsets[:-1]], grades[offsets[1:] - 1] = 2, 0
+    return random.permutation(int(offsets[-1])) / 400, grades, offsets
+
+
+def _graded(given: Lists) -> Lists:
+    return given
+
+
+def _binary(given: Lists) -> Lists:
+    return given[0], (given[1] > 0).astype(int), given[2]
+
+
+def _first(given: Lists) -> Lists:
+    end = given[2][1]
+    return given[0][:end], given[1][:end], given[2][:2]
+
+
+def of_catboost(text: str, given: Lists) -> float:
+    """Return CatBoost's value of a metric or loss; the latter is a mean over the pairs or items of all lists."""
+    from catboost.utils import eval_metric
+
+    scores, grades, offsets = given
+    groups = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    better = [(i, j) for a, b in pairwise(offsets) for i in range(a, b) for j in range(a, b) if grades[i] > grades[j]]
+    more = {"pairs": better} if text == "PairLogit" else {}
+    (value,) = eval_metric(grades.astype(float), scores, text, group_id=groups, **more)
+    return float(value)
+
+
+def of_recbole(text: str, given: Lists) -> float:
+    """Return RecBole's value of a metric, by its collector and evaluator; a list is a user's."""
+    if not hasattr(np, "float"):
+        # RecBole 1.2.1 uses it, and NumPy lacks it since 1.24.
+        setattr(np, "float", float)  # noqa: B010
+    from recbole.evaluator.collector import Collector
+    from recbole.evaluator.evaluator import Evaluator
+
+    name, _, cutoff = text.partition("@")
+    config: dict[str, Any] = {
+        "metrics": [name],
+        "topk": [int(cutoff or 1)],
+        "metric_decimal_place": 12,
+        "device": "cpu",
+    }
+    config["eval_args"] = {"mode": "full"}
+    scores, labels, offsets = given
+    # Item 0 is its padding, and items that a user lacks have the lowest score.
+    every = torch.full((len(offsets) - 1, int(np.diff(offsets).max()) + 1), -torch.inf, dtype=torch.float64)
+    users, items = [], []
+    for user, (a, b) in enumerate(pairwise(offsets)):
+        every[user, 1 : b - a + 1] = torch.tensor(scores[a:b])
+        items += [place + 1 for place, label in enumerate(labels[a:b]) if label]
+        users += [user] * int(labels[a:b].sum())
+    collector = Collector(config)
+    collector.eval_batch_collect(every, None, torch.tensor(users), torch.tensor(items))
+    (value,) = Evaluator(config).evaluate(collector.get_data_struct()).values()
+    return float(value)
+
+
+Tool = tuple[Callable[[str, Lists], float], str, Mapping[str, Callable[[Lists], Lists]]]
+OF: Mapping[str, Tool] = {
+    "CatBoost": (
+        of_catboost,
+        "catboost",
+        {
+            **dict.fromkeys(("NDCG", "NDCG:top=3", "NDCG:top=3;type=Exp", "DCG:top=3", "DCG:top=3;type=Exp"), _graded),
+            **dict.fromkeys(("MAP", "MAP:top=3", "MRR", "MRR:top=3", "PrecisionAt:top=3", "RecallAt:top=3"), _binary),
+            **dict.fromkeys(("QueryAUC",), _binary),
+            **dict.fromkeys(("QueryAUC:type=Ranking",), _graded),
+            **dict.fromkeys(("PairLogit", "RMSE"), _first),
+            **dict.fromkeys(("QuerySoftMax", "Logloss"), lambda given: _first(_binary(given))),
+        },
+    ),
+    "RecBole": (
+        of_recbole,
+        "recbole",
+        dict.fromkeys(("NDCG@3", "MAP@3", "MRR@3", "Hit@3", "Precision@3", "Recall@3", "GAUC"), _binary),
+    ),
+}
+"""Tool -> its value of a text, the name of its package, and its texts with the lists that they are tried on."""
+
+LOSSES = ("PairLogit", "RMSE", "QuerySoftMax", "Logloss")
+
+
+def ours(tool: str, text: str, given: Lists) -> tuple[str, float]:
+    """Return the text here that a tool's one is, and its mean over lists (of GAUC, weighted by relevant items)."""
+    scores, grades, offsets = given
+    if text in LOSSES:
+        loss = rb.loss(text, names=tool)
+        value = float(loss(torch.tensor(scores), grades, offsets))
+        return loss.text, value**0.5 if text == "RMSE" else value
+    metric = rb.metric(text, names=tool)
+    values = metric(scores, grades, offsets)
+    weights = np.add.reduceat(grades, offsets[:-1]) if text == "GAUC" else None
+    return str(metric), float(np.average(values, weights=weights))
+
+
+def marks(tool: str) -> tuple[str, str]:
+    """Return the lines of the page around a tool's table."""
+    command = f"python -m benchmarks.coming_from --only {tool} --write-docs"
+    return f"<!-- Written by {command} -->", f"<!-- End of {tool}'s -->"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the tables of the tools that are installed, and write them into the page if asked to."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coming_from", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=[*OF], default=[*OF], metavar="TOOL", help=", ".join(OF))
+    parser.add_argument("--write-docs", action="store_true", help=f"also write the tables into docs/{PAGE.name}")
+    chosen = parser.parse_args(arguments)
+    for tool in chosen.only:
+        theirs, package, texts = OF[tool]
+        rows = []
+        try:
+            for text, of in texts.items():
+                here, value = ours(tool, text, of(lists()))
+                rows.append([f"`{text}`", f"{theirs(text, of(lists())):.9f}", f"`{here}`", f"{value:.9f}"])
+        except ModuleNotFoundError as error:
+            print(f"coming_from: {tool} is left out: {error.name} is not installed", file=sys.stderr)
+            continue
+        text = f"With {versions([package, 'rankbound'])}:\n\n" + table([tool, "value", "here", "value"], rows)
+        print(text)
+        if chosen.write_docs:
+            begin, end = marks(tool)
+            before, _, rest = PAGE.read_text("utf-8").partition(begin)
+            PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
