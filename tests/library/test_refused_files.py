@@ -262,8 +262,8 @@ ASKED: list[tuple[Any, dict[str, Any], str]] = [
     (3, {}, "^source: found int, expected a path or a data frame"),
     (pd.DataFrame([["q", 1, 0.5, 0.7]], columns=["topic", "relevance", "f1", "f1"]), {}, "unique"),
     (LETOR, {"features": ["1", "1"]}, "features: found '1' twice, expected each once"),
-    *[(LETOR, {"features": ["1", name]}, "there is no feature .*; those of a LETOR file are numbers from 1 to 65536")
-      for name in (LONG, "60000000", "\u00b2", "0", "-1", "price")],
+    *[(LETOR, {"features": ["1", name]}, "there is no feature .*; those of a LETOR file are numbers from 0 to 1048576")
+      for name in (LONG, "60000000", "\u00b2", "-1", "price")],
     (LIGHTGBM, {}, "line 1: found '1:2', expected `qid:`.*sizes of the queries .*groups"),
     (LIGHTGBM, {"groups": "3\n"}, "lists.txt: the group sizes add up to 3 lines, but 1 of them are missing"),
     (LIGHTGBM, {"groups": "1\n"}, r"lists\.txt, line 2: expected no more lines, by the sizes of its groups"),
@@ -271,7 +271,7 @@ ASKED: list[tuple[Any, dict[str, Any], str]] = [
     (LIGHTGBM, {"groups": "1\n0\n"}, "groups, line 2: found '0', expected the number"),
     (LIGHTGBM, {"groups": "\n"}, "groups: there are no numbers in it"),
     (LETOR, {"groups": "3\n"}, r"lists\.txt, line 1: it names its query, but sizes of groups are given"),
-    ("1 0:2\n", {"groups": "1\n"}, r"lists\.txt, line 1: found '0', expected a feature index before the colon"),
+    ("1 2:2 1:2\n", {"groups": "1\n"}, r"lists\.txt, line 1: found '2:2', expected ascending indices, but 1 comes"),
 ]  # fmt: skip
 
 

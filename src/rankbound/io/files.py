@@ -133,9 +133,9 @@ def pack_lists(
     kind = kind_of(source)
     if kind == "text" and features is None:
         with letor.open_judged(source) as text:
-            names = letor.feature_names(max(letor.largest_index(text, str(source)), 1))
+            known = letor.extent(text, str(source)).covering(())
         with letor.open_judged(source, groups) as text:
-            return packed.pack(letor.read_lists(text, len(names), str(source)), names, path, on_topics)
+            return packed.pack(letor.read_lists(text, known, str(source)), known.feature_names, path, on_topics)
     if kind == "rows" and groups is None:
         _require_distinct(features)
         stream = tables.TableStream(source, table_columns.Columns(topic, item, relevance), features)
