@@ -76,7 +76,7 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str], around: Around = l
     arguments = parser.parse_args(argv)
     status, message = 0, ""
     try:
-        with _ended_by_signals(), around(arguments):
+        with _ended_by_signals(), commands.copied_pipes(arguments), around(arguments):
             status = arguments.run(arguments) or 0
     except RankboundError as error:
         status, message = USAGE_ERROR, str(error)

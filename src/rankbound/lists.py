@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from rankbound.columns import Column, column_tensor
+from rankbound.columns import Column, column_tensor, from_list_column
 from rankbound.texts import LARGEST_EXACT
 
 ArrayLike = Tensor | npt.NDArray[Any] | Column | Sequence[float]
@@ -272,11 +272,12 @@ def laid_out(
     """Return the offsets and the flat numbers of items, given in any layout; the first of `items` decides which one.
 
     Without offsets, flat numbers are one list; padded ones `(n_lists, longest)` have their items where `mask` is true,
-    in the first `lengths` places of each row, or everywhere; a sequence of sequences has one for each list.
+    in the first `lengths` places of each row, or everywhere; a sequence of sequences, a column of lists or a jagged
+    tensor has one for each list. Offsets may be `Lists`.
 
     Raises:
-        ValueError: for several of offsets, mask and lengths, a mask or lengths of flat numbers, or numbers of items in
-            another shape than the first ones.
+        ValueError: for several of offsets, mask and lengths, a mask or lengths of flat numbers, numbers of items in
+            another shape than the first ones, or a single column of several numbers, which may be one list or many.
     """
     given = [name for name, one in (("offsets", offsets), ("mask", mask), ("lengths", lengths)) if one is not None]
     if len(given) > 1:
@@ -285,6 +286,8 @@ def laid_out(
     (what, first), *_ = known.items()
     if offsets is not None:
         return offsets, items
+    known = {name: _rows_of(values) for name, values in known.items()}
+    first = known[what]
     if _is_nested(first):
         sizes = [len(one) for one in first]
         for name, values in known.items():
@@ -294,6 +297,11 @@ def laid_out(
         return Lists.of_sizes(torch.tensor(sizes, device=flat[what].device)).offsets, items | flat
     tensors = {name: one if isinstance(one, Tensor) else column_tensor(one, name) for name, one in known.items()}
     shape, device = tensors[what].shape, tensors[what].device
+    if not given and len(shape) == 2 and shape[0] > 1 and shape[1] == 1:
+        raise ValueError(
+            f"{what}: found shape {tuple(shape)}, which may be one list or {shape[0]} lists of one item: pass one list "
+            f"flat ({what}.squeeze(1)), or the lists with lengths"
+        )
     if len(shape) != 2:
         if given:
             raise ValueError(f"{given[0]}: found beside {what} of shape {tuple(shape)}, expected (n_lists, longest)")
@@ -309,6 +317,17 @@ def laid_out(
         mask = torch.as_tensor(mask)
     padded = {name: from_padded(tensor, mask, lengths=lengths) for name, tensor in tensors.items()}
     return padded[what][1], items | {name: values for name, (values, _) in padded.items()}
+
+
+def _rows_of(values: Any) -> Any:
+    """Return a column of lists, or a jagged tensor, as a list of the lists' numbers, and anything else as it is."""
+    if isinstance(values, Tensor):
+        return list(values.unbind()) if values.is_nested else values
+    if "list" in str(getattr(values, "dtype", getattr(values, "type", ""))).lower():
+        flat, offsets = from_list_column(values)
+        return list(torch.split(flat, offsets.diff().tolist()))
+    is_series = hasattr(values, "iloc") and getattr(values, "dtype", None) == np.dtype(object)
+    return values.tolist() if is_series else values
 
 
 def _is_nested(values: Any) -> bool:
@@ -411,11 +430,13 @@ def collate(topics: Sequence[tuple[Tensor, Tensor] | Topic]) -> Batch:
 def as_tensor(values: ArrayLike, name: str, n_items: int | None = None, device: torch.device | None = None) -> Tensor:
     """Return a flat tensor that shares the memory of `values` where possible.
 
-    `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series. Unsigned integers of 16 bits
+    `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series; or lists, which stand for
+    their offsets. Unsigned integers of 16 bits
     or more are converted to int64, floats of 8 bits to float32; arrays are moved to `device`, if it is given. Raises
     `ValueError`, with the argument's `name`, for values that aren't flat or not `n_items` many, for complex and sparse
     ones, for integers from 2^63, and for a tensor on another device, since silent copies at every call are slow.
     """
+    values = values.offsets if isinstance(values, Lists) else values
     tensor = values if isinstance(values, Tensor) else column_tensor(values, name)
     if tensor.dtype in STORED_ONLY:
         unsigned, tensor = tensor.dtype, tensor.to(torch.int64)
@@ -548,7 +569,8 @@ def _require_limits(offsets: Tensor | npt.NDArray[np.int64], n_items: int) -> No
             hint = "; these are sizes of lists: pass rankbound.Lists.of_sizes(sizes).offsets"
         elif len(offsets) == n_items:
             hint = (
-                "; there is one per item: pass the index of each list's first item, and the number of items at the end"
+                "; there is one per item: pass the index of each list's first item, and the number of items at the "
+                "end, or for ids, rankbound.Lists.from_ids(ids).offsets"
             )
         raise ValueError(f"offsets: found {first} .. {last}, expected 0 .. {n_items} (the number of items){hint}")
     if bool(falls.any()):

@@ -23,6 +23,14 @@ def padded(rows: list[list[Any]], fill: float) -> torch.Tensor:
     return torch.tensor([[*row, *[fill] * (3 - len(row))] for row in rows])
 
 
+def jagged(rows: list[list[Any]]) -> torch.Tensor:
+    return torch.nested.nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
+
+
+def arrow_in_pandas(rows: list[list[Any]]) -> pd.Series:
+    return pl.Series(rows).to_pandas(use_pyarrow_extension_array=True)
+
+
 PADDED = padded(SCORES, float("nan")), padded(GRADES, -9)
 FORMS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "flat": lambda: (FLAT, {}),
@@ -31,6 +39,7 @@ FORMS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "mask in Python": lambda: (PADDED, {"mask": MASK}),
     "lengths": lambda: (PADDED, {"lengths": torch.tensor([3, 2, 1])}),
     "lengths in Python": lambda: (PADDED, {"lengths": [3, 2, 1]}),
+    "jagged": lambda: (tuple(map(jagged, (SCORES, GRADES))), {}),
     "ragged tensors": lambda: (([torch.tensor(row) for row in rows] for rows in (SCORES, GRADES)), {}),
     "ragged lists": lambda: ((SCORES, GRADES), {}),
     "object arrays": lambda: ((np.array([np.array(row) for row in rows], object) for rows in (SCORES, GRADES)), {}),
@@ -40,6 +49,21 @@ FORMS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "ids in polars": lambda: ((*FLAT[:2], rb.Lists.from_ids(pl.Series([1, 1, 1, 0, 0, 5])).offsets), {}),
     "ids in Arrow": lambda: ((*FLAT[:2], rb.Lists.from_ids(pa.array([1, 1, 1, 0, 0, 5])).offsets), {}),
     "ids as a tensor": lambda: ((*FLAT[:2], rb.Lists.from_ids(torch.tensor([1, 1, 1, 0, 0, 5])).offsets), {}),
+    "lists for offsets": lambda: ((*FLAT[:2], rb.Lists.from_groups([3, 2, 1])), {}),
+    "polars' lists": lambda: ((pl.Series(SCORES), pl.Series(GRADES)), {}),
+    "Arrow's lists": lambda: ((pa.array(SCORES), pa.array(GRADES)), {}),
+    "Arrow's lists in chunks": lambda: ((pa.chunked_array([[row] for row in rows]) for rows in (SCORES, GRADES)), {}),
+    "pandas' lists": lambda: ((pd.Series(rows, index=[4, 9, 2]) for rows in (SCORES, GRADES)), {}),
+    "lists of Arrow in pandas": lambda: (map(arrow_in_pandas, (SCORES, GRADES)), {}),
+    "pandas of other types": lambda: (
+        (
+            pd.Series(FLAT[0].numpy(), index=[*range(6, 0, -1)], dtype="Float64"),
+            pd.Series(FLAT[1].numpy(), dtype="boolean"),
+            [0, 3, 5, 6],
+        ),
+        {},
+    ),
+    "lists of mixed libraries": lambda: ((pl.Series(SCORES), GRADES), {}),
     "pandas": lambda: ((pd.Series(FLAT[0].numpy()), pd.Series(FLAT[1].numpy()), [0, 3, 5, 6]), {}),
     "polars": lambda: ((pl.Series(FLAT[0].numpy()), pl.Series(FLAT[1].numpy()), pl.Series([0, 3, 5, 6])), {}),
     "Arrow": lambda: ((pa.array(FLAT[0].numpy()), pa.array(FLAT[1].numpy()), pa.array([0, 3, 5, 6])), {}),
@@ -90,7 +114,10 @@ def test_one_list_needs_no_offsets_and_full_rows_no_mask() -> None:
     assert rb.metric("RR")(np.empty((0, 3)), np.empty((0, 3))).tolist() == []
     assert np.isnan(rb.metric("RR")([], [])).tolist() == [True]
     assert rb.Lists.from_ids([]).offsets.tolist() == [0]
+    assert rb.metric("RR")(*COLUMN, lengths=[1, 1]).tolist()[0] == rb.metric("RR")([[0.5]], [[1]]).tolist()[0] == 1
 
+
+COLUMN = torch.tensor([[0.5], [0.1]]), torch.tensor([[1], [0]])
 
 test_two_layouts_at_once_are_refused = refusals(
     [
@@ -109,6 +136,14 @@ test_two_layouts_at_once_are_refused = refusals(
         (lambda: rb.metric("RR")(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3)), r"^scores: found shape \(1, 2, 3\)"),
         (lambda: rb.loss("RankNet")([0.1, 0.2], [0, 1]), "^scores: found list, expected a torch.Tensor"),
         (lambda: rb.loss("RankNet")(*FLAT, lengths=[6]), "^lengths: found beside offsets"),
+        (
+            lambda: rb.metric("RR")([[0.5], [0.1]], [[1], [0]]).tolist() + rb.metric("RR")(*COLUMN),
+            r"^scores: found shape \(2, 1\), which may be one list or 2 lists of one item: pass one list flat",
+        ),
+        (lambda: rb.loss("RankNet")(*COLUMN), "^scores: found shape .*which may be one list or 2 lists"),
+        (lambda: rb.metric("RR")(pl.Series(SCORES), pl.Series(GRADES[:2])), "^relevance: expected 3 lists"),
+        (lambda: rb.metric("RR")([0.5, 0.7, 0.1], [1, 0, 1], [2, 1]), r"these are sizes of lists.*Lists\.of_sizes"),
+        (lambda: rb.metric("RR")([0.5, 0.7, 0.1], [1, 0, 1], [4, 4, 7]), r"one per item.*Lists\.from_ids\(ids\)"),
         (lambda: rb.Lists.from_ids([1, 1, 2, 1]), r"^ids: found 1 again at item 3 after others.*numpy\.argsort\(ids"),
         (lambda: rb.Lists.from_ids([[1], [1]]), r"^ids: found shape \(2, 1\)"),
     ]

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file
 
+import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.io import letor
 from rankbound.io.letor import CHUNK_BYTES, read_lists, with_query_ids
@@ -82,7 +84,9 @@ MALFORMED: list[tuple[bytes, list[bytes], str | None, str]] = [
     (b"%s qid:1 1:1", [b"PK\x03\x04" + b"z" * 500], r"PK\\x03\\x04z{36}", "a label"),
     (b"%s", [b"1"], None, r"`label qid:ID index:value \.\.\.`, but the line ends there"),
     (b"1 %s", [b"1:1 2:2", b"qid 1:1", b":1", b"qix:1 1:1"], r"(1:1|qid|:1|qix:1)", "`qid:`"),
-    (b"1 qid:%s 1:1", [b"", b"a", b"99999999999999999"], None, "the query's number"),
+    (b"1 qid:%s 1:1", [b""], None, "the query's number or name after `qid:`"),
+    (b"1 qid:%s 1:1", [b"\xff"], r"\\xff", "the query's number or name"),
+    (b"1 qid:1 %s 2:1", [b"9:1", b"4:x"], None, "ascending indices, but 2 comes after it: sort the pairs"),
     (b"1 qid:1 1:1 %s", [b"2"], None, "a pair `index:value`"),
     (b"1 qid:1 1:1 %s 3:1", [b"2:", b"2:x"], None, FINITE),
     (b"1 qid:1 %s", [b"1:nan", b"1:inf", b"1:1_0", b"1:1:2"], None, FINITE),
@@ -131,6 +135,66 @@ def test_rows_of_a_query_must_be_there_and_stand_together(chunk_bytes: int) -> N
         list(read_lists(io.BytesIO(REGULAR), 3, "two.txt", chunk_bytes, seen))
 
 
+Facts = tuple[list[str], list[int], str, list[str], list[list[float]]]
+READ: dict[str, tuple[str, Facts]] = {
+    "indices from 0": ("2 qid:1 0:0.5 2:2\n0 qid:1 1:1\n",
+                       (["1"], [2, 0], "int8", ["0", "1", "2"], [[0.5, 0, 2], [0, 1, 0]])),
+    "an index 00": ("1 qid:1 00:3\n", (["1"], [1], "int8", ["0", "1"], [[3, 0]])),
+    "labels with a point": ("2.0 qid:1 1:1\n0.000 qid:1\n", (["1"], [2, 0], "int8", ["1"], [[1], [0]])),
+    "a label above 127": ("128 qid:1 1:1\n0 qid:1\n", (["1"], [128, 0], "int64", ["1"], [[1], [0]])),
+    "a large label with a point": (f"{2**53}.0 qid:1 1:1\n", (["1"], [2**53], "int64", ["1"], [[1]])),
+    "queries of text": ("1 qid:how-to 1:1\n0 qid:how-to\n2 qid:é 1:2\n1 qid:7\n",
+                        (["how-to", "é", "7"], [1, 0, 2, 1], "int8", ["1"], [[1], [0], [2], [0]])),
+    "a query of text first": ("1 qid:a\n1 qid:b 1:1\n", (["a", "b"], [1, 1], "int8", ["1"], [[0], [1]])),
+    "queries above 2^53": (f"1 qid:{2**53 + 1} 1:1\n0 qid:{2**53 + 2} 1:2\n2 qid:{2**70}\n",
+                           ([str(2**53 + 1), str(2**53 + 2), str(2**70)], [1, 0, 2], "int8", ["1"], [[1], [2], [0]])),
+    "blank lines": ("\n\n1 qid:1 1:1\n  \n0 qid:1\n\n", (["1"], [1, 0], "int8", ["1"], [[1], [0]])),
+    "no trailing features": ("1 qid:1 1:1 2:1\n0 qid:1 1:1\n", (["1"], [1, 0], "int8", ["1", "2"], [[1, 1], [1, 0]])),
+    "no features in the first lines": ("1 qid:1\n0 qid:1 2:1\n", (["1"], [1, 0], "int8", ["1", "2"], [[0, 0], [0, 1]])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("with_kernel", [False, pytest.param(True, marks=needs_kernel)])
+@pytest.mark.parametrize("case", READ)
+def test_files_as_others_write_them(
+    case: str, with_kernel: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole, packed, with the sizes of queries beside the lines, and as judgements."""
+    monkeypatch.setattr(letor, "worth_a_kernel", lambda bytes_read: with_kernel)
+    text, expected = READ[case]
+    (tmp_path / "lists.txt").write_text(text)
+    rb.pack_lists(tmp_path / "lists.txt", tmp_path / "lists.arrow")
+    for path in (tmp_path / "lists.txt", tmp_path / "lists.arrow"):
+        lists = rb.read_lists(path)
+        found = (lists.topics, lists.relevance.tolist(), str(lists.relevance.dtype), lists.feature_names)
+        assert (*map(list, found[:2]), *found[2:], lists.features.tolist()) == expected
+    qrels = rb.read_qrels(tmp_path / "lists.txt")
+    assert (list(qrels.items), qrels.relevance.tolist()) == (list(lists.items), expected[1])
+    chosen = rb.read_lists(tmp_path / "lists.txt", features=["0", "5", "1"])
+    assert chosen.features.shape[1] == 3
+    assert not chosen.features[:, 1].any()
+
+
+def test_files_of_scikit_learn(tmp_path: Path) -> None:
+    features, labels, queries = np.float32([[0.5, 0, 2], [0, 1, 0]]), np.array([2, 0]), np.array([1, 1])
+    for zero_based, names in {True: ["0", "1", "2"], False: ["1", "2", "3"]}.items():
+        dump_svmlight_file(features, labels, str(tmp_path / "lists"), query_id=queries, zero_based=zero_based)
+        lists = rb.read_lists(tmp_path / "lists")
+        assert (lists.feature_names, lists.relevance.tolist()) == (names, [2, 0])
+        np.testing.assert_array_equal(lists.features, features)
+
+
+def test_sparse_features_by_the_hundred_thousand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lists").write_text(
+        "".join(f"{row % 2} qid:{row // 4} {row + 1}:1 100000:{row}\n" for row in range(12))
+    )
+    lists = rb.read_lists(tmp_path / "lists")
+    assert (lists.features.shape, lists.features.sum()) == ((12, 100_000), 12 + 66)
+    monkeypatch.setattr(letor, "memory_bytes", lambda: 2**20)
+    with pytest.raises(DataError, match=r"12 lines of 100000 features take .* zeros included.*rankbound pack"):
+        rb.read_lists(tmp_path / "lists")
+
+
 @pytest.mark.long
 def test_memory_follows_the_chunk_and_not_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     # Loading the kernel takes memory once.
@@ -161,6 +225,7 @@ def test_memory_follows_the_chunk_and_not_the_file(monkeypatch: pytest.MonkeyPat
 
 
 WIDTH = 5
+LAYOUT = letor.Layout(letor.Extent(WIDTH))
 values = st.one_of(st.integers(-9, 9), st.floats(-1e6, 1e6, width=32), st.floats(-1e-9, 1e-9))
 rows = st.tuples(st.integers(0, 4), st.dictionaries(st.integers(1, WIDTH), values), st.sampled_from(["", "#docid = A"]))
 queries = st.lists(st.lists(rows, min_size=1, max_size=4), min_size=1, max_size=6)
@@ -214,8 +279,8 @@ pairs_of_lines = st.lists(decimals, min_size=1, max_size=WIDTH).map(
 def test_the_kernel_gives_what_the_careful_parser_gives_or_leaves_it_to_it(text: str, first: int) -> None:
     """To the last bit, as Python rounds decimal numbers."""
     lines = text.encode() + b"\n"
-    rows = letor.parse_by_kernel(lines, first, WIDTH)
-    assert rows is None or rows.equals(letor.parse_lines(lines, first, WIDTH, "toy.txt"))
+    rows = letor.parse_by_kernel(lines, first, LAYOUT)
+    assert rows is None or rows.equals(letor.parse_lines(lines, first, LAYOUT, "toy.txt"))
 
 
 @needs_kernel
@@ -224,7 +289,7 @@ def test_the_kernel_gives_what_the_careful_parser_gives_or_leaves_it_to_it(text:
 )
 def test_the_kernel_reads_usual_numbers(value: str) -> None:
     text = f"\n# only a comment\n2 qid:10\t1:{value}  3:7 #docid = GX00 inc = 1\r\n0 qid:10\n"
-    rows = letor.parse_by_kernel(text.encode(), 8, WIDTH)
+    rows = letor.parse_by_kernel(text.encode(), 8, LAYOUT)
     assert (rows["items"].to_pylist(), rows["number"].to_pylist()) == (["GX00", "10-11"], [10, 11])
     assert rows["features"][0].as_py() == [float(np.float32(float(value))), 0, 7, 0, 0]
 

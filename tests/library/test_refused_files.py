@@ -1,5 +1,6 @@
 """Files that cannot be read: each is refused by a message with the file, the line, the column and what was expected."""
 
+import bz2
 import gzip
 import re
 import tracemalloc
@@ -115,7 +116,7 @@ CASES: list[tuple[str, Any, str]] = [
         (f"{kind}.csv", ROLES.format(names), f"no column '{role}'; it has .*; name .* \\(.*: --{role} NAME\\){more}")
         for kind in ("lists", "qrels")
         for names, role, more in [
-            ("user,item,relevance", "topic", ""),
+            ("who,item,relevance", "topic", ""),
             ("topic,item,rate", "relevance", ", or add one"),
         ]
     ],
@@ -144,11 +145,12 @@ CASES: list[tuple[str, Any, str]] = [
     ("run.txt", RUN + "q1 Q0 b 2 1 x y\n", ", line 2: found 7 fields"),
     ("run.txt", RUN * 2, "item 'a' occurs more than once in topic 'q1'"),
     ("run.txt", "", "there are no lines in it; expected lines of `topic Q0 item rank score tag`"),
-    ("qrels.txt", "q1 0 a 1\nq1 0 b 1.5\n", r", line 2: found relevance '1\.5', expected a whole number"),
-    ("qrels.txt", "q1 0 a\n", ", line 1: found 3 fields, expected topic iteration item relevance: 'q1 0 a'"),
+    ("qrels.txt", "q1 0 a 1\nq1 0 b -1.5\n", r": found relevance -1\.5, expected grades from 0, or a negative whole"),
+    ("qrels.txt", "q1 0 a\n", ", line 1: found relevance 'a', expected a .* in lines of `topic item relevance`"),
+    ("qrels.txt", "q1 a\n", ", line 1: found 2 fields, expected topic iteration item relevance: 'q1 a'"),
     *[("run.txt", f"a Q0 d1 1 {number} x\n", FINITE) for number in NUMBERS],
     *[("run.csv", f"topic,item,score\na,d1,{number}\n", f"{FINITE}|could not parse") for number in NUMBERS],
-    *[("qrels.txt", f"a 0 d1 {number}\n", "expected a whole number") for number in NUMBERS],
+    *[("qrels.txt", f"a 0 d1 {number}\n", "expected a finite number within") for number in NUMBERS],
     # JSON.
     *[("run.json", text, "not readable as JSON") for text in ('{"q": {"a": 1', "[" * 100_000)],
     *[("run.json", text, "found other JSON, expected {topic: {item: num") for text in ('[{"q": 1}]', '{"q": [1]}')],
@@ -171,10 +173,16 @@ CASES: list[tuple[str, Any, str]] = [
     ("lists.parquet", b"", "not a readable parquet file"),
     *[("lists.arrow", content, "not a readable Arrow file") for content in (b"", b"topic,item\n", cut_off)],
     *[
-        (f"{name}.gz", content, "found packed content, expected text or gzip of text")
+        (f"{name}.gz", content, message)
         for name, text in {"run.txt": RUN, "lists.txt": LETOR, "lists.csv": "topic,item,relevance,f\n"}.items()
         for data in [text.encode()]
-        for content in (zlib.compress(data), b"\x28\xb5\x2f\xfd" + data, gzip.compress(gzip.compress(data)))
+        for content, message in {
+            zlib.compress(data): "found packed content, expected text, or text packed once by gzip, bzip2 or zstd",
+            b"\x28\xb5\x2f\xfd" + data: r"cannot be read \(ZSTD decompress failed",
+            gzip.compress(gzip.compress(data)): "found packed content, expected text, or text packed once by gzip",
+            gzip.compress(bz2.compress(data)): "found packed content, expected text, or text packed once by gzip",
+            bz2.compress(data)[:-9]: "cannot be read",
+        }.items()
     ],
 ]
 
@@ -254,8 +262,8 @@ ASKED: list[tuple[Any, dict[str, Any], str]] = [
     (3, {}, "^source: found int, expected a path or a data frame"),
     (pd.DataFrame([["q", 1, 0.5, 0.7]], columns=["topic", "relevance", "f1", "f1"]), {}, "unique"),
     (LETOR, {"features": ["1", "1"]}, "features: found '1' twice, expected each once"),
-    *[(LETOR, {"features": ["1", name]}, "there is no feature .*; those of a LETOR file are numbers from 1 to 65536")
-      for name in (LONG, "60000000", "\u00b2", "0", "-1", "price")],
+    *[(LETOR, {"features": ["1", name]}, "there is no feature .*; those of a LETOR file are numbers from 0 to 1048576")
+      for name in (LONG, "60000000", "\u00b2", "-1", "price")],
     (LIGHTGBM, {}, "line 1: found '1:2', expected `qid:`.*sizes of the queries .*groups"),
     (LIGHTGBM, {"groups": "3\n"}, "lists.txt: the group sizes add up to 3 lines, but 1 of them are missing"),
     (LIGHTGBM, {"groups": "1\n"}, r"lists\.txt, line 2: expected no more lines, by the sizes of its groups"),
@@ -263,7 +271,7 @@ ASKED: list[tuple[Any, dict[str, Any], str]] = [
     (LIGHTGBM, {"groups": "1\n0\n"}, "groups, line 2: found '0', expected the number"),
     (LIGHTGBM, {"groups": "\n"}, "groups: there are no numbers in it"),
     (LETOR, {"groups": "3\n"}, r"lists\.txt, line 1: it names its query, but sizes of groups are given"),
-    ("1 0:2\n", {"groups": "1\n"}, r"lists\.txt, line 1: found '0', expected a feature index before the colon"),
+    ("1 2:2 1:2\n", {"groups": "1\n"}, r"lists\.txt, line 1: found '2:2', expected ascending indices, but 1 comes"),
 ]  # fmt: skip
 
 

@@ -270,7 +270,7 @@ REFUSED: list[tuple[Callable[[Path], Any], str]] = [
     (lambda _: evaluate_run({"q": {"a": None}}, {"q": {"a": 1}}, "AP"), "item 'a': found None, expected a number"),
     (lambda _: JudgedLists(**JUDGED, relevance=[0, 1], features=np.zeros((1, 2), np.float32), feature_names=["f", "g"]),
      r"^features: found shape \(1, 2\), expected \(2, 2\)"),
-    (lambda _: read_qrels({"q": {"a": -1}}), "topic 'q', item 'a': found relevance -1, expected grades from 0"),
+    (lambda _: read_qrels({"q": {"a": -1.5}}), "topic 'q', item 'a': found relevance -1.5, expected grades from 0"),
     (lambda _: read_qrels({"q": {"a": float("nan")}}), "item 'a': found relevance nan, expected grades from 0"),
     *((lambda _, run=run, missing=missing: evaluate_run(run, {"a": {"x": 1}}, "AP", missing=missing),
        f"no topic in common: the run has {has}, the qrels have 'a'; compare the topics' names")

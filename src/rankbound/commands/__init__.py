@@ -1,14 +1,16 @@
 """The subcommands of `rankbound`, a module each; here, the flags and checks that several of them share."""
 
 import argparse
+import shutil
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.errors import ColumnWarning, ConfigError, OutputError, plain_errors
+from rankbound.errors import ColumnWarning, ConfigError, OutputError, RankboundError, plain_errors
 from rankbound.texts import LONGEST, is_number, names, printable, shortened, widths
 
 if TYPE_CHECKING:
@@ -17,7 +19,16 @@ if TYPE_CHECKING:
 USUAL_METRICS = ("nDCG@10", "AP", "RR", "P@10", "Recall@100")
 """What a run is evaluated by where no metric is named."""
 
+STANDARD_INPUT = "-"
+
+
+class Source(type(Path())):  # type: ignore[misc]
+    """A file to read: `-` is standard input, and it may be a pipe."""
+
+
 UNKNOWN = "topics and items that a matrix factorisation was not trained on"
+
+_START_BYTES = 2**16
 
 _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "bound": (str, "BOUND", "none (default), min-max, expectation, expectation-max, ..."),
@@ -75,11 +86,78 @@ def add_names_flag(parser: argparse.ArgumentParser, kinds: str) -> None:
     parser.add_argument("--names", default="rankbound", metavar="LIBRARY", help=meaning)
 
 
+def add_format_flag(parser: argparse.ArgumentParser) -> None:
+    """Declare the flag for the columns of runs."""
+    meaning = "columns of runs in text that doesn't name them: msmarco, or names, as in 'topic item score'"
+    parser.add_argument("--format", metavar="COLUMNS", help=meaning)
+
+
+@contextmanager
+def copied_pipes(arguments: argparse.Namespace) -> Iterator[None]:
+    """Replace standard input and pipes among the arguments by copies for this time: files are opened more than once.
+
+    Messages name the originals. The ending of a copy's name tells the format of its content.
+    """
+    found = {
+        name: [one for one in (value if isinstance(value, list) else [value]) if _is_pipe(one)]
+        for name, value in vars(arguments).items()
+    }
+    pipes = [pipe for several in found.values() for pipe in several]
+    if not pipes:
+        yield
+        return
+    if len({*pipes}) < len(pipes):
+        raise ConfigError(f"{pipes[0]}: found twice among the files to read, expected once: it can be read only once")
+    copies: dict[Path, Path] = {}
+    with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
+        for place, pipe in enumerate(pipes):
+            copy = Path(folder, f"{place}-standard-input" if str(pipe) == STANDARD_INPUT else f"{place}-{pipe.name}")
+            with copy.open("wb") as file:
+                if str(pipe) == STANDARD_INPUT:
+                    shutil.copyfileobj(sys.stdin.buffer, file)
+                else:
+                    with pipe.open("rb") as stream:
+                        shutil.copyfileobj(stream, file)
+            copies[pipe] = copy.rename(copy.with_name(copy.name + _ending_of(copy)))
+        for name in filter(found.get, found):
+            value = getattr(arguments, name)
+            several = [copies.get(one, one) for one in (value if isinstance(value, list) else [value])]
+            setattr(arguments, name, several if isinstance(value, list) else several[0])
+        try:
+            yield
+        except RankboundError as error:
+            message = str(error)
+            for pipe, copy in copies.items():
+                message = message.replace(str(copy), "standard input" if str(pipe) == STANDARD_INPUT else str(pipe))
+            raise type(error)(message) from error
+
+
+def _is_pipe(value: Any) -> bool:
+    return isinstance(value, Source) and (str(value) == STANDARD_INPUT or value.is_fifo())
+
+
+def _ending_of(path: Path) -> str:
+    """Return the ending that a file's name would have by its content, if it is no text of LETOR or TREC."""
+    from rankbound.io.text_files import open_unpacked
+
+    with open_unpacked(path) as stream:
+        start = stream.read(_START_BYTES).lstrip()
+    for begin, ending in {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"{": ".json", b"[": ".json"}.items():
+        if start.startswith(begin):
+            return ending
+    line = start.partition(b"\n")[0]
+    if b" qid:" in line or b"\tqid:" in line:
+        return ""
+    if b"\t" in line:
+        return ".tsv"
+    return ".csv" if line.count(b",") > line.count(b" ") else ""
+
+
 def add_file_flags(parser: argparse.ArgumentParser, groups: bool = True) -> None:
     """Declare the flags for the sizes of queries beside LETOR text, and for the columns of a table."""
     if groups:
         meaning = "the lines of each query, for LETOR text without qid (LightGBM's)"
-        parser.add_argument("--groups", type=Path, metavar="FILE", help=meaning)
+        parser.add_argument("--groups", type=Source, metavar="FILE", help=meaning)
     group = parser.add_argument_group("columns of a CSV or parquet file with a row per item")
     group.add_argument("--topic", default="topic", metavar="NAME", help="column of topics (default: topic)")
     group.add_argument("--item", metavar="NAME", help="column of item names (default: item, if it exists)")

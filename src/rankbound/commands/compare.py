@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands import add_file_flags, add_metric_flags, columns_of
+from rankbound.commands import Source, add_file_flags, add_format_flag, add_metric_flags, columns_of
 from rankbound.errors import ConfigError, plain_errors
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ FORMATS = {"json": "JSON", "csv": "CSV", "markdown": "Markdown", "latex": "LaTeX
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("files", type=Path, metavar="FILE", nargs="+", help="a run, or per-topic scores")
-    parser.add_argument("--baseline", type=Path, metavar="FILE", help="the file to compare all others with")
-    parser.add_argument("--qrels", type=Path, metavar="QRELS", help="judgements, if the files are runs")
+    parser.add_argument("files", type=Source, metavar="FILE", nargs="+", help="a run, or per-topic scores")
+    parser.add_argument("--baseline", type=Source, metavar="FILE", help="the file to compare all others with")
+    parser.add_argument("--qrels", type=Source, metavar="QRELS", help="judgements, if the files are runs")
     add_metric_flags(parser, default=[])
     parser.add_argument(
         "--missing",
@@ -40,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="topics of QRELS that a run lacks: left out (default), or evaluated as empty results",
     )
     add_test_flags(parser)
+    add_format_flag(parser)
     add_file_flags(parser, groups=False)
 
 
@@ -63,6 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
             columns=columns_of(arguments),
             names=arguments.names,
             missing=arguments.missing,
+            format=arguments.format,
         )
 
     print_report(arguments, report)

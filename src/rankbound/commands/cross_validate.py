@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankbound.commands import (
+    Source,
     add_file_flags,
     add_recipe_flags,
     features_of,
@@ -52,7 +53,7 @@ _Test = Callable[..., "CrossValidated"]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "lists", type=Path, nargs="?", metavar="FILE", help="judged lists: LETOR, .csv, .tsv, .parquet or .arrow"
+        "lists", type=Source, nargs="?", metavar="FILE", help="judged lists: LETOR, .csv, .tsv, .parquet or .arrow"
     )
     parser.add_argument("--folds", type=positive, metavar="N", help=f"number of folds to draw (default: {FOLDS})")
     parser.add_argument(

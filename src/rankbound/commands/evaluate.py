@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands import USUAL_METRICS, add_file_flags, add_metric_flags, columns_of
+from rankbound.commands import USUAL_METRICS, Source, add_file_flags, add_format_flag, add_metric_flags, columns_of
 from rankbound.errors import DataError, plain_errors
 from rankbound.texts import quantity
 
@@ -21,8 +21,11 @@ EXAMPLES = """\
   rankbound evaluate run.txt lists.csv -m P@5 --per-topic
   rankbound evaluate scores.parquet test.letor -m nDCG@10 --json
   rankbound evaluate run.txt qrels.txt -m nDCG@10 --csv topics.csv
+  zcat run.gz | rankbound evaluate - qrels/test.tsv
+  rankbound evaluate run.tsv qrels.dev.small.tsv --format msmarco -m RR@10
 
 RUN is a TREC run, JSON, or a table with the columns topic, item and score; QRELS are TREC qrels, JSON, or judged lists.
+One of them may be -, standard input. Text may be packed by gzip, bzip2 or zstd.
 Without -m, the metrics are nDCG@10, AP, RR, P@10 and Recall@100. Unjudged items count as not relevant, except for Bpref
 and infAP. Relevant items that the run lacks count in the ideal DCG and in recall. Tied items have the mean value over
 their orders. A topic without relevant items has no nDCG and no AP; means leave it out, or count it as 0 (--undefined
@@ -36,9 +39,9 @@ _LONGEST_NAME = 200
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("run_file", type=Path, metavar="RUN", help="TREC run, .json, .csv, .tsv or .parquet")
+    parser.add_argument("run_file", type=Source, metavar="RUN", help="TREC run, .json, .jsonl, .csv, .tsv or .parquet")
     parser.add_argument(
-        "qrels", type=Path, metavar="QRELS", help="TREC qrels, LETOR text, .json, .csv, .tsv or .parquet"
+        "qrels", type=Source, metavar="QRELS", help="TREC qrels, LETOR text, .json, .jsonl, .csv, .tsv or .parquet"
     )
     add_metric_flags(parser)
     parser.add_argument(
@@ -58,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--csv", type=Path, metavar="FILE", help="also write the values of every topic to a file (.csv, or .tsv)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_format_flag(parser)
     add_file_flags(parser)
 
 
@@ -79,7 +83,7 @@ def run(arguments: argparse.Namespace) -> None:
         metrics: list[Any] = arguments.metrics or list(USUAL_METRICS)
         if arguments.names != "rankbound":
             metrics = [metric(text, names=arguments.names) for text in metrics]
-        scored = read_run(arguments.run_file)
+        scored = read_run(arguments.run_file, format=arguments.format)
         chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
         evaluation = evaluate_run(
             scored,

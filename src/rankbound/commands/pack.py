@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from rankbound.commands import add_file_flags, columns_of, report_columns, without_warnings
+from rankbound.commands import Source, add_file_flags, columns_of, report_columns, without_warnings
 from rankbound.errors import plain_errors
 from rankbound.texts import names
 
@@ -19,7 +19,7 @@ and `rankbound score` map it instead of reading it. It opens at once, where text
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("lists", type=Path, metavar="FILE", help="judged lists: LETOR text, .csv, .tsv or .parquet")
+    parser.add_argument("lists", type=Source, metavar="FILE", help="judged lists: LETOR text, .csv, .tsv or .parquet")
     parser.add_argument("out", type=Path, metavar="OUT", help="the file to write (.arrow)")
     parser.add_argument(
         "--features", type=names, metavar="NAMES", help="feature columns, as in a,b (default: those of numbers)"

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from rankbound.commands import UNKNOWN, add_file_flags, read_named
+from rankbound.commands import UNKNOWN, Source, add_file_flags, read_named
 from rankbound.errors import naming, plain_errors
 
 SUMMARY = "Score your own lists with a trained ranker, as a TREC run or a table"
@@ -18,7 +18,7 @@ Features are matched by name, and for a matrix factorisation topics and items; t
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="a model that `rankbound train` wrote")
-    parser.add_argument("lists", type=Path, metavar="FILE", help="lists: LETOR text, .csv, .tsv, .parquet or .arrow")
+    parser.add_argument("lists", type=Source, metavar="FILE", help="lists: LETOR text, .csv, .tsv, .parquet or .arrow")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", required=True, help="a table for .csv, .tsv and .parquet, else a TREC run"
     )

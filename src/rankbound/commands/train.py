@@ -6,6 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from rankbound.commands import (
+    Source,
     add_file_flags,
     add_recipe_flags,
     features_of,
@@ -36,13 +37,15 @@ Python."""
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("lists", type=Path, metavar="FILE", help="judged lists: LETOR, .csv, .tsv, .parquet or .arrow")
+    parser.add_argument(
+        "lists", type=Source, metavar="FILE", help="judged lists: LETOR, .csv, .tsv, .parquet or .arrow"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="the model to write (.safetensors)")
     parser.add_argument("--folds", metavar="N", help="prints the `rankbound cross-validate` for N folds")
     parser.add_argument("--loss", metavar="LOSS", help="a metric or a loss: nDCG (default), AP, nDCG@10, RankNet, ...")
     add_recipe_flags(parser)
-    parser.add_argument("--validation", type=Path, metavar="FILE", help="judged lists to select the epoch on")
-    parser.add_argument("--validation-groups", type=Path, metavar="FILE", help="--groups of the file of --validation")
+    parser.add_argument("--validation", type=Source, metavar="FILE", help="judged lists to select the epoch on")
+    parser.add_argument("--validation-groups", type=Source, metavar="FILE", help="--groups of the file of --validation")
     add_file_flags(parser)
 
 

@@ -83,6 +83,7 @@ def compare_files(
     columns: Mapping[str, Any] | None = None,
     names: str = "rankbound",
     missing: str = "skip",
+    format: str | None = None,
 ) -> Report:
     """Compare files of runs on the topics that two of them have, or files of per-topic scores.
 
@@ -92,6 +93,7 @@ def compare_files(
         settings, baseline, missing: as in `compare_runs`.
         qrels, columns: the file of judgements if the files are runs, and the names of its columns.
         names: whose names of metrics are used, as in `rankbound.metric`.
+        format: of runs, as in `rankbound.read_run`.
 
     Raises:
         ConfigError: a single file, or runs without metrics to compare them by.
@@ -117,7 +119,8 @@ def compare_files(
     own = names == "rankbound"
     chosen, judged = judged_by(texts if own else [metric(one, names=names) for one in texts], qrels, **(columns or {}))
     labels = zip(every, _labels_of(every), strict=True)
-    sources = [source_of_run(path, judged, chosen, missing, label) for path, label in labels]
+    runs = ((read_run(path, format=format), label) for path, label in labels)
+    sources = [source_of_run(run, judged, chosen, missing, label) for run, label in runs]
     return compare_sources(every, sources, sources[0].metrics, settings, baseline is not None)
 
 
@@ -265,13 +268,15 @@ def _read_scores(path: Path) -> "pl.DataFrame":
     """Read a table, or the values by topic of `rankbound evaluate --per-topic --json`."""
     import polars as pl
 
+    from rankbound.io.text_files import separator_of
+
     if path.suffix == ".parquet":
         return pl.read_parquet(path, glob=False)
     if path.suffix != ".json":
         # Topics are text: 007 is not 7.
         return pl.read_csv(
             path,
-            separator="\t" if path.name.removesuffix(".gz").endswith(".tsv") else ",",
+            separator=separator_of(path),
             infer_schema_length=None,
             schema_overrides={"topic": pl.String},
             null_values=["", "-", "NaN", "nan"],

@@ -1,10 +1,13 @@
 """Read and write judged lists, runs and qrels; the format follows from the file's name and content.
 
-| | `.csv`, `.tsv` | `.parquet` | `.json` | anything else (text; `.gz` too) |
+| | `.csv`, `.tsv` | `.parquet` | `.json`, `.jsonl` | anything else |
 |---|---|---|---|---|
 | judged lists | a row per item | a row per item, or packed: a row per topic (also `.arrow`) | | LETOR |
-| runs | columns topic, item, score | the same | `{topic: {item: score}}` | TREC run |
-| qrels | as judged lists, features are ignored | the same | `{topic: {item: relevance}}` | TREC qrels, or LETOR |
+| runs | columns topic, item, score (or rank) | the same | `{topic: {item: score}}`, or records | TREC run |
+| qrels | as judged lists, without features | the same | `{topic: {item: relevance}}`, or records | TREC qrels, LETOR |
+
+All but parquet may be packed: `.gz`, `.bz2`, `.zst`. A `.tsv` whose first line holds numbers and names no column is a
+TREC file, as MS MARCO's are. Columns may have the names that other tools give them (`OTHER_NAMES` of `table_columns`).
 """
 
 import os
@@ -16,7 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 from rankbound.errors import DataError, RankboundError
 from rankbound.io.atomic import File
-from rankbound.io.judged import JudgedLists, Qrels, Run, flattened, is_nested, no_features, repeated, warn_of_columns
+from rankbound.io.judged import (
+    JudgedLists,
+    Qrels,
+    Run,
+    as_nested,
+    flattened,
+    is_nested,
+    no_features,
+    repeated,
+    warn_of_columns,
+)
+from rankbound.texts import LONGEST_VALUE, shortened
 
 if TYPE_CHECKING:
     from rankbound.io.packed import Pack
@@ -119,9 +133,9 @@ def pack_lists(
     kind = kind_of(source)
     if kind == "text" and features is None:
         with letor.open_judged(source) as text:
-            names = letor.feature_names(max(letor.largest_index(text, str(source)), 1))
+            known = letor.extent(text, str(source)).covering(())
         with letor.open_judged(source, groups) as text:
-            return packed.pack(letor.read_lists(text, len(names), str(source)), names, path, on_topics)
+            return packed.pack(letor.read_lists(text, known, str(source)), known.feature_names, path, on_topics)
     if kind == "rows" and groups is None:
         _require_distinct(features)
         stream = tables.TableStream(source, table_columns.Columns(topic, item, relevance), features)
@@ -136,28 +150,37 @@ def pack_lists(
     return replace(written, left_out=lists.left_out, doubtful=lists.doubtful)
 
 
-def read_run(source: Any) -> Run:
+def read_run(source: Any, *, format: str | None = None) -> Run:
     """Read a run: TREC text, JSON, or a table with the columns topic, item and score; items keep their order.
 
     Args:
-        source: a path, a data frame (polars, pandas or Arrow), or dictionaries `{topic: {item: score}}`.
+        source: a path, a data frame (polars, pandas, Arrow or Hugging Face's), dictionaries `{topic: {item: score}}`, a
+            ranx `Run`, or rows that are named tuples or dictionaries, as those of ir_measures.
+        format: the columns of text whose first line doesn't name them: `msmarco` (topic, item and rank), or their
+            names, as in `topic item score`. By default, they are those of TREC; three are taken for topic, item and
+            score if the numbers have fractions, and are refused if they may be ranks.
 
     Returns:
         The run.
 
     Raises:
         DataError: the file cannot be read, or a line or value is malformed; the message names it.
+        ValueError: for another `format`.
 
     >>> rb.read_run({"q": {"a": 0.5, "b": 0.25}}).scores
     array([0.5 , 0.25])
     """
     with needs_extra("data"):
         from rankbound.io import json_files, tables, trec
+    source = as_nested(source)
+    is_text = not json_files.is_named(source) and (_is_text(source) or _is_nameless(source, format))
+    if format is not None and not is_text:
+        raise DataError(f"format: found {format!r}, but only text, such as .txt and .tsv, has columns without names")
     if json_files.is_named(source):
         return json_files.read_run(source)
     if is_nested(source):
         return Run(**flattened(source, "scores"))
-    return trec.read_run(source) if _is_text(source) else tables.read_scores(source)
+    return trec.read_run(source, format) if is_text else tables.read_scores(source)
 
 
 def read_qrels(
@@ -171,10 +194,12 @@ def read_qrels(
 ) -> Qrels:
     """Read judgements: TREC qrels, JSON, or anything that `read_lists` reads.
 
-    In TREC qrels, negative relevance marks an item that was pooled but not judged; its relevance is 0.
+    Negative relevance, a whole number, marks an item that was pooled but not judged; its relevance is 0.
 
     Args:
-        path: a path, a data frame (polars, pandas or Arrow), or dictionaries `{topic: {item: relevance}}`.
+        path: a path, or a folder with one file, as BEIR's; a data frame (polars, pandas, Arrow or Hugging Face's),
+            dictionaries `{topic: {item: relevance}}`, a ranx `Qrels`, or rows that are named tuples or dictionaries, as
+            those of ir_measures.
         topic, item, relevance: the columns of a table.
         intents: true reads judgements by intent, an item once for each intent (subtopic) of its topic: TREC qrels whose
             second field is the intent, a table with a column `intent`, or `{topic: {intent: {item: relevance}}}`. The
@@ -192,13 +217,15 @@ def read_qrels(
     """
     with needs_extra("data"):
         from rankbound.io import json_files, letor, packed, table_columns, tables, trec
-    if json_files.is_named(path):
-        return json_files.read_qrels(path, intents)
+    path = _file_of_folder(as_nested(path))
     columns = table_columns.Columns(topic, item, relevance)
+    if json_files.is_named(path):
+        return json_files.read_qrels(path, columns, intents)
     if intents:
         if is_nested(path):
             return table_columns.intents_of(path)
-        return trec.read_intents(path) if _is_text(path) else tables.read_intents(path, columns)
+        is_text = _is_text(path) or _is_nameless(path)
+        return trec.read_intents(path) if is_text else tables.read_intents(path, columns)
     if groups is not None:
         return read_lists(path, groups=groups)
     if is_nested(path):
@@ -208,11 +235,15 @@ def read_qrels(
         return packed.read_packed(path)
     if kind == "text":
         return letor.read_letor(path) if letor.is_letor(path) else trec.read_qrels(path)
-    return tables.read_judged(path, columns, features=())
+    if kind == "rows" and _is_nameless(path):
+        return trec.read_qrels(path)
+    return tables.read_judged(path, columns, features=(), judgements=True)
 
 
 def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
-    """Write a run: a table for `.csv`, `.tsv` and `.parquet`, JSON for `.json`, else TREC text; `.gz` compresses text.
+    """Write a run: a table for `.csv`, `.tsv` and `.parquet`, JSON for `.json`, else TREC text.
+
+    `.gz`, `.bz2` and `.zst` after it compress text and JSON; `.jsonl` has a line for each topic.
 
     Scores are written with the digits that identify them in their own precision. trec_eval reads single precision, in
     which float64 scores may become ties. The file is written atomically.
@@ -236,9 +267,9 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
 
 
 def write_qrels(path: File, qrels: Qrels) -> None:
-    """Write judgements: a table for `.csv`, `.tsv` and `.parquet`, JSON for `.json`, else TREC qrels; `.gz` packs text.
+    """Write judgements in the formats of `write_run`; TREC text is qrels.
 
-    Unjudged items have relevance -1 in TREC qrels, and 0 elsewhere. Judgements by intent have a line for each of them.
+    Unjudged items have relevance -1. Judgements by intent have a line for each of them.
 
     Args:
         path: the file.
@@ -299,5 +330,29 @@ def _is_text(source: Any) -> bool:
     return not _is_named_table(source)
 
 
+def _is_nameless(source: Any, format: str | None = None) -> bool:
+    """Return whether a file is a `.tsv` of columns without names, or with those of a `format`."""
+    from rankbound.io import tables
+    from rankbound.io.text_files import plain_name
+
+    if not isinstance(source, str | os.PathLike) or not plain_name(source).endswith(".tsv") or Path(source).is_dir():
+        return False
+    return format is not None or not tables.has_names(source, "topic", "item", "score", "relevance")
+
+
+def _file_of_folder(path: Any) -> Any:
+    """Return the only file of a folder, or of its folder `qrels`, as BEIR's have one; DataError for several."""
+    if not isinstance(path, str | os.PathLike) or not Path(path).is_dir():
+        return path
+    folder = Path(path, "qrels") if Path(path, "qrels").is_dir() else Path(path)
+    files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+    if len(files) > 1:
+        names = shortened(", ".join(file.name for file in files), LONGEST_VALUE)
+        raise DataError(f"{path}: found a folder of {len(files)} files ({names}), expected a file: name one of them")
+    return files[0] if files else path
+
+
 def _is_named_table(path: File) -> bool:
-    return os.fspath(path).removesuffix(".gz").endswith((".csv", ".tsv", ".parquet"))
+    from rankbound.io.text_files import plain_name
+
+    return plain_name(path).endswith((".csv", ".tsv", ".parquet"))

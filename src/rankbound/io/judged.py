@@ -110,6 +110,11 @@ class Qrels:
             mask = _array_of(self.unjudged, "unjudged", len(self.items))
             object.__setattr__(self, "unjudged", mask.astype(np.bool_))
 
+    def marked(self) -> Array:
+        """Return the relevance of the items as files have it: -1 for unjudged ones."""
+        relevance: Array = self.relevance
+        return relevance if self.unjudged is None else np.where(self.unjudged, -1, relevance)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JudgedLists(Qrels):
@@ -227,6 +232,11 @@ def repeated(names: Iterable[str]) -> str | None:
     return None
 
 
+def as_nested(source: Any) -> Any:
+    """Return a ranx `Run` or `Qrels` as `{topic: {item: number}}`, and anything else as it is."""
+    return source.to_dict() if type(source).__module__.partition(".")[0] == "ranx" else source
+
+
 def is_nested(source: Any) -> bool:
     """Return true for dictionaries in a dictionary, by topic and item."""
     return isinstance(source, Mapping) and all(isinstance(items, Mapping) for items in source.values())
@@ -235,9 +245,11 @@ def is_nested(source: Any) -> bool:
 def flattened(source: Mapping[Any, Mapping[Any, float]], column: str) -> dict[str, Any]:
     """Return `{topic: {item: number}}` as the arguments of `Run` or `Qrels`; topics may be without items.
 
+    As in TREC qrels, items whose relevance is a negative whole number are unjudged.
+
     Raises:
         DataError: for a value that isn't a number, scores of a topic that differ, but not in double precision, or
-            relevance that is negative, NaN or infinite.
+            relevance that is a negative fraction, NaN or infinite.
     """
     large: list[tuple[Any, Any, float]] = []
     for topic, items in source.items():
@@ -245,7 +257,7 @@ def flattened(source: Mapping[Any, Mapping[Any, float]], column: str) -> dict[st
             wrong = None
             if not isinstance(value, Real):
                 wrong = f"{value!r}, expected a number"
-            elif column == "relevance" and not 0 <= value < inf:
+            elif column == "relevance" and not (0 <= value < inf or (-inf < value < 0 and value == int(value))):
                 wrong = f"relevance {value}, expected grades from 0"
             elif abs(value) >= LARGEST_EXACT:
                 is_whole = isinstance(value, Integral)
@@ -258,11 +270,16 @@ def flattened(source: Mapping[Any, Mapping[Any, float]], column: str) -> dict[st
             if wrong:
                 raise DataError(f"topic {topic!r}, item {item!r}: found {wrong}")
     refuse_rounded(large)
+    numbers = np.array([value for items in source.values() for value in items.values()], dtype=np.float64)
+    unjudged = {}
+    if column == "relevance" and (numbers < 0).any():
+        numbers, unjudged = numbers.clip(min=0), {"unjudged": numbers < 0}
     return {
         "topics": list(source),
         "items": [str(item) for items in source.values() for item in items],
-        column: np.array([value for items in source.values() for value in items.values()], dtype=np.float64),
+        column: numbers,
         "offsets": np.cumsum([0, *(len(items) for items in source.values())]),
+        **unjudged,
     }
 
 

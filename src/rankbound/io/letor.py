@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,13 +26,15 @@ from rankbound import kernels
 from rankbound.errors import DataError
 from rankbound.io.atomic import File
 from rankbound.io.judged import JudgedLists, chosen_features
+from rankbound.io.models import memory_bytes
 from rankbound.io.packed import joined, packed_table, vectors, whole_topics
 from rankbound.io.text_files import BlockStream, open_unpacked
 from rankbound.texts import LARGEST_EXACT, quoted, shortened
 
 LARGEST_LABEL = 127
+"""The largest label of int8, which labels have unless a file has larger ones; the study's files have none."""
 
-LARGEST_INDEX = 2**16
+LARGEST_INDEX = 2**20
 """Features are stored densely, zeros included: a larger index is more likely a mistake than a feature."""
 
 LARGEST_GROUP = 2**31 - 1
@@ -39,14 +42,20 @@ LARGEST_GROUP = 2**31 - 1
 CHUNK_BYTES = 2**19
 """Bytes read at once. The arrays of a chunk fit the processor's cache; larger chunks are slower."""
 
+_WIDE_CHUNK = 2**29
+"""Bytes of a chunk times features: lines of many features, most of them left out, take much more memory than text."""
+_SMALLEST_CHUNK = 2**12
+
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 _LONGEST_NUMBER = 1000
-"""Digits that are read of a number; Python parses only some thousand."""
+"""Digits that are read of a number, and bytes of a query's name; Python parses only some thousand."""
 _LONGEST_INDEX = 100
+_FIRST_CODE = -2
 _SHOWN_CHARACTERS = 40
 _LINES_AT_ONCE = 4096
-_WHOLE_LABEL = re.compile(rb"^(\d+)\.0*$")
-"""A label with a decimal point that is a whole number, as in `1.0 qid:3`."""
+_WHOLE_LABEL = re.compile(rb"^(\d+)(?:\.0*)?$")
+"""A label that is a whole number, perhaps with a decimal point, as in `1.0 qid:3`."""
+_ZERO = re.compile(rb"0+:")
 _DOCUMENT_NAME = re.compile(rb"docid\s*=\s*(\S+)")
 
 _KERNEL = "rankbound.kernels.text"
@@ -67,20 +76,24 @@ def read_letor(path: File, features: Sequence[str] | None = None, groups: File |
     """
     try:
         with open_unpacked(path) as stream:
-            largest = largest_index(stream, str(path))
-        names = feature_names(largest) if features is None else list(features)
-        for name in names:
-            if not (
-                name.isascii() and name.isdigit() and len(name) <= _LONGEST_INDEX and 1 <= int(name) <= LARGEST_INDEX
-            ):
+            known = extent(stream, str(path))
+        names = None if features is None else list(features)
+        for name in names or ():
+            if not (name.isascii() and name.isdigit() and len(name) <= _LONGEST_INDEX and int(name) <= LARGEST_INDEX):
                 shown = shortened(repr(name), _LONGEST_INDEX)
                 raise DataError(
-                    f"{path}: there is no feature {shown}; those of a LETOR file are numbers from 1 to {LARGEST_INDEX}"
+                    f"{path}: there is no feature {shown}; those of a LETOR file are numbers from 0 to {LARGEST_INDEX}"
                 )
-        width = max([largest, 1, *map(int, names)])
+        known = known.covering(map(int, names or ()))
+        needed = 4 * known.lines * known.width
+        if needed > memory_bytes():
+            raise DataError(
+                f"{path}: {known.lines} lines of {known.width} features take {needed / 2**30:.0f} GiB, zeros included, "
+                "more than this machine has: pack them by pack_lists (`rankbound pack`)"
+            )
         with open_judged(path, groups) as stream:
-            lists = joined(list(read_lists(stream, width, str(path))), feature_names(width))
-        return chosen_features(lists, names, str(path))
+            lists = joined(list(read_lists(stream, known, str(path))), known.feature_names)
+        return chosen_features(lists, known.feature_names if names is None else names, str(path))
     except DataError as error:
         if not Path(path).exists() or is_letor(path):
             raise
@@ -102,22 +115,49 @@ def open_judged(path: File, groups: File | None = None) -> Iterator[BinaryIO]:
         yield with_query_ids(stream, sizes, str(path))
 
 
-def feature_names(width: int) -> list[str]:
-    """Return the names of features that are numbered from 1."""
-    return [str(index + 1) for index in range(width)]
+@dataclass(frozen=True)
+class Extent:
+    """The smallest index of features, 0 or 1, and the largest; the largest label; and the number of lines.
+
+    Where an index is 0, as those that scikit-learn writes, all are as they stand: the names of features.
+    """
+
+    largest: int
+    smallest: int = 1
+    label: int = 0
+    lines: int = 0
+
+    @property
+    def width(self) -> int:
+        return self.largest + 1 - self.smallest
+
+    @property
+    def feature_names(self) -> list[str]:
+        return [str(index) for index in range(self.smallest, self.largest + 1)]
+
+    def covering(self, indices: Iterable[int]) -> "Extent":
+        """Return the extent with these indices, and at least one feature."""
+        every = [self.smallest, self.largest, *indices]
+        return replace(self, smallest=min(every), largest=max(*every, 1))
 
 
-def largest_index(lines: Iterable[bytes], where: str) -> int:
-    """Return the largest feature index, from the last pair of every line; malformed lines are left to the parser."""
-    largest = 0
+def extent(lines: Iterable[bytes], where: str) -> Extent:
+    """Return what the first and last pairs and the labels of all lines need; malformed lines are left to the parser."""
+    largest, smallest, labels, count = 0, 1, set[bytes](), 0
     for number, line in enumerate(lines, start=1):
-        tokens = line.partition(b"#")[0].rsplit(None, 1)
-        key = tokens[-1].partition(b":")[0] if tokens else b""
+        body = line.partition(b"#")[0]
+        if not (head := body.split(None, 3)):
+            continue
+        key = body.rsplit(None, 1)[-1].partition(b":")[0]
         index = int(key[:_LONGEST_INDEX]) if key.isdigit() else 0
         if index > LARGEST_INDEX:
             raise DataError(f"{where}, line {number}: found feature index {index}, expected at most {LARGEST_INDEX}")
-        largest = max(largest, index)
-    return largest
+        largest, count = max(largest, index), count + 1
+        if smallest and any(map(_ZERO.match, head[1:3])):
+            smallest = 0
+        labels.add(head[0])
+    whole = [int(match[1]) for match in map(_WHOLE_LABEL.match, labels) if match and len(match[1]) <= _LONGEST_NUMBER]
+    return Extent(largest, smallest, max((label for label in whole if label <= LARGEST_EXACT), default=0), count)
 
 
 def is_letor(path: File) -> bool:
@@ -156,11 +196,11 @@ def with_query_ids(stream: BinaryIO, sizes: list[int], where: str, first: int = 
         queries = itertools.chain.from_iterable(itertools.starmap(itertools.repeat, enumerate(sizes, start=first)))
         for number, line in enumerate(stream, start=1):
             body, hash_mark, comment = line.partition(b"#")
-            label, _, rest = body.strip().partition(b" ")
-            if not label:
+            if not (tokens := body.split(None, 1)):
                 yield line
                 continue
-            if rest.lstrip().startswith(b"qid:"):
+            label, rest = tokens[0], b"".join(tokens[1:]).rstrip()
+            if rest.startswith(b"qid:"):
                 raise DataError(
                     f"{where}, line {number}: it names its query, but sizes of groups are given, too; omit them"
                 )
@@ -176,22 +216,27 @@ def with_query_ids(stream: BinaryIO, sizes: list[int], where: str, first: int = 
 
 def read_lists(
     stream: BinaryIO,
-    width: int,
+    known: Extent | int,
     where: str,
     chunk_bytes: int = CHUNK_BYTES,
     seen: set[str] | None = None,
-    largest_label: int = LARGEST_LABEL,
+    largest_label: int | None = None,
 ) -> Iterator[pa.Table]:
-    """Yield tables of the judged-lists contract: topic, items, relevance, features (`width` float32 each).
+    """Yield tables of the judged-lists contract: topic, items, relevance, features (float32 each).
 
-    Labels are whole numbers 0 .. `largest_label`, of which 2.0 is one; indices are 1 .. `width`, ascending. Missing
-    features are 0. Values are read as double and rounded to float32. An item's name is the comment's docid, else
-    `<topic>-<line number>`. The rows of a query must be adjacent; pass one `seen` for several files to check this
-    across them.
+    `known` is the `extent` of the file, or the number of features from 1 on. Labels are whole numbers, of which 2.0 is
+    one, up to `largest_label`; they are int8 unless the extent has larger ones than 127, which are read as int64.
+    Indices ascend. Missing features are 0. Values are read as double and rounded to float32. Queries may have any
+    name. An item's name is the comment's docid, else `<topic>-<line number>`. The rows of a query must be adjacent;
+    pass one `seen` for several files to check this across them.
 
     Raises:
         DataError: a line is malformed; the message has `where`, the line number and the token.
     """
+    if isinstance(known, int):
+        known, largest_label = Extent(known), LARGEST_LABEL if largest_label is None else largest_label
+    layout = Layout(known, LARGEST_EXACT if largest_label is None else largest_label)
+    chunk_bytes = min(chunk_bytes, max(_WIDE_CHUNK // known.width, _SMALLEST_CHUNK))
     seen, is_empty = set[str]() if seen is None else seen, True
 
     def batches() -> Iterator[pa.Table]:
@@ -200,8 +245,8 @@ def read_lists(
         while text := b"".join((stream.read(chunk_bytes), stream.readline())):
             text += b"" if text.endswith(b"\n") else b"\n"
             bytes_read += len(text)
-            rows = parse_by_kernel(text, first, width, largest_label) if worth_a_kernel(bytes_read) else None
-            rows = parse_lines(text, first, width, where, largest_label) if rows is None else rows
+            rows = parse_by_kernel(text, first, layout) if worth_a_kernel(bytes_read) else None
+            rows = parse_lines(text, first, layout, where) if rows is None else rows
             first += text.count(b"\n")
             if len(rows):
                 yield rows
@@ -209,12 +254,12 @@ def read_lists(
     for rows in whole_topics(batches()):
         is_empty, query = False, rows.column("topic").to_numpy()
         starts = np.flatnonzero(np.diff(query, prepend=-1))
-        topics = [str(number) for number in query[starts].tolist()]
+        topics = [layout.name_of(code) for code in query[starts].tolist()]
         for topic, start in zip(topics, starts.tolist(), strict=True):
             if topic in seen:
                 raise DataError(
-                    f"{where}, line {rows.column('number')[start]}: query {topic} occurs again after other queries; "
-                    "the rows of a query must be adjacent: sort the file by query first"
+                    f"{where}, line {rows.column('number')[start]}: query {shortened(topic, _SHOWN_CHARACTERS)} occurs "
+                    "again after other queries; the rows of a query must be adjacent: sort the file by query first"
                 )
             seen.add(topic)
         columns = {name: rows.column(name).combine_chunks() for name in ("items", "relevance", "features")}
@@ -223,11 +268,41 @@ def read_lists(
         raise DataError(f"{where}: there are no lines in it; expected lines of `label qid:ID index:value ...`")
 
 
-def _rows(label: Any, query: Any, number: Any, features: npt.NDArray[np.float32], names: pa.StringArray) -> pa.Table:
-    """Return parsed lines, with the numbers of their queries and their own ones in the file."""
-    kinds = {"topic": (query, pa.int64()), "number": (number, pa.int64()), "relevance": (label, pa.int8())}
-    columns = {name: pa.array(values, kind) for name, (values, kind) in kinds.items()}
-    return pa.table({**columns, "items": names, "features": vectors(features, features.shape[1])})
+@dataclass(frozen=True)
+class Layout:
+    """What the lines of a file may hold, and the names of queries that are no whole numbers, or large ones."""
+
+    known: Extent
+    largest_label: int = LARGEST_LABEL
+    names: list[str] = field(default_factory=list)
+    codes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def label_type(self) -> Any:
+        return pa.int8() if min(self.largest_label, self.known.label) <= LARGEST_LABEL else pa.int64()
+
+    def code_of(self, token: bytes) -> int:
+        """Return the number of a query, or a code below -1, which is no number."""
+        if token.isdigit() and len(token) <= _LONGEST_NUMBER:
+            if (number := int(token)) <= LARGEST_EXACT:
+                return number
+            token = b"%d" % number
+        name = token.decode(errors="replace")
+        if not 0 < len(token) <= _LONGEST_NUMBER or name.encode() != token:
+            raise _malformed(token, f"the query's number or name after `qid:`, at most {_LONGEST_NUMBER} bytes")
+        if name not in self.codes:
+            self.codes[name] = _FIRST_CODE - len(self.names)
+            self.names.append(name)
+        return self.codes[name]
+
+    def name_of(self, code: int) -> str:
+        return str(code) if code >= 0 else self.names[_FIRST_CODE - code]
+
+    def rows(self, label: Any, query: Any, number: Any, features: npt.NDArray[np.float32], names: Any) -> pa.Table:
+        """Return parsed lines, with the codes of their queries and their own numbers in the file."""
+        kinds = {"topic": (query, pa.int64()), "number": (number, pa.int64()), "relevance": (label, self.label_type)}
+        columns = {name: pa.array(values, kind) for name, (values, kind) in kinds.items()}
+        return pa.table({**columns, "items": names, "features": vectors(features, features.shape[1])})
 
 
 def worth_a_kernel(bytes_read: int) -> bool:
@@ -235,52 +310,53 @@ def worth_a_kernel(bytes_read: int) -> bool:
     return (_KERNEL in sys.modules or bytes_read >= _WORTH_LOADING) and kernels.usable()
 
 
-def parse_by_kernel(text: bytes, first: int, width: int, largest_label: int = LARGEST_LABEL) -> pa.Table | None:
+def parse_by_kernel(text: bytes, first: int, layout: Layout) -> pa.Table | None:
     """Return the rows of whole lines, numbered from `first`; None if any of them is irregular."""
     from rankbound.kernels.text import parse as kernel
 
-    n = text.count(b"\n")
+    n, known = text.count(b"\n"), layout.known
     labels, queries, lines = np.empty(n, np.int8), np.empty(n, np.int64), np.empty(n, np.int64)
-    features = np.zeros((n, width), np.float32)
+    features = np.zeros((n, known.width), np.float32)
     names, ends = np.empty(len(text) + _LONGEST_MADE_NAME * n, np.uint8), np.zeros(n + 1, np.int32)
     # A copy, since the kernel's argument is writable.
-    data = np.array(np.frombuffer(text, np.uint8))
-    count = kernel(data, first, largest_label, labels, queries, lines, features, names, ends)
+    data, largest = np.array(np.frombuffer(text, np.uint8)), min(layout.largest_label, LARGEST_LABEL)
+    count = kernel(data, first, largest, known.smallest, labels, queries, lines, features, names, ends)
     if count < 0:
         return None
     buffers = pa.py_buffer(ends[: count + 1]), pa.py_buffer(names[: ends[count]].copy())
     made = pa.StringArray.from_buffers(count, *buffers)
-    return _rows(labels[:count], queries[:count], lines[:count], features[:count], made)
+    return layout.rows(labels[:count], queries[:count], lines[:count], features[:count], made)
 
 
-def parse_lines(text: bytes, first: int, width: int, where: str, largest_label: int = LARGEST_LABEL) -> pa.Table:
+def parse_lines(text: bytes, first: int, layout: Layout, where: str) -> pa.Table:
     """Return the rows of whole lines, numbered from `first`; slow, and accepts whatever is unambiguous.
 
     Raises:
         DataError: a line is malformed; the message names its number and the token.
     """
     numbers, label, query, names = list[int](), list[int](), list[int](), list[str]()
-    features = np.zeros((text.count(b"\n"), width), np.float32)
+    features = np.zeros((text.count(b"\n"), layout.known.width), np.float32)
     for number, line in enumerate(text.split(b"\n"), start=first):
         body, _, comment = line.partition(b"#")
         tokens = body.split()
         if not tokens:
             continue
         try:
-            label.append(_whole(_WHOLE_LABEL.sub(rb"\1", tokens[0]), "a label", 0, largest_label))
+            label.append(_whole(_WHOLE_LABEL.sub(rb"\1", tokens[0]), "a label", 0, layout.largest_label))
             if len(tokens) < 2:
                 raise _malformed(tokens[0], "`label qid:ID index:value ...`, but the line ends there")
             if not tokens[1].startswith(b"qid:"):
                 beside = "a file with the sizes of the queries beside it (groups)"
                 raise _malformed(tokens[1], f"`qid:` and the query's number as the second token, or {beside}")
-            query.append(_whole(tokens[1][4:], "the query's number after `qid:`", 0, LARGEST_EXACT))
-            _fill(features[len(numbers)], tokens[2:], width)
+            query.append(layout.code_of(tokens[1][4:]))
+            _fill(features[len(numbers)], tokens[2:], layout.known.smallest)
         except DataError as error:
             raise DataError(f"{where}, line {number}: {error}") from error
         name = _DOCUMENT_NAME.search(comment)
-        names.append(name[1].decode("utf-8", "replace") if name else f"{query[-1]}-{number}")
+        made = name[1].decode("utf-8", "replace") if name else f"{layout.name_of(query[-1])}-{number}"
+        names.append(made)
         numbers.append(number)
-    return _rows(label, query, numbers, features[: len(numbers)], pa.array(names, pa.string()))
+    return layout.rows(label, query, numbers, features[: len(numbers)], pa.array(names, pa.string()))
 
 
 def _malformed(token: bytes, expected: str) -> DataError:
@@ -297,23 +373,28 @@ def _whole(token: bytes, what: str, smallest: int, largest: int) -> int:
     return int(token)
 
 
-def _fill(features: npt.NDArray[np.float32], pairs: list[bytes], width: int) -> None:
-    """Write the values of a line's pairs into its row."""
-    row, previous = dict[int, float](), 0
-    for pair in pairs:
+def _fill(features: npt.NDArray[np.float32], pairs: list[bytes], smallest: int) -> None:
+    """Write the values of a line's pairs into its row, which begins with the feature of the smallest index."""
+    row, previous, largest = dict[int, float](), smallest - 1, smallest + len(features) - 1
+    for place, pair in enumerate(pairs, start=1):
         key, colon, value = pair.partition(b":")
         try:
             index, number = int(key), float(value)
             # Only Python reads `+1` as an index, and `1_000` as a number.
-            is_regular = key.isdigit() and previous < index <= width and b"_" not in value
+            is_regular = key.isdigit() and previous < index <= largest and b"_" not in value
         except ValueError:
             is_regular = False
         if not (is_regular and abs(number) <= _LARGEST_FLOAT):
             if not colon:
                 raise _malformed(pair, "a pair `index:value`")
-            if _whole(key, f"a feature index before the colon of {_shown(pair)}", 1, width) <= previous:
+            later = [int(one) for one in (other.partition(b":")[0] for other in pairs[place:]) if one.isdigit()]
+            if key.isdigit() and len(key) <= _LONGEST_INDEX and min(later, default=int(key) + 1) <= int(key):
+                raise _malformed(
+                    pair, f"ascending indices, but {min(later)} comes after it: sort the pairs of each line"
+                )
+            if _whole(key, f"a feature index before the colon of {_shown(pair)}", smallest, largest) <= previous:
                 raise _malformed(pair, f"a feature index above {previous}, the one before it")
             raise _malformed(pair, f"a finite number after the colon, at most {_LARGEST_FLOAT:.4g} in magnitude")
-        row[index - 1], previous = number, index
+        row[index - smallest], previous = number, index
     # All at once: writing one number into an array takes as long as parsing two.
     features[list(row)] = list(row.values())

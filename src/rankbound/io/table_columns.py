@@ -21,6 +21,23 @@ from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, is_number, quoted, sho
 
 _SHOWN_NAMES = 8
 
+OTHER_NAMES: Mapping[str, Sequence[Sequence[str]]] = {
+    "topic": (
+        ("topic", "topic_id", "query_id", "q_id", "qid", "user_id", "session_id"),
+        ("query", "user", "session"),
+    ),
+    "item": (
+        ("item", "item_id", "doc_no", "doc_id", "document_id", "corpus_id", "pid", "passage_id", "product_id"),
+        ("doc", "document", "passage", "product"),
+    ),
+    "relevance": (("relevance", "rel", "label", "grade", "relevance_label"),),
+    "score": (("score", "pred", "prediction"),),
+    "rank": (("rank",),),
+    "intent": (("intent", "subtopic", "subtopic_id"), ("iteration",)),
+}
+"""What other tools call the columns. The first group of which a table has a name decides, so that a query's text may
+stand beside its id; two names of a group are refused. Case, `_`, `-` and a plural make no difference."""
+
 RESERVED: Mapping[str, Sequence[str]] = {
     "given by a ranking": ("position", "pos", "rank", "ranking", "score", "pred", "prediction"),
     "a label": ("relevance", "label", "grade", "target", "judgment", "judgement", "click", "clicked"),
@@ -60,6 +77,32 @@ class Columns:
     item: str | None = None
     relevance: str = "relevance"
 
+    def found_in(
+        self,
+        names: Sequence[str],
+        where: str,
+        features: Sequence[str] | None = None,
+        labelled: bool = True,
+        judgements: bool = False,
+    ) -> "Columns":
+        """Return the columns as a table calls them: those that have their default names here may have others there.
+
+        In `judgements`, the relevance label may be called a score, as in BEIR's. Chosen features have no role, and
+        unless `labelled`, relevance labels have no other name.
+
+        Raises:
+            DataError: a table has two names of one column.
+        """
+        found = {"topic": self.topic, "item": self.items, "relevance": self.relevance}
+        others = [name for name in names if name not in (*(features or ()), *found.values())]
+        for role, name in found.items():
+            if name == role and role not in names and (labelled or role != "relevance"):
+                other = named(role, others, where)
+                if other is None and role == "relevance" and judgements:
+                    other = named("score", others, where)
+                found[role] = other or name
+        return Columns(found["topic"], found["item"] if found["item"] in names else self.item, found["relevance"])
+
     @property
     def items(self) -> str:
         return "item" if self.item is None else self.item
@@ -94,6 +137,20 @@ class Table:
 
     def row_numbers(self) -> npt.NDArray[np.int64]:
         return np.arange(self.first_row, self.first_row + len(self.frame))
+
+
+def named(role: str, names: Sequence[str], where: str) -> str | None:
+    """Return the column that has a role by one of the names of other tools; DataError if there are two."""
+    for group in OTHER_NAMES[role]:
+        letters = {_letters(name) for name in group}
+        known = [name for name in names if {_letters(name), _letters(name).removesuffix("s")} & letters]
+        if len(known) > 1:
+            by_flag = f"name one by `{role}` (on the command line: --{role} NAME)"
+            advice = by_flag if role in vars(Columns()) else "keep one of them"
+            raise DataError(f"{where}: the columns {known[0]!r} and {known[1]!r} may both be the {role}; {advice}")
+        if known:
+            return known[0]
+    return None
 
 
 def require_columns(
@@ -140,16 +197,24 @@ def item_names(table: Table, columns: Columns) -> pl.Series:
     return text(table, columns.topic) + "-" + pl.Series(table.row_numbers()).cast(pl.String)
 
 
-def relevance_of(table: Table, columns: Columns, labelled: bool = True) -> npt.NDArray[Any]:
-    """Return the relevance labels, numbers from 0; unless `labelled`, those of a table without them are 0."""
+def relevance_of(table: Table, columns: Columns, labelled: bool = True, judgements: bool = False) -> npt.NDArray[Any]:
+    """Return the relevance labels, numbers from 0; unless `labelled`, those of a table without them are 0.
+
+    In `judgements`, negative whole numbers are of unjudged items, and a column of scores holds whole numbers: it may be
+    that of a run.
+    """
     if not labelled and columns.relevance not in table.frame.columns:
         return np.zeros(len(table.frame), dtype=np.int8)
     relevance = numbers(table, columns.relevance)
-    if (relevance < 0).any():
-        row = int((relevance < 0).argmax())
-        raise DataError(
-            f"{table.row(row)}: column {columns.relevance!r} holds {relevance[row]}, expected grades from 0"
-        )
+    fraction = relevance != np.floor(relevance)
+    wrong, expected = relevance < 0, "grades from 0"
+    if judgements:
+        wrong, expected = wrong & fraction, f"{expected}, or a negative whole number of an unjudged item"
+        if named("score", [columns.relevance], table.where):
+            wrong, expected = fraction, "whole numbers, as judgements are; fractions are scores of a run"
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise DataError(f"{table.row(row)}: column {columns.relevance!r} holds {relevance[row]}, expected {expected}")
     return relevance
 
 
@@ -165,6 +230,13 @@ def numbers(table: Table, name: str) -> npt.NDArray[Any]:
         row = _first(values.is_null())
         raise DataError(f"{table.row(row)}: column {name!r} holds {column[row]}, too large a number")
     return values.to_numpy()
+
+
+def require_ranks(ranks: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:
+    """Return ranks; DataError for other than whole numbers from 0."""
+    for wrong in ranks[(ranks < 0) | (ranks != np.floor(ranks))][:1]:
+        raise DataError(f"{where}: found rank {wrong}, expected whole numbers from 1")
+    return ranks
 
 
 def matrix(table: Table, names: Sequence[str]) -> npt.NDArray[np.float32]:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,6 +36,7 @@ from rankbound.io.table_columns import (
     by_topic,
     item_names,
     matrix,
+    named,
     notations,
     numbers,
     qrels_by_intent,
@@ -42,6 +44,7 @@ from rankbound.io.table_columns import (
     relevance_of,
     require_columns,
     require_distinct_items,
+    require_ranks,
     rows_of,
     rows_of_intents,
     run_of,
@@ -49,7 +52,7 @@ from rankbound.io.table_columns import (
     told_apart,
     topic_column,
 )
-from rankbound.texts import quoted, shortened
+from rankbound.texts import is_number, quoted, shortened
 
 BATCH_BYTES = 2**23
 """Bytes of a batch of rows of a parquet file, at 8 for a value."""
@@ -78,20 +81,27 @@ _LARGEST_WHOLE = 2**63
 
 
 def read_judged(
-    source: Any, columns: Columns, features: Sequence[str] | None = None, labelled: bool = True
+    source: Any,
+    columns: Columns,
+    features: Sequence[str] | None = None,
+    labelled: bool = True,
+    judgements: bool = False,
 ) -> JudgedLists:
-    """Read a table's rows as judged lists; by default, the columns that `left_out_as` leaves are features.
+    """Read a table's rows as judged lists; by default, the columns that `told_apart` leaves are features.
 
-    Unless `labelled`, a table may lack relevance labels, which are then 0. DataError names line and column.
+    Unless `labelled`, a table may lack relevance labels, which are then 0. In `judgements`, negative ones mark unjudged
+    items. DataError names line and column.
     """
-    table = _read(source, columns)
+    table, columns = _read(
+        source, partial(columns.found_in, features=features, labelled=labelled, judgements=judgements)
+    )
     require_columns(table, columns, features, labelled)
     topics, offsets, order = by_topic(text(table, columns.topic))
     names, left_out = list(features or ()), dict[str, str]()
     if features is None:
         written = table.written or {column.name: notations(column) for column in table.frame.get_columns()}
         names, left_out = told_apart(table.frame.schema, written, columns.roles)
-    items, relevance = item_names(table, columns), relevance_of(table, columns, labelled)
+    items, relevance = item_names(table, columns), relevance_of(table, columns, labelled, judgements)
     values, row_numbers = matrix(table, names), table.row_numbers()
     # Chosen features are taken as they are.
     shadows = Shadows(names if features is None else (), len(values))
@@ -104,8 +114,9 @@ def read_judged(
     return JudgedLists(
         topics=topics,
         items=items,
-        relevance=relevance,
+        relevance=relevance.clip(min=0) if judgements else relevance,
         offsets=offsets,
+        unjudged=relevance < 0 if judgements and (relevance < 0).any() else None,
         features=values,
         feature_names=names,
         left_out=left_out,
@@ -115,10 +126,12 @@ def read_judged(
 
 def read_intents(source: Any, columns: Columns) -> Qrels:
     """Read judgements by intent from a table whose column `intent` names the intent."""
-    table = _read(source, columns)
+    table, columns = _read(source, columns.found_in)
+    names = table.frame.columns
+    intent = "intent" if "intent" in names else named("intent", names, table.where) or "intent"
     rows = {
         "topic": text(table, columns.topic),
-        "intent": text(table, "intent"),
+        "intent": text(table, intent),
         "item": text(table, columns.items),
         "relevance": relevance_of(table, columns),
     }
@@ -126,16 +139,28 @@ def read_intents(source: Any, columns: Columns) -> Qrels:
 
 
 def read_scores(source: Any) -> Run:
-    """Read a run from a table with the columns topic, item and score."""
-    table = _read(source, Columns())
-    topic, item, scores = text(table, "topic"), text(table, "item"), numbers(table, "score")
+    """Read a run from a table with the columns topic, item and score, or rank, from 1 down the ranking."""
+    table, columns = _read(source, Columns().found_in)
+    names = table.frame.columns
+    score = "score" if "score" in names else named("score", names, table.where) or "score"
+    if is_ranked := score not in names and "rank" in names:
+        score = "rank"
+    topic, item, scores = text(table, columns.topic), text(table, columns.items), numbers(table, score)
+    if is_ranked:
+        return run_of(topic, item, -require_ranks(scores, table.where), table.where)
 
     def texts() -> pl.Series:
-        return text(_read(source, Columns(), "score"), "score")
+        return text(_read(source, Columns().found_in, score)[0], score)
 
     # Beside fractions, whole numbers are read as doubles.
     is_written = table.row_name == "line" and scores.dtype.kind == "f"
     return run_of(topic, item, scores, table.where, texts if is_written else None)
+
+
+def has_names(path: File, *roles: str) -> bool:
+    """Return False for a table whose first line holds numbers and none of the names that its columns may have."""
+    fields = text_files.first_fields(path)
+    return not any(map(is_number, fields)) or any(named(role, fields, str(path)) for role in roles)
 
 
 def write_scores(path: File, run: Run) -> None:
@@ -146,11 +171,11 @@ def write_scores(path: File, run: Run) -> None:
 def write_judged(path: File, qrels: Qrels) -> None:
     """Write judgements as a table with the columns topic, item and relevance, and intent if they have intents."""
     by_intent = qrels.intents
-    _write(path, rows_of_intents(qrels, by_intent) if by_intent else rows_of(qrels, relevance=qrels.relevance))
+    _write(path, rows_of_intents(qrels, by_intent) if by_intent else rows_of(qrels, relevance=qrels.marked()))
 
 
 def _write(path: File, frame: pl.DataFrame) -> None:
-    if Path(path).name.endswith(".parquet.gz"):
+    if text_files.plain_name(path) != Path(path).name and text_files.plain_name(path).endswith(".parquet"):
         raise DataError(f"{path}: parquet is already compressed; expected a name that ends in .parquet")
     with atomic_path(path) as temporary:
         if temporary.suffix == ".parquet":
@@ -169,33 +194,68 @@ def _explained(path: File, kind: str) -> Iterator[None]:
         raise DataError(f"{path}: not a readable {kind} file ({reason})") from error
 
 
-def _read(source: Any, columns: Columns, *texts: str) -> Table:
-    """Return the table of a file or a frame; the columns `texts` of CSV text stay as they are written."""
+def _read(source: Any, columns_of: Callable[[Sequence[str], str], Columns], *texts: str) -> tuple[Table, Columns]:
+    """Return the table of a file or a frame, and its columns; the columns `texts` of CSV text stay as they are written.
+
+    Columns of lists, a row for each topic, become a row for each item.
+    """
     if not isinstance(source, str | os.PathLike):
-        return Table(_frame_of(source), "table", "row", 0)
-    if Path(source).suffix == ".parquet":
+        table = Table(_frame_of(source), "table", "row", 0)
+    elif Path(source).suffix == ".parquet":
         # Damaged files raise an error in Arrow's reader, but a panic in that of polars.
         with _explained(source, "parquet"), pq.ParquetFile(source) as file:
             check_memory(file, source)
-            table = file.read()
+            whole = file.read()
             # Text that is not UTF-8 would panic as well.
-            table.validate(full=True)
-            return Table(_polars_of(table), str(source), "row", 1)
-    csv = _Csv(source, columns, *texts)
-    frames = [table.frame for table in csv.look()]
-    if any(frame.schema != csv.types for frame in frames):
-        frames = [table.frame for table in csv.batches(list(csv.types))]
-    return Table(pl.concat(frames, rechunk=True), csv.where, csv.row_name, _FIRST_LINE, csv.written)
+            whole.validate(full=True)
+            table = Table(_polars_of(whole), str(source), "row", 1)
+    else:
+        with _explained(source, "CSV"):
+            columns = columns_of(text_files.first_fields(source), str(source))
+        csv = _Csv(source, columns, *texts)
+        frames = [table.frame for table in csv.look()]
+        if any(frame.schema != csv.types for frame in frames):
+            frames = [table.frame for table in csv.batches(list(csv.types))]
+        return Table(pl.concat(frames, rechunk=True), csv.where, csv.row_name, _FIRST_LINE, csv.written), columns
+    columns = columns_of(table.frame.columns, table.where)
+    schema = table.frame.schema
+    lists = [name for name, dtype in schema.items() if isinstance(dtype, pl.List)]
+    if any(name in lists for name in (columns.items, columns.relevance)):
+        sizes = {name: table.frame[name].list.len().fill_null(0) for name in lists}
+        for name in lists:
+            if (wrong := (sizes[name] != sizes[lists[0]])).any():
+                row = int(wrong.arg_max() or 0)
+                raise DataError(
+                    f"{table.row(row)}: column {lists[0]!r} holds {sizes[lists[0]][row]} entries, column {name!r} "
+                    f"{sizes[name][row]}; expected one for each item in all lists of a row"
+                )
+        table = replace(table, frame=table.frame.filter(sizes[lists[0]] > 0).explode(lists))
+    return table, columns
 
 
 def _frame_of(source: Any) -> pl.DataFrame:
+    """Return a frame or table of any library, or rows that are dictionaries or named tuples, as polars' frame."""
+    # Of Hugging Face, as its rows are chosen and ordered.
+    if hasattr(source, "with_format") and hasattr(source, "column_names"):
+        parts = source.column_names
+        if isinstance(parts, dict):
+            names = ", ".join(map(repr, parts))
+            raise DataError(f"source: found {type(source).__name__} of the splits {names}, expected one of them")
+        source = source.with_format("arrow")[:]
+    if isinstance(source, pl.LazyFrame):
+        source = source.collect()
+    # An index of pandas whose names are those of columns, as after `set_index(["topic", "item"])`.
+    levels = [name for name in getattr(getattr(source, "index", None), "names", ()) if isinstance(name, str)]
+    if levels := [name for name in levels if any(named(role, [name], "table") for role in ("topic", "item"))]:
+        source = source.reset_index(levels)
     try:
         if isinstance(source, pa.Table | pa.RecordBatch):
             return _polars_of(source)
-        frame = pl.DataFrame(source)
+        frame = pl.DataFrame(source, infer_schema_length=None)
         return _renamed(frame, getattr(source, "columns", frame.columns))
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-        raise DataError(f"source: found {type(source).__name__}, expected a path or a data frame ({error})") from error
+        reason = shortened(str(error).split("\n")[0], _LONGEST_REASON)
+        raise DataError(f"source: found {type(source).__name__}, expected a path or a data frame ({reason})") from error
 
 
 def _polars_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
@@ -224,8 +284,12 @@ class TableStream:
     """
 
     def __init__(self, path: File, columns: Columns, features: Sequence[str] | None = None) -> None:
-        self._columns, self._topics = columns, _Topics()
-        self._file = (_Parquet if Path(path).suffix == ".parquet" else _Csv)(path, columns)
+        is_parquet = Path(path).suffix == ".parquet"
+        with _explained(path, "parquet" if is_parquet else "CSV"):
+            names = pq.read_schema(path).names if is_parquet else text_files.first_fields(path)
+        self._columns, self._topics = columns.found_in(names, str(path), features), _Topics()
+        columns = self._columns
+        self._file = (_Parquet if is_parquet else _Csv)(path, columns)
         for table in self._file.look():
             if not self._topics.sizes:
                 require_columns(replace(table, frame=pl.DataFrame(schema=self._file.types)), columns, features)

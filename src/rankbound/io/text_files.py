@@ -1,19 +1,21 @@
 """Text files of others: unpacked within limits, and as CSV read strictly, whole or in chunks of whole rows.
 
-A megabyte of gzip can become a gigabyte. The messages name the layouts that spreadsheets and other languages' settings
-write, with their lines.
+A megabyte of packed text can become a gigabyte. The messages name the layouts that spreadsheets and other languages'
+settings write, with their lines.
 """
 
+import bz2
 import codecs
 import csv
 import gzip
 import io
 import os
+import re
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import File
@@ -36,12 +38,45 @@ LONGEST_ROW = 2**26
 """Bytes of a row: after a double quote that nothing closes, the rest of a file would be one row."""
 
 _BLOCK_BYTES = 2**16
+_LONGEST_START = 10
 
-_GZIP = b"\x1f\x8b"
-# Zstandard and zlib, which polars would unpack without a limit.
-_OTHER_PACKING = (b"\x28\xb5\x2f\xfd", b"x\x01", b"x\x9c", b"x\xda")
+# zlib, which polars would unpack without a limit.
+_OTHER_PACKING = (b"x\x01", b"x\x9c", b"x\xda")
 # Byte order marks.
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class _Packing(NamedTuple):
+    """A compression: how its content begins, and how it is read and made."""
+
+    start: re.Pattern[bytes]
+    opened: Callable[[BinaryIO], Any]
+    packed: Callable[[bytes], bytes]
+
+
+def _zstd_stream(file: BinaryIO) -> Any:
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(pa.PythonFile(file), "zstd")
+
+
+def _zstd(content: bytes) -> bytes:
+    import pyarrow as pa
+
+    packed: bytes = pa.Codec("zstd").compress(content, asbytes=True)
+    return packed
+
+
+PACKINGS: Mapping[str, _Packing] = {
+    ".gz": _Packing(
+        re.compile(rb"\x1f\x8b"),
+        lambda file: gzip.GzipFile(fileobj=file),
+        lambda content: gzip.compress(content, mtime=0),
+    ),
+    ".bz2": _Packing(re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), bz2.BZ2File, bz2.compress),
+    ".zst": _Packing(re.compile(rb"\x28\xb5\x2f\xfd"), _zstd_stream, _zstd),
+}
+"""Compressions by the endings of names. What is read is told by its content, what is written by the file's name."""
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _OTHER_SEPARATORS = {"::": "double colons", " ": "spaces"}
@@ -49,22 +84,24 @@ _OTHER_SEPARATORS = {"::": "double colons", " ": "spaces"}
 
 @contextmanager
 def open_unpacked(path: File) -> Iterator[BinaryIO]:
-    """Open a file as a stream of bytes, unpacked if its content is gzip, and without the byte order mark of UTF-8.
+    """Open a file as a stream of bytes, unpacked if its content is gzip, bzip2 or Zstandard, without UTF-8's mark.
 
     Raises:
         DataError: it cannot be read, is packed otherwise or twice, is in UTF-16, or becomes too large.
     """
     try:
-        with Path(path).open("rb") as file, gzip.GzipFile(fileobj=file) as packed:
+        with Path(path).open("rb") as file, ExitStack() as stack:
             stream: io.BufferedReader[Any] = file
-            refused: tuple[bytes, ...] = _OTHER_PACKING
-            if file.peek(2).startswith(_GZIP):
+            if (packing := _packing_of(file)) is not None:
                 limit = max(ALWAYS_ALLOWED, LARGEST_RATIO * os.fstat(file.fileno()).st_size)
-                stream = io.BufferedReader(BlockStream(_limited(packed, limit, path)))
-                refused = (_GZIP, *_OTHER_PACKING)
+                unpacked = stack.enter_context(packing.opened(file))
+                stream = io.BufferedReader(BlockStream(_limited(unpacked, limit, path)))
             start = stream.peek(4)[:4]
-            if start.startswith(refused):
-                raise DataError(f"{path}: found packed content, expected text or gzip of text: unpack the file first")
+            if start.startswith(_OTHER_PACKING) or (packing is not None and _packing_of(stream) is not None):
+                raise DataError(
+                    f"{path}: found packed content, expected text, or text packed once by gzip, bzip2 or zstd: unpack "
+                    "the file first"
+                )
             # Without a byte order mark, one of the first two bytes of ASCII text in UTF-16 is 0.
             if start.startswith(_UTF_16) or start[:2].count(0) == 1:
                 raise DataError(
@@ -78,20 +115,25 @@ def open_unpacked(path: File) -> Iterator[BinaryIO]:
         raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 
+def _packing_of(stream: "io.BufferedReader[Any]") -> _Packing | None:
+    start = stream.peek(_LONGEST_START)
+    return next((one for one in PACKINGS.values() if one.start.match(start)), None)
+
+
 def read_unpacked(path: File) -> bytes:
     """Return the whole content of a file as `open_unpacked` reads it."""
     with open_unpacked(path) as stream:
         return stream.read()
 
 
-def _limited(stream: gzip.GzipFile, limit: int, path: File) -> Iterator[bytes]:
+def _limited(stream: Any, limit: int, path: File) -> Iterator[bytes]:
     left = limit
     while block := stream.read(_BLOCK_BYTES):
         left -= len(block)
         if left < 0:
             raise DataError(
                 f"{path}: unpacks to more than {limit / 2**20:.0f} MiB, {LARGEST_RATIO} times its size or more: if you "
-                "trust the file, unpack it (`gunzip`) and read the result"
+                "trust the file, unpack it (`gunzip`, `bunzip2`, `unzstd`) and read the result"
             )
         yield block
 
@@ -117,16 +159,36 @@ class BlockStream(io.RawIOBase):
 
 
 def write_rows(path: Path, frame: "pl.DataFrame", **options: Any) -> None:
-    """Write text with the options of polars, packed if the name of the file ends in `.gz`."""
-    if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(frame.write_csv(**options).encode(), mtime=0))
+    """Write text with the options of polars, packed if the name of the file says so."""
+    if path.suffix in PACKINGS:
+        write_packed(path, frame.write_csv(**options).encode())
     else:
         frame.write_csv(path, **options)
 
 
+def write_packed(path: Path, content: bytes) -> None:
+    """Write text, packed if the name of the file says so."""
+    path.write_bytes(PACKINGS[path.suffix].packed(content) if path.suffix in PACKINGS else content)
+
+
+def plain_name(path: File) -> str:
+    """Return the name of a file without the ending of its compression, `.gz`, `.bz2` or `.zst`."""
+    name = Path(path).name
+    return name.removesuffix(Path(name).suffix) if Path(name).suffix in PACKINGS else name
+
+
 def separator_of(path: File) -> str:
-    """Return the separator of columns by the name of a file: tabs in `.tsv`, otherwise commas; `.gz` may follow."""
-    return "\t" if Path(path).name.removesuffix(".gz").endswith(".tsv") else ","
+    """Return the separator of columns by the name of a file: tabs in `.tsv`, otherwise commas."""
+    return "\t" if plain_name(path).endswith(".tsv") else ","
+
+
+def first_fields(path: File) -> list[str]:
+    """Return the fields of the first line of a table that is not empty."""
+    with open_unpacked(path) as stream:
+        text = stream.read(CHUNK_BYTES).decode(errors="replace")
+    with suppress(csv.Error):
+        return next(filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=separator_of(path))), [])
+    return []
 
 
 def read_chunks(stream: BinaryIO, where: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple[bytes, int]]:

@@ -1,5 +1,8 @@
 """Read and write TREC runs (`topic Q0 item rank score tag`) and qrels (`topic iteration item relevance`).
 
+Runs without the tag, of three columns, and with columns in another order are read as well: their first line names the
+columns, or the caller does, or their numbers leave one meaning. Lines that begin with `#` and are no rows are comments.
+
 Regular files are parsed at once by polars. All others are parsed line by line, with the same columns or an error that
 names line and token.
 """
@@ -18,45 +21,84 @@ from rankbound.io.judged import Names, Qrels, Run
 from rankbound.io.table_columns import (
     grouped,
     name_column,
+    named,
     qrels_by_intent,
     qrels_of,
     require_distinct_items,
+    require_ranks,
     rows_of,
     rows_of_intents,
     run_of,
 )
 from rankbound.io.text_files import read_unpacked, write_rows
-from rankbound.texts import LARGEST_EXACT, quoted
+from rankbound.texts import LARGEST_EXACT, is_number, quoted
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """The fields of a line, and the type and largest magnitude of its number."""
+    """The fields of a line, which of them is its number, and the largest magnitude of that."""
 
     fields: Sequence[str]
-    number: str
-    type: type[pl.DataType]
-    largest: float
-    expected: str
+    number: str = "score"
+
+    @property
+    def largest(self) -> float:
+        return LARGEST_EXACT if self.number == "relevance" else sys.float_info.max
+
+    @property
+    def expected(self) -> str:
+        within = " within 2^53" if self.number == "relevance" else ""
+        where = "" if self in (_RUN, _QRELS) else f" in lines of `{' '.join(self.fields)}`"
+        return f"a finite number{within}{where}"
 
 
-_RUN = _Layout(
-    ("topic", "Q0", "item", "rank", "score", "tag"), "score", pl.Float64, sys.float_info.max, "a finite number"
-)
-_QRELS = _Layout(
-    ("topic", "iteration", "item", "relevance"), "relevance", pl.Int64, LARGEST_EXACT, "a whole number within 2^53"
-)
+FORMATS = {"msmarco": "topic item rank", "trec": "topic Q0 item rank score tag"}
+"""Orders of a run's columns by their names."""
+
+_RUN = _Layout(FORMATS["trec"].split())
+_SHORT, _SCORED = _Layout(["topic", "Q0", "item", "rank", "score"]), _Layout(["topic", "item", "score"])
+_QRELS = _Layout(["topic", "iteration", "item", "relevance"], "relevance")
+_PAIRS = _Layout(["topic", "item", "relevance"], "relevance")
+_NO_ITERATION = ("Q0", "q0", "0")
 
 
-def read_run(path: File) -> Run:
-    """Read a run; as in trec_eval, scores decide the order and ranks are ignored. DataError names a malformed line."""
-    rows = _rows(path, _RUN)
-    return run_of(rows["topic"], rows["item"], rows["number"].to_numpy(), str(path), lambda: rows["score"])
+def read_run(path: File, format: str | None = None) -> Run:
+    """Read a run; as in trec_eval, scores decide the order and ranks are ignored. DataError names a malformed line.
+
+    `format` is a key of `FORMATS`, or names all columns; ValueError for another.
+    """
+    where, data = str(path), read_unpacked(path)
+    if format is None:
+        data, layout = _layout_in(data, where, [_RUN, _SHORT, _SCORED], ("score", "rank"))
+    else:
+        found = _named_layout(FORMATS.get(format, format).split(), "format", ("score", "rank"))
+        if found is None:
+            raise ValueError(
+                f"format: found {format!r}, expected {' or '.join(FORMATS)}, or the names of all columns, among them "
+                "topic, item, and score or rank, such as 'topic item score'"
+            )
+        layout = found
+    rows = _rows(data, path, layout)
+    numbers = rows["number"].to_numpy()
+    if layout is _SCORED and (numbers == np.floor(numbers)).all():
+        raise DataError(
+            f"{where}: found three columns, the last of whole numbers, which may be ranks or scores: say which by "
+            "format='msmarco' or format='topic item score' (on the command line: --format), or in a first line that "
+            "names the columns, such as `qid pid rank`"
+        )
+    if layout is _SHORT and not rows["Q0"].is_in(_NO_ITERATION).all():
+        raise DataError(
+            f"{where}: found five columns, the second not Q0: name all of them, as in format='topic item rank score "
+            "tag' (on the command line: --format)"
+        )
+    if layout.number == "rank":
+        return run_of(rows["topic"], rows["item"], -require_ranks(numbers, where), where)
+    return run_of(rows["topic"], rows["item"], numbers, where, lambda: rows["score"])
 
 
 def read_qrels(path: File) -> Qrels:
     """Read qrels; negative relevance becomes 0, marked as unjudged. DataError names a malformed line."""
-    rows = _rows(path, _QRELS)
+    rows = _judgements(path)
     try:
         require_distinct_items(rows, str(path))
     except DataError as error:
@@ -71,8 +113,49 @@ def read_qrels(path: File) -> Qrels:
 
 def read_intents(path: File) -> Qrels:
     """Read judgements by intent, which the second field of a line names. DataError names a malformed line."""
-    rows = _rows(path, _QRELS).select("topic", "item", intent="iteration", relevance="number")
+    rows = _judgements(path).select("topic", "item", intent="iteration", relevance="number")
     return qrels_by_intent(rows, str(path))
+
+
+def _judgements(path: File) -> pl.DataFrame:
+    """Return the rows of qrels, with numbers that are whole if all are."""
+    where = str(path)
+    data, layout = _layout_in(read_unpacked(path), where, [_QRELS, _PAIRS], ("relevance", "score"))
+    rows = _rows(data, path, layout)
+    for wrong in rows["number"].filter((rows["number"] < 0) & (rows["number"] != rows["number"].floor())).head(1):
+        raise DataError(
+            f"{where}: found relevance {wrong}, expected grades from 0, or a negative whole number of an unjudged item"
+        )
+    if layout is _PAIRS and rows["item"].is_in(_NO_ITERATION).all():
+        raise DataError(
+            f"{where}: found three columns, of which the second is {rows['item'][0]} throughout: expected lines of "
+            "`topic iteration item relevance`, or of `topic item relevance`"
+        )
+    if (rows["number"] == rows["number"].floor()).all():
+        rows = rows.with_columns(pl.col("number").cast(pl.Int64))
+    return rows if "iteration" in rows.columns else rows.with_columns(iteration=pl.lit("0"))
+
+
+def _layout_in(data: bytes, where: str, layouts: Sequence[_Layout], numbers: Sequence[str]) -> tuple[bytes, _Layout]:
+    """Return the text without the line that names its columns, and the layout by that, or by the number of fields."""
+    for match in re.finditer(rb"^[ \t]*[^\s#][^\n]*", data, re.MULTILINE):
+        tokens = match[0].decode("utf-8", "replace").split()
+        if not any(map(is_number, tokens)) and (layout := _named_layout(tokens, where, numbers)) is not None:
+            return data[: match.start()] + data[match.end() :], layout
+        return data, next((one for one in layouts if len(one.fields) == len(tokens)), layouts[0])
+    return data, layouts[0]
+
+
+def _named_layout(names: Sequence[str], where: str, numbers: Sequence[str]) -> _Layout | None:
+    """Return the layout of these names of columns, one of which is of the number; None if some are not there."""
+    found = {role: named(role, names, where) for role in ("topic", "item", *numbers)}
+    number = next((one for one in numbers if found[one] is not None), None)
+    if number is None or found["topic"] is None or found["item"] is None:
+        return None
+    role_of = {found[role]: role for role in ("topic", "item", number)}
+    if sum(name in role_of for name in names) > len(role_of):
+        raise DataError(f"{where}: a column's name occurs twice")
+    return _Layout([role_of.get(name, f"other {place}") for place, name in enumerate(names)], number)
 
 
 def write_run(path: File, run: Run, tag: str = "rankbound") -> None:
@@ -96,8 +179,7 @@ def write_run(path: File, run: Run, tag: str = "rankbound") -> None:
 def write_qrels(path: File, qrels: Qrels) -> None:
     """Write qrels; relevance labels must be whole numbers, as in trec_eval. Unjudged items have relevance -1."""
     if qrels.intents is None:
-        relevance = qrels.relevance if qrels.unjudged is None else np.where(qrels.unjudged, -1, qrels.relevance)
-        rows = rows_of(qrels, relevance=relevance).with_columns(intent=pl.lit("0"))
+        rows = rows_of(qrels, relevance=qrels.marked()).with_columns(intent=pl.lit("0"))
     else:
         rows = rows_of_intents(qrels, qrels.intents)
     whole = rows["relevance"].cast(pl.Int64)
@@ -107,9 +189,13 @@ def write_qrels(path: File, qrels: Qrels) -> None:
     _write(path, {**fields, "relevance": whole})
 
 
-def _rows(path: File, layout: _Layout) -> pl.DataFrame:
+def _rows(data: bytes, path: File, layout: _Layout) -> pl.DataFrame:
     """Return the fields of the lines, all text, and the column `number`: the score or relevance as a number."""
-    data = read_unpacked(path)
+    has_hashes = b"#" in data
+    if has_hashes:
+        data = re.sub(
+            rb"^[ \t]*#[^\n]*", lambda match: match[0] if _is_row(match[0], layout) else b"", data, flags=re.M
+        )
     separator = "\t" if b"\t" in data[: data.find(b"\n") + 1] else " "
     frame = _regular(data, layout, separator)
     if frame is None:
@@ -118,7 +204,22 @@ def _rows(path: File, layout: _Layout) -> pl.DataFrame:
     frame = _line_by_line(data, layout, path) if frame is None else frame
     if frame.is_empty():
         raise DataError(f"{path}: there are no lines in it; expected lines of `{' '.join(layout.fields)}`")
+    if has_hashes:
+        topics = {*frame["topic"].unique(maintain_order=True)}
+        for topic in sorted(name for name in topics if name.startswith("#") and name[1:] in topics)[:1]:
+            raise DataError(
+                f"{path}: found rows of topics {topic!r} and {topic[1:]!r}: if the first ones are comments, remove "
+                f"them, or write a space after the #; otherwise rename topic {topic!r}"
+            )
     return frame
+
+
+def _is_row(line: bytes, layout: _Layout) -> bool:
+    """Return whether a line that begins with `#` is one of a topic whose name does, as a tag of posts."""
+    tokens = line.decode("utf-8", "replace").split()
+    return (
+        tokens[0] != "#" and len(tokens) == len(layout.fields) and is_number(tokens[layout.fields.index(layout.number)])
+    )
 
 
 def _regular(data: bytes, layout: _Layout, separator: str) -> pl.DataFrame | None:
@@ -142,8 +243,9 @@ def _line_by_line(data: bytes, layout: _Layout, path: File) -> pl.DataFrame:
             rows[number] = tokens
             if len(tokens) != len(layout.fields):
                 expected = " ".join(layout.fields)
+                advice = "; name other columns, as in format='topic item score tag'" if layout is _RUN else ""
                 raise DataError(
-                    f"{path}, line {number}: found {len(tokens)} fields, expected {expected}: {line[:80]!r}"
+                    f"{path}, line {number}: found {len(tokens)} fields, expected {expected}: {line[:80]!r}{advice}"
                 )
     text = dict.fromkeys(layout.fields, pl.String)
     frame = _with_number(pl.DataFrame(list(rows.values()), schema=text, orient="row"), layout)
@@ -155,7 +257,12 @@ def _line_by_line(data: bytes, layout: _Layout, path: File) -> pl.DataFrame:
 
 def _with_number(frame: pl.DataFrame, layout: _Layout) -> pl.DataFrame:
     """Add the column `number`, null where the text is none within limits."""
-    number = pl.col(layout.number).cast(layout.type, strict=False)
+    column = pl.col(layout.number)
+    number = column.cast(pl.Float64, strict=False)
+    if layout.number == "relevance":
+        # Whole numbers beyond 2^53 would be rounded to it.
+        whole = column.cast(pl.Int64, strict=False)
+        number = pl.when(whole.is_between(-layout.largest, layout.largest) | whole.is_null()).then(number)
     return frame.with_columns(number=pl.when(number.is_between(-layout.largest, layout.largest)).then(number))
 
 

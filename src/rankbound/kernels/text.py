@@ -89,17 +89,17 @@ def number(text, i):
 
 
 @exact_part
-def pairs(text, i, features):
+def pairs(text, i, smallest, features):
     """Write the pairs from i on; return the index of the comment or of the line's end, -1 where a pair is irregular."""
-    previous = 0
+    previous = smallest - 1
     while text[i] != NEWLINE and text[i] != HASH:
         index, i = whole(text, i)
-        if i < 0 or text[i] != COLON or index <= previous or index > len(features):
+        if i < 0 or text[i] != COLON or index <= previous or index - smallest >= len(features):
             return -1
         value, i = number(text, i + 1)
         if i < 0 or not (is_space(text[i]) or text[i] == HASH):
             return -1
-        features[index - 1] = value
+        features[index - smallest] = value
         previous = index
         i = past_space(text, i)
     return i
@@ -166,11 +166,14 @@ def write_name(text, i, query, line, names, at):
 
 
 @compiled(
-    "i8(u1[::1],i8,i8,i1[::1],i8[::1],i8[::1],f4[:,::1],u1[::1],i4[::1])",
+    "i8(u1[::1],i8,i8,i8,i1[::1],i8[::1],i8[::1],f4[:,::1],u1[::1],i4[::1])",
     exact=True,
 )
-def parse(text, first, largest_label, labels, queries, lines, features, names, ends):
-    """Write the rows of whole lines, numbered from `first`; return how many, or -1 if any line is irregular."""
+def parse(text, first, largest_label, smallest, labels, queries, lines, features, names, ends):
+    """Write the rows of whole lines, numbered from `first`, with feature indices from `smallest` on.
+
+    Return how many there are, or -1 if any line is irregular.
+    """
     row, line, i = 0, first, 0
     while i < len(text):
         i = past_space(text, i)
@@ -178,7 +181,7 @@ def parse(text, first, largest_label, labels, queries, lines, features, names, e
             label, query, i = head(text, i)
             if i < 0 or label > largest_label:
                 return -1
-            i = pairs(text, i, features[row])
+            i = pairs(text, i, smallest, features[row])
             if i < 0:
                 return -1
             ends[row + 1] = write_name(text, i, query, line, names, ends[row])

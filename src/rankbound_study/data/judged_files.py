@@ -89,7 +89,7 @@ def _of_text(raw: Raw, names: Collection[str]) -> Reader:
     width, largest, first = described.features or 0, described.largest_label or letor.LARGEST_LABEL, 1
     for name in () if described.features else names:
         with raw.open(name) as stream:
-            width = max(width, letor.largest_index(stream, raw.where(name)))
+            width = max(width, letor.extent(stream, raw.where(name)).largest)
 
     def read(name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
         nonlocal first
