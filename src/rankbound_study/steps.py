@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rankbound.texts import positive
+from rankbound.texts import names, positive
 
 Flag = Callable[[argparse.ArgumentParser], Any]
 
@@ -164,16 +164,29 @@ def of_tests(parser: argparse.ArgumentParser) -> None:
     add_test_flags(parser)
 
 
-def of_relevance(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_mutually_exclusive_group()
+def of_columns(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what names do not tell")
+    for role, what in (
+        ("topic", "user or query"),
+        ("item", "item or document"),
+        ("relevance", "rating, count or label"),
+        ("timestamp", "time of a rating"),
+    ):
+        group.add_argument(f"--{role}", metavar="COLUMN", help=f"column of the {what}, by its name or number from 1")
+    group.add_argument("--format", choices=("table", "ratings"), help="judged items with features, or ratings without")
     group.add_argument(
-        "--threshold",
-        type=float,
-        metavar="N",
-        help="smallest relevant rating or label (default: 4 of ratings 1 .. 5, likewise; labels are grades)",
+        "--labels", type=names, metavar="WORDS", help="labels in words, from the least relevant: bad,good"
     )
-    group.add_argument(
-        "--implicit", action="store_true", help="every pair of a user and an item is relevant, whatever its number"
+    group.add_argument("--repeats", choices=("last", "highest", "sum"), help="what several ratings of one pair become")
+    either = group.add_mutually_exclusive_group()
+    either.add_argument(
+        "--threshold",
+        metavar="N",
+        help="smallest relevant rating or label: a number, a quantile of the ratings (q0.8), or any: every pair of a "
+        "user and an item is relevant (default: 4 of ratings 1 .. 5, likewise; labels are grades)",
+    )
+    either.add_argument(
+        "--implicit", dest="threshold", action="store_const", const="any", help="the same as --threshold any"
     )
 
 
@@ -406,7 +419,7 @@ STEPS = (
             file("path", "a file, a folder or an archive", "PATH"),
             file("--out", "the configuration to write (.yaml)", required=True),
             flag("--name", "name of the data set (default: by the name of PATH)", "NAME"),
-            of_relevance,
+            of_columns,
         ],
     ),
     Step(

@@ -231,13 +231,13 @@ def test_what_is_accepted_is_described_and_tried(tmp_path: Path, told: Told, nam
     assert {key: flat[key] for key in expected} == expected
 
 
-NOT_COUNTS = "these may be counts .* or ratings on a scale. Say which: --implicit if .* --threshold"
+NOT_COUNTS = "these may be counts .* or ratings on a scale. Say which: --threshold any if .* --threshold"
 TIMES = "expected .* for times whole numbers, or dates such as 2026-01-31"
 REFUSED: dict[str, tuple[str, str, list[str], str]] = {
     "no table": ("x.txt", "hello\n", [], "x.txt: neither LETOR text nor columns with a separator"),
     "nothing": ("x.csv", "", [], "x.csv: neither LETOR text nor columns"),
     "no topics": ("x.csv", "a,b\n1,2\n", [], r"x.csv: found the columns a, b; expected a topic \(such as query\)"),
-    "two columns": ("x.dat", "1::2\n", [], "x.dat: found 2 columns without names, expected user, item, rating"),
+    "two columns": ("x.dat", "1::2\n", [], "no user has 5 ratings of at least 1; the most"),
     "a label in words": ("x.csv", "query,label\nq,high\n", [], "x.csv: the column 'label' holds 'high', expected"),
     "notes": ("folder/notes.md", "# Notes\n", [], "folder: found notes.md; expected LETOR text as Fold1/train.txt"),
     "play counts": ("x.csv", rated(rating=counts), [], f"90 to 13,000, median .*{NOT_COUNTS}"),
@@ -245,10 +245,11 @@ REFUSED: dict[str, tuple[str, str, list[str], str]] = {
     "counts by name": ("x.csv", rated(header="user,item,plays\n"), [], f"'plays' holds 1 to 5.*{NOT_COUNTS}"),
     "a threshold beyond all": ("x.csv", rated(), ["--threshold", "9"], "the largest rating is 5"),
     "a threshold of a fraction": ("x.csv", judged(), ["--threshold", "0.5"], "whole number 1 .. 127, a label"),
-    "implicit labels": ("x.csv", judged(), ["--implicit"], "--implicit is for ratings"),
+    "implicit labels": ("x.csv", judged(), ["--implicit"], "--threshold any is for ratings"),
     "too few relevant": ("x.csv", rated(each=6), [], "no user has 5 ratings of at least 4; the most"),
     "nothing irrelevant": ("x.csv", rated(items=24, rating=lambda _: 1), [], "only 0 of the 24 rated items are left"),
-    "American dates": ("x.csv", rated(header=TIMED, last=lambda _: "01/31/2026"), [], TIMES),
+    "American dates": ("x.csv", rated(header=TIMED, last=lambda _: "01/31/2026"), ["--timestamp", "time"],
+                       "--timestamp time: found '01/31/2026', expected for times whole"),
     "an empty time": ("x.csv", rated(header=TIMED, last=lambda row: row or ""), [], TIMES),
     "an empty user": ("x.csv", rated(user=lambda user: user or ""), [], "invalid value ''; expected rows of 3 columns"),
     "an empty rating": ("x.csv", rated(rating=lambda row: row % 5 or ""), [], "invalid value ''"),
@@ -267,7 +268,7 @@ REFUSED: dict[str, tuple[str, str, list[str], str]] = {
     "no features in LETOR text": ("x.txt", letor(pairs=""), [], "there are no features in it"),
     "an empty label": ("x.csv", judged(lambda row: row % 2 if row else ""), [], "column 'label' is empty"),
     "a rating in words": ("x.csv", rated(rating=lambda row: "good" if row == 9 else row), [], "'rating' holds 'good'"),
-    "labels in words": ("x.csv", judged(lambda _: "good"), [], "the column 'label' holds 'good', expected numbers"),
+    "labels in words": ("x.csv", judged(lambda _: "so so"), [], "the column 'label' holds 'so so', expected numbers"),
     "a query twice": ("x.txt", letor() + letor(), [], "query 1 occurs again after other queries"),
     "fractions in LETOR text": ("x.txt", letor(lambda row: row % 3 / 2), [], "found '0.5', expected a label"),
 }  # fmt: skip

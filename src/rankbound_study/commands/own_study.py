@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound.io.atomic import atomic_path
-from rankbound.texts import quantity
+from rankbound.texts import printable, quantity
 from rankbound_study.commands.data import convert, sample, split
 from rankbound_study.config.check import check_config, editor_schema
 from rankbound_study.config.estimate import estimated, uncounted
@@ -28,9 +29,10 @@ from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.config.sections.known_sets import known_names, known_set
 from rankbound_study.config.steps import as_json
 from rankbound_study.config.study import Job, Study
-from rankbound_study.data.inspection import beginning_of, inspect, with_relevance
+from rankbound_study.data.inspection import inspect, with_relevance
 from rankbound_study.data.reader import FoldedLists, read_instances
 from rankbound_study.data.sources import is_archive
+from rankbound_study.data.table_layout import Said, UnclearError, beginning_of
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.tables import table_names
 
@@ -95,11 +97,24 @@ def _counted(study: Study, jobs: Sequence[Job]) -> str:
     return f"{quantity(len(jobs), 'training job')}, {quantity(trainings, 'training')}"
 
 
-def new(path: Path, out: Path, name: str | None, threshold: float | None, implicit: bool) -> None:
-    """Inspect files, write a configuration, and try what is written."""
+def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
+    """Inspect files, print how they are read, write a configuration, and try what is written.
+
+    Args:
+        path, out, name: the files, the configuration to write, and the name of the data set.
+        said: the fields of `rankbound_study.data.table_layout.Said`.
+    """
     if out.exists():
         raise ConfigError(f"{out}: there is a file of that name: choose another one")
-    found, relevance = with_relevance(inspect(path), threshold, implicit=implicit)
+    try:
+        found = inspect(path, Said(**said))
+        _print_plan(path, f"{found.description['format']}, {found.kind}", [*found.plan, *found.notes])
+        planned = set(found.notes)
+        found, relevance = with_relevance(found, said["threshold"])
+    except UnclearError as error:
+        if error.plan:
+            _print_plan(path, "not clear", error.plan)
+        raise
     for known in [known for known in known_names() if path.name in (known_set(known).archives or ())]:
         found.notes.append(
             f"an archive of this name is known as {known}: with that name, and archive: {path.name}, nothing needs "
@@ -108,14 +123,24 @@ def new(path: Path, out: Path, name: str | None, threshold: float | None, implic
     size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
     name = study_name(name or path.resolve().name.partition(".")[0])
     text = new_study(name, str(out), found.kind, found.description, found.labels, found.notes, size, **relevance)
+    least = relevance["threshold"]
+    what = "label" if found.kind == "lists" else "rating"
+    relevant = "labels are grades of relevance" if least is None else f"relevant: a {what} of at least {least:g}"
+    for note in (*(note for note in found.notes if note not in planned), relevant):
+        print(f"  {printable(note)}", flush=True)
     with atomic_path(out) as temporary:
         temporary.write_text(text, "utf-8")
         tried = rehearse(Study.of(merged([temporary]) | OF_DEFAULT))
-    print(f"{path}: {found.description['format']}, {found.kind}")
-    for note in (*found.notes, *tried):
-        print(f"  {note}")
+    for note in tried:
+        print(f"  {printable(note)}")
     print(f"wrote {out}. Now:\n  python -m rankbound_study check-config config.yaml {out}")
     print(f"  snakemake --configfile {out} --cores 2")
+
+
+def _print_plan(path: Path, what: str, plan: Sequence[str]) -> None:
+    """Print how files are read, before anything is written."""
+    for line in (f"{path}: {what}", *(f"  {line}" for line in plan)):
+        print(printable(line), flush=True)
 
 
 def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:

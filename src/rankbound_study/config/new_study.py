@@ -59,7 +59,8 @@ def new_study(
 
     described = DescriptionKeys.model_validate(dict(description))
     is_lists, is_large = kind == "lists", size > LARGE
-    is_graded, reading = is_lists and threshold is None, GRADED if threshold is None else f"{threshold:g}"
+    is_graded = is_lists and threshold is None
+    reading = GRADED if threshold is None else repr(float(threshold)).removesuffix(".0")
     boundings = AFFINE if is_graded else BOUNDINGS
     environment = jinja2.Environment(
         variable_start_string="<<",

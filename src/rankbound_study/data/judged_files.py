@@ -7,8 +7,10 @@ metadata, from which `rankbound_study.data.splits` makes the folds.
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -126,7 +128,7 @@ def _of_tables(raw: Raw) -> Reader:
     def read(name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
         nonlocal features
         where, largest = raw.where(name), described.largest_label or letor.LARGEST_LABEL
-        with as_file(raw, name) as path:
+        with as_file(raw, name) as lies, _graded(lies, columns.relevance, described.labels, where) as path:
             try:
                 stream = TableStream(path, columns, features) if kind_of(path) == "rows" else None
                 # Packed files, and LETOR text, are read whole.
@@ -141,6 +143,37 @@ def _of_tables(raw: Raw) -> Reader:
             print(f"note: {where}: {doubt(stream.doubtful)}")
 
     return read
+
+
+@contextmanager
+def _graded(path: Path, column: str, labels: Sequence[str] | None, where: str) -> Iterator[Path]:
+    """Yield a table whose labels, if they are words, are replaced by their places among `labels`; row by row."""
+    if labels is None:
+        yield path
+        return
+    import polars as pl
+
+    is_parquet = path.suffix == ".parquet"
+    separator = "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
+    try:
+        scan = pl.scan_parquet(path) if is_parquet else pl.scan_csv(path, separator=separator, infer_schema=False)
+        if column not in scan.collect_schema():
+            raise DataError(f"{where}: there is no column {column!r}, of labels")
+        words = pl.col(column).cast(pl.String)
+        numbered = scan.select(words).with_row_index("row", 1 if is_parquet else 2)
+        unknown = numbered.filter(~words.is_in(list(labels)) | words.is_null()).head(1).collect()
+        if len(unknown):
+            raise DataError(
+                f"{where}, {'row' if is_parquet else 'line'} {unknown['row'][0]}: found the label "
+                f"{unknown[column][0]!r}, expected {', '.join(labels)}"
+            )
+        graded = scan.with_columns(words.replace_strict(list(labels), range(len(labels)), return_dtype=pl.Int8))
+        with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
+            to = Path(folder, path.name.removesuffix(".gz"))
+            graded.sink_parquet(to) if is_parquet else graded.sink_csv(to, separator=separator)
+            yield to
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{where}: cannot be read as a table ({str(error).splitlines()[0]})") from error
 
 
 def _table(lists: JudgedLists, largest_label: int, where: str) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Ratings in files of any known layout, delimited text or parquet of any columns, converted to interactions.
+"""Ratings in files of any known layout, delimited text, JSON lines or parquet, converted to interactions.
 
 Folds that are given by files may share ratings, as repeated random splits do. The ratings of each file are then stored
 apart, and the metadata note which are whose, as for judged lists; `rankbound_study.data.splits` makes the folds.
@@ -9,7 +9,7 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
 from typing import BinaryIO
@@ -19,13 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.json
 import pyarrow.parquet as pq
 
 from rankbound.errors import DataError
 from rankbound.io.models import open_parquet
 from rankbound.io.text_files import BlockStream
 from rankbound.texts import is_number, quoted, shortened
-from rankbound_study.config.sections.description import TEXTS
+from rankbound_study.config.sections.description import HIGHEST, LAST, TEXTS, UTF_8
 from rankbound_study.data.contracts import (
     CONTRACTS,
     DATASET_KEY,
@@ -55,6 +56,8 @@ _ZONE = re.compile(r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?)$")
 
 _MICROSECONDS = 1e6
 _PARQUET = b"PAR1"
+JSON = b"{"
+"""How JSON lines begin."""
 _SHOWN = 80
 
 
@@ -108,6 +111,8 @@ class RatingFile:
         if not sum(map(len, parts)):
             raise DataError(f"{self.where}: it has no ratings")
         self.table = pa.concat_tables(parts)
+        if self.described.labels is not None:
+            self._grade(self.described.labels)
         rating, scale = self.table.column("rating").to_numpy(), self.described.scale
         wrong = ~np.isfinite(rating)
         expected = "a finite number"
@@ -130,17 +135,42 @@ class RatingFile:
             self.pair, self.table = self.pair[self._order], self.table.take(to_arrow(self._order))
         self.table = self.table.combine_chunks()
         twice = self.pair[1:] == self.pair[:-1]
-        if twice.any():
+        if twice.any() and self.described.repeats is not None:
+            self._merge(self.described.repeats)
+        elif twice.any():
             place = int(twice.argmax())
             raise DataError(
                 f"{self.row(place + 1)}: {self.text(place)} more than once, first in {self.row(place)}; "
-                "keep one of the rows"
+                "keep one of the rows, or say by `repeats` what several are"
             )
+
+    def _grade(self, labels: Sequence[str]) -> None:
+        """Replace ratings that are words by their places among the labels; DataError for another word."""
+        words = self.table["rating"].cast(pa.string())
+        grades = pc.index_in(words, value_set=pa.array(labels))
+        if grades.null_count:
+            row = pc.index(grades.is_null(), value=True).as_py()
+            raise DataError(f"{self.row(row)}: found the rating {quoted(words[row])}, expected {', '.join(labels)}")
+        self.table = self.table.set_column(self.table.column_names.index("rating"), "rating", grades.cast(pa.float32()))
+
+    def _merge(self, repeats: str) -> None:
+        """Make one row of several of a pair, with the latest time."""
+        rating, time = (self.table[key].to_numpy() for key in ("rating", TIME))
+        order = np.lexsort((time, self.pair))
+        starts = np.flatnonzero(np.diff(self.pair, prepend=self.pair[0] - 1))
+        ends = order[np.append(starts[1:], len(order)) - 1]
+        kept = rating[ends]
+        if repeats != LAST:
+            summed = np.maximum if repeats == HIGHEST else np.add
+            kept = summed.reduceat(rating[order].astype(np.float64), starts).astype(np.float32)
+        self.pair, self.table = self.pair[starts], self.table.take(to_arrow(ends))
+        self.table = self.table.set_column(self.table.column_names.index("rating"), "rating", to_arrow(kept))
+        self._order = ends if self._order is None else self._order[ends]
 
     def row(self, place: int) -> str:
         """Return what a row is called in messages: rows of the file count from 1, a line of names included."""
         index = place if self._order is None else int(self._order[place])
-        return f"{self.where}, row {index + 1 + (self.described.header and not self.is_parquet)}"
+        return f"{self.where}, row {index + 1 + (self.described.header and self.is_text)}"
 
     def text(self, place: int) -> str:
         """Return a rating in words."""
@@ -150,19 +180,25 @@ class RatingFile:
         return f"user {user} rates item {item}"
 
     @cached_property
-    def is_parquet(self) -> bool:
-        """It is a parquet file, by its first bytes."""
+    def _start(self) -> bytes:
         with self.raw.open(self.name) as stream:
-            return stream.read(len(_PARQUET)) == _PARQUET
+            return stream.read(len(_PARQUET))
+
+    @property
+    def is_text(self) -> bool:
+        """It is delimited text, by its first bytes; neither parquet nor JSON lines."""
+        return self._start != _PARQUET and not self._start.startswith(JSON)
 
     def _tables(self) -> Iterator[pa.Table]:
         """Yield the rows with the columns of interactions; users and items that are texts as dictionaries."""
-        if not self.is_parquet:
-            with self.raw.open(self.name) as stream:
-                yield from self._of_text(stream)
+        if self._start == _PARQUET:
+            with as_file(self.raw, self.name) as path:
+                file: pq.ParquetFile = open_parquet(str(path))
+                self._require(file.schema_arrow.names)
+                yield from self._of_batches(file.iter_batches(columns=list(self._named.values())))
             return
-        with as_file(self.raw, self.name) as path:
-            yield from self._of_parquet(str(path))
+        with self.raw.open(self.name) as stream:
+            yield from self._of_text(stream) if self.is_text else self._of_json(stream)
 
     @cached_property
     def _named(self) -> dict[str, str]:
@@ -174,7 +210,8 @@ class RatingFile:
     @cached_property
     def _types(self) -> dict[str, pa.DataType]:
         texts = self.described.ids == TEXTS
-        return {name: _TEXT if texts and name in IDS else kind for name, kind in _TYPES.items()}
+        words = (*(IDS if texts else ()), *(["rating"] if self.described.labels is not None else ()))
+        return {name: _TEXT if name in words else kind for name, kind in _TYPES.items()}
 
     @property
     def _delimiter(self) -> str:
@@ -203,7 +240,11 @@ class RatingFile:
                 BlockStream(self._blocks(first + second, stream)),
                 # Errors give the row only with a single thread.
                 read_options=pyarrow.csv.ReadOptions(
-                    use_threads=False, block_size=_BLOCK_BYTES, column_names=names, skip_rows=int(header)
+                    use_threads=False,
+                    block_size=_BLOCK_BYTES,
+                    column_names=names,
+                    skip_rows=int(header),
+                    encoding=self.described.encoding,
                 ),
                 parse_options=pyarrow.csv.ParseOptions(delimiter=self._delimiter),
                 convert_options=pyarrow.csv.ConvertOptions(
@@ -231,7 +272,7 @@ class RatingFile:
         missing = next((column for column in self._named.values() if column not in names), None)
         if missing is not None:
             expected = "the columns' names" if self.described.header else "columns"
-            shown = shortened(repr(_line(first)), _SHOWN)
+            shown = shortened(repr(_line(first, self.described.encoding)), _SHOWN)
             raise DataError(
                 f"{self.where}, line 1: found {shown}, which has no column {missing!r}; "
                 f"expected {expected} separated by {self.described.separator!r}"
@@ -240,7 +281,7 @@ class RatingFile:
 
     def _fields(self, line: bytes) -> list[str]:
         """Return the values of a line, without the quotes around some of them."""
-        text = _line(line)
+        text = _line(line, self.described.encoding)
         return fields_of(text, self.described.separator) if text else []
 
     def _blocks(self, first: bytes, stream: BinaryIO) -> Iterator[bytes]:
@@ -254,16 +295,47 @@ class RatingFile:
             held = held[cut:]
         yield held.replace(found, taken)
 
-    def _of_parquet(self, path: str) -> Iterator[pa.Table]:
-        file: pq.ParquetFile = open_parquet(path)
-        missing = next((column for column in self._named.values() if column not in file.schema_arrow.names), None)
+    def _of_json(self, stream: BinaryIO) -> Iterator[pa.Table]:
+        """Yield the objects of JSON lines; of others than the described columns, nothing is read."""
+        first = stream.readline()
+        try:
+            values = json.loads(first)
+            self._require(list(values))
+            own = self._named.get(TIME)
+            types = {name: pa.string() if kind == _TEXT else kind for name, kind in self._types.items()}
+            if own is not None:
+                types[TIME] = pa.string() if isinstance(values[own], str) else _type_of_time(str(values[own]))
+            reader = pyarrow.json.open_json(
+                BlockStream(self._lines(first, stream)),
+                pyarrow.json.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+                pyarrow.json.ParseOptions(
+                    explicit_schema=pa.schema([(name, types[key]) for key, name in self._named.items()]),
+                    unexpected_field_behavior="ignore",
+                ),
+            )
+            yield from self._of_batches(reader)
+        except (ValueError, pa.ArrowInvalid) as error:
+            raise DataError(
+                f"{self.where}: {error}; expected an object on each line, all with the same types"
+            ) from error
+
+    def _lines(self, first: bytes, stream: BinaryIO) -> Iterator[bytes]:
+        yield first
+        yield from iter(lambda: stream.read(_BLOCK_BYTES), b"")
+
+    def _require(self, names: Sequence[str]) -> None:
+        """Raise DataError for a column that is not among the names."""
+        missing = next((column for column in self._named.values() if column not in names), None)
         if missing is not None:
-            shown = shortened(", ".join(file.schema_arrow.names), _SHOWN)
-            raise DataError(f"{self.where}: there is no column {missing!r}; it has {shown}")
+            raise DataError(
+                f"{self.where}: there is no column {missing!r}; it has {shortened(', '.join(names), _SHOWN)}"
+            )
+
+    def _of_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         rows, time_type = 0, None
-        for batch in file.iter_batches(columns=list(self._named.values())):
+        for batch in batches:
             table = pa.Table.from_batches([batch])
-            for place, (name, own) in enumerate(self._named.items()):
+            for name, own in self._named.items():
                 column = table.column(own)
                 if column.null_count:
                     row = self.row(rows + pc.index(column.is_null(), value=True).as_py())
@@ -280,7 +352,7 @@ class RatingFile:
                 except pa.ArrowException as error:
                     expected = f"; expected {TIMES}" if name == TIME else ""
                     raise DataError(f"{self.where}: column {quoted(own)}: {error}{expected}") from error
-                table = table.set_column(place, own, column)
+                table = table.set_column(table.column_names.index(own), own, column)
             rows += len(table)
             yield self._interactions(table)
 
@@ -358,8 +430,8 @@ def _check_same(rated: Sequence[RatingFile]) -> None:
         )
 
 
-def _line(text: bytes) -> str:
-    return text.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").rstrip("\r\n")
+def _line(text: bytes, encoding: str = UTF_8) -> str:
+    return text.removeprefix(codecs.BOM_UTF8).decode(encoding, "replace").rstrip("\r\n")
 
 
 def fields_of(line: str, separator: str) -> list[str]:

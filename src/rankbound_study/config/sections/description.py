@@ -13,6 +13,10 @@ FORMATS = (*CONVERTED, WEIGHTS)
 NUMBERS, TEXTS = "numbers", "texts"
 """What the names of users and items may be: whole numbers of 32 bits, or any texts."""
 
+UTF_8, LATIN_1 = "utf-8", "latin-1"
+LAST, HIGHEST, SUM = REPEATS = ("last", "highest", "sum")
+"""What becomes of several ratings of an item by a user."""
+
 SPLIT_KEYS = ("parts", "folds", "fold_pattern", "random_parts", "by_time")
 NUMBER = "{fold}"
 """Stands for the number of a fold in the names of its files."""
@@ -146,7 +150,16 @@ class DescriptionKeys(Keys):
     columns: ColumnKeys | None = Field(None, description="table and ratings: the columns")
     separator: Annotated[str, Field(min_length=1, max_length=4)] = Field(",", description="ratings: between columns")
     ids: Annotated[str, Allowed(NUMBERS, TEXTS)] = Field(NUMBERS, description="ratings: what users and items are")
+    encoding: Annotated[str, Allowed(UTF_8, LATIN_1)] = Field(UTF_8, description="ratings: of text")
     header: bool = Field(True, description="ratings: the first line names the columns")
+    labels: Files | None = Field(
+        None, description="table and ratings: labels or ratings that are words, ascending: the first counts as 0"
+    )
+    repeats: Annotated[str, Allowed(*REPEATS)] | None = Field(
+        None,
+        description="ratings: several rows of a user and an item are one, with their last or highest rating, or the "
+        "sum (without ratings: their number); absent: errors",
+    )
     scale: ScaleKeys | None = Field(None, description="ratings: those that occur; others are errors")
     features: Positive | None = Field(None, description="Number of features (default: as found)")
     largest_label: Annotated[int, Field(ge=1, le=127)] | None = Field(None, description="Larger labels are errors")
@@ -210,12 +223,19 @@ class DescriptionKeys(Keys):
                 yield ("fold_pattern", split), f"has no {NUMBER}, so that all folds would be one"
 
     def _column_problems(self) -> Iterator[Problem]:
+        if self.labels is not None and self.format not in ("table", RATINGS):
+            yield ("labels",), f"is for table and ratings, but the format is {self.format}"
+        if self.format != RATINGS:
+            for key in sorted({"encoding", "repeats"} & self.model_fields_set):
+                yield (key,), f"is for ratings, but the format is {self.format}"
         if self.format == RATINGS and self.columns is None:
             yield (), "needs columns: those of the topic (user), the item, and usually the rating"
         if self.columns is None:
             return
         if self.format not in ("table", RATINGS):
             yield ("columns",), f"is for table and ratings, but the format is {self.format}"
+        if self.labels is not None and len(set(self.labels)) < len(self.labels):
+            yield ("labels",), "has a word twice"
         foreign = ("rating", "timestamp") if self.format == "table" else ("relevance", "features")
         for key in foreign:
             if getattr(self.columns, key) is not None:

@@ -1,0 +1,242 @@
+"""Files of 50 rows in the layouts in which public data sets are published, generated: none of their content."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+USERS, EACH, ITEMS = 5, 10, 24
+START = 978_300_760
+
+Row = tuple[int, int, int, int]
+"""User, item, stars from 1 to 5, and a time."""
+
+
+class Layout(NamedTuple):
+    """A layout: the file's name, its writer, the flags that it takes, and the description and threshold of it."""
+
+    file: str
+    text: Callable[[], str | bytes]
+    flags: tuple[str, ...]
+    source: dict[str, Any]
+    threshold: Any
+
+
+def rows() -> list[Row]:
+    """Five users, each of whom rates ten of 24 items, mostly well."""
+    random = np.random.default_rng(40)
+    return [
+        (user, int(item), int(random.choice((1, 3, 4, 5), p=(0.1, 0.2, 0.4, 0.3))), START + 60 * place)
+        for user in range(1, USERS + 1)
+        for place, item in enumerate(random.choice(ITEMS, EACH, replace=False) + 1)
+    ]
+
+
+def lines(write: Callable[[Row], object], first: str = "") -> str:
+    return first + "".join(f"{write(row)}\n" for row in rows())
+
+
+def isbn(item: int) -> str:
+    """An ISBN, with a zero in front or an X at the end."""
+    return f"0{195153440 + item}" if item % 4 else f"04404234{item:02}X"
+
+
+def day(time: int) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def asin(item: int) -> str:
+    return f"B00{item:03}AV9K" if item % 3 else f"01327{item:05}"
+
+
+def plays(row: Row) -> int:
+    user, item, stars, _ = row
+    return 13_000 // (1 + (7 * user + 3 * item) % 40) + stars
+
+
+def clicks() -> str:
+    """Events of visitors, of which a pair has several, as RetailRocket's."""
+    kinds = ("view", "view", "view", "addtocart", "addtocart", "transaction")
+    first = "timestamp,visitorid,event,itemid,transactionid\n"
+    return first + "".join(
+        f"{1000 * (time + n)},{257597 + user},{kind},{355908 + item},{time if kind == 'transaction' else ''}\n"
+        for user, item, stars, time in rows()
+        for n, kind in enumerate(kinds[:stars])
+    )
+
+
+def judged() -> str:
+    """Judged documents of queries, with labels in words."""
+    random = np.random.default_rng(41)
+    words = ("bad", "fair", "good")
+    return "query_id,doc_id,label,bm25,pagerank\n" + "".join(
+        f"q{query},d{query}-{doc},{words[(query + doc) % 3]},{bm25:.3f},{rank:.3f}\n"
+        for query in range(USERS)
+        for doc, (bm25, rank) in enumerate(random.random((EACH, 2)))
+    )
+
+
+def reviews() -> str:
+    """Objects as in Yelp's reviews, a line each."""
+    return lines(
+        lambda row: json.dumps(
+            {
+                "review_id": f"KU_{row[3]}",
+                "user_id": f"mh_-eMZ6K5RLWhZyISBhw{row[0]}",
+                "business_id": f"XQfwVwDr-v0ZS3_CbbE5X{row[1]}",
+                "stars": float(row[2]),
+                "text": 'Good, "but" {loud}',
+                "date": day(row[3]),
+            }
+        )
+    )
+
+
+def numbered(*roles: str) -> dict[str, str]:
+    return {role: str(place) for place, role in enumerate(roles, start=1)}
+
+
+FOUR = numbered("topic", "item", "rating", "timestamp")
+
+LAYOUTS: dict[str, Layout] = {
+    "ml-1m": Layout(
+        "ratings.dat",
+        lambda: lines(lambda row: "::".join(map(str, row))),
+        (),
+        {"separator": "::", "header": False, "columns": FOUR},
+        4,
+    ),
+    "ml-100k": Layout(
+        "u.data",
+        lambda: lines(lambda row: "\t".join(map(str, row))),
+        (),
+        {"separator": "\t", "header": False, "columns": FOUR},
+        4,
+    ),
+    "spaces": Layout(
+        "out.ratings",
+        lambda: lines(lambda row: " ".join(map(str, row))),
+        (),
+        {"separator": " ", "header": False, "columns": FOUR},
+        4,
+    ),
+    "recbole": Layout(
+        "ml-100k.inter",
+        lambda: lines(
+            lambda row: "\t".join(map(str, row)), "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
+        ),
+        (),
+        {
+            "separator": "\t",
+            "columns": {
+                "topic": "user_id:token",
+                "item": "item_id:token",
+                "rating": "rating:float",
+                "timestamp": "timestamp:float",
+            },
+        },
+        4,
+    ),
+    "headerless": Layout(
+        "pairs.csv",
+        lambda: lines(lambda row: f"{row[0]},{row[1]}"),
+        (),
+        {"header": False, "columns": numbered("topic", "item")},
+        1,
+    ),
+    "goodbooks": Layout(
+        "ratings.csv",
+        lambda: lines(lambda row: ",".join(map(str, row[:3])), "user_id,book_id,rating\n"),
+        (),
+        {"columns": {"topic": "user_id", "item": "book_id", "rating": "rating"}},
+        4,
+    ),
+    "book-crossing": Layout(
+        "BX-Book-Ratings.csv",
+        lambda: (
+            lines(
+                # Most books are not rated, which 0 says; one name is no UTF-8.
+                lambda row: f'"{276724 + row[0]}";"{isbn(row[1])}";"{2 * row[2] * (row[1] % 3 == 0)}"',
+                '"User-ID";"ISBN";"Book-Rating"\r\n',
+            )
+            .replace("195153441", "19515344\u00e9")
+            .encode("latin-1")
+        ),
+        ("--threshold", "any"),
+        {
+            "separator": ";",
+            "encoding": "latin-1",
+            "ids": "texts",
+            "columns": {"topic": "User-ID", "item": "ISBN"},
+        },
+        1,
+    ),
+    "last.fm": Layout(
+        "usersha1-artmbid-artname-plays.tsv",
+        lambda: lines(
+            lambda row: f'{row[0]:040x}\t{f"{row[1]:08x}-7ff1" if row[1] % 5 else ""}\tthe "{row[1]}" men\t{plays(row)}'
+        ),
+        ("--topic", "1", "--item", "3", "--relevance", "4", "--threshold", "q0.4"),
+        {
+            "separator": "\t",
+            "header": False,
+            "ids": "texts",
+            "columns": {"topic": "1", "item": "3", "rating": "4"},
+        },
+        None,
+    ),
+    "retailrocket": Layout(
+        "events.csv",
+        clicks,
+        (
+            *("--format", "ratings", "--relevance", "event", "--labels", "view,addtocart,transaction"),
+            *("--repeats", "highest", "--threshold", "addtocart"),
+        ),
+        {
+            "labels": ["view", "addtocart", "transaction"],
+            "repeats": "highest",
+            "columns": {"topic": "visitorid", "item": "itemid", "rating": "event", "timestamp": "timestamp"},
+        },
+        1,
+    ),
+    "labels in words": Layout(
+        "judged.csv",
+        judged,
+        (),
+        {
+            "format": "table",
+            "labels": ["bad", "fair", "good", "excellent", "perfect"],
+            "random_parts": 5,
+            "columns": {"topic": "query_id", "item": "doc_id", "relevance": "label"},
+        },
+        "graded",
+    ),
+    "amazon": Layout(
+        "ratings_Books.csv",
+        lambda: lines(lambda row: f"A2CX7LUOHB{row[0]}NDG,{asin(row[1])},{row[2]}.0,{row[3]}"),
+        (),
+        {"header": False, "ids": "texts", "columns": FOUR},
+        4,
+    ),
+    "yelp": Layout(
+        "yelp_academic_dataset_review.json",
+        reviews,
+        (),
+        {
+            "ids": "texts",
+            "columns": {"topic": "user_id", "item": "business_id", "rating": "stars", "timestamp": "date"},
+        },
+        4,
+    ),
+}
+
+
+def written(name: str, folder: Path) -> Path:
+    """Write the file of a layout."""
+    text = LAYOUTS[name].text()
+    path = folder / LAYOUTS[name].file
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
