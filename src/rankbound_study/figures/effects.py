@@ -17,6 +17,7 @@ from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.config.samplings import SampledName
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import Catalogue, FigureSpec, made
+from rankbound_study.results.scores import losses as losses_of
 from rankbound_study.results.scores import of_data_set
 from rankbound_study.results.study_files import StudyFiles, read_table, signed
 from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
@@ -36,12 +37,13 @@ def effects(files: StudyFiles) -> Any:
     cells, means = made(files.effects, NAME, COLUMNS), made(files.effects, MEANS, MEAN_COLUMNS)
     if cells.is_empty():
         return style.remark(NO_EFFECTS)
-    losses = [loss for loss in LOSSES if loss in set(cells["loss"])]
+    losses = losses_of(cells)
     sets = sorted({DataSet(*row) for row in cells.select("dataset", "nsr").rows()}, key=lambda one: one.place)
     kinds = means["bounds"].unique(maintain_order=True).to_list()
+    bounded = [name for name in BOUNDED if name in set(cells["bounding"])]
     rows = {
-        key: -float(place + place // len(BOUNDED) * 0.7)
-        for place, key in enumerate((one, name) for one in sets for name in BOUNDED)
+        key: -float(place + place // len(bounded) * 0.7)
+        for place, key in enumerate((one, name) for one in sets for name in bounded)
     }
     lowest = min(rows.values())
     of_means = {kind: lowest - 1.7 - place for place, kind in enumerate(kinds)}
@@ -73,7 +75,8 @@ def _cells(panel: Any, cells: pl.DataFrame, rows: Mapping[tuple[DataSet, str], f
         panel.plot([row["low"], row["high"]], [height, height], color=look.color, linewidth=0.9, label=name)
         hollow = row["p_holm"] > LEVEL
         style.marks(panel, [row["effect"]], [height], look.color, look.marker, hollow=hollow, label=name)
-    looks = ((bounding, style.bounding_style(bounding, BOUNDED)) for bounding in BOUNDED)
+    shown = dict.fromkeys(bounding for _, bounding in rows)
+    looks = ((bounding, style.bounding_style(bounding, BOUNDED)) for bounding in shown)
     style.entries(panel, ((bounding, look.color, look.marker) for bounding, look in looks))
 
 

@@ -29,18 +29,18 @@ def ndcg_at_k(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> 
     metrics = [f"nDCG@{k}" for k in CUTOFFS]
     frame = scores.per_topic(scores.read_scores(runs, metrics, choice), metrics)
     sets = scores.data_sets(frame)
-    names = scores.boundings(frame)
+    names, losses = scores.boundings(frame), scores.losses(frame)
     key = ["dataset", "nsr_test", "loss", "bounding"]
     means = frame.group_by(key, maintain_order=True).agg(pl.col(metrics).mean())
-    figure, axes = style.panels(len(LOSSES), len(sets), height=4.4, sharex=True)
+    figure, axes = style.panels(len(losses), len(sets), height=0.8 + 1.2 * len(losses), sharex=True)
     for column, data_set in enumerate(sets):
         of_set = scores.of_data_set(means, data_set)
-        for row, loss in enumerate(LOSSES):
+        for row, loss in enumerate(losses):
             hollow = [name for name in names if (*data_set, loss, name) in untrained]
             _lines(axes[row, column], of_set.filter(pl.col("loss") == loss), metrics, names, hollow)
         axes[0, column].set_title(data_set.title)
     title = scores.heading("nDCG@k by bounding, loss (rows) and data set (columns)", choice, sets)
-    rows = [f"{loss} loss" for loss in LOSSES]
+    rows = [f"{loss} loss" for loss in losses]
     return style.finish(figure, axes, title, x="cut-off k", y="mean nDCG@k", rows=rows, legend=5)
 
 

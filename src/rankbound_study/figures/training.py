@@ -11,6 +11,7 @@ from rankbound_study.config.experiments import VARIANT
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import Catalogue, FigureSpec
 from rankbound_study.jobs.files import RATES
+from rankbound_study.results.scores import losses as losses_of
 from rankbound_study.results.scores import of_data_set, place
 from rankbound_study.results.study_files import StudyFiles, read_frame, scan_runs
 from rankbound_study.vocabulary import BOOSTED_TREES, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, UNBOUNDED
@@ -127,8 +128,9 @@ def gradients(files: StudyFiles) -> Any:
     """Draw a row per data set with other gains (or the first ones), then the start; columns are losses."""
     norms = gradient_norms(files)
     sets = shown_sets(norms)
-    figure, axes = style.panels(len(sets) + 1, len(LOSSES), height=1.2 + 1.3 * (len(sets) + 1), sharey="row")
-    for column, loss in enumerate(LOSSES):
+    losses = losses_of(norms)
+    figure, axes = style.panels(len(sets) + 1, len(losses), height=1.2 + 1.3 * (len(sets) + 1), sharey="row")
+    for column, loss in enumerate(losses):
         for row, data_set in enumerate(sets):
             _norms(axes[row, column], of_data_set(norms, data_set).filter(pl.col("loss") == loss))
         _start(axes[-1, column], loss)
@@ -232,7 +234,7 @@ def rates(files: StudyFiles) -> Any:
         return style.remark("There are no grids of learning rates: every training has one rate.")
     points = frame.group_by(*_CELL, "learning_rate").agg(pl.col("test_score").mean(), pl.col("chosen").sum())
     sets = sorted((DataSet(*row) for row in points.select(_CELL[:2]).unique().rows()), key=lambda one: one.place)
-    losses = [loss for loss in LOSSES if loss in set(points["loss"])]
+    losses = losses_of(points)
     figure, axes = style.panels(len(losses), len(sets), height=0.9 + 1.5 * len(losses), sharex="col")
     for row, loss in enumerate(losses):
         for column, data_set in enumerate(sets):

@@ -119,6 +119,11 @@ def boundings(frame: pl.DataFrame) -> list[str]:
     return sorted(frame["bounding"].unique(), key=lambda name: place(name, BOUNDINGS))
 
 
+def losses(frame: pl.DataFrame) -> list[str]:
+    """Return the losses of the thesis that a frame has; all of them if it has none."""
+    return [loss for loss in LOSSES if loss in set(frame["loss"])] or list(LOSSES)
+
+
 def of_data_set(frame: pl.DataFrame, data_set: DataSet, nsr: str = "nsr_test") -> pl.DataFrame:
     """Return the rows of one data set, whose ratio is in the column `nsr`."""
     on_ratio = pl.col(nsr).eq_missing(pl.lit(data_set.nsr, dtype=pl.Int8))
