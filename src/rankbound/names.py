@@ -150,12 +150,11 @@ def translated(kind: str, text: str, known: Collection[str], tool: str = "") -> 
         count = "two" if len(ways) == 2 else "several"
         raise MeaningsError(f"{kind} {text!r}: found a name with {count} meanings: {'; '.join(ways)}", meanings)
     if ":" in text and "=" in text:
-        of_name = [
-            row for row in table() if row.kind == kind and _options(row.name)[0].lower() == _options(text)[0].lower()
-        ]
-        if of_name:
-            ways = " or ".join(row.name for row in of_name if ":" in row.name) or f"{of_name[0].name} alone"
-            raise ValueError(f"{kind} {text!r}: found options without a counterpart, expected {ways}")
+        own = _letters(_options(text)[0])
+        alike = [row.name for row in table() if row.kind == kind and _letters(_options(row.name)[0]) == own]
+        if alike:
+            expected = " or ".join(one for one in alike if ":" in one) or f"{alike[0]} alone"
+            raise ValueError(f"{kind} {text!r}: found options without a counterpart, expected {expected}")
     name, *_ = split_text(text, kind)
     raise unknown_name(kind, text, name, known)
 

@@ -227,6 +227,7 @@ test_data_that_cannot_be_grouped_are_refused = refusals(
         ({"query": ["a"], "answer": [["b"]], "label": [1]}, "found 1 columns of texts and 1 of numbers"),
         ({"query": ["a"], "yes": ["b"], "no": ["c"], "label": [1]}, "found 3 columns of texts and 1 of numbers"),
         ({"query": ["a", "a"], "answer": ["b", "b"], "label": [1, 0]}, "document 'b' of the query 'a' with .* 1 and 0"),
+        ({"query": ["a", "a"], "answer": ["b", "b"], "label": [0, 2]}, "with the labels 0 and 2, expected one"),
         ({"query": ["a"], "yes": ["b"], "no": ["b"]}, "document 'b' of the query 'a' with the labels 1 and 0"),
     ],
     lambda columns: group_by_query(Dataset.from_dict(columns)),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,6 @@ with needs_extra("rerankers"):
     from sentence_transformers.base.evaluation import BaseEvaluator
     from sentence_transformers.cross_encoder import CrossEncoder
     from sentence_transformers.util import batch_to_device, fullname
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 REDUCTIONS = ("mean", "sum")
 METRICS = ("nDCG@10", "RR@10", "AP")
@@ -102,18 +99,19 @@ class ListwiseLoss(nn.Module):
         recompute: bool = False,
     ) -> None:
         super().__init__()
-        if isinstance(model, str | Metric | RankingLoss):
-            model, loss = loss, model
-        if not hasattr(model, "num_labels"):
+        loss_first = isinstance(model, str | Metric | RankingLoss)
+        chosen: Any = loss if loss_first else model
+        ranking: Any = model if loss_first else loss
+        if not hasattr(chosen, "num_labels"):
             raise ValueError(
-                f"model: found {type(model).__name__}, expected a CrossEncoder: ListwiseLoss(model, {loss!r})"
+                f"model: found {type(chosen).__name__}, expected a CrossEncoder, as in ListwiseLoss(model)"
             )
-        if model.num_labels != 1:
-            raise ValueError(f"model: found {model.num_labels} outputs, expected 1: CrossEncoder(..., num_labels=1)")
+        if chosen.num_labels != 1:
+            raise ValueError(f"model: found {chosen.num_labels} outputs, expected 1: CrossEncoder(..., num_labels=1)")
         require_one_of("reduction", reduction, REDUCTIONS)
-        self.model = model
+        self.model: CrossEncoder = chosen
         # Not `loss`, where model cards look for a loss of sentence-transformers that this one wraps.
-        self.ranking_loss = parse_loss(loss, bound, temperature)
+        self.ranking_loss = parse_loss(ranking, bound, temperature)
         self.reduction = reduction
         self.activation_fn = activation_fn or nn.Identity()
         self.mini_batch_size, self.recompute = mini_batch_size, recompute
@@ -179,7 +177,7 @@ class ListwiseLoss(nn.Module):
         return CITATION
 
 
-def group_by_query(data: "Dataset") -> "Dataset":
+def group_by_query(data: Any) -> Any:
     """Return a data set with a row per query, for `ListwiseLoss`: columns of queries, lists of documents, and labels.
 
     Args:
@@ -199,8 +197,6 @@ def group_by_query(data: "Dataset") -> "Dataset":
     >>> group_by_query(Dataset.from_dict(pairs))[0]
     {'query': 'cider', 'documents': ['apple', 'rain'], 'labels': [1, 0]}
     """
-    from datasets import Dataset
-
     columns = {name: list(data[name]) for name in data.column_names}
     numbers = [name for name, values in columns.items() if _are_numbers(values)]
     texts = [name for name, values in columns.items() if all(isinstance(value, str) for value in values)]
@@ -223,7 +219,7 @@ def group_by_query(data: "Dataset") -> "Dataset":
                 )
     documents = [list(judged) for judged in grouped.values()]
     grades = [list(judged.values()) for judged in grouped.values()]
-    return Dataset.from_dict({texts[0]: list(grouped), "documents": documents, "labels": grades})
+    return data.from_dict({texts[0]: list(grouped), "documents": documents, "labels": grades})
 
 
 class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]

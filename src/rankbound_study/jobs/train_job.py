@@ -43,9 +43,8 @@ def known_job(options: str) -> TrainingJob:
     """Return the job of the options; ConfigError before anything is read if a name in them is unknown."""
     requested = TrainingJob.parse(options)
     with plain_errors():
-        smooth = {"temperature": requested.settings.temperature or 1.0}
-        kind = split_text(requested.loss, "loss")[0]
-        loss(requested.loss, requested.bounding, **({} if kind in KINDS else smooth))
+        smooth = split_text(requested.loss, "loss")[0] not in KINDS
+        loss(requested.loss, requested.bounding, (requested.settings.temperature or 1.0) if smooth else 1.0)
         _ = judge_of(requested), epoch_metrics(requested)
     return requested
 
