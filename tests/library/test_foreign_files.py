@@ -310,6 +310,10 @@ def test_lists_are_read_by_other_names_as_well(tmp_path: Path) -> None:
         assert (lists.topics, list(lists.items), list(lists.feature_names)) == (["1", "2"], list("abc"), ["price"])
         assert lists.relevance.tolist() == [0, 1, 2]
     assert rb.pack_lists(tmp_path / "lists.csv", tmp_path / "lists.arrow").n_features == 1
+    by_topic = pl.DataFrame(rows).group_by("qid", maintain_order=True).all()
+    by_topic.write_parquet(tmp_path / "lists.parquet")
+    assert rb.read_lists(by_topic).features.tolist() == [[0.5], [1.5], [2.5]]
+    assert rb.pack_lists(tmp_path / "lists.parquet", tmp_path / "lists.arrow").n_items == 3
     # A chosen feature is no name of an item.
     assert rb.read_lists(pd.DataFrame(rows | {"docno": [1, 1, 1]}), features=["docno"]).feature_names == ["docno"]
 

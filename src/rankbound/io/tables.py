@@ -163,6 +163,16 @@ def has_names(path: File, *roles: str) -> bool:
     return not any(map(is_number, fields)) or any(named(role, fields, str(path)) for role in roles)
 
 
+def has_lists(path: File) -> bool:
+    """Return whether a table is parquet with columns of lists, a row for each topic, which is read whole."""
+    if Path(path).suffix != ".parquet":
+        return False
+    with _explained(path, "parquet"):
+        schema = _polars_of(pq.read_schema(path).empty_table()).schema
+    columns = Columns().found_in(list(schema), str(path))
+    return any(isinstance(schema.get(name), pl.List) for name in (columns.items, columns.relevance))
+
+
 def write_scores(path: File, run: Run) -> None:
     """Write a run as a table with the columns topic, item and score, in the run's order."""
     _write(path, rows_of(run, score=run.scores))
