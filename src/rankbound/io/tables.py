@@ -209,6 +209,12 @@ def _read(source: Any, columns_of: Callable[[Sequence[str], str], Columns], *tex
 
     Columns of lists, a row for each topic, become a row for each item.
     """
+    is_dictionary = isinstance(source, Mapping) and not hasattr(source, "column_names")
+    if is_dictionary and columns_of(list(map(str, source)), "table").topic not in source:
+        raise DataError(
+            "source: found a dictionary without a column of topics, expected {topic: {item: number}}, or columns such "
+            "as topic and item by their names"
+        )
     if not isinstance(source, str | os.PathLike):
         table = Table(_frame_of(source), "table", "row", 0)
     elif Path(source).suffix == ".parquet":
@@ -251,7 +257,7 @@ def _frame_of(source: Any) -> pl.DataFrame:
         if isinstance(parts, dict):
             names = ", ".join(map(repr, parts))
             raise DataError(f"source: found {type(source).__name__} of the splits {names}, expected one of them")
-        source = source.with_format("arrow")[:]
+        source = source.with_format("arrow")[:] if hasattr(source, "__len__") else list(source)
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
     # An index of pandas whose names are those of columns, as after `set_index(["topic", "item"])`.
