@@ -123,6 +123,7 @@ QRELS_FILES: list[tuple[str, str, Any]] = [
     ("comments", "q.txt", f"# qrels\n#x\n{QRELS}"),
     ("whole numbers with a point", "q.txt", QRELS.replace(" 2\n", " 2.0\n").replace(" 1\n", " 1e0\n")),
     ("MS MARCO's .tsv", "qrels.dev.small.tsv", QRELS.replace(" ", "\t")),
+    ("a .tsv with spaces", "q.tsv", QRELS),
     ("three columns", "q.txt", QRELS.replace(" 0 ", " ")),
     ("three columns in a .tsv", "q.tsv", QRELS.replace(" 0 ", " ").replace(" ", "\t")),
     ("BEIR's", "qrels.tsv", BEIR),

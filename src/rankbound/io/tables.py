@@ -160,6 +160,7 @@ def read_scores(source: Any) -> Run:
 def has_names(path: File, *roles: str) -> bool:
     """Return False for a table whose first line holds numbers and none of the names that its columns may have."""
     fields = text_files.first_fields(path)
+    fields = fields[0].split() if len(fields) == 1 else fields
     return not any(map(is_number, fields)) or any(named(role, fields, str(path)) for role in roles)
 
 
