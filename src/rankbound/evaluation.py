@@ -15,7 +15,7 @@ A metric without a closed form is averaged over orders with the missing items at
 """
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -110,6 +110,9 @@ def needs_intents(metrics: Sequence[Metric]) -> bool:
 
 def judged_by(metrics: str | Metric | Sequence[str | Metric], qrels: Any, **columns: Any) -> tuple[list[Metric], Qrels]:
     """Return metrics and the judgements that they need, by intent or not; `columns` as in `read_qrels`."""
+
+    # The names of metrics may need the labels first.
+    qrels = list(qrels) if isinstance(qrels, Iterator) else qrels
 
     def judged(known: Sequence[Metric]) -> Qrels:
         return qrels if isinstance(qrels, Qrels) else read_qrels(qrels, **columns, intents=needs_intents(known))

@@ -4,14 +4,15 @@ import bz2
 import gzip
 import io
 import json
+import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import datasets
 import ir_measures
-import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -122,6 +123,7 @@ QRELS_FILES: list[tuple[str, str, Any]] = [
     ("comments", "q.txt", f"# qrels\n#x\n{QRELS}"),
     ("whole numbers with a point", "q.txt", QRELS.replace(" 2\n", " 2.0\n").replace(" 1\n", " 1e0\n")),
     ("MS MARCO's .tsv", "qrels.dev.small.tsv", QRELS.replace(" ", "\t")),
+    ("a .tsv with spaces", "q.tsv", QRELS),
     ("three columns", "q.txt", QRELS.replace(" 0 ", " ")),
     ("three columns in a .tsv", "q.tsv", QRELS.replace(" 0 ", " ").replace(" ", "\t")),
     ("BEIR's", "qrels.tsv", BEIR),
@@ -274,7 +276,8 @@ HELD: dict[str, Callable[[], Any]] = {
     "Arrow": lambda: pa.Table.from_pylist(ROWS),
     "Arrow with lists": lambda: pa.table(LISTS),
     "Hugging Face": lambda: datasets.Dataset.from_list(ROWS),
-    "Hugging Face, chosen rows": lambda: datasets.Dataset.from_list([*ROWS[::-1], *ROWS]).select([3, 4, 5]),
+    "Hugging Face, chosen rows": lambda: datasets.Dataset.from_list([*ROWS, *ROWS]).select([3, 1, 5]),
+    "Hugging Face, in a stream": lambda: datasets.Dataset.from_list(ROWS).to_iterable_dataset(),
     "Hugging Face with lists": lambda: datasets.Dataset.from_dict(LISTS),
 }  # fmt: skip
 HELD_QRELS: dict[str, Callable[[], Any]] = {
@@ -302,6 +305,12 @@ def test_judgements_as_others_hold_them(way: str) -> None:
     assert rb.evaluate_run({"q1": {"b": 2, "a": 1}}, HELD_QRELS[way](), "AP", missing="skip").means() == {"AP": 0.5}
 
 
+def test_judgements_that_can_be_read_once_decide_the_meaning_of_a_name() -> None:
+    with pytest.warns(UserWarning, match="evaluated as nDCG@10"):
+        found = rb.evaluate_run(RUN, iter(row for row in GRADES if row["relevance"] < 2), "ndcg@10", missing="skip")
+    assert found.means()["nDCG@10"] == 1
+
+
 def test_lists_are_read_by_other_names_as_well(tmp_path: Path) -> None:
     rows = {"qid": [1, 1, 2], "docno": list("abc"), "label": [0, 1, 2], "price": [0.5, 1.5, 2.5]}
     pl.DataFrame(rows).write_csv(tmp_path / "lists.csv")
@@ -310,6 +319,10 @@ def test_lists_are_read_by_other_names_as_well(tmp_path: Path) -> None:
         assert (lists.topics, list(lists.items), list(lists.feature_names)) == (["1", "2"], list("abc"), ["price"])
         assert lists.relevance.tolist() == [0, 1, 2]
     assert rb.pack_lists(tmp_path / "lists.csv", tmp_path / "lists.arrow").n_features == 1
+    by_topic = pl.DataFrame(rows).group_by("qid", maintain_order=True).all()
+    by_topic.write_parquet(tmp_path / "lists.parquet")
+    assert rb.read_lists(by_topic).features.tolist() == [[0.5], [1.5], [2.5]]
+    assert rb.pack_lists(tmp_path / "lists.parquet", tmp_path / "lists.arrow").n_items == 3
     # A chosen feature is no name of an item.
     assert rb.read_lists(pd.DataFrame(rows | {"docno": [1, 1, 1]}), features=["docno"]).feature_names == ["docno"]
 
@@ -319,6 +332,8 @@ test_what_is_held_with_two_meanings_is_refused = refusals(
         (lambda: rb.read_run(datasets.DatasetDict({"dev": datasets.Dataset.from_list(ROWS)})), "of the splits 'dev'"),
         (lambda: rb.read_run(pd.DataFrame(ROWS).assign(user_id=1)), "columns 'query_id' and 'user_id' may both be"),
         (lambda: rb.read_qrels(pd.DataFrame(ROWS)), "row 0: column 'score' holds 1.5, expected whole numbers"),
+        (lambda: rb.read_run({"q": ["a", "b"]}), "^source: found a dictionary without a column of topics, exp"),
+        (lambda: rb.read_qrels({"q": {"a", "b"}}), "^source: found a dictionary without a column of topics"),
         (lambda: rb.read_run([("q", "a", 0.5)]), "^source: found list, expected a path or a data frame"),
         (lambda: rb.read_qrels({"q": {"a": -0.5}}), "found relevance -0.5, expected grades from 0"),
     ]
@@ -362,4 +377,9 @@ def test_standard_input_is_named_and_read_once(
     assert "1.0000       2" in program(f"evaluate {run} {qrels} -m RR --format msmarco")
     assert "by format='msmarco'" in program(f"evaluate {run} {qrels} -m RR", status=2)
     assert "RR" in program(f"compare {run} {run} --qrels {qrels} -m RR --format msmarco")
-    np.testing.assert_equal([path.name for path in tmp_path.iterdir()], ["q", "r"])
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_text("query\tdoc\tscore\nq1\ta b\t2\nq1\ta\t1\n"))
+    writer.start()
+    assert "0.5000       1" in program(f"evaluate {pipe} {qrels} -m RR --missing skip")
+    writer.join()

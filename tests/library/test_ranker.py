@@ -424,6 +424,11 @@ def test_the_examples_of_help_run(folder: Path, program: Program) -> None:
         for split in "ab":
             frame(planted(seed=place, n_topics=5)).write_csv(f"{split}_{name}.csv")
     rb.write_qrels("qrels.txt", lists)
+    # As MS MARCO's: without names of columns.
+    rb.write_qrels("qrels.dev.small", lists)
+    Path("qrels.dev.small").rename("qrels.dev.small.tsv")
+    pairs = frame(lists).select("topic", "item").with_columns(rank=pl.int_range(1, pl.len() + 1).over("topic"))
+    pairs.write_csv("run.tsv", separator="\t", include_header=False)
     rated = [(user, film, int((user + film) % 3 > 0)) for user in range(6) for film in range(8)]
     pl.DataFrame(rated, schema=["user", "film", "relevance"], orient="row").write_csv("ratings.csv")
     trained, scored = examples("train"), examples("score")

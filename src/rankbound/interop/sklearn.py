@@ -102,7 +102,7 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         if (grades < 0).any():
             raise ValueError(f"y: found relevance {grades.min()}, expected grades from 0")
         try:
-            self.ranker_: Ranker = train_ranker(lists, device=self.device, **recipe)  # type: ignore[attr-defined]
+            self.ranker_: Ranker = train_ranker(lists, device=self.device, **recipe)
         except DataError as error:
             raise ValueError(str(error)) from error
         self._has_queries = qid is not None

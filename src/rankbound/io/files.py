@@ -136,7 +136,7 @@ def pack_lists(
             known = letor.extent(text, str(source)).covering(())
         with letor.open_judged(source, groups) as text:
             return packed.pack(letor.read_lists(text, known, str(source)), known.feature_names, path, on_topics)
-    if kind == "rows" and groups is None:
+    if kind == "rows" and groups is None and not tables.has_lists(source):
         _require_distinct(features)
         stream = tables.TableStream(source, table_columns.Columns(topic, item, relevance), features)
         parts = (packed.packed_lists(part, path) for part in stream)

@@ -146,16 +146,17 @@ def extent(lines: Iterable[bytes], where: str) -> Extent:
     largest, smallest, labels, count = 0, 1, set[bytes](), 0
     for number, line in enumerate(lines, start=1):
         body = line.partition(b"#")[0]
-        if not (head := body.split(None, 3)):
+        label = body[: body.find(b" ")]
+        if not label.isdigit() and not (label := body.strip().partition(b" ")[0].partition(b"\t")[0]):
             continue
         key = body.rsplit(None, 1)[-1].partition(b":")[0]
         index = int(key[:_LONGEST_INDEX]) if key.isdigit() else 0
         if index > LARGEST_INDEX:
             raise DataError(f"{where}, line {number}: found feature index {index}, expected at most {LARGEST_INDEX}")
         largest, count = max(largest, index), count + 1
-        if smallest and any(map(_ZERO.match, head[1:3])):
+        if smallest and b"0:" in body and any(map(_ZERO.match, body.split(None, 3)[1:3])):
             smallest = 0
-        labels.add(head[0])
+        labels.add(label)
     whole = [int(match[1]) for match in map(_WHOLE_LABEL.match, labels) if match and len(match[1]) <= _LONGEST_NUMBER]
     return Extent(largest, smallest, max((label for label in whole if label <= LARGEST_EXACT), default=0), count)
 

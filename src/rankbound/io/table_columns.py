@@ -40,7 +40,20 @@ stand beside its id; two names of a group are refused. Case, `_`, `-` and a plur
 
 RESERVED: Mapping[str, Sequence[str]] = {
     "given by a ranking": ("position", "pos", "rank", "ranking", "score", "pred", "prediction"),
-    "a label": ("relevance", "label", "grade", "target", "judgment", "judgement", "click", "clicked"),
+    "a label": (
+        *(
+            "relevance",
+            "relevance_label",
+            "rel",
+            "label",
+            "grade",
+            "target",
+            "judgment",
+            "judgement",
+            "click",
+            "clicked",
+        ),
+    ),
     "a weight": ("weight", "weights", "sample_weight", "propensity", "propensities"),
     "a part of an evaluation": ("fold", "folds", "split", "subset", "seed", "is_train", "is_test"),
     "a time": ("timestamp", "ts", "time", "date", "datetime"),
@@ -48,6 +61,7 @@ RESERVED: Mapping[str, Sequence[str]] = {
     "a name": (
         *("id", "row_id", "topic", "topic_id", "query", "query_id", "qid", "session", "session_id", "user", "user_id"),
         *("item", "item_id", "doc", "doc_id", "document", "document_id", "product", "product_id", "intent"),
+        *("q_id", "doc_no", "corpus_id", "pid", "passage", "passage_id", "subtopic", "subtopic_id"),
     ),
 }
 """Names of columns that are features only where they are chosen, with what they usually hold: no property of an item by

@@ -160,7 +160,18 @@ def read_scores(source: Any) -> Run:
 def has_names(path: File, *roles: str) -> bool:
     """Return False for a table whose first line holds numbers and none of the names that its columns may have."""
     fields = text_files.first_fields(path)
+    fields = fields[0].split() if len(fields) == 1 else fields
     return not any(map(is_number, fields)) or any(named(role, fields, str(path)) for role in roles)
+
+
+def has_lists(path: File) -> bool:
+    """Return whether a table is parquet with columns of lists, a row for each topic, which is read whole."""
+    if Path(path).suffix != ".parquet":
+        return False
+    with _explained(path, "parquet"):
+        schema = _polars_of(pq.read_schema(path).empty_table()).schema
+    columns = Columns().found_in(list(schema), str(path))
+    return any(isinstance(schema.get(name), pl.List) for name in (columns.items, columns.relevance))
 
 
 def write_scores(path: File, run: Run) -> None:
@@ -199,6 +210,12 @@ def _read(source: Any, columns_of: Callable[[Sequence[str], str], Columns], *tex
 
     Columns of lists, a row for each topic, become a row for each item.
     """
+    is_dictionary = isinstance(source, Mapping) and not hasattr(source, "column_names")
+    if is_dictionary and columns_of(list(map(str, source)), "table").topic not in source:
+        raise DataError(
+            "source: found a dictionary without a column of topics, expected {topic: {item: number}}, or columns such "
+            "as topic and item by their names"
+        )
     if not isinstance(source, str | os.PathLike):
         table = Table(_frame_of(source), "table", "row", 0)
     elif Path(source).suffix == ".parquet":
@@ -241,7 +258,7 @@ def _frame_of(source: Any) -> pl.DataFrame:
         if isinstance(parts, dict):
             names = ", ".join(map(repr, parts))
             raise DataError(f"source: found {type(source).__name__} of the splits {names}, expected one of them")
-        source = source.with_format("arrow")[:]
+        source = source.with_format("arrow")[:] if hasattr(source, "__len__") else list(source)
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
     # An index of pandas whose names are those of columns, as after `set_index(["topic", "item"])`.

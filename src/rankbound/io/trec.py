@@ -59,6 +59,7 @@ _RUN = _Layout(FORMATS["trec"].split())
 _SHORT, _SCORED = _Layout(["topic", "Q0", "item", "rank", "score"]), _Layout(["topic", "item", "score"])
 _QRELS = _Layout(["topic", "iteration", "item", "relevance"], "relevance")
 _PAIRS = _Layout(["topic", "item", "relevance"], "relevance")
+_START_BYTES = 2**10
 _NO_ITERATION = ("Q0", "q0", "0")
 
 
@@ -191,11 +192,11 @@ def write_qrels(path: File, qrels: Qrels) -> None:
 
 def _rows(data: bytes, path: File, layout: _Layout) -> pl.DataFrame:
     """Return the fields of the lines, all text, and the column `number`: the score or relevance as a number."""
-    has_hashes = b"#" in data
+    # A search for the end of a line is much faster than one for its beginning.
+    comment = re.compile(rb"\n[ \t]*#[^\n]*")
+    has_hashes = bool(comment.match(b"\n" + data[:_START_BYTES]) or comment.search(data))
     if has_hashes:
-        data = re.sub(
-            rb"^[ \t]*#[^\n]*", lambda match: match[0] if _is_row(match[0], layout) else b"", data, flags=re.M
-        )
+        data = comment.sub(lambda match: match[0] if _is_row(match[0], layout) else b"\n", b"\n" + data)[1:]
     separator = "\t" if b"\t" in data[: data.find(b"\n") + 1] else " "
     frame = _regular(data, layout, separator)
     if frame is None:

@@ -354,7 +354,10 @@ def _parts(lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe) -
     whole = _part(lists)
     if validation is not None:
         if list(validation.feature_names) != list(lists.feature_names):
-            raise DataError("the validation lists have other features than the training lists")
+            raise DataError(
+                "the validation lists have other features than the training lists: read them by "
+                "read_lists(source, features=lists.feature_names), also where a LETOR file ends with another index"
+            )
         require_apart({"training": lists, "validation": validation}, by_item=False)
         return whole, _part(validation)
     if recipe.validation_share == 0:
