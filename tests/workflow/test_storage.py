@@ -39,12 +39,20 @@ STATE = """\
 #!/bin/sh
 cat "$1.state" 2> /dev/null || echo running
 """
-PROFILES = {"kubernetes": "kubernetes", "aws-batch": "aws_batch", "google-batch": "googlebatch"}
+PROFILES = {
+    "kubernetes": ("kubernetes", "gpu_manufacturer=nvidia"),
+    "aws-batch": ("aws_batch", "mem_mb=4096"),
+    "google-batch": ("googlebatch", "mem_mb=3000"),
+}
+"""Profile -> plugin, and resources of a training, as its plugin wants them."""
 
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("s3") / "log") as address:
+    """The address of a server that speaks S3, for everything that these tests start."""
+    with serving(tmp_path_factory.mktemp("s3") / "log") as address, pytest.MonkeyPatch.context() as patch:
+        for name, value in KEYS.items():
+            patch.setenv(name, value)
         yield address
 
 
@@ -69,12 +77,11 @@ def test_machines_that_share_a_bucket_alone_make_the_same_files_and_then_nothing
         *("--default-storage-provider", "s3", "--default-storage-prefix", "s3://study/tiny"),
         *("--storage-s3-endpoint-url", s3, "--shared-fs-usage", "none", "--job-deploy-sources"),
     )
-    variables = KEYS | {"MACHINES": str(machines)}
-    project.snakemake(*arguments, **variables)
+    project.snakemake(*arguments, MACHINES=str(machines))
     logs = "".join(log.read_text("utf-8") for log in machines.glob("*.log"))
     assert "Finished jobid: 0 (Rule: train)" in logs
 
-    client = boto3.client("s3", endpoint_url=s3, aws_access_key_id="any", aws_secret_access_key="any")
+    client = boto3.client("s3", endpoint_url=s3)
     stored = {item["Key"]: item["Size"] for item in client.list_objects_v2(Bucket="study")["Contents"]}
     wanted = [*project.outputs_of_all(), "data/instances/synthetic-mq2008-label1.parquet", "logs/document.log"]
     assert {f"tiny/{path}" for path in wanted} <= stored.keys()
@@ -83,14 +90,18 @@ def test_machines_that_share_a_bucket_alone_make_the_same_files_and_then_nothing
     content = client.get_object(Bucket="study", Key=f"tiny/{TRAINED}")["Body"].read()
     assert content == finished.path(TRAINED).read_bytes()
 
-    assert "Nothing to be done" in project.snakemake(*arguments, **variables)
+    assert "Nothing to be done" in project.snakemake(*arguments, MACHINES=str(machines))
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_dry_run_of_a_cloud_s_profile_lists_every_step(profile: str, s3: str, tmp_path: Path) -> None:
-    pytest.importorskip(f"snakemake_executor_plugin_{PROFILES[profile]}")
+def test_a_dry_run_of_a_cloud_s_profile_plans_a_training_as_its_plugin_wants_it(
+    profile: str, s3: str, tmp_path: Path
+) -> None:
+    plugin, resources = PROFILES[profile]
+    pytest.importorskip(f"snakemake_executor_plugin_{plugin}")
     project = Project.create(tmp_path / "project", STUDY)
-    arguments = ("--workflow-profile", f"profiles/{profile}", "--storage-s3-endpoint-url", s3)
-    waiting = project.waiting(*arguments)
-    assert waiting == Project.create(tmp_path / "local", STUDY).waiting()
-    assert waiting["train"] == 1
+    output = project.snakemake("-n", "--workflow-profile", f"profiles/{profile}", "--storage-s3-endpoint-url", s3)
+    training = output[output.index("\nrule train:") :].partition("\n[")[0]
+    assert "s3://rankbound/study/data/instances/synthetic-mq2008-label1.parquet (retrieve from storage)" in training
+    assert resources in training
+    assert "This was a dry-run" in output
