@@ -100,13 +100,13 @@ ADVICE: dict[str, tuple[list[tuple[float, float]], float, str, str]] = {
     "all others are worse": ([(0.1, 0.02), (0, 0.02)], 0.2, "take mlp trained on nDCG without a bound.",
                              "It is significantly better than every other trained system (1)."),
     "alike": ([(0, 0.001), (0, 0.001)], 0.2, "no other trained system differs significantly from mlp trained on nDCG",
-              "1 system rank"),
+              "1 other ranks alike within ±0.01: the cheapest of them will do."),
     "too few topics": ([(0, 0.15), (0, 0.15)], 0.2, "no other trained system differs significantly from mlp trained on",
                        r"1 comparison with it is inconclusive: about ([\d,]+) test topics would tell differences in "
                        r"nDCG of 0\.01; there are 54\."),
     "alone": ([(0, 0.02)], 0.2, "take mlp", "No other trained system is compared with it."),
     "worse than validation says": ([(0, 0.02), (0.1, 0.02)], 0.2, "take mlp trained on nDCG",
-                                   "Validation selects it, although 1 other rank"),
+                                   "Validation selects it, although 1 other ranks signif"),
     "no better than chance": ([(0, 0.02)], -0.1, "take mlp", "It is not significantly better than random, which needs"),
 }  # fmt: skip
 """Shifts and noise of systems in the order of their validation scores, the random order's loss, and what is said."""
@@ -150,6 +150,7 @@ def test_a_board_without_a_model_that_trained_says_so(tmp_path: Path) -> None:
     (found,) = Leaderboard.read(tmp_path / "tables", None).findings()
     assert found.headline.endswith(": no model trained, so none ranks best.")
     assert "2 systems" in found.detail
+    assert [section.findings for section in Leaderboard.read(tmp_path / "tables", None).advice()] == [(found,)]
     for name in FIGURES:
         assert figures.draw(name, files)
 

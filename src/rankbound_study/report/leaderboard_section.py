@@ -104,8 +104,11 @@ class Leaderboard:
         for facts in self.facts["data_sets"]:
             data_set = DataSet(facts["dataset"], facts["nsr"])
             own = of_data_set(self.table, data_set, "nsr")
-            for best in own.filter(pl.col("role") == BEST).iter_rows(named=True):
-                found.append(self._advice(data_set.label, own, best))
+            best = own.filter(pl.col("role") == BEST)
+            if len(best):
+                found.append(self._advice(data_set.label, own, best.row(0, named=True)))
+            elif stuck := own.filter(pl.col("n_untrained") > 0).height:
+                found.append(finding(FILE, "none-trained", label=data_set.label, stuck=stuck))
         if found:
             yield ReportSection("advice", "What to do", "", findings=tuple(found))
 
