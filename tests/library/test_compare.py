@@ -13,6 +13,8 @@ import pytest
 
 import rankbound as rb
 from rankbound.cli import main
+from rankbound.compare.comparison import Settings
+from rankbound.compare.runs import Source, compare_sources
 from tests.comparing import Compare, assert_as_scipy_says
 from tests.library.refusals import refusals
 
@@ -270,3 +272,47 @@ class TestOutput:
         assert "mean and standard error over topics" in text
         assert "999 sign flips; Holm over 1 test." in text
         assert not [line for line in text.splitlines() if line != line.rstrip()]
+
+
+ADVICE: dict[str, tuple[dict[str, float], str, dict[str, Any], str]] = {
+    "one is better": ({"a": 0.1, "b": 0}, "nDCG", {}, "take A (significantly better than B)."),
+    "one is worse": ({"a": -0.1, "b": 0}, "nDCG", {}, "take B (significantly better than A)."),
+    "lower is better": ({"a": 0.1, "b": 0}, "PairError", {}, "take B (significantly better than A)."),
+    "of three": ({"a": 0.1, "b": 0, "c": -0.1}, "nDCG", {}, "take a.csv (significantly better than b.csv, c.csv)."),
+    "two of three": ({"a": 0.1, "b": 0, "c": 0.1}, "nDCG", {}, "take a.csv (significantly better than b.csv) or c.csv "
+                     "(significantly better than b.csv); 1 of 3 comparisons inconclusive; about "),
+    "beside a baseline": ({"b": 0, "c": 0.1, "a": 0.0001}, "nDCG", {"last": True}, "take c.csv (significantly better "
+                          "than a.csv); 1 of 2 comparisons inconclusive; about "),
+    "none": ({"a": 0.001, "b": 0}, "nDCG", {}, "no significant difference; about "),
+    "none by a margin": ({"a": 0.001, "b": 0}, "nDCG", {"margin": 0.005}, "no significant difference; about "),
+    "alike": ({"a": 0.001, "b": 0}, "nDCG", {"margin": 0.1}, "alike within the margin in 1 comparison, where either"),
+    "equal": ({"a": 0, "b": 0}, "nDCG", {"noise": 0}, "no significant difference."),
+}  # fmt: skip
+"""Means of systems by name, a metric, settings, and what to do."""
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_the_last_line_says_which_system_to_take_or_how_many_topics_would_tell(name: str) -> None:
+    means, metric, settings, said = ADVICE[name]
+    noise, margin = settings.get("noise", 0.02), settings.get("margin")
+    topics = [f"t{topic:02}" for topic in range(40)]
+    sources = [
+        Source(pl.DataFrame({"topic": topics, metric: np.linspace(0.3, 0.7, 40) + mean + noise * random}), [metric])
+        for mean, random in zip(means.values(), np.random.default_rng(1).normal(size=(3, 40)), strict=False)
+    ]
+    with_last = bool(settings.get("last"))
+    report = compare_sources([f"{one}.csv" for one in means], sources, [metric], Settings(margin=margin), with_last)
+    last = str(report).splitlines()[-1]
+    assert last.startswith(f"What to do, by {metric}: {said}"), last
+    assert report.to_markdown().splitlines()[-1].replace("\\", "").endswith(last)
+    if found := re.search(r"about ([\d,]+) topics would tell one of ([\d.]+), .* \(there are 40\)\.$", last):
+        # With so many topics, the t test has that power: 80 %, and a little more for its degrees of freedom.
+        needed, size = int(found[1].replace(",", "")), float(found[2])
+        inconclusive = [row.found for row in report.rows if row.found.p_adjusted > 0.05]
+        differences = inconclusive[-1]
+        deviation = abs(differences.difference / differences.effect.standardised)
+        power = stats.nct.sf(stats.t.isf(0.025, needed - 1), needed - 1, size / (deviation / needed**0.5))
+        assert 0.78 < power < 0.86
+        assert size == pytest.approx(settings.get("margin") or abs(inconclusive[-1].difference), abs=6e-5)
+    else:
+        assert "about" not in last

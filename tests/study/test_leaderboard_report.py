@@ -72,7 +72,7 @@ def test_the_first_finding_says_what_is_best_and_by_how_much(results: Path) -> N
     first, second, *_ = sections(results)["findings"].findings
     best = LEVEL + 0.05 + noise(2)
     assert first.headline.startswith("web-label1: mlp trained on nDCG with min-max bounding ranks best by validation")
-    assert f"its mean nDCG on the test part is {best[SCORED].mean():.4f}" in first.headline
+    assert f"its mean nDCG over the test topics is {best[SCORED].mean():.4f}" in first.headline
     assert first.detail.startswith("60 test topics with 570 items (5 to 14 in a list), 19 % of them relevant, in 2 fo")
     assert "Left out, without a defined score: 6 topics." in first.detail
     assert "2 other trained systems, compared with it on the test part: 2 significantly worse." in first.detail
@@ -83,6 +83,55 @@ def test_the_first_finding_says_what_is_best_and_by_how_much(results: Path) -> N
     difference = (best - LEVEL - noise(1))[SCORED].mean()
     assert rows["mlp, nDCG, unbounded (rank 2)"][0] == f"+{difference:.4f}"
     assert second.headline == "Bounding improves 1 of 1 case significantly and degrades 0."
+
+
+def test_both_means_of_a_system_are_named_where_they_stand(results: Path) -> None:
+    found = sections(results)
+    board, table = found["leaderboard"].blocks[0], found["table-5-1"].blocks[0]
+    assert isinstance(board, TableBlock)
+    assert isinstance(table, TableBlock)
+    assert "Every topic counts once here, and every fold once in Table 5.1, which has the mean of the folds' means" in (
+        board.caption
+    )
+    assert table.caption.startswith("Mean of the folds' mean scores over their test lists, ")
+
+
+ADVICE: dict[str, tuple[list[tuple[float, float]], float, str, str]] = {
+    "all others are worse": ([(0.1, 0.02), (0, 0.02)], 0.2, "take mlp trained on nDCG without a bound.",
+                             "It is significantly better than every other trained system (1)."),
+    "alike": ([(0, 0.001), (0, 0.001)], 0.2, "no other trained system differs significantly from mlp trained on nDCG",
+              "1 other ranks alike within ±0.01: the cheapest of them will do."),
+    "too few topics": ([(0, 0.15), (0, 0.15)], 0.2, "no other trained system differs significantly from mlp trained on",
+                       r"1 comparison with it is inconclusive: about ([\d,]+) test topics would tell differences in "
+                       r"nDCG of 0\.01; there are 54\."),
+    "alone": ([(0, 0.02)], 0.2, "take mlp", "No other trained system is compared with it."),
+    "worse than validation says": ([(0, 0.02), (0.1, 0.02)], 0.2, "take mlp trained on nDCG",
+                                   "Validation selects it, although 1 other ranks signif"),
+    "no better than chance": ([(0, 0.02)], -0.1, "take mlp", "It is not significantly better than random, which needs"),
+}  # fmt: skip
+"""Shifts and noise of systems in the order of their validation scores, the random order's loss, and what is said."""
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_the_page_ends_with_what_to_do(tmp_path: Path, name: str) -> None:
+    systems, behind, headline, detail = ADVICE[name]
+    scores = PlantedSystems(tmp_path).add(control("random"), LEVEL - behind + noise(9))
+    for place, (shift, spread) in enumerate(systems):
+        values = LEVEL + shift + spread * np.random.default_rng(place).normal(size=TOPICS)
+        scores.add(("", "mlp", ("nDCG", "AP")[place], "none"), values, 0.9 - place / 10)
+    made(scores, tmp_path)
+    (section,) = Leaderboard.read(tmp_path / "tables", None).advice()
+    (found,) = section.findings
+    assert headline in found.headline
+    assert re.search(detail.replace("(1)", r"\(1\)") if "(1)" in detail else detail, found.detail), found.detail
+    assert "None" not in found.detail
+    if needed := re.search(r"about ([\d,]+) test topics", found.detail):
+        # As many as make the standard error of 0.15 x sqrt(2) small beside 0.01.
+        assert 0.6 < int(needed[1].replace(",", "")) / (2 * (0.15 / 0.01 * 2.93) ** 2) < 1.6
+
+
+def test_the_last_section_of_a_study_of_other_data_is_what_to_do(results: Path) -> None:
+    assert list(sections(results))[-1] == "advice"
 
 
 def test_a_board_of_one_system_has_room(tmp_path: Path) -> None:
@@ -101,6 +150,7 @@ def test_a_board_without_a_model_that_trained_says_so(tmp_path: Path) -> None:
     (found,) = Leaderboard.read(tmp_path / "tables", None).findings()
     assert found.headline.endswith(": no model trained, so none ranks best.")
     assert "2 systems" in found.detail
+    assert [section.findings for section in Leaderboard.read(tmp_path / "tables", None).advice()] == [(found,)]
     for name in FIGURES:
         assert figures.draw(name, files)
 

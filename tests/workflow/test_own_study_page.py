@@ -11,6 +11,8 @@ import pytest
 import yaml
 from project import GENERATED, ROOT, Project
 
+from tests.public_layouts import LAYOUTS, written
+
 PAGE = ROOT / "docs" / "your_own_study.md"
 SMALLER = {
     r"^losses: .*": "losses: [nDCG]",
@@ -57,6 +59,30 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     # Three models with two boundings each, LambdaMART, and three controls.
     assert len(table.splitlines()) == 1 + 3 * 2 + 1 + 3
     assert project.path("results/searches/figures/figure_5_8.pdf").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["last.fm", "labels in words"])
+def test_a_public_layout_goes_from_its_file_to_the_report_unattended(tmp_path: Path, name: str) -> None:
+    project = Project.create(tmp_path / "project", GENERATED)
+    shutil.copy(ROOT / "config.yaml", project.path("config.yaml"))
+    path = written(name, project.folder)
+    said = project.run(
+        "rankbound_study", "new", path.name, "--out", "mine.yaml", "--name", "mine", *LAYOUTS[name].flags
+    )
+    assert "50 rows, the whole file" in said
+    text = project.path("mine.yaml").read_text("utf-8")
+    one_figure = {
+        r"^experiment: .*": "experiment: []",
+        r"\[figure_leaderboard_scores[^]]*\]": "[figure_leaderboard_scores]",
+    }
+    for pattern, smaller in (SMALLER | one_figure).items():
+        text = re.sub(pattern, smaller, text, flags=re.MULTILINE)
+    project.path("mine.yaml").write_text(text, "utf-8")
+    project.snakemake("--configfile", "mine.yaml")
+    page = project.path("results/mine/paper/index.html").read_text("utf-8")
+    assert "<title>Losses and bounds compared on mine" in page
+    assert page.index('id="provenance"') < page.index('id="advice"')
 
 
 def test_the_configuration_on_the_page_is_the_one_that_is_written(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from rankbound.compare.comparison import Comparison, Settings
+from rankbound.compare.margins import LEVEL, TIE
 from rankbound.evaluation import aligned
 from rankbound.texts import printable, quantity
 
@@ -39,6 +40,15 @@ class Row:
     metric: str
     found: Comparison
     key: dict[str, Any] = field(default_factory=dict)
+    higher_is_better: bool = True
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """The significantly better system and the other one; empty if neither is."""
+        names = self.key.get("a", "A"), self.key.get("b", "B")
+        if not self.found.p_adjusted <= LEVEL:
+            return "", ""
+        return names if (self.found.difference > 0) == self.higher_is_better else names[::-1]
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ class Report:
     notes: Sequence[str] = ()
 
     def __str__(self) -> str:
-        """Return tables of differences, of seeds and of margin tests as text, then notes."""
+        """Return tables of differences, of seeds and of margin tests as text, then notes and what to do."""
 
         def table(title: str, cells: list[list[str]]) -> str:
             header, *rows = aligned(cells, _TEXT_COLUMNS).split("\n")
@@ -157,7 +167,50 @@ class Report:
             f"Interval: {interval} over topics. p: {settings.flips} sign flips; Holm over {self._tests()}. "
             "Effect: mean over sd of the differences.",
             "Detectable: the smallest true difference that such a sample detects with 80 % power at level 5 %.",
+            *map(self._advice, dict.fromkeys(row.metric for row in self.rows)),
         ]
+
+    def _advice(self, metric: str) -> str:
+        """Return which system to take by a metric, and how many topics would tell what is inconclusive."""
+        rows = [row for row in self.rows if row.metric == metric]
+        pairs = list(filter(any, (row.sides for row in rows)))
+        winners = [
+            name for name in dict.fromkeys(name for name, _ in pairs) if name not in {other for _, other in pairs}
+        ]
+        beaten = {name: ", ".join(other for winner, other in pairs if winner == name) for name in winners}
+        advice = []
+        if pairs and len(rows) > 1 and "a" not in rows[0].key:
+            counts = ", ".join(f"{side} in {sum(name == side for name, _ in pairs)}" for side in "AB")
+            advice.append(f"significantly better of {quantity(len(rows), 'comparison')}: {counts}")
+        elif winners:
+            better = (f"{printable(name)} (significantly better than {printable(beaten[name])})" for name in winners)
+            advice.append(f"take {' or '.join(better)}")
+        others = [row.found for row in rows if not any(row.sides)]
+        alike = [found for found in others if found.margin is not None and found.margin.verdict == "alike"]
+        if alike:
+            advice.append(f"alike within the margin in {quantity(len(alike), 'comparison')}, where either will do")
+        if inconclusive := [found for found in others if found not in alike]:
+            advice.append(self._open(inconclusive, len(rows)))
+        return f"What to do, by {metric}: {'; '.join(advice)}."
+
+    def _open(self, inconclusive: Sequence[Comparison], count: int) -> str:
+        """Return that differences are not significant, and how many topics would tell."""
+        margin = None if isinstance(self.settings.margin, str) else self.settings.margin
+        needed = [
+            (math.ceil(found.n_units * (found.detectable / size) ** 2), size, found.n_units)
+            for found in inconclusive
+            if (size := margin or abs(found.difference)) > TIE and found.detectable > 0
+        ]
+        text = (
+            "no significant difference"
+            if count == len(inconclusive)
+            else f"{len(inconclusive)} of {count} comparisons inconclusive"
+        )
+        if not needed:
+            return text
+        topics, size, present = max(needed)
+        kind = "the margin" if margin else "the difference measured" if len(needed) == 1 else "the hardest one measured"
+        return f"{text}; about {topics:,} topics would tell one of {size:.4f}, {kind} (there are {present:,})"
 
     def _tests(self) -> str:
         """Return the number of tests, as `3 tests`."""

@@ -203,7 +203,8 @@ def rows_of(
         except ValueError:
             higher_is_better = True
         pair = scores_of_frame(frame, name, members=members).pair("A", "B")
-        rows.append(Row("", name, compare(pair, replace(settings, higher_is_better=higher_is_better))))
+        found = compare(pair, replace(settings, higher_is_better=higher_is_better))
+        rows.append(Row("", name, found, higher_is_better=higher_is_better))
     return rows
 
 

@@ -88,6 +88,7 @@ def build(
             *_worked_sections(tables, reproduced=bounded.reproduced),
             *neural_sections(tables, figures, claims),
             provenance_section(results, bounded.table, manifest),
+            *(() if bounded.reproduced else board.advice()),
         ),
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, COLUMNS, TOPICS, UNDECIDED, WORSE
+from rankbound_study.claims.rules import Sample
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.leaderboard import system_text
 from rankbound_study.provenance.manifest import Manifest
@@ -96,6 +97,41 @@ class Leaderboard:
         yield ReportSection("leaderboard", "Leaderboard", text(FILE, "opening"), blocks)
         if drawn := tuple(figures.blocks(figures_named("figure_leaderboard_"), synthetic=synthetic)):
             yield ReportSection("leaderboard-figures", "Figures of the leaderboard", "", drawn)
+
+    def advice(self) -> Iterator[ReportSection]:
+        """Yield the last section: for each data set which system to take, or how many topics would tell."""
+        found = []
+        for facts in self.facts["data_sets"]:
+            data_set = DataSet(facts["dataset"], facts["nsr"])
+            own = of_data_set(self.table, data_set, "nsr")
+            best = own.filter(pl.col("role") == BEST)
+            if len(best):
+                found.append(self._advice(data_set.label, own, best.row(0, named=True)))
+            elif stuck := own.filter(pl.col("n_untrained") > 0).height:
+                found.append(finding(FILE, "none-trained", label=data_set.label, stuck=stuck))
+        if found:
+            yield ReportSection("advice", "What to do", "", findings=tuple(found))
+
+    def _advice(self, label: str, own: pl.DataFrame, best: Row) -> Finding:
+        others = own.filter(pl.col("rank") > 1, pl.col("best_verdict").is_not_null())
+        open_ones = others.filter(pl.col("best_verdict") == UNDECIDED, pl.col("best_low").is_not_null())
+        needed = [
+            Sample.of_interval(row["best_low"], row["best_high"], row["n_topics"], self.facts["margin"]).topics_needed
+            for row in open_ones.iter_rows(named=True)
+        ]
+        baseline = own.filter(pl.col("role") == BASELINE)["model"].to_list()
+        return finding(
+            FILE,
+            "advice",
+            label=label,
+            name=_name(own, best),
+            others=len(others),
+            needed=max(filter(None, needed), default=0),
+            baseline="" if str(best["baseline_verdict"]).startswith(BETTER) else "".join(baseline),
+            margin=self.facts["margin"],
+            **{name: best[name] for name in ("n_topics", "n_seeds", "metric")},
+            **_verdict_counts(others["best_verdict"]),
+        )
 
     def _finding(self, label: str, facts: Row, own: pl.DataFrame, best: Row) -> Finding:
         verdicts = _verdict_counts(own.filter(pl.col("rank") > 1)["best_verdict"].drop_nulls())

@@ -1,7 +1,7 @@
 """Comparison of selections of runs tables: pairs of runs that agree except in the keys that separate A from B."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.comparison import Settings
-from rankbound.compare.report import Report, Row
+from rankbound.compare.report import Report
 from rankbound.compare.runs import report_of, rows_of
 from rankbound.errors import ConfigError, DataError
 from rankbound.metrics import metric
@@ -90,7 +90,7 @@ def compare_runs(
     for cell in cells:
         key = {"common": dict(cell.common), "a_key": dict(cell.a_key), "b_key": dict(cell.b_key)}
         found = rows_of(cell.a, cell.b, wanted, settings, names_pairs(cell.a))
-        rows += [Row(label(cell, cells), row.metric, row.found, key) for row in found]
+        rows += [replace(row, cell=label(cell, cells), key=key) for row in found]
     a_name, b_name = (_name(path, own, cells) for path, own in zip(files, ("a_key", "b_key"), strict=True))
     return report_of(a_name, b_name, rows, settings, notes)
 

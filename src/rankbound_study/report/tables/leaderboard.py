@@ -65,9 +65,9 @@ def _block(table: pl.DataFrame, margin: float, seconds: Callable[[Row], float | 
     first, names = table.row(0, named=True), names_of(table)
     label = DataSet(first["dataset"], first["nsr"]).label
     of_baseline = next((row["model"] for row in table.iter_rows(named=True) if row["role"] == BASELINE), "")
-    stuck = bool(table["n_untrained"].sum())
+    stuck, folds = bool(table["n_untrained"].sum()), table["n_folds"].to_numpy().max()
     timed = any(seconds(row) is not None for row in table.iter_rows(named=True))
-    caption = text(FILE, "caption", metric=first["metric"], margin=margin, level=LEVEL, stuck=stuck)
+    caption = text(FILE, "caption", metric=first["metric"], margin=margin, level=LEVEL, stuck=stuck, folds=folds)
 
     def model(row: Row) -> str:
         return names[tuple(row[name] for name in SYSTEM)] + MARK * bool(row["n_untrained"])
