@@ -55,9 +55,9 @@ _SHOWN_CHARACTERS = 40
 _LINES_AT_ONCE = 4096
 _WHOLE_LABEL = re.compile(rb"^(\d+)(?:\.0*)?$")
 """A label that is a whole number, perhaps with a decimal point, as in `1.0 qid:3`."""
-_ZERO = re.compile(rb"0+:")
 _DOCUMENT_NAME = re.compile(rb"docid\s*=\s*(\S+)")
 
+_ZERO = (b" 0", b"\t0")
 _KERNEL = "rankbound.kernels.text"
 _WORTH_LOADING = 2**22
 """Bytes of text whose reading line by line takes about as long as loading the kernel, half a second."""
@@ -154,7 +154,10 @@ def extent(lines: Iterable[bytes], where: str) -> Extent:
         if index > LARGEST_INDEX:
             raise DataError(f"{where}, line {number}: found feature index {index}, expected at most {LARGEST_INDEX}")
         largest, count = max(largest, index), count + 1
-        if smallest and b"0:" in body and any(map(_ZERO.match, body.split(None, 3)[1:3])):
+        # Indices ascend: 0 can only be the first, before the first colon of the line or that after the query's.
+        colon = body.find(b":")
+        second = body.find(b":", colon + 1)
+        if body[colon - 2 : colon] in _ZERO or body[second - 2 : second] in _ZERO:
             smallest = 0
         labels.add(label)
     whole = [int(match[1]) for match in map(_WHOLE_LABEL.match, labels) if match and len(match[1]) <= _LONGEST_NUMBER]
