@@ -85,7 +85,7 @@ def _run_steps(folder: Path, name: str, archive: Path, methods: list[str]) -> No
     described = {**known, "path": str(archive)}
     text = 0.0
     if name == MSLR:
-        described["content"]["members"] = dict(generated.generated_source(name, archive).members)
+        described["content"]["members"] = dict(generated.generated_source(name, archive).content.members)
         with zipfile.ZipFile(archive) as opened:
             text = sum(info.file_size for info in opened.infolist() if info.filename.endswith("test.txt")) / 1e6
     step, name = partial(_print_step, "rankbound_study"), f"generated-{name}"

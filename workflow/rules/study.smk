@@ -82,6 +82,7 @@ report: "../report/study.rst"
 container: "study.sif"
 
 
+# Targets, and rules that `use rule` makes of local ones: they do not inherit that.
 localrules:
     all,
     data,
@@ -90,6 +91,9 @@ localrules:
     figures,
     paper,
     demo,
+    compared_controls,
+    join,
+    collect_experiments,
 
 
 include: "common.smk"
