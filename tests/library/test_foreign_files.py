@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import importlib
 import io
 import json
 import os
@@ -18,7 +19,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import ranx
 
 import rankbound as rb
 from rankbound.errors import DataError
@@ -43,6 +43,13 @@ def table_of(lists: Any) -> Table:
     pairs = list(zip(lists.items, values, strict=True))
     limits = zip(lists.offsets[:-1], lists.offsets[1:], strict=True)
     return {topic: dict(pairs[start:stop]) for topic, (start, stop) in zip(lists.topics, limits, strict=True)}
+
+
+def of_ranx(kind: str, table: Table | dict[str, dict[str, int]]) -> Any:
+    """Return an object of ranx, whose functions take half a minute to compile; uncompiled ones do as well."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pytest.importorskip("numba").config, "DISABLE_JIT", True)
+        return getattr(importlib.import_module("ranx"), kind)(table)
 
 
 def lines(*records: Any) -> str:
@@ -256,7 +263,7 @@ def renamed(topic: str, item: str) -> pd.DataFrame:
 
 HELD: dict[str, Callable[[], Any]] = {
     "dictionaries": lambda: RUN,
-    "ranx": lambda: ranx.Run(RUN),
+    "ranx": lambda: of_ranx("Run", RUN),
     "scored docs": lambda: [ir_measures.ScoredDoc(*row.values()) for row in ROWS],
     "a generator of scored docs": lambda: (ir_measures.ScoredDoc(*row.values()) for row in ROWS),
     "records": lambda: ROWS,
@@ -282,7 +289,7 @@ HELD: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 HELD_QRELS: dict[str, Callable[[], Any]] = {
     "dictionaries": lambda: JUDGED,
-    "ranx": lambda: ranx.Qrels({topic: {i: int(v) for i, v in items.items()} for topic, items in JUDGED.items()}),
+    "ranx": lambda: of_ranx("Qrels", {topic: {i: int(v) for i, v in items.items()} for topic, items in JUDGED.items()}),
     "qrels of ir_measures": lambda: [ir_measures.Qrel(*row.values()) for row in GRADES],
     "a frame of ir_measures": lambda: pd.DataFrame([ir_measures.Qrel(*row.values()) for row in GRADES]),
     "a frame of ranx": lambda: pd.DataFrame(records(JUDGED, "q_id", "doc_id", "score")),

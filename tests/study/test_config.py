@@ -233,7 +233,7 @@ def test_every_section_of_the_default_configuration_is_commented() -> None:
 @pytest.mark.parametrize(
     ("file", "place", "value", "expected"),
     [
-        (DEMO, "temperature", 1.0, "some 4 minutes of a processor; the largest step, "),
+        (DEMO, "temperature", 1.0, "some 3 minutes of a processor; the largest step, "),
         (DEFAULT, "temperature", 1.0, "some 7 hours of a processor; the largest step, Reg-l1 of aaf, 5.2 GB"),
         (DEFAULT, "compare", [], "some 5 hours of a processor; the largest step, "),
         (DEFAULT, "training.movielens.epochs", 10_000, "some 22 days of a processor"),

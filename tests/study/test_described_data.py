@@ -196,7 +196,7 @@ BAD: dict[str, tuple[dict[str, str | None], dict[str, Any], str]] = {
         {"x": "1 qid:1 1:1\ngood qid:1 1:2\n"}, of_letor(), r"/x, line 2: found 'good', expected a label",
     ),
     "mixed labels of a table": ({"x.csv": "topic,relevance,f\na,1,1\na,good,2\n"}, TABLE, r"x\.csv, line 3: .*good"),
-    "an unknown column of a table": ({"x.csv": "topic,label,f\na,1,1\n"}, TABLE, r"x\.csv.*relevance"),
+    "an unknown column of a table": ({"x.csv": "topic,colour,f\na,1,1\n"}, TABLE, r"x\.csv.*relevance"),
     "another separator of a table": ({"x.csv": "topic;relevance;f\na;1;1\n"}, TABLE, r"x\.csv.*topic;relevance;f"),
     "half a label": (
         {"x.csv": "topic,relevance,f\na,0.5,1\n"}, TABLE, r"x\.csv: found relevance 0\.5, expected whole numbers",

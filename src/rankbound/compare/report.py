@@ -191,7 +191,7 @@ class Report:
             advice.append(f"alike within the margin in {quantity(len(alike), 'comparison')}, where either will do")
         if inconclusive := [found for found in others if found not in alike]:
             advice.append(self._open(inconclusive, len(rows)))
-        return f"What to do, by {metric}: {'; '.join(advice)}."
+        return f"What to do, by {printable(metric)}: {'; '.join(advice)}."
 
     def _open(self, inconclusive: Sequence[Comparison], count: int) -> str:
         """Return that differences are not significant, and how many topics would tell."""

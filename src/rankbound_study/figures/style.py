@@ -322,5 +322,3 @@ def save(figure: Any, paths: Sequence[Path]) -> None:
                 figure.savefig(temporary, metadata=metadata[path.suffix], dpi=200)
             if described is not None:
                 temporary.write_text(with_titles(temporary.read_text("utf-8"), described), "utf-8")
-        # Laid out once: a drawing costs half of a second draw for the layout, and all of its files look the same.
-        figure.set_layout_engine("none")
