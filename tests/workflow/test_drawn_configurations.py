@@ -29,7 +29,8 @@ def drawn(random: Random) -> dict[str, Any]:
     """The demonstration with small data, and a few of its axes, methods, figures and tables."""
 
     def some(of: Iterable[Any], most: int, least: int = 0) -> list[Any]:
-        return random.sample(list(of), random.randint(least, most))
+        every = list(of)
+        return random.sample(every, random.randint(least, min(most, len(every))))
 
     config: dict[str, Any] = {**deepcopy(DEMO), "study": "drawn", "pathvars": PLACES}
     config["protocols"] = some(["published", "honest"], 2, 1)

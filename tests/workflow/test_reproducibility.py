@@ -39,7 +39,9 @@ def test_the_report_tells_it(finished: Project) -> None:
     known = known_of(finished.path("results"))
     job = next(step for step in known.steps if step.subcommand == "job")
     instances = next(path for path in job.inputs if "instances" in path)
-    for text in (job.code.sha256, job.machine.processor, job.versions["torch"], job.inputs[instances].sha256):
+    code = f"{len({pair for files in known.files_of_code.values() for pair in files.items()}):,}, each with its SHA-256"
+    assert known.files_of_code[job.code.sha256]["rankbound/training/models.py"]
+    for text in (code, job.machine.processor, job.versions["torch"], job.inputs[instances].sha256):
         assert text in page
 
 
