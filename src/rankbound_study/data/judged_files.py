@@ -23,6 +23,7 @@ from tqdm.utils import CallbackIOWrapper
 from rankbound.errors import DataError
 from rankbound.io import letor
 from rankbound.io.judged import JudgedLists, doubt, listed
+from rankbound.io.text_files import plain_name, separator_of
 from rankbound_study.config.sections.description import ColumnKeys
 from rankbound_study.data.contracts import DATASET_KEY, PARTS_KEY, judged_table, open_writer
 from rankbound_study.data.sources import Raw, as_file, require_sizes
@@ -154,7 +155,7 @@ def _graded(path: Path, column: str, labels: Sequence[str] | None, where: str) -
     import polars as pl
 
     is_parquet = path.suffix == ".parquet"
-    separator = "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
+    separator = separator_of(path)
     try:
         scan = pl.scan_parquet(path) if is_parquet else pl.scan_csv(path, separator=separator, infer_schema=False)
         if column not in scan.collect_schema():
@@ -169,7 +170,7 @@ def _graded(path: Path, column: str, labels: Sequence[str] | None, where: str) -
             )
         graded = scan.with_columns(words.replace_strict(list(labels), range(len(labels)), return_dtype=pl.Int8))
         with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
-            to = Path(folder, path.name.removesuffix(".gz"))
+            to = Path(folder, plain_name(path))
             graded.sink_parquet(to) if is_parquet else graded.sink_csv(to, separator=separator)
             yield to
     except pl.exceptions.PolarsError as error:

@@ -17,7 +17,7 @@ import polars as pl
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.judged import listed
 from rankbound.io.table_columns import has_no_name, notations, told_apart
-from rankbound.io.text_files import open_unpacked
+from rankbound.io.text_files import open_unpacked, separator_of
 from rankbound.texts import LONGEST_VALUE, is_number, printable, quantity, shortened
 from rankbound_study.config.sections.description import HIGHEST, LAST, LATIN_1, RATINGS, REPEATS, SUM, TEXTS, UTF_8
 from rankbound_study.data.ratings import JSON, TIMES, fields_of
@@ -304,7 +304,7 @@ class _Look:
     def format_of(self, roles: Mapping[str, str]) -> str:
         """Return whether it is a table of judged items or ratings; UnclearError if it may be both, or neither."""
         relevance = roles.get("relevance")
-        by_name = "\t" if self.path.name.removesuffix(".gz").endswith(".tsv") else ","
+        by_name = separator_of(self.path)
         can_be_table = self.named and self.layout.get("separator", by_name) == by_name
         can_be_table &= self.path.suffix == ".parquet" or bool(self.layout)
         if self.said.format == TABLE and not can_be_table:
