@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain
@@ -218,6 +219,16 @@ def test_snakemakes_own_report_has_a_title_and_a_caption_for_every_result(finish
         entry = _reported(page, f"results/tables/{name}.csv")
         assert re.search(rf"<strong>{re.escape(table_specs()[name].title or name)}</strong>: \w.{{20}}", entry)
     assert re.search(r'"caption": "<p>\w.{20}', _reported(page, "results/paper/rankbound.pdf"))
+
+
+def test_snakemakes_own_report_as_an_archive_has_every_result_whole(finished: Project, tmp_path: Path) -> None:
+    finished.run("snakemake", "--cores", "1", "--report", str(tmp_path / "report.zip"))
+    with zipfile.ZipFile(tmp_path / "report.zip") as archive:
+        held = {Path(name).name: archive.read(name) for name in archive.namelist()}
+    names = [f"results/figures/{name}.svg" for name in GENERATED["figures"]]
+    names += [f"results/tables/{name}.csv" for name in GENERATED["tables"]]
+    for path in map(finished.path, [*names, "results/paper/rankbound.pdf"]):
+        assert held[path.name] == path.read_bytes()
 
 
 def _reported(page: str, file: str) -> str:
