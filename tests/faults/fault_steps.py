@@ -185,13 +185,13 @@ class Sandbox:
 
 
 def digest(path: Path) -> str:
-    """Return a digest of a file's bytes; of a manifest, without the times and numbers of the steps' runs."""
+    """Return a digest of a file's bytes; of a manifest, without times, runs and what its process loaded."""
     content = path.read_bytes()
     if path.name == Path(MANIFEST).name:
         manifest = json.loads(content)
         steps = [{key: value for key, value in step.items() if key not in WHEN} for step in manifest["steps"]]
         steps.sort(key=lambda step: step["name"])
-        content = json.dumps({**manifest, "created": "", "steps": steps}, sort_keys=True).encode()
+        content = json.dumps({**manifest, "created": "", "code": {}, "steps": steps}, sort_keys=True).encode()
     return hashlib.sha256(content).hexdigest()
 
 
