@@ -15,17 +15,18 @@ A metric without a closed form is averaged over orders with the missing items at
 """
 
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from rankbound.errors import DataError
-from rankbound.io.files import needs_extra, read_qrels, read_run
+from rankbound.io.files import evaluated_in_parts, needs_extra, read_qrels
 from rankbound.io.judged import Intents, Qrels, Run
-from rankbound.kernels.formulas import Floats, RankedItems
+from rankbound.kernels.formulas import Floats, Integers, RankedItems
 from rankbound.kernels.formulas import values_of as values_of_formulas
 from rankbound.lazy import Lists, Tensor, torch
 from rankbound.metrics import Metric, metrics_of
@@ -128,8 +129,11 @@ def evaluate_run(
     *,
     missing: str | None = None,
     undefined: str = "skip",
+    format: str | None = None,
 ) -> Evaluation:
     """Evaluate a run with trec_eval's rules, except that a metric is averaged over all orders of tied items.
+
+    A run in a TREC file, in which the lines of each topic are adjacent, may be larger than memory.
 
     Args:
         run: a `Run`, or what `read_run` reads: a path, a data frame or dictionaries `{topic: {item: score}}`.
@@ -140,6 +144,7 @@ def evaluate_run(
             without retrieved items (`zero`, trec_eval's `-c`), or are refused (`error`). By default, they are skipped
             with a warning.
         undefined: the value of a metric on topics where it is undefined: NaN, which means skip (`skip`), or 0 (`zero`).
+        format: the columns of a run's text, as in `read_run`.
 
     Returns:
         The values of each topic; `means()` averages them.
@@ -158,25 +163,42 @@ def evaluate_run(
     if missing is not None:
         require_one_of("missing", missing, MISSING)
     require_one_of("undefined", undefined, POLICIES)
-    run = run if isinstance(run, Run) else read_run(run)
-
     chosen, qrels = judged_by(metrics, qrels)
-    in_run, in_qrels = set(run.topics), set(qrels.topics)
-    if not in_run & in_qrels:
+    place = {topic: index for index, topic in enumerate(qrels.topics)}
+
+    def evaluate(parts: Iterable[Run]) -> tuple[list[str], dict[str, Floats]]:
+        """Return the topics of the run, and the values of those of the qrels: NaN if the run lacks them."""
+        in_run = list[str]()
+        values = {str(one): np.full(len(place), np.nan) for one in chosen}
+        for part in parts:
+            in_run += part.topics
+            shared = sorted(filter(place.__contains__, part.topics), key=place.__getitem__)
+            if shared:
+                put(values, part, shared)
+        return in_run, values
+
+    def put(values: dict[str, Floats], part: Run, topics: Sequence[str]) -> None:
+        for name, of_part in values_of(chosen, join(part, qrels, topics, chosen), undefined).items():
+            values[name][[place[topic] for topic in topics]] = of_part
+
+    in_run, values = evaluate([run]) if isinstance(run, Run) else evaluated_in_parts(run, evaluate, format=format)
+    known = set(in_run)
+    absent = [topic for topic in qrels.topics if topic not in known]
+    if len(absent) == len(place):
         raise DataError(
-            f"the run and the qrels have no topic in common: the run has {_some(run.topics)}, the qrels have "
+            f"the run and the qrels have no topic in common: the run has {_some(in_run)}, the qrels have "
             f"{_some(qrels.topics)}; compare the topics' names"
         )
-    absent = [topic for topic in qrels.topics if topic not in in_run]
-    lacks = f"the run lacks {len(absent)} of {quantity(len(in_qrels), 'topic')} of the qrels ({_some(absent)})"
+    lacks = f"the run lacks {len(absent)} of {quantity(len(place), 'topic')} of the qrels ({_some(absent)})"
     if absent and missing == "error":
         raise DataError(
             f"{lacks}, expected all of them by missing=error: complete the run, or leave such topics out of the means "
             "(missing=skip), or count them as topics without retrieved items (missing=zero)"
         )
-    wanted = [topic for topic in qrels.topics if missing == "zero" or topic in in_run]
-    joined = join(run, qrels, wanted, complete=any(one.unjudged == "left out" for one in chosen))
-    values = values_of(chosen, joined, undefined)
+    if absent and missing == "zero":
+        put(values, Run(topics=[], items=[], scores=np.zeros(0), offsets=np.zeros(1, np.int64)), absent)
+    wanted = [topic for topic in qrels.topics if missing == "zero" or topic in known]
+    rows = [place[topic] for topic in wanted]
     if absent and missing is None:
         warnings.warn(
             f"{lacks}, which are left out of the means; trec_eval's -c and most leaderboards count them as topics "
@@ -184,7 +206,8 @@ def evaluate_run(
             'missing="skip" to leave them out without this warning',
             stacklevel=2,
         )
-    return Evaluation(wanted, values, absent, unjudged=[topic for topic in run.topics if topic not in in_qrels])
+    unjudged = [topic for topic in in_run if topic not in place]
+    return Evaluation(wanted, ByText({name: value[rows] for name, value in values.items()}), absent, unjudged)
 
 
 def shown(value: float) -> str:
@@ -207,57 +230,106 @@ def _some(topics: Sequence[str]) -> str:
     return ", ".join(repr(topic) for topic in topics[:3]) + (", ..." if len(topics) > 3 else "") or "none"
 
 
-def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> JudgedRun:
-    """Join the retrieved items of `topics` with the relevant ones that the run lacks; `complete`: all judged ones."""
+def join(run: Run, qrels: Qrels, topics: Sequence[str], metrics: Sequence[Metric]) -> JudgedRun:
+    """Join the retrieved items of `topics` with those of the judged items that the run lacks that the metrics count."""
     with needs_extra("data"):
         import polars as pl
-
-        from rankbound.io.table_columns import name_column, require_distinct_items
-
-    def frame(lists: Run | Qrels, column: str, values: npt.NDArray[Any], **others: Any) -> pl.DataFrame:
-        topic = np.repeat(np.arange(len(lists.topics)), np.diff(lists.offsets))
-        place = {name: index for index, name in enumerate(topics)}
-        chosen = np.array([place.get(name, -1) for name in lists.topics], dtype=np.int64)[topic]
-        columns = {"topic": pl.Series(chosen, dtype=pl.Int64), "item": name_column(lists.items)}
-        every = pl.DataFrame({**columns, column: pl.Series(values).cast(pl.Float64), **others})
-        picked = every.filter(pl.col("topic") >= 0)
-        require_distinct_items(picked, column, topics)
-        return picked
 
     if not (qrels.relevance.min(initial=0) >= 0 and qrels.relevance.max(initial=0) <= HIGHEST_GRADE):
         from rankbound.lists import require_grades
 
         require_grades(torch.from_numpy(qrels.relevance))
-    relevance = qrels.relevance if qrels.unjudged is None else np.where(qrels.unjudged, POOLED, qrels.relevance)
-    scored = frame(run, "scores", run.scores)
-    judged = frame(qrels, "relevance", relevance, row=np.arange(len(relevance)))
-    key = ["topic", "item"]
-    both = scored.join(judged, on=key, how="left", maintain_order="left")
-    both = both.with_columns(pl.col("relevance").fill_null(NOT_POOLED), retrieved=pl.lit(True))
-    needed = pl.col("relevance") >= 0 if complete else pl.col("relevance") > 0
-    lost = judged.filter(needed).join(scored, on=key, how="anti", maintain_order="left")
-    lost = lost.select(*key, pl.lit(0.0).alias("scores"), "relevance", "row", pl.lit(False).alias("retrieved"))
+    in_run, in_qrels = _indices(topics, run.topics), _indices(topics, qrels.topics)
+    _require_distinct(run, "scores", in_run, topics)
+    _require_distinct(qrels, "relevance", in_qrels, topics)
+    relevance = qrels.relevance.astype(np.float64)
+    if qrels.unjudged is not None:
+        relevance[qrels.unjudged] = POOLED
+    kinds = {one.unjudged for one in metrics}
+    of_topic = np.full(len(qrels.topics), -1)
+    of_topic[in_qrels] = np.arange(len(topics))
+    topic = np.repeat(of_topic, np.diff(qrels.offsets))
+    # Unless a metric tells judged items from others, those that are not relevant make no difference.
+    rows = np.flatnonzero((topic >= 0) & (relevance > (-np.inf if kinds - {"not relevant"} else 0)))
+    topic, relevance, place = topic[rows], relevance[rows], _places(run, qrels, rows)
+
+    lost = np.flatnonzero((place < 0) & (relevance >= 0 if "left out" in kinds else relevance > 0))
     # Missing items in ascending relevance: an order that doesn't depend on that of the files.
-    every = pl.concat([both, lost.sort("relevance", maintain_order=True)])
-    every = every.sort("topic", maintain_order=True)
-    sizes = np.bincount(every["topic"].to_numpy(), minlength=len(topics))
-    return JudgedRun(
-        list(topics),
-        every["scores"].to_numpy(),
-        every["relevance"].to_numpy(writable=True),
-        every["retrieved"].to_numpy(writable=True),
-        np.concatenate(([0], sizes.cumsum())).astype(np.int64),
-        None if qrels.intents is None else _joined_intents(qrels, qrels.intents, every["row"], every["item"]),
-    )
+    lost = lost[np.lexsort((relevance[lost], topic[lost]))]
+    n_lost = np.bincount(topic[lost], minlength=len(topics))
+    sizes = np.where(in_run < 0, 0, np.diff(run.offsets)[in_run]) if len(run.topics) else np.zeros_like(n_lost)
+    offsets = np.concatenate(([0], np.cumsum(sizes + n_lost))).astype(np.int64)
+    starts = np.where(in_run < 0, 0, run.offsets[in_run])
+    # The places of the run's items here are theirs in the run, moved with their topic.
+    moved = np.arange(sizes.sum()) + np.repeat(offsets[:-1] - np.cumsum(sizes) + sizes, sizes)
+    taken = moved + np.repeat(starts - offsets[:-1], sizes)
+    found = place >= 0
+    within = np.arange(len(lost)) - np.repeat(np.cumsum(n_lost) - n_lost, n_lost)
+    at = np.append((place - starts[topic] + offsets[topic])[found], (offsets[:-1] + sizes)[topic[lost]] + within)
+    row = np.append(np.flatnonzero(found), lost)
+    scores, judged = np.zeros(offsets[-1]), np.full(offsets[-1], NOT_POOLED, dtype=np.float64)
+    retrieved = np.zeros(offsets[-1], dtype=np.bool_)
+    scores[moved], retrieved[moved], judged[at] = run.scores[taken], True, relevance[row]
+    intents = None
+    if qrels.intents is not None:
+        source = np.full(offsets[-1], -1)
+        source[at] = len(run.items) + rows[row]
+        source[moved] = taken
+        names = pl.concat([run.names, qrels.names])[source]
+        intents = _joined_intents(qrels.intents, len(qrels.items), rows[row], at, names)
+    return JudgedRun(list(topics), scores, judged, retrieved, offsets, intents)
 
 
-def _joined_intents(qrels: Qrels, intents: Intents, row: "pl.Series", names: "pl.Series") -> JudgedIntents:
-    """Return the judgements by intent of the joined items, of which `row` has the place in the qrels, if any."""
+def _indices(topics: Sequence[str], known: Sequence[str]) -> Integers:
+    """Return the indices of topics among those that are known; -1 for others."""
+    place = {name: index for index, name in enumerate(known)}
+    return np.array([place.get(name, -1) for name in topics], dtype=np.int64)
+
+
+def _require_distinct(lists: Run | Qrels, column: str, chosen: Integers, topics: Sequence[str]) -> None:
+    """Raise DataError if a topic has an item twice; `chosen` are the lists of `topics`."""
+    if lists.has_distinct_keys:
+        return
     import polars as pl
 
-    known = row.is_not_null().to_numpy()
-    place = np.full(len(qrels.items), -1, dtype=np.int64)
-    place[row.drop_nulls().to_numpy()] = np.flatnonzero(known)
+    from rankbound.io.table_columns import require_distinct_items
+
+    of_list = np.full(len(lists.topics), -1)
+    of_list[chosen[chosen >= 0]] = np.flatnonzero(chosen >= 0)
+    topic = np.repeat(of_list, np.diff(lists.offsets))
+    frame = pl.DataFrame({"topic": topic, "item": lists.names})
+    require_distinct_items(frame.filter(pl.col("topic") >= 0), column, topics)
+
+
+def _places(run: Run, qrels: Qrels, rows: Integers) -> Integers:
+    """Return the place in the run of the items of these rows of the qrels; -1 for those that it lacks."""
+    import polars as pl
+
+    from rankbound.io.table_columns import name_column
+
+    def topics(lists: Run | Qrels, items: Integers) -> pl.Series:
+        return name_column(lists.topics)[np.searchsorted(lists.offsets, items, side="right") - 1]
+
+    for seed in count():
+        keys = [lists.keys if seed == 0 else lists.keys_of(seed) for lists in (run, qrels)]
+        left, right = pl.DataFrame({"key": keys[0]}), pl.DataFrame({"key": keys[1][rows]})
+        pairs = left.with_row_index("place").join(right.with_row_index("row"), on="key")
+        place, row = pairs["place"].cast(pl.Int64).to_numpy(), pairs["row"].cast(pl.Int64).to_numpy()
+        # Different names may have the same key, by a chance of 1 in 2^64 for a pair.
+        are_same = topics(run, place) == topics(qrels, rows[row]), run.names[place] == qrels.names[rows[row]]
+        if all(same.all() for same in are_same):
+            break
+    places = np.full(len(rows), -1)
+    places[row] = place
+    return places
+
+
+def _joined_intents(intents: Intents, n_items: int, row: Integers, at: Integers, names: "pl.Series") -> JudgedIntents:
+    """Return the judgements by intent of the joined items `at`, of which `row` has the place in the qrels."""
+    import polars as pl
+
+    place = np.full(n_items, -1, dtype=np.int64)
+    place[row] = at
     item = place[intents.item]
     precedence = names.rank("ordinal", descending=True).cast(pl.Int64).to_numpy()
     columns = (item, intents.intent, intents.relevance, precedence)

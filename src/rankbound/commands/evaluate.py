@@ -68,7 +68,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Evaluate and print."""
     from rankbound.evaluation import evaluate_run, judged_by
-    from rankbound.io.files import read_run
     from rankbound.metrics import metric
 
     path = arguments.csv
@@ -83,14 +82,14 @@ def run(arguments: argparse.Namespace) -> None:
         metrics: list[Any] = arguments.metrics or list(USUAL_METRICS)
         if arguments.names != "rankbound":
             metrics = [metric(text, names=arguments.names) for text in metrics]
-        scored = read_run(arguments.run_file, format=arguments.format)
         chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
         evaluation = evaluate_run(
-            scored,
+            arguments.run_file,
             qrels,
             chosen,
             missing=arguments.missing or "skip",
             undefined=arguments.undefined,
+            format=arguments.format,
         )
     if path is not None:
         _write_csv(evaluation, path)

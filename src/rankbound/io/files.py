@@ -11,11 +11,11 @@ TREC file, as MS MARCO's are. Columns may have the names that other tools give t
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rankbound.errors import DataError, RankboundError
 from rankbound.io.atomic import File
@@ -34,6 +34,8 @@ from rankbound.texts import LONGEST_VALUE, shortened
 
 if TYPE_CHECKING:
     from rankbound.io.packed import Pack
+
+Evaluated = TypeVar("Evaluated")
 
 PACKABLE = (".parquet", ".arrow")
 """The endings of the names of files that may have a row per topic."""
@@ -173,14 +175,36 @@ def read_run(source: Any, *, format: str | None = None) -> Run:
     with needs_extra("data"):
         from rankbound.io import json_files, tables, trec
     source = as_nested(source)
-    is_text = not json_files.is_named(source) and (_is_text(source) or _is_nameless(source, format))
-    if format is not None and not is_text:
+    if format is not None and not _is_text_of_run(source, format):
         raise DataError(f"format: found {format!r}, but only text, such as .txt and .tsv, has columns without names")
     if json_files.is_named(source):
         return json_files.read_run(source)
     if is_nested(source):
         return Run(**flattened(source, "scores"))
-    return trec.read_run(source, format) if is_text else tables.read_scores(source)
+    return trec.read_run(source, format) if _is_text_of_run(source, format) else tables.read_scores(source)
+
+
+def evaluated_in_parts(
+    source: Any, evaluate: Callable[[Iterable[Run]], Evaluated], *, format: str | None = None
+) -> Evaluated:
+    """Return what `evaluate` makes of a run, which `read_run` reads, in parts of whole topics.
+
+    A file of regular lines comes in several, so that memory does not grow with its size. If one turns out not to be
+    regular, or to have mistakes, `evaluate` is called again with the whole run.
+    """
+    with needs_extra("data"):
+        from rankbound.io import trec
+    # Anything else, such as a pipe, could be read only once.
+    if format is None and _is_text_of_run(source) and Path(source).is_file():
+        with suppress(trec.IrregularRun, DataError):
+            return evaluate(trec.read_parts(source))
+    return evaluate([read_run(source, format=format)])
+
+
+def _is_text_of_run(source: Any, format: str | None = None) -> bool:
+    from rankbound.io import json_files
+
+    return not json_files.is_named(source) and (_is_text(source) or _is_nameless(source, format))
 
 
 def read_qrels(

@@ -3,7 +3,10 @@
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
 from math import inf
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -25,11 +28,50 @@ else:
 
 Array = npt.NDArray[Any]
 
+# An odd number whose digits are those of the golden ratio, as in Fibonacci hashing.
+_MIXING = np.uint64(0x9E3779B97F4A7C15)
+
+_PLAIN_NUMBERS = frozenset((bool, int, float, np.float32, np.float64))
+
 _USUAL_TYPES = ("b1", "i1", "u1", "i2", "i4", "i8", "f4", "f8")
 
 
+class _NamedItems:
+    """Lists of items that have names in their topics, which are hashed once."""
+
+    topics: Sequence[str]
+    items: Names
+    offsets: Any
+
+    @cached_property
+    def names(self) -> "pl.Series":
+        """The items' names as a column of text."""
+        from rankbound.io.table_columns import name_column
+
+        return name_column(self.items)
+
+    @cached_property
+    def keys(self) -> npt.NDArray[np.uint64]:
+        """A number for each item `(n_items,)`: the same for the same names of topic and item, and rarely otherwise."""
+        return self.keys_of(0)
+
+    @cached_property
+    def has_distinct_keys(self) -> bool:
+        """Whether all keys differ, so that no topic has an item twice; if not, it may have."""
+        import polars as pl
+
+        return pl.Series(self.keys).n_unique() == len(self.keys)
+
+    def keys_of(self, seed: int) -> npt.NDArray[np.uint64]:
+        """Return keys that rarely are the same for two items of which those of another seed are."""
+        from rankbound.io.table_columns import name_column
+
+        topics = name_column(self.topics).hash(seed).to_numpy()
+        return np.repeat(topics * _MIXING, np.diff(self.offsets)) + self.names.hash(seed).to_numpy()
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Run:
+class Run(_NamedItems):
     """A ranker's output: the scored items of each topic, in any order.
 
     List t has the items `offsets[t]` .. `offsets[t + 1] - 1` and belongs to topic `topics[t]`. Arrays, tensors and
@@ -79,7 +121,7 @@ class Intents:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Qrels:
+class Qrels(_NamedItems):
     """Judgements: the judged items of each topic with their relevance labels, laid out as in `Run`.
 
     Args:
@@ -251,6 +293,33 @@ def flattened(source: Mapping[Any, Mapping[Any, float]], column: str) -> dict[st
         DataError: for a value that isn't a number, scores of a topic that differ, but not in double precision, or
             relevance that is a negative fraction, NaN or infinite.
     """
+    topics = source.values()
+    values = list(chain.from_iterable(items.values() for items in topics))
+    numbers = np.zeros(0)
+    if _PLAIN_NUMBERS.issuperset(map(type, values)):
+        with suppress(OverflowError):
+            numbers = np.array(values, dtype=np.float64)
+    plain = np.abs(numbers) < LARGEST_EXACT
+    if column == "relevance":
+        plain &= (numbers >= 0) | (numbers == np.floor(numbers))
+    if len(numbers) < len(values) or not plain.all():
+        _require_numbers(source, column)
+        numbers = np.array(values, dtype=np.float64)
+    unjudged = {}
+    if column == "relevance" and (numbers < 0).any():
+        numbers, unjudged = numbers.clip(min=0), {"unjudged": numbers < 0}
+    names = list(chain.from_iterable(topics))
+    return {
+        "topics": list(source),
+        "items": names if {str}.issuperset(map(type, names)) else list(map(str, names)),
+        column: numbers,
+        "offsets": np.cumsum([0, *map(len, topics)]),
+        **unjudged,
+    }
+
+
+def _require_numbers(source: Mapping[Any, Mapping[Any, float]], column: str) -> None:
+    """Raise what `flattened` raises, one value after the other."""
     large: list[tuple[Any, Any, float]] = []
     for topic, items in source.items():
         for item, value in items.items():
@@ -270,17 +339,6 @@ def flattened(source: Mapping[Any, Mapping[Any, float]], column: str) -> dict[st
             if wrong:
                 raise DataError(f"topic {topic!r}, item {item!r}: found {wrong}")
     refuse_rounded(large)
-    numbers = np.array([value for items in source.values() for value in items.values()], dtype=np.float64)
-    unjudged = {}
-    if column == "relevance" and (numbers < 0).any():
-        numbers, unjudged = numbers.clip(min=0), {"unjudged": numbers < 0}
-    return {
-        "topics": list(source),
-        "items": [str(item) for items in source.values() for item in items],
-        column: numbers,
-        "offsets": np.cumsum([0, *(len(items) for items in source.values())]),
-        **unjudged,
-    }
 
 
 def refuse_rounded(rows: Iterable[tuple[Any, Any, Any]]) -> None:

@@ -336,7 +336,7 @@ class Shadows:
         """Take the next rows into account, in the order of the table."""
         # The first rows settle most columns.
         for rows in (slice(0, _FIRST_ROWS), slice(_FIRST_ROWS, None)):
-            if not len(relevance[rows]):
+            if not len(relevance[rows]) or not (self._orders or self._values):
                 continue
             labels, firsts, label_of_row = np.unique(relevance[rows], return_index=True, return_inverse=True)
             for name in {**self._orders, **self._values}:
@@ -471,13 +471,15 @@ def _first(mask: pl.Series) -> int:
 
 def by_topic(topic: pl.Series) -> tuple[list[str], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
     """Return the topics' names, the offsets of their lists, and the order that groups the rows (None if grouped)."""
-    names = topic.unique(maintain_order=True)
+    starts = topic.ne_missing(topic.shift()).arg_true().to_numpy().astype(np.int64)
+    names = topic[starts]
     if len(names) == 0:
         return [], np.zeros(1, np.int64), None
+    if names.n_unique() == len(names):
+        return names.to_list(), np.append(starts, len(topic)), None
+    names = names.unique(maintain_order=True)
     code = topic.replace_strict(names, pl.Series(np.arange(len(names)))).to_numpy()
     offsets = np.concatenate(([0], np.cumsum(np.bincount(code, minlength=len(names))))).astype(np.int64)
-    if (code[1:] >= code[:-1]).all():
-        return names.to_list(), offsets, None
     return names.to_list(), offsets, np.argsort(code, kind="stable")
 
 
@@ -539,7 +541,6 @@ def run_of(
         DataError: a topic has an item twice, or scores that differ, but are equal in double precision.
     """
     topics, offsets, order = by_topic(topic)
-    require_distinct_items(pl.DataFrame({"topic": topic, "item": item}), where)
     with naming(where):
         large = np.flatnonzero(np.abs(scores) >= LARGEST_EXACT)
         # Usually no topic has equal scores that large.
@@ -548,7 +549,10 @@ def run_of(
             refuse_rounded((*names, int(score)) for *names, score in written if _WHOLE.fullmatch(score))
         if order is not None:
             item, scores = item[order], scores[order]
-        return Run(topics=topics, items=item, scores=scores, offsets=offsets)
+        run = Run(topics=topics, items=item, scores=scores, offsets=offsets)
+    if not run.has_distinct_keys:
+        require_distinct_items(rows_of(run), where)
+    return run
 
 
 def qrels_of(rows: tuple[Sequence[str], npt.NDArray[np.int64], pl.DataFrame], intents: Intents | None = None) -> Qrels:

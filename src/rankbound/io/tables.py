@@ -50,7 +50,6 @@ from rankbound.io.table_columns import (
     run_of,
     text,
     told_apart,
-    topic_column,
 )
 from rankbound.texts import is_number, quoted, shortened
 
@@ -108,10 +107,8 @@ def read_judged(
     shadows.read_rows(table, relevance)
     if order is not None:
         items, relevance, values, row_numbers = items[order], relevance[order], values[order], row_numbers[order]
-    pairs = pl.DataFrame({"topic": topic_column(topics, offsets), "item": items})
-    require_distinct_items(pairs, table.where, None, table.row_name, row_numbers)
     shadows.read_topics(values, offsets)
-    return JudgedLists(
+    lists = JudgedLists(
         topics=topics,
         items=items,
         relevance=relevance.clip(min=0) if judgements else relevance,
@@ -122,6 +119,9 @@ def read_judged(
         left_out=left_out,
         doubtful=shadows.found(),
     )
+    if not lists.has_distinct_keys:
+        require_distinct_items(rows_of(lists), table.where, None, table.row_name, row_numbers)
+    return lists
 
 
 def read_intents(source: Any, columns: Columns) -> Qrels:

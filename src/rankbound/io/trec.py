@@ -9,7 +9,7 @@ names line and token.
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ from rankbound.io.table_columns import (
     rows_of_intents,
     run_of,
 )
-from rankbound.io.text_files import read_unpacked, write_rows
+from rankbound.io.text_files import open_unpacked, read_unpacked, write_rows
 from rankbound.texts import LARGEST_EXACT, is_number, quoted
 
 
@@ -40,6 +40,11 @@ class _Layout:
 
     fields: Sequence[str]
     number: str = "score"
+
+    @property
+    def read(self) -> dict[int, str]:
+        """The fields that say something, by their places."""
+        return {place: name for place, name in enumerate(self.fields) if name in (*_READ, self.number)}
 
     @property
     def largest(self) -> float:
@@ -60,6 +65,10 @@ _SHORT, _SCORED = _Layout(["topic", "Q0", "item", "rank", "score"]), _Layout(["t
 _QRELS = _Layout(["topic", "iteration", "item", "relevance"], "relevance")
 _PAIRS = _Layout(["topic", "item", "relevance"], "relevance")
 _START_BYTES = 2**10
+_READ = ("topic", "Q0", "iteration", "item")
+
+PART_BYTES = 2**24
+"""Bytes of text of a run that are parsed at once."""
 _NO_ITERATION = ("Q0", "q0", "0")
 
 
@@ -95,6 +104,55 @@ def read_run(path: File, format: str | None = None) -> Run:
     if layout.number == "rank":
         return run_of(rows["topic"], rows["item"], -require_ranks(numbers, where), where)
     return run_of(rows["topic"], rows["item"], numbers, where, lambda: rows["score"])
+
+
+class IrregularRun(Exception):
+    """A run that only `read_run` can read, or refuse."""
+
+
+def read_parts(path: File) -> Iterator[Run]:
+    """Yield a run of regular lines in parts, each of whole topics, in the memory of one part.
+
+    Raises:
+        IrregularRun: the lines are of other columns, not regular, or those of a topic are apart.
+    """
+    known, held, rest, layout = set[str](), pl.DataFrame(), b"", _RUN
+    with open_unpacked(path) as stream:
+        while block := stream.read(PART_BYTES):
+            data = rest + block
+            end = data.rfind(b"\n") + 1
+            data, rest = data[:end], data[end:]
+            if not (known or len(held)):
+                data, layout = _layout_in(data, str(path), [_RUN], ("score", "rank"))
+            rows = _regular_rows(data, layout)
+            rows = pl.concat([held, rows]) if len(held) else rows
+            # The lines of the last topic may go on.
+            others = (rows["topic"] != rows["topic"][-1]).arg_true() if len(rows) else rows["topic"]
+            last = int(others[-1]) + 1 if len(others) else 0
+            held = rows[last:]
+            yield from _whole_topics(rows[:last], known, path)
+    yield from _whole_topics(pl.concat([held, _regular_rows(rest, layout)]) if rest else held, known, path)
+    if not known:
+        raise IrregularRun
+
+
+def _regular_rows(data: bytes, layout: _Layout) -> pl.DataFrame:
+    is_run = layout.number == "score" and len(layout.fields) == len(_RUN.fields)
+    frame = (
+        None if b"#" in data or not is_run else _regular(data, layout, "\t" if b"\t" in data[:_START_BYTES] else " ")
+    )
+    if frame is None or (frame["number"].abs() >= LARGEST_EXACT).any():
+        raise IrregularRun
+    return frame.select("topic", "item", "number")
+
+
+def _whole_topics(rows: pl.DataFrame, known: set[str], path: File) -> Iterator[Run]:
+    if len(rows):
+        run = run_of(rows["topic"], rows["item"], rows["number"].to_numpy(), str(path))
+        if not known.isdisjoint(run.topics):
+            raise IrregularRun
+        known.update(run.topics)
+        yield run
 
 
 def read_qrels(path: File) -> Qrels:
@@ -194,7 +252,7 @@ def _rows(data: bytes, path: File, layout: _Layout) -> pl.DataFrame:
     """Return the fields of the lines, all text, and the column `number`: the score or relevance as a number."""
     # A search for the end of a line is much faster than one for its beginning.
     comment = re.compile(rb"\n[ \t]*#[^\n]*")
-    has_hashes = bool(comment.match(b"\n" + data[:_START_BYTES]) or comment.search(data))
+    has_hashes = b"#" in data and bool(comment.match(b"\n" + data[:_START_BYTES]) or comment.search(data))
     if has_hashes:
         data = comment.sub(lambda match: match[0] if _is_row(match[0], layout) else b"\n", b"\n" + data)[1:]
     separator = "\t" if b"\t" in data[: data.find(b"\n") + 1] else " "
@@ -224,16 +282,21 @@ def _is_row(line: bytes, layout: _Layout) -> bool:
 
 
 def _regular(data: bytes, layout: _Layout, separator: str) -> pl.DataFrame | None:
-    """Parse all lines at once; None if any of them is irregular."""
-    if not data or b"\r" in data:
+    """Parse all lines at once, without the fields that say nothing; None if any of them is irregular."""
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    # A line of more fields is refused, so this many separators leave none of fewer.
+    if b"\r" in data or data.count(separator.encode()) != lines * (len(layout.fields) - 1):
         return None
-    text = dict.fromkeys(layout.fields, pl.String)
+    columns = {f"column_{place + 1}": name for place, name in layout.read.items()}
+    text = {f"column_{place + 1}": pl.String for place in range(len(layout.fields))}
     try:
-        frame = pl.read_csv(data, has_header=False, separator=separator, quote_char=None, schema=text)
+        frame = pl.read_csv(
+            data, has_header=False, separator=separator, quote_char=None, schema=text, columns=list(columns)
+        )
     except (pl.exceptions.PolarsError, OSError):
         # OSError: text that begins like compressed data, which polars tries to decompress.
         return None
-    frame = _with_number(frame, layout)
+    frame = _with_number(frame.rename(columns), layout)
     return None if any(column.null_count() for column in frame.get_columns()) else frame
 
 
