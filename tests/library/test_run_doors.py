@@ -1,0 +1,195 @@
+"""A run and its judgements have one value by a metric, whatever they come in and whatever is evaluated beside them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import rankbound as rb
+from rankbound.errors import DataError
+from rankbound.io import trec
+from rankbound.io.judged import Qrels, Run
+
+Scores = dict[str, dict[str, float]]
+Grades = dict[str, dict[str, int]]
+
+METRICS = ("nDCG@3", "AP", "RR", "P@2", "R@5", "RBP(p=0.8)", "Bpref", "Judged@3", "infAP", "SetF", "nDCG(gain=linear)")
+
+
+def drawn(seed: int) -> tuple[Scores, Grades]:
+    """A run with ties, in any order, and judgements of some of its items and of others, some of them negative."""
+    numbers = np.random.default_rng(seed)
+    topics = [f"{'quite a long name of a ' * int(numbers.integers(2))}topic-{t}".replace(" ", "-") for t in range(6)]
+    run: Scores = {}
+    qrels: Grades = {}
+    for topic in topics:
+        items = [f"d{i}" for i in numbers.permutation(30)[: numbers.integers(1, 25)]]
+        decimals = int(numbers.integers(0, 4))
+        scores = numbers.normal(size=len(items)).round(decimals)
+        if numbers.random() < 0.3:
+            scores = np.sort(scores)[::-1]
+        run[topic] = dict(zip(items, scores.tolist(), strict=True))
+        judged = [f"d{i}" for i in numbers.permutation(30)[: numbers.integers(1, 20)]]
+        qrels[topic] = {item: int(numbers.integers(-2, 4)) for item in judged}
+    del run[topics[int(numbers.integers(6))]]
+    if numbers.random() < 0.5:
+        del qrels[topics[int(numbers.integers(6))]]
+    shuffled = list(qrels)
+    numbers.shuffle(shuffled)
+    return run, {topic: qrels[topic] for topic in shuffled}
+
+
+def rows(nested: Scores | Grades, name: str) -> dict[str, list[Any]]:
+    return {
+        "topic": [topic for topic, items in nested.items() for _ in items],
+        "item": [item for items in nested.values() for item in items],
+        name: [value for items in nested.values() for value in items.values()],
+    }
+
+
+def trec_files(run: Scores, qrels: Grades, folder: Path) -> tuple[Any, Any]:
+    lines = [f"{t} Q0 {i} 0 {score!r} tag\n" for t, items in run.items() for i, score in items.items()]
+    (folder / "run.txt").write_text("".join(lines))
+    judged = [f"{t} 0 {i} {grade}\n" for t, items in qrels.items() for i, grade in items.items()]
+    (folder / "qrels.txt").write_text("".join(judged))
+    return folder / "run.txt", folder / "qrels.txt"
+
+
+def json_files(run: Scores, qrels: Grades, folder: Path) -> tuple[Any, Any]:
+    for name, nested in (("run", run), ("qrels", qrels)):
+        (folder / f"{name}.json").write_text(json.dumps(nested))
+    return folder / "run.json", folder / "qrels.json"
+
+
+def interleaved_frames(run: Scores, qrels: Grades, folder: Path) -> tuple[Any, Any]:
+    """The first rows of all topics, then the second ones, and so on."""
+    frames = pl.DataFrame(rows(run, "score")), pl.DataFrame(rows(qrels, "relevance"))
+    place = pl.int_range(pl.len()).over("topic").alias("place")
+    run_frame, qrels_frame = (frame.with_columns(place).sort("place", maintain_order=True) for frame in frames)
+    return run_frame.drop("place"), qrels_frame.drop("place")
+
+
+DOORS: dict[str, Callable[[Scores, Grades, Path], tuple[Any, Any]]] = {
+    "objects": lambda run, qrels, folder: (rb.read_run(run), rb.read_qrels(qrels)),
+    "polars": lambda run, qrels, folder: (pl.DataFrame(rows(run, "score")), pl.DataFrame(rows(qrels, "relevance"))),
+    "pandas": lambda run, qrels, folder: (pd.DataFrame(rows(run, "score")), pd.DataFrame(rows(qrels, "relevance"))),
+    "interleaved": interleaved_frames,
+    "trec": trec_files,
+    "json": json_files,
+}
+
+
+def values_of(run: Any, qrels: Any, **options: Any) -> dict[str, dict[str, float]]:
+    found = rb.evaluate_run(run, qrels, METRICS, missing=options.pop("missing", "skip"), **options)
+    return {name: dict(zip(found.topics, values.tolist(), strict=True)) for name, values in found.values.items()}
+
+
+def same(one: Any, other: Any) -> bool:
+    return json.dumps(one) == json.dumps(other)
+
+
+@pytest.mark.parametrize("missing", ["skip", "zero"])
+@pytest.mark.parametrize("seed", range(40))
+def test_all_doors_lead_to_the_same_digits(
+    seed: int, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trec, "PART_BYTES", int(np.random.default_rng(seed).integers(1, 500)))
+    run, qrels = drawn(seed)
+    expected = values_of(run, qrels, missing=missing)
+    assert sorted(expected["AP"]) == sorted(qrels if missing == "zero" else set(run) & set(qrels))
+    for name, door in DOORS.items():
+        assert same(values_of(*door(run, qrels, tmp_path), missing=missing), expected), name
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_topic_has_the_same_digits_alone(seed: int) -> None:
+    run, qrels = drawn(seed)
+    together = values_of(run, qrels)
+    for topic in set(run) & set(qrels):
+        alone = values_of({topic: run[topic]}, {topic: qrels[topic]})
+        assert same({name: values[topic] for name, values in alone.items()}, {n: v[topic] for n, v in together.items()})
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("bits", [0, 2, 5])
+def test_names_with_the_same_key_are_told_apart(seed: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, qrels = drawn(seed)
+    expected = values_of(run, qrels)
+    keys_of = Run.keys_of
+    asked = []
+
+    def few(lists: Run | Qrels, seed: int) -> Any:
+        asked.append(seed)
+        return keys_of(lists, seed) if seed else keys_of(lists, 0) & np.uint64(2**bits - 1)
+
+    monkeypatch.setattr(Run, "keys_of", few)
+    monkeypatch.setattr(Qrels, "keys_of", few)
+    assert same(values_of(run, qrels), expected)
+    assert 1 in asked
+    twice = rb.Run(topics=["q"], items=["a", "b", "a"], scores=[1.0, 2.0, 3.0], offsets=[0, 3])
+    with pytest.raises(DataError, match="item 'a' occurs more than once in topic 'q'"):
+        rb.evaluate_run(twice, {"q": {"a": 1}}, "AP")
+
+
+GOOD = "q1 Q0 a 1 2.5 tag\nq1 Q0 b 2 1.5 tag\nq2 Q0 a 1 2.5 tag\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "q3 Q0 a 1 2.5",
+        "q3  Q0 a 2.5 tag",
+        "q3 Q0  a 2.5 tag",
+        "q3 Q0 a 1 nan tag",
+        "q3 Q0 a 1 inf tag",
+        "q3 Q0 a 1 x tag",
+        "q3 Q0 a 1 2.5 tag more",
+        "q3 Q0 a 1 2.5 tag\nq3 Q0 a 2 1.5 tag",
+        "q1 Q0 a 3 0.5 tag",
+    ],
+)
+def test_parts_refuse_what_the_whole_file_is_refused_for(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trec, "PART_BYTES", 20)
+    path = tmp_path / "run.txt"
+    path.write_text(f"{GOOD}{line}\n{GOOD.replace('q1', 'q4').replace('q2', 'q5')}")
+    with pytest.raises(DataError) as of_whole:
+        rb.read_run(path)
+    with pytest.raises(DataError) as of_parts:
+        rb.evaluate_run(path, {"q1": {"a": 1}}, "AP", missing="skip")
+    assert str(of_parts.value) == str(of_whole.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'q3 Q0 "a 1 2.5 tag',
+        "# a comment",
+        "",
+        "q3 Q0 a 1 2.5 tag ",
+        "q3\tQ0\ta\t1\t2.5\ttag",
+        "q1 Q0 c 3 0.5 tag",
+        f"q3 Q0 a 1 {2**60} tag",
+    ],
+)
+def test_parts_read_what_the_whole_file_is_read_as(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trec, "PART_BYTES", 20)
+    path = tmp_path / "run.txt"
+    path.write_text(f"{GOOD}{line}\n{GOOD.replace('q1', 'q4').replace('q2', 'q5')}")
+    qrels = {topic: {"a": 1, "c": 2, '"a': 1} for topic in ("q1", "q2", "q3", "q4", "q5")}
+    whole = rb.read_run(path)
+    assert same(values_of(path, qrels), values_of(whole, qrels))
+
+
+def test_memory_is_that_of_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trec, "PART_BYTES", 100)
+    path, _ = trec_files({f"q{t}": {"a": 2.0, "b": 1.0} for t in range(50)}, {}, tmp_path)
+    sizes = [len(part.items) for part in trec.read_parts(path)]
+    assert sum(sizes) == 100
+    assert max(sizes) < 20
