@@ -8,6 +8,8 @@ chunk and the longest list, not by the file.
 LightGBM's files lack the query ids; beside them is a file with the number of lines of each query (`groups`).
 """
 
+from __future__ import annotations
+
 import io
 import itertools
 import re
@@ -20,7 +22,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from rankbound import kernels
 from rankbound.errors import DataError
@@ -29,6 +30,7 @@ from rankbound.io.judged import JudgedLists, chosen_features
 from rankbound.io.models import memory_bytes
 from rankbound.io.packed import joined, packed_table, vectors, whole_topics
 from rankbound.io.text_files import BlockStream, open_unpacked
+from rankbound.lazy import pa
 from rankbound.texts import LARGEST_EXACT, quoted, shortened
 
 LARGEST_LABEL = 127
@@ -135,7 +137,7 @@ class Extent:
     def feature_names(self) -> list[str]:
         return [str(index) for index in range(self.smallest, self.largest + 1)]
 
-    def covering(self, indices: Iterable[int]) -> "Extent":
+    def covering(self, indices: Iterable[int]) -> Extent:
         """Return the extent with these indices, and at least one feature."""
         every = [self.smallest, self.largest, *indices]
         return replace(self, smallest=min(every), largest=max(*every, 1))

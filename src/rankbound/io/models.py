@@ -5,6 +5,8 @@ file with zeros in place of the digits. It covers the header, too, which parquet
 lengths leave out. Files without a seal, written by other programs, are not checked.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
@@ -13,11 +15,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from rankbound.errors import DataError
 from rankbound.io.atomic import File, atomic_path
+from rankbound.lazy import pa, pq
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,9 +29,6 @@ _MARK = b"rankbound-sha256:"
 _DIGITS = 64
 UNSEALED = _MARK.decode() + "0" * _DIGITS
 """The placeholder that a writer puts into the metadata; `seal` fills it in."""
-
-# ValueError: names and texts that are not UTF-8, and invalid sizes.
-DAMAGE = (pa.ArrowException, OSError, ValueError, MemoryError)
 
 _BLOCK_BYTES = 2**20
 _LENGTH_BYTES = 8
@@ -118,7 +115,8 @@ def readable(path: File, kind: str = "parquet") -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise DataError(f"{path}: there is no such file; run the step that makes it first") from error
-    except DAMAGE as error:
+    # ValueError: names and texts that are not UTF-8, and invalid sizes.
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise unreadable(path, error, kind) from error
 
 
@@ -167,12 +165,12 @@ def unreadable(path: File, error: Exception, kind: str = "parquet") -> DataError
     )
 
 
-def write_tensors(tensors: Mapping[str, "Tensor"], path: Path, note: str = "") -> None:
+def write_tensors(tensors: Mapping[str, Tensor], path: Path, note: str = "") -> None:
     """Write named tensors, with a note on their origin."""
     write_sealed(tensors, path, {KEY: f"{UNSEALED} {note}".strip()})
 
 
-def write_sealed(tensors: Mapping[str, "Tensor"], path: File, metadata: dict[str, str]) -> None:
+def write_sealed(tensors: Mapping[str, Tensor], path: File, metadata: dict[str, str]) -> None:
     """Write named tensors; `metadata` has one key, whose text contains `UNSEALED`.
 
     safetensors writes several keys in varying order, so there is only one. The bytes are written here because
@@ -185,7 +183,7 @@ def write_sealed(tensors: Mapping[str, "Tensor"], path: File, metadata: dict[str
         seal(temporary)
 
 
-def read_tensors(path: Path) -> dict[str, "Tensor"]:
+def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read the tensors of a file, on the CPU; DataError if it is missing, damaged, or of another format."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file

@@ -12,6 +12,8 @@ mapped into memory. `pack` writes such a file in one record batch, so that the f
 larger than memory. If a parquet file carries a seal (`rankbound.io.models`), it is checked.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -23,14 +25,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import File, atomic_path, temporary_beside
 from rankbound.io.judged import JudgedLists, chosen_features
 from rankbound.io.models import check_memory, count_nulls, open_parquet, readable
+from rankbound.lazy import pa, pc, pq
 
 ARROW = ".arrow"
 """The ending of the names of Arrow files."""

@@ -6,6 +6,8 @@ memory: every batch is sorted and kept in a temporary Arrow file, from which the
 Beyond batches, memory grows with the names of the topics, the largest list and the longest row.
 """
 
+from __future__ import annotations
+
 import itertools
 import os
 import tempfile
@@ -20,8 +22,6 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rankbound.errors import DataError
 from rankbound.io import text_files
@@ -51,6 +51,7 @@ from rankbound.io.table_columns import (
     text,
     told_apart,
 )
+from rankbound.lazy import pa, pq
 from rankbound.texts import is_number, quoted, shortened
 
 BATCH_BYTES = 2**23
@@ -64,7 +65,6 @@ _FIRST_LINE = 2
 """The first row of text is line 2, below the names."""
 
 _LONGEST_REASON = 300
-_DAMAGE = (OSError, ValueError, MemoryError, pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 _WIDER: Mapping[frozenset[pl.DataType], pl.DataType] = {
     frozenset((pl.Int64(), pl.Float64())): pl.Float64(),
@@ -198,9 +198,10 @@ def _write(path: File, frame: pl.DataFrame) -> None:
 @contextmanager
 def _explained(path: File, kind: str) -> Iterator[None]:
     """Turn what libraries raise for damaged files of that kind into a DataError with the reason in short."""
+    polars_errors = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
     try:
         yield
-    except _DAMAGE as error:
+    except (OSError, ValueError, MemoryError, pa.ArrowException, *polars_errors) as error:
         reason = shortened(str(error).split("\n")[0], _LONGEST_REASON)
         raise DataError(f"{path}: not a readable {kind} file ({reason})") from error
 
