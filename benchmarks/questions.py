@@ -245,26 +245,34 @@ def _uneven() -> losses.Batch:
     return losses.lists_of([(int(n), int(n) // 3) for n in np.clip(sizes, 10, 324)])
 
 
-# Evaluation of a run: matrices of scores and of relevance labels.
+# Evaluation of a run: matrices of scores and of relevance labels, handed over as users hold them.
 
 EVALUATED, ITEMS = 10_000, 120
 MEASURES = ("nDCG@10", "AP", "RR", "P@10")
 _GRADE_SHARES = (0.52, 0.23, 0.19, 0.04, 0.02)
 _Runs = tuple[Any, Any]
 _Means = Callable[[], dict[str, float]]
+ARRAYS, OBJECTS, DICTIONARIES, FRAMES, FILES = "arrays", "own objects", "dictionaries", "data frames", "files"
 
 
 def _evaluation(quick: bool) -> Iterator[Cell]:
     lists = 200 if quick else EVALUATED
-    made = partial(Contender, note=lambda prepared, _: f"its input was made in {prepared:.2f} s, not counted")
-    contenders = [
-        Contender(OURS, evaluated_by_rankbound, own=True),
-        made("ranx", evaluated_by_ranx, package="ranx"),
-        made("pytrec_eval", evaluated_by_pytrec_eval, package="pytrec_eval"),
-        made("ir_measures", evaluated_by_ir_measures, package="ir_measures"),
-        made("scikit-learn (nDCG only)", evaluated_by_scikit_learn, package="sklearn"),
-    ]
-    yield Cell(f"{lists:,} lists of {ITEMS}", lists, _runs(lists), contenders, few=_runs(10))
+    doors: Mapping[str, Mapping[str, tuple[str, Any]]] = {
+        ARRAYS: {"scikit-learn (nDCG only)": ("sklearn", evaluated_by_scikit_learn)},
+        OBJECTS: {"ranx": ("ranx", evaluated_by_ranx), "pytrec_eval": ("pytrec_eval", evaluated_by_pytrec_eval)},
+    }
+    others = {
+        "pytrec_eval": ("pytrec_eval", evaluated_by_pytrec_eval),
+        "ranx": ("ranx", evaluated_by_ranx),
+        "ir_measures": ("ir_measures", evaluated_by_ir_measures),
+    }
+    doors |= {DICTIONARIES: others, FILES: others}
+    doors |= {FRAMES: {name: made for name, made in others.items() if name != "pytrec_eval"}}
+    for place, (door, peers) in enumerate(doors.items()):
+        contenders = [Contender(OURS, partial(evaluated_by_rankbound, door=door), own=True)]
+        for name, (package, evaluated) in peers.items():
+            contenders.append(Contender(name, partial(evaluated, door=door), package=package))
+        yield Cell(f"from {door}, {lists:,} lists of {ITEMS}", place, _runs(lists), contenders, few=_runs(10))
 
 
 def _runs(lists: int) -> _Runs:
@@ -278,10 +286,36 @@ def _runs(lists: int) -> _Runs:
     return scores, grades
 
 
-def _dicts(values: Any) -> dict[str, dict[str, Any]]:
-    """Return topic -> item -> value, the input of TREC's tools."""
-    items = [f"d{place}" for place in range(values.shape[1])]
-    return {f"q{row}": dict(zip(items, line, strict=True)) for row, line in enumerate(values.tolist())}
+def _held(runs: _Runs, door: str, library: str) -> list[Any]:
+    """Return the run and the qrels as the users of a library hold them."""
+    names = [f"d{place}" for place in range(runs[0].shape[1])]
+    held: list[Any] = []
+    for values, column in zip(runs, ("score", "relevance"), strict=True):
+        rows = zip([f"q{row}" for row in range(len(values))], values.tolist(), strict=True)
+        if door == FILES:
+            lines = "{} Q0 {} 1 {!r} run" if column == "score" else "{} 0 {} {}"
+            path = Path(_FOLDER.name, f"{column}-{len(values)}.txt")
+            path.write_text(
+                "".join(
+                    f"{lines.format(topic, *pair)}\n" for topic, row in rows for pair in zip(names, row, strict=True)
+                )
+            )
+            held.append(str(path))
+        elif door == FRAMES:
+            import pandas as pd
+            import polars as pl
+
+            topics, items = np.repeat([f"q{row}" for row in range(len(values))], len(names)), names * len(values)
+            columns = {"query_id": topics.tolist(), "doc_id": items, column: values.ravel()}
+            # ranx refuses the texts of pandas 3.
+            texts = {"query_id": object, "doc_id": object}
+            held.append(pl.DataFrame(columns) if library == OURS else pd.DataFrame(columns).astype(texts))
+        else:
+            held.append({topic: dict(zip(names, row, strict=True)) for topic, row in rows})
+    return held
+
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="rankbound-benchmark-")
 
 
 def _same_means(results: Mapping[str, Mapping[str, float]]) -> None:
@@ -292,53 +326,86 @@ def _same_means(results: Mapping[str, Mapping[str, float]]) -> None:
                 raise ArithmeticError(f"{name}: found {mean} as the mean {measure}, expected {expected[measure]}")
 
 
-def evaluated_by_rankbound(runs: _Runs) -> _Means:
+def evaluated_by_rankbound(runs: _Runs, door: str = ARRAYS) -> _Means:
     import rankbound as rb
 
-    texts = ("nDCG(gain=linear)@10", *MEASURES[1:])
-    metrics = [rb.metric(text) for text in texts]
-    scores, grades = torch.from_numpy(runs[0].ravel()), torch.from_numpy(runs[1].ravel())
-    offsets = torch.arange(len(runs[0]) + 1) * runs[0].shape[1]
+    metrics = [rb.metric(text) for text in ("nDCG(gain=linear)@10", *MEASURES[1:])]
+    if door == ARRAYS:
+        scores, grades = torch.from_numpy(runs[0].ravel()), torch.from_numpy(runs[1].ravel())
+        offsets = torch.arange(len(runs[0]) + 1) * runs[0].shape[1]
+
+        def means() -> Mapping[str, float]:
+            return {name: float(one.mean()) for name, one in rb.evaluate(metrics, scores, grades, offsets).items()}
+    else:
+        run, qrels = _held(runs, door, OURS)
+        if door == OBJECTS:
+            run, qrels = rb.read_run(run), rb.read_qrels(qrels)
+
+        def means() -> Mapping[str, float]:
+            return rb.evaluate_run(run, qrels, metrics).means()
+
+    return lambda: dict(zip(MEASURES, means().values(), strict=True))
+
+
+def evaluated_by_ranx(runs: _Runs, door: str = OBJECTS) -> _Means:
+    import ranx
+
+    names = dict(zip(("ndcg@10", "map", "mrr", "precision@10"), MEASURES, strict=True))
+    run, qrels = _held(runs, door, "ranx")
+
+    def made() -> tuple[Any, Any]:
+        if door == FILES:
+            return ranx.Run.from_file(run, kind="trec"), ranx.Qrels.from_file(qrels, kind="trec")
+        if door == FRAMES:
+            columns = {"q_id_col": "query_id", "doc_id_col": "doc_id"}
+            scored = ranx.Run.from_df(run, **columns, score_col="score")
+            return scored, ranx.Qrels.from_df(qrels, **columns, score_col="relevance")
+        return ranx.Run(run), ranx.Qrels(qrels)
+
+    before = made() if door == OBJECTS else None
 
     def call() -> dict[str, float]:
-        values = rb.evaluate(metrics, scores, grades, offsets)
-        return {name: float(values[str(kind)].mean()) for name, kind in zip(MEASURES, metrics, strict=True)}
+        scored, judged = before or made()
+        return {names[name]: float(mean) for name, mean in ranx.evaluate(judged, scored, list(names)).items()}
 
     return call
 
 
-def evaluated_by_ranx(runs: _Runs) -> _Means:
-    import ranx
-
-    names = dict(zip(("ndcg@10", "map", "mrr", "precision@10"), MEASURES, strict=True))
-    qrels, run = ranx.Qrels(_dicts(runs[1])), ranx.Run(_dicts(runs[0]))
-    return lambda: {names[name]: float(mean) for name, mean in ranx.evaluate(qrels, run, list(names)).items()}
-
-
-def evaluated_by_pytrec_eval(runs: _Runs) -> _Means:
+def evaluated_by_pytrec_eval(runs: _Runs, door: str = OBJECTS) -> _Means:
     import pytrec_eval
 
     names = dict(zip(("ndcg_cut_10", "map", "recip_rank", "P_10"), MEASURES, strict=True))
-    evaluator = pytrec_eval.RelevanceEvaluator(_dicts(runs[1]), {"ndcg_cut.10", "map", "recip_rank", "P.10"})
-    run = _dicts(runs[0])
+    measures = {"ndcg_cut.10", "map", "recip_rank", "P.10"}
+    run, qrels = _held(runs, door, "pytrec_eval")
+    before = pytrec_eval.RelevanceEvaluator(qrels, measures) if door == OBJECTS else None
 
     def call() -> dict[str, float]:
-        topics = evaluator.evaluate(run).values()
+        scored, judged = run, qrels
+        if door == FILES:
+            with Path(run).open() as of_run, Path(qrels).open() as of_qrels:
+                scored, judged = pytrec_eval.parse_run(of_run), pytrec_eval.parse_qrel(of_qrels)
+        topics = (before or pytrec_eval.RelevanceEvaluator(judged, measures)).evaluate(scored).values()
         return {name: sum(topic[key] for topic in topics) / len(topics) for key, name in names.items()}
 
     return call
 
 
-def evaluated_by_ir_measures(runs: _Runs) -> _Means:
+def evaluated_by_ir_measures(runs: _Runs, door: str = DICTIONARIES) -> _Means:
     import ir_measures
 
     measures = [ir_measures.parse_measure(name) for name in MEASURES]
-    evaluator = ir_measures.evaluator(measures, _dicts(runs[1]))
-    run = _dicts(runs[0])
-    return lambda: {str(measure): mean for measure, mean in evaluator.calc_aggregate(run).items()}
+    run, qrels = _held(runs, door, "ir_measures")
+
+    def call() -> dict[str, float]:
+        scored, judged = run, qrels
+        if door == FILES:
+            scored, judged = ir_measures.read_trec_run(run), ir_measures.read_trec_qrels(qrels)
+        return {str(measure): mean for measure, mean in ir_measures.calc_aggregate(measures, judged, scored).items()}
+
+    return call
 
 
-def evaluated_by_scikit_learn(runs: _Runs) -> _Means:
+def evaluated_by_scikit_learn(runs: _Runs, door: str = ARRAYS) -> _Means:
     from sklearn.metrics import ndcg_score
 
     return lambda: {MEASURES[0]: float(ndcg_score(runs[1], runs[0], k=10, ignore_ties=True))}

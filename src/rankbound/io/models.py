@@ -97,6 +97,12 @@ def _seal_of(path: File) -> tuple[int | None, bytes, bytes]:
         return place, written, digest.hexdigest().encode()
 
 
+def damage() -> tuple[type[Exception], ...]:
+    """Return what libraries raise for damaged files."""
+    # ValueError: names and texts that are not UTF-8, and invalid sizes.
+    return pa.ArrowException, OSError, ValueError, MemoryError
+
+
 def open_parquet(path: File) -> pq.ParquetFile:
     """Open a file and check its seal, if it has one.
 
@@ -115,8 +121,7 @@ def readable(path: File, kind: str = "parquet") -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise DataError(f"{path}: there is no such file; run the step that makes it first") from error
-    # ValueError: names and texts that are not UTF-8, and invalid sizes.
-    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+    except damage() as error:
         raise unreadable(path, error, kind) from error
 
 

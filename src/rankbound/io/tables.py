@@ -27,7 +27,7 @@ from rankbound.errors import DataError
 from rankbound.io import text_files
 from rankbound.io.atomic import File, atomic_path
 from rankbound.io.judged import JudgedLists, Qrels, Run, no_features, repeated
-from rankbound.io.models import check_memory, memory_bytes
+from rankbound.io.models import check_memory, damage, memory_bytes
 from rankbound.io.packed import vectors, whole_topics
 from rankbound.io.table_columns import (
     Columns,
@@ -198,10 +198,9 @@ def _write(path: File, frame: pl.DataFrame) -> None:
 @contextmanager
 def _explained(path: File, kind: str) -> Iterator[None]:
     """Turn what libraries raise for damaged files of that kind into a DataError with the reason in short."""
-    polars_errors = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
     try:
         yield
-    except (OSError, ValueError, MemoryError, pa.ArrowException, *polars_errors) as error:
+    except (*damage(), pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = shortened(str(error).split("\n")[0], _LONGEST_REASON)
         raise DataError(f"{path}: not a readable {kind} file ({reason})") from error
 

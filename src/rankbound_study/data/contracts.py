@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
-from rankbound.io.models import DAMAGE, UNSEALED, check_memory, count_nulls, open_parquet, seal, unreadable
 from rankbound.io.models import KEY as SEAL_KEY
+from rankbound.io.models import UNSEALED, check_memory, count_nulls, damage, open_parquet, seal, unreadable
 
 SPLITS = ("train", "validation", "test")
 FOLDS = 5
@@ -297,7 +297,7 @@ def _opened(path: str | os.PathLike[str], name: str, *, whole: bool = False) -> 
                 _check_columns(file.schema_arrow, contract, str(path))
                 check_memory(file, path)
             yield file
-        except DAMAGE as error:
+        except damage() as error:
             raise unreadable(path, error) from error
 
 
