@@ -92,6 +92,23 @@ def add_format_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", metavar="COLUMNS", help=meaning)
 
 
+def add_topics_flag(parser: argparse.ArgumentParser) -> None:
+    """Declare the flag for the topics of an evaluation."""
+    meaning = "topics to evaluate, as in q1,q2, or @FILE with a name on each line (default: all)"
+    parser.add_argument("--topics", metavar="NAMES", help=meaning)
+
+
+def topics_of(arguments: argparse.Namespace) -> list[str] | None:
+    """Return the topics that the flag names, if it does."""
+    text: str | None = arguments.topics
+    if text is None or not text.startswith("@"):
+        return None if text is None else names(text)
+    from rankbound.io.text_files import read_unpacked
+
+    lines = read_unpacked(Path(text[1:])).decode("utf-8", "replace").splitlines()
+    return [line.strip() for line in lines if line.strip()]
+
+
 @contextmanager
 def copied_pipes(arguments: argparse.Namespace) -> Iterator[None]:
     """Replace standard input and pipes among the arguments by copies for this time: files are opened more than once.
