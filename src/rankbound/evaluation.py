@@ -227,6 +227,14 @@ def chosen_topics(topics: Iterable[str] | None, known: Sequence[str], whose: str
     return [topic for topic in known if topic in wanted]
 
 
+def summary(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the numbers of topics, the means and the numbers of undefined values for JSON: null for no mean."""
+    means = {name: None if np.isnan(mean) else mean for name, mean in evaluation.means().items()}
+    topics = {"evaluated": evaluation.topics, "missing_in_run": evaluation.missing, "not_in_qrels": evaluation.unjudged}
+    counts = {name: len(several) for name, several in topics.items()}
+    return {"topics": counts, "means": means, "undefined": evaluation.undefined()}
+
+
 def shown(value: float) -> str:
     """Return a mean as it is printed."""
     return "-" if np.isnan(value) else f"{value:.4f}"

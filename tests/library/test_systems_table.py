@@ -137,6 +137,7 @@ def test_all_forms_hold_the_same(judged: Any) -> None:
 
 BEST: dict[str, tuple[list[str], str, Mapping[str, Mapping[str, float]], list[list[str]]]] = {
     "ties": (["RR"], "", {"a": {"x": 2, "y": 1}, "b": {"x": 9, "y": 1}, "c": {"y": 2, "x": 1}}, [["a", "b"]]),
+    "a metric that is named twice": (["RR", "MRR"], "", {"a": {"x": 2, "y": 1}, "c": {"y": 2, "x": 1}}, [["a"]]),
     "lower is better": (["PairError"], "", {"a": {"x": 2, "y": 1}, "c": {"y": 2, "x": 1}}, [["a"]]),
     "a single run has no best": (["RR"], "", {"a": {"x": 2, "y": 1}}, [["a"]]),
 }
@@ -164,8 +165,7 @@ def test_undefined_and_missing_topics_are_told_and_treated_as_of_single_runs(jud
         "worse lacks 2 topics of the qrels: left out of its means",
         "topics of other that are not in the qrels",
         "worse - bm25, AP; worse - bm25, P@5: left out: 2 topics (t03; t04) without a score of worse",
-        "Means over different topics: bm25 over 40 (AP), 41 (P@5) topics; ",
-        "worse over 38 (AP), 39 (P@5) topics;",
+        "Means over 40 (AP), 41 (P@5) topics for bm25, same, better, other; 38 (AP), 39 (P@5) topics for worse. ",
         "same - bm25, AP; same - bm25, P@5: not tested: same and bm25 score the same",
     ):
         assert said in str(table), said
@@ -322,6 +322,10 @@ class TestCommand:
             ),
             ("bm25.txt qrels.txt --baseline bm25", "baseline: found bm25, the only run"),
             ("bm25.txt same.txt qrels.txt --test t", "test: found without a baseline"),
+            (
+                "bm25.txt qrels.txt --topic t01,t02",
+                "expected the name of a column; to evaluate some topics only, write --top",
+            ),
             ("bm25.txt same.txt qrels.txt --per-topic", "--per-topic: found beside a table of systems"),
             (
                 "bm25.txt same.txt qrels.txt --csv same.csv --baseline same --flips 9",

@@ -185,6 +185,9 @@ def add_file_flags(parser: argparse.ArgumentParser, groups: bool = True) -> None
 
 def columns_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the names of columns that the flags give, by their meaning."""
+    if "," in arguments.topic and "topics" in arguments:
+        found = f"--topic: found {arguments.topic}, expected the name of a column"
+        raise ConfigError(f"{found}; to evaluate some topics only, write --topics {arguments.topic}")
     return {name: getattr(arguments, name) for name in ("topic", "item", "relevance")}
 
 

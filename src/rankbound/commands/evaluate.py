@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -217,24 +216,13 @@ def _write_csv(evaluations: Mapping[str, "Evaluation"], path: Path) -> None:
 
 
 def _as_json(evaluation: "Evaluation", arguments: argparse.Namespace) -> str:
-    def or_null(value: float) -> float | None:
-        return None if math.isnan(value) else value
+    from rankbound.evaluation import summary
 
-    content: dict[str, Any] = {
-        "topics": {
-            "evaluated": len(evaluation.topics),
-            "missing_in_run": len(evaluation.missing),
-            "not_in_qrels": len(evaluation.unjudged),
-        },
-        "missing": arguments.missing or "skip",
-        "means": {name: or_null(mean) for name, mean in evaluation.means().items()},
-        "undefined": evaluation.undefined(),
-    }
+    found = summary(evaluation)
+    content = {"topics": found["topics"], "missing": arguments.missing or "skip", **found}
     if arguments.per_topic:
-        rows = evaluation.to_polars().rows()
-        content["per_topic"] = {
-            topic: dict(zip(evaluation.values, map(or_null, row), strict=True)) for topic, *row in rows
-        }
+        rows = evaluation.to_polars().fill_nan(None).rows()
+        content["per_topic"] = {topic: dict(zip(evaluation.values, row, strict=True)) for topic, *row in rows}
     return json.dumps(content, indent=2, ensure_ascii=False)
 
 

@@ -50,7 +50,7 @@ class Settings:
         resamples, flips: number of bootstrap resamples and of sign flips.
         seed: of the resamples and the flips.
         test: of the difference over topics: `flips` (random sign flips), `t` (Student's, paired) or `wilcoxon`. Margins
-            and trainings have t tests, and pairs that share members one of their own, whatever it is.
+            and trainings have t tests, whatever it is; pairs that share members have one instead of the first two.
         correction: of p-values for several tests: `holm`, `bonferroni` or `bh` (Benjamini-Hochberg, of the false
             discovery rate).
         margin: a number in units of the metric, `noise` (the repeatability limit), or None.

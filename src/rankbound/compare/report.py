@@ -12,7 +12,7 @@ from rankbound.compare.comparison import Comparison, Settings
 from rankbound.compare.margins import LEVEL, TIE
 from rankbound.compare.statistics import CORRECTIONS, TESTS
 from rankbound.compare.tables import BETTER, WORSE, Cell, Table, csv_of, latex_comments, markdown
-from rankbound.evaluation import Evaluation, shown
+from rankbound.evaluation import Evaluation, shown, summary
 from rankbound.metrics import Metric
 from rankbound.texts import printable, quantity
 
@@ -239,32 +239,20 @@ class SystemsTable:
 
     def to_markdown(self) -> str:
         """Return the table, with the best means in bold, notes, and an explanation of its marks in Markdown."""
-        lines = [*self.notes, self._caption("bold")]
+        lines = [*self.notes, self._caption("Bold")]
         return "\n\n".join([self._table().markdown(), "\n".join(f"- {markdown(line)}" for line in lines)])
 
     def to_latex(self) -> str:
         r"""Return a `tabular` of booktabs for `\input` that explains its daggers, below notes as comments."""
-        comments = latex_comments([*self.notes, self._caption("bold")])
+        comments = latex_comments([*self.notes, self._caption("Bold")])
         return "\n".join([*comments, self._table().latex(self._legend())])
 
     def to_json(self) -> str:
         """Return means, best systems and comparisons as JSON: numbers with all their digits, null if undefined."""
-        systems = {
-            name: {
-                "topics": {
-                    "evaluated": len(evaluation.topics),
-                    "missing_in_run": len(evaluation.missing),
-                    "not_in_qrels": len(evaluation.unjudged),
-                },
-                "means": {metric: None if math.isnan(mean) else mean for metric, mean in evaluation.means().items()},
-                "undefined": evaluation.undefined(),
-            }
-            for name, evaluation in self.evaluations.items()
-        }
+        systems = {name: summary(evaluation) for name, evaluation in self.evaluations.items()}
         tests = {} if self.report is None else self.report.content()
-        return _json(
-            {"baseline": self.baseline, "systems": systems, "best": self.best(), **tests, "notes": list(self.notes)}
-        )
+        notes = list(self.notes)
+        return _json({"baseline": self.baseline, "systems": systems, "best": self.best(), **tests, "notes": notes})
 
     def to_csv(self) -> str:
         """Return a row per system and metric as CSV."""
@@ -277,19 +265,17 @@ class SystemsTable:
         return pl.DataFrame(self._flat_rows(), infer_schema_length=None)
 
     def _flat_rows(self) -> list[dict[str, Any]]:
-        rows, best, means = [], self.best(), self.means()
+        rows, best, settings = [], self.best(), self.report.settings if self.report is not None else None
         for name, evaluation in self.evaluations.items():
+            means, topics = summary(evaluation)["means"], self._counts(evaluation)
             for metric in map(str, self.metrics):
-                mean, topics = means[name][metric], self._counts(evaluation)[metric]
-                row = {"system": name, "metric": metric, "mean": None if math.isnan(mean) else mean, "topics": topics}
-                row |= {"best": name in best[metric]}
-                if self.report is not None:
-                    found = self._rows.get((name, metric))
-                    tests = {} if found is None else _plain(found.found)
+                row = {"system": name, "metric": metric, "mean": means[metric], "topics": topics[metric]}
+                row["best"] = name in best[metric]
+                if settings is not None:
+                    tests = _plain(self._rows[name, metric].found) if (name, metric) in self._rows else {}
                     row |= {key: tests.get(key) for key in ("difference", "low", "high", "p_value", "p_adjusted")}
-                    verdict = _MEANINGS.get(self._mark(name, metric), "")
-                    settings = self.report.settings
-                    row |= {"significant": verdict, "test": settings.test, "correction": settings.correction}
+                    row["significant"] = _MEANINGS.get(self._mark(name, metric), "")
+                    row |= {"test": settings.test, "correction": settings.correction}
                 rows.append(row)
         return rows
 
@@ -319,20 +305,17 @@ class SystemsTable:
 
     def _caption(self, best: str) -> str:
         """Return what the numbers and marks are; `best` is the mark of the best means."""
-
-        def counted(counts: Mapping[str, int]) -> str:
-            if len(set(counts.values())) == 1:
-                return quantity(next(iter(counts.values())), "topic")
-            return f"{', '.join(f'{count:,} ({metric})' for metric, count in counts.items())} topics"
-
-        counts = {name: counted(self._counts(evaluation)) for name, evaluation in self.evaluations.items()}
-        if len(set(counts.values())) == 1:
-            over = next(iter(counts.values()))
-        else:
-            over = f"different topics: {'; '.join(f'{name} over {count}' for name, count in counts.items())}"
-        bold = f" {best.capitalize()}: best mean of a metric." if len(self.evaluations) > 1 else ""
-        legend = self._legend()
-        return f"Means over {over}.{bold}{f' {legend}.' if legend else ''}"
+        over: dict[str, list[str]] = {}
+        for name, evaluation in self.evaluations.items():
+            counts = self._counts(evaluation)
+            alike = len({*counts.values()}) == 1
+            several = ", ".join(f"{count:,} ({metric})" for metric, count in counts.items())
+            said = quantity(max(counts.values()), "topic") if alike else f"{several} topics"
+            over.setdefault(said, []).append(name)
+        means = "; ".join(f"{counts} for {', '.join(names)}" for counts, names in over.items())
+        means = means if len(over) > 1 else next(iter(over))
+        bold = f"{best}: best mean of a metric" if len(self.evaluations) > 1 else ""
+        return "".join(f"{said}. " for said in (f"Means over {means}", bold, self._legend()) if said).rstrip()
 
     def _legend(self) -> str:
         """Return what the daggers are, with test, correction and level; nothing without a baseline."""

@@ -156,8 +156,8 @@ def evaluate_named(
         with needs_extra("statistics"):
             import scipy  # noqa: F401
     checked = Settings(**settings)
-    topics = how.pop("topics", None)
-    how["topics"] = None if topics is None else list(topics)
+    metrics = list({str(one): one for one in metrics}.values())
+    how["topics"] = None if how["topics"] is None else list(how["topics"])
     sources = {name: source_of_run(run, qrels, metrics, name, **how) for name, run in runs}
     if not sources:
         raise ValueError("runs: found none, expected one or more")
