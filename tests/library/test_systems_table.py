@@ -221,7 +221,7 @@ class TestTopics:
         chosen = rb.evaluate_run(runs["bm25"], qrels, METRICS, topics=iter(self.CHOSEN))
         assert chosen.topics == list(some)
         assert chosen.means() == rb.evaluate_run(runs["bm25"], some, METRICS).means()
-        assert not chosen.unjudged
+        assert not [*chosen.missing, *chosen.unjudged]
         assert rb.evaluate_run(runs["bm25"], qrels, "AP", topics="t03").topics == ["t03"]
         table = rb.evaluate_runs(runs, qrels, METRICS, baseline="bm25", topics=iter(self.CHOSEN))
         expected = rb.evaluate_runs(runs, some, METRICS, baseline="bm25")
