@@ -313,6 +313,10 @@ def wilcoxon(differences: Floats) -> float:
     known = np.round(differences[np.isfinite(differences)], _DECIMALS)
     if not known.any():
         return 1.0 if len(known) else math.nan
+    sizes = np.abs(known[known != 0])
+    if len(known) <= _EXACT_UNITS and len(np.unique(sizes)) < len(known):
+        # scipy tries the signs of the ranks one by one, ten thousand times as slowly.
+        return sign_flip(np.sign(known[known != 0]) * stats.rankdata(sizes))
     return float(stats.wilcoxon(known).pvalue)
 
 
