@@ -354,15 +354,6 @@ def sign_flip(differences: Floats, flips: int = FLIPS, seed: int = 0) -> float:
     return reached / (flips + 1)
 
 
-def holm(p_values: Sequence[float], families: Sequence[str] | None = None) -> list[float]:
-    """Return Holm's adjusted p-values, as `corrected` does.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    return corrected(p_values, families)
-
-
 def corrected(
     p_values: Sequence[float], families: Sequence[str] | None = None, correction: str = "holm"
 ) -> list[float]:
@@ -397,6 +388,10 @@ def corrected(
             raised = np.minimum.accumulate((m / np.arange(1, m + 1) * sizes)[::-1])[::-1]
         adjusted[ascending] = np.minimum(1.0, raised)
     return adjusted.tolist()
+
+
+holm = corrected
+"""Holm's correction, the default."""
 
 
 def bootstrap(
