@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -297,11 +298,16 @@ class TestCommand:
             ("input.k1=0.9 bm25.txt", "input.k1=0.9 bm25"),
             ("bm25.txt same.txt --name A --name B --baseline B", "A B"),
             ("bm25.txt same.txt --baseline same.txt", "bm25 same"),
+            ("bm25.txt same.txt --baseline d/../same.txt", "bm25 same"),
+            ("- same.txt --baseline standard-input", "standard-input same"),
             ("bm25.txt same.txt --baseline better.txt", "better bm25 same"),
             ("bm25.txt --baseline d/bm25.txt --name A", "bm25 A"),
         ],
     )
-    def test_names_of_systems(self, folder: Path, program: Program, arguments: str, names: str) -> None:
+    def test_names_of_systems(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, program: Program, arguments: str, names: str
+    ) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("bm25.txt").read_bytes())))
         (folder / "d").mkdir()
         for name in ("d/bm25.txt", "bm25.trec.gz", "input.k1=0.9"):
             rb.write_run(name, rb.read_run("bm25.txt"))

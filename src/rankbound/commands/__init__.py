@@ -128,7 +128,8 @@ def copied_pipes(arguments: argparse.Namespace) -> Iterator[None]:
     copies: dict[Path, Path] = {}
     with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
         for place, pipe in enumerate(pipes):
-            copy = Path(folder, f"{place}-standard-input" if str(pipe) == STANDARD_INPUT else f"{place}-{pipe.name}")
+            copy = Path(folder, str(place), "standard-input" if str(pipe) == STANDARD_INPUT else pipe.name)
+            copy.parent.mkdir()
             with copy.open("wb") as file:
                 if str(pipe) == STANDARD_INPUT:
                     shutil.copyfileobj(sys.stdin.buffer, file)

@@ -165,7 +165,7 @@ def _runs_of(arguments: argparse.Namespace) -> tuple[dict[str, Path], str | None
     if baseline is None:
         return dict(zip(own, files, strict=True)), None
     of_name = [name for name in own if name == str(baseline)]
-    of_file = [name for name, file in zip(own, files, strict=True) if file == baseline]
+    of_file = [name for name, file in zip(own, files, strict=True) if file.resolve() == baseline.resolve()]
     found = list(dict.fromkeys([*of_name, *of_file]))
     if len(found) > 1:
         raise ConfigError(f"--baseline: found {baseline}, the name of one run and the file of {of_file[0]}: rename one")
