@@ -307,10 +307,11 @@ class SystemsTable:
         """Return what the numbers and marks are; `best` is the mark of the best means."""
         over: dict[str, list[str]] = {}
         for name, evaluation in self.evaluations.items():
-            counts = self._counts(evaluation)
-            alike = len({*counts.values()}) == 1
-            several = ", ".join(f"{count:,} ({metric})" for metric, count in counts.items())
-            said = quantity(max(counts.values()), "topic") if alike else f"{several} topics"
+            metrics: dict[int, list[str]] = {}
+            for metric, count in self._counts(evaluation).items():
+                metrics.setdefault(count, []).append(metric)
+            several = ", ".join(f"{count:,} ({', '.join(names)})" for count, names in metrics.items())
+            said = f"{several} topics" if len(metrics) > 1 else quantity(next(iter(metrics)), "topic")
             over.setdefault(said, []).append(name)
         means = "; ".join(f"{counts} for {', '.join(names)}" for counts, names in over.items())
         means = means if len(over) > 1 else next(iter(over))
