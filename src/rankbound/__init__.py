@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rankbound.bounds.extremes import expectation, extremes, maximum, minimum
     from rankbound.bounds.score_distribution import ScoreDistribution, score_distribution
     from rankbound.columns import from_list_column
-    from rankbound.compare.runs import compare_runs
+    from rankbound.compare.runs import compare_runs, evaluate_runs
     from rankbound.evaluation import Evaluation, evaluate_run
     from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run, write_qrels, write_run
     from rankbound.io.judged import JudgedLists, Qrels, Run
@@ -39,7 +39,7 @@ _HOMES = {
     "rankbound.bounds.extremes": ("expectation", "extremes", "maximum", "minimum"),
     "rankbound.bounds.base": ("BoundedMetric", "bound", "bounded"),
     "rankbound.columns": ("from_list_column",),
-    "rankbound.compare.runs": ("compare_runs",),
+    "rankbound.compare.runs": ("compare_runs", "evaluate_runs"),
     "rankbound.evaluation": ("Evaluation", "evaluate_run"),
     "rankbound.io.files": ("pack_lists", "read_lists", "read_qrels", "read_run", "write_qrels", "write_run"),
     "rankbound.io.judged": ("JudgedLists", "Qrels", "Run"),
@@ -59,7 +59,7 @@ __all__ = ["__version__"]
 __all__ += ["Batch", "JudgedLists", "Lists", "Qrels", "Run", "Split", "Topic"]
 __all__ += ["collate", "from_list_column", "from_padded", "pack_lists", "read_lists", "to_padded"]
 __all__ += ["read_qrels", "read_run", "write_qrels", "write_run"]
-__all__ += ["Evaluation", "Metric", "compare_runs", "evaluate", "evaluate_run", "metric"]
+__all__ += ["Evaluation", "Metric", "compare_runs", "evaluate", "evaluate_run", "evaluate_runs", "metric"]
 __all__ += ["BoundedMetric", "ScoreDistribution", "bound", "bounded", "score_distribution"]
 __all__ += ["expectation", "extremes", "maximum", "minimum"]
 __all__ += ["RankingLoss", "SmoothLoss", "loss", "smooth_rank"]

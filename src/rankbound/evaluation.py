@@ -130,6 +130,7 @@ def evaluate_run(
     missing: str | None = None,
     undefined: str = "skip",
     format: str | None = None,
+    topics: Iterable[str] | None = None,
 ) -> Evaluation:
     """Evaluate a run with trec_eval's rules, except that a metric is averaged over all orders of tied items.
 
@@ -145,16 +146,17 @@ def evaluate_run(
             with a warning.
         undefined: the value of a metric on topics where it is undefined: NaN, which means skip (`skip`), or 0 (`zero`).
         format: the columns of a run's text, as in `read_run`.
+        topics: the names of the topics to evaluate; by default all of the qrels.
 
     Returns:
         The values of each topic; `means()` averages them.
 
     Raises:
-        ValueError: for an unknown metric or value of `missing` or `undefined`, scores that aren't finite, or a metric
-            that is undefined where a relevant item was not retrieved, such as a sum of ranks.
+        ValueError: for an unknown metric or value of `missing` or `undefined`, no topics, scores that aren't finite, or
+            a metric that is undefined where a relevant item was not retrieved, such as a sum of ranks.
         DataError: for a file that can't be read, an item that occurs twice in a topic, different whole scores of a
-            topic that are equal in double precision, a run and qrels without a topic in common, or, by `error`, a
-            topic that the run lacks.
+            topic that are equal in double precision, a run and qrels without a topic in common, one of `topics` that
+            the qrels lack, or, by `error`, a topic that the run lacks.
 
     >>> print(rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, "RR"))
     metric    mean  topics  undefined
@@ -164,7 +166,8 @@ def evaluate_run(
         require_one_of("missing", missing, MISSING)
     require_one_of("undefined", undefined, POLICIES)
     chosen, qrels = judged_by(metrics, qrels)
-    place = {topic: index for index, topic in enumerate(qrels.topics)}
+    evaluated = chosen_topics(topics, qrels.topics, "the qrels")
+    place = {topic: index for index, topic in enumerate(evaluated)}
 
     def evaluate(parts: Iterable[Run]) -> tuple[list[str], dict[str, Floats]]:
         """Return the topics of the run, and the values of those of the qrels: NaN if the run lacks them."""
@@ -183,11 +186,11 @@ def evaluate_run(
 
     in_run, values = evaluate([run]) if isinstance(run, Run) else evaluated_in_parts(run, evaluate, format=format)
     known = set(in_run)
-    absent = [topic for topic in qrels.topics if topic not in known]
+    absent = [topic for topic in evaluated if topic not in known]
     if len(absent) == len(place):
         raise DataError(
             f"the run and the qrels have no topic in common: the run has {_some(in_run)}, the qrels have "
-            f"{_some(qrels.topics)}; compare the topics' names"
+            f"{_some(evaluated)}; compare the topics' names"
         )
     lacks = f"the run lacks {len(absent)} of {quantity(len(place), 'topic')} of the qrels ({_some(absent)})"
     if absent and missing == "error":
@@ -197,7 +200,7 @@ def evaluate_run(
         )
     if absent and missing == "zero":
         put(values, Run(topics=[], items=[], scores=np.zeros(0), offsets=np.zeros(1, np.int64)), absent)
-    wanted = [topic for topic in qrels.topics if missing == "zero" or topic in known]
+    wanted = [topic for topic in evaluated if missing == "zero" or topic in known]
     rows = [place[topic] for topic in wanted]
     if absent and missing is None:
         warnings.warn(
@@ -206,8 +209,30 @@ def evaluate_run(
             'missing="skip" to leave them out without this warning',
             stacklevel=2,
         )
-    unjudged = [topic for topic in in_run if topic not in place]
+    judged = set(qrels.topics)
+    unjudged = [topic for topic in in_run if topic not in judged]
     return Evaluation(wanted, ByText({name: value[rows] for name, value in values.items()}), absent, unjudged)
+
+
+def chosen_topics(topics: Iterable[str] | None, known: Sequence[str], whose: str) -> Sequence[str]:
+    """Return the known topics that are chosen, by default all; DataError for one that they, `whose`, lack."""
+    if topics is None:
+        return known
+    wanted = dict.fromkeys([topics] if isinstance(topics, str) else map(str, topics))
+    if not wanted:
+        raise ValueError("topics: found none, expected one or more names")
+    present = set(known)
+    if lacking := [topic for topic in wanted if topic not in present]:
+        raise DataError(f"topics: found {_some(lacking)}, expected topics of {whose}, which have {_some(known)}")
+    return [topic for topic in known if topic in wanted]
+
+
+def summary(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the numbers of topics, the means and the numbers of undefined values for JSON: null for no mean."""
+    means = {name: None if np.isnan(mean) else mean for name, mean in evaluation.means().items()}
+    topics = {"evaluated": evaluation.topics, "missing_in_run": evaluation.missing, "not_in_qrels": evaluation.unjudged}
+    counts = {name: len(several) for name, several in topics.items()}
+    return {"topics": counts, "means": means, "undefined": evaluation.undefined()}
 
 
 def shown(value: float) -> str:

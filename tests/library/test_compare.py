@@ -16,6 +16,7 @@ from rankbound.cli import main
 from rankbound.compare.comparison import Settings
 from rankbound.compare.runs import Source, compare_sources
 from tests.comparing import Compare, assert_as_scipy_says
+from tests.library.latex_tables import tables_in
 from tests.library.refusals import refusals
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
@@ -110,6 +111,7 @@ class TestRuns:
             ("a.txt b.txt --qrels qrels.txt -m AP --margin x", "found 'x', expected a number"),
             ("a.txt b.txt --qrels qrels.txt -m AP --margin -1", "expected a number above 0"),
             ("a.txt b.txt --qrels qrels.txt -m AP --confidence 95", "a share such as 0.95"),
+            ("a.txt b.txt --qrels qrels.txt -m AP --test t", "flips: found 999 beside test 't', which has none"),
             ("a.txt gone.txt --qrels qrels.txt -m AP", "gone.txt: cannot be read"),
         ],
     )
@@ -163,14 +165,22 @@ class TestSeveralRuns:
         arguments = ("a.txt", "b.txt", "c.txt", *JUDGED, "-m", "AP", "-m", "P@5", "--margin")
         text, other = compare(*arguments), compare(*arguments, f"--{form}")
         numbers = re.compile(r"[-+]?\d\.\d{4}")
-        assert numbers.findall(other.replace("$", "").replace("\\", "")) == numbers.findall(text)
         if form == "markdown":
+            assert numbers.findall(other.replace("\\", "")) == numbers.findall(text)
             tables = [line for line in other.splitlines() if line.startswith("|")]
             assert len(tables) == 2 * (2 + 6)
             assert len({line.count("|") for line in tables[:8]}) == 1
         else:
-            assert other.count(r"\toprule") == other.count(r"\end{tabular}") == 2
-            assert r"95 \% interval" in other
+            differences, margins = tables_in(other)
+            assert differences[0] == ["", "metric", "A", "B", "A - B", r"95 \% interval", "p (Holm)", "effect"]
+            rows = [line.split() for line in text.split("\n\n")[1].split("\n")[2:]]
+            shown = [" ".join(row).replace("$", "").split() for row in differences[1:]]
+            # Without the number of topics, the unadjusted p, and what stands behind the effect.
+            assert shown == [[*row[:4], *row[5:10], row[11], row[12]] for row in rows]
+            assert len(margins) == len(differences) == 7
+            comments = [line for line in other.splitlines() if line.startswith("%")]
+            assert comments[:3] == ["% A: a.txt, b.txt", "% B: b.txt, c.txt", "% Over 30 topics"]
+            assert "% Against a margin" in comments
 
 
 GIVEN: dict[str, Any] = {"runs": {"a": {"t": {"d": 1.0}}, "b": {"t": {"d": 2.0}}}, "metrics": "AP"}
@@ -255,6 +265,46 @@ class TestScoresByTopic:
 
 
 class TestOutput:
+    @pytest.mark.parametrize(
+        ("test", "correction", "said"),
+        [
+            ("t", "bonferroni", "p: Student's paired t test; Bonferroni over 3 tests."),
+            (
+                "wilcoxon",
+                "bh",
+                "p: Wilcoxon's signed-rank test without zero differences; Benjamini-Hochberg over 3 tests.",
+            ),
+        ],
+    )
+    def test_other_tests_and_corrections_are_named(self, trec: Trec, test: str, correction: str, said: str) -> None:
+        runs = dict(zip("ab", trec[1:], strict=True))
+        metrics = METRICS[1::2]
+        report = rb.compare_runs(runs, trec[0], metrics, test=test, correction=correction, margin=0.05)
+        usual = rb.compare_runs(runs, trec[0], metrics, margin=0.05)
+        for form in (str(report), report.to_markdown(), report.to_latex()):
+            assert said in form.replace("\\", "")
+            assert f"p ({said.split('; ')[1].split(' over')[0]})" in form
+        a, b = (rb.evaluate_run(run, trec[0], metrics).values for run in trec[1:])
+        # Differences of P@5 that are equal but for rounding errors would be no ties in scipy.
+        differences = [np.round(a[name] - b[name], 9) for name in metrics]
+        theirs = {"t": lambda values: stats.ttest_1samp(values, 0), "wilcoxon": stats.wilcoxon}[test]
+        expected = [theirs(values).pvalue for values in differences]
+        assert report.to_polars()["p_value"].to_list() == pytest.approx(expected, rel=1e-6)
+        assert set(report.to_polars().select("test", "correction").rows()) == {(test, correction)}
+        # Margins and all else stay.
+        kept = pl.col("^(margin|effect|low|high|detectable).*$")
+        assert report.to_polars().select(kept).equals(usual.to_polars().select(kept))
+
+    def test_a_family_that_flips_cannot_reach_is_told_with_its_correction(self, trec: Trec) -> None:
+        runs = dict(zip("ab", trec[1:], strict=True))
+        told = {}
+        for correction in ("holm", "bonferroni", "bh"):
+            metrics = [f"P@{place}" for place in range(1, 7)]
+            told[correction] = str(rb.compare_runs(runs, trec[0], metrics, flips=99, correction=correction))
+        assert "no p (Holm) of 6 tests can be below 0.06: raise --flips" in told["holm"]
+        assert "no p (Bonferroni) of 6 tests can be below 0.06" in told["bonferroni"]
+        assert "raise --flips" not in told["bh"]
+
     def test_json_has_no_nan_csv_the_same_numbers_and_the_table_a_head(self, trec: object, compare: Compare) -> None:
         arguments = ["a.txt", "b.txt", *JUDGED, *METRICS, "--margin"]
         rows = compare.json(*arguments)["comparisons"]

@@ -81,6 +81,6 @@ def test_texts_of_others_are_escaped_and_lose_their_middle_but_keep_their_lines(
     message = printable_message("first\n  second \x1b[0m\n" + "x" * 9000, 100)
     assert message.split("\n")[:2] == ["first", r"  second \x1b[0m"]
     assert len(message) < 200
-    told = program("evaluate", "a\x1b[2J.txt", "b.txt", "-m", "AP", status=2)
+    told = program("evaluate", "b.txt", "a\x1b[2J.txt", "-m", "AP", status=2)
     assert r"a\x1b[2J.txt: " in told
     assert "\x1b" not in told

@@ -429,6 +429,10 @@ def test_the_examples_of_help_run(folder: Path, program: Program) -> None:
     Path("qrels.dev.small").rename("qrels.dev.small.tsv")
     pairs = frame(lists).select("topic", "item").with_columns(rank=pl.int_range(1, pl.len() + 1).over("topic"))
     pairs.write_csv("run.tsv", separator="\t", include_header=False)
+    for name, scores in zip(("bm25", "mine"), lists.features.T, strict=False):
+        rb.write_run(
+            f"{name}.txt", rb.Run(topics=lists.topics, items=lists.items, scores=scores, offsets=lists.offsets)
+        )
     rated = [(user, film, int((user + film) % 3 > 0)) for user in range(6) for film in range(8)]
     pl.DataFrame(rated, schema=["user", "film", "relevance"], orient="row").write_csv("ratings.csv")
     trained, scored = examples("train"), examples("score")

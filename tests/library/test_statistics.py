@@ -61,6 +61,52 @@ def test_holm_is_the_closure_of_bonferroni() -> None:
     assert statistics.holm([0.01, 0.02, 0.03], ["x", "y", "x"]) == pytest.approx([0.02, 0.02, 0.03])
 
 
+@pytest.mark.parametrize("correction", ["holm", "bonferroni", "bh"])
+def test_corrections_do_not_depend_on_order_tests_that_were_not_made_or_other_families(correction: str) -> None:
+    p_values = np.array([0.04, 0.001, 0.3, 0.04, 0.9, 0.013])
+    found = np.array(statistics.corrected(p_values, correction=correction))
+    expected = {
+        "holm": [0.16, 0.006, 0.6, 0.16, 0.9, 0.065],
+        "bonferroni": [0.24, 0.006, 1, 0.24, 1, 0.078],
+        "bh": stats.false_discovery_control(p_values),
+    }
+    assert found == pytest.approx(expected[correction])
+    order = [3, 5, 0, 4, 1, 2]
+    assert statistics.corrected(p_values[order], correction=correction) == found[order].tolist()
+    several = statistics.corrected([*p_values, math.nan, 0.5], [*"aaaaaa", "a", "b"], correction)
+    assert several == pytest.approx([*found, math.nan, 0.5], nan_ok=True)
+
+
+class TestOtherTests:
+    @pytest.mark.parametrize("values", [D, D[:9], np.round(D, 1), np.round(D[:9], 1), FEW])
+    def test_they_are_those_of_scipy(self, values: np.ndarray) -> None:
+        zeros = np.zeros(len(values))
+        student = statistics.p_value_of_mean(values, test="t")
+        assert student == pytest.approx(stats.ttest_rel(values, zeros).pvalue, rel=1e-12)
+        ranks = statistics.p_value_of_mean(values, test="wilcoxon")
+        assert ranks == pytest.approx(stats.wilcoxon(values, zero_method="wilcox").pvalue, rel=1e-12)
+        for same in (-values, values[::-1], np.append(values, math.nan)):
+            for test, found in (("t", student), ("wilcoxon", ranks)):
+                assert statistics.p_value_of_mean(same, test=test) == pytest.approx(found, rel=1e-12)
+
+    def test_zeros_are_left_out_of_ranks_and_rounding_errors_are_zeros_and_ties(self) -> None:
+        values = np.array([0.1, 0.1, -0.1, 0.2, 0.3, -0.4, 0.0, 0.3, 0.3, 0.2, 0.5, 0.4, 0.6, 0.7, 0.8])
+        blurred = values + 1e-13 * RANDOM.normal(size=len(values))
+        assert statistics.wilcoxon(blurred) == statistics.wilcoxon(values) == stats.wilcoxon(values).pvalue
+        assert statistics.wilcoxon(values) != stats.wilcoxon(blurred).pvalue, "scipy itself takes them for ranks"
+        assert statistics.wilcoxon(np.zeros(9)) == 1
+        for test in ("t", "wilcoxon"):
+            assert math.isnan(statistics.p_value_of_mean(np.array([math.nan]), test=test))
+        assert math.isnan(statistics.p_value_of_mean(np.array([0.1]), test="t"))
+
+    def test_only_five_topics_that_differ_may_be_significant_by_the_t_test(self) -> None:
+        a, b = np.array([0.5, 0.61, 0.72, 0.8, 0.9]), np.array([0.1, 0.2, 0.3, 0.4, 0.5])
+        for test, said in (("t", ""), ("flips", ", and no difference could be significant")):
+            found = compare(pair_of(a, b), Settings(test=test))
+            assert f"no interval{said}: the scores differ in only 5 topics" in found.notes
+            assert (found.p_value < 0.05) == (test == "t")
+
+
 class TestIntervals:
     @pytest.mark.parametrize("method", ["BCa", "percentile"])
     def test_they_are_scipys(self, method: str) -> None:
@@ -264,6 +310,9 @@ class TestPairsThatShareMembers:
         assert found.p_value == pytest.approx(2 * min(theirs.cdf(0), theirs.sf(0)))
         assert found.notes[0].startswith("the pairs share 20 members: intervals and p are of the t distribution")
         assert found.notes[1].startswith("approximate: with 20 members, 95 % intervals cover ")
+        assert compare(scores.pair("A", "B"), Settings(test="t", resamples=999)) == found
+        with pytest.raises(ValueError, match="test: found wilcoxon for pairs that share members, expected t"):
+            compare(scores.pair("A", "B"), Settings(test="wilcoxon"))
         few = PairedScores.of_matrix(np.stack([B + (np.arange(60) < 3), B], 1), "AB", members=faces)
         assert not math.isnan(compare(few.pair("A", "B"), QUICK).low), "pairs that tie count, too"
         for faces, reason in (

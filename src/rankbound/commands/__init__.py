@@ -92,6 +92,23 @@ def add_format_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", metavar="COLUMNS", help=meaning)
 
 
+def add_topics_flag(parser: argparse.ArgumentParser) -> None:
+    """Declare the flag for the topics of an evaluation."""
+    meaning = "topics to evaluate, as in q1,q2, or @FILE with a name on each line (default: all)"
+    parser.add_argument("--topics", metavar="NAMES", help=meaning)
+
+
+def topics_of(arguments: argparse.Namespace) -> list[str] | None:
+    """Return the topics that the flag names, if it does."""
+    text: str | None = arguments.topics
+    if text is None or not text.startswith("@"):
+        return None if text is None else names(text)
+    from rankbound.io.text_files import read_unpacked
+
+    lines = read_unpacked(Path(text[1:])).decode("utf-8", "replace").splitlines()
+    return [line.strip() for line in lines if line.strip()]
+
+
 @contextmanager
 def copied_pipes(arguments: argparse.Namespace) -> Iterator[None]:
     """Replace standard input and pipes among the arguments by copies for this time: files are opened more than once.
@@ -111,7 +128,8 @@ def copied_pipes(arguments: argparse.Namespace) -> Iterator[None]:
     copies: dict[Path, Path] = {}
     with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
         for place, pipe in enumerate(pipes):
-            copy = Path(folder, f"{place}-standard-input" if str(pipe) == STANDARD_INPUT else f"{place}-{pipe.name}")
+            copy = Path(folder, str(place), "standard-input" if str(pipe) == STANDARD_INPUT else pipe.name)
+            copy.parent.mkdir()
             with copy.open("wb") as file:
                 if str(pipe) == STANDARD_INPUT:
                     shutil.copyfileobj(sys.stdin.buffer, file)
@@ -168,6 +186,9 @@ def add_file_flags(parser: argparse.ArgumentParser, groups: bool = True) -> None
 
 def columns_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the names of columns that the flags give, by their meaning."""
+    if "," in arguments.topic and "topics" in arguments:
+        found = f"--topic: found {arguments.topic}, expected the name of a column"
+        raise ConfigError(f"{found}; to evaluate some topics only, write --topics {arguments.topic}")
     return {name: getattr(arguments, name) for name in ("topic", "item", "relevance")}
 
 

@@ -5,7 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands import Source, add_file_flags, add_format_flag, add_metric_flags, columns_of
+from rankbound.commands import (
+    Source,
+    add_file_flags,
+    add_format_flag,
+    add_metric_flags,
+    add_topics_flag,
+    columns_of,
+    topics_of,
+)
 from rankbound.errors import ConfigError, plain_errors
 
 if TYPE_CHECKING:
@@ -17,11 +25,13 @@ EXAMPLES = """\
   rankbound compare a.txt b.txt --qrels qrels.txt -m nDCG@10 -m AP
   rankbound compare a.csv b.csv --margin 0.01
   rankbound compare a.txt b.txt c.txt --baseline bm25.txt --qrels qrels.txt -m nDCG@10 --markdown
+  rankbound compare a.txt b.txt --qrels qrels.txt -m AP --test t --correction bonferroni --topics @hard.txt
 
 The files are runs (any that `rankbound evaluate` reads) with their QRELS, or per-topic scores (`rankbound evaluate
 --per-topic --json`, or a table with the columns topic, optionally fold and seed, and one per metric). Every file is
 compared with the baseline; without one, all pairs of files are compared. A comparison covers the topics that both
-have, and lists what is left out. Differences are A minus B, the baseline. Holm's correction is over all tests.
+have, and lists what is left out. Differences are A minus B, the baseline. The correction is over all tests.
+--latex prints tables for \\input, with fewer columns. For a table of systems by metrics, see `rankbound evaluate`.
 The page docs/statistics.md of the repository explains the numbers."""
 
 FORMATS = {"json": "JSON", "csv": "CSV", "markdown": "Markdown", "latex": "LaTeX (package booktabs)"}
@@ -39,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("skip", "zero"),
         help="topics of QRELS that a run lacks: left out (default), or evaluated as empty results",
     )
+    add_topics_flag(parser)
     add_test_flags(parser)
     add_format_flag(parser)
     add_file_flags(parser, groups=False)
@@ -64,6 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
             columns=columns_of(arguments),
             names=arguments.names,
             missing=arguments.missing,
+            topics=topics_of(arguments),
             format=arguments.format,
         )
 
@@ -87,13 +99,30 @@ def add_test_flags(parser: argparse.ArgumentParser) -> None:
         "--interval", default="BCa", choices=("BCa", "percentile", "t"), help="kind of interval (default: BCa)"
     )
     parser.add_argument("--resamples", type=int, default=9999, metavar="N", help="bootstrap resamples (default: 9999)")
-    parser.add_argument("--flips", type=int, default=9999, metavar="N", help="sign flips for p (default: 9999)")
-    parser.add_argument(
-        "--random-seed", type=int, default=0, metavar="SEED", help="seed of resamples and flips (default: 0)"
-    )
+    add_significance_flags(parser)
     output = parser.add_mutually_exclusive_group()
     for name, kind in FORMATS.items():
         output.add_argument(f"--{name}", action="store_true", help=f"print {kind} instead of text")
+
+
+def add_significance_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of p-values; omitted ones keep the defaults of `Settings`."""
+    meaning = (
+        "sign flips (default), Student's t test, or Wilcoxon's signed-rank test, which leaves out differences of 0"
+    )
+    parser.add_argument("--test", choices=("flips", "t", "wilcoxon"), help=meaning)
+    meaning = "of p for all tests together: Holm (default), Bonferroni, or Benjamini-Hochberg (false discovery rate)"
+    parser.add_argument("--correction", choices=("holm", "bonferroni", "bh"), help=meaning)
+    parser.add_argument("--flips", type=int, metavar="N", help="sign flips for p (default: 9999)")
+    meaning = "seed of resamples and flips (default: 0)"
+    parser.add_argument("--random-seed", type=int, metavar="SEED", help=meaning)
+
+
+def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of p-values that flags name."""
+    names = {"test": "test", "correction": "correction", "flips": "flips", "random_seed": "seed"}
+    found = {name: getattr(arguments, flag) for flag, name in names.items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def print_report(arguments: argparse.Namespace, report_of: Callable[["Settings"], "Report"]) -> None:
@@ -117,9 +146,8 @@ def print_report(arguments: argparse.Namespace, report_of: Callable[["Settings"]
             margin = float(margin)
         except ValueError:
             raise ConfigError(f"--margin: found {margin!r}, expected a number or `{NOISE}`") from None
-    names = ("confidence", "interval", "resamples", "flips")
-    settings = {name: getattr(arguments, name) for name in names}
+    settings = {name: getattr(arguments, name) for name in ("confidence", "interval", "resamples")}
     with plain_errors():
-        report = report_of(Settings(**settings, seed=arguments.random_seed, margin=margin))
+        report = report_of(Settings(**settings, **settings_of(arguments), margin=margin))
     form = next((name for name in FORMATS if getattr(arguments, name)), None)
     print(report if form is None else getattr(report, f"to_{form}")())

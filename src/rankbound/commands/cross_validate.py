@@ -227,7 +227,7 @@ def _compare(tested: "Mapping[str, CrossValidated]", metrics: "Sequence[Metric]"
     with plain_errors():
         for loss in losses:
             found = tested[loss]
-            by_list = source_of_run(found.run, found.judged, metrics, "skip", loss)
+            by_list = source_of_run(found.run, found.judged, metrics, loss, missing="skip")
             topics, folds = zip(*found.tests, strict=True)
             frame = by_list.frame.with_columns(topic=pl.Series(topics), fold=pl.Series(list(map(str, folds))))
             sources.append(Source(frame, by_list.metrics, by_list.notes))

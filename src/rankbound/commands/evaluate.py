@@ -2,25 +2,36 @@
 
 import argparse
 import json
-import math
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands import USUAL_METRICS, Source, add_file_flags, add_format_flag, add_metric_flags, columns_of
-from rankbound.errors import DataError, plain_errors
-from rankbound.texts import quantity
+from rankbound.commands import (
+    USUAL_METRICS,
+    Source,
+    add_file_flags,
+    add_format_flag,
+    add_metric_flags,
+    add_topics_flag,
+    columns_of,
+    topics_of,
+)
+from rankbound.commands.compare import add_significance_flags, settings_of
+from rankbound.errors import ConfigError, DataError, plain_errors
+from rankbound.texts import printable, quantity, shortened
 
 if TYPE_CHECKING:
     from rankbound.evaluation import Evaluation
 
-SUMMARY = "Evaluate a run by qrels, with trec_eval's rules and exact ties"
+SUMMARY = "Evaluate runs by qrels, with trec_eval's rules and exact ties; several as a table, with tests"
 EXAMPLES = """\
   rankbound evaluate run.txt qrels.txt
   rankbound evaluate run.txt qrels.txt -m nDCG@10 -m AP
   rankbound evaluate run.txt lists.csv -m P@5 --per-topic
   rankbound evaluate scores.parquet test.letor -m nDCG@10 --json
   rankbound evaluate run.txt qrels.txt -m nDCG@10 --csv topics.csv
+  rankbound evaluate bm25.txt mine.txt qrels.txt -m nDCG@10 -m AP --baseline bm25 --latex
   zcat run.gz | rankbound evaluate - qrels/test.tsv
   rankbound evaluate run.tsv qrels.dev.small.tsv --format msmarco -m RR@10
 
@@ -30,8 +41,15 @@ Without -m, the metrics are nDCG@10, AP, RR, P@10 and Recall@100. Unjudged items
 and infAP. Relevant items that the run lacks count in the ideal DCG and in recall. Tied items have the mean value over
 their orders. A topic without relevant items has no nDCG and no AP; means leave it out, or count it as 0 (--undefined
 zero). Topics of QRELS that RUN lacks are left out, with a warning, unless --missing says otherwise; the column
-`missing` of --csv marks them."""
+`missing` of --csv marks them.
+Several runs make a table of systems by metrics, with the best mean of each metric in bold and, beside a --baseline,
+daggers at means that are significantly better or worse, with one correction over the table."""
 
+FORMATS = {"json": "JSON", "table_csv": "CSV, a row per run and metric,", "markdown": "Markdown"} | {
+    "latex": "LaTeX for \\input (package booktabs)"
+}
+_ENDINGS = (".txt", ".run", ".trec", ".res", ".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".feather")
+"""Endings of files that are not part of a system's name."""
 
 _LONGEST_NAME = 200
 """Characters of a topic's name in a table; --json has all of them."""
@@ -39,7 +57,9 @@ _LONGEST_NAME = 200
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("run_file", type=Source, metavar="RUN", help="TREC run, .json, .jsonl, .csv, .tsv or .parquet")
+    parser.add_argument(
+        "run_files", type=Source, nargs="+", metavar="RUN", help="TREC run, .json, .jsonl, .csv, .tsv or .parquet"
+    )
     parser.add_argument(
         "qrels", type=Source, metavar="QRELS", help="TREC qrels, LETOR text, .json, .jsonl, .csv, .tsv or .parquet"
     )
@@ -60,7 +80,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--csv", type=Path, metavar="FILE", help="also write the values of every topic to a file (.csv, or .tsv)"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_topics_flag(parser)
+    parser.add_argument(
+        "--name", action="append", dest="system_names", metavar="NAME", help="name of a RUN in the table, once for each"
+    )
+    parser.add_argument(
+        "--baseline", type=Source, metavar="RUN", help="name or file of the run to test all others against"
+    )
+    add_significance_flags(parser)
+    output = parser.add_mutually_exclusive_group()
+    for name, kind in FORMATS.items():
+        output.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=f"print {kind} instead of text")
     add_format_flag(parser)
     add_file_flags(parser)
 
@@ -71,9 +101,11 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound.metrics import metric
 
     path = arguments.csv
+    form = next((f"to_{name.removeprefix('table_')}" for name in FORMATS if getattr(arguments, name)), None)
     if path is not None and path.suffix not in (".csv", ".tsv"):
         raise DataError(f"--csv: found {path}, expected a name that ends in .csv or .tsv")
-    if path is not None and path.resolve() in (arguments.run_file.resolve(), arguments.qrels.resolve()):
+    runs, baseline = _runs_of(arguments)
+    if path is not None and path.resolve() in (one.resolve() for one in (*runs.values(), arguments.qrels)):
         raise DataError(f"--csv: found {path}, which is read here: choose another name, so that it isn't overwritten")
     if arguments.names != "rankbound" and not arguments.metrics:
         raise DataError(f"--names: found {arguments.names} without -m METRIC, whose name it explains: give both")
@@ -83,74 +115,121 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.names != "rankbound":
             metrics = [metric(text, names=arguments.names) for text in metrics]
         chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
-        evaluation = evaluate_run(
-            arguments.run_file,
-            qrels,
-            chosen,
-            missing=arguments.missing or "skip",
-            undefined=arguments.undefined,
-            format=arguments.format,
-        )
+        how = {
+            "missing": arguments.missing or "skip",
+            "undefined": arguments.undefined,
+            "topics": topics_of(arguments),
+        }
+        settings = settings_of(arguments)
+        if len(runs) == 1 and form in (None, "to_json") and not (arguments.system_names or baseline or settings):
+            evaluations = {
+                name: evaluate_run(file, qrels, chosen, format=arguments.format, **how) for name, file in runs.items()
+            }
+            (evaluation,) = evaluations.values()
+            shown = (_as_json if arguments.json else _as_text)(evaluation, arguments)
+        else:
+            from rankbound.compare.runs import evaluate_named
+            from rankbound.io.files import read_run
+
+            if arguments.per_topic:
+                raise ConfigError(
+                    "--per-topic: found beside a table of systems, expected one run: --csv FILE writes the values of "
+                    "every topic of all runs"
+                )
+            scored = ((name, read_run(file, format=arguments.format)) for name, file in runs.items())
+            table = evaluate_named(scored, qrels, chosen, baseline, settings, **how)
+            evaluations = dict(table.evaluations)
+            shown = str(table) if form is None else getattr(table, form)()
     if path is not None:
-        _write_csv(evaluation, path)
-    print(_as_json(evaluation, arguments) if arguments.json else _as_text(evaluation, arguments.per_topic))
-    if evaluation.missing and arguments.missing is None:
-        lacking = quantity(len(evaluation.missing), "topic")
+        _write_csv(evaluations, path)
+    print(shown)
+    named = evaluations if len(evaluations) > 1 else {"the run": next(iter(evaluations.values()))}
+    lacking = {name: quantity(len(one.missing), "topic") for name, one in named.items() if one.missing}
+    if lacking and arguments.missing is None:
+        lack = printable(", ".join(f"{name} lacks {topics}" for name, topics in lacking.items()))
         print(
-            f"rankbound evaluate: warning: the run lacks {lacking} of the qrels, which are left "
+            f"rankbound evaluate: warning: {lack} of the qrels, which are left "
             "out of the means; count them as topics without retrieved items, as trec_eval -c does, by --missing zero, "
             "or leave them out without this warning by --missing skip",
             file=sys.stderr,
         )
 
 
-def _write_csv(evaluation: "Evaluation", path: Path) -> None:
-    """Write a row per topic and a column per metric; undefined values are empty.
+def _runs_of(arguments: argparse.Namespace) -> tuple[dict[str, Path], str | None]:
+    """Return the files of the runs by name, with a baseline that is none of them first, and the baseline's name."""
+    files, names, baseline = arguments.run_files, arguments.system_names, arguments.baseline
+    if names is not None and (len(names), len({*names})) != (len(files), len(files)):
+        runs = quantity(len(files), "run")
+        raise ConfigError(f"--name: found {', '.join(names)} for {runs}, expected a name of its own for each")
+    own = names or _names_of(files)
+    if baseline is None:
+        return dict(zip(own, files, strict=True)), None
+    of_name = [name for name in own if name == str(baseline)]
+    of_file = [name for name, file in zip(own, files, strict=True) if file.resolve() == baseline.resolve()]
+    found = list(dict.fromkeys([*of_name, *of_file]))
+    if len(found) > 1:
+        raise ConfigError(f"--baseline: found {baseline}, the name of one run and the file of {of_file[0]}: rename one")
+    if not found and not baseline.exists():
+        raise ConfigError(f"--baseline: found {baseline}, expected a run's name ({', '.join(own)}), or its file")
+    if not found:
+        files, own = [baseline, *files], [*_names_of([baseline]), *names] if names else _names_of([baseline, *files])
+        found = own[:1]
+    return dict(zip(own, files, strict=True)), found[0]
 
-    If the run lacks topics, they have rows, too, and a column says which ones they are.
+
+def _names_of(files: Sequence[Path]) -> list[str]:
+    """Return the names of files without endings, with as many endings and folders as make them distinct."""
+    from rankbound.io.text_files import plain_name
+
+    plain = [file.with_name(plain_name(file)) if file.name else file for file in files]
+    short = [one.with_suffix("") if one.suffix in _ENDINGS else one for one in plain]
+    for paths in (short, plain, files):
+        for depth in range(1, max(len(one.parts) for one in paths) + 1):
+            names = ["/".join(one.parts[-depth:]) for one in paths]
+            if len({*names}) == len(names):
+                return names
+    twice = next(one for one in files if files.count(one) > 1)
+    raise ConfigError(f"{twice}: found twice among the runs, expected each once, or names for them (--name)")
+
+
+def _write_csv(evaluations: Mapping[str, "Evaluation"], path: Path) -> None:
+    """Write a row per topic (of each system, if there are several) and a column per metric; undefined values are empty.
+
+    If a run lacks topics, they have rows, too, and a column says which ones they are.
     """
     import polars as pl
 
     from rankbound.io.atomic import atomic_path
     from rankbound.io.text_files import separator_of
 
-    rows = evaluation.to_polars().fill_nan(None)
-    if evaluation.missing:
-        evaluated = set(evaluation.topics)
-        left_out = pl.DataFrame({"topic": [topic for topic in evaluation.missing if topic not in evaluated]})
-        rows = pl.concat([rows, left_out.cast(pl.String)], how="diagonal")
-        rows = rows.with_columns(missing=pl.col("topic").is_in(list(evaluation.missing)))
+    parts = []
+    for name, evaluation in evaluations.items():
+        rows = evaluation.to_polars().fill_nan(None)
+        if any(one.missing for one in evaluations.values()):
+            evaluated = set(evaluation.topics)
+            left_out = pl.DataFrame({"topic": [topic for topic in evaluation.missing if topic not in evaluated]})
+            rows = pl.concat([rows, left_out.cast(pl.String)], how="diagonal")
+            rows = rows.with_columns(missing=pl.col("topic").is_in(list(evaluation.missing)))
+        parts.append(rows.select(pl.lit(name).alias("system"), pl.all()) if len(evaluations) > 1 else rows)
     with atomic_path(path) as temporary:
-        rows.write_csv(temporary, separator=separator_of(path))
+        pl.concat(parts).write_csv(temporary, separator=separator_of(path))
 
 
 def _as_json(evaluation: "Evaluation", arguments: argparse.Namespace) -> str:
-    def or_null(value: float) -> float | None:
-        return None if math.isnan(value) else value
+    from rankbound.evaluation import summary
 
-    content: dict[str, Any] = {
-        "topics": {
-            "evaluated": len(evaluation.topics),
-            "missing_in_run": len(evaluation.missing),
-            "not_in_qrels": len(evaluation.unjudged),
-        },
-        "missing": arguments.missing or "skip",
-        "means": {name: or_null(mean) for name, mean in evaluation.means().items()},
-        "undefined": evaluation.undefined(),
-    }
+    found = summary(evaluation)
+    content = {"topics": found["topics"], "missing": arguments.missing or "skip", **found}
     if arguments.per_topic:
-        rows = evaluation.to_polars().rows()
-        content["per_topic"] = {
-            topic: dict(zip(evaluation.values, map(or_null, row), strict=True)) for topic, *row in rows
-        }
+        rows = evaluation.to_polars().fill_nan(None).rows()
+        content["per_topic"] = {topic: dict(zip(evaluation.values, row, strict=True)) for topic, *row in rows}
     return json.dumps(content, indent=2, ensure_ascii=False)
 
 
-def _as_text(evaluation: "Evaluation", per_topic: bool) -> str:
+def _as_text(evaluation: "Evaluation", arguments: argparse.Namespace) -> str:
     from rankbound.evaluation import aligned, shown
-    from rankbound.texts import printable, shortened
 
-    if not per_topic:
+    if not arguments.per_topic:
         return str(evaluation)
     rows = [
         (shortened(printable(topic), _LONGEST_NAME), *map(shown, row)) for topic, *row in evaluation.to_polars().rows()

@@ -11,13 +11,15 @@ from rankbound.compare.margins import LEVEL, TIE, Effect, MarginTest, against_ma
 from rankbound.compare.scores import Floats, Gaps, Integers, Pair, any_over, per_unit
 from rankbound.compare.statistics import (
     CONFIDENCE,
+    CORRECTIONS,
     FLIPS,
     LEAST_MEMBERS,
     LEAST_TRAININGS,
     METHODS,
     RESAMPLES,
+    TESTS,
     can_reach,
-    holm,
+    corrected,
     interval_of_mean,
     over_members,
     over_trainings,
@@ -32,7 +34,6 @@ NOISE = "noise"
 
 _NO_UNITS = "not compared: there is no topic for which both have a score"
 _NO_NOISE = "not tested against a margin: no score changes with the seed"
-_NAMES = ("A", "B")
 _SHOWN = 3
 _INTERVAL, _SIGNIFICANT = (93, 97), 6
 """Measured figures within these need no note: 93.5 to 96.5 % and 4 to 6 %, and the error of 2,000 studies, half a per
@@ -48,11 +49,15 @@ class Settings:
         interval: `BCa`, `percentile` or `t`.
         resamples, flips: number of bootstrap resamples and of sign flips.
         seed: of the resamples and the flips.
+        test: of the difference over topics: `flips` (random sign flips), `t` (Student's, paired) or `wilcoxon`. Margins
+            and trainings have t tests, whatever it is; pairs that share members have one instead of the first two.
+        correction: of p-values for several tests: `holm`, `bonferroni` or `bh` (Benjamini-Hochberg, of the false
+            discovery rate).
         margin: a number in units of the metric, `noise` (the repeatability limit), or None.
         higher_is_better: the direction of the metric.
 
     Raises:
-        ValueError: a setting is out of range.
+        ValueError: a setting is out of range, or a number of flips is given for a test without them.
     """
 
     confidence: float = CONFIDENCE
@@ -60,17 +65,24 @@ class Settings:
     resamples: int = RESAMPLES
     flips: int = FLIPS
     seed: int = 0
+    test: str = "flips"
+    correction: str = "holm"
     margin: float | str | None = None
     higher_is_better: bool = True
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.confidence < 1:
             raise ValueError(f"confidence: found {self.confidence}, expected a share such as 0.95")
-        if self.interval not in METHODS:
-            raise ValueError(f"interval: found {self.interval!r}, expected one of {', '.join(METHODS)}")
+        for name, known in (("interval", METHODS), ("test", TESTS), ("correction", CORRECTIONS)):
+            if (value := getattr(self, name)) not in known:
+                raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(known)}")
         for name in ("resamples", "flips"):
             if getattr(self, name) < 99:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 99")
+        if self.test != "flips" and self.flips != FLIPS:
+            raise ValueError(
+                f"flips: found {self.flips} beside test {self.test!r}, which has none: leave one of them out"
+            )
         if isinstance(self.margin, str) and self.margin != NOISE:
             raise ValueError(f"margin: found {self.margin!r}, expected a number or {NOISE!r}")
 
@@ -105,8 +117,8 @@ class Comparison:
         n_units, n_undefined: number of units with a score of both systems, and of neither.
         mean_a, mean_b, difference: means over the units with both scores, and their difference.
         low, high: interval of the difference.
-        p_value: two-sided, by sign flips (by the t distribution for pairs that share members).
-        p_adjusted: adjusted by Holm's method over the family; `adjust` fills it in.
+        p_value: two-sided, by the test of the settings (by the t distribution for pairs that share members).
+        p_adjusted: adjusted for all tests of the family; `adjust` fills it in.
         effect: effect sizes; None without units.
         detectable: the minimal detectable difference at 80 % power and level 5 %.
         trainings, margin: statistics over several seeds, and tests against a margin.
@@ -128,17 +140,20 @@ class Comparison:
     notes: tuple[str, ...] = ()
 
 
-def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
-    """Compare two systems.
+def compare(pair: Pair, settings: Settings | None = None, names: tuple[str, str] = ("A", "B")) -> Comparison:
+    """Compare two systems, which notes call by `names`.
 
     A single unit, constant differences and constant scores are not tested. Differences that only a few units show
-    could not be significant whatever they are, and have a p-value, but no interval. `notes` give the reason.
+    could not be significant by sign flips or ranks, and have a p-value, but no interval. `notes` give the reason.
+
+    Raises:
+        ValueError: Wilcoxon's test for pairs that share members.
     """
     settings = settings or Settings()
     a, b, members = per_unit(pair.a), per_unit(pair.b), pair.members
     differences, n = a - b, len(a)
     if not n:
-        return Comparison(0, pair.gaps.n_undefined, notes=(*_on_gaps(pair.gaps), _NO_UNITS))
+        return Comparison(0, pair.gaps.n_undefined, notes=(*_on_gaps(pair.gaps, names), _NO_UNITS))
     seeds = _seeds_per_fold(pair)
     found: dict[str, Any] = {
         "mean_a": math.fsum(a.tolist()) / n,
@@ -147,7 +162,7 @@ def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
         "effect": Effect.of(differences, settings.higher_is_better),
     }
     trainings: dict[str, float] = {}
-    notes = [*_on_gaps(pair.gaps), *_on_scores(a, b, members, settings.confidence)]
+    notes = [*_on_gaps(pair.gaps, names), *_on_scores(a, b, members, settings, names)]
     notes += _on_seeds(pair, settings.margin == NOISE) if members is None else []
     if n > 1:
         estimate = over_units(differences) if members is None else over_members(differences, members)
@@ -157,7 +172,7 @@ def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
         wider = over_trainings(pair.a - pair.b) if members is None and decidable else None
         testable = not any(map(_is_constant, (a, b, differences)))
         if testable:
-            found["p_value"] = p_value_of_mean(differences, members, settings.flips, settings.seed)
+            found["p_value"] = p_value_of_mean(differences, members, settings.flips, settings.seed, settings.test)
         if estimate is not None and covered:
             how = (settings.confidence, settings.resamples, settings.interval, settings.seed)
             found["low"], found["high"] = interval_of_mean(differences, members, *how)
@@ -179,9 +194,11 @@ def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
     return Comparison(n, pair.gaps.n_undefined, notes=tuple(notes), **found)
 
 
-def adjust(comparisons: Sequence[Comparison], families: Sequence[str] | None = None) -> list[Comparison]:
-    """Return the comparisons with `p_adjusted`, by Holm's method within each family (by default all are one)."""
-    adjusted = holm([comparison.p_value for comparison in comparisons], families)
+def adjust(
+    comparisons: Sequence[Comparison], families: Sequence[str] | None = None, correction: str = "holm"
+) -> list[Comparison]:
+    """Return the comparisons with `p_adjusted`, by a correction of `Settings` within each family (by default all)."""
+    adjusted = corrected([comparison.p_value for comparison in comparisons], families, correction)
     return [replace(comparison, p_adjusted=p_value) for comparison, p_value in zip(comparisons, adjusted, strict=True)]
 
 
@@ -244,10 +261,10 @@ def approximate(measured: Mapping[int, Measured], count: int, what: str) -> list
     ]
 
 
-def _on_gaps(gaps: Gaps) -> list[str]:
+def _on_gaps(gaps: Gaps, names: tuple[str, str]) -> list[str]:
     """Return notes on what is left out because a system lacks it."""
     notes = []
-    for side, name in enumerate(_NAMES):
+    for side, name in enumerate(names):
         keys = [(("fold", fold), ("seed", seed)) for lacking, fold, seed in gaps.trainings if lacking == side]
         trainings = [", ".join(f"{what} {value}" for what, value in key if value) for key in keys]
         if trainings:
@@ -255,26 +272,26 @@ def _on_gaps(gaps: Gaps) -> list[str]:
         if gaps.units[side]:
             notes.append(f"left out: {_listed(gaps.units[side], 'topic')} without a score of {name}")
     others = (
-        (gaps.n_apart, "topic", "with no common training of A and B"),
+        (gaps.n_apart, "topic", f"with no common training of {names[0]} and {names[1]}"),
         (gaps.n_lists, "test list", "for which one of the two has no score"),
         (gaps.n_undefined, "topic", "for which neither has a score"),
     )
     return [*notes, *(f"left out: {quantity(count, what)} {why}" for count, what, why in others if count)]
 
 
-def _on_scores(a: Floats, b: Floats, members: Integers | None, confidence: float) -> list[str]:
+def _on_scores(a: Floats, b: Floats, members: Integers | None, settings: Settings, names: tuple[str, str]) -> list[str]:
     """Return notes on why the scores are not tested, or on what limits the tests."""
     differences = a - b
     if len(a) == 1:
         return ["not tested: a test takes more than one topic"]
     notes = [
         f"not tested: {name} scores {values[0]:.4g} in every topic"
-        for name, values in zip(_NAMES, (a, b), strict=True)
+        for name, values in zip(names, (a, b), strict=True)
         if _is_constant(values)
     ]
     if not notes and _is_constant(differences):
         same = "score the same" if abs(differences[0]) <= TIE else f"differ by {differences[0]:.4g}"
-        notes = [f"not tested: A and B {same} in every topic"]
+        notes = [f"not tested: {names[0]} and {names[1]} {same} in every topic"]
     if members is not None:
         count = len(np.unique(members))
         if over_members(differences, members) is None:
@@ -287,9 +304,10 @@ def _on_scores(a: Floats, b: Floats, members: Integers | None, confidence: float
     differing = _differing(differences)
     only = f"the scores differ in only {quantity(differing, 'topic')}"
     if not can_reach(differing, LEVEL):
-        return notes or [f"no interval, and no difference could be significant: {only}"]
-    if not can_reach(differing, 1 - confidence):
-        notes.append(f"no {confidence * 100:g} % interval: {only}")
+        none = "" if settings.test == "t" else ", and no difference could be significant"
+        return notes or [f"no interval{none}: {only}"]
+    if not can_reach(differing, 1 - settings.confidence):
+        notes.append(f"no {settings.confidence * 100:g} % interval: {only}")
     return [*notes, *approximate(OF_TOPICS, len(a), "topic")]
 
 

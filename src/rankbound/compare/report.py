@@ -1,35 +1,28 @@
-"""A report of comparisons, as text, Markdown, LaTeX, JSON, CSV or a data frame."""
+"""Reports: comparisons of systems, and systems by metrics, as text, Markdown, LaTeX, JSON, CSV or a data frame."""
 
-import csv
-import io
 import json
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import starmap
+from functools import cached_property
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from rankbound.compare.comparison import Comparison, Settings
 from rankbound.compare.margins import LEVEL, TIE
-from rankbound.evaluation import aligned
+from rankbound.compare.statistics import CORRECTIONS, TESTS
+from rankbound.compare.tables import BETTER, WORSE, Cell, Table, csv_of, latex_comments, markdown
+from rankbound.evaluation import Evaluation, shown, summary
+from rankbound.metrics import Metric
 from rankbound.texts import printable, quantity
 
 if TYPE_CHECKING:
     import polars as pl
 
+_MEANINGS = {BETTER: "better", WORSE: "worse"}
+_NONE, _SYSTEM = shown(math.nan), "System"
 _TEXT_COLUMNS = ("", "metric", "over", "A is")
 """Columns of words; all others hold numbers."""
-
-_LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": "$<$",
-    ">": "$>$",
-}
-_SIGNED = re.compile(r"(?<![\w.])[+-](?=\d)")
 
 
 @dataclass(frozen=True)
@@ -63,59 +56,40 @@ class Report:
 
     def __str__(self) -> str:
         """Return tables of differences, of seeds and of margin tests as text, then notes and what to do."""
-
-        def table(title: str, cells: list[list[str]]) -> str:
-            header, *rows = aligned(cells, _TEXT_COLUMNS).split("\n")
-            return "\n".join([*([title] if title else []), header, "─" * max(map(len, [header, *rows])), *rows])
-
-        notes = [*(f"* {printable(note)}" for note in self._all_notes()), *self._explanations()]
+        notes = [*(f"* {printable(note)}" for note in self.all_notes()), *self._explanations()]
         sides = f"A: {printable(self.a)}\nB: {printable(self.b)}"
-        return "\n\n".join([sides, *starmap(table, self._tables()), "\n".join(notes)])
+        return "\n\n".join([sides, *(table.text() for table in self._tables()), "\n".join(notes)])
 
     def to_markdown(self) -> str:
         """Return the tables and notes in Markdown."""
-
-        def table(title: str, cells: list[list[str]]) -> str:
-            rule = [":--" if name in _TEXT_COLUMNS else "--:" for name in cells[0]]
-            header, *rows = [[_markdown(cell) for cell in row] for row in cells]
-            lines = "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))
-            return f"**{title}**\n\n{lines}" if title else lines
-
-        notes = [f"- {_markdown(note)}" for note in (*self._all_notes(), *self._explanations())]
-        sides = f"A: {_markdown(self.a)}  \nB: {_markdown(self.b)}"
-        return "\n\n".join([sides, *starmap(table, self._tables()), "\n".join(notes)])
+        notes = [f"- {markdown(note)}" for note in (*self.all_notes(), *self._explanations())]
+        sides = f"A: {markdown(self.a)}  \nB: {markdown(self.b)}"
+        return "\n\n".join([sides, *(table.markdown() for table in self._tables()), "\n".join(notes)])
 
     def to_latex(self) -> str:
-        """Return the tables, as `tabular`s of the package booktabs, and the notes in LaTeX."""
-
-        def table(title: str, cells: list[list[str]]) -> str:
-            kinds = "".join("l" if name in _TEXT_COLUMNS else "r" for name in cells[0])
-            header, *rows = [" & ".join(map(_latex, row)) + r" \\" for row in cells]
-            body = "\n".join([r"\toprule", header, r"\midrule", *rows, r"\bottomrule"])
-            heading = rf"\paragraph{{{_latex(title)}}}" + "\n\n" if title else ""
-            return f"{heading}\\begin{{tabular}}{{{kinds}}}\n{body}\n\\end{{tabular}}"
-
-        notes = map(_latex, (*self._all_notes(), *self._explanations()))
-        sides = f"A: {_latex(self.a)}\\\\\nB: {_latex(self.b)}"
-        return "\n\n".join([sides, *starmap(table, self._tables()), *notes])
+        r"""Return `tabular`s of the package booktabs for `\input`, with the columns of papers; notes are comments."""
+        sides = f"A: {self.a}", f"B: {self.b}"
+        counts = {row.found.n_units for row in self.rows}
+        alike = [f"Over {quantity(count, 'topic')}" for count in counts if len(counts) == 1]
+        notes = latex_comments([*sides, *alike, *self.all_notes(), *self._explanations()])
+        left_out = {*_LEFT_OUT_OF_PAPERS, *(["topics"] if alike else [])}
+        return "\n".join([*notes, "\n\n".join(table.latex() for table in self._tables(left_out))])
 
     def to_json(self) -> str:
         """Return the comparisons as JSON: numbers with all their digits, null if undefined."""
+        return _json({"a": self.a, "b": self.b, **self.content(), "notes": list(self.notes)})
+
+    def content(self) -> dict[str, Any]:
+        """Return the settings and the comparisons for JSON."""
         rows = [{"cell": row.cell, "metric": row.metric, **row.key, **_plain(row.found)} for row in self.rows]
         settings = {**asdict(self.settings), "family": f"the {self._tests()} of this report"}
-        del settings["higher_is_better"]
-        content = {"a": self.a, "b": self.b, "settings": settings, "comparisons": rows, "notes": list(self.notes)}
-        return json.dumps(content, indent=2, ensure_ascii=False)
+        for name in ("higher_is_better", *(["flips"] if self.settings.test != "flips" else [])):
+            del settings[name]
+        return {"settings": settings, "comparisons": rows}
 
     def to_csv(self) -> str:
         """Return a row per comparison as CSV, nested fields in columns such as `effect.wins`."""
-        rows = self._flat_rows()
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        text = io.StringIO()
-        writer = csv.DictWriter(text, names, lineterminator="\n", restval="")
-        writer.writeheader()
-        writer.writerows(rows)
-        return text.getvalue().rstrip("\n")
+        return csv_of(self._flat_rows())
 
     def to_polars(self) -> "pl.DataFrame":
         """Return a row per comparison, with the columns of the CSV."""
@@ -130,27 +104,32 @@ class Report:
             for name, value in _plain(row.found).items():
                 fields = value.items() if isinstance(value, dict) else ()
                 flat |= {f"{name}.{field}": inner for field, inner in fields} if fields else {name: value}
-            rows.append(flat | {"notes": " | ".join(row.found.notes)})
+            named = {"test": self.settings.test, "correction": self.settings.correction}
+            rows.append(flat | named | {"notes": " | ".join(row.found.notes)})
         return rows
 
-    def _tables(self) -> Iterator[tuple[str, list[list[str]]]]:
-        """Yield the title and the cells of each table, header first; without characters that a terminal acts on."""
+    def _tables(self, left_out: Collection[str] = ()) -> Iterator[Table]:
+        """Yield the tables, without the columns of differences that are left out."""
         first = 0 if any(row.cell for row in self.rows) else 1
         trained = [row for row in self.rows if not math.isnan(row.found.trainings.deviation)]
         judged = [row for row in self.rows if row.found.margin is not None]
+        differences = {name: cell for name, cell in _DIFFERENCES.items() if name not in left_out}
+        titles = {
+            "interval": f"{self.settings.confidence * 100:g} % interval",
+            "adjusted": f"p ({CORRECTIONS[self.settings.correction]})",
+        }
         for title, columns, rows in (
-            ("", _DIFFERENCES, self.rows),
+            ("", differences, self.rows),
             ("Between seeds", _TRAININGS, trained),
             ("Against a margin", _MARGIN, judged),
         ):
             if rows or not title:
-                level = f"{self.settings.confidence * 100:g} % interval"
-                header = ["", "metric", *(level if name == "interval" else name for name in columns)]
+                header = ["", "metric", *(titles.get(name, name) for name in columns)]
                 filled = ([_Cells().format(cell, row.found) for cell in columns.values()] for row in rows)
                 cells = ([row.cell, row.metric, *line] for row, line in zip(rows, filled, strict=True))
-                yield title, [list(map(printable, line[first:])) for line in (header, *cells)]
+                yield Table(title, [list(map(Cell, line[first:])) for line in (header, *cells)], _TEXT_COLUMNS)
 
-    def _all_notes(self) -> list[str]:
+    def all_notes(self) -> list[str]:
         """Return each note once, prefixed by its rows unless it applies to all."""
         about: dict[str, list[str]] = {}
         for row in self.rows:
@@ -164,11 +143,15 @@ class Report:
         settings = self.settings
         interval = "mean and standard error" if settings.interval == "t" else f"{settings.interval} bootstrap"
         return [
-            f"Interval: {interval} over topics. p: {settings.flips} sign flips; Holm over {self._tests()}. "
-            "Effect: mean over sd of the differences.",
+            f"Interval: {interval} over topics. p: {self.method()}. Effect: mean over sd of the differences.",
             "Detectable: the smallest true difference that such a sample detects with 80 % power at level 5 %.",
             *map(self._advice, dict.fromkeys(row.metric for row in self.rows)),
         ]
+
+    def method(self) -> str:
+        """Return the test and the correction of p-values, as `9999 sign flips; Holm over 3 tests`."""
+        settings = self.settings
+        return f"{TESTS[settings.test].format(settings)}; {CORRECTIONS[settings.correction]} over {self._tests()}"
 
     def _advice(self, metric: str) -> str:
         """Return which system to take by a metric, and how many topics would tell what is inconclusive."""
@@ -217,6 +200,134 @@ class Report:
         return quantity(sum(not math.isnan(row.found.p_value) for row in self.rows), "test")
 
 
+@dataclass(frozen=True)
+class SystemsTable:
+    """Systems by metrics: means, the best of each metric, and which are significantly better than a baseline.
+
+    Attributes:
+        evaluations: the values of each system by its name, in the order of the rows.
+        metrics: the metrics, in the order of the columns.
+        baseline: the name of the system that all others are compared with, if any.
+        report: these comparisons, a row per other system and metric.
+        notes: what is left out, and what limits the tests.
+    """
+
+    evaluations: Mapping[str, Evaluation]
+    metrics: Sequence[Metric]
+    baseline: str | None = None
+    report: Report | None = None
+    notes: Sequence[str] = ()
+
+    def means(self) -> dict[str, dict[str, float]]:
+        """Return the mean of each metric over the topics where it is defined, by system; NaN if there are none."""
+        return {name: evaluation.means() for name, evaluation in self.evaluations.items()}
+
+    def best(self) -> dict[str, list[str]]:
+        """Return the systems with the best mean of each metric, as it is printed: all that tie."""
+        best = {}
+        for metric in self.metrics:
+            printed = {name: shown(means[str(metric)]) for name, means in self.means().items()}
+            known = {name: float(text) for name, text in printed.items() if text != _NONE}
+            first = (max if metric.higher_is_better else min)(known.values(), default=math.nan)
+            best[str(metric)] = [name for name, value in known.items() if value == first]
+        return best
+
+    def __str__(self) -> str:
+        """Return the table, notes, and an explanation of its marks as text."""
+        notes = [*(f"* {printable(note)}" for note in self.notes), self._caption("*")]
+        return "\n\n".join([self._table().text(), "\n".join(map(printable, notes))])
+
+    def to_markdown(self) -> str:
+        """Return the table, with the best means in bold, notes, and an explanation of its marks in Markdown."""
+        lines = [*self.notes, self._caption("Bold")]
+        return "\n\n".join([self._table().markdown(), "\n".join(f"- {markdown(line)}" for line in lines)])
+
+    def to_latex(self) -> str:
+        r"""Return a `tabular` of booktabs for `\input` that explains its daggers, below notes as comments."""
+        comments = latex_comments([*self.notes, self._caption("Bold")])
+        return "\n".join([*comments, self._table().latex(self._legend())])
+
+    def to_json(self) -> str:
+        """Return means, best systems and comparisons as JSON: numbers with all their digits, null if undefined."""
+        systems = {name: summary(evaluation) for name, evaluation in self.evaluations.items()}
+        tests = {} if self.report is None else self.report.content()
+        notes = list(self.notes)
+        return _json({"baseline": self.baseline, "systems": systems, "best": self.best(), **tests, "notes": notes})
+
+    def to_csv(self) -> str:
+        """Return a row per system and metric as CSV."""
+        return csv_of(self._flat_rows())
+
+    def to_polars(self) -> "pl.DataFrame":
+        """Return a row per system and metric, with the columns of the CSV."""
+        import polars as pl
+
+        return pl.DataFrame(self._flat_rows(), infer_schema_length=None)
+
+    def _flat_rows(self) -> list[dict[str, Any]]:
+        rows, best, settings = [], self.best(), self.report.settings if self.report is not None else None
+        for name, evaluation in self.evaluations.items():
+            means, topics = summary(evaluation)["means"], self._counts(evaluation)
+            for metric in map(str, self.metrics):
+                row = {"system": name, "metric": metric, "mean": means[metric], "topics": topics[metric]}
+                row["best"] = name in best[metric]
+                if settings is not None:
+                    tests = _plain(self._rows[name, metric].found) if (name, metric) in self._rows else {}
+                    row |= {key: tests.get(key) for key in ("difference", "low", "high", "p_value", "p_adjusted")}
+                    row["significant"] = _MEANINGS.get(self._mark(name, metric), "")
+                    row |= {"test": settings.test, "correction": settings.correction}
+                rows.append(row)
+        return rows
+
+    @cached_property
+    def _rows(self) -> dict[tuple[str, str], Row]:
+        rows = self.report.rows if self.report is not None else ()
+        return {(row.key["a"], row.metric): row for row in rows}
+
+    def _mark(self, system: str, metric: str) -> str:
+        """Return the dagger of a system that is significantly better than the baseline, or worse."""
+        sides = row.sides if (row := self._rows.get((system, metric))) is not None else ("", "")
+        return "" if not any(sides) else BETTER if sides[0] == system else WORSE
+
+    def _table(self) -> Table:
+        best, several = self.best(), len(self.evaluations) > 1
+        rows = [[Cell(_SYSTEM), *(Cell(str(metric)) for metric in self.metrics)]]
+        for name, means in self.means().items():
+            cells = (
+                Cell(shown(means[metric]), several and name in best[metric], self._mark(name, metric))
+                for metric in map(str, self.metrics)
+            )
+            rows.append([Cell(name), *cells])
+        return Table("", rows, (_SYSTEM,))
+
+    def _counts(self, evaluation: Evaluation) -> dict[str, int]:
+        return {name: len(evaluation.topics) - count for name, count in evaluation.undefined().items()}
+
+    def _caption(self, best: str) -> str:
+        """Return what the numbers and marks are; `best` is the mark of the best means."""
+        over: dict[str, list[str]] = {}
+        for name, evaluation in self.evaluations.items():
+            metrics: dict[int, list[str]] = {}
+            for metric, count in self._counts(evaluation).items():
+                metrics.setdefault(count, []).append(metric)
+            several = ", ".join(f"{count:,} ({', '.join(names)})" for count, names in metrics.items())
+            said = f"{several} topics" if len(metrics) > 1 else quantity(next(iter(metrics)), "topic")
+            over.setdefault(said, []).append(name)
+        means = "; ".join(f"{counts} for {', '.join(names)}" for counts, names in over.items())
+        means = means if len(over) > 1 else next(iter(over))
+        bold = f"{best}: best mean of a metric" if len(self.evaluations) > 1 else ""
+        return "".join(f"{said}. " for said in (f"Means over {means}", bold, self._legend()) if said).rstrip()
+
+    def _legend(self) -> str:
+        """Return what the daggers are, with test, correction and level; nothing without a baseline."""
+        if self.report is None:
+            return ""
+        marks = {self._mark(*key) for key in self._rows}
+        known = [f"{mark} significantly {what}" for mark, what in _MEANINGS.items() if mark in marks]
+        what = f"{', '.join(known)} than" if known else "No significant difference from"
+        return f"{what} {self.baseline} (p ≤ {LEVEL:g}; {self.report.method()})"
+
+
 # Columns of the tables: a header, and the template of a comparison's cell.
 _DIFFERENCES = {
     "topics": "{0.n_units}",
@@ -225,12 +336,13 @@ _DIFFERENCES = {
     "A - B": "{0.difference:+.4f}",
     "interval": "[{0.low:+.4f}, {0.high:+.4f}]",
     "p": "{0.p_value:p}",
-    "p (Holm)": "{0.p_adjusted:p}",
+    "adjusted": "{0.p_adjusted:p}",
     "effect": "{0.effect.standardised:+.2f}",
     "P(A > B)": "{0.effect.superiority:.2f}",
     "win/tie/loss": "{0.effect.wins}/{0.effect.ties}/{0.effect.losses}",
     "detectable": "{0.detectable:.4f}",
 }
+_LEFT_OUT_OF_PAPERS = ("p", "P(A > B)", "win/tie/loss", "detectable")
 _TRAININGS = {
     "folds": "{0.trainings.n_folds}",
     "seeds": "{0.trainings.n_seeds}",
@@ -266,16 +378,11 @@ class _Cells(Formatter):
         return format(value, format_spec)
 
 
-def _markdown(text: str) -> str:
-    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", printable(text))
-
-
-def _latex(text: str) -> str:
-    escaped = "".join(_LATEX.get(letter, letter) for letter in printable(text))
-    return _SIGNED.sub(lambda sign: f"${sign[0]}$", escaped)
-
-
 def _plain(found: Comparison) -> dict[str, Any]:
     """Return the fields of a comparison by name, with None for NaN and inf."""
     plain: dict[str, Any] = json.loads(json.dumps(asdict(found)), parse_constant=lambda number: None)
     return plain
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False)

@@ -1,7 +1,8 @@
-"""Compare runs in memory, runs in files with qrels, or files of per-topic scores, topic by topic."""
+"""Evaluate several runs, and compare runs or files of per-topic scores, topic by topic."""
 
 import json
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -11,14 +12,15 @@ import numpy as np
 
 from rankbound.compare.comparison import Settings, adjust, compare
 from rankbound.compare.margins import LEVEL
-from rankbound.compare.report import Report, Row
+from rankbound.compare.report import Report, Row, SystemsTable
 from rankbound.compare.scores import SYSTEM, TRAINING, scores_of_frame
+from rankbound.compare.statistics import CORRECTIONS
 from rankbound.errors import ConfigError, DataError
-from rankbound.evaluation import POLICIES, evaluate_run, judged_by
+from rankbound.evaluation import POLICIES, Evaluation, chosen_topics, evaluate_run, judged_by
 from rankbound.io.files import needs_extra, read_run
 from rankbound.io.judged import Qrels, Run
 from rankbound.metrics import Metric, metric
-from rankbound.texts import require_one_of
+from rankbound.texts import quantity, require_one_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,9 +35,10 @@ def compare_runs(
     *,
     baseline: str | None = None,
     missing: str = "skip",
+    topics: Iterable[str] | None = None,
     **settings: Any,
 ) -> Report:
-    """Compare runs by paired tests over topics, with Holm's correction over all tests of the report.
+    """Compare runs by paired tests over topics, with one correction over all tests of the report.
 
     Args:
         runs: two or more runs by name, each as `evaluate_run` accepts it.
@@ -44,7 +47,8 @@ def compare_runs(
         baseline: the name of the run that all others are compared with; by default all pairs are compared.
         missing: topics of the qrels that a run lacks are skipped (`skip`) or count as topics without retrieved items
             (`zero`).
-        settings: the fields of `rankbound.compare.Settings`, such as `margin=0.01`.
+        topics: the names of the topics to compare on; by default all of the qrels.
+        settings: the fields of `rankbound.compare.Settings`, such as `margin=0.01`, `test="t"` or `correction="bh"`.
 
     Returns:
         The report, which prints as tables; `to_markdown()`, `to_latex()` and `to_polars()` are other forms of it.
@@ -52,7 +56,8 @@ def compare_runs(
     Raises:
         ValueError: for fewer than two runs, a baseline that is none of them, an unknown metric, or a setting out of
             range.
-        DataError: as `evaluate_run`, for a file that can't be read or a run without a topic of the qrels.
+        DataError: as `evaluate_run`, for a file that can't be read, a run without a topic of the qrels, or a topic
+            that they lack.
         RankboundError: a library of the extra `statistics` is missing.
 
     >>> runs = {"old": {"q": {"a": 2, "b": 1}, "r": {"c": 1}}, "new": {"q": {"a": 1, "b": 2}, "r": {"c": 1}}}
@@ -69,8 +74,108 @@ def compare_runs(
     chosen, judged = judged_by(metrics, qrels)
     # The baseline comes last.
     names = sorted(runs, key=lambda name: name == baseline)
-    sources = [source_of_run(runs[name], judged, chosen, missing, name) for name in names]
+    topics = None if topics is None else list(topics)
+    sources = [source_of_run(runs[name], judged, chosen, name, missing=missing, topics=topics) for name in names]
     return compare_sources(names, sources, [str(one) for one in chosen], Settings(**settings), baseline is not None)
+
+
+def evaluate_runs(
+    runs: Mapping[str, Any],
+    qrels: Any,
+    metrics: str | Metric | Sequence[str | Metric],
+    *,
+    baseline: str | None = None,
+    missing: str | None = None,
+    undefined: str = "skip",
+    topics: Iterable[str] | None = None,
+    **settings: Any,
+) -> SystemsTable:
+    """Evaluate several runs, for a table of systems by metrics, with tests of all others against a baseline.
+
+    Args:
+        runs: runs by name, in the order of the rows, each as `evaluate_run` accepts it.
+        qrels: the judgements, as `evaluate_run` accepts them.
+        metrics: one or more metrics or their texts, in the order of the columns.
+        baseline: the name of the run that all others are compared with, as by `compare_runs`, with one correction
+            over the whole table; by default, nothing is tested.
+        missing, undefined, topics: as in `evaluate_run`, for each run.
+        settings: with a baseline, the fields of `rankbound.compare.Settings` but for the margin, such as `test="t"`
+            or `correction="bh"`.
+
+    Returns:
+        The table, which prints as text with the best mean of each metric and daggers for significant differences;
+        `to_latex()`, `to_markdown()`, `to_csv()`, `to_json()` and `to_polars()` are other forms of it, `means()` has
+        the numbers, and `evaluations` the values of every topic.
+
+    Raises:
+        ValueError: for no runs, a baseline that is none of them or alone, an unknown metric, or a setting that is out
+            of range or has no baseline.
+        DataError: as `evaluate_run`, for a file that can't be read, a run without a topic of the qrels, or a topic
+            that they lack.
+        RankboundError: a library of the extra `statistics`, or of `data` without a baseline, is missing.
+
+    >>> runs = {"old": {"q": {"a": 2, "b": 1}, "r": {"c": 1}}, "new": {"q": {"a": 1, "b": 2}, "r": {"c": 1}}}
+    >>> print(rb.evaluate_runs(runs, {"q": {"b": 1}, "r": {"c": 1}}, ["RR", "P@1"]))
+    System      RR      P@1
+    ────────────────────────
+    old     0.7500   0.5000
+    new     1.0000*  1.0000*
+    <BLANKLINE>
+    Means over 2 topics. *: best mean of a metric.
+    """
+    if baseline is not None:
+        require_one_of("baseline", baseline, runs)
+    chosen, judged = judged_by(metrics, qrels)
+    how = {"missing": "skip" if missing is None else missing, "undefined": undefined, "topics": topics}
+    table = evaluate_named(runs.items(), judged, chosen, baseline, settings, **how)
+    lacking = [f"{name} lacks {len(one.missing)}" for name, one in table.evaluations.items() if one.missing]
+    if lacking and missing is None:
+        warnings.warn(
+            f'{", ".join(lacking)} of the topics of the qrels, which are left out of its means: pass missing="zero" to '
+            'count them as topics without retrieved items, missing="error" to refuse such runs, or missing="skip" to '
+            "leave them out without this warning",
+            stacklevel=2,
+        )
+    return table
+
+
+def evaluate_named(
+    runs: Iterable[tuple[str, Any]],
+    qrels: Qrels,
+    metrics: Sequence[Metric],
+    baseline: str | None,
+    settings: Mapping[str, Any],
+    **how: Any,
+) -> SystemsTable:
+    """Evaluate runs with their names, one after the other; `how` as in `evaluate_run`, the rest as `evaluate_runs`."""
+    if baseline is None and settings:
+        raise ValueError(f"{', '.join(settings)}: found without a baseline, expected one, against which to test")
+    if settings.get("margin") is not None:
+        raise ValueError("margin: found one for a table of systems, which shows no margin tests: use compare_runs")
+    if baseline is not None:
+        with needs_extra("statistics"):
+            import scipy  # noqa: F401
+    checked = Settings(**settings)
+    metrics = list({str(one): one for one in metrics}.values())
+    how["topics"] = None if how["topics"] is None else list(how["topics"])
+    sources = {name: source_of_run(run, qrels, metrics, name, **how) for name, run in runs}
+    if not sources:
+        raise ValueError("runs: found none, expected one or more")
+    if baseline is not None and len(sources) == 1:
+        raise ValueError(f"baseline: found {baseline}, the only run, expected others to compare with it")
+    evaluations = {name: source.evaluation for name, source in sources.items() if source.evaluation is not None}
+    notes = [note for source in sources.values() for note in source.notes]
+    if how["missing"] == "skip":
+        counts = {name: len(one.missing) for name, one in evaluations.items() if one.missing}
+        notes += [
+            f"{name} lacks {quantity(n, 'topic')} of the qrels: left out of its means" for name, n in counts.items()
+        ]
+    if baseline is None:
+        return SystemsTable(evaluations, metrics, notes=notes)
+    names = sorted(sources, key=lambda name: name == baseline)
+    texts = list(map(str, metrics))
+    report = compare_sources(names, [sources[name] for name in names], texts, checked, True, labels=names)
+    return SystemsTable(evaluations, metrics, baseline, report, [*report.all_notes(), *notes[len(report.notes) :]])
 
 
 def compare_files(
@@ -83,6 +188,7 @@ def compare_files(
     columns: Mapping[str, Any] | None = None,
     names: str = "rankbound",
     missing: str = "skip",
+    topics: Sequence[str] | None = None,
     format: str | None = None,
 ) -> Report:
     """Compare files of runs on the topics that two of them have, or files of per-topic scores.
@@ -90,20 +196,20 @@ def compare_files(
     Args:
         files: two or more files, the baseline included.
         metrics: texts of metrics; for per-topic scores, by default all that the files have in common.
-        settings, baseline, missing: as in `compare_runs`.
+        settings, baseline, missing, topics: as in `compare_runs`.
         qrels, columns: the file of judgements if the files are runs, and the names of its columns.
         names: whose names of metrics are used, as in `rankbound.metric`.
         format: of runs, as in `rankbound.read_run`.
 
     Raises:
         ConfigError: a single file, or runs without metrics to compare them by.
-        DataError: a file cannot be read, or lacks a metric.
+        DataError: a file cannot be read, or lacks a metric, or all of them a topic.
     """
     every = [*files, *([] if baseline is None else [baseline])]
     if len(every) < 2:
         raise ConfigError(f"{every[0]}: found one file, expected two or more")
     if qrels is None:
-        sources = [_source_of_file(path) for path in every]
+        sources = _on_topics([_source_of_file(path) for path in every], topics)
         for source, path in zip(sources, every, strict=True):
             for name in metrics:
                 if name not in source.metrics:
@@ -120,24 +226,25 @@ def compare_files(
     chosen, judged = judged_by(texts if own else [metric(one, names=names) for one in texts], qrels, **(columns or {}))
     labels = zip(every, _labels_of(every), strict=True)
     runs = ((read_run(path, format=format), label) for path, label in labels)
-    sources = [source_of_run(run, judged, chosen, missing, label) for run, label in runs]
+    sources = [source_of_run(run, judged, chosen, label, missing=missing, topics=topics) for run, label in runs]
     return compare_sources(every, sources, sources[0].metrics, settings, baseline is not None)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Scores with the columns topic, optionally fold and seed, and one per metric; with notes on them."""
+    """Scores with the columns topic, optionally fold and seed, and one per metric; with notes, and what they are of."""
 
     frame: "pl.DataFrame"
     metrics: Sequence[str]
     notes: Sequence[str] = ()
+    evaluation: Evaluation | None = None
 
 
-def source_of_run(run: Any, qrels: Qrels, metrics: Sequence[Metric], missing: str, name: str) -> Source:
-    """Evaluate a run, or what `read_run` reads, on each topic of the qrels; `name` is that of the run in notes."""
+def source_of_run(run: Any, qrels: Qrels, metrics: Sequence[Metric], name: str, **how: Any) -> Source:
+    """Evaluate a run, or what `read_run` reads, as `evaluate_run` does; `name` is that of the run in notes."""
     run = run if isinstance(run, Run) else read_run(run)
-    evaluation = evaluate_run(run, qrels, metrics, missing=missing)
-    n_zero = len(evaluation.missing) if missing == "zero" else 0
+    evaluation = evaluate_run(run, qrels, metrics, **how)
+    n_zero = len(evaluation.missing) if how["missing"] == "zero" else 0
     scores = [part for part in np.split(run.scores, run.offsets[1:-1]) if len(part) > 1]
     n_tied = sum(bool(np.ptp(part) == 0) for part in scores)
     notes = [
@@ -146,7 +253,7 @@ def source_of_run(run: Any, qrels: Qrels, metrics: Sequence[Metric], missing: st
         (n_tied, f"topics of {name} with one score for all items: their metrics are means over random orders"),
     ]
     texts = [f"{text} ({count})" for count, text in notes if count]
-    return Source(evaluation.to_polars(), list(evaluation.values), texts)
+    return Source(evaluation.to_polars(), list(evaluation.values), texts, evaluation)
 
 
 def compare_sources(
@@ -155,15 +262,19 @@ def compare_sources(
     metrics: Sequence[str],
     settings: Settings,
     with_last: bool,
+    labels: Sequence[str] | None = None,
 ) -> Report:
-    """Compare all pairs of systems or only, `with_last`, all others with the last one; Holm over all tests.
+    """Compare all pairs of systems or only, `with_last`, all others with the last one; one correction for all tests.
+
+    The `labels` of systems in rows and notes are by default A and B for two, or short names of files.
 
     Raises:
         DataError: one of two systems has folds or seeds, and the other has none.
     """
     last = len(names) - 1
     pairs = [pair for pair in combinations(range(len(names)), 2) if not with_last or pair[1] == last]
-    labels = _labels_of(names)
+    named = len(pairs) > 1 or labels is not None
+    labels = _labels_of(names) if labels is None else labels
     rows = []
     for a, b in pairs:
         only = [name for name in TRAINING if (name in sources[a].frame) != (name in sources[b].frame)]
@@ -171,10 +282,11 @@ def compare_sources(
             raise DataError(
                 f"{names[a]} and {names[b]}: only one of them has the column {only[0]!r}; expected it in both"
             )
-        found = rows_of(sources[a].frame, sources[b].frame, metrics, settings)
-        if len(pairs) > 1:
-            cell, named = f"{labels[a]} - {labels[b]}", {"a": str(names[a]), "b": str(names[b])}
-            found = [replace(row, cell=cell, key=named) for row in found]
+        sides = (labels[a], labels[b])
+        found = rows_of(sources[a].frame, sources[b].frame, metrics, settings, names=sides)
+        if named:
+            key = {"a": str(names[a]), "b": str(names[b])}
+            found = [replace(row, cell=" - ".join(sides), key=key) for row in found]
         rows += found
     notes = [note for source in sources for note in source.notes]
     first, second = (", ".join(str(names[at]) for at in dict.fromkeys(side)) for side in zip(*pairs, strict=True))
@@ -182,7 +294,12 @@ def compare_sources(
 
 
 def rows_of(
-    a: "pl.DataFrame", b: "pl.DataFrame", metrics: Sequence[str], settings: Settings, members: bool = False
+    a: "pl.DataFrame",
+    b: "pl.DataFrame",
+    metrics: Sequence[str],
+    settings: Settings,
+    members: bool = False,
+    names: tuple[str, str] = ("A", "B"),
 ) -> list[Row]:
     """Compare two sides on each metric, paired by topics, folds and seeds, with unadjusted p-values.
 
@@ -203,7 +320,7 @@ def rows_of(
         except ValueError:
             higher_is_better = True
         pair = scores_of_frame(frame, name, members=members).pair("A", "B")
-        found = compare(pair, replace(settings, higher_is_better=higher_is_better))
+        found = compare(pair, replace(settings, higher_is_better=higher_is_better), names)
         rows.append(Row("", name, found, higher_is_better=higher_is_better))
     return rows
 
@@ -213,11 +330,21 @@ def report_of(a: str, b: str, rows: Sequence[Row], settings: Settings, notes: Se
 
     A note says if the family is too large for any p-value of this many flips to be significant.
     """
-    comparisons = adjust([row.found for row in rows])
+    comparisons = adjust([row.found for row in rows], correction=settings.correction)
     adjusted = [replace(row, found=comparison) for row, comparison in zip(rows, comparisons, strict=True)]
-    least = len(rows) / (settings.flips + 1)
-    of_flips = f"no p (Holm) of {len(rows)} tests can be below {least:.2g}: raise --flips"
-    return Report(a, b, adjusted, settings, [*notes, *([of_flips] if least > LEVEL else [])])
+    # The least p-values of Benjamini and Hochberg are not raised if all tests have them.
+    least = (len(rows) if settings.correction != "bh" else 1) / (settings.flips + 1)
+    raised = settings.test == "flips" and least > LEVEL
+    name = CORRECTIONS[settings.correction]
+    of_flips = f"no p ({name}) of {len(rows)} tests can be below {least:.2g}: raise --flips"
+    return Report(a, b, adjusted, settings, [*notes, *([of_flips] if raised else [])])
+
+
+def _on_topics(sources: Sequence[Source], topics: Sequence[str] | None) -> list[Source]:
+    """Return the scores of some topics; DataError for one of which no source has any."""
+    known = dict.fromkeys(topic for source in sources for topic in source.frame["topic"])
+    wanted = chosen_topics(topics, list(known), "the files")
+    return [replace(one, frame=one.frame.filter(one.frame["topic"].is_in(wanted))) for one in sources]
 
 
 def _source_of_file(path: Path) -> Source:

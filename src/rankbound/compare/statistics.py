@@ -49,6 +49,16 @@ BOOTSTRAP = METHODS[:2]
 FLIPS = 9999
 """Number of random sign vectors: p-values are multiples of 1 / (FLIPS + 1)."""
 
+TESTS = {
+    "flips": "randomisation test, {0.flips} sign flips",
+    "t": "Student's paired t test",
+    "wilcoxon": "Wilcoxon's signed-rank test without zero differences",
+}
+"""The tests of a difference over topics; templates take the settings."""
+
+CORRECTIONS = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg"}
+"""Corrections for several tests: two of the family-wise error rate, and one of the false discovery rate."""
+
 LEAST_TRAININGS = 3
 """Fewer trainings give no interval over trainings: their variance would be estimated from a single difference."""
 
@@ -59,6 +69,7 @@ _EXPONENT = 4 / 3
 _EXACT_UNITS = 13
 """All signs are enumerated for up to this many nonzero differences: 2^13 is less than FLIPS."""
 
+_DECIMALS = 9
 _ROUNDING = 1e-9
 """Differences of this size, in the case of sums as a share of the sum of absolute terms, are due to rounding."""
 
@@ -264,17 +275,49 @@ def interval_of_mean(
     return (-high, -low) if swapped else (low, high)
 
 
-def p_value_of_mean(values: Floats, members: Integers | None = None, flips: int = FLIPS, seed: int = 0) -> float:
+def p_value_of_mean(
+    values: Floats, members: Integers | None = None, flips: int = FLIPS, seed: int = 0, test: str = "flips"
+) -> float:
     """Return the two-sided p-value of a true mean of 0, from values `(n_units,)`; NaNs are ignored, NaN without units.
 
-    It is `sign_flip`, or the t test of `over_members` for pairs with `members` `(n_units, 2)`, NaN where that has no
-    estimate.
+    The `test` is `sign_flip` (`flips`), Student's t test as `scipy.stats.ttest_rel` (`t`, NaN for a single unit), or
+    `wilcoxon`. For pairs with `members` `(n_units, 2)`, it is the t test of `over_members` for `flips` and `t`, NaN
+    where that has no estimate.
+
+    Raises:
+        ValueError: Wilcoxon's test of pairs that share members.
     """
     known = np.isfinite(values)
-    if members is None:
+    if members is not None:
+        if test == "wilcoxon":
+            raise ValueError("test: found wilcoxon for pairs that share members, expected t: they are not independent")
+        estimate = over_members(values[known], members[known]) if known.any() else None
+    elif test == "flips":
         return sign_flip(values, flips, seed)
-    estimate = over_members(values[known], members[known]) if known.any() else None
+    elif test == "wilcoxon":
+        return wilcoxon(values)
+    else:
+        estimate = over_units(values[known]) if known.sum() > 1 else None
     return math.nan if estimate is None else estimate.p_value()
+
+
+def wilcoxon(differences: Floats) -> float:
+    """Return the two-sided p-value of Wilcoxon's signed-rank test of differences `(n_units,)` by scipy.
+
+    Zero differences are left out. As scipy's `auto` method, it is exact for up to 50 units without zeros and ties, and
+    otherwise by the normal distribution, but for few units. Differences are rounded to nine decimals, so that scores
+    of different rounding errors are zeros and ties, too. NaNs are ignored; NaN without differences, 1 if all are zero.
+    """
+    from scipy import stats
+
+    known = np.round(differences[np.isfinite(differences)], _DECIMALS)
+    if not known.any():
+        return 1.0 if len(known) else math.nan
+    sizes = np.abs(known[known != 0])
+    if len(known) <= _EXACT_UNITS and len(np.unique(sizes)) < len(known):
+        # scipy tries the signs of the ranks one by one, ten thousand times as slowly.
+        return sign_flip(np.sign(known[known != 0]) * stats.rankdata(sizes))
+    return float(stats.wilcoxon(known).pvalue)
 
 
 def sign_flip(differences: Floats, flips: int = FLIPS, seed: int = 0) -> float:
@@ -311,27 +354,44 @@ def sign_flip(differences: Floats, flips: int = FLIPS, seed: int = 0) -> float:
     return reached / (flips + 1)
 
 
-def holm(p_values: Sequence[float], families: Sequence[str] | None = None) -> list[float]:
-    r"""Return Holm's adjusted p-values, in the order of the input; they control the family-wise error rate.
+def corrected(
+    p_values: Sequence[float], families: Sequence[str] | None = None, correction: str = "holm"
+) -> list[float]:
+    r"""Return adjusted p-values, in the order of the input.
 
-    $$\tilde p_{(i)} = \max_{j \le i} \min(1, (m - j + 1) p_{(j)})$$
+    Of the ascending p-values of $m$ tests, `holm`, `bonferroni` and `bh` (Benjamini-Hochberg) return
 
-    NaNs, of tests that were not made, stay NaN and do not count in the number $m$ of tests. With `families`, the name
-    of each test's family, they are adjusted within each.
+    $$\max_{j \le i} \min(1, (m - j + 1) p_{(j)}), \qquad \min(1, m p_{(i)}), \qquad
+    \min_{j \ge i} \min(1, m p_{(j)} / j)$$
 
-    Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+    The first two control the family-wise error rate, the third the false discovery rate. NaNs, of tests that were not
+    made, stay NaN and do not count in the number $m$ of tests. With `families`, the name of each test's family, they
+    are adjusted within each.
 
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
+    Source: Holm 1979, "A simple sequentially rejective multiple test procedure"; Benjamini and Hochberg 1995,
+    "Controlling the false discovery rate: a practical and powerful approach to multiple testing".
+
+    >>> corrected([0.01, 0.04, 0.03], correction="bh")
+    [0.03, 0.04, 0.04]
     """
     values, adjusted = np.array(p_values, dtype=np.float64), np.full(len(p_values), math.nan)
     names = np.array([""] * len(values) if families is None else families)
     for name in np.unique(names):
         tested = np.flatnonzero((names == name) & ~np.isnan(values))
         ascending = tested[np.argsort(values[tested], kind="stable")]
-        corrected = np.arange(len(tested), 0, -1) * values[ascending]
-        adjusted[ascending] = np.maximum.accumulate(np.minimum(1.0, corrected))
+        m, sizes = len(tested), values[ascending]
+        if correction == "holm":
+            raised = np.maximum.accumulate(np.arange(m, 0, -1) * sizes)
+        elif correction == "bonferroni":
+            raised = m * sizes
+        else:
+            raised = np.minimum.accumulate((m / np.arange(1, m + 1) * sizes)[::-1])[::-1]
+        adjusted[ascending] = np.minimum(1.0, raised)
     return adjusted.tolist()
+
+
+holm = corrected
+"""Holm's correction, the default."""
 
 
 def bootstrap(
