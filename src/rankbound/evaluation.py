@@ -330,7 +330,7 @@ def _places(run: Run, qrels: Qrels, rows: Integers) -> Integers:
     """Return the place in the run of the items of these rows of the qrels; -1 for those that it lacks."""
     import polars as pl
 
-    from rankbound.io.table_columns import name_column
+    from rankbound.io.judged import name_column
 
     def topics(lists: Run | Qrels, items: Integers) -> pl.Series:
         return name_column(lists.topics)[np.searchsorted(lists.offsets, items, side="right") - 1]

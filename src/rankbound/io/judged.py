@@ -36,6 +36,13 @@ _PLAIN_NUMBERS = frozenset((bool, int, float, np.float32, np.float64))
 _USUAL_TYPES = ("b1", "i1", "u1", "i2", "i4", "i8", "f4", "f8")
 
 
+def name_column(names: Names) -> "pl.Series":
+    """Return names, text or numbers, as a column of text."""
+    import polars as pl
+
+    return (names if isinstance(names, pl.Series) else pl.Series(names)).cast(pl.String)
+
+
 class _NamedItems:
     """Lists of items that have names in their topics, which are hashed once."""
 
@@ -46,8 +53,6 @@ class _NamedItems:
     @cached_property
     def names(self) -> "pl.Series":
         """The items' names as a column of text."""
-        from rankbound.io.table_columns import name_column
-
         return name_column(self.items)
 
     @cached_property
@@ -64,10 +69,9 @@ class _NamedItems:
 
     def keys_of(self, seed: int) -> npt.NDArray[np.uint64]:
         """Return keys that rarely are the same for two items of which those of another seed are."""
-        from rankbound.io.table_columns import name_column
-
-        topics = name_column(self.topics).hash(seed).to_numpy()
-        return np.repeat(topics * _MIXING, np.diff(self.offsets)) + self.names.hash(seed).to_numpy()
+        topics: npt.NDArray[np.uint64] = name_column(self.topics).hash(seed).to_numpy()
+        items: npt.NDArray[np.uint64] = self.names.hash(seed).to_numpy()
+        return np.repeat(topics * _MIXING, np.diff(self.offsets)) + items
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -17,6 +17,7 @@ import polars as pl
 
 from rankbound.errors import DataError, naming
 from rankbound.io.judged import Intents, Names, Qrels, Run, refuse_rounded
+from rankbound.io.judged import name_column as name_column
 from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, is_number, quoted, shortened
 
 _SHOWN_NAMES = 8
@@ -481,12 +482,6 @@ def by_topic(topic: pl.Series) -> tuple[list[str], npt.NDArray[np.int64], npt.ND
     code = topic.replace_strict(names, pl.Series(np.arange(len(names)))).to_numpy()
     offsets = np.concatenate(([0], np.cumsum(np.bincount(code, minlength=len(names))))).astype(np.int64)
     return names.to_list(), offsets, np.argsort(code, kind="stable")
-
-
-def name_column(names: Names) -> pl.Series:
-    """Return names, text or numbers, as a column of text."""
-    column = names if isinstance(names, pl.Series) else pl.Series(names)
-    return column.cast(pl.String)
 
 
 def topic_column(topics: Names, offsets: npt.NDArray[np.int64]) -> pl.Series:

@@ -200,7 +200,8 @@ def _explained(path: File, kind: str) -> Iterator[None]:
     """Turn what libraries raise for damaged files of that kind into a DataError with the reason in short."""
     try:
         yield
-    except (*damage(), pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    # A panic is no exception of Python's for types.
+    except (*damage(), pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:  # type: ignore[misc]
         reason = shortened(str(error).split("\n")[0], _LONGEST_REASON)
         raise DataError(f"{path}: not a readable {kind} file ({reason})") from error
 
