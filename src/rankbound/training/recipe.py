@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from rankbound.training.encoding import MISSING
 from rankbound.training.models import ACTIVATIONS, BIASES, MLP, SCALES
 
 FACTORIZATION = "matrix-factorization"
@@ -29,6 +30,9 @@ class Recipe:
         scale: `standard` gives every feature mean 0 and standard deviation 1 over the training items: an item's score
             does not depend on its list. `query` scales every feature to 0 .. 1 within each list, as LETOR does: this
             removes differences between topics, and scoring takes whole lists. `none` leaves features unchanged.
+        missing_features: what a missing value of a feature is, fitted on the training items: `mean`, the mean of the
+            others (for categories, their shares), `zero`, or `indicator`, the mean with an input that is 1 where the
+            value is missing; `refuse` raises.
         factors: of each topic and each item of a `matrix-factorization`.
         bias: of a `matrix-factorization`: `item`, one for each item, or `none`.
         negatives: for a `matrix-factorization`, so many items are drawn for each relevant item of a topic, once, by
@@ -58,6 +62,7 @@ class Recipe:
     hidden: tuple[int, ...] = (64, 32)
     activation: str = "relu"
     scale: str = "standard"
+    missing_features: str = "refuse"
     factors: int = 32
     bias: str = "item"
     negatives: int = 0
@@ -78,6 +83,7 @@ class Recipe:
         choices: dict[str, Collection[str]] = {
             "model": MODELS,
             "scale": SCALES,
+            "missing_features": MISSING,
             "activation": ACTIVATIONS,
             "bias": BIASES,
             "unknown": UNKNOWN,
