@@ -57,7 +57,7 @@ def read_lists(
     list_weights: str | None = None,
     features: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
-    categorical: Sequence[str] | None = None,
+    categorical: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     missing_features: str = "refuse",
     labelled: bool | None = True,
     groups: File | None = None,
@@ -83,7 +83,8 @@ def read_lists(
         exclude: columns that are no features, beside those.
         categorical: the features whose values are categories: texts, truth values or whole numbers. By default, those
             whose type says so (polars' `Categorical`, pandas' `category` of texts), and columns of text without any
-            number among `features`. Truth values are the features 0 and 1 without being named.
+            number among `features`. Truth values are the features 0 and 1 without being named. A mapping also gives the
+            known ones, such as `categories` of other lists, by whose places a model was trained; others are missing.
         missing_features: `keep` reads missing values of features (empty cells, nulls, NaN) as NaN, for a ranker whose
             `missing_features` says how they are filled; `refuse` raises.
         labelled: False accepts a table without relevance labels, which are then 0; None does not read labels.
@@ -104,7 +105,7 @@ def read_lists(
     with needs_extra("data"):
         from rankbound.io import letor, packed, table_columns, tables
     for name, names in (("features", features), ("exclude", exclude), ("categorical", categorical)):
-        _require_distinct(name, names)
+        _require_distinct(name, list(names) if isinstance(names, Mapping) else names)
     if missing_features not in MISSING:
         raise ValueError(
             f"missing_features: found {missing_features!r}, expected one of {', '.join(MISSING)}; how a ranker fills "

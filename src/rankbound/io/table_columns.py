@@ -114,7 +114,8 @@ class Columns:
         weights, list_weights: the weights of items and of topics, if there are any.
         grades: the numbers that the labels stand for, by their texts, if labels are no numbers.
         exclude: columns that are no features.
-        categorical: features whose values are categories; by default, those of a categorical type, and chosen text.
+        categorical: features whose values are categories, possibly with the known ones; by default, those of a
+            categorical type, and chosen text.
         keep_missing: features may lack values.
     """
 
@@ -125,7 +126,7 @@ class Columns:
     list_weights: str | None = None
     grades: Mapping[str, float] | None = None
     exclude: Sequence[str] = ()
-    categorical: Sequence[str] | None = None
+    categorical: Collection[str] | Mapping[str, Sequence[str]] | None = None
     keep_missing: bool = False
 
     def found_in(
@@ -363,11 +364,15 @@ def require_ranks(ranks: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:
 
 
 def matrix(
-    table: Table, names: Sequence[str], categorical: Collection[str] = (), keep_missing: bool = False
+    table: Table,
+    names: Sequence[str],
+    categorical: Collection[str] | Mapping[str, Sequence[str]] = (),
+    keep_missing: bool = False,
 ) -> tuple[npt.NDArray[np.float32], dict[str, list[str]]]:
     """Return columns of finite numbers, `(n_rows, n_names)`, row by row as a model reads them, and categories by name.
 
-    A category is its place among the sorted ones of its column, and a missing value NaN, if they are kept.
+    A category is its place among the sorted ones of its column, or among the known ones that `categorical` maps it to,
+    beside which others are missing. A missing value is NaN, if they are kept.
     """
     if not names:
         # Polars 1.20 has no array of a frame without columns.
@@ -376,11 +381,18 @@ def matrix(
     for name in names:
         if name in categorical:
             texts = category_texts(table, name)
-            known = texts.drop_nulls().unique().sort()
+            is_given = isinstance(categorical, Mapping)
+            known = pl.Series(categorical[name], dtype=pl.String) if is_given else texts.drop_nulls().unique().sort()
             if len(known) > _MOST_CODES:
                 raise DataError(f"{table.where}: column {name!r} holds {len(known)} categories, too many")
             categories[name] = known.to_list()
             column = texts.replace_strict(known, np.arange(len(known)), default=None, return_dtype=pl.Float32)
+            if not keep_missing and (others := texts.is_not_null() & column.is_null()).any():
+                row = _first(others)
+                raise DataError(
+                    f"{table.row(row)}: column {name!r} holds {quoted(texts[row])}, expected one of its "
+                    f"{len(known)} known categories; missing_features='keep' reads others as missing"
+                )
         else:
             column = _numeric(table, name, keep_missing, WAYS)
         columns.append(column.cast(pl.Float32))
@@ -412,13 +424,15 @@ def category_texts(table: Table, name: str) -> pl.Series:
     return column.cast(pl.String)
 
 
-def categorical_among(table: Table, columns: Columns, names: Sequence[str]) -> list[str]:
+def categorical_among(
+    table: Table, columns: Columns, names: Sequence[str]
+) -> Collection[str] | Mapping[str, Sequence[str]]:
     """Return the features whose values are categories.
 
     Where `categorical` does not name them, a type may say so, and text without any number that is chosen as a feature.
     """
     if columns.categorical is not None:
-        return [name for name in names if name in columns.categorical]
+        return columns.categorical
     kinds = table.frame.schema
     return [
         name
