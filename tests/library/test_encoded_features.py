@@ -210,6 +210,19 @@ def test_options_of_tables_are_refused_for_other_files(option: str, tmp_path: Pa
     assert rb.read_lists(path, missing_features="keep").features.shape == (2, 1)
 
 
+@pytest.mark.parametrize("name", ["qrels.txt", "qrels.tsv", "qrels.json", ""])
+def test_grades_are_of_tables_alone(name: str, tmp_path: Path) -> None:
+    (tmp_path / "qrels.json").write_text('{"q": {"d": 1}}')
+    for text in ("qrels.txt", "qrels.tsv"):
+        (tmp_path / text).write_text("q\t0\td\t1\n")
+    source = tmp_path / name if name else {"q": {"d": 1}}
+    assert rb.read_qrels(source).relevance.tolist() == [1]
+    with pytest.raises(DataError, match="grades: found beside judgements that are no table of rows"):
+        rb.read_qrels(source, grades={"1": 2})
+    (tmp_path / "qrels.jsonl").write_text('{"topic": "q", "item": "d", "label": "good"}\n')
+    assert rb.read_qrels(tmp_path / "qrels.jsonl", grades=["bad", "good"]).relevance.tolist() == [1]
+
+
 # Encoding, written out
 NAN = float("nan")
 RAW = torch.tensor([[1.0, 0], [NAN, 0], [5.0, 2], [3.0, NAN], [NAN, 2], [9.0, 1]])

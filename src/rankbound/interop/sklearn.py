@@ -175,9 +175,15 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         frame = _frame_of(X) if hasattr(X, "columns") else None
         if frame is None or not any(isinstance(kind, CATEGORIES) for kind in frame.dtypes):
             finite = {"dtype": np.float32, "ensure_all_finite": "allow-nan" if keeps else True}
-            if is_fit:
-                return *validate_data(self, X, y, y_numeric=True, ensure_min_samples=2, **finite), {}
-            return validate_data(self, X, reset=False, **finite), np.empty(0), {}
+            try:
+                if is_fit:
+                    return *validate_data(self, X, y, y_numeric=True, ensure_min_samples=2, **finite), {}
+                return validate_data(self, X, reset=False, **finite), np.empty(0), {}
+            except ValueError as error:
+                if not hasattr(X, "columns") or "could not convert string" not in str(error):
+                    raise
+                way = "columns of categories have that type: X.astype({'brand': 'category'})"
+                raise ValueError(f"X: {error}, expected numbers; {way}") from error
         validate_data(self, X, skip_check_array=True, reset=is_fit)
         names = list(map(str, frame.columns))
         known = list(self.ranker_.encoding.categories) if not is_fit else None

@@ -305,6 +305,8 @@ def read_qrels(
     columns = table_columns.Columns(topic, item, relevance, grades=grades_of(grades))
     if json_files.is_named(path):
         return json_files.read_qrels(path, columns, intents)
+    if grades is not None and (is_nested(path) or kind_of(path) in ("text", "packed") or _is_nameless(path)):
+        raise DataError(table_columns.NO_GRADES)
     if intents:
         if is_nested(path):
             return table_columns.intents_of(path)

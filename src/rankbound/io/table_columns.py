@@ -93,6 +93,8 @@ WAYS_OF_LABELS = (
 )
 """What to do about a label that is a text."""
 
+NO_GRADES = "grades: found beside judgements that are no table of rows, whose labels are numbers; expected none"
+
 _FEWEST_ROWS = 8
 """Fewer rows are in some order, and have some labels, by chance."""
 

@@ -328,7 +328,9 @@ class Ranker:
 
     def _scores(self, rows: Tensor, lists: Lists | None, categories: Mapping[str, Sequence[str]]) -> Tensor:
         scaled = ScaledFeatures(self.scaling, rows, lists, self.encoding.encoder(categories))
-        self.model.eval().to(rows.device)
+        # Threads may score at once; moving a model that is there already takes a fifth of the time of a query.
+        if self.model.training or next(self.model.parameters()).device != rows.device:
+            self.model.eval().to(rows.device)
         blocks = []
         for first in range(0, max(len(rows), 1), ROWS_AT_ONCE):
             block = slice(first, first + ROWS_AT_ONCE)
