@@ -18,6 +18,7 @@ import rankbound as rb
 from rankbound.errors import ColumnWarning, DataError
 from rankbound.training.encoding import MOST_CATEGORIES, Encoding
 from rankbound.training.models import ScaledFeatures, Scaling
+from rankbound.training.trainer import Part, joined
 from tests.library.conftest import Program
 from tests.library.planted_ratings import rewrite
 from tests.library.refusals import refusals
@@ -313,6 +314,21 @@ def test_a_fold_is_encoded_by_its_training_topics_alone() -> None:
     assert "only here" not in encoding.categories["brand"]
     assert abs(float(encoding.fill[0])) < 1
     assert tested.rankers[1].encoding.categories["brand"] == ["only here"]
+    # The ranker of a fold is that of its training lists, weights and all.
+    alone = rb.train_ranker(lists_of(odd.filter(~one)), missing_features="mean", epochs=2)
+    np.testing.assert_array_equal(tested.rankers[0].score(frame), alone.score(frame))
+
+
+@pytest.mark.parametrize("validation", ["a share", "lists"])
+def test_validation_topics_are_not_fitted(validation: str) -> None:
+    lists, price = lists_of(), lists_of().features[:, 0]
+    far = log(1).with_columns(price=pl.lit(1000.0), brand=pl.lit("other"))
+    ranker = {
+        "a share": lambda: rb.train_ranker(lists, missing_features="mean", epochs=1, validation_share=0.5),
+        "lists": lambda: rb.train_ranker(lists, lists_of(far), missing_features="mean", epochs=1),
+    }[validation]()
+    assert (float(ranker.encoding.fill[0]) == pytest.approx(np.nanmean(price), abs=1e-6)) == (validation == "lists")
+    assert ranker.encoding.categories["brand"] == ["acme", "bolt", "core"]
 
 
 def test_missing_values_and_categories_that_do_not_fit_are_refused() -> None:
@@ -398,6 +414,21 @@ def test_item_weights_reach_the_loss() -> None:
         for name, lists in {"weighted": own, "unweighted": replace(own, weights=None)}.items()
     }
     assert score["weighted"] > score["unweighted"] + 0.1
+
+
+def test_weights_stay_with_their_items_and_lists() -> None:
+    part = Part([*"ab"], torch.arange(2), torch.arange(5), torch.ones(5), rb.Lists(torch.tensor([0, 2, 5])))
+    first = replace(part, list_weights=torch.tensor([2.0, 3.0]))
+    second = replace(part, weights=torch.arange(5.0))
+    both = joined([first, second])
+    assert both.list_weights is not None
+    assert both.weights is not None
+    assert both.list_weights.tolist() == [2, 3, 1, 1]
+    assert both.weights.tolist() == [1, 1, 1, 1, 1, 0, 1, 2, 3, 4]
+    for one in (both.batch(torch.tensor([3, 0])), *both.batch(torch.tensor([1, 3, 0])).split([1, 2])[1:]):
+        assert one.list_weights is not None
+        assert one.weights is not None
+        assert (one.list_weights.tolist(), one.weights.tolist()) == ([1, 2], [2, 3, 4, 1, 1])
 
 
 test_weights_that_cannot_be_are_refused = refusals(
