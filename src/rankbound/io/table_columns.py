@@ -383,8 +383,10 @@ def matrix(
     for name in names:
         if name in categorical:
             texts = category_texts(table, name)
-            is_given = isinstance(categorical, Mapping)
-            known = pl.Series(categorical[name], dtype=pl.String) if is_given else texts.drop_nulls().unique().sort()
+            if isinstance(categorical, Mapping):
+                known = pl.Series(categorical[name], dtype=pl.String)
+            else:
+                known = texts.drop_nulls().unique().sort()
             if len(known) > _MOST_CODES:
                 raise DataError(f"{table.where}: column {name!r} holds {len(known)} categories, too many")
             categories[name] = known.to_list()
