@@ -205,6 +205,8 @@ def test_text_is_a_feature_where_it_is_named() -> None:
 def test_options_of_tables_are_refused_for_other_files(option: str, tmp_path: Path) -> None:
     path = tmp_path / "lists.txt"
     path.write_text("1 qid:1 1:0.5\n0 qid:1 1:0.2\n")
+    ranker = rb.train_ranker(rb.read_lists(path), epochs=1, validation_share=0)
+    np.testing.assert_array_equal(ranker.score(path), ranker.score(np.float32([[0.5], [0.2]])))
     value = "w" if "weights" in option else ["w"]
     with pytest.raises(DataError, match=f"^{option}: found .* is no table with a row per item"):
         rb.read_lists(path, **{option: value})
@@ -429,6 +431,12 @@ def test_weights_stay_with_their_items_and_lists() -> None:
         assert one.list_weights is not None
         assert one.weights is not None
         assert (one.list_weights.tolist(), one.weights.tolist()) == ([1, 2], [2, 3, 4, 1, 1])
+
+
+def test_a_setting_that_there_is_not_is_named_in_the_callers_words() -> None:
+    for call in (rb.train_ranker, rb.cross_validate, lambda lists, **given: rb.cross_validate_splits([], **given)):
+        with pytest.raises(TypeError, match=r"^missing: found a setting that .*; did you mean missing_features\?"):
+            call(lists_of(), missing="mean")
 
 
 test_weights_that_cannot_be_are_refused = refusals(

@@ -120,7 +120,7 @@ def cross_validate(
     >>> tested = rb.cross_validate(rb.read_lists("lists.csv"), loss="nDCG")  # doctest: +SKIP
     >>> tested.evaluate("nDCG@10").means()  # doctest: +SKIP
     """
-    chosen = Recipe(**recipe)
+    chosen = Recipe.of(recipe)
     lists = weighted(lists, weights, list_weights, chosen)
     if chosen.model != FACTORIZATION:
         tested = dealt_lists(len(lists), folds, chosen.seed) if isinstance(folds, int) else _named(lists, folds)
@@ -177,7 +177,7 @@ def cross_validate_splits(
     >>> split = rb.Split(training=rb.read_lists("train.csv"), test=rb.read_lists("test.csv"))  # doctest: +SKIP
     >>> rb.cross_validate_splits([split], loss="nDCG").evaluate("nDCG@10").means()  # doctest: +SKIP
     """
-    if Recipe(**recipe).negatives:
+    if Recipe.of(recipe).negatives:
         raise ValueError(
             f"negatives: found {recipe['negatives']} beside given splits, whose test lists would have none; expected "
             "0, and files whose rows with relevance 0 are the negatives"

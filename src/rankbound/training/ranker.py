@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from rankbound import _version
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
-from rankbound.io.files import needs_extra, read_lists
+from rankbound.io.files import kind_of, needs_extra, read_lists
 from rankbound.io.judged import JudgedLists, Qrels, Run, chosen_features
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu
 from rankbound.losses import loss
@@ -86,7 +86,7 @@ def train_ranker(
 
     >>> ranker = rb.train_ranker(rb.read_lists("train.csv"), loss="nDCG", bound="min-max")  # doctest: +SKIP
     """
-    chosen = Recipe(**recipe)
+    chosen = Recipe.of(recipe)
     objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature)
     criterion = metric(chosen.metric)
     if not criterion.higher_is_better:
@@ -277,8 +277,8 @@ class Ranker:
 
         Args:
             features: a table with a row per item, a data frame, the path of a CSV or parquet file, or a dictionary of
-                columns, whose columns are matched by name, while others are not read; judged lists; or an array
-                `(n_items, d)` of numbers with columns in the order of `feature_names`.
+                columns, whose columns are matched by name, while others are not read; judged lists or another file of
+                them; or an array `(n_items, d)` of numbers with columns in the order of `feature_names`.
             offsets: `(n_lists + 1,)`, the lists' limits; only `query` scaling needs them.
 
         Returns:
@@ -293,7 +293,8 @@ class Ranker:
             raise ValueError(
                 "features: this ranker is a factorisation, which reads topics and items; expected score_lists(lists)"
             )
-        if isinstance(features, Qrels):
+        is_file = isinstance(features, str | os.PathLike)
+        if isinstance(features, Qrels) or (is_file and kind_of(features) != "rows"):
             return self.score_lists(features).scores
         rows, categories = self._rows(features)
         if rows.dim() != 2 or rows.shape[1] != len(self.feature_names):

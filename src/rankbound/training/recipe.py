@@ -1,7 +1,9 @@
 """The settings of a ranker's training."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any
 
 import torch
 
@@ -105,6 +107,17 @@ class Recipe:
                 f"negatives: found {self.negatives} beside the model {self.model}, whose items need features: only "
                 f"model {FACTORIZATION} draws negatives"
             )
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> "Recipe":
+        """Return the recipe of some settings; TypeError for one that there is not, in words of the caller."""
+        known = [setting.name for setting in fields(cls)]
+        for name in settings:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean {near[0]}?" if near else f"expected some of {', '.join(known)}"
+                raise TypeError(f"{name}: found a setting that the training of a ranker does not have; {hint}")
+        return cls(**settings)
 
     def build(self, n_features: int, generator: torch.Generator | None = None) -> MLP:
         """Return a model of features, with initial weights.
