@@ -30,11 +30,11 @@ from rankbound.io.atomic import File, atomic_path
 from rankbound.io.judged import JudgedLists, Qrels, Run, no_features, repeated
 from rankbound.io.models import check_memory, damage, memory_bytes
 from rankbound.io.packed import vectors, whole_topics
+from rankbound.io.shadows import Shadows
 from rankbound.io.table_columns import (
     WAYS,
     WAYS_OF_LABELS,
     Columns,
-    Shadows,
     Table,
     by_topic,
     categorical_among,
@@ -392,7 +392,7 @@ class TableStream:
 
     @property
     def doubtful(self) -> dict[str, str]:
-        """The features that `rankbound.io.table_columns.Shadows` finds, after all lists have been read."""
+        """The features that `rankbound.io.shadows.Shadows` finds, after all lists have been read."""
         return self._shadows.found()
 
     def __iter__(self) -> Iterator[JudgedLists]:
