@@ -80,6 +80,7 @@ def as_file(suffix: str, frame: pl.DataFrame, folder: Path) -> Path:
 
 SOURCES: dict[str, Callable[[pl.DataFrame, Path], Any]] = {
     "polars": lambda frame, folder: frame,
+    "lazy": lambda frame, folder: frame.lazy(),
     "pandas": lambda frame, folder: frame.to_pandas(),
     "pandas' categories": lambda frame, folder: frame.to_pandas().astype({"brand": "category", "label": "category"}),
     "arrow": lambda frame, folder: frame.to_arrow(),

@@ -308,6 +308,8 @@ class Ranker:
     def _rows(self, features: Any) -> tuple[Tensor, Mapping[str, Sequence[str]]]:
         """Return the features of a table's rows, or an array, and the categories in them."""
         known = self.encoding.categories
+        # A lazy frame of polars computes its columns whenever it is asked for them.
+        features = features.collect() if hasattr(features, "collect") else features
         if isinstance(features, Tensor | np.ndarray) or not (hasattr(features, "columns") or _is_table(features)):
             if known:
                 raise ValueError(
