@@ -13,6 +13,8 @@ import polars as pl
 import pytest
 import torch
 from safetensors import safe_open
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
 
 import rankbound as rb
 from rankbound.errors import ColumnWarning, DataError
@@ -274,6 +276,27 @@ def test_rare_categories_share_an_input_with_unknown_ones() -> None:
         [0, 0, 1],
         pytest.approx([2 / 5, 2 / 5, 1 / 5]),
     ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_inputs_are_those_of_scikit_learn(seed: int) -> None:
+    """Its imputer with indicators, and its encoder whose infrequent categories take the unknown ones."""
+    random = np.random.default_rng(seed)
+    numbers = np.where(random.random((40, 3)) < 0.1 * np.arange(3), np.nan, random.normal(size=(40, 3)))
+    letters = random.choice([*"abcdefgh"], (40, 2), p=np.array([8, 8, 8, 8, 1, 1, 1, 1]) / 36)
+    table = pl.DataFrame({f"x{at}": numbers[:, at] for at in range(3)} | {f"c{at}": letters[:, at] for at in range(2)})
+    table = table.with_columns(topic=pl.lit("q"), relevance=pl.lit(1))
+    train, test = (
+        rb.read_lists(part, categorical=["c0", "c1"], missing_features="keep") for part in (table[:20], table[20:])
+    )
+    imputer = SimpleImputer(strategy="mean", add_indicator=True).fit(numbers[:20])
+    encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=2, sparse_output=False)
+    theirs, codes = imputer.transform(numbers[20:]), encoder.fit(letters[:20]).transform(letters[20:])
+    encoding = Encoding.fitted("indicator", train, torch.from_numpy(train.features), torch.arange(20))
+    encode = encoding.encoder(test.categories)
+    assert encode is not None
+    ours = encode(torch.from_numpy(test.features)).numpy()
+    np.testing.assert_allclose(ours, np.hstack([theirs[:, :3], codes, theirs[:, 3:]]), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("scale", ["standard", "query", "none"])

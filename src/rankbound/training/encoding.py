@@ -37,7 +37,9 @@ class Encoding:
 
     A missing value is refused, or all inputs of its feature are 0 (`zero`), or their means over the training items that
     have a value (`mean`): the mean of the numbers, the shares of the categories. `indicator` is `mean` with one more
-    input, 1 where the value is missing, for each feature that lacked one in training.
+    input, 1 where the value is missing, for each feature that lacked one in training. The inputs are those of
+    scikit-learn's `SimpleImputer` and of its `OneHotEncoder` with `handle_unknown="infrequent_if_exist"` and
+    `min_frequency=2`.
 
     Args:
         missing: one of `MISSING`.
