@@ -110,7 +110,18 @@ class Recipe:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Recipe":
-        """Return the recipe of some settings; TypeError for one that there is not, in words of the caller."""
+        """Return the recipe of some settings.
+
+        Args:
+            settings: the settings by name.
+
+        Returns:
+            The recipe; other settings have their defaults.
+
+        Raises:
+            TypeError: a setting that there is not.
+            ValueError: a setting is unknown or out of range.
+        """
         known = [setting.name for setting in fields(cls)]
         for name in settings:
             if name not in known:
