@@ -15,8 +15,9 @@ import pytest
 
 import rankbound as rb
 from rankbound.errors import ColumnWarning, DataError
-from rankbound.io import table_columns
-from rankbound.io.table_columns import Columns, Shadows, Table
+from rankbound.io import shadows, table_columns
+from rankbound.io.shadows import Shadows
+from rankbound.io.table_columns import Columns, Table
 from rankbound.io.tables import TableStream
 from tests.library.conftest import Program
 from tests.library.drawn_arguments import ROUNDS
@@ -257,7 +258,7 @@ def test_doubtful_features_are_as_defined(number: int, tmp_path: Path, monkeypat
         seen |= {*expected.values()}
         table = pl.DataFrame({"topic": [f"q{topic}" for topic in topics], "relevance": labels, **columns})
         table.write_csv(tmp_path / "x.csv")
-        monkeypatch.setattr(table_columns, "_FIRST_ROWS", int(random.choice([1, 5, 1024])))
+        monkeypatch.setattr(shadows, "_FIRST_ROWS", int(random.choice([1, 5, 1024])))
         with pytest.warns(ColumnWarning) if expected else nullcontext():
             assert rb.read_lists(table).doubtful == expected
         with batches_of(int(random.choice([1, 30, 100]))):
@@ -272,9 +273,9 @@ def test_sums_of_numbers_of_rows_do_not_overflow() -> None:
     n = 4_000_000
     for last, expected in ((n - 1, {"f": ROWS}), (n - 2, {})):
         values = np.append(np.arange(n - 1)[::-1], last)
-        shadows = Shadows(["f"], n)
-        shadows.read_rows(Table(pl.DataFrame({"f": values}), "", "row", 0), np.zeros(n))
-        assert shadows.found() == expected
+        found = Shadows(["f"], n)
+        found.read_rows(Table(pl.DataFrame({"f": values}), "", "row", 0), np.zeros(n))
+        assert found.found() == expected
 
 
 # The command line

@@ -117,7 +117,7 @@ CASES: list[tuple[str, Any, str]] = [
         for kind in ("lists", "qrels")
         for names, role, more in [
             ("who,item,relevance", "topic", ""),
-            ("topic,item,rate", "relevance", ", or add one"),
+            ("topic,item,rate", "relevance", "; rows without labels, .* labelled=False; if .* add a column of ones"),
         ]
     ],
     # Large cells and tokens make no large message.

@@ -85,6 +85,29 @@ def test_queries_come_in_any_way_and_order(features: Any, queries: Any, scale: s
     assert expected.score(X[SHUFFLED], Y[SHUFFLED], QID[SHUFFLED]) == pytest.approx(expected.score(X, Y, QID))
 
 
+@pytest.mark.parametrize("make", [lambda frame: frame, pl.DataFrame], ids=["pandas", "polars"])
+def test_missing_values_and_categories_are_those_of_the_ranker(make: Callable[[Any], Any]) -> None:
+    """Columns of a categorical type, as for other estimators that take them; what was not fitted is unknown."""
+    rows = FRAME.assign(brand=pd.Categorical(rng.choice(["acme", "bolt", "core"], len(QID))))
+    rows.loc[::7, ["price", "brand"]] = None
+    fitted = estimator(missing_features="indicator").fit(make(rows), Y, qid=QID)
+    lists = rb.read_lists(rows.assign(topic=QID, relevance=Y), missing_features="keep")
+    ranker = rb.train_ranker(lists, missing_features="indicator", **SHORT)
+    np.testing.assert_array_equal(fitted.predict(make(rows)), ranker.score(rows))
+    new = rows.assign(brand=rows["brand"].astype(str)).iloc[:5]
+    np.testing.assert_allclose(
+        fitted.predict(new.assign(brand=new["brand"].astype("category"))), ranker.score(rows)[:5]
+    )
+    numbers = rows.drop(columns="brand")
+    assert np.isfinite(estimator(missing_features="mean").fit(make(numbers), Y, QID).predict(make(numbers))).all()
+    with pytest.raises(ValueError, match="NaN"):
+        estimator().fit(numbers, Y, QID)
+    with pytest.raises(
+        ValueError, match=r"^X: could not convert string to float: .* X\.astype\(\{'brand': 'category'\}\)"
+    ):
+        estimator().fit(make(rows.assign(brand="acme")), Y, QID)
+
+
 def by_hand(model: RankerEstimator) -> list[float]:
     folds = GroupKFold(3).split(X, Y, QID)
     return [clone(model).fit(X[a], Y[a], QID[a]).score(X[b], Y[b], QID[b]) for a, b in folds]

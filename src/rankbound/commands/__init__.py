@@ -36,6 +36,16 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "hidden": (widths, "WIDTHS", "widths of the mlp's layers (default: 64,32)"),
     "scale": (str, None, "scaling of features: standard (default), query (within each list) or none"),
     "features": (names, "NAMES", "feature columns, as in a,b (default: those of numbers)"),
+    "exclude": (names, "NAMES", "columns that are no features"),
+    "categorical": (names, "NAMES", "feature columns whose values are categories: texts or whole numbers"),
+    "missing_features": (
+        str,
+        None,
+        "missing values of features: refuse (default), mean of the training items, zero, or indicator (mean, and an "
+        "input that is 1 where the value is missing)",
+    ),
+    "weights": (str, "NAME", "column of the items' weights in the loss"),
+    "list_weights": (str, "NAME", "column of the topics' weights in the loss, the same in all rows of a topic"),
     "bias": (str, None, "bias of a matrix factorisation: item (default) or none"),
     "unknown": (str, None, f"{UNKNOWN}: refuse (default), or mean"),
     "validation_share": (
@@ -57,7 +67,9 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "batch_size": (int, "N", "topics per step (default: 16)"),
     "seed": (int, "N", "seed of initial weights, order of topics and validation topics (default: 0)"),
 }
-"""The flags of `rankbound.training.recipe.Recipe`: type, metavar and help. Omitted ones keep its defaults."""
+"""The flags of `rankbound.training.recipe.Recipe` and of the columns that a training reads: type, metavar and help.
+
+Omitted ones keep the defaults."""
 
 
 def add_recipe_flags(parser: argparse.ArgumentParser) -> None:
@@ -182,6 +194,12 @@ def add_file_flags(parser: argparse.ArgumentParser, groups: bool = True) -> None
     group.add_argument(
         "--relevance", default="relevance", metavar="NAME", help="column of relevance labels (default: relevance)"
     )
+    group.add_argument(
+        "--grades",
+        type=names,
+        metavar="LABELS",
+        help="labels that are no numbers, from 0 upwards, as in bad,fair,good, or with numbers, as in bad=0,good=3",
+    )
 
 
 def columns_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -189,7 +207,11 @@ def columns_of(arguments: argparse.Namespace) -> dict[str, Any]:
     if "," in arguments.topic and "topics" in arguments:
         found = f"--topic: found {arguments.topic}, expected the name of a column"
         raise ConfigError(f"{found}; to evaluate some topics only, write --topics {arguments.topic}")
-    return {name: getattr(arguments, name) for name in ("topic", "item", "relevance")}
+    columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance")}
+    pairs = [label.rpartition("=") for label in arguments.grades or ()]
+    if pairs and all(label and is_number(number) for label, _, number in pairs):
+        return {**columns, "grades": {label: float(number) for label, _, number in pairs}}
+    return columns if arguments.grades is None else {**columns, "grades": arguments.grades}
 
 
 def features_of(arguments: argparse.Namespace) -> Sequence[str] | None:
@@ -236,18 +258,21 @@ def loss_of(text: str, arguments: argparse.Namespace) -> str:
 
 
 def read_named(
-    path: Path,
-    arguments: argparse.Namespace,
-    features: Sequence[str] | None,
-    *,
-    labelled: bool = True,
-    groups: Path | None = None,
+    path: Path, arguments: argparse.Namespace, *, groups: Path | None = None, like: "JudgedLists | None" = None
 ) -> "JudgedLists":
-    """Read judged lists from `path`, with the column names of the flags."""
+    """Read judged lists from `path`, with the columns of the flags, or with the features of others, `like` them."""
     from rankbound.io.files import read_lists
 
-    with without_warnings():
-        return read_lists(path, **columns_of(arguments), features=features, labelled=labelled, groups=groups)
+    keeps = arguments.missing_features not in (None, "refuse")
+    columns: dict[str, Any] = {**columns_of(arguments), "missing_features": "keep" if keeps else "refuse"}
+    if like is None:
+        flags = {name: getattr(arguments, name) for name in ("weights", "list_weights", "exclude", "categorical")}
+        columns |= {name: value for name, value in flags.items() if value is not None}
+        columns["features"] = features_of(arguments)
+    else:
+        columns |= {"features": like.feature_names, "categorical": list(like.categories)}
+    with without_warnings(), plain_errors():
+        return read_lists(path, **columns, groups=groups)
 
 
 @contextmanager

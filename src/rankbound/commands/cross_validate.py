@@ -12,7 +12,6 @@ from rankbound.commands import (
     Source,
     add_file_flags,
     add_recipe_flags,
-    features_of,
     loss_of,
     read_named,
     recipe_of,
@@ -121,7 +120,7 @@ def _test_of(arguments: argparse.Namespace) -> tuple[int, _Test]:
     if not arguments.splits:
         if arguments.lists is None:
             raise ConfigError("found no file: expected one to deal into folds, or the files of given splits by --split")
-        lists = read_named(arguments.lists, arguments, features_of(arguments), groups=arguments.groups)
+        lists = read_named(arguments.lists, arguments, groups=arguments.groups)
         report_columns(arguments.lists, lists.feature_names, lists.left_out, lists.doubtful)
         folds = FOLDS if arguments.folds is None else arguments.folds
         return folds, naming(arguments.lists)(partial(cross_validate, lists, folds))
@@ -137,12 +136,12 @@ def _read(files: Sequence[Sequence[Path]], arguments: argparse.Namespace, report
     from rankbound.training.splits import Split
 
     for first, *others in files:
-        training = read_named(first, arguments, features_of(arguments))
+        training = read_named(first, arguments)
         columns = training.feature_names, training.left_out, training.doubtful
         if columns not in reported:
             report_columns(first, *columns)
             reported.append(columns)
-        *held_out, test = [read_named(path, arguments, training.feature_names) for path in others]
+        *held_out, test = [read_named(path, arguments, like=training) for path in others]
         validation = held_out[0] if held_out else None
         yield Split(training=training, validation=validation, test=test, name=", ".join(map(str, (first, *others))))
 

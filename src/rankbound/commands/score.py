@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from rankbound.commands import UNKNOWN, Source, add_file_flags, read_named
+from rankbound.commands import UNKNOWN, Source, add_file_flags, without_warnings
 from rankbound.errors import naming, plain_errors
 
 SUMMARY = "Score your own lists with a trained ranker, as a TREC run or a table"
@@ -36,9 +36,9 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound.training.ranker import load
 
     ranker = load(arguments.model)
-    lists = read_named(arguments.lists, arguments, ranker.feature_names, labelled=False, groups=arguments.groups)
-    with naming(arguments.lists), plain_errors():
-        scored = ranker.score_lists(lists, arguments.unknown)
+    columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance", "groups")}
+    with naming(arguments.lists), plain_errors(), without_warnings():
+        scored = ranker.score_lists(arguments.lists, arguments.unknown, **columns)
     write_run(arguments.out, scored, tag=arguments.tag)
     items, topics = quantity(len(scored.items), "item"), quantity(len(scored.topics), "topic")
     print(f"scored {items} of {topics}\nwrote {arguments.out}")

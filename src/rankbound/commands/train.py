@@ -9,7 +9,6 @@ from rankbound.commands import (
     Source,
     add_file_flags,
     add_recipe_flags,
-    features_of,
     read_named,
     recipe_of,
     report_columns,
@@ -71,11 +70,11 @@ def run(arguments: argparse.Namespace) -> None:
     recipe = recipe_of(arguments)
     with plain_errors():
         epochs = Recipe(**recipe).epochs
-    lists = read_named(arguments.lists, arguments, features_of(arguments), groups=arguments.groups)
+    lists = read_named(arguments.lists, arguments, groups=arguments.groups)
     validation, files = None, str(arguments.lists)
     if arguments.validation is not None:
         groups = arguments.validation_groups
-        validation = read_named(arguments.validation, arguments, lists.feature_names, groups=groups)
+        validation = read_named(arguments.validation, arguments, groups=groups, like=lists)
         files = f"{files}, {arguments.validation}"
     require_writable(arguments.out)
     report_columns(arguments.lists, lists.feature_names, lists.left_out, lists.doubtful)

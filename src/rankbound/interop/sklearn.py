@@ -15,9 +15,19 @@ from rankbound.texts import quoted
 from rankbound.training.ranker import Ranker, train_ranker
 from rankbound.training.recipe import FACTORIZATION, Recipe
 
+with needs_extra("data"):
+    import polars as pl
+
+    from rankbound.io.table_columns import CATEGORIES, Table, matrix
 with needs_extra("sklearn"):
     from sklearn.base import BaseEstimator
-    from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+    from sklearn.utils.validation import (
+        check_array,
+        check_consistent_length,
+        check_is_fitted,
+        column_or_1d,
+        validate_data,
+    )
 
 QUERY = "qid"
 """The column of a data frame that names the queries of its rows, as for XGBoost's ranker."""
@@ -34,6 +44,9 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
 
     The parameters are those of `rankbound.Recipe`, and `device` as in `rankbound.train_ranker`. `rankbound.Ranker`, the
     result of the training, is the attribute `ranker_`.
+
+    Missing values are NaN, for which `missing_features` says what to do. Categories are the columns of a data frame
+    whose type says so (pandas: `astype("category")`).
 
     Rows of a query need not be adjacent. The queries are named by `qid`, or by a column `qid` of a data frame, which is
     no feature; without either, all rows are one list. For cross-validation, split whole queries, as `GroupKFold` does.
@@ -88,7 +101,7 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
                 "qid: found none, so that all rows are one list, and no list can be held out: pass qid=, or "
                 "validation_share=0 to train on one list"
             )
-        rows, grades = validate_data(self, X, y, dtype=np.float32, y_numeric=True, ensure_min_samples=2)
+        rows, grades, categories = self._checked(X, y, is_fit=True)
         order, names, offsets = _lists(qid, len(rows))
         columns = getattr(self, "feature_names_in_", np.arange(1, rows.shape[1] + 1))
         lists = JudgedLists(
@@ -98,6 +111,7 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
             offsets=offsets,
             features=np.ascontiguousarray(rows[order]),
             feature_names=[str(name) for name in columns],
+            categories=categories,
         )
         if (grades < 0).any():
             raise ValueError(f"y: found relevance {grades.min()}, expected grades from 0")
@@ -116,11 +130,20 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         """
         check_is_fitted(self)
         X, qid = _apart(X, qid)
-        rows = validate_data(self, X, dtype=np.float32, reset=False)
+        rows, _, categories = self._checked(X)
         self._require_queries(qid, needed=self.ranker_.recipe.scale == "query")
-        order, _, offsets = _lists(qid, len(rows))
+        order, names, offsets = _lists(qid, len(rows))
         scores = np.empty(len(rows), np.float32)
-        scores[order] = self.ranker_.score(np.ascontiguousarray(rows[order]), offsets)
+        lists = JudgedLists(
+            topics=names,
+            items=[str(row) for row in order.tolist()],
+            relevance=np.zeros(len(rows), np.int8),
+            offsets=offsets,
+            features=np.ascontiguousarray(rows[order]),
+            feature_names=self.ranker_.feature_names,
+            categories=categories,
+        )
+        scores[order] = self.ranker_.score(lists)
         return scores
 
     def score(self, X: Any, y: Any, qid: Any = None, sample_weight: None = None) -> float:
@@ -144,6 +167,34 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         known = values[~np.isnan(values)]
         return float(known.mean()) if len(known) else float("nan")
 
+    def _checked(
+        self, X: Any, y: Any = None, is_fit: bool = False
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], dict[str, list[str]]]:
+        """Return checked features, labels (to fit by) and the categories of a data frame's columns of that type."""
+        keeps = self.missing_features != "refuse"
+        frame = _frame_of(X) if hasattr(X, "columns") else None
+        if frame is None or not any(isinstance(kind, CATEGORIES) for kind in frame.dtypes):
+            finite = {"dtype": np.float32, "ensure_all_finite": "allow-nan" if keeps else True}
+            try:
+                if is_fit:
+                    return *validate_data(self, X, y, y_numeric=True, ensure_min_samples=2, **finite), {}
+                return validate_data(self, X, reset=False, **finite), np.empty(0), {}
+            except ValueError as error:
+                if not hasattr(X, "columns") or "could not convert string" not in str(error):
+                    raise
+                way = "columns of categories have that type: X.astype({'brand': 'category'})"
+                raise ValueError(f"X: {error}, expected numbers; {way}") from error
+        validate_data(self, X, skip_check_array=True, reset=is_fit)
+        names = list(map(str, frame.columns))
+        known = list(self.ranker_.encoding.categories) if not is_fit else None
+        own = [name for name in names if isinstance(frame.schema[name], CATEGORIES)] if known is None else known
+        values, categories = matrix(Table(frame, "X", "row", 0), names, own, keeps)
+        grades = np.empty(0)
+        if is_fit:
+            grades = check_array(column_or_1d(y), ensure_2d=False)
+            check_consistent_length(values, grades)
+        return values, grades, categories
+
     def _require_queries(self, qid: Any, needed: bool) -> None:
         if needed and qid is None and self._has_queries:
             raise ValueError(f"qid: found none, but the estimator was fitted with queries: {_LISTS}")
@@ -151,6 +202,7 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = tags.target_tags.positive_only = True
+        tags.input_tags.allow_nan = self.missing_features != "refuse"
         return tags
 
 
@@ -162,6 +214,14 @@ def _apart(X: Any, qid: Any) -> tuple[Any, Any]:
         raise ValueError("qid: found beside a column `qid` of X, expected one of them")
     column = X[QUERY]
     return X.drop(columns=QUERY) if hasattr(X, "iloc") else X.drop(QUERY), column
+
+
+def _frame_of(X: Any) -> pl.DataFrame | None:
+    """Return a data frame that has categories as one of polars; None for any other."""
+    if isinstance(X, pl.DataFrame):
+        return X
+    has_categories = hasattr(X, "iloc") and any(str(kind) == "category" for kind in X.dtypes)
+    return pl.from_pandas(X) if has_categories else None
 
 
 def _lists(qid: Any, n_items: int) -> tuple[npt.NDArray[np.int64], list[str], npt.NDArray[np.int64]]:

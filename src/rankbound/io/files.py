@@ -11,9 +11,11 @@ TREC file, as MS MARCO's are. Columns may have the names that other tools give t
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from math import inf
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 
 Evaluated = TypeVar("Evaluated")
 
+MISSING = ("refuse", "keep")
+"""What may become of missing values of features when a table is read."""
+
 PACKABLE = (".parquet", ".arrow")
 """The endings of the names of files that may have a row per topic."""
 
@@ -47,8 +52,14 @@ def read_lists(
     topic: str = "topic",
     item: str | None = None,
     relevance: str = "relevance",
+    grades: Mapping[Any, float] | Sequence[Any] | None = None,
+    weights: str | None = None,
+    list_weights: str | None = None,
     features: Sequence[str] | None = None,
-    labelled: bool = True,
+    exclude: Sequence[str] = (),
+    categorical: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    missing_features: str = "refuse",
+    labelled: bool | None = True,
     groups: File | None = None,
 ) -> JudgedLists:
     """Read judged lists with features from a file, or from a data frame (polars, pandas or Arrow) with a row per item.
@@ -61,11 +72,22 @@ def read_lists(
         topic: the column of the topic's name.
         item: the column of the item's name. Default: the column `item` if there is one, else topic and row number.
         relevance: the column of the relevance labels, numbers from 0.
-        features: the columns of the features, without the other three. Default: all other columns of numbers, but for
-            those without a name (a data frame's index) and those whose name is usually that of something else, such as
-            `position`, `weight`, `fold` or `timestamp`. A warning names what is left out, and the features that number
-            the rows or are a monotone map of the relevance label.
-        labelled: False accepts a table without relevance labels, which are then 0.
+        grades: what labels that are no such numbers stand for: `{"bad": 0, "fair": 1, "good": 2}`, or their names from
+            0 upwards, `["bad", "fair", "good"]`.
+        weights, list_weights: the columns of the weights of items, and of topics, which are the same in all rows of a
+            topic; numbers from 0 by which a training multiplies the items' terms of the loss, and the lists' losses.
+        features: the columns of the features, without the others. Default: all other columns of numbers and categories,
+            but for those without a name (a data frame's index) and those whose name is usually that of something else,
+            such as `position`, `weight`, `fold` or `timestamp`. A warning names what is left out, and the features that
+            number the rows or are a monotone map of the relevance label.
+        exclude: columns that are no features, beside those.
+        categorical: the features whose values are categories: texts, truth values or whole numbers. By default, those
+            whose type says so (polars' `Categorical`, pandas' `category` of texts), and columns of text without any
+            number among `features`. Truth values are the features 0 and 1 without being named. A mapping also gives the
+            known ones, such as `categories` of other lists, by whose places a model was trained; others are missing.
+        missing_features: `keep` reads missing values of features (empty cells, nulls, NaN) as NaN, for a ranker whose
+            `missing_features` says how they are filled; `refuse` raises.
+        labelled: False accepts a table without relevance labels, which are then 0; None does not read labels.
         groups: for LETOR text whose lines name no query, as LightGBM reads it: the file with the number of lines of
             each query, one on a line. The queries are named 1, 2, ...
 
@@ -82,15 +104,39 @@ def read_lists(
     """
     with needs_extra("data"):
         from rankbound.io import letor, packed, table_columns, tables
-    _require_distinct(features)
+    for name, names in (("features", features), ("exclude", exclude), ("categorical", categorical)):
+        _require_distinct(name, list(names) if isinstance(names, Mapping) else names)
+    if missing_features not in MISSING:
+        raise ValueError(
+            f"missing_features: found {missing_features!r}, expected one of {', '.join(MISSING)}; how a ranker fills "
+            "those that are kept is a setting of its training: train_ranker(lists, missing_features='mean')"
+        )
+    columns = table_columns.Columns(
+        topic,
+        item,
+        relevance,
+        weights,
+        list_weights,
+        grades_of(grades),
+        exclude,
+        categorical,
+        missing_features == "keep",
+    )
     kind = kind_of(source)
+    if kind in ("text", "packed"):
+        of_tables = {"grades": grades, "weights": weights, "list_weights": list_weights, "exclude": exclude}
+        for name, value in {**of_tables, "categorical": categorical}.items():
+            if value:
+                raise DataError(
+                    f"{name}: found {value}, but {source} is no table with a row per item, whose columns have names"
+                )
     if kind == "text":
         return letor.read_letor(source, features, groups)
     if groups is not None:
         raise DataError(f"groups: found {groups}, but only LETOR text has lines without the names of their topics")
     if kind == "packed":
         return packed.read_packed(source, features)
-    lists = tables.read_judged(source, table_columns.Columns(topic, item, relevance), features, labelled)
+    lists = tables.read_judged(source, columns, features, labelled)
     warn_of_columns(source, lists.left_out, lists.doubtful)
     return lists
 
@@ -102,6 +148,7 @@ def pack_lists(
     topic: str = "topic",
     item: str | None = None,
     relevance: str = "relevance",
+    grades: Mapping[Any, float] | Sequence[Any] | None = None,
     features: Sequence[str] | None = None,
     groups: File | None = None,
     on_topics: Callable[[int], None] = lambda count: None,
@@ -115,7 +162,7 @@ def pack_lists(
     Args:
         source: a path or a data frame, as in `read_lists`.
         path: the file to write, `.arrow`.
-        topic, item, relevance, features: the columns of a table, as in `read_lists`.
+        topic, item, relevance, grades, features: the columns of a table, as in `read_lists`.
         groups: as in `read_lists`.
         on_topics: called with the number of topics that were read, to show progress.
 
@@ -139,13 +186,24 @@ def pack_lists(
         with letor.open_judged(source, groups) as text:
             return packed.pack(letor.read_lists(text, known, str(source)), known.feature_names, path, on_topics)
     if kind == "rows" and groups is None and not tables.has_lists(source):
-        _require_distinct(features)
-        stream = tables.TableStream(source, table_columns.Columns(topic, item, relevance), features)
+        _require_distinct("features", features)
+        columns = table_columns.Columns(topic, item, relevance, grades=grades_of(grades))
+        stream = tables.TableStream(source, columns, features)
         parts = (packed.packed_lists(part, path) for part in stream)
         written = packed.pack(parts, stream.feature_names, path, on_topics)
         warn_of_columns(source, stream.left_out, stream.doubtful)
         return replace(written, left_out=stream.left_out, doubtful=stream.doubtful)
-    lists = read_lists(source, topic=topic, item=item, relevance=relevance, features=features, groups=groups)
+    # Packed lists hold numbers.
+    lists = read_lists(
+        source,
+        topic=topic,
+        item=item,
+        relevance=relevance,
+        grades=grades,
+        features=features,
+        categorical=(),
+        groups=groups,
+    )
     if not lists.feature_names:
         raise DataError(f"{path}: {no_features(lists.left_out)}")
     written = packed.pack([packed.packed_lists(lists, path)], lists.feature_names, path, on_topics)
@@ -213,6 +271,7 @@ def read_qrels(
     topic: str = "topic",
     item: str | None = None,
     relevance: str = "relevance",
+    grades: Mapping[Any, float] | Sequence[Any] | None = None,
     intents: bool = False,
     groups: File | None = None,
 ) -> Qrels:
@@ -225,6 +284,7 @@ def read_qrels(
             dictionaries `{topic: {item: relevance}}`, a ranx `Qrels`, or rows that are named tuples or dictionaries, as
             those of ir_measures.
         topic, item, relevance: the columns of a table.
+        grades: what labels of a table that are no numbers stand for, as in `read_lists`.
         intents: true reads judgements by intent, an item once for each intent (subtopic) of its topic: TREC qrels whose
             second field is the intent, a table with a column `intent`, or `{topic: {intent: {item: relevance}}}`. The
             relevance of an item is the highest that it has to an intent.
@@ -242,9 +302,11 @@ def read_qrels(
     with needs_extra("data"):
         from rankbound.io import json_files, letor, packed, table_columns, tables, trec
     path = _file_of_folder(as_nested(path))
-    columns = table_columns.Columns(topic, item, relevance)
+    columns = table_columns.Columns(topic, item, relevance, grades=grades_of(grades))
     if json_files.is_named(path):
         return json_files.read_qrels(path, columns, intents)
+    if grades is not None and (is_nested(path) or kind_of(path) in ("text", "packed") or _is_nameless(path)):
+        raise DataError(table_columns.NO_GRADES)
     if intents:
         if is_nested(path):
             return table_columns.intents_of(path)
@@ -336,9 +398,28 @@ def kind_of(source: Any) -> str:
     return "text" if _is_text(source) else "rows"
 
 
-def _require_distinct(features: Sequence[str] | None) -> None:
-    if (twice := repeated(features or ())) is not None:
-        raise DataError(f"features: found {twice!r} twice, expected each once")
+def grades_of(grades: Mapping[Any, float] | Sequence[Any] | None) -> Mapping[str, float] | None:
+    """Return the numbers of labels by their texts; DataError for numbers below 0, and for a label that occurs twice."""
+    if grades is None:
+        return None
+    if isinstance(grades, str):
+        _require_distinct("grades", grades)
+    pairs = list(grades.items()) if isinstance(grades, Mapping) else [(name, at) for at, name in enumerate(grades)]
+    texts = [str(name).lower() if isinstance(name, bool) else str(name) for name, _ in pairs]
+    _require_distinct("grades", texts)
+    for name, number in pairs:
+        if not isinstance(number, Real) or not 0 <= number < inf:
+            raise DataError(f"grades: found {number!r} for {name!r}, expected numbers from 0")
+    if not pairs:
+        raise DataError("grades: found none, expected labels and their numbers, as in {'bad': 0, 'good': 1}")
+    return {text: number for text, (_, number) in zip(texts, pairs, strict=True)}
+
+
+def _require_distinct(option: str, names: Sequence[str] | None) -> None:
+    if isinstance(names, str):
+        raise DataError(f"{option}: found the text {names!r}, expected a sequence of names, as in [{names!r}]")
+    if (twice := repeated(names or ())) is not None:
+        raise DataError(f"{option}: found {twice!r} twice, expected each once")
 
 
 def _is_text(source: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from rankbound.errors import DataError, naming
 from rankbound.io.atomic import File, atomic_path
 from rankbound.io.judged import Qrels, Run, flattened, repeated
-from rankbound.io.table_columns import Columns, intents_of
+from rankbound.io.table_columns import NO_GRADES, Columns, intents_of
 from rankbound.io.tables import read_intents, read_judged, read_scores
 from rankbound.io.text_files import plain_name, read_unpacked, write_packed
 from rankbound.texts import quoted
@@ -36,6 +36,8 @@ def read_qrels(path: File, columns: Columns, intents: bool = False) -> Qrels:
             if intents:
                 return read_intents(content, columns)
             return read_judged(content, columns, features=(), judgements=True)
+        if columns.grades:
+            raise DataError(NO_GRADES)
         return intents_of(content) if intents else Qrels(**flattened(content, "relevance"))
 
 

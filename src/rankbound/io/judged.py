@@ -168,13 +168,17 @@ class JudgedLists(Qrels):
 
     Args:
         topics, items, relevance, offsets, unjudged, intents: as in `Qrels`.
-        features: `(n_items, d)`, float32.
+        features: `(n_items, d)`, float32. A missing value is NaN, and a category its place among those of its feature.
         feature_names: the features' names, `d` of them.
+        weights: `(n_items,)`, numbers from 0 by which a training multiplies the items' terms of the loss, as in
+            `rankbound.RankingLoss`; by default, ones.
+        list_weights: `(n_lists,)`, numbers from 0 by which it multiplies the lists' losses.
+        categories: the categories of the features that have some, by the features' names.
         left_out: the columns of a table that are no features unless they are chosen, with what they are.
         doubtful: the features that number the rows or follow from the relevance label, with which of these they do.
 
     Raises:
-        ValueError: as `Qrels`, or for features of another shape.
+        ValueError: as `Qrels`, for features of another shape, or for weights that are negative, NaN or infinite.
 
     >>> columns = {"topics": ["q"], "items": ["a", "b"], "relevance": [2, 0], "offsets": [0, 2]}
     >>> lists = rb.JudgedLists(**columns, features=np.float32([[1], [0]]), feature_names=["length"])
@@ -184,6 +188,9 @@ class JudgedLists(Qrels):
 
     features: npt.NDArray[np.float32]
     feature_names: Sequence[str]
+    weights: Any = None
+    list_weights: Any = None
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     doubtful: Mapping[str, str] = field(default_factory=dict)
 
@@ -192,6 +199,13 @@ class JudgedLists(Qrels):
         expected = (len(self.items), len(self.feature_names))
         if self.features.shape != expected:
             raise ValueError(f"features: found shape {self.features.shape}, expected {expected}: items, feature names")
+        for name, count in (("weights", len(self.items)), ("list_weights", len(self.topics))):
+            if (values := getattr(self, name)) is not None:
+                array = _array_of(values, name, count)
+                if not (np.isfinite(array) & (array >= 0)).all():
+                    wrong = array[~(np.isfinite(array) & (array >= 0))][0]
+                    raise ValueError(f"{name}: found {wrong}, expected finite numbers from 0")
+                object.__setattr__(self, name, array)
 
     def __len__(self) -> int:
         return len(self.topics)
@@ -213,7 +227,7 @@ class JudgedLists(Qrels):
 def no_features(left_out: Mapping[str, str], reader: str = " in it") -> str:
     """Return the message for a table without features; `reader` is where, or who needs them."""
     rest = f"; left out are {listed(left_out)}: choose some by `features` (on the command line: --features)"
-    expected = "expected a column of numbers besides topic, item and relevance"
+    expected = "expected a column of numbers, or one that `categorical` names, besides topic, item and relevance"
     return f"there are no features{reader}: {expected}{rest if left_out else ''}"
 
 
@@ -236,7 +250,8 @@ def warn_of_columns(where: Any, left_out: Mapping[str, str], doubtful: Mapping[s
     if left_out:
         warnings.warn(
             f"{name}: columns that are no features unless they are chosen: {listed(left_out)}; choose the features by "
-            "`features`, these or others, which also ends this warning",
+            "`features`, these or others, name text of categories by `categorical`, or leave columns out by `exclude`, "
+            "which also ends this warning",
             ColumnWarning,
             stacklevel=3,
         )

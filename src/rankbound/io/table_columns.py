@@ -7,7 +7,7 @@ Unless features are chosen, they are the columns of numbers, but for those whose
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -74,23 +74,53 @@ _NO_NAME = re.compile(r"|Unnamed: \d+(\.\d+)*(_level_\d+)?|_duplicated_\d+|__ind
 # At most as many digits as a double has, and Python reads.
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,400}\s*")
 
-_FEWEST_ROWS = 8
-"""Fewer rows are in some order, and have some labels, by chance."""
+CATEGORIES = (pl.Categorical, pl.Enum)
+"""The types of columns that hold categories whatever their names."""
 
-_MONOTONE = ({1.0}, {-1.0})
-"""The signs of the steps of numbers that only rise, or only fall."""
+_MOST_CODES = 2**24
+"""Whole numbers up to here are exact in single precision."""
 
-_FIRST_ROWS = 1024
-"""Rows at the beginning of a batch that settle most columns."""
+WAYS = (
+    "; missing values are kept by missing_features='keep', and filled by a ranker's missing_features (rankbound train: "
+    "--missing-features mean, zero or indicator)",
+    "; if its values are categories, name the column by `categorical` (rankbound train: --categorical NAMES)",
+)
+"""What to do about a feature that lacks a value, or has a text."""
+
+WAYS_OF_LABELS = (
+    "",
+    "; the numbers of other labels are named by `grades` (on the command line: --grades bad,fair,good)",
+)
+"""What to do about a label that is a text."""
+
+NO_GRADES = "grades: found beside judgements that are no table of rows, whose labels are numbers; expected none"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of a table's columns; without a column of item names, topic and row number identify an item."""
+    """The names of a table's columns, and what some hold.
+
+    Attributes:
+        topic: the topics' names.
+        item: the items' names; without such a column, topic and row number identify an item.
+        relevance: the relevance labels.
+        weights, list_weights: the weights of items and of topics, if there are any.
+        grades: the numbers that the labels stand for, by their texts, if labels are no numbers.
+        exclude: columns that are no features.
+        categorical: features whose values are categories, possibly with the known ones; by default, those of a
+            categorical type, and chosen text.
+        keep_missing: features may lack values.
+    """
 
     topic: str = "topic"
     item: str | None = None
     relevance: str = "relevance"
+    weights: str | None = None
+    list_weights: str | None = None
+    grades: Mapping[str, float] | None = None
+    exclude: Sequence[str] = ()
+    categorical: Collection[str] | Mapping[str, Sequence[str]] | None = None
+    keep_missing: bool = False
 
     def found_in(
         self,
@@ -108,7 +138,7 @@ class Columns:
         Raises:
             DataError: a table has two names of one column.
         """
-        found = {"topic": self.topic, "item": self.items, "relevance": self.relevance}
+        found: dict[str, Any] = {"topic": self.topic, "item": self.items, "relevance": self.relevance}
         others = [name for name in names if name not in (*(features or ()), *found.values())]
         for role, name in found.items():
             if name == role and role not in names and (labelled or role != "relevance"):
@@ -116,16 +146,24 @@ class Columns:
                 if other is None and role == "relevance" and judgements:
                     other = named("score", others, where)
                 found[role] = other or name
-        return Columns(found["topic"], found["item"] if found["item"] in names else self.item, found["relevance"])
+        found["item"] = found["item"] if found["item"] in names else self.item
+        return replace(self, **found)
 
     @property
     def items(self) -> str:
         return "item" if self.item is None else self.item
 
     @property
+    def texts(self) -> Sequence[str]:
+        """The columns whose values are read as they are written in a file."""
+        return (self.topic, self.items, *([self.relevance] if self.grades else ()), *(self.categorical or ()))
+
+    @property
     def roles(self) -> Mapping[str, str]:
         """The columns that are no features, with what they are."""
-        return {self.topic: "topic", self.items: "item", self.relevance: "relevance"}
+        weights = {self.weights: "weights", self.list_weights: "list_weights"}
+        named = {name: role for name, role in weights.items() if name is not None}
+        return {**named, self.topic: "topic", self.items: "item", self.relevance: "relevance"}
 
 
 @dataclass(frozen=True)
@@ -171,18 +209,29 @@ def named(role: str, names: Sequence[str], where: str) -> str | None:
 def require_columns(
     table: Table, columns: Columns, features: Sequence[str] | None = None, labelled: bool = True
 ) -> None:
-    """Raise DataError for a column with a role, or a chosen feature, that is not there, and for a feature with a role.
+    """Raise DataError for a column that is named and not there, and for a feature with a role, or excluded.
 
     The message says how to name another column.
     """
-    roles = {"topic": columns.topic, "item": columns.item, "relevance": columns.relevance if labelled else None}
+    roles = {name: getattr(columns, name) for name in ("topic", "item", "relevance", "weights", "list_weights")}
     known = set(table.frame.columns)
     for role, name in roles.items():
-        if name is not None and name not in known:
-            advice = f"name the column of the {role} by `{role}` (on the command line: --{role} NAME)"
-            ones = ", or add one of ones if every row is of a relevant item" if role == "relevance" else ""
-            raise DataError(f"{_no_column(table, name)}; {advice}{ones}")
-    for name in features or ():
+        if name is not None and name not in known and (labelled or role != "relevance"):
+            flag = f"--{role.replace('_', '-')} NAME"
+            advice = f"name the column of the {role} by `{role}` (on the command line: {flag})"
+            if role == "relevance":
+                advice += (
+                    "; rows without labels, to be scored, are read by labelled=False; if every row is of a relevant "
+                    "item, add a column of ones"
+                )
+            raise DataError(f"{_no_column(table, name)}; {advice}")
+    for option, names in (("exclude", columns.exclude), ("categorical", columns.categorical or ())):
+        for name in names:
+            if name not in known:
+                raise DataError(f"{_no_column(table, name)}, which `{option}` names (on the command line: --{option})")
+            if option == "categorical" and features is not None and name not in features:
+                raise DataError(f"{table.where}: `categorical` names {name!r}, which is not among the chosen features")
+    for name in (*(features or ()), *(columns.categorical or ())):
         if name not in known:
             chosen = shortened(", ".join(features or ()), LONGEST_VALUE)
             raise DataError(f"{_no_column(table, name)}; the features to read, such as a ranker's, are {chosen}")
@@ -190,8 +239,11 @@ def require_columns(
             role = columns.roles[name]
             raise DataError(
                 f"{table.where}: the feature {name!r} is the column of the {role}, which a ranker must not see: choose "
-                f"other features, or name another column by `{role}` (on the command line: --{role} NAME)"
+                f"other features, or name another column by `{role}` (on the command line: --{role.replace('_', '-')} "
+                "NAME)"
             )
+        if name in columns.exclude:
+            raise DataError(f"{table.where}: {name!r} is among the features, and among those that `exclude` leaves out")
 
 
 def text(table: Table, name: str) -> pl.Series:
@@ -212,15 +264,21 @@ def item_names(table: Table, columns: Columns) -> pl.Series:
     return text(table, columns.topic) + "-" + pl.Series(table.row_numbers()).cast(pl.String)
 
 
-def relevance_of(table: Table, columns: Columns, labelled: bool = True, judgements: bool = False) -> npt.NDArray[Any]:
+def relevance_of(
+    table: Table, columns: Columns, labelled: bool | None = True, judgements: bool = False
+) -> npt.NDArray[Any]:
     """Return the relevance labels, numbers from 0; unless `labelled`, those of a table without them are 0.
+
+    If it is None, all are 0.
 
     In `judgements`, negative whole numbers are of unjudged items, and a column of scores holds whole numbers: it may be
     that of a run.
     """
-    if not labelled and columns.relevance not in table.frame.columns:
+    if labelled is None or (not labelled and columns.relevance not in table.frame.columns):
         return np.zeros(len(table.frame), dtype=np.int8)
-    relevance = numbers(table, columns.relevance)
+    if columns.grades is not None:
+        return _graded(table, columns.relevance, columns.grades)
+    relevance = numbers(table, columns.relevance, WAYS_OF_LABELS)
     fraction = relevance != np.floor(relevance)
     wrong, expected = relevance < 0, "grades from 0"
     if judgements:
@@ -233,9 +291,53 @@ def relevance_of(table: Table, columns: Columns, labelled: bool = True, judgemen
     return relevance
 
 
-def numbers(table: Table, name: str) -> npt.NDArray[Any]:
-    """Return a column of finite numbers: whole numbers as int64, others as float32 or float64."""
-    column = _numeric(table, name)
+def _graded(table: Table, name: str, grades: Mapping[str, float]) -> npt.NDArray[Any]:
+    """Return the numbers of a column's labels; DataError for another label."""
+    labels = category_texts(table, name)
+    expected = shortened(", ".join(grades), LONGEST_VALUE)
+    for row in np.flatnonzero((labels.is_null() | ~labels.is_in(list(grades))).fill_null(True).to_numpy())[:1].tolist():
+        found = "is empty" if labels[row] is None else f"holds {quoted(labels[row])}"
+        raise DataError(f"{table.row(row)}: column {name!r} {found}, expected one of the grades {expected}")
+    values = np.array(list(grades.values()))
+    place = labels.replace_strict(list(grades), np.arange(len(grades)), return_dtype=pl.Int64).to_numpy()
+    relevance: npt.NDArray[Any] = values[place]
+    return relevance
+
+
+def weights_in(table: Table, name: str) -> npt.NDArray[Any]:
+    """Return a column of weights, numbers from 0; DataError for another value."""
+    weights = numbers(table, name)
+    for row in np.flatnonzero(weights < 0)[:1].tolist():
+        raise DataError(f"{table.row(row)}: column {name!r} holds {weights[row]}, expected weights from 0")
+    return weights
+
+
+def weights_of_topics(
+    table: Table, columns: Columns, topics: Sequence[str], offsets: npt.NDArray[np.int64], order: Any
+) -> npt.NDArray[Any] | None:
+    """Return the weight of each topic, if there is a column of them; DataError for one with two different weights.
+
+    `order` are the places of the topics' rows in the table, or None.
+    """
+    if columns.list_weights is None:
+        return None
+    weights = weights_in(table, columns.list_weights)
+    rows = np.arange(len(weights)) if order is None else order
+    firsts = np.repeat(rows[offsets[:-1]], np.diff(offsets))
+    for at in np.flatnonzero(weights[rows] != weights[firsts])[:1].tolist():
+        topic = quoted(topics[int(np.searchsorted(offsets, at, side="right")) - 1])
+        raise DataError(
+            f"{table.row(int(rows[at]))}: column {columns.list_weights!r} holds {weights[rows[at]]}, but topic {topic} "
+            f"begins with {weights[firsts[at]]}; expected one weight for all rows of a topic: a weight of each row is "
+            "named by `weights` (on the command line: --weights NAME)"
+        )
+    of_topics: npt.NDArray[Any] = weights[rows[offsets[:-1]]]
+    return of_topics
+
+
+def numbers(table: Table, name: str, ways: tuple[str, str] = ("", "")) -> npt.NDArray[Any]:
+    """Return a column of finite numbers: whole ones as int64, others as float32 or float64; `ways` as in `refuse`."""
+    column = _numeric(table, name, ways=ways)
     is_whole = column.dtype.is_integer() or (isinstance(column.dtype, pl.Decimal) and column.dtype.scale == 0)
     target = pl.Int64 if is_whole else pl.Float32 if column.dtype == pl.Float32 else pl.Float64
     if column.null_count() or not column.cast(pl.Float64).is_finite().all():
@@ -254,17 +356,85 @@ def require_ranks(ranks: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:
     return ranks
 
 
-def matrix(table: Table, names: Sequence[str]) -> npt.NDArray[np.float32]:
-    """Return columns of finite numbers, `(n_rows, n_names)`, row by row as a model reads them."""
+def matrix(
+    table: Table,
+    names: Sequence[str],
+    categorical: Collection[str] | Mapping[str, Sequence[str]] = (),
+    keep_missing: bool = False,
+) -> tuple[npt.NDArray[np.float32], dict[str, list[str]]]:
+    """Return columns of finite numbers, `(n_rows, n_names)`, row by row as a model reads them, and categories by name.
+
+    A category is its place among the sorted ones of its column, or among the known ones that `categorical` maps it to,
+    beside which others are missing. A missing value is NaN, if they are kept.
+    """
     if not names:
         # Polars 1.20 has no array of a frame without columns.
-        return np.empty((len(table.frame), 0), dtype=np.float32)
-    columns = [_numeric(table, name).cast(pl.Float32) for name in names]
+        return np.empty((len(table.frame), 0), dtype=np.float32), {}
+    columns, categories = [], dict[str, list[str]]()
+    for name in names:
+        if name in categorical:
+            texts = category_texts(table, name)
+            if isinstance(categorical, Mapping):
+                known = pl.Series(categorical[name], dtype=pl.String)
+            else:
+                known = texts.drop_nulls().unique().sort()
+            if len(known) > _MOST_CODES:
+                raise DataError(f"{table.where}: column {name!r} holds {len(known)} categories, too many")
+            categories[name] = known.to_list()
+            column = texts.replace_strict(known, np.arange(len(known)), default=None, return_dtype=pl.Float32)
+            if not keep_missing and (others := texts.is_not_null() & column.is_null()).any():
+                row = _first(others)
+                raise DataError(
+                    f"{table.row(row)}: column {name!r} holds {quoted(texts[row])}, expected one of its "
+                    f"{len(known)} known categories; missing_features='keep' reads others as missing"
+                )
+        else:
+            column = _numeric(table, name, keep_missing, WAYS)
+        columns.append(column.cast(pl.Float32))
     # Nulls become NaN.
     values: npt.NDArray[np.float32] = pl.DataFrame(columns).to_numpy(order="c")
-    if not np.isfinite(values).all():
-        refuse([table], names[int(np.argwhere(~np.isfinite(values))[0, 1])])
-    return values
+    wrong = np.isinf(values) if keep_missing else ~np.isfinite(values)
+    if wrong.any():
+        name = names[int(np.argwhere(wrong)[0, 1])]
+        refuse([table], name, WAYS, keep_missing, texts=name in categorical)
+    return values, categories
+
+
+def category_texts(table: Table, name: str) -> pl.Series:
+    """Return categories as text, missing ones as null: texts, truth values, or whole numbers of any type."""
+    column = _column(table, name)
+    if column.dtype.is_float():
+        whole = column.fill_nan(None)
+        fractions = (whole != whole.floor()).fill_null(False) | whole.is_infinite().fill_null(False)
+        if fractions.any():
+            row = _first(fractions)
+            raise DataError(
+                f"{table.row(row)}: column {name!r} holds {column[row]}, expected categories: texts or whole numbers"
+            )
+        column = whole.cast(pl.Int64)
+    if column.dtype.is_nested() or column.dtype.is_temporal() or column.dtype == pl.Object:
+        raise DataError(
+            f"{table.where}: column {name!r} is {column.dtype}, expected categories: texts or whole numbers"
+        )
+    return column.cast(pl.String)
+
+
+def categorical_among(
+    table: Table, columns: Columns, names: Sequence[str]
+) -> Collection[str] | Mapping[str, Sequence[str]]:
+    """Return the features whose values are categories.
+
+    Where `categorical` does not name them, a type may say so, and text without any number that is chosen as a feature.
+    """
+    if columns.categorical is not None:
+        return columns.categorical
+    kinds = table.frame.schema
+    return [
+        name
+        for name in names
+        if isinstance(kinds[name], CATEGORIES)
+        or (kinds[name] == pl.String and notations(table.frame[name]) == {"texts", "words"})
+    ]
 
 
 def notations(column: pl.Series) -> set[str]:
@@ -291,15 +461,23 @@ def has_no_name(name: str) -> bool:
 
 
 def told_apart(
-    types: Mapping[str, pl.DataType], written: Mapping[str, set[str]], roles: Collection[str]
+    types: Mapping[str, pl.DataType],
+    written: Mapping[str, set[str]],
+    roles: Collection[str],
+    categorical: Collection[str] = (),
+    by_type: bool = False,
 ) -> tuple[list[str], dict[str, str]]:
     """Return the features, numbers with mistakes among them, and what the columns are that are left out by default.
 
-    `written` has the `notations` of the columns, of which those with `roles` are neither.
+    `written` has the `notations` of the columns, of which those with `roles` are neither. Categories are features where
+    `categorical` names them, or, `by_type`, if that is what a column's type says.
     """
     features, left_out = list[str](), dict[str, str]()
     for name, dtype in types.items():
         if name in roles:
+            continue
+        if name in categorical or (by_type and isinstance(dtype, CATEGORIES)):
+            features.append(name)
             continue
         is_number = "numbers" in written[name] or written[name] == {"texts"}
         if has_no_name(name):
@@ -320,111 +498,25 @@ def _letters(name: str) -> str:
 _RESERVED_AS = {_letters(name): what for what, names in RESERVED.items() for name in names}
 
 
-class Shadows:
-    """Features that are the order of the rows, or the relevance label in other units, found in one pass over the rows.
-
-    By such a feature, a ranker may look much better than it is. Whole numbers number the rows if they rise or fall from
-    each row to the next, or if the n rows, or those of each topic, have n successive numbers, each once.
-    """
-
-    def __init__(self, names: Sequence[str], n_rows: int) -> None:
-        self._names, self._n_rows, self._n_within = list(names), n_rows, 0
-        self._orders = {name: _Order(n_rows) for name in names}
-        self._values: dict[str, dict[float, float]] = {name: {} for name in names}
-        self._within = {name: place for place, name in enumerate(names)}
-
-    def read_rows(self, table: Table, relevance: npt.NDArray[Any]) -> None:
-        """Take the next rows into account, in the order of the table."""
-        # The first rows settle most columns.
-        for rows in (slice(0, _FIRST_ROWS), slice(_FIRST_ROWS, None)):
-            if not len(relevance[rows]) or not (self._orders or self._values):
-                continue
-            labels, firsts, label_of_row = np.unique(relevance[rows], return_index=True, return_inverse=True)
-            for name in {**self._orders, **self._values}:
-                values = table.frame[name][rows].cast(pl.Float64).to_numpy()
-                if name in self._orders and not self._orders[name].read(values):
-                    del self._orders[name]
-                if (known := self._values.get(name)) is not None:
-                    by_label = dict(zip(labels.tolist(), values[firsts].tolist(), strict=True)) | known
-                    if (values == np.array([by_label[label] for label in labels.tolist()])[label_of_row]).all():
-                        known.update(by_label)
-                    else:
-                        del self._values[name]
-
-    def read_topics(self, features: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> None:
-        """Take whole topics into account, with all features."""
-        self._n_within += int(offsets[-1]) - len(offsets) + 1
-        some = min(int(np.searchsorted(offsets, _FIRST_ROWS)), len(offsets) - 1)
-        for limits in (offsets[: some + 1], offsets[some:]):
-            rows = slice(int(limits[0]), int(limits[-1]))
-            self._within = {
-                name: place for name, place in self._within.items() if _number_lists(features[rows, place], limits)
-            }
-
-    def found(self) -> dict[str, str]:
-        """Return such features after all rows, with what they do."""
-        reasons: dict[str, str] = {}
-        if self._n_within >= _FEWEST_ROWS:
-            reasons |= dict.fromkeys(self._within, "numbers the rows of each topic")
-        if self._n_rows >= _FEWEST_ROWS:
-            numbering = [name for name, order in self._orders.items() if order.numbers_all()]
-            reasons |= dict.fromkeys(numbering, "numbers the rows")
-            steps = {name: np.diff([known[label] for label in sorted(known)]) for name, known in self._values.items()}
-            monotone = [name for name, step in steps.items() if len(step) and ((step > 0).all() or (step < 0).all())]
-            reasons |= dict.fromkeys(monotone, "is the relevance label in other units")
-        return {name: reasons[name] for name in self._names if name in reasons}
-
-
-class _Order:
-    """The values of a column, row after row: monotone, or a range of whole numbers as far as sums of powers tell."""
-
-    def __init__(self, n_rows: int) -> None:
-        self._n_rows, self._last, self._signs = n_rows, np.empty(0), set[float]()
-        # Of the values from the first on, which are small enough for sums of int64 if they number the rows.
-        self._first = self._lowest = self._highest = self._sum = self._squares = 0
-
-    def read(self, values: npt.NDArray[np.float64]) -> bool:
-        """Take the values of the next rows into account; return False if they do not number the rows."""
-        if (values != np.floor(values)).any():
-            return False
-        if not len(self._last):
-            self._first = int(values[0])
-        self._signs |= {*np.unique(np.sign(np.diff(values, prepend=self._last))).tolist()}
-        self._last, places = values[-1:], values - self._first
-        self._lowest, self._highest = min(self._lowest, int(places.min())), max(self._highest, int(places.max()))
-        is_range = self._highest - self._lowest < self._n_rows
-        if is_range:
-            whole = places.astype(np.int64)
-            self._sum, self._squares = self._sum + int(whole.sum()), self._squares + int(whole @ whole)
-        return is_range or self._signs in _MONOTONE
-
-    def numbers_all(self) -> bool:
-        """Return whether the values number the rows, after all of them."""
-        n, low = self._n_rows, self._lowest
-        total = n * low + n * (n - 1) // 2
-        squares = n * low**2 + low * n * (n - 1) + n * (n - 1) * (2 * n - 1) // 6
-        # Sums of int64 are exact but for multiples of 2^64.
-        is_sum = (total - self._sum) % 2**64 == 0 and (squares - self._squares) % 2**64 == 0
-        return (is_sum and self._highest - low == n - 1) or self._signs in _MONOTONE
-
-
-def _number_lists(values: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> bool:
-    """Return whether the values of each list are successive whole numbers, in any order."""
-    if (values != np.floor(values)).any():
-        return False
-    list_of_row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    steps = np.diff(values[np.lexsort((values, list_of_row))])
-    return bool((steps[np.diff(list_of_row) == 0] == 1).all())
-
-
-def refuse(tables: Iterable[Table], name: str) -> None:
+def refuse(
+    tables: Iterable[Table],
+    name: str,
+    ways: tuple[str, str] = ("", ""),
+    keep_missing: bool = False,
+    texts: bool = False,
+) -> None:
     """Raise DataError for the first value of a column, over all batches, that is not a finite number.
 
-    If polars reads all of them as numbers, but takes the column for text, it is the very first one.
+    If polars reads all of them as numbers, but takes the column for text, it is the very first one. `ways` are what to
+    do about a missing value, and about a text. Missing values may be no mistake, and `texts` none.
     """
     for number, table in enumerate(tables):
-        values = table.frame[name].cast(pl.Float32, strict=False)
-        mistakes = values.is_null() | ~values.is_finite()
+        column = table.frame[name]
+        column = column.cast(pl.String) if isinstance(column.dtype, CATEGORIES) else column
+        values = column.cast(pl.Float32, strict=False)
+        mistakes = column.is_null() if texts else values.is_null() | ~values.is_finite()
+        if keep_missing:
+            mistakes &= column.is_not_null() & ~values.is_nan().fill_null(False)
         if number == 0 or mistakes.any():
             wrong, row = table, _first(mistakes)
         if mistakes.any():
@@ -434,7 +526,10 @@ def refuse(tables: Iterable[Table], name: str) -> None:
     value = wrong.frame[name][row]
     found = "is empty" if value is None else f"holds {quoted(value)}"
     hint = " with a decimal point" if re.fullmatch(r"\s*[+-]?\d*,\d+\s*", str(value)) else ""
-    raise DataError(f"{wrong.row(row)}: column {name!r} {found}, expected a finite number{hint}")
+    is_missing = value is None or (isinstance(value, float) and np.isnan(value))
+    way = ways[0] if is_missing else ways[1] if isinstance(value, str) and not is_number(value) else ""
+    expected = "a category" if texts else f"a finite number{hint}"
+    raise DataError(f"{wrong.row(row)}: column {name!r} {found}, expected {expected}{way}")
 
 
 def _column(table: Table, name: str) -> pl.Series:
@@ -454,13 +549,15 @@ def _no_column(table: Table, name: str) -> str:
     return f"{table.where}: there is no column {name!r}; it has {shown or 'none'}{hint}"
 
 
-def _numeric(table: Table, name: str) -> pl.Series:
+def _numeric(table: Table, name: str, keep_missing: bool = False, ways: tuple[str, str] = ("", "")) -> pl.Series:
     column = _column(table, name)
     if column.dtype == pl.Boolean:
         return column.cast(pl.Int8)
     if not column.dtype.is_numeric():
-        if column.dtype == pl.String:
-            refuse([table], name)
+        if keep_missing and column.null_count() == len(column):
+            return column.cast(pl.Float32, strict=False)
+        if column.dtype in (pl.String, pl.Null):
+            refuse([table], name, ways, keep_missing)
         raise DataError(f"{table.where}: column {name!r} is {column.dtype}, expected numbers")
     return column
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,11 +30,14 @@ from rankbound.io.atomic import File, atomic_path
 from rankbound.io.judged import JudgedLists, Qrels, Run, no_features, repeated
 from rankbound.io.models import check_memory, damage, memory_bytes
 from rankbound.io.packed import vectors, whole_topics
+from rankbound.io.shadows import Shadows
 from rankbound.io.table_columns import (
+    WAYS,
+    WAYS_OF_LABELS,
     Columns,
-    Shadows,
     Table,
     by_topic,
+    categorical_among,
     item_names,
     matrix,
     named,
@@ -50,9 +54,11 @@ from rankbound.io.table_columns import (
     run_of,
     text,
     told_apart,
+    weights_in,
+    weights_of_topics,
 )
 from rankbound.lazy import pa, pq
-from rankbound.texts import is_number, quoted, shortened
+from rankbound.texts import LONGEST_VALUE, is_number, quoted, shortened
 
 BATCH_BYTES = 2**23
 """Bytes of a batch of rows of a parquet file, at 8 for a value."""
@@ -83,30 +89,34 @@ def read_judged(
     source: Any,
     columns: Columns,
     features: Sequence[str] | None = None,
-    labelled: bool = True,
+    labelled: bool | None = True,
     judgements: bool = False,
 ) -> JudgedLists:
     """Read a table's rows as judged lists; by default, the columns that `told_apart` leaves are features.
 
-    Unless `labelled`, a table may lack relevance labels, which are then 0. In `judgements`, negative ones mark unjudged
-    items. DataError names line and column.
+    Unless `labelled`, a table may lack relevance labels, which are then 0; if it is None, labels are not read. In
+    `judgements`, negative ones mark unjudged items. DataError names line and column.
     """
     table, columns = _read(
-        source, partial(columns.found_in, features=features, labelled=labelled, judgements=judgements)
+        source, partial(columns.found_in, features=features, labelled=bool(labelled), judgements=judgements)
     )
-    require_columns(table, columns, features, labelled)
+    require_columns(table, columns, features, bool(labelled))
     topics, offsets, order = by_topic(text(table, columns.topic))
     names, left_out = list(features or ()), dict[str, str]()
     if features is None:
         written = table.written or {column.name: notations(column) for column in table.frame.get_columns()}
-        names, left_out = told_apart(table.frame.schema, written, columns.roles)
+        others, by_type = (*columns.roles, *columns.exclude), columns.categorical is None
+        names, left_out = told_apart(table.frame.schema, written, others, columns.categorical or (), by_type)
     items, relevance = item_names(table, columns), relevance_of(table, columns, labelled, judgements)
-    values, row_numbers = matrix(table, names), table.row_numbers()
+    values, categories = matrix(table, names, categorical_among(table, columns, names), columns.keep_missing)
+    weights, row_numbers = weights_in(table, columns.weights) if columns.weights else None, table.row_numbers()
     # Chosen features are taken as they are.
-    shadows = Shadows(names if features is None else (), len(values))
+    shadows = Shadows(names if features is None else (), len(values), categories)
     shadows.read_rows(table, relevance)
+    list_weights = weights_of_topics(table, columns, topics, offsets, order)
     if order is not None:
         items, relevance, values, row_numbers = items[order], relevance[order], values[order], row_numbers[order]
+        weights = weights if weights is None else weights[order]
     shadows.read_topics(values, offsets)
     lists = JudgedLists(
         topics=topics,
@@ -116,12 +126,33 @@ def read_judged(
         unjudged=relevance < 0 if judgements and (relevance < 0).any() else None,
         features=values,
         feature_names=names,
+        weights=weights,
+        list_weights=list_weights,
+        categories=categories,
         left_out=left_out,
         doubtful=shadows.found(),
     )
     if not lists.has_distinct_keys:
         require_distinct_items(rows_of(lists), table.where, None, table.row_name, row_numbers)
     return lists
+
+
+def read_features(
+    source: Any, names: Sequence[str], categorical: Sequence[str], keep_missing: bool
+) -> tuple[npt.NDArray[np.float32], dict[str, list[str]]]:
+    """Return features of a table's rows, in their order, and categories, as `matrix`; other columns are not needed.
+
+    ValueError for a column that is not there; DataError for a value that is none of a feature.
+    """
+    table, _ = _read(source, lambda names, where: Columns(categorical=categorical), rows=True)
+    for name in names:
+        if name not in table.frame.columns:
+            known = shortened(", ".join(names), LONGEST_VALUE)
+            raise ValueError(
+                f"features: the {table.where} has no column {name!r}; expected columns with the names of the ranker's "
+                f"features ({known}), or an array with columns in that order"
+            )
+    return matrix(table, names, categorical, keep_missing)
 
 
 def read_intents(source: Any, columns: Columns) -> Qrels:
@@ -206,12 +237,14 @@ def _explained(path: File, kind: str) -> Iterator[None]:
         raise DataError(f"{path}: not a readable {kind} file ({reason})") from error
 
 
-def _read(source: Any, columns_of: Callable[[Sequence[str], str], Columns], *texts: str) -> tuple[Table, Columns]:
+def _read(
+    source: Any, columns_of: Callable[[Sequence[str], str], Columns], *texts: str, rows: bool = False
+) -> tuple[Table, Columns]:
     """Return the table of a file or a frame, and its columns; the columns `texts` of CSV text stay as they are written.
 
-    Columns of lists, a row for each topic, become a row for each item.
+    Columns of lists, a row for each topic, become a row for each item. Bare `rows` have no topics.
     """
-    is_dictionary = isinstance(source, Mapping) and not hasattr(source, "column_names")
+    is_dictionary = isinstance(source, Mapping) and not hasattr(source, "column_names") and not rows
     if is_dictionary and columns_of(list(map(str, source)), "table").topic not in source:
         raise DataError(
             "source: found a dictionary without a column of topics, expected {topic: {item: number}}, or columns such "
@@ -272,8 +305,26 @@ def _frame_of(source: Any) -> pl.DataFrame:
         frame = pl.DataFrame(source, infer_schema_length=None)
         return _renamed(frame, getattr(source, "columns", frame.columns))
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        _refuse_mixed(source)
         reason = shortened(str(error).split("\n")[0], _LONGEST_REASON)
         raise DataError(f"source: found {type(source).__name__}, expected a path or a data frame ({reason})") from error
+
+
+def _refuse_mixed(source: Any) -> None:
+    """Raise DataError for the first column whose values are of several types, which no column of a table may have."""
+    is_pandas = hasattr(source, "iloc")
+    for name in source.columns if is_pandas else source if isinstance(source, Mapping) else ():
+        values = list(source[name]) if not isinstance(source[name], str) and hasattr(source[name], "__len__") else []
+        # In pandas, NaN stands for a missing value of any type.
+        known = [value for value in values if value is not None and not (is_pandas and value != value)]
+        kinds = dict.fromkeys(map(type, known))
+        if len({"number" if issubclass(kind, Real | np.bool_) else kind for kind in kinds}) > 1:
+            rows = [next(row for row, value in enumerate(values) if type(value) is kind) for kind in [*kinds][:2]]
+            a, b = (f"{type(values[row]).__name__} {quoted(values[row])} in row {row}" for row in rows)
+            raise DataError(
+                f"table: column {str(name)!r} holds values of several types, such as {a} and {b}; expected one: "
+                "convert the column, in pandas by astype(str) or pandas.to_numeric"
+            )
 
 
 def _polars_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
@@ -316,16 +367,19 @@ class TableStream:
             raise DataError(f"{path}: there are no rows in it; expected a row for each item")
         self.feature_names, self.left_out = list(features or ()), dict[str, str]()
         if features is None:
-            self.feature_names, self.left_out = told_apart(self._file.types, self._file.written, columns.roles)
+            others = (*columns.roles, *columns.exclude)
+            self.feature_names, self.left_out = told_apart(self._file.types, self._file.written, others)
         if not self.feature_names:
             raise DataError(f"{path}: {no_features(self.left_out)}")
         # Chosen features are taken as they are.
         self._suspects = self.feature_names if features is None else []
         self._shadows = Shadows(self._suspects, sum(self._topics.sizes))
         # A column that is read as text has mistakes.
-        for name in (columns.relevance, *self.feature_names):
+        labels = [] if columns.grades else [columns.relevance]
+        ways_of = {**dict.fromkeys(labels, WAYS_OF_LABELS), **dict.fromkeys(self.feature_names, WAYS)}
+        for name, ways in ways_of.items():
             if self._file.types[name] == pl.String:
-                refuse(self._file.batches([name]), name)
+                refuse(self._file.batches([name]), name, ways)
         self._row_bytes = 4 * len(self.feature_names) + 32
         topic = int(np.argmax(self._topics.sizes))
         size, memory = self._topics.sizes[topic], memory_bytes()
@@ -338,7 +392,7 @@ class TableStream:
 
     @property
     def doubtful(self) -> dict[str, str]:
-        """The features that `rankbound.io.table_columns.Shadows` finds, after all lists have been read."""
+        """The features that `rankbound.io.shadows.Shadows` finds, after all lists have been read."""
         return self._shadows.found()
 
     def __iter__(self) -> Iterator[JudgedLists]:
@@ -374,7 +428,7 @@ class TableStream:
                 "topic": self._topics.number(text(table, columns.topic)),
                 "item": item_names(table, columns).to_arrow().cast(pa.large_string()),
                 "relevance": relevance_of(table, columns),
-                "features": vectors(matrix(table, self.feature_names), len(self.feature_names)),
+                "features": vectors(matrix(table, self.feature_names)[0], len(self.feature_names)),
                 "row": table.row_numbers(),
             }
             self._shadows.read_rows(table, rows["relevance"])
@@ -444,7 +498,7 @@ class _Csv:
         self.where = str(path)
         self.types: dict[str, pl.DataType] = {}
         self.written: defaultdict[str, set[str]] = defaultdict(set)
-        self._texts = dict.fromkeys((columns.topic, columns.items, *texts), pl.String())
+        self._texts = dict.fromkeys((*columns.texts, *texts), pl.String())
         # The columns that have had a value; until then, they are text.
         self._seen: set[str] = set()
 

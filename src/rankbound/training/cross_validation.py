@@ -12,7 +12,9 @@ from rankbound.errors import DataError
 from rankbound.evaluation import Evaluation, evaluate_run
 from rankbound.io.judged import JudgedLists, Qrels, Run
 from rankbound.io.ragged import FEWEST_FOLDS, Indices, dealt_lists, rows_of_lists
+from rankbound.lists import ArrayLike
 from rankbound.metrics import Metric
+from rankbound.training.inputs import weighted
 from rankbound.training.ranker import Ranker, train_ranker
 from rankbound.training.recipe import FACTORIZATION, Recipe
 from rankbound.training.splits import Split, require_apart
@@ -82,6 +84,8 @@ def cross_validate(
     lists: JudgedLists,
     folds: int | Sequence[Sequence[str]] = 5,
     *,
+    weights: ArrayLike | None = None,
+    list_weights: ArrayLike | None = None,
     device: str = "auto",
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     **recipe: Any,
@@ -100,6 +104,7 @@ def cross_validate(
         lists: judged lists, such as `read_lists` returns.
         folds: the number of parts to which the topics, or each topic's items, are dealt at random, by the recipe's
             `seed`; or the names of the test topics of each fold, which may leave out topics to train on in all folds.
+        weights, list_weights: those of the items and of the lists, as in `train_ranker`.
         device: `auto` (a GPU if there is one), `cpu` or `cuda`.
         on_epoch: called after every epoch of each fold, to show progress.
         recipe: the fields of `rankbound.Recipe`.
@@ -115,7 +120,8 @@ def cross_validate(
     >>> tested = rb.cross_validate(rb.read_lists("lists.csv"), loss="nDCG")  # doctest: +SKIP
     >>> tested.evaluate("nDCG@10").means()  # doctest: +SKIP
     """
-    chosen = Recipe(**recipe)
+    chosen = Recipe.of(recipe)
+    lists = weighted(lists, weights, list_weights, chosen)
     if chosen.model != FACTORIZATION:
         tested = dealt_lists(len(lists), folds, chosen.seed) if isinstance(folds, int) else _named(lists, folds)
         masks = (np.isin(np.arange(len(lists)), part) for part in tested)
@@ -171,7 +177,7 @@ def cross_validate_splits(
     >>> split = rb.Split(training=rb.read_lists("train.csv"), test=rb.read_lists("test.csv"))  # doctest: +SKIP
     >>> rb.cross_validate_splits([split], loss="nDCG").evaluate("nDCG@10").means()  # doctest: +SKIP
     """
-    if Recipe(**recipe).negatives:
+    if Recipe.of(recipe).negatives:
         raise ValueError(
             f"negatives: found {recipe['negatives']} beside given splits, whose test lists would have none; expected "
             "0, and files whose rows with relevance 0 are the negatives"
@@ -250,6 +256,9 @@ def _picked(lists: JudgedLists, rows: Mask, topics: Mask | None = None) -> Judge
         offsets=np.append(0, np.cumsum(sizes[kept])),
         features=lists.features[rows],
         feature_names=lists.feature_names,
+        weights=None if lists.weights is None else lists.weights[rows],
+        list_weights=None if lists.list_weights is None else lists.list_weights[kept],
+        categories=lists.categories,
     )
 
 

@@ -4,7 +4,7 @@ A factorisation scores an item for a topic by the product of their factors (thes
 common range before a model reads them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +18,9 @@ from rankbound.kernels import usable
 from rankbound.lists import Lists
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
+
+Encoder = Callable[[Tensor], Tensor]
+"""Returns the inputs of rows of features, as `rankbound.training.encoding.Encoding.encoder`."""
 
 BIASES = ("none", "item")
 
@@ -174,8 +177,10 @@ class Scaling:
     factor: Tensor
 
     @classmethod
-    def fitted(cls, kind: str, features: Tensor, chosen: Tensor | None = None) -> "Scaling":
-        """Fit a scaling of `kind`, one of `SCALES`, to features `(n_items, d)`, or to their `chosen` rows.
+    def fitted(
+        cls, kind: str, features: Tensor, chosen: Tensor | None = None, encode: Encoder | None = None
+    ) -> "Scaling":
+        """Fit a scaling of `kind`, one of `SCALES`, to features `(n_items, d)`, or to their `chosen` rows, encoded.
 
         The features are read in blocks of rows, twice: they may be larger than memory.
         """
@@ -183,14 +188,19 @@ class Scaling:
             return cls(kind, features.new_zeros(0), features.new_zeros(0))
         if chosen is None:
             chosen = torch.arange(len(features), device=features.device)
-        # In double precision, since a large mean cancels a small spread.
-        total = features.new_zeros(features.shape[1], dtype=torch.float64)
-        for rows in torch.split(chosen, ROWS_AT_ONCE):
-            total += features.index_select(0, rows).sum(0, dtype=torch.float64)
-        mean, squares = total / len(chosen), torch.zeros_like(total)
-        first, constant = features[chosen[:1]], torch.ones_like(total, dtype=torch.bool)
-        for rows in torch.split(chosen, ROWS_AT_ONCE):
+
+        def block_of(rows: Tensor) -> Tensor:
             block = features.index_select(0, rows)
+            return block if encode is None else encode(block)
+
+        first = block_of(chosen[:1])
+        # In double precision, since a large mean cancels a small spread.
+        total = first.new_zeros(first.shape[1], dtype=torch.float64)
+        for rows in torch.split(chosen, ROWS_AT_ONCE):
+            total += block_of(rows).sum(0, dtype=torch.float64)
+        mean, squares, constant = total / len(chosen), torch.zeros_like(total), torch.ones_like(total, dtype=torch.bool)
+        for rows in torch.split(chosen, ROWS_AT_ONCE):
+            block = block_of(rows)
             squares += (block.to(torch.float64) - mean).square().sum(0)
             constant &= (block == first).all(0)
         deviation = (squares / len(chosen)).sqrt()
@@ -199,24 +209,26 @@ class Scaling:
 
 
 class ScaledFeatures:
-    """Features `(n_items, d)` that are scaled when some of them are taken; they may be larger than memory.
+    """Features `(n_items, d)` that are encoded and scaled when some are taken; they may be larger than memory.
 
     ValueError for `query` scaling without the `lists` of all rows.
     """
 
-    def __init__(self, scaling: Scaling, features: Tensor, lists: Lists | None) -> None:
-        self._kind, self._features, self._list = scaling.kind, features, None
+    def __init__(self, scaling: Scaling, features: Tensor, lists: Lists | None, encode: Encoder | None = None) -> None:
+        self._kind, self._features, self._list, self._encode = scaling.kind, features, None, encode
         self._shift, self._factor = scaling.shift.to(features), scaling.factor.to(features)
         if scaling.kind == "query":
             if lists is None:
                 raise ValueError("offsets: found none, expected those of the lists, within which features are scaled")
-            low, high = lists.min(features), lists.max(features)
+            inputs = features if encode is None else encode(features)
+            low, high = lists.min(inputs), lists.max(inputs)
             self._shift, self._factor = low, torch.where(high > low, 1 / (high - low), 0.0)
             self._list = lists.segment
 
     def of_rows(self, rows: Tensor | slice) -> Tensor:
         """Return the scaled features of some rows, as indices or a slice."""
         features = self._features[rows] if isinstance(rows, slice) else self._features.index_select(0, rows)
+        features = features if self._encode is None else self._encode(features)
         if self._kind == "none":
             return features
         if self._list is None:

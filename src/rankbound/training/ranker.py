@@ -7,7 +7,8 @@ names of topics and items are tensors, everything else is JSON in the header. Lo
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,15 +18,17 @@ from torch import Tensor, nn
 from rankbound import _version
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
-from rankbound.io.judged import JudgedLists, Run, chosen_features, no_features
+from rankbound.io.files import kind_of, needs_extra, read_lists
+from rankbound.io.judged import JudgedLists, Qrels, Run, chosen_features
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu
 from rankbound.losses import loss
 from rankbound.metrics import evaluate, metric
-from rankbound.texts import LONGEST_VALUE, derive_seed, quantity, require_one_of, shortened
+from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortened
+from rankbound.training.encoding import TENSOR, Encoding
+from rankbound.training.inputs import digest_of, feature_scorer, moved, require_orders, training_parts, weighted
 from rankbound.training.models import ROWS_AT_ONCE, Factorization, ScaledFeatures, Scaling, score_pairs
 from rankbound.training.recipe import FACTORIZATION, UNKNOWN, Recipe
-from rankbound.training.splits import require_apart
-from rankbound.training.trainer import LAST, Epoch, Learner, Part, Scorer, train
+from rankbound.training.trainer import LAST, Epoch, Learner, Scorer, train
 
 if TYPE_CHECKING:
     from rankbound.training.factorisation import Vocabulary
@@ -34,7 +37,10 @@ HEADER = "rankbound"
 """The key of the header in a file's metadata."""
 
 FORMAT = "ranker/1"
-"""The version of the header's content."""
+"""The version of the header's content that any reader knows."""
+
+ENCODED = "ranker/2"
+"""That of a ranker whose features are not its model's inputs: earlier readers would take categories for numbers."""
 
 WEIGHTS = "model."
 """The prefix of the names of the model's tensors."""
@@ -49,6 +55,8 @@ def train_ranker(
     lists: JudgedLists,
     validation: JudgedLists | None = None,
     *,
+    weights: ArrayLike | None = None,
+    list_weights: ArrayLike | None = None,
     device: str = "auto",
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     **recipe: Any,
@@ -56,11 +64,13 @@ def train_ranker(
     """Train a ranker, as in `train_ranker(lists, loss="nDCG", bound="min-max", model="mlp")`.
 
     The ranker has the weights of the epoch with the best validation metric, the first one on ties. Validation topics
-    are not trained on.
+    are not trained on. Weights are those of the loss; the metric has none.
 
     Args:
         lists: judged lists, such as `read_lists` returns.
         validation: judged lists with the same features; by default, `validation_share` of the topics is held out.
+        weights, list_weights: `(n_items,)` and `(n_lists,)`, those of the items and of the lists of `lists`; by
+            default, those that the lists have, which `read_lists` takes from the columns of these arguments.
         device: `auto` (a GPU if there is one), `cpu` or `cuda`.
         on_epoch: called after every epoch, to show progress.
         recipe: the fields of `rankbound.Recipe`.
@@ -69,14 +79,14 @@ def train_ranker(
         The ranker, which scores lists and can be saved.
 
     Raises:
-        ValueError: unknown loss, bound or metric, a setting out of range, `lists` that are no judged lists, or a
-            device that is not there.
+        ValueError: unknown loss, bound or metric, a setting out of range, `lists` that are no judged lists, a device
+            that is not there, missing values that are refused, or weights of items for a loss that has none.
         DataError: no training list is informative, or the metric is undefined on all validation topics.
         TrainingError: a loss or score is not finite.
 
     >>> ranker = rb.train_ranker(rb.read_lists("train.csv"), loss="nDCG", bound="min-max")  # doctest: +SKIP
     """
-    chosen = Recipe(**recipe)
+    chosen = Recipe.of(recipe)
     objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature)
     criterion = metric(chosen.metric)
     if not criterion.higher_is_better:
@@ -90,25 +100,32 @@ def train_ranker(
                 f"lists: found {type(given).__name__}, expected judged lists, which rankbound.read_lists returns for a "
                 "file or a data frame"
             )
+    lists = weighted(lists, weights, list_weights, chosen)
     generator = torch.Generator().manual_seed(derive_seed("ranker", chosen.seed))
     model: nn.Module
     score: Scorer
     vocabulary: Vocabulary | None = None
     none = torch.zeros(0, dtype=torch.float32)
-    scaling = Scaling("none", none, none)
+    scaling, encoding = Scaling("none", none, none), Encoding()
     if chosen.model == FACTORIZATION:
         from rankbound.training.factorisation import pair_inputs, score_part
 
         score = score_part
         training, held_out, model, vocabulary = pair_inputs(lists, validation, chosen, generator)
     else:
-        training, held_out = _parts(lists, validation, chosen)
-        scaling = Scaling.fitted(chosen.scale, column_tensor(lists.features, "features"), training.items)
-        score = _scorer(scaling, lists, validation, where)
-        model = chosen.build(len(lists.feature_names), generator)
-    _require_orders(training)
-    if not bool(objective.informative(training.relevance, training.lists).any()):
+        training, held_out = training_parts(lists, validation, chosen)
+        features = column_tensor(lists.features, "features")
+        encoding = Encoding.fitted(chosen.missing_features, lists, features, training.items)
+        scaling = Scaling.fitted(chosen.scale, features, training.items, encoding.encoder(lists.categories))
+        score = feature_scorer(encoding, scaling, lists, validation, where)
+        model = chosen.build(len(encoding.inputs), generator)
+    require_orders(training)
+    informative = objective.informative(training.relevance, training.lists)
+    if not bool(informative.any()):
         raise DataError(f"no training topic is informative for the loss {chosen.loss}")
+    for name, own in (("weights", training.weights), ("list_weights", training.list_weights)):
+        if own is not None and not bool(own[informative if name == "list_weights" else slice(None)].any()):
+            raise DataError(f"{name}: all those of the informative training topics are 0")
     if held_out is not None:
         # The metric is undefined on lists by their relevance labels alone, whatever the scores.
         zeros = torch.zeros(held_out.lists.n_items)
@@ -117,7 +134,7 @@ def train_ranker(
             raise DataError(f"{criterion} is undefined on all validation topics: none has a relevant item")
     name, measured = (LAST, training) if held_out is None else (VALIDATION, held_out)
     (trained,) = train(
-        [Learner(model.to(where), score, _moved(training, where), {name: _moved(measured, where)}, generator)],
+        [Learner(model.to(where), score, moved(training, where), {name: moved(measured, where)}, generator)],
         objective,
         learning_rate=chosen.learning_rate,
         epochs=chosen.epochs,
@@ -134,10 +151,11 @@ def train_ranker(
         "training_topics": len(training.lists),
         "validation_topics": 0 if held_out is None else len(held_out.lists),
         "training_items": training.lists.n_items,
+        "digest": digest_of(lists, vocabulary),
         "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
     }
     names = list(lists.feature_names) if vocabulary is None else []
-    return Ranker(chosen, names, scaling, model.cpu(), record, vocabulary)
+    return Ranker(chosen, names, scaling, model.cpu(), record, vocabulary, encoding)
 
 
 def load(path: str | os.PathLike[str]) -> "Ranker":
@@ -166,7 +184,10 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         if not isinstance(names, list) or {*map(type, names)} - {str} or len({*names}) < len(names):
             raise ValueError("feature_names should be a list of distinct names")
         scaling = Scaling(recipe.scale, tensors["scaling.shift"], tensors["scaling.factor"])
-        n_scaled = len(names) if recipe.scale == "standard" else 0
+        encoding = Encoding(names=names)
+        if header["format"] == ENCODED:
+            encoding = Encoding.of_file(names, header["encoding"], tensors[TENSOR])
+        n_scaled = len(encoding.inputs) if recipe.scale == "standard" else 0
         if not scaling.shift.shape == scaling.factor.shape == (n_scaled,):
             raise ValueError(f"the scaling is of {tuple(scaling.shift.shape)} features, not of {n_scaled}")
         vocabulary = None
@@ -189,9 +210,9 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             elif len(recipe.hidden) > len(weights):
                 raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
             else:
-                model = recipe.build(len(names))
+                model = recipe.build(len(encoding.inputs))
         model.load_state_dict(weights, assign=True)
-        return Ranker(recipe, names, scaling, model, dict(header["record"]), vocabulary)
+        return Ranker(recipe, names, scaling, model, dict(header["record"]), vocabulary, encoding)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
         raise DataError(f"{path}: a ranker whose parts don't fit each other ({error}); train it again") from error
 
@@ -207,6 +228,7 @@ class Ranker:
         model: the model of scaled features, or of the indices of topics and items.
         record: epoch, validation metric, counts and versions of the training.
         vocabulary: the topics and items of a factorisation, which has no features; otherwise none.
+        encoding: how features become the model's inputs; by default, they are.
 
     >>> columns = {"topics": ["q"], "items": ["a", "b"], "relevance": [2, 0], "offsets": [0, 2]}
     >>> lists = rb.JudgedLists(**columns, features=np.float32([[1], [0]]), feature_names=["length"])
@@ -221,75 +243,135 @@ class Ranker:
     model: nn.Module
     record: Mapping[str, Any] = field(default_factory=dict)
     vocabulary: "Vocabulary | None" = None
+    encoding: Encoding = field(default_factory=Encoding)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What a service tells about the model that it serves, for JSON: what it reads, and how it came about.
+
+        `training` has a digest of what was trained on, by which two models of the same lists are known.
+        """
+        record = {name: value for name, value in self.record.items() if not name.startswith("training_")}
+        counts = {
+            name.removeprefix("training_"): self.record.get(name) for name in ("training_topics", "training_items")
+        }
+        return {
+            **{name: record.get(name) for name in ("versions", "epoch", "validation")},
+            "format": self._format,
+            "loss": self.recipe.loss,
+            "bound": self.recipe.bound,
+            "model": self.recipe.model,
+            "metric": self.recipe.metric,
+            "features": list(self.feature_names),
+            "categories": {name: len(known) for name, known in self.encoding.categories.items()},
+            "missing_features": self.encoding.missing,
+            "training": {**counts, "digest": record.get("digest")},
+        }
+
+    @property
+    def _format(self) -> str:
+        return FORMAT if self.encoding.is_plain else ENCODED
 
     def score(self, features: Any, offsets: ArrayLike | None = None) -> Any:
         """Return the scores of items; higher is better.
 
         Args:
-            features: `(n_items, d)`, an array with columns in the order of `feature_names`, or a data frame (polars or
-                pandas), whose columns are matched by name; others are not read.
+            features: a table with a row per item, a data frame, the path of a CSV or parquet file, or a dictionary of
+                columns, whose columns are matched by name, while others are not read; judged lists or another file of
+                them; or an array `(n_items, d)` of numbers with columns in the order of `feature_names`.
             offsets: `(n_lists + 1,)`, the lists' limits; only `query` scaling needs them.
 
         Returns:
-            A NumPy array `(n_items,)`, or a tensor if `features` is one.
+            A NumPy array `(n_items,)`, in the order of the rows, or a tensor if `features` is one.
 
         Raises:
             ValueError: wrong number of features, a column that is missing, features or scores that are not finite,
                 missing offsets, or a ranker that is a factorisation.
+            DataError: a column has a value that the ranker cannot read; the message names it.
         """
         if self.vocabulary is not None:
             raise ValueError(
                 "features: this ranker is a factorisation, which reads topics and items; expected score_lists(lists)"
             )
-        if hasattr(features, "columns") and not hasattr(features, "column_names"):
-            places = {str(name): name for name in features.columns}
-            missing = next((name for name in self.feature_names if name not in places), None)
-            if missing is not None:
-                known = shortened(", ".join(self.feature_names), LONGEST_VALUE)
-                raise ValueError(
-                    f"features: the data frame has no column {missing!r}; expected columns with the names of the "
-                    f"ranker's features ({known}), or an array with columns in that order"
-                )
-            rows = column_tensor(features[[places[name] for name in self.feature_names]], "features").contiguous()
-        else:
-            rows = features if isinstance(features, Tensor) else column_tensor(features, "features")
+        is_file = isinstance(features, str | os.PathLike)
+        if isinstance(features, Qrels) or (is_file and kind_of(features) != "rows"):
+            return self.score_lists(features).scores
+        rows, categories = self._rows(features)
         if rows.dim() != 2 or rows.shape[1] != len(self.feature_names):
             raise ValueError(
                 f"features: found shape {tuple(rows.shape)}, expected (n_items, {len(self.feature_names)})"
             )
         lists = None if offsets is None else Lists.checked(offsets, len(rows), rows.device)
-        scaled = ScaledFeatures(self.scaling, rows.to(torch.float32), lists)
-        self.model.eval().to(rows.device)
+        scores = self._scores(rows.to(torch.float32), lists, categories)
+        return scores if isinstance(features, Tensor) else scores.numpy()
+
+    def _rows(self, features: Any) -> tuple[Tensor, Mapping[str, Sequence[str]]]:
+        """Return the features of a table's rows, or an array, and the categories in them."""
+        known = self.encoding.categories
+        # A lazy frame of polars computes its columns whenever it is asked for them.
+        features = features.collect() if hasattr(features, "collect") else features
+        if isinstance(features, Tensor | np.ndarray) or not (hasattr(features, "columns") or _is_table(features)):
+            if known:
+                raise ValueError(
+                    f"features: found {type(features).__name__}, expected a data frame with columns by name: the "
+                    f"features {shortened(', '.join(known), LONGEST_VALUE)} have categories"
+                )
+            return features if isinstance(features, Tensor) else column_tensor(features, "features"), {}
+        if hasattr(features, "columns") and not hasattr(features, "column_names") and not known:
+            places = {str(name): name for name in features.columns}
+            if all(name in places for name in self.feature_names):
+                # Numbers alone take a tenth of the time so.
+                with suppress(ValueError):
+                    own = features[[places[name] for name in self.feature_names]]
+                    return column_tensor(own, "features").contiguous(), {}
+        with needs_extra("data"):
+            from rankbound.io.tables import read_features
+        rows, categories = read_features(features, self.feature_names, list(known), self.encoding.missing != "refuse")
+        return torch.from_numpy(rows), categories
+
+    def _scores(self, rows: Tensor, lists: Lists | None, categories: Mapping[str, Sequence[str]]) -> Tensor:
+        scaled = ScaledFeatures(self.scaling, rows, lists, self.encoding.encoder(categories))
+        # Threads may score at once; moving a model that is there already takes a fifth of the time of a query.
+        if self.model.training or next(self.model.parameters()).device != rows.device:
+            self.model.eval().to(rows.device)
         blocks = []
         for first in range(0, max(len(rows), 1), ROWS_AT_ONCE):
             block = slice(first, first + ROWS_AT_ONCE)
-            finite = torch.isfinite(rows[block])
-            if not bool(finite.all()):
-                item, column = torch.nonzero(~finite)[0].tolist()
-                name, found = self.feature_names[column], rows[first + item, column].item()
-                raise ValueError(
-                    f"features: found {found} at item {first + item}, feature {name!r}, expected finite numbers"
-                )
+            self.encoding.require(rows[block], self.feature_names, first)
             with torch.no_grad():
                 blocks.append(self.model(scaled.of_rows(block)))
-        scores = _finite(torch.cat(blocks))
-        return scores if isinstance(features, Tensor) else scores.numpy()
+        return _finite(torch.cat(blocks))
 
-    def score_lists(self, lists: JudgedLists, unknown: str | None = None) -> Run:
-        """Return the run of judged lists, whose features, or topics and items, are matched by name.
+    def score_lists(self, lists: Any, unknown: str | None = None, **columns: Any) -> Run:
+        """Return the run of lists, whose features, or topics and items, are matched by name.
 
         Args:
-            lists: judged lists with all features of the ranker, in any order; a factorisation reads no features.
+            lists: judged lists with all features of the ranker, in any order, or what `read_lists` reads: a path or a
+                data frame, with or without relevance labels, which are not read. A factorisation reads no features.
             unknown: for a factorisation, `refuse` or `mean` for topics and items that it was not trained on, as in
                 `rankbound.Recipe`; by default, the recipe's.
+            columns: `topic`, `item`, `relevance` and `groups` of a path or data frame, as in `read_lists`.
 
         Returns:
             The run, with the topics and items of the lists.
 
         Raises:
-            DataError: a feature, topic or item is missing; the message names it.
+            DataError: a feature, topic or item is missing; the message names it. Or as `read_lists`.
             ValueError: as `score`, or another value of `unknown`.
         """
+        if not isinstance(lists, Qrels):
+            lists = read_lists(
+                lists,
+                **columns,
+                features=self.feature_names,
+                labelled=None,
+                missing_features="refuse" if self.encoding.missing == "refuse" else "keep",
+                categorical=list(self.encoding.categories),
+            )
+        elif columns:
+            raise ValueError(
+                f"{next(iter(columns))}: found beside judged lists, whose columns were named when they were read"
+            )
         if self.vocabulary is None:
             missing = next((name for name in self.feature_names if name not in lists.feature_names), None)
             if missing is not None:
@@ -298,7 +380,9 @@ class Ranker:
                     "read_lists(source, features=ranker.feature_names)"
                 )
             # Their row-major order is kept: the memory layout affects the last digits of scores.
-            scores = self.score(chosen_features(lists, self.feature_names, "lists").features, lists.offsets)
+            own = chosen_features(lists, self.feature_names, "lists")
+            rows, limits = column_tensor(own.features, "features"), Lists(as_tensor(own.offsets, "offsets"))
+            scores = self._scores(rows.to(torch.float32), limits, own.categories).numpy()
         else:
             policy = self.recipe.unknown if unknown is None else unknown
             require_one_of("unknown", policy, UNKNOWN)
@@ -317,14 +401,18 @@ class Ranker:
         from rankbound.io.models import UNSEALED, write_sealed
 
         header = {
-            "format": FORMAT,
+            "format": self._format,
             "recipe": asdict(self.recipe),
             "feature_names": list(self.feature_names),
             "record": dict(self.record),
             "seal": UNSEALED,
         }
+        if not self.encoding.is_plain:
+            header["encoding"] = self.encoding.header()
         tensors = {f"{WEIGHTS}{name}": tensor.cpu() for name, tensor in self.model.state_dict().items()}
         tensors |= {"scaling.shift": self.scaling.shift.cpu(), "scaling.factor": self.scaling.factor.cpu()}
+        if not self.encoding.is_plain:
+            tensors[TENSOR] = self.encoding.fill
         if self.vocabulary is not None:
             tensors |= self.vocabulary.tensors()
         write_sealed(tensors, path, {HEADER: json.dumps(header, sort_keys=True)})
@@ -341,87 +429,22 @@ def _finite(scores: Tensor) -> Tensor:
     return scores
 
 
-def _parts(lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe) -> tuple[Part, Part | None]:
-    """Return the lists to train on, and those to select the epoch on, by default a share of the topics.
-
-    The items of both are rows of the features of their own lists. DataError if the lists do not fit each other.
-    """
-    if not lists.feature_names:
-        raise DataError(
-            no_features(lists.left_out, f", which model {recipe.model} reads")
-            + f"; from topics and items alone, train model {FACTORIZATION}"
-        )
-    whole = _part(lists)
-    if validation is not None:
-        if list(validation.feature_names) != list(lists.feature_names):
-            raise DataError(
-                "the validation lists have other features than the training lists: read them by "
-                "read_lists(source, features=lists.feature_names), also where a LETOR file ends with another index"
-            )
-        require_apart({"training": lists, "validation": validation}, by_item=False)
-        return whole, _part(validation)
-    if recipe.validation_share == 0:
-        return whole, None
-    count = len(whole.lists)
-    if count < 2:
-        raise DataError(
-            f"found {quantity(count, 'topic')}, expected two or more, to train and to validate; or a share of 0"
-        )
-    held = min(max(round(recipe.validation_share * count), 1), count - 1)
-    shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(derive_seed("validation", recipe.seed)))
-    training, held_out = (
-        replace(whole.batch(index), names=[whole.names[at] for at in index.tolist()])
-        for index in (shuffled[held:].sort().values, shuffled[:held].sort().values)
-    )
-    return training, held_out
+def _is_table(source: Any) -> bool:
+    """Return whether it is a path, a dictionary of columns, or rows that are dictionaries."""
+    rows = isinstance(source, Sequence) and len(source) > 0 and isinstance(source[0], Mapping)
+    return isinstance(source, str | os.PathLike | Mapping) or hasattr(source, "column_names") or rows
 
 
-def _part(lists: JudgedLists) -> Part:
-    relevance, topics = as_tensor(lists.relevance, "relevance"), torch.arange(len(lists.topics))
-    limits = Lists(as_tensor(lists.offsets, "offsets"))
-    return Part(list(lists.topics), topics, torch.arange(len(relevance)), relevance, limits)
+def _header(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the header of a file; an empty one if there is none that can be read."""
+    from safetensors import SafetensorError, safe_open
 
-
-def _scorer(scaling: Scaling, lists: JudgedLists, validation: JudgedLists | None, device: torch.device) -> Scorer:
-    """Return the scorer of the rows of lists by their scaled features, with gradients, and of the validation lists."""
-
-    def scaled(lists: JudgedLists) -> ScaledFeatures:
-        limits = Lists(as_tensor(lists.offsets, "offsets").to(device))
-        return ScaledFeatures(scaling, column_tensor(lists.features, "features").to(device), limits)
-
-    trained_on = scaled(lists)
-    measured_on = trained_on if validation is None else scaled(validation)
-
-    def score(model: nn.Module, part: Part) -> Tensor:
-        if torch.is_grad_enabled():
-            scores: Tensor = model(trained_on.of_rows(part.items))
-            return scores
-        return torch.cat([model(measured_on.of_rows(rows)) for rows in torch.split(part.items, ROWS_AT_ONCE)])
-
-    return score
-
-
-def _require_orders(part: Part) -> None:
-    """Raise DataError unless a list has two different relevance labels: otherwise all orders are equally good."""
-    if not bool((part.lists.sizes > 1).any()):
-        raise DataError(
-            f"each of the {len(part.lists)} training topics has one item, so that there is no order to learn: expected "
-            "topics of several items, such as the queries, users or searches that the items belong to (on the command "
-            "line: --topic NAME)"
-        )
-    first = float(part.relevance[0])
-    if bool((part.relevance == first).all()):
-        raise DataError(
-            f"no training topic is informative: all {part.lists.n_items} relevance labels are {first:g}; expected "
-            "at least one topic with two different labels (on the command line, --relevance NAME is their column)"
-        )
-    if not bool((part.lists.max(part.relevance) > part.lists.min(part.relevance)).any()):
-        raise DataError("no training topic is informative: expected at least one with two different relevance labels")
-
-
-def _moved(part: Part, device: torch.device) -> Part:
-    topics, items, relevance = (values.to(device) for values in (part.topics, part.items, part.relevance))
-    return Part(part.names, topics, items, relevance, Lists(part.lists.offsets.to(device)))
+    try:
+        with safe_open(os.fspath(path), framework="pt") as file:
+            header = json.loads((file.metadata() or {}).get(HEADER, "{}"))
+    except (OSError, SafetensorError, ValueError, RecursionError):
+        header = {}
+    return header if isinstance(header, dict) else {}
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -429,20 +452,23 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tenso
 
     from rankbound.io.models import check_seal
 
+    header = _header(path)
+    found, known = header.get("format"), (FORMAT, ENCODED)
+    kind, _, version = str(found).partition("/")
+    # A newer format may have another seal.
+    if kind == "ranker" and version.isdecimal() and found not in known:
+        raise DataError(
+            f"{path}: found {found}, expected a ranker ({FORMAT} or {ENCODED}): a newer version of rankbound wrote it; "
+            "update rankbound to load it"
+        )
     check_seal(path, "take another copy of it, or train it again")
     try:
         with safe_open(os.fspath(path), framework="pt") as file:
-            metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         missing = isinstance(error, FileNotFoundError)
         reason = "there is no such file" if missing else f"not a safetensors file ({error})"
         raise DataError(f"{path}: {reason}; expected a model that `rankbound train` wrote") from error
-    try:
-        header = json.loads(metadata.get(HEADER, "{}"))
-    except (ValueError, RecursionError):
-        header = {}
-    format_name = header.get("format") if isinstance(header, dict) else None
-    if format_name != FORMAT:
-        raise DataError(f"{path}: found {format_name or 'no header of a ranker'}, expected a ranker ({FORMAT})")
+    if found not in known:
+        raise DataError(f"{path}: found {found or 'no header of a ranker'}, expected a ranker ({FORMAT})")
     return header, tensors

@@ -1,10 +1,13 @@
 """The settings of a ranker's training."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any
 
 import torch
 
+from rankbound.training.encoding import MISSING
 from rankbound.training.models import ACTIVATIONS, BIASES, MLP, SCALES
 
 FACTORIZATION = "matrix-factorization"
@@ -29,6 +32,9 @@ class Recipe:
         scale: `standard` gives every feature mean 0 and standard deviation 1 over the training items: an item's score
             does not depend on its list. `query` scales every feature to 0 .. 1 within each list, as LETOR does: this
             removes differences between topics, and scoring takes whole lists. `none` leaves features unchanged.
+        missing_features: what a missing value of a feature is, fitted on the training items: `mean`, the mean of the
+            others (for categories, their shares), `zero`, or `indicator`, the mean with an input that is 1 where the
+            value is missing; `refuse` raises.
         factors: of each topic and each item of a `matrix-factorization`.
         bias: of a `matrix-factorization`: `item`, one for each item, or `none`.
         negatives: for a `matrix-factorization`, so many items are drawn for each relevant item of a topic, once, by
@@ -58,6 +64,7 @@ class Recipe:
     hidden: tuple[int, ...] = (64, 32)
     activation: str = "relu"
     scale: str = "standard"
+    missing_features: str = "refuse"
     factors: int = 32
     bias: str = "item"
     negatives: int = 0
@@ -78,6 +85,7 @@ class Recipe:
         choices: dict[str, Collection[str]] = {
             "model": MODELS,
             "scale": SCALES,
+            "missing_features": MISSING,
             "activation": ACTIVATIONS,
             "bias": BIASES,
             "unknown": UNKNOWN,
@@ -99,6 +107,28 @@ class Recipe:
                 f"negatives: found {self.negatives} beside the model {self.model}, whose items need features: only "
                 f"model {FACTORIZATION} draws negatives"
             )
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> "Recipe":
+        """Return the recipe of some settings.
+
+        Args:
+            settings: the settings by name.
+
+        Returns:
+            The recipe; other settings have their defaults.
+
+        Raises:
+            TypeError: a setting that there is not.
+            ValueError: a setting is unknown or out of range.
+        """
+        known = [setting.name for setting in fields(cls)]
+        for name in settings:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean {near[0]}?" if near else f"expected some of {', '.join(known)}"
+                raise TypeError(f"{name}: found a setting that the training of a ranker does not have; {hint}")
+        return cls(**settings)
 
     def build(self, n_features: int, generator: torch.Generator | None = None) -> MLP:
         """Return a model of features, with initial weights.

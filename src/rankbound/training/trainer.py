@@ -46,6 +46,7 @@ class Part:
         relevance: `(n_items,)`, the relevance labels.
         lists: the limits of the lists.
         list_weights: `(n_lists,)`, numbers from 0 by which a training multiplies the lists' losses; None for ones.
+        weights: `(n_items,)`, those of the items' terms of the loss; None for ones.
     """
 
     names: Sequence[str]
@@ -54,6 +55,7 @@ class Part:
     relevance: Tensor
     lists: Lists
     list_weights: Tensor | None = None
+    weights: Tensor | None = None
 
     def batch(self, index: Tensor) -> "Part":
         """Return the lists of `index`, in that order, without names."""
@@ -67,8 +69,9 @@ class Part:
             values.index_select(0, where)
             for values, where in ((self.topics, index), (self.items, picked), (self.relevance, picked))
         )
-        weights = None if self.list_weights is None else self.list_weights.index_select(0, index)
-        return Part([], topics, items, relevance, lists, weights)
+        list_weights = None if self.list_weights is None else self.list_weights.index_select(0, index)
+        weights = None if self.weights is None else self.weights.index_select(0, picked)
+        return Part([], topics, items, relevance, lists, list_weights, weights)
 
     def split(self, counts: Sequence[int]) -> list["Part"]:
         """Return the parts of the first `counts[0]` lists, the next `counts[1]`, and so on, without names or copies."""
@@ -82,6 +85,7 @@ class Part:
                 self.relevance[start:stop],
                 Lists(self.lists.offsets[first : last + 1] - start),
                 None if self.list_weights is None else self.list_weights[first:last],
+                None if self.weights is None else self.weights[start:stop],
             )
             for (first, last), (start, stop) in zip(pairwise(ends), pairwise(limits), strict=True)
         ]
@@ -245,12 +249,19 @@ def joined(parts: Sequence[Part]) -> Part:
         return parts[0]
     columns = ((part.topics, part.items, part.relevance, part.lists.sizes) for part in parts)
     topics, items, relevance, sizes = map(torch.cat, zip(*columns, strict=True))
-    weights = [part.list_weights for part in parts]
-    if (known := next((own for own in weights if own is not None), None)) is not None:
-        ones = torch.split(known.new_ones(len(sizes)), [len(part.lists) for part in parts])
-        known = torch.cat([one if own is None else own for one, own in zip(ones, weights, strict=True)])
     names = [name for part in parts for name in part.names]
-    return Part(names, topics, items, relevance, Lists.of_sizes(sizes), known)
+    list_weights = _joined_weights([part.list_weights for part in parts], [len(part.lists) for part in parts])
+    weights = _joined_weights([part.weights for part in parts], [part.lists.n_items for part in parts])
+    return Part(names, topics, items, relevance, Lists.of_sizes(sizes), list_weights, weights)
+
+
+def _joined_weights(weights: Sequence[Tensor | None], counts: Sequence[int]) -> Tensor | None:
+    known = next((own for own in weights if own is not None), None)
+    if known is None:
+        return None
+    return torch.cat(
+        [known.new_ones(count) if own is None else own for own, count in zip(weights, counts, strict=True)]
+    )
 
 
 # A learner's share of a step: its place, the indices of its lists, and how many of these are informative.
@@ -326,7 +337,10 @@ class _Group:
         what, place = "", 0
         try:
             require_finite(scores)
-            if self.by_kernel:
+            if batch.weights is not None:
+                arguments = scores, batch.relevance, batch.lists.offsets
+                losses = self._loss(*arguments, weights=batch.weights, validate=False)
+            elif self.by_kernel:
                 facts = None if self._facts is None else self._facts.select(index)
                 losses = self._loss.of_batch(scores, batch.relevance, batch.lists, facts)
             else:
