@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rankbound.training.ranker import Ranker, load, train_ranker
     from rankbound.training.recipe import Recipe
     from rankbound.training.splits import Split
+    from rankbound.training.time_splits import leave_last_out, split_by_time
 
 _HOMES = {
     "rankbound.boosting": (
@@ -50,6 +51,7 @@ _HOMES = {
     "rankbound.training.ranker": ("Ranker", "load", "train_ranker"),
     "rankbound.training.recipe": ("Recipe",),
     "rankbound.training.splits": ("Split",),
+    "rankbound.training.time_splits": ("leave_last_out", "split_by_time"),
     "rankbound.smooth_ranks": ("smooth_rank",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -64,6 +66,7 @@ __all__ += ["BoundedMetric", "ScoreDistribution", "bound", "bounded", "score_dis
 __all__ += ["expectation", "extremes", "maximum", "minimum"]
 __all__ += ["RankingLoss", "SmoothLoss", "loss", "smooth_rank"]
 __all__ += ["CrossValidated", "Ranker", "Recipe", "cross_validate", "cross_validate_splits", "load", "train_ranker"]
+__all__ += ["leave_last_out", "split_by_time"]
 __all__ += ["boosting_metric", "boosting_objective", "lightgbm_folds", "lightgbm_topics", "xgboost_topics"]
 
 

@@ -126,7 +126,7 @@ def cross_validate(
         tested = dealt_lists(len(lists), folds, chosen.seed) if isinstance(folds, int) else _named(lists, folds)
         masks = (np.isin(np.arange(len(lists)), part) for part in tested)
         own = ((mask, np.repeat(mask, np.diff(lists.offsets))) for mask in masks)
-        splits = (Split(training=_picked(lists, ~rows, ~mask), test=_picked(lists, rows, mask)) for mask, rows in own)
+        splits = (Split(training=picked(lists, ~rows, ~mask), test=picked(lists, rows, mask)) for mask, rows in own)
         return _tested(splits, recipe, device, on_epoch, lists.topics)
     if not isinstance(folds, int):
         raise ValueError(
@@ -146,7 +146,7 @@ def cross_validate(
     fold = np.empty(len(order), np.int64)
     fold[order] = folds_within(topics, drawn.relevance[order], folds, chosen.seed)
     splits = (
-        Split(training=_picked(drawn, fold != number), test=_picked(drawn, fold == number))
+        Split(training=picked(drawn, fold != number), test=picked(drawn, fold == number))
         for number in range(int(fold.max(initial=-1)) + 1)
     )
     return _tested(splits, {"unknown": "mean"} | recipe | {"negatives": 0}, device, on_epoch, lists.topics)
@@ -243,7 +243,7 @@ def _means(values: Any, group: Indices, count: int) -> Any:
         return total / np.bincount(group[defined], minlength=count)
 
 
-def _picked(lists: JudgedLists, rows: Mask, topics: Mask | None = None) -> JudgedLists:
+def picked(lists: JudgedLists, rows: Mask, topics: Mask | None = None) -> JudgedLists:
     """Return the lists of some rows: these topics', by default those that have any of the rows."""
     from rankbound.io.table_columns import name_column
 
