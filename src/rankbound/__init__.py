@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rankbound.losses import RankingLoss, SmoothLoss, loss
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
+    from rankbound.training.catalogue import evaluate_catalogue
     from rankbound.training.cross_validation import CrossValidated, cross_validate, cross_validate_splits
     from rankbound.training.ranker import Ranker, load, train_ranker
     from rankbound.training.recipe import Recipe
@@ -47,6 +48,7 @@ _HOMES = {
     "rankbound.lists": ("Batch", "Lists", "Topic", "collate", "from_padded", "to_padded"),
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
+    "rankbound.training.catalogue": ("evaluate_catalogue",),
     "rankbound.training.cross_validation": ("CrossValidated", "cross_validate", "cross_validate_splits"),
     "rankbound.training.ranker": ("Ranker", "load", "train_ranker"),
     "rankbound.training.recipe": ("Recipe",),
@@ -66,7 +68,7 @@ __all__ += ["BoundedMetric", "ScoreDistribution", "bound", "bounded", "score_dis
 __all__ += ["expectation", "extremes", "maximum", "minimum"]
 __all__ += ["RankingLoss", "SmoothLoss", "loss", "smooth_rank"]
 __all__ += ["CrossValidated", "Ranker", "Recipe", "cross_validate", "cross_validate_splits", "load", "train_ranker"]
-__all__ += ["leave_last_out", "split_by_time"]
+__all__ += ["evaluate_catalogue", "leave_last_out", "split_by_time"]
 __all__ += ["boosting_metric", "boosting_objective", "lightgbm_folds", "lightgbm_topics", "xgboost_topics"]
 
 

@@ -233,7 +233,10 @@ def test_tables_without_anything_to_learn_are_refused() -> None:
     ranker, nothing = rb.train_ranker(lists, **QUICK), PLANTED.lists(np.zeros_like(PLANTED.known))
     refuse(lambda: rb.train_ranker(nothing, **QUICK), "there are no items")
     assert len(ranker.score_lists(nothing).scores) == 0
-    refuse(lambda: ranker.score(np.zeros((2, 2))), r"this ranker is a factorisation, .* expected score_lists\(lists\)")
+    refuse(
+        lambda: ranker.score(np.zeros((2, 2))),
+        r"this ranker is a matrix-factorization, .* expected score_lists\(lists\)",
+    )
 
 
 @pytest.mark.parametrize(

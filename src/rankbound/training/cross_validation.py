@@ -16,7 +16,7 @@ from rankbound.lists import ArrayLike
 from rankbound.metrics import Metric
 from rankbound.training.inputs import weighted
 from rankbound.training.ranker import Ranker, train_ranker
-from rankbound.training.recipe import FACTORIZATION, Recipe
+from rankbound.training.recipe import PAIR_MODELS, Recipe
 from rankbound.training.splits import Split, require_apart
 from rankbound.training.trainer import Epoch
 
@@ -96,9 +96,10 @@ def cross_validate(
     it scores. Scores of different topics may come from different rankers, so that only those of one topic are
     comparable. The features of a fold's training topics are in memory.
 
-    A `matrix-factorization` knows topics, so that its folds are parts of each topic's items, with their share of every
-    relevance label. Negatives are drawn before items are dealt: test lists have some, too. Items and topics that are
-    in no other fold are scored by the mean of the others (`unknown`, which is `mean` here unless given).
+    A `matrix-factorization` knows topics, as do `popularity` and `item-knn`: folds are parts of each topic's items,
+    with their share of every relevance label. Negatives are drawn before items are dealt: test
+    lists have some, too. Items and topics that are in no other fold are scored by the mean of the others (`unknown`,
+    which is `mean` here unless given).
 
     Args:
         lists: judged lists, such as `read_lists` returns.
@@ -122,7 +123,7 @@ def cross_validate(
     """
     chosen = Recipe.of(recipe)
     lists = weighted(lists, weights, list_weights, chosen)
-    if chosen.model != FACTORIZATION:
+    if chosen.model not in PAIR_MODELS:
         tested = dealt_lists(len(lists), folds, chosen.seed) if isinstance(folds, int) else _named(lists, folds)
         masks = (np.isin(np.arange(len(lists)), part) for part in tested)
         own = ((mask, np.repeat(mask, np.diff(lists.offsets))) for mask in masks)
@@ -201,7 +202,7 @@ def _tested(
     for number, split in enumerate(splits, start=1):
         started = perf_counter()
         try:
-            require_apart(split.parts, by_item=recipe.get("model") == FACTORIZATION)
+            require_apart(split.parts, by_item=recipe.get("model") in PAIR_MODELS)
             ranker = train_ranker(split.training, split.validation, device=device, on_epoch=on_epoch, **recipe)
             runs.append(ranker.score_lists(split.test))
         except DataError as error:

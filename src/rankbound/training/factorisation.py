@@ -19,7 +19,8 @@ from rankbound.io.ragged import Indices
 from rankbound.lists import Lists, as_tensor
 from rankbound.texts import derive_seed, quantity, quoted
 from rankbound.training.models import Factorization, score_pairs
-from rankbound.training.recipe import Recipe
+from rankbound.training.neighbours import ItemNeighbours, Popularity, fit_neighbours, fit_popularity
+from rankbound.training.recipe import POPULARITY, Recipe
 from rankbound.training.splits import require_apart
 from rankbound.training.trainer import Part, worth_a_kernel
 
@@ -47,13 +48,7 @@ def pair_inputs(
     of rows changes nothing. DataError if a factorisation could not learn from the lists, or if they do not fit each
     other.
     """
-    if not len(lists.items):
-        raise DataError("there are no items in the training lists; expected judged items")
-    if name_column(lists.items).n_unique() == len(lists.items):
-        raise DataError(
-            "no item is in two topics, but a factorisation learns from items that recur: name the column of the items "
-            "by `item` (on the command line: --item NAME), or train a model of features"
-        )
+    _require_recurring(lists, recipe.model)
     label = float(lists.relevance[0])
     if bool((lists.relevance == label).all()) and not (recipe.negatives and label > 0):
         advice = (
@@ -100,6 +95,32 @@ def pair_inputs(
         by_kernel=worth_a_kernel(recipe.epochs, training.lists.n_items),
     )
     return training, held_out, model, vocabulary
+
+
+def counted_model(lists: JudgedLists, recipe: Recipe) -> tuple[Popularity | ItemNeighbours, "Vocabulary"]:
+    """Return the model of the relevant pairs of lists, and its vocabulary, which has the other items as well."""
+    _require_recurring(lists, recipe.model)
+    if not bool((lists.relevance > 0).any()):
+        raise DataError(f"all {len(lists.items)} relevance labels are 0; expected relevant items, with labels above 0")
+    vocabulary = Vocabulary.of_lists(lists)
+    topics, items, order = sorted_pairs(lists, vocabulary)
+    relevant = lists.relevance[order] > 0
+    pairs = torch.from_numpy(topics[relevant]), torch.from_numpy(items[relevant])
+    if recipe.model == POPULARITY:
+        return fit_popularity(pairs[1], len(vocabulary.items)), vocabulary
+    counts = len(vocabulary.topics), len(vocabulary.items)
+    return fit_neighbours(*pairs, *counts, recipe.neighbours), vocabulary
+
+
+def _require_recurring(lists: JudgedLists, model: str) -> None:
+    """Raise DataError for lists without items, or without any item of two topics."""
+    if not len(lists.items):
+        raise DataError("there are no items in the training lists; expected judged items")
+    if name_column(lists.items).n_unique() == len(lists.items):
+        raise DataError(
+            f"no item is in two topics, but model {model} learns from items that recur: name the column of the items "
+            "by `item` (on the command line: --item NAME), or train a model of features"
+        )
 
 
 def score_part(model: nn.Module, part: Part) -> Tensor:
