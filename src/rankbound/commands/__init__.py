@@ -63,6 +63,11 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
         "N",
         "for a matrix factorisation, items drawn for each relevant one, as not relevant (default: 0)",
     ),
+    "negative_sampling": (
+        str,
+        "HOW",
+        "how these are drawn: in every epoch anew, uniform (default), popularity or in-batch; or once",
+    ),
     "epochs": (int, "N", "passes over the training topics (default: 100)"),
     "learning_rate": (float, "RATE", "learning rate of Adam (default: 0.01)"),
     "batch_size": (int, "N", "topics per step (default: 16)"),

@@ -16,7 +16,7 @@ from rankbound.lists import ArrayLike
 from rankbound.metrics import Metric
 from rankbound.training.inputs import weighted
 from rankbound.training.ranker import Ranker, train_ranker
-from rankbound.training.recipe import PAIR_MODELS, Recipe
+from rankbound.training.recipe import FACTORIZATION, PAIR_MODELS, Recipe
 from rankbound.training.splits import Split, require_apart
 from rankbound.training.trainer import Epoch
 
@@ -146,11 +146,17 @@ def cross_validate(
     topics, _, order = sorted_pairs(drawn, Vocabulary.of_lists(drawn))
     fold = np.empty(len(order), np.int64)
     fold[order] = folds_within(topics, drawn.relevance[order], folds, chosen.seed)
+    # What was drawn stands behind a topic's own items; unless it is drawn once, trainings draw their own.
+    trained, own = np.ones(len(order), bool), {"negatives": 0}
+    if chosen.model == FACTORIZATION and chosen.negative_sampling != "once":
+        sizes = np.diff(drawn.offsets)
+        place = np.arange(len(order)) - np.repeat(drawn.offsets[:-1], sizes)
+        trained, own = place < np.repeat(np.diff(lists.offsets), sizes), {}
     splits = (
-        Split(training=picked(drawn, fold != number), test=picked(drawn, fold == number))
+        Split(training=picked(drawn, (fold != number) & trained), test=picked(drawn, fold == number))
         for number in range(int(fold.max(initial=-1)) + 1)
     )
-    return _tested(splits, {"unknown": "mean"} | recipe | {"negatives": 0}, device, on_epoch, lists.topics)
+    return _tested(splits, {"unknown": "mean"} | recipe | own, device, on_epoch, lists.topics)
 
 
 def cross_validate_splits(

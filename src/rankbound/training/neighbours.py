@@ -55,7 +55,7 @@ class ItemNeighbours(nn.Module):
         scores = torch.zeros(len(topics) * n_items)
         # The copies of neighbours take no more memory than the scores of a block.
         size = max(PAIRS_AT_ONCE // max(near.shape[1], 1), 1)
-        for rows, some in zip(row.split(size), own.split(size), strict=True):
+        for rows, some in zip(torch.split(row, size), torch.split(own, size), strict=True):
             scores.index_add_(0, (rows[:, None] * n_items + near[some]).flatten(), cosines[some].flatten())
         scores = scores.view(len(topics), n_items)
         if bool((topics < 0).any()):
@@ -87,9 +87,11 @@ def fit_neighbours(topics: Tensor, items: Tensor, n_topics: int, n_items: int, k
     at_once = max(PAIRS_AT_ONCE // max(int(offsets.diff().max()), 1), 1)
     near = torch.zeros(n_items, k, dtype=torch.int64)
     cosines = torch.zeros(n_items, k)
-    for block in torch.arange(n_items).split(max(PAIRS_AT_ONCE // max(n_items, 1), 1)):
+    for block in torch.split(torch.arange(n_items), max(PAIRS_AT_ONCE // max(n_items, 1), 1)):
         common = torch.zeros(len(block) * n_items)
-        for rows, shared in zip(*(pairs.split(at_once) for pairs in _of_lists(of_items, by_item, block)), strict=True):
+        for rows, shared in zip(
+            *(torch.split(pairs, at_once) for pairs in _of_lists(of_items, by_item, block)), strict=True
+        ):
             place, others = _of_lists(offsets, items, shared)
             common.index_add_(0, rows[place] * n_items + others, torch.ones(len(others)))
         # Equal fractions are equal in single precision, too, so that ties are found.
@@ -157,7 +159,7 @@ def score_listed(model: nn.Module, topics: Tensor, items: Tensor, offsets: Tenso
     assert isinstance(model, Popularity | ItemNeighbours | Factorization)
     some, scores = topics.new_zeros(1), []
     width = model.of_topics(some).shape[1]
-    for block in torch.arange(len(topics)).split(max(PAIRS_AT_ONCE // max(width, 1), 1)):
+    for block in torch.split(torch.arange(len(topics)), max(PAIRS_AT_ONCE // max(width, 1), 1)):
         first, last = int(offsets[block[0]]), int(offsets[block[-1] + 1])
         of_all = model.of_topics(topics[block])
         own = items[first:last]

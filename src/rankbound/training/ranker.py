@@ -6,8 +6,8 @@ names of topics and items are tensors, everything else is JSON in the header. Lo
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from rankbound.training.inputs import digest_of, feature_scorer, moved, require_
 from rankbound.training.models import ROWS_AT_ONCE, Factorization, ScaledFeatures, Scaling, score_pairs
 from rankbound.training.recipe import FACTORIZATION, ITEM_KNN, PAIR_MODELS, POPULARITY, UNKNOWN, Recipe
 from rankbound.training.splits import require_apart
-from rankbound.training.trainer import LAST, Epoch, Learner, Scorer, train
+from rankbound.training.trainer import LAST, Draw, Epoch, Learner, Scorer, train
 
 if TYPE_CHECKING:
     from rankbound.training.factorisation import Vocabulary
@@ -108,13 +108,14 @@ def train_ranker(
     model: nn.Module
     score: Scorer
     vocabulary: Vocabulary | None = None
+    draw: Draw | None = None
     none = torch.zeros(0, dtype=torch.float32)
     scaling, encoding = Scaling("none", none, none), Encoding()
     if chosen.model == FACTORIZATION:
         from rankbound.training.factorisation import pair_inputs, score_part
 
         score = score_part
-        training, held_out, model, vocabulary = pair_inputs(lists, validation, chosen, generator)
+        training, draw, held_out, model, vocabulary = pair_inputs(lists, validation, chosen, generator)
     else:
         training, held_out = training_parts(lists, validation, chosen)
         features = column_tensor(lists.features, "features")
@@ -136,16 +137,19 @@ def train_ranker(
         if bool(values.isnan().all()):
             raise DataError(f"{criterion} is undefined on all validation topics: none has a relevant item")
     name, measured = (LAST, training) if held_out is None else (VALIDATION, held_out)
-    (trained,) = train(
-        [Learner(model.to(where), score, moved(training, where), {name: moved(measured, where)}, generator)],
-        objective,
-        learning_rate=chosen.learning_rate,
-        epochs=chosen.epochs,
-        batch_size=chosen.batch_size,
-        monitored=[criterion],
-        selections={} if held_out is None else {VALIDATION: criterion},
-        on_epoch=on_epoch,
-    )
+    source = moved(training, where) if draw is None else lambda: moved(draw(), where)
+    shuffled = draw is None or chosen.negative_sampling != "in-batch"
+    with _one_thread() if chosen.model == FACTORIZATION else nullcontext():
+        (trained,) = train(
+            [Learner(model.to(where), score, source, {name: moved(measured, where)}, generator, shuffled)],
+            objective,
+            learning_rate=chosen.learning_rate,
+            epochs=chosen.epochs,
+            batch_size=chosen.batch_size,
+            monitored=[criterion],
+            selections={} if held_out is None else {VALIDATION: criterion},
+            on_epoch=on_epoch,
+        )
     best = trained.selected[name]
     model.load_state_dict(best.weights)
     record = {
@@ -181,7 +185,9 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             raise ValueError(
                 f"kernel: found {header['recipe']['kernel']}, expected sigmoid, the only smooth step of this version"
             )
-        settings = {setting.name: header["recipe"].get(setting.name, setting.default) for setting in fields(Recipe)}
+        # Before there was a choice, negatives were drawn once.
+        written = {"negative_sampling": "once", **header["recipe"]}
+        settings = {setting.name: written.get(setting.name, setting.default) for setting in fields(Recipe)}
         recipe = Recipe(**{**settings, "hidden": tuple(settings["hidden"])})
         names = header["feature_names"]
         if not isinstance(names, list) or {*map(type, names)} - {str} or len({*names}) < len(names):
@@ -466,13 +472,24 @@ class Ranker:
         write_sealed(tensors, path, {HEADER: json.dumps(header, sort_keys=True)})
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: steps on a few thousand pairs take longer with more, ten times on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def _counted(lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe) -> Ranker:
     """Return the ranker of a model without epochs, of the relevant pairs alone; the validation lists are measured."""
     from rankbound.training.factorisation import counted_model
 
     model, vocabulary = counted_model(lists, recipe)
     none = torch.zeros(0, dtype=torch.float32)
-    record = {
+    record: dict[str, Any] = {
         "epoch": 0,
         "validation": None,
         "training_topics": len(lists),

@@ -21,6 +21,8 @@ MODELS = ("linear", "mlp", *PAIR_MODELS)
 
 UNKNOWN = ("refuse", "mean")
 
+SAMPLINGS = ("uniform", "popularity", "in-batch", "once")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -45,9 +47,12 @@ class Recipe:
         factors: of each topic and each item of a `matrix-factorization`.
         neighbours: of an `item-knn`, the most similar items of each item that count.
         bias: of a `matrix-factorization`: `item`, one for each item, or `none`.
-        negatives: for a `matrix-factorization`, so many items are drawn for each relevant item of a topic, once, by
-            `seed`: from all items of the training lists that the topic's list lacks, uniformly and without
-            replacement (all of them if they are fewer). Their relevance is 0.
+        negatives: for a `matrix-factorization`, so many items that the topic's training list lacks are drawn for each
+            of its relevant items. Their relevance is 0.
+        negative_sampling: how they are drawn, by `seed`. In every epoch anew and with replacement: `uniform`, from all
+            items; `popularity`, in proportion to the topics that they are relevant to; `in-batch`, in the same way from
+            the items of the step's topics. Or `once`: for all epochs, uniformly and without replacement (all of them if
+            they are fewer). Validation lists have negatives that are drawn as by `once`.
         unknown: topics and items to score that a model without features was not trained on: `refuse`, or `mean` for
             the mean over all topics, or all items; for a `matrix-factorization`, of all factors and biases.
         epochs: passes over the training topics.
@@ -77,6 +82,7 @@ class Recipe:
     neighbours: int = 50
     bias: str = "item"
     negatives: int = 0
+    negative_sampling: str = "uniform"
     unknown: str = "refuse"
     epochs: int = 100
     learning_rate: float = 0.01
@@ -98,6 +104,7 @@ class Recipe:
             "activation": ACTIVATIONS,
             "bias": BIASES,
             "unknown": UNKNOWN,
+            "negative_sampling": SAMPLINGS,
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:

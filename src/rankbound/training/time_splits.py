@@ -157,11 +157,12 @@ def _read(
         from rankbound.io.tables import read_moments
     if kind_of(source) in ("text", "packed"):
         raise DataError(f"{source}: found no table with a row per interaction; expected CSV, parquet or a data frame")
-    columns = {"topic": topic, "item": item, "relevance": "relevance" if relevance is None else relevance}
-    lists = read_lists(source, **columns, features=list(features), labelled=relevance is not None)
+    label = "relevance" if relevance is None else relevance
+    names, labelled = list(features), relevance is not None
+    lists = read_lists(source, topic=topic, item=item, relevance=label, features=names, labelled=labelled)
     if relevance is None:
         lists = replace(lists, relevance=np.ones(len(lists.items), np.int8))
-    return lists, read_moments(source, Columns(**columns), time)
+    return lists, read_moments(source, Columns(topic, item, label), time)
 
 
 def _cut(values: npt.NDArray[Any], share: float, part: str) -> Any:
