@@ -1,5 +1,7 @@
 """Recommended lists, metrics over all items, popularity and item neighbours, each against its definition in full."""
 
+import contextlib
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.training import catalogue, neighbours
 from tests.library.conftest import Program
+from tests.library.pages import blocks, programs
 from tests.library.planted_ratings import frame, ratings, rewrite
 
 METRICS = ["nDCG@10", "nDCG(gain=linear)@3", "Recall@5", "P@5", "AP", "RR", "Hit@3", "PairAccuracy", "RBP(p=0.8)"]
@@ -229,3 +232,27 @@ LINEAR = replace(TRAIN, features=np.zeros((len(TRAIN.items), 1), np.float32), fe
 def test_what_is_refused(attempt: Any, message: str) -> None:
     with pytest.raises((ValueError, DataError), match=message):
         attempt(ranker_of("popularity"))
+
+
+PAGE = "recommender.md"
+
+
+def test_the_page_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its table is what its program prints, its own code is short, and its lists are new to their users."""
+    made, *others = programs(PAGE)
+    assert sum(len(text.strip().splitlines()) for text in others) <= 30
+    names: dict[str, Any] = {}
+    with contextlib.chdir(tmp_path):
+        for text in (made, *others):
+            exec(text, names)
+        shown, (table,) = capsys.readouterr().out, [text for kind, text in blocks(PAGE) if kind == "text"]
+        for line, printed in zip(table.splitlines(), shown.splitlines(), strict=True):
+            assert line.split()[0] == printed.split()[0]
+            np.testing.assert_allclose(numbers(line), numbers(printed), atol=0.03)
+        lists, split = rb.read_run("recommended.csv"), names["split"]
+    assert np.diff(lists.offsets).tolist() == [20] * 250
+    assert pairs_of(split.training).isdisjoint(zip(np.repeat(lists.topics, 20).tolist(), lists.items, strict=True))
+
+
+def numbers(line: str) -> list[float]:
+    return [float(number) for number in re.findall(r"\b0\.\d+", line)]
