@@ -147,16 +147,16 @@ def cross_validate(
     fold = np.empty(len(order), np.int64)
     fold[order] = folds_within(topics, drawn.relevance[order], folds, chosen.seed)
     # What was drawn stands behind a topic's own items; unless it is drawn once, trainings draw their own.
-    trained, own = np.ones(len(order), bool), {"negatives": 0}
+    trained, settings = np.ones(len(order), bool), {"negatives": 0}
     if chosen.model == FACTORIZATION and chosen.negative_sampling != "once":
         sizes = np.diff(drawn.offsets)
         place = np.arange(len(order)) - np.repeat(drawn.offsets[:-1], sizes)
-        trained, own = place < np.repeat(np.diff(lists.offsets), sizes), {}
+        trained, settings = place < np.repeat(np.diff(lists.offsets), sizes), {}
     splits = (
         Split(training=picked(drawn, (fold != number) & trained), test=picked(drawn, fold == number))
         for number in range(int(fold.max(initial=-1)) + 1)
     )
-    return _tested(splits, {"unknown": "mean"} | recipe | own, device, on_epoch, lists.topics)
+    return _tested(splits, {"unknown": "mean"} | recipe | settings, device, on_epoch, lists.topics)
 
 
 def cross_validate_splits(
