@@ -264,6 +264,7 @@ def test_all_ways_of_negatives_train_repeatedly_and_validate(how: str, tmp_path:
     recipe = {**QUICK, "negatives": 3, "negative_sampling": how, "loss": "BPR", "unknown": "mean"}
     first, again = (rb.train_ranker(rows, **recipe) for rows in (lists, rb.read_lists(frame(lists)[::-1])))
     assert bytes_of(first, tmp_path / "a") == bytes_of(again, tmp_path / "b")
+    assert rb.loss("bpr").text == rb.loss(first.recipe.loss).text == "RankNet"
     assert 0 < first.record["validation"] < 1
     if how == "once":
         refuse(lambda: rb.train_ranker(lists, later, **recipe), "negatives=3 drawn once beside validation lists")
