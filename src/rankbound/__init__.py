@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from rankbound.losses import RankingLoss, SmoothLoss, loss
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
+    from rankbound.training.catalogue import evaluate_catalogue
     from rankbound.training.cross_validation import CrossValidated, cross_validate, cross_validate_splits
     from rankbound.training.ranker import Ranker, load, train_ranker
     from rankbound.training.recipe import Recipe
     from rankbound.training.splits import Split
+    from rankbound.training.time_splits import leave_last_out, split_by_time
 
 _HOMES = {
     "rankbound.boosting": (
@@ -46,10 +48,12 @@ _HOMES = {
     "rankbound.lists": ("Batch", "Lists", "Topic", "collate", "from_padded", "to_padded"),
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
+    "rankbound.training.catalogue": ("evaluate_catalogue",),
     "rankbound.training.cross_validation": ("CrossValidated", "cross_validate", "cross_validate_splits"),
     "rankbound.training.ranker": ("Ranker", "load", "train_ranker"),
     "rankbound.training.recipe": ("Recipe",),
     "rankbound.training.splits": ("Split",),
+    "rankbound.training.time_splits": ("leave_last_out", "split_by_time"),
     "rankbound.smooth_ranks": ("smooth_rank",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -64,6 +68,7 @@ __all__ += ["BoundedMetric", "ScoreDistribution", "bound", "bounded", "score_dis
 __all__ += ["expectation", "extremes", "maximum", "minimum"]
 __all__ += ["RankingLoss", "SmoothLoss", "loss", "smooth_rank"]
 __all__ += ["CrossValidated", "Ranker", "Recipe", "cross_validate", "cross_validate_splits", "load", "train_ranker"]
+__all__ += ["evaluate_catalogue", "leave_last_out", "split_by_time"]
 __all__ += ["boosting_metric", "boosting_objective", "lightgbm_folds", "lightgbm_topics", "xgboost_topics"]
 
 

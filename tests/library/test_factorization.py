@@ -14,8 +14,17 @@ import torch
 import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
-from rankbound.training.factorisation import folds_within, held_out_within, with_negatives
+from rankbound.lists import Lists
+from rankbound.training.factorisation import (
+    EpochNegatives,
+    Vocabulary,
+    folds_within,
+    held_out_within,
+    sorted_pairs,
+    with_negatives,
+)
 from rankbound.training.models import Factorization, score_pairs
+from rankbound.training.trainer import Part
 from tests.library.conftest import Program
 from tests.library.planted_ratings import frame, lists_of, ratings, rewrite
 
@@ -186,6 +195,112 @@ def test_negatives_are_uniform(dense: float, monkeypatch: pytest.MonkeyPatch) ->
     assert abs(counts - topics / 5).max() < 5 * (topics * 0.16) ** 0.5
 
 
+SAMPLED = [("uniform", 1), ("popularity", 3), ("in-batch", 2)]
+
+
+def part_of(lists: JudgedLists) -> tuple[Part, Vocabulary]:
+    vocabulary = Vocabulary.of_lists(lists)
+    topics, items, order = sorted_pairs(lists, vocabulary)
+    columns = map(torch.from_numpy, (np.unique(topics), items, lists.relevance[order]))
+    limits = Lists.of_sizes(torch.from_numpy(np.bincount(topics)))
+    return Part(vocabulary.topics.to_list(), *columns, limits), vocabulary
+
+
+@pytest.mark.parametrize(("how", "negatives"), SAMPLED)
+def test_negatives_of_an_epoch_are_new_items_that_the_topic_lacks(how: str, negatives: int) -> None:
+    """Those of a batch are relevant items of its other topics; a topic that has all of them gets none."""
+    part, vocabulary = part_of(small())
+    recipe = rb.Recipe(model="matrix-factorization", negatives=negatives, negative_sampling=how, batch_size=5)
+    draw, drawn, n_items = EpochNegatives(part, len(vocabulary.items), recipe), list[list[int]](), len(vocabulary.items)
+    own = [set(part.items[slice(*limits)].tolist()) for limits in pairwise(part.lists.offsets.tolist())]
+    relevant = [set(items[labels > 0].tolist()) for items, labels in split(part)]
+    for _ in range(3):
+        epoch = draw()
+        drawn.append(epoch.items.tolist())
+        assert sorted(epoch.names) == part.names
+        if how != "in-batch":
+            assert epoch.names == part.names
+        for place, (items, labels) in enumerate(split(epoch)):
+            at = part.names.index(epoch.names[place])
+            assert int(epoch.topics[place]) == at
+            kept, size = items.tolist()[: len(own[at])], len(own[at])
+            assert set(kept) == own[at]
+            assert labels[:size].tolist() == list(split(part))[at][1].tolist()
+            assert not labels[size:].any()
+            new = set(items.tolist()[size:])
+            assert new.isdisjoint(own[at])
+            names = epoch.names[place // 5 * 5 : place // 5 * 5 + 5] if how == "in-batch" else part.names
+            there = set().union(*(relevant[part.names.index(name)] for name in names))
+            there = set(range(n_items)) if how == "uniform" else there
+            assert new <= there
+            expected = negatives * len(relevant[at]) if there - own[at] else 0
+            # One of 32 tries finds a rest of a tenth in all but 3 percent of cases.
+            assert 0.8 * expected <= len(items) - size <= expected
+    assert len({*map(tuple, drawn)}) == 3
+
+
+def split(part: Part) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    sizes = part.lists.sizes.tolist()
+    return list(zip(torch.split(part.items, sizes), torch.split(part.relevance, sizes), strict=True))
+
+
+@pytest.mark.parametrize("how", ["uniform", "popularity", "in-batch"])
+def test_negatives_of_an_epoch_are_as_frequent_as_they_should_be(how: str) -> None:
+    """Item b is relevant to three times as many topics as c; a topic of its own has a, which all others draw from."""
+    names = [*["b"] * 300, *["c"] * 100, *["a"] * 2000]
+    lists = lists_of([1] * 2400, np.ones(2400, int), np.empty((2400, 0)), (), items=names)
+    part, vocabulary = part_of(lists)
+    recipe = rb.Recipe(model="matrix-factorization", negatives=2, negative_sampling=how, batch_size=2400)
+    epoch = EpochNegatives(part, len(vocabulary.items), recipe)()
+    of_a = [items[1:] for items, _ in split(epoch) if int(items[0]) == 0]
+    share = float((torch.cat(of_a) == 1).double().mean())
+    assert share == pytest.approx(0.5 if how == "uniform" else 0.75, abs=0.04)
+
+
+@pytest.mark.parametrize("how", ["uniform", "popularity", "in-batch", "once"])
+def test_all_ways_of_negatives_train_repeatedly_and_validate(how: str, tmp_path: Path) -> None:
+    lists = PLANTED.lists(PLANTED.known & (PLANTED.relevant > 0))
+    later = PLANTED.lists(PLANTED.tested & (PLANTED.relevant > 0))
+    recipe = {**QUICK, "negatives": 3, "negative_sampling": how, "loss": "BPR", "unknown": "mean"}
+    first, again = (rb.train_ranker(rows, **recipe) for rows in (lists, rb.read_lists(frame(lists)[::-1])))
+    assert bytes_of(first, tmp_path / "a") == bytes_of(again, tmp_path / "b")
+    assert rb.loss("bpr").text == rb.loss(first.recipe.loss).text == "RankNet"
+    assert 0 < first.record["validation"] < 1
+    if how == "once":
+        refuse(lambda: rb.train_ranker(lists, later, **recipe), "negatives=3 drawn once beside validation lists")
+    else:
+        with_later = rb.train_ranker(lists, later, **recipe)
+        assert 0 < with_later.record["validation"] < 1
+    tested = rb.cross_validate(lists, 2, **recipe)
+    assert {*tested.judged.relevance.tolist()} == {0, 1}
+    assert len(tested.judged.items) == len(with_negatives(lists, 3, 0).items)
+    assert tested.evaluate("PairAccuracy").means()["PairAccuracy"] > 0.51
+
+
+def test_more_negatives_than_items_are_refused_and_older_files_have_drawn_once(tmp_path: Path) -> None:
+    lists, path = small(), tmp_path / "m.safetensors"
+    refuse(
+        lambda: rb.train_ranker(lists, **QUICK, negatives=10**6),
+        "negatives: found 1000000 for each relevant item, but the training lists have 10 items",
+    )
+    refuse(lambda: rb.Recipe(negative_sampling="all"), "negative_sampling: found 'all', expected one of uniform, pop")
+    rb.train_ranker(lists, **QUICK, negatives=2).save(path)
+    assert rb.load(path).recipe.negative_sampling == "uniform"
+    rewrite(path, lambda header, tensors: header["recipe"].pop("negative_sampling"))
+    assert rb.load(path).recipe.negative_sampling == "once"
+
+
+def test_the_number_of_threads_is_what_it_was() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        seen = list[int]()
+        rb.train_ranker(small(), **QUICK, on_epoch=lambda epoch: seen.append(torch.get_num_threads()))
+        assert (set(seen), torch.get_num_threads()) == ({1}, 2)
+    finally:
+        torch.set_num_threads(before)
+
+
 # What is refused
 def refuse(attempt: Callable[[], Any], message: str) -> None:
     with pytest.raises((DataError, ValueError), match=message):
@@ -233,7 +348,10 @@ def test_tables_without_anything_to_learn_are_refused() -> None:
     ranker, nothing = rb.train_ranker(lists, **QUICK), PLANTED.lists(np.zeros_like(PLANTED.known))
     refuse(lambda: rb.train_ranker(nothing, **QUICK), "there are no items")
     assert len(ranker.score_lists(nothing).scores) == 0
-    refuse(lambda: ranker.score(np.zeros((2, 2))), r"this ranker is a factorisation, .* expected score_lists\(lists\)")
+    refuse(
+        lambda: ranker.score(np.zeros((2, 2))),
+        r"this ranker is a matrix-factorization, .* expected score_lists\(lists\)",
+    )
 
 
 @pytest.mark.parametrize(

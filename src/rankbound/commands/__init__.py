@@ -26,13 +26,13 @@ class Source(type(Path())):  # type: ignore[misc]
     """A file to read: `-` is standard input, and it may be a pipe."""
 
 
-UNKNOWN = "topics and items that a matrix factorisation was not trained on"
+UNKNOWN = "topics and items that a model without features was not trained on"
 
 _START_BYTES = 2**16
 
 _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "bound": (str, "BOUND", "none (default), min-max, expectation, expectation-max, ..."),
-    "model": (str, None, "linear (default), mlp, or matrix-factorization (without features)"),
+    "model": (str, None, "linear (default), mlp, or, without features, matrix-factorization, popularity or item-knn"),
     "hidden": (widths, "WIDTHS", "widths of the mlp's layers (default: 64,32)"),
     "scale": (str, None, "scaling of features: standard (default), query (within each list) or none"),
     "features": (names, "NAMES", "feature columns, as in a,b (default: those of numbers)"),
@@ -57,10 +57,16 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "metric": (str, "METRIC", "metric that selects the epoch (default: nDCG@10)"),
     "temperature": (float, "T", "temperature of the smooth ranks, in units of the scores (default: 1.0)"),
     "factors": (int, "N", "factors of each topic and item of a matrix factorisation (default: 32)"),
+    "neighbours": (int, "N", "similar items of each item that an item-knn counts (default: 50)"),
     "negatives": (
         int,
         "N",
         "for a matrix factorisation, items drawn for each relevant one, as not relevant (default: 0)",
+    ),
+    "negative_sampling": (
+        str,
+        "HOW",
+        "how these are drawn: in every epoch anew, uniform (default), popularity or in-batch; or once",
     ),
     "epochs": (int, "N", "passes over the training topics (default: 100)"),
     "learning_rate": (float, "RATE", "learning rate of Adam (default: 0.01)"),
@@ -216,14 +222,14 @@ def columns_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def features_of(arguments: argparse.Namespace) -> Sequence[str] | None:
     """Return the features to read, none for a factorisation; ConfigError if flags name some beside one."""
-    from rankbound.training.recipe import FACTORIZATION
+    from rankbound.training.recipe import PAIR_MODELS
 
     features: Sequence[str] | None = arguments.features
-    if arguments.model != FACTORIZATION:
+    if arguments.model not in PAIR_MODELS:
         return features
     if features:
         raise ConfigError(
-            f"--features: found {','.join(features)} beside --model {FACTORIZATION}, which reads topics and items "
+            f"--features: found {','.join(features)} beside --model {arguments.model}, which reads topics and items "
             "alone; expected no features, or --model linear or mlp"
         )
     return []

@@ -93,7 +93,11 @@ def _report(ranker: "Ranker") -> None:
     read = quantity(len(ranker.feature_names), "feature") if vocabulary is None else f"{len(vocabulary.items)} distinct"
     print(f"trained on {topics}, {items}, {read}")
     bound = "" if recipe.bound == "none" else f", bound {recipe.bound}"
-    print(f"loss {recipe.loss}{bound}, {recipe.model} model: epoch {record['epoch']} of {recipe.epochs}")
+    # Models that are counted have no epochs.
+    if record["epoch"]:
+        print(f"loss {recipe.loss}{bound}, {recipe.model} model: epoch {record['epoch']} of {recipe.epochs}")
+    else:
+        print(f"{recipe.model} model")
     if record["validation"] is not None:
         topics = quantity(record["validation_topics"], "validation topic")
         print(f"{recipe.metric} on {topics}: {record['validation']:.4f}")

@@ -13,7 +13,7 @@ from rankbound.io.judged import JudgedLists
 from rankbound.metrics import metric as parse_metric
 from rankbound.texts import quoted
 from rankbound.training.ranker import Ranker, train_ranker
-from rankbound.training.recipe import FACTORIZATION, Recipe
+from rankbound.training.recipe import PAIR_MODELS, Recipe
 
 with needs_extra("data"):
     import polars as pl
@@ -93,8 +93,8 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
             ValueError: as `rankbound.train_ranker`, or for arguments that don't fit each other.
         """
         recipe = {setting.name: getattr(self, setting.name) for setting in fields(Recipe)}
-        if recipe["model"] == FACTORIZATION:
-            raise ValueError(f"model: found {FACTORIZATION}, which reads no features: use rankbound.train_ranker")
+        if recipe["model"] in PAIR_MODELS:
+            raise ValueError(f"model: found {recipe['model']}, which reads no features: use rankbound.train_ranker")
         X, qid = _apart(X, qid)
         if qid is None and recipe["validation_share"] > 0:
             raise ValueError(

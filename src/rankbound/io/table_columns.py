@@ -7,6 +7,7 @@ Unless features are chosen, they are the columns of numbers, but for those whose
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -347,6 +348,26 @@ def numbers(table: Table, name: str, ways: tuple[str, str] = ("", "")) -> npt.ND
         row = _first(values.is_null())
         raise DataError(f"{table.row(row)}: column {name!r} holds {column[row]}, too large a number")
     return values.to_numpy()
+
+
+def moments_of(table: Table, name: str) -> pl.Series:
+    """Return a column of times: finite numbers, or dates and times, as texts of ISO 8601 or of such a type."""
+    column = _column(table, name)
+    if column.dtype.is_numeric():
+        return pl.Series(numbers(table, name))
+    moments = column.str.strip_chars() if column.dtype == pl.String else column
+    if column.dtype == pl.String:
+        with suppress(pl.exceptions.ComputeError):
+            moments = moments.str.to_datetime(time_unit="us", strict=False)
+    if moments.dtype == pl.Date:
+        moments = moments.cast(pl.Datetime("us"))
+    if not isinstance(moments.dtype, pl.Datetime) or moments.null_count():
+        row = _first(moments.is_null()) if isinstance(moments.dtype, pl.Datetime) else 0
+        raise DataError(
+            f"{table.row(row)}: column {name!r} holds {quoted(str(column[row]))}, expected a time: a number, or a date "
+            "such as 2026-01-31 or 2026-01-31 12:30:00, in one notation"
+        )
+    return moments
 
 
 def require_ranks(ranks: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:

@@ -40,6 +40,7 @@ from rankbound.io.table_columns import (
     categorical_among,
     item_names,
     matrix,
+    moments_of,
     named,
     notations,
     numbers,
@@ -153,6 +154,14 @@ def read_features(
                 f"features ({known}), or an array with columns in that order"
             )
     return matrix(table, names, categorical, keep_missing)
+
+
+def read_moments(source: Any, columns: Columns, name: str) -> pl.Series:
+    """Read a table's column of times, numbers or datetimes, a row for each item of `read_judged`, in that order."""
+    table, columns = _read(source, partial(columns.found_in, labelled=False))
+    moments = moments_of(table, name)
+    _, _, order = by_topic(text(table, columns.topic))
+    return moments if order is None else moments[order]
 
 
 def read_intents(source: Any, columns: Columns) -> Qrels:

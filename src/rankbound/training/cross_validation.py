@@ -16,7 +16,7 @@ from rankbound.lists import ArrayLike
 from rankbound.metrics import Metric
 from rankbound.training.inputs import weighted
 from rankbound.training.ranker import Ranker, train_ranker
-from rankbound.training.recipe import FACTORIZATION, Recipe
+from rankbound.training.recipe import FACTORIZATION, PAIR_MODELS, Recipe
 from rankbound.training.splits import Split, require_apart
 from rankbound.training.trainer import Epoch
 
@@ -96,9 +96,10 @@ def cross_validate(
     it scores. Scores of different topics may come from different rankers, so that only those of one topic are
     comparable. The features of a fold's training topics are in memory.
 
-    A `matrix-factorization` knows topics, so that its folds are parts of each topic's items, with their share of every
-    relevance label. Negatives are drawn before items are dealt: test lists have some, too. Items and topics that are
-    in no other fold are scored by the mean of the others (`unknown`, which is `mean` here unless given).
+    A `matrix-factorization` knows topics, as do `popularity` and `item-knn`: folds are parts of each topic's items,
+    with their share of every relevance label. Negatives are drawn before items are dealt: test
+    lists have some, too. Items and topics that are in no other fold are scored by the mean of the others (`unknown`,
+    which is `mean` here unless given).
 
     Args:
         lists: judged lists, such as `read_lists` returns.
@@ -122,11 +123,11 @@ def cross_validate(
     """
     chosen = Recipe.of(recipe)
     lists = weighted(lists, weights, list_weights, chosen)
-    if chosen.model != FACTORIZATION:
+    if chosen.model not in PAIR_MODELS:
         tested = dealt_lists(len(lists), folds, chosen.seed) if isinstance(folds, int) else _named(lists, folds)
         masks = (np.isin(np.arange(len(lists)), part) for part in tested)
         own = ((mask, np.repeat(mask, np.diff(lists.offsets))) for mask in masks)
-        splits = (Split(training=_picked(lists, ~rows, ~mask), test=_picked(lists, rows, mask)) for mask, rows in own)
+        splits = (Split(training=picked(lists, ~rows, ~mask), test=picked(lists, rows, mask)) for mask, rows in own)
         return _tested(splits, recipe, device, on_epoch, lists.topics)
     if not isinstance(folds, int):
         raise ValueError(
@@ -145,11 +146,17 @@ def cross_validate(
     topics, _, order = sorted_pairs(drawn, Vocabulary.of_lists(drawn))
     fold = np.empty(len(order), np.int64)
     fold[order] = folds_within(topics, drawn.relevance[order], folds, chosen.seed)
+    # What was drawn stands behind a topic's own items; unless it is drawn once, trainings draw their own.
+    trained, settings = np.ones(len(order), bool), {"negatives": 0}
+    if chosen.model == FACTORIZATION and chosen.negative_sampling != "once":
+        sizes = np.diff(drawn.offsets)
+        place = np.arange(len(order)) - np.repeat(drawn.offsets[:-1], sizes)
+        trained, settings = place < np.repeat(np.diff(lists.offsets), sizes), {}
     splits = (
-        Split(training=_picked(drawn, fold != number), test=_picked(drawn, fold == number))
+        Split(training=picked(drawn, (fold != number) & trained), test=picked(drawn, fold == number))
         for number in range(int(fold.max(initial=-1)) + 1)
     )
-    return _tested(splits, {"unknown": "mean"} | recipe | {"negatives": 0}, device, on_epoch, lists.topics)
+    return _tested(splits, {"unknown": "mean"} | recipe | settings, device, on_epoch, lists.topics)
 
 
 def cross_validate_splits(
@@ -201,7 +208,7 @@ def _tested(
     for number, split in enumerate(splits, start=1):
         started = perf_counter()
         try:
-            require_apart(split.parts, by_item=recipe.get("model") == FACTORIZATION)
+            require_apart(split.parts, by_item=recipe.get("model") in PAIR_MODELS)
             ranker = train_ranker(split.training, split.validation, device=device, on_epoch=on_epoch, **recipe)
             runs.append(ranker.score_lists(split.test))
         except DataError as error:
@@ -243,7 +250,7 @@ def _means(values: Any, group: Indices, count: int) -> Any:
         return total / np.bincount(group[defined], minlength=count)
 
 
-def _picked(lists: JudgedLists, rows: Mask, topics: Mask | None = None) -> JudgedLists:
+def picked(lists: JudgedLists, rows: Mask, topics: Mask | None = None) -> JudgedLists:
     """Return the lists of some rows: these topics', by default those that have any of the rows."""
     from rankbound.io.table_columns import name_column
 

@@ -5,7 +5,8 @@ dealt one after another, so that each part has its share of every label, and of 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,10 @@ from rankbound.io.ragged import Indices
 from rankbound.lists import Lists, as_tensor
 from rankbound.texts import derive_seed, quantity, quoted
 from rankbound.training.models import Factorization, score_pairs
-from rankbound.training.recipe import Recipe
+from rankbound.training.neighbours import ItemNeighbours, Popularity, fit_neighbours, fit_popularity
+from rankbound.training.recipe import POPULARITY, Recipe
 from rankbound.training.splits import require_apart
-from rankbound.training.trainer import Part, worth_a_kernel
+from rankbound.training.trainer import Draw, Part, worth_a_kernel
 
 with needs_extra("data"):
     import polars as pl
@@ -34,26 +36,25 @@ Mask = npt.NDArray[np.bool_]
 DENSE = 0.5
 """Share of all items from which the rest is listed, since few draws would be new."""
 
+TRIES = 32
+"""How often a draw of an epoch is repeated that hits one of the topic's own items; then it is left out."""
+
 UNSEEN = -1
 """The index of a name that is not known."""
 
 
 def pair_inputs(
     lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe, generator: torch.Generator
-) -> tuple[Part, Part | None, Factorization, "Vocabulary"]:
+) -> tuple[Part, Draw | None, Part | None, Factorization, "Vocabulary"]:
     """Return the lists to train on and to select the epoch on, a model with initial weights, and its vocabulary.
+
+    With negatives of every epoch, the lists to train on are those of the first, beside the draws of all.
 
     A share of each topic's items is held out without validation lists. Topics and items are sorted by name: the order
     of rows changes nothing. DataError if a factorisation could not learn from the lists, or if they do not fit each
     other.
     """
-    if not len(lists.items):
-        raise DataError("there are no items in the training lists; expected judged items")
-    if name_column(lists.items).n_unique() == len(lists.items):
-        raise DataError(
-            "no item is in two topics, but a factorisation learns from items that recur: name the column of the items "
-            "by `item` (on the command line: --item NAME), or train a model of features"
-        )
+    _require_recurring(lists, recipe.model)
     label = float(lists.relevance[0])
     if bool((lists.relevance == label).all()) and not (recipe.negatives and label > 0):
         advice = (
@@ -63,8 +64,15 @@ def pair_inputs(
             else "expected relevant items, with labels above 0"
         )
         raise DataError(f"all {len(lists.items)} relevance labels are {label:g}, so that no order is better: {advice}")
-    drawn = with_negatives(lists, recipe.negatives, recipe.seed) if recipe.negatives else lists
+    once = recipe.negative_sampling == "once"
+    drawn = with_negatives(lists, recipe.negatives, recipe.seed) if recipe.negatives and once else lists
     vocabulary = Vocabulary.of_lists(drawn)
+    n_items = len(vocabulary.items)
+    if recipe.negatives >= n_items:
+        raise DataError(
+            f"negatives: found {recipe.negatives} for each relevant item, but the training lists have {n_items} items; "
+            "expected a number far below, such as 4"
+        )
     topics, items, order = sorted_pairs(drawn, vocabulary)
     relevance = drawn.relevance[order]
 
@@ -75,22 +83,41 @@ def pair_inputs(
         names, limits = vocabulary.topics[own].to_list(), Lists.of_sizes(torch.from_numpy(counts[own]))
         return Part(names, of_topics, of_items, labels, limits)
 
+    def with_drawn(held_out: Part, known: Indices) -> Part:
+        """Add drawn negatives to the lists of validation; `known` are the codes of all pairs."""
+        if not recipe.negatives or once:
+            return held_out
+        own, segment = held_out.topics.numpy(), held_out.lists.segment.numpy()
+        relevant = (held_out.relevance.numpy() > 0) & (own[segment] >= 0)
+        wanted = np.bincount(own[segment[relevant]], minlength=len(vocabulary.topics))
+        of_topics, of_items = np.divmod(_drawn(known, recipe.negatives * wanted, n_items, recipe.seed), n_items)
+        place = np.zeros(len(vocabulary.topics), np.int64)
+        place[own[own >= 0]] = np.flatnonzero(own >= 0)
+        order = np.argsort(place[of_topics], kind="stable")
+        return _joined(held_out, place[of_topics][order], of_items[order])
+
     held, held_out = np.zeros(len(topics), bool), None
     if validation is not None:
-        if recipe.negatives:
+        if recipe.negatives and once:
             raise DataError(
-                f"found negatives={recipe.negatives} beside validation lists, whose items might be drawn as negatives: "
-                "expected a share of the lists for validation, or rows of relevance 0 instead of drawn ones"
+                f"found negatives={recipe.negatives} drawn once beside validation lists, whose items might be among "
+                "them: expected another negative_sampling, a share of the lists for validation, or rows of relevance 0"
             )
         require_apart({"training": lists, "validation": validation}, by_item=True)
         known = vocabulary.known_indices(validation, recipe.unknown, "validation lists: ")
         of_topics, of_items = map(torch.from_numpy, known)
         labels, limits = as_tensor(validation.relevance, "relevance"), as_tensor(validation.offsets, "offsets")
         held_out = Part(validation.topics, of_topics, of_items, labels, Lists(limits))
+        codes = (of_topics.index_select(0, held_out.lists.segment) * n_items + of_items).numpy()
+        held_out = with_drawn(held_out, np.sort(np.append(topics * n_items + items, codes)))
     elif recipe.validation_share:
         held = held_out_within(topics, items, relevance, recipe.validation_share, recipe.seed)
-        held_out = part(held)
-    training = part(~held)
+        held_out = with_drawn(part(held), topics * n_items + items)
+    training, draw = part(~held), None
+    if recipe.negatives and not once:
+        negatives = EpochNegatives(training, n_items, recipe)
+        training = negatives()
+        draw = chain([training], iter(negatives, None)).__next__
     model = Factorization(
         len(vocabulary.topics),
         len(vocabulary.items),
@@ -99,7 +126,33 @@ def pair_inputs(
         bias=recipe.bias,
         by_kernel=worth_a_kernel(recipe.epochs, training.lists.n_items),
     )
-    return training, held_out, model, vocabulary
+    return training, draw, held_out, model, vocabulary
+
+
+def counted_model(lists: JudgedLists, recipe: Recipe) -> tuple[Popularity | ItemNeighbours, "Vocabulary"]:
+    """Return the model of the relevant pairs of lists, and its vocabulary, which has the other items as well."""
+    _require_recurring(lists, recipe.model)
+    if not bool((lists.relevance > 0).any()):
+        raise DataError(f"all {len(lists.items)} relevance labels are 0; expected relevant items, with labels above 0")
+    vocabulary = Vocabulary.of_lists(lists)
+    topics, items, order = sorted_pairs(lists, vocabulary)
+    relevant = lists.relevance[order] > 0
+    pairs = torch.from_numpy(topics[relevant]), torch.from_numpy(items[relevant])
+    if recipe.model == POPULARITY:
+        return fit_popularity(pairs[1], len(vocabulary.items)), vocabulary
+    counts = len(vocabulary.topics), len(vocabulary.items)
+    return fit_neighbours(*pairs, *counts, recipe.neighbours), vocabulary
+
+
+def _require_recurring(lists: JudgedLists, model: str) -> None:
+    """Raise DataError for lists without items, or without any item of two topics."""
+    if not len(lists.items):
+        raise DataError("there are no items in the training lists; expected judged items")
+    if name_column(lists.items).n_unique() == len(lists.items):
+        raise DataError(
+            f"no item is in two topics, but model {model} learns from items that recur: name the column of the items "
+            "by `item` (on the command line: --item NAME), or train a model of features"
+        )
 
 
 def score_part(model: nn.Module, part: Part) -> Tensor:
@@ -255,6 +308,66 @@ def with_negatives(lists: JudgedLists, per_relevant: int, seed: int) -> JudgedLi
         features=np.empty((len(order), 0), np.float32),
         feature_names=[],
     )
+
+
+class EpochNegatives:
+    """Draws lists with new negatives in every call: `negatives` for each relevant item, that the list lacks.
+
+    Args:
+        part: the lists, without negatives, on the CPU; their items ascend.
+        n_items: the number of items to draw from.
+        recipe: the number of negatives, how they are drawn, the number of lists in a batch, and the seed. For
+            `in-batch`, the lists come in the order of the batches.
+    """
+
+    def __init__(self, part: Part, n_items: int, recipe: Recipe) -> None:
+        self._part, self._n_items, self._recipe = part, n_items, recipe
+        self._generator = np.random.default_rng(derive_seed("negatives of epochs", recipe.seed))
+        self._known = (part.topics.index_select(0, part.lists.segment) * n_items + part.items).numpy()
+
+    def __call__(self) -> Part:
+        part, count = self._part, len(self._part.lists)
+        in_batch = self._recipe.negative_sampling == "in-batch"
+        if in_batch:
+            order = self._generator.permutation(count)
+            names = [part.names[at] for at in order.tolist()]
+            part = replace(part.batch(torch.from_numpy(order)), names=names)
+        relevant = part.relevance.numpy() > 0
+        of_lists = np.bincount(part.lists.segment.numpy()[relevant], minlength=count)
+        pool = np.arange(self._n_items) if self._recipe.negative_sampling == "uniform" else part.items.numpy()[relevant]
+        low, width = np.zeros(count, np.int64), np.full(count, len(pool))
+        if in_batch:
+            limits = np.append(0, np.cumsum(of_lists))
+            first = np.arange(count) // self._recipe.batch_size * self._recipe.batch_size
+            low = limits[first]
+            width = limits[np.minimum(first + self._recipe.batch_size, count)] - low
+        owner = np.repeat(np.arange(count), self._recipe.negatives * of_lists)
+        drawn, lacking, topics = np.empty(len(owner), np.int64), np.arange(len(owner)), part.topics.numpy()
+        for _ in range(TRIES):
+            if not len(lacking):
+                break
+            own = owner[lacking]
+            place = low[own] + (self._generator.random(len(own)) * width[own]).astype(np.int64)
+            drawn[lacking] = pool[place]
+            codes = topics[own] * self._n_items + drawn[lacking]
+            at = np.minimum(np.searchsorted(self._known, codes), len(self._known) - 1)
+            lacking = lacking[self._known[at] == codes]
+        kept = np.ones(len(owner), bool)
+        kept[lacking] = False
+        return _joined(part, owner[kept], drawn[kept])
+
+
+def _joined(part: Part, owner: Indices, items: Indices) -> Part:
+    """Return the lists, each followed by its items of relevance 0; `owner`, their lists, ascends."""
+    more = np.bincount(owner, minlength=len(part.lists))
+    lists = Lists.of_sizes(part.lists.sizes + torch.from_numpy(more))
+    before = np.append(0, np.cumsum(more))
+    of_all = torch.empty(lists.n_items, dtype=torch.int64)
+    relevance = torch.zeros(lists.n_items, dtype=part.relevance.dtype)
+    own = torch.arange(part.lists.n_items) + torch.from_numpy(before)[part.lists.segment]
+    new = np.arange(len(items)) + part.lists.offsets.numpy()[owner + 1]
+    of_all[own], relevance[own], of_all[torch.from_numpy(new)] = part.items, part.relevance, torch.from_numpy(items)
+    return Part(part.names, part.topics, of_all, relevance, lists)
 
 
 def _drawn(known: Indices, wanted: Indices, n_items: int, seed: int) -> Indices:

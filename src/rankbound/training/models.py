@@ -119,6 +119,13 @@ class Factorization(nn.Module):
             products = (self.topics.index_select(0, topics) * self.items.index_select(0, items)).sum(1)
         return products if self.item_bias is None else products + self.item_bias.index_select(0, items)
 
+    def of_topics(self, topics: Tensor) -> Tensor:
+        """Return the scores of all items for topics, `(n, n_items)`; index -1 stands for the mean of all topics."""
+        own = self.topics.index_select(0, topics.clamp(min=0))
+        own = torch.where(topics[:, None] < 0, self.topics.mean(0), own)
+        products = own @ self.items.T
+        return products if self.item_bias is None else products + self.item_bias
+
 
 def score_pairs(model: Factorization, topics: Tensor, items: Tensor) -> Tensor:
     """Return the scores of any number of pairs, without gradients; index -1 stands for the mean of all factors."""

@@ -6,8 +6,8 @@ names of topics and items are tensors, everything else is JSON in the header. Lo
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,9 @@ from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortene
 from rankbound.training.encoding import TENSOR, Encoding
 from rankbound.training.inputs import digest_of, feature_scorer, moved, require_orders, training_parts, weighted
 from rankbound.training.models import ROWS_AT_ONCE, Factorization, ScaledFeatures, Scaling, score_pairs
-from rankbound.training.recipe import FACTORIZATION, UNKNOWN, Recipe
-from rankbound.training.trainer import LAST, Epoch, Learner, Scorer, train
+from rankbound.training.recipe import FACTORIZATION, ITEM_KNN, PAIR_MODELS, POPULARITY, UNKNOWN, Recipe
+from rankbound.training.splits import require_apart
+from rankbound.training.trainer import LAST, Draw, Epoch, Learner, Scorer, train
 
 if TYPE_CHECKING:
     from rankbound.training.factorisation import Vocabulary
@@ -101,17 +102,20 @@ def train_ranker(
                 "file or a data frame"
             )
     lists = weighted(lists, weights, list_weights, chosen)
+    if chosen.model in (POPULARITY, ITEM_KNN):
+        return _counted(lists, validation, chosen)
     generator = torch.Generator().manual_seed(derive_seed("ranker", chosen.seed))
     model: nn.Module
     score: Scorer
     vocabulary: Vocabulary | None = None
+    draw: Draw | None = None
     none = torch.zeros(0, dtype=torch.float32)
     scaling, encoding = Scaling("none", none, none), Encoding()
     if chosen.model == FACTORIZATION:
         from rankbound.training.factorisation import pair_inputs, score_part
 
         score = score_part
-        training, held_out, model, vocabulary = pair_inputs(lists, validation, chosen, generator)
+        training, draw, held_out, model, vocabulary = pair_inputs(lists, validation, chosen, generator)
     else:
         training, held_out = training_parts(lists, validation, chosen)
         features = column_tensor(lists.features, "features")
@@ -133,16 +137,19 @@ def train_ranker(
         if bool(values.isnan().all()):
             raise DataError(f"{criterion} is undefined on all validation topics: none has a relevant item")
     name, measured = (LAST, training) if held_out is None else (VALIDATION, held_out)
-    (trained,) = train(
-        [Learner(model.to(where), score, moved(training, where), {name: moved(measured, where)}, generator)],
-        objective,
-        learning_rate=chosen.learning_rate,
-        epochs=chosen.epochs,
-        batch_size=chosen.batch_size,
-        monitored=[criterion],
-        selections={} if held_out is None else {VALIDATION: criterion},
-        on_epoch=on_epoch,
-    )
+    source = moved(training, where) if draw is None else lambda: moved(draw(), where)
+    shuffled = draw is None or chosen.negative_sampling != "in-batch"
+    with _one_thread() if chosen.model == FACTORIZATION else nullcontext():
+        (trained,) = train(
+            [Learner(model.to(where), score, source, {name: moved(measured, where)}, generator, shuffled)],
+            objective,
+            learning_rate=chosen.learning_rate,
+            epochs=chosen.epochs,
+            batch_size=chosen.batch_size,
+            monitored=[criterion],
+            selections={} if held_out is None else {VALIDATION: criterion},
+            on_epoch=on_epoch,
+        )
     best = trained.selected[name]
     model.load_state_dict(best.weights)
     record = {
@@ -178,7 +185,9 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             raise ValueError(
                 f"kernel: found {header['recipe']['kernel']}, expected sigmoid, the only smooth step of this version"
             )
-        settings = {setting.name: header["recipe"].get(setting.name, setting.default) for setting in fields(Recipe)}
+        # Before there was a choice, negatives were drawn once.
+        written = {"negative_sampling": "once", **header["recipe"]}
+        settings = {setting.name: written.get(setting.name, setting.default) for setting in fields(Recipe)}
         recipe = Recipe(**{**settings, "hidden": tuple(settings["hidden"])})
         names = header["feature_names"]
         if not isinstance(names, list) or {*map(type, names)} - {str} or len({*names}) < len(names):
@@ -191,13 +200,15 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         if not scaling.shift.shape == scaling.factor.shape == (n_scaled,):
             raise ValueError(f"the scaling is of {tuple(scaling.shift.shape)} features, not of {n_scaled}")
         vocabulary = None
-        if recipe.model == FACTORIZATION:
+        if recipe.model in PAIR_MODELS:
             from rankbound.training.factorisation import Vocabulary
 
             vocabulary = Vocabulary.from_tensors(tensors)
-        text = {} if vocabulary is None else vocabulary.tensors()
+        exempt = set() if vocabulary is None else {*vocabulary.tensors()}
+        if recipe.model == ITEM_KNN:
+            exempt |= {f"{WEIGHTS}{name}" for name in ("near", "offsets", "items")}
         for name, tensor in tensors.items():
-            if name not in text and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
+            if name not in exempt and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
                 raise ValueError(
                     f"{name} is {tensor.dtype} with {tensor.numel()} values; expected finite torch.float32"
                 )
@@ -205,7 +216,11 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         model: nn.Module
         # Without memory, as a header may claim any width.
         with torch.device("meta"):
-            if vocabulary is not None:
+            if vocabulary is not None and recipe.model != FACTORIZATION:
+                from rankbound.training.neighbours import restored
+
+                model = restored(recipe.model, weights, len(vocabulary.topics), len(vocabulary.items))
+            elif vocabulary is not None:
                 model = Factorization(len(vocabulary.topics), len(vocabulary.items), recipe.factors, bias=recipe.bias)
             elif len(recipe.hidden) > len(weights):
                 raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
@@ -286,12 +301,13 @@ class Ranker:
 
         Raises:
             ValueError: wrong number of features, a column that is missing, features or scores that are not finite,
-                missing offsets, or a ranker that is a factorisation.
+                missing offsets, or a ranker without features, such as a factorisation.
             DataError: a column has a value that the ranker cannot read; the message names it.
         """
         if self.vocabulary is not None:
             raise ValueError(
-                "features: this ranker is a factorisation, which reads topics and items; expected score_lists(lists)"
+                f"features: this ranker is a {self.recipe.model}, which reads topics and items; expected "
+                "score_lists(lists)"
             )
         is_file = isinstance(features, str | os.PathLike)
         if isinstance(features, Qrels) or (is_file and kind_of(features) != "rows"):
@@ -388,9 +404,47 @@ class Ranker:
             require_one_of("unknown", policy, UNKNOWN)
             topics, items = self.vocabulary.known_indices(lists, policy)
             topic_of_item = torch.from_numpy(np.repeat(topics, np.diff(lists.offsets)))
-            assert isinstance(self.model, Factorization)
-            scores = _finite(score_pairs(self.model.cpu(), topic_of_item, torch.from_numpy(items))).numpy()
+            if isinstance(self.model, Factorization):
+                scores = _finite(score_pairs(self.model.cpu(), topic_of_item, torch.from_numpy(items))).numpy()
+            else:
+                from rankbound.training.neighbours import score_listed
+
+                given = map(torch.from_numpy, (topics, items, lists.offsets))
+                scores = score_listed(self.model, *given).numpy()
         return Run(topics=lists.topics, items=lists.items, scores=scores, offsets=lists.offsets)
+
+    def recommend(
+        self,
+        topics: Sequence[str] | Qrels | None = None,
+        k: int = 10,
+        *,
+        exclude: Qrels | Sequence[Qrels] = (),
+        unknown: str | None = None,
+    ) -> Run:
+        """Return the `k` best of all items that the ranker was trained on, for each of some topics (users).
+
+        Items of equal scores are in the order of their names. Items that the ranker was not trained on are never
+        recommended. Only a block of topics by items is in memory at once.
+
+        Args:
+            topics: their names, or lists of them; by default, all that the ranker was trained on.
+            k: the number of items for each topic; fewer, if all others are excluded.
+            exclude: judged lists, one or several, whose items are not recommended to their topics: the training lists,
+                unless an item may come again.
+            unknown: `refuse` for topics that the ranker was not trained on, or `mean` for the mean of the scores over
+                all others; by default, the recipe's.
+
+        Returns:
+            The run, each topic's items by descending score.
+
+        Raises:
+            DataError: a topic is unknown; the message names it.
+            ValueError: for a ranker of features, a topic that occurs twice, no items to recommend, or another value of
+                `unknown`.
+        """
+        from rankbound.training.catalogue import recommend
+
+        return recommend(self, topics, k, exclude, unknown)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ranker as one safetensors file, atomically.
@@ -416,6 +470,41 @@ class Ranker:
         if self.vocabulary is not None:
             tensors |= self.vocabulary.tensors()
         write_sealed(tensors, path, {HEADER: json.dumps(header, sort_keys=True)})
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: steps on a few thousand pairs take longer with more, ten times on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _counted(lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe) -> Ranker:
+    """Return the ranker of a model without epochs, of the relevant pairs alone; the validation lists are measured."""
+    from rankbound.training.factorisation import counted_model
+
+    model, vocabulary = counted_model(lists, recipe)
+    none = torch.zeros(0, dtype=torch.float32)
+    record: dict[str, Any] = {
+        "epoch": 0,
+        "validation": None,
+        "training_topics": len(lists),
+        "validation_topics": 0 if validation is None else len(validation),
+        "training_items": len(lists.items),
+        "digest": digest_of(lists, vocabulary),
+        "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
+    }
+    ranker = Ranker(recipe, [], Scaling("none", none, none), model, record, vocabulary)
+    if validation is not None:
+        require_apart({"training": lists, "validation": validation}, by_item=True)
+        scores = ranker.score_lists(validation).scores
+        values = evaluate(recipe.metric, scores, validation.relevance, validation.offsets)
+        record["validation"] = next(iter(values.values())).nanmean().item()
+    return ranker
 
 
 def _finite(scores: Tensor) -> Tensor:

@@ -12,9 +12,16 @@ from rankbound.training.models import ACTIVATIONS, BIASES, MLP, SCALES
 
 FACTORIZATION = "matrix-factorization"
 
-MODELS = ("linear", "mlp", FACTORIZATION)
+POPULARITY, ITEM_KNN = "popularity", "item-knn"
+
+PAIR_MODELS = (FACTORIZATION, POPULARITY, ITEM_KNN)
+"""The models that read no features, but topics and items that recur."""
+
+MODELS = ("linear", "mlp", *PAIR_MODELS)
 
 UNKNOWN = ("refuse", "mean")
+
+SAMPLINGS = ("uniform", "popularity", "in-batch", "once")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +32,10 @@ class Recipe:
         loss: a text that `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ...
         bound: the bound of a metric's loss.
         temperature: of the loss' smooth ranks, in units of the scores.
-        model: `linear`, a weight per feature; `mlp`, a network; or `matrix-factorization`, which reads no features but
-            learns factors of topics (users) and of items that recur between topics.
+        model: `linear`, a weight per feature; `mlp`, a network; or a model that reads no features, but topics (users)
+            and items that recur between topics: `matrix-factorization` learns factors of both, `popularity` counts the
+            topics that an item is relevant to, and `item-knn` adds up the similarities of an item to the topic's
+            relevant ones (cosine; Deshpande and Karypis 2004). The last two have no epochs, and no loss.
         hidden: the widths of the layers of an `mlp`.
         activation: of the layers of an `mlp`.
         scale: `standard` gives every feature mean 0 and standard deviation 1 over the training items: an item's score
@@ -36,18 +45,22 @@ class Recipe:
             others (for categories, their shares), `zero`, or `indicator`, the mean with an input that is 1 where the
             value is missing; `refuse` raises.
         factors: of each topic and each item of a `matrix-factorization`.
+        neighbours: of an `item-knn`, the most similar items of each item that count.
         bias: of a `matrix-factorization`: `item`, one for each item, or `none`.
-        negatives: for a `matrix-factorization`, so many items are drawn for each relevant item of a topic, once, by
-            `seed`: from all items of the training lists that the topic's list lacks, uniformly and without
-            replacement (all of them if they are fewer). Their relevance is 0.
-        unknown: topics and items to score that a `matrix-factorization` was not trained on: `refuse`, or `mean` for
-            the mean of all factors and biases.
+        negatives: for a `matrix-factorization`, so many items that the topic's training list lacks are drawn for each
+            of its relevant items. Their relevance is 0.
+        negative_sampling: how they are drawn, by `seed`. In every epoch anew and with replacement: `uniform`, from all
+            items; `popularity`, in proportion to the topics that they are relevant to; `in-batch`, in the same way from
+            the items of the step's topics. Or `once`: for all epochs, uniformly and without replacement (all of them if
+            they are fewer). Validation lists have negatives that are drawn as by `once`.
+        unknown: topics and items to score that a model without features was not trained on: `refuse`, or `mean` for
+            the mean over all topics, or all items; for a `matrix-factorization`, of all factors and biases.
         epochs: passes over the training topics.
         learning_rate: of Adam.
         batch_size: topics per step.
         metric: selects the epoch on the validation topics; without validation topics, the last epoch is used.
         validation_share: share held out for validation without validation lists, drawn by `seed`: of the topics, or,
-            for a `matrix-factorization`, of each topic's items.
+            for a `matrix-factorization`, of each topic's items; `popularity` and `item-knn` hold none out.
         seed: of initial weights, order of batches and validation topics; the draws do not depend on loss and bound.
 
     Raises:
@@ -66,8 +79,10 @@ class Recipe:
     scale: str = "standard"
     missing_features: str = "refuse"
     factors: int = 32
+    neighbours: int = 50
     bias: str = "item"
     negatives: int = 0
+    negative_sampling: str = "uniform"
     unknown: str = "refuse"
     epochs: int = 100
     learning_rate: float = 0.01
@@ -89,11 +104,12 @@ class Recipe:
             "activation": ACTIVATIONS,
             "bias": BIASES,
             "unknown": UNKNOWN,
+            "negative_sampling": SAMPLINGS,
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(allowed)}")
-        for name in ("temperature", "factors", "epochs", "learning_rate", "batch_size"):
+        for name in ("temperature", "factors", "neighbours", "epochs", "learning_rate", "batch_size"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected a number above 0")
         if not all(width > 0 for width in self.hidden):
@@ -102,7 +118,7 @@ class Recipe:
             raise ValueError(f"validation_share: found {self.validation_share}, expected a share in [0, 1)")
         if self.negatives < 0:
             raise ValueError(f"negatives: found {self.negatives}, expected a number from 0")
-        if self.negatives and self.model != FACTORIZATION:
+        if self.negatives and self.model not in PAIR_MODELS:
             raise ValueError(
                 f"negatives: found {self.negatives} beside the model {self.model}, whose items need features: only "
                 f"model {FACTORIZATION} draws negatives"

@@ -107,6 +107,7 @@ class Learner:
         training: the lists to train on, with any weights, or a function that draws those of the next epoch.
         parts: parts to evaluate by name, such as `validation` and `test`.
         generator: random generator of the batches' order, on the CPU.
+        shuffled: whether it draws that order; otherwise, batches have the lists in the order of `training`.
     """
 
     model: nn.Module
@@ -114,6 +115,7 @@ class Learner:
     training: Part | Draw
     parts: Mapping[str, Part]
     generator: torch.Generator
+    shuffled: bool = True
 
 
 @dataclass(frozen=True)
@@ -318,7 +320,8 @@ class _Group:
     def _turns(self, place: int) -> Iterator[_Turn]:
         """Yield a learner's batches of an epoch that have informative lists."""
         informative = self._informative[place]
-        shuffled = torch.randperm(len(informative), generator=self._learners[place].generator)
+        learner, count = self._learners[place], len(informative)
+        shuffled = torch.randperm(count, generator=learner.generator) if learner.shuffled else torch.arange(count)
         batches = torch.split(shuffled + self._first[place], self._batch_size)
         counts = torch.split(informative.index_select(0, shuffled), self._batch_size)
         for index, own in zip(batches, counts, strict=True):

@@ -1,0 +1,169 @@
+"""Rankers without factors, from what topics have in common: the popularity of items, and their nearest neighbours.
+
+Like `Factorization`, they score items for topics by the places of both in a vocabulary; place -1 is an unknown topic,
+whose scores are the means over all topics.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from rankbound.training.models import Factorization
+
+PAIRS_AT_ONCE = 2**21
+"""The number of scores of topics by items that are in memory at once."""
+
+
+class Popularity(nn.Module):
+    """Scores an item, for all topics alike, by the number of topics that it is relevant to."""
+
+    def __init__(self, counts: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("counts", counts)
+
+    def of_topics(self, topics: Tensor) -> Tensor:
+        """Return the scores of all items for some topics, `(n, n_items)`."""
+        counts: Tensor = self.get_buffer("counts")
+        return counts.expand(len(topics), -1)
+
+
+class ItemNeighbours(nn.Module):
+    r"""Scores an item by its similarity to a topic's relevant items (Deshpande and Karypis 2004; Sarwar et al. 2001).
+
+    $$s(t, i) = \sum_{j \in R_t,\ i \in N_j} \frac{|T_i \cap T_j|}{\sqrt{|T_i|\,|T_j|}}$$
+
+    $R_t$ are the items that are relevant to topic $t$, $T_i$ the topics to which item $i$ is, and $N_j$ the `k` items
+    other than $j$ with the highest cosine, by name on ties.
+
+    Args:
+        near: `(n_items, k)`, the neighbours of each item.
+        cosines: `(n_items, k)`, their similarities; 0 where there are fewer.
+        offsets, items: the relevant items of each topic, one topic after another.
+    """
+
+    def __init__(self, near: Tensor, cosines: Tensor, offsets: Tensor, items: Tensor) -> None:
+        super().__init__()
+        for name, tensor in {"near": near, "cosines": cosines, "offsets": offsets, "items": items}.items():
+            self.register_buffer(name, tensor)
+
+    def of_topics(self, topics: Tensor) -> Tensor:
+        """Return the scores of all items for some topics, `(n, n_items)`."""
+        near, cosines, offsets, items = (self.get_buffer(name) for name in ("near", "cosines", "offsets", "items"))
+        n_items = len(near)
+        row, own = _of_lists(offsets, items, topics)
+        scores = torch.zeros(len(topics) * n_items)
+        # The copies of neighbours take no more memory than the scores of a block.
+        size = max(PAIRS_AT_ONCE // max(near.shape[1], 1), 1)
+        for rows, some in zip(torch.split(row, size), torch.split(own, size), strict=True):
+            scores.index_add_(0, (rows[:, None] * n_items + near[some]).flatten(), cosines[some].flatten())
+        scores = scores.view(len(topics), n_items)
+        if bool((topics < 0).any()):
+            share = torch.bincount(items, minlength=n_items) / max(len(offsets) - 1, 1)
+            scores[topics < 0] = torch.zeros(n_items).index_add_(
+                0, near.flatten(), (share[:, None] * cosines).flatten()
+            )
+        return scores
+
+
+def fit_popularity(items: Tensor, n_items: int) -> Popularity:
+    """Return the model of the items `(n,)` of all relevant pairs."""
+    return Popularity(torch.bincount(items, minlength=n_items).to(torch.float32))
+
+
+def fit_neighbours(topics: Tensor, items: Tensor, n_topics: int, n_items: int, k: int) -> ItemNeighbours:
+    """Return the model of relevant pairs, both `(n,)`, sorted by topic.
+
+    The similarities of a block of items to all others are in memory at once. They are counted by the pairs of items
+    that topics have in common: products of sparse tensors of PyTorch warn that they are in beta.
+    """
+    k = min(k, n_items - 1)
+    offsets, of_items = (
+        torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(index, minlength=count).cumsum(0)])
+        for index, count in ((topics, n_topics), (items, n_items))
+    )
+    by_item = topics[torch.sort(items, stable=True).indices]
+    counts = of_items.diff().to(torch.float64).clamp(min=1)
+    at_once = max(PAIRS_AT_ONCE // max(int(offsets.diff().max()), 1), 1)
+    near = torch.zeros(n_items, k, dtype=torch.int64)
+    cosines = torch.zeros(n_items, k)
+    for block in torch.split(torch.arange(n_items), max(PAIRS_AT_ONCE // max(n_items, 1), 1)):
+        common = torch.zeros(len(block) * n_items)
+        for rows, shared in zip(
+            *(torch.split(pairs, at_once) for pairs in _of_lists(of_items, by_item, block)), strict=True
+        ):
+            place, others = _of_lists(offsets, items, shared)
+            common.index_add_(0, rows[place] * n_items + others, torch.ones(len(others)))
+        # Equal fractions are equal in single precision, too, so that ties are found.
+        similar = (common.view(len(block), n_items).to(torch.float64) / (counts[block, None] * counts).sqrt()).to(
+            torch.float32
+        )
+        similar[torch.arange(len(block)), block] = -1.0
+        near[block] = first_of(similar, k)
+        cosines[block] = similar.gather(1, near[block]).clamp(min=0)
+    return ItemNeighbours(near, cosines, offsets, items)
+
+
+def _of_lists(offsets: Tensor, items: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the items of the chosen lists, one list after another, and each one's place in `chosen`; -1 has none."""
+    sizes = torch.where(chosen < 0, 0, offsets[chosen + 1] - offsets[chosen])
+    row = torch.repeat_interleave(torch.arange(len(chosen)), sizes)
+    moved = offsets[chosen] - (sizes.cumsum(0) - sizes)
+    return row, items[torch.arange(len(row)) + moved[row]]
+
+
+def restored(kind: str, tensors: Mapping[str, Tensor], n_topics: int, n_items: int) -> Popularity | ItemNeighbours:
+    """Return the model of a file; ValueError for tensors that fit neither each other nor the vocabulary."""
+    if kind == "popularity":
+        (counts,) = (tensors[name] for name in ("counts",))
+        if counts.shape != (n_items,):
+            raise ValueError(f"counts: found shape {tuple(counts.shape)}, expected ({n_items},)")
+        return Popularity(counts)
+    model = ItemNeighbours(*(tensors[name] for name in ("near", "cosines", "offsets", "items")))
+    near, cosines, offsets, items = (tensors[name] for name in ("near", "cosines", "offsets", "items"))
+    whole = all(tensor.dtype == torch.int64 for tensor in (near, offsets, items))
+    shapes = near.shape == cosines.shape and len(near) == n_items and offsets.shape == (n_topics + 1,)
+    if not (whole and shapes and items.dim() == 1):
+        raise ValueError("the neighbours do not fit the topics and items")
+    for name, indices in (("near", near), ("items", items)):
+        if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < n_items:
+            raise ValueError(f"{name}: found an index that is none of {n_items} items")
+    if int(offsets[0]) != 0 or int(offsets[-1]) != len(items) or bool((offsets.diff() < 0).any()):
+        raise ValueError("offsets: expected the limits of all items")
+    return model
+
+
+def first_of(scores: Tensor, k: int) -> Tensor:
+    """Return the places of the `k` highest scores of each row, `(n_rows, k)`, the highest first and ties by place."""
+    values, places = scores.topk(k, dim=1)
+    if not k:
+        return places
+    lowest = values[:, -1:]
+    # Which of the ties with the last one `topk` takes is not specified.
+    cut = torch.nonzero((scores == lowest).sum(1) > (values == lowest).sum(1)).squeeze(1)
+    if len(cut):
+        tied = scores[cut] == lowest[cut]
+        room = k - (scores[cut] > lowest[cut]).sum(1, keepdim=True)
+        kept = (scores[cut] > lowest[cut]) | (tied & (tied.cumsum(1) <= room))
+        places[cut] = torch.nonzero(kept)[:, 1].view(len(cut), k)
+    places = places.sort(1).values
+    order = torch.sort(scores.gather(1, places), dim=1, descending=True, stable=True).indices
+    return places.gather(1, order)
+
+
+def score_listed(model: nn.Module, topics: Tensor, items: Tensor, offsets: Tensor) -> Tensor:
+    """Return the scores of the items of lists, by the places of the lists' topics and of the items; -1 is unknown.
+
+    The score of an unknown item is the mean over all others, for its topic.
+    """
+    assert isinstance(model, Popularity | ItemNeighbours | Factorization)
+    some, scores = topics.new_zeros(1), []
+    width = model.of_topics(some).shape[1]
+    for block in torch.split(torch.arange(len(topics)), max(PAIRS_AT_ONCE // max(width, 1), 1)):
+        first, last = int(offsets[block[0]]), int(offsets[block[-1] + 1])
+        of_all = model.of_topics(topics[block])
+        own = items[first:last]
+        row = torch.repeat_interleave(torch.arange(len(block)), offsets[block + 1] - offsets[block])
+        of_known = of_all[row, own.clamp(min=0)]
+        scores.append(torch.where(own < 0, of_all.mean(1)[row], of_known))
+    return torch.cat(scores) if scores else torch.zeros(0)

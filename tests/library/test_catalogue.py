@@ -1,0 +1,258 @@
+"""Recommended lists, metrics over all items, popularity and item neighbours, each against its definition in full."""
+
+import contextlib
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import rankbound as rb
+from rankbound.errors import DataError
+from rankbound.training import catalogue, neighbours
+from tests.library.conftest import Program
+from tests.library.pages import blocks, programs
+from tests.library.planted_ratings import frame, ratings, rewrite
+
+METRICS = ["nDCG@10", "nDCG(gain=linear)@3", "Recall@5", "P@5", "AP", "RR", "Hit@3", "PairAccuracy", "RBP(p=0.8)"]
+OF_RUNS = ["SetP", "Bpref", "Judged@10", "infAP"]
+QUICK: dict[str, Any] = {"factors": 4, "epochs": 2, "learning_rate": 0.05, "device": "cpu", "unknown": "mean"}
+MODELS = ("matrix-factorization", "popularity", "item-knn")
+PLANTED = ratings(users=30, items=24)
+TRAIN = PLANTED.lists(PLANTED.known)
+TEST = PLANTED.lists(PLANTED.tested)
+
+
+def ranker_of(model: str, **recipe: Any) -> rb.Ranker:
+    return rb.train_ranker(TRAIN, model=model, **(QUICK | recipe))
+
+
+@pytest.fixture(params=MODELS)
+def ranker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> rb.Ranker:
+    """A ranker whose scores are computed in blocks of a few topics."""
+    for module in (catalogue, neighbours):
+        monkeypatch.setattr(module, "PAIRS_AT_ONCE", 24 * 7)
+    return ranker_of(request.param, **({"loss": "RankNet"} if request.param == MODELS[0] else {}))
+
+
+def every(ranker: rb.Ranker, topics: list[str]) -> pl.DataFrame:
+    """All items of all topics with their scores, by `score_lists`."""
+    items = sorted({*TRAIN.items})
+    pairs = pl.DataFrame({"topic": topics}).join(pl.DataFrame({"item": items}), how="cross")
+    lists = rb.read_lists(pairs.with_columns(relevance=0), features=[])
+    return pairs.with_columns(score=ranker.score_lists(lists).scores)
+
+
+def pairs_of(lists: rb.Qrels) -> set[tuple[str, str]]:
+    return set(frame(lists).select("topic", "item").rows())  # type: ignore[arg-type]
+
+
+# Lists
+@pytest.mark.parametrize("k", [1, 3, 24, 100])
+@pytest.mark.parametrize("excluded", [(), (TRAIN,), (TRAIN, TEST)], ids=len)
+def test_the_best_items_of_all_are_recommended(ranker: rb.Ranker, k: int, excluded: tuple[rb.Qrels, ...]) -> None:
+    topics = ["u3", "new", "u0", *(f"u{place}" for place in range(10, 25))]
+    left_out = {pair for lists in excluded for pair in pairs_of(lists)}
+    run = ranker.recommend(topics, k, exclude=excluded)
+    assert run.topics == topics
+    expected = every(ranker, topics)
+    for place, topic in enumerate(topics):
+        own = slice(*run.offsets[[place, place + 1]])
+        rows = [row for row in expected.filter(topic=topic).rows() if row[:2] not in left_out]
+        by_name = {item: score for _, item, score in rows}
+        assert set(run.items[own]) <= {*by_name}
+        np.testing.assert_allclose(run.scores[own], [by_name[item] for item in run.items[own]], rtol=1e-5, atol=1e-6)
+        assert len(run.items[own]) == min(k, len(rows))
+        best = sorted(run.scores[own].tolist(), reverse=True)
+        assert run.scores[own].tolist() == best
+        np.testing.assert_allclose(best, sorted(by_name.values(), reverse=True)[:k], rtol=1e-5, atol=1e-6)
+        ties = list(zip(-run.scores[own], run.items[own], strict=True))
+        assert ties == sorted(ties)
+
+
+def test_ties_at_the_last_place_are_in_the_order_of_names() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for k in (0, 1, 4, 9):
+        scores = torch.randint(4, (50, 9), generator=generator).float()
+        expected = [sorted(range(9), key=lambda at, row=row: (-row[at], at))[:k] for row in scores.tolist()]
+        assert neighbours.first_of(scores, k).tolist() == expected
+
+
+def test_topics_may_be_lists_or_all() -> None:
+    ranker = ranker_of("popularity")
+    assert ranker.recommend(TEST, 2).topics == list(TEST.topics)
+    assert ranker.recommend(k=2).topics == sorted(TRAIN.topics)
+    assert len(ranker.recommend([], 2).items) == 0
+    assert len(
+        ranker.recommend(["u0"], exclude=rb.Qrels(topics=["u0"], items=["?"], relevance=[1], offsets=[0, 1])).items
+    )
+
+
+# Metrics
+@pytest.mark.parametrize("excluded", [(), (TRAIN,)], ids=len)
+def test_metrics_over_all_items_are_those_of_the_table_of_pairs(ranker: rb.Ranker, excluded: Any) -> None:
+    """To the last digit; of runs, too, with items and topics that the ranker does not know."""
+    found = rb.evaluate_catalogue(ranker, TEST, METRICS, exclude=excluded)
+    left_out = {pair for lists in excluded for pair in pairs_of(lists)}
+    run = ranker.recommend(TEST, 100, exclude=excluded)
+    pairs = pl.DataFrame({"topic": np.repeat(run.topics, np.diff(run.offsets)), "item": run.items, "score": run.scores})
+    assert left_out.isdisjoint(pairs.select("topic", "item").rows())
+    judged = pairs.join(frame(TEST), on=["topic", "item"], how="left", maintain_order="left").fill_null(0)
+    if not excluded:
+        whole = rb.evaluate(METRICS, judged["score"], judged["relevance"], run.offsets)
+        for name, values in whole.items():
+            np.testing.assert_array_equal(found.values[name], values.numpy(), err_msg=name)
+    more = pl.concat(
+        [
+            frame(TEST),
+            pl.DataFrame(
+                {"topic": ["new", "u1", "u1", "u2"], "item": ["i1", "a", "b", "c"], "relevance": [1, 1, 2, 0]}
+            ),
+        ]
+    )
+    test = rb.read_lists(more.sample(fraction=1, shuffle=True, seed=1), features=[])
+    for metrics in (METRICS[:7], OF_RUNS):
+        found = rb.evaluate_catalogue(ranker, test, metrics, exclude=excluded)
+        whole = rb.evaluate_run(ranker.recommend(test, 100, exclude=excluded), test, metrics)
+        assert found.topics == whole.topics == list(test.topics)
+        for name, values in whole.values.items():
+            # Where items are tied beside missing ones, the sum over them has another order.
+            np.testing.assert_allclose(found.values[name], values, rtol=1e-14, err_msg=name)
+
+
+def test_an_excluded_relevant_item_is_not_retrieved() -> None:
+    ranker = ranker_of("popularity")
+    both = rb.evaluate_catalogue(ranker, TRAIN, ["Recall@24", "AP"], exclude=TRAIN)
+    assert np.nanmax([both.values["Recall@24"], both.values["AP"]]) == 0
+
+
+# Models
+def test_popularity_counts_and_neighbours_add_up_cosines() -> None:
+    table = frame(TRAIN).filter(pl.col("relevance") > 0)
+    topics, items = sorted({*TRAIN.topics}), sorted({*TRAIN.items})
+    relevant = np.zeros((len(topics), len(items)))
+    for topic, item, _ in table.rows():
+        relevant[topics.index(topic), items.index(item)] = 1
+    for k in (1, 5, 100):
+        common, counts = relevant.T @ relevant, relevant.sum(0).clip(min=1)
+        cosine = (common / np.sqrt(counts[:, None] * counts)).astype(np.float32)
+        np.fill_diagonal(cosine, -1)
+        expected = np.zeros_like(relevant)
+        for item in range(len(items)):
+            nearest = sorted(range(len(items)), key=lambda other, item=item: (-cosine[item, other], other))[:k]
+            for other in nearest:
+                if other != item:
+                    expected[:, other] += relevant[:, item] * cosine[item, other]
+        ranker = ranker_of("item-knn", neighbours=k)
+        scores = every(ranker, topics)["score"].to_numpy().reshape(len(topics), -1)
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
+        means = every(ranker, ["new"])["score"].to_numpy()
+        np.testing.assert_allclose(means, expected.mean(0), rtol=1e-5, atol=1e-6)
+        cold = pl.DataFrame({"topic": ["u0", "u0"], "item": ["?", "i1"], "relevance": [0, 0]})
+        score = ranker.score_lists(rb.read_lists(cold)).scores[0]
+        assert score == pytest.approx(expected[topics.index("u0")].mean(), rel=1e-5)
+    assert every(ranker_of("popularity"), topics)["score"].to_list() == [*relevant.sum(0).tolist()] * len(topics)
+
+
+@pytest.mark.parametrize("model", MODELS[1:])
+def test_they_are_rankers_like_others(model: str, tmp_path: Path, program: Program) -> None:
+    """Saved, loaded, cross-validated, trained by the command line, and scored with validation lists."""
+    path, table = tmp_path / "m.safetensors", tmp_path / "rows.csv"
+    ranker = rb.train_ranker(TRAIN, TEST, model=model)
+    ranker.save(path)
+    loaded = rb.load(path)
+    assert loaded.recipe == ranker.recipe
+    assert loaded.record == ranker.record
+    np.testing.assert_array_equal(loaded.score_lists(TEST).scores, ranker.score_lists(TEST).scores)
+    values = rb.evaluate_run(ranker.score_lists(TEST), TEST, "nDCG@10")
+    assert ranker.record["validation"] == pytest.approx(values.means()["nDCG@10"])
+    tested = rb.cross_validate(TRAIN, 3, model=model)
+    assert len(tested.run.items) == len(TRAIN.items)
+    assert tested.evaluate("nDCG").means()["nDCG"] > 0.5
+    frame(TRAIN).write_csv(table)
+    shown = program(f"train {table} --model {model} --out {tmp_path / 'same.safetensors'}")
+    assert f"{model} model\n" in shown
+    assert rb.load(tmp_path / "same.safetensors").recipe.model == model
+
+
+DAMAGE: list[tuple[str, str, Callable[[torch.Tensor], torch.Tensor]]] = [
+    ("popularity", "counts", lambda counts: counts[1:]),
+    ("item-knn", "near", lambda near: near + 1),
+    ("item-knn", "near", lambda near: near.float()),
+    ("item-knn", "cosines", lambda cosines: cosines[:, 1:]),
+    ("item-knn", "cosines", lambda cosines: cosines * float("nan")),
+    ("item-knn", "items", lambda items: items - 1),
+    ("item-knn", "offsets", lambda offsets: offsets.flip(0)),
+    ("item-knn", "offsets", lambda offsets: offsets[:-1]),
+]
+
+
+@pytest.mark.parametrize(("model", "name", "change"), DAMAGE)
+def test_damaged_models_are_refused(tmp_path: Path, model: str, name: str, change: Any) -> None:
+    path = tmp_path / "m.safetensors"
+    ranker_of(model).save(path)
+    rewrite(path, lambda header, tensors: tensors.update({f"model.{name}": change(tensors[f"model.{name}"]).clone()}))
+    with pytest.raises(DataError, match="a ranker whose parts don't fit each other"):
+        rb.load(path)
+
+
+LINEAR = replace(TRAIN, features=np.zeros((len(TRAIN.items), 1), np.float32), feature_names=["f"])
+
+
+@pytest.mark.parametrize(
+    ("attempt", "message"),
+    [
+        (
+            lambda one: one.recommend(["u1", "x", "y"], unknown="refuse"),
+            r"found topic 'x' \(and 1 other topic\), which",
+        ),
+        (lambda one: one.recommend(["u1", "u1"]), "topics: found 'u1' twice"),
+        (lambda one: one.recommend("u1"), r"topics: found the text 'u1', expected a sequence .* \['u1'\]"),
+        (lambda one: one.recommend(["u1"], 0), "k: found 0, expected a number of items from 1"),
+        (lambda one: one.recommend(["u1"], unknown="skip"), "unknown: found skip"),
+        (lambda one: rb.evaluate_catalogue(one, TEST, "alpha_nDCG@3"), "a metric of intents"),
+        (lambda one: rb.evaluate_catalogue(one, TEST, "AP", undefined="one"), "undefined: found one"),
+        (
+            lambda one: rb.train_ranker(LINEAR, epochs=1).recommend(["u1"]),
+            "ranker: found a linear model of features, .* expected one of matrix-factorization, popularity",
+        ),
+        (lambda one: rb.train_ranker(TRAIN, TRAIN, model="popularity"), "is in the training and in the validation"),
+        (
+            lambda one: rb.train_ranker(replace(TRAIN, relevance=np.zeros(len(TRAIN.items))), model="item-knn"),
+            r"all \d+ relevance labels are 0",
+        ),
+        (lambda one: rb.Recipe(model="item-knn", neighbours=0), "neighbours: found 0"),
+    ],
+)
+def test_what_is_refused(attempt: Any, message: str) -> None:
+    with pytest.raises((ValueError, DataError), match=message):
+        attempt(ranker_of("popularity"))
+
+
+PAGE = "recommender.md"
+
+
+def test_the_page_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its table is what its program prints, its own code is short, and its lists are new to their users."""
+    made, *others = programs(PAGE)
+    assert sum(len(text.strip().splitlines()) for text in others) <= 30
+    names: dict[str, Any] = {}
+    with contextlib.chdir(tmp_path):
+        for text in (made, *others):
+            exec(text, names)
+        shown, (table,) = capsys.readouterr().out, [text for kind, text in blocks(PAGE) if kind == "text"]
+        for line, printed in zip(table.splitlines(), shown.splitlines(), strict=True):
+            assert line.split()[0] == printed.split()[0]
+            np.testing.assert_allclose(numbers(line), numbers(printed), atol=0.03)
+        lists, split = rb.read_run("recommended.csv"), names["split"]
+    assert np.diff(lists.offsets).tolist() == [20] * 250
+    assert pairs_of(split.training).isdisjoint(zip(np.repeat(lists.topics, 20).tolist(), lists.items, strict=True))
+
+
+def numbers(line: str) -> list[float]:
+    return [float(number) for number in re.findall(r"\b0\.\d+", line)]
