@@ -7,16 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands import (
-    USUAL_METRICS,
-    Source,
-    add_file_flags,
-    add_format_flag,
-    add_metric_flags,
-    add_topics_flag,
-    columns_of,
-    topics_of,
-)
+from rankbound.commands import USUAL_METRICS, Source, add_evaluation_flags, add_file_flags, columns_of, topics_of
 from rankbound.commands.compare import add_significance_flags, settings_of
 from rankbound.errors import ConfigError, DataError, plain_errors
 from rankbound.texts import printable, quantity, shortened
@@ -63,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "qrels", type=Source, metavar="QRELS", help="TREC qrels, LETOR text, .json, .jsonl, .csv, .tsv or .parquet"
     )
-    add_metric_flags(parser)
+    add_evaluation_flags(parser)
     parser.add_argument(
         "--missing",
         choices=("skip", "zero", "error"),
@@ -80,18 +71,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--csv", type=Path, metavar="FILE", help="also write the values of every topic to a file (.csv, or .tsv)"
     )
-    add_topics_flag(parser)
     parser.add_argument(
         "--name", action="append", dest="system_names", metavar="NAME", help="name of a RUN in the table, once for each"
     )
     parser.add_argument(
         "--baseline", type=Source, metavar="RUN", help="name or file of the run to test all others against"
     )
-    add_significance_flags(parser)
-    output = parser.add_mutually_exclusive_group()
-    for name, kind in FORMATS.items():
-        output.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=f"print {kind} instead of text")
-    add_format_flag(parser)
+    add_significance_flags(parser, FORMATS)
     add_file_flags(parser)
 
 
