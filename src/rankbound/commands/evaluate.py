@@ -101,29 +101,22 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.names != "rankbound":
             metrics = [metric(text, names=arguments.names) for text in metrics]
         chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
-        how = {
-            "missing": arguments.missing or "skip",
-            "undefined": arguments.undefined,
-            "topics": topics_of(arguments),
-        }
+        how = {name: getattr(arguments, name) for name in ("undefined", "format")}
+        how |= {"missing": arguments.missing or "skip", "topics": topics_of(arguments)}
         settings = settings_of(arguments)
         if len(runs) == 1 and form in (None, "to_json") and not (arguments.system_names or baseline or settings):
-            evaluations = {
-                name: evaluate_run(file, qrels, chosen, format=arguments.format, **how) for name, file in runs.items()
-            }
+            evaluations = {name: evaluate_run(file, qrels, chosen, **how) for name, file in runs.items()}
             (evaluation,) = evaluations.values()
             shown = (_as_json if arguments.json else _as_text)(evaluation, arguments)
         else:
-            from rankbound.compare.runs import evaluate_named
-            from rankbound.io.files import read_run
+            from rankbound.compare.runs import evaluate_runs
 
             if arguments.per_topic:
                 raise ConfigError(
                     "--per-topic: found beside a table of systems, expected one run: --csv FILE writes the values of "
                     "every topic of all runs"
                 )
-            scored = ((name, read_run(file, format=arguments.format)) for name, file in runs.items())
-            table = evaluate_named(scored, qrels, chosen, baseline, settings, **how)
+            table = evaluate_runs(runs, qrels, chosen, baseline=baseline, **how, **settings)
             evaluations = dict(table.evaluations)
             shown = str(table) if form is None else getattr(table, form)()
     if path is not None:
