@@ -6,7 +6,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,30 +90,21 @@ def add_recipe_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_metric_flags(parser: argparse.ArgumentParser, **options: Any) -> None:
-    """Declare the flags for the metrics of an evaluation; `options` are of the first."""
-    parser.add_argument(
-        "-m", "--metric", dest="metrics", action="append", metavar="METRIC", help="may be repeated", **options
-    )
+def add_evaluation_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags for the metrics and topics of an evaluation, and for the columns of runs."""
+    meaning = "may be repeated"
+    parser.add_argument("-m", "--metric", dest="metrics", action="append", default=[], metavar="METRIC", help=meaning)
     add_names_flag(parser, "metrics")
+    meaning = "topics to evaluate, as in q1,q2, or @FILE with a name on each line (default: all)"
+    parser.add_argument("--topics", metavar="NAMES", help=meaning)
+    meaning = "columns of runs in text that doesn't name them: msmarco, or names, as in 'topic item score'"
+    parser.add_argument("--format", metavar="COLUMNS", help=meaning)
 
 
 def add_names_flag(parser: argparse.ArgumentParser, kinds: str) -> None:
     """Declare the flag for the tool whose names of these kinds are meant."""
     meaning = f"whose names of {kinds} are used: rankbound (default), ir_measures, trec_eval, LightGBM, CatBoost, ..."
     parser.add_argument("--names", default="rankbound", metavar="LIBRARY", help=meaning)
-
-
-def add_format_flag(parser: argparse.ArgumentParser) -> None:
-    """Declare the flag for the columns of runs."""
-    meaning = "columns of runs in text that doesn't name them: msmarco, or names, as in 'topic item score'"
-    parser.add_argument("--format", metavar="COLUMNS", help=meaning)
-
-
-def add_topics_flag(parser: argparse.ArgumentParser) -> None:
-    """Declare the flag for the topics of an evaluation."""
-    meaning = "topics to evaluate, as in q1,q2, or @FILE with a name on each line (default: all)"
-    parser.add_argument("--topics", metavar="NAMES", help=meaning)
 
 
 def topics_of(arguments: argparse.Namespace) -> list[str] | None:
@@ -148,12 +139,9 @@ def copied_pipes(arguments: argparse.Namespace) -> Iterator[None]:
         for place, pipe in enumerate(pipes):
             copy = Path(folder, str(place), "standard-input" if str(pipe) == STANDARD_INPUT else pipe.name)
             copy.parent.mkdir()
-            with copy.open("wb") as file:
-                if str(pipe) == STANDARD_INPUT:
-                    shutil.copyfileobj(sys.stdin.buffer, file)
-                else:
-                    with pipe.open("rb") as stream:
-                        shutil.copyfileobj(stream, file)
+            opened = nullcontext(sys.stdin.buffer) if str(pipe) == STANDARD_INPUT else pipe.open("rb")
+            with copy.open("wb") as file, opened as stream:
+                shutil.copyfileobj(stream, file)
             copies[pipe] = copy.rename(copy.with_name(copy.name + _ending_of(copy)))
         for name in filter(found.get, found):
             value = getattr(arguments, name)
@@ -197,15 +185,10 @@ def add_file_flags(parser: argparse.ArgumentParser, groups: bool = True) -> None
     group = parser.add_argument_group("columns of a CSV or parquet file with a row per item")
     group.add_argument("--topic", default="topic", metavar="NAME", help="column of topics (default: topic)")
     group.add_argument("--item", metavar="NAME", help="column of item names (default: item, if it exists)")
-    group.add_argument(
-        "--relevance", default="relevance", metavar="NAME", help="column of relevance labels (default: relevance)"
-    )
-    group.add_argument(
-        "--grades",
-        type=names,
-        metavar="LABELS",
-        help="labels that are no numbers, from 0 upwards, as in bad,fair,good, or with numbers, as in bad=0,good=3",
-    )
+    meaning = "column of relevance labels (default: relevance)"
+    group.add_argument("--relevance", default="relevance", metavar="NAME", help=meaning)
+    meaning = "labels that are no numbers, from 0 upwards, as in bad,fair,good, or with numbers, as in bad=0,good=3"
+    group.add_argument("--grades", type=names, metavar="LABELS", help=meaning)
 
 
 def columns_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -213,26 +196,11 @@ def columns_of(arguments: argparse.Namespace) -> dict[str, Any]:
     if "," in arguments.topic and "topics" in arguments:
         found = f"--topic: found {arguments.topic}, expected the name of a column"
         raise ConfigError(f"{found}; to evaluate some topics only, write --topics {arguments.topic}")
-    columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance")}
+    columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance", "grades")}
     pairs = [label.rpartition("=") for label in arguments.grades or ()]
     if pairs and all(label and is_number(number) for label, _, number in pairs):
-        return {**columns, "grades": {label: float(number) for label, _, number in pairs}}
-    return columns if arguments.grades is None else {**columns, "grades": arguments.grades}
-
-
-def features_of(arguments: argparse.Namespace) -> Sequence[str] | None:
-    """Return the features to read, none for a factorisation; ConfigError if flags name some beside one."""
-    from rankbound.training.recipe import PAIR_MODELS
-
-    features: Sequence[str] | None = arguments.features
-    if arguments.model not in PAIR_MODELS:
-        return features
-    if features:
-        raise ConfigError(
-            f"--features: found {','.join(features)} beside --model {arguments.model}, which reads topics and items "
-            "alone; expected no features, or --model linear or mlp"
-        )
-    return []
+        columns["grades"] = {label: float(number) for label, _, number in pairs}
+    return columns
 
 
 def recipe_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -266,15 +234,24 @@ def loss_of(text: str, arguments: argparse.Namespace) -> str:
 def read_named(
     path: Path, arguments: argparse.Namespace, *, groups: Path | None = None, like: "JudgedLists | None" = None
 ) -> "JudgedLists":
-    """Read judged lists from `path`, with the columns of the flags, or with the features of others, `like` them."""
-    from rankbound.io.files import read_lists
+    """Read judged lists from `path`, with the columns of the flags, or with the features of others, `like` them.
 
-    keeps = arguments.missing_features not in (None, "refuse")
+    Lists for a factorisation have no features; ConfigError if flags name some.
+    """
+    from rankbound.io.files import read_lists
+    from rankbound.training.recipe import PAIR_MODELS
+
+    is_of_pairs, keeps = arguments.model in PAIR_MODELS, arguments.missing_features not in (None, "refuse")
     columns: dict[str, Any] = {**columns_of(arguments), "missing_features": "keep" if keeps else "refuse"}
     if like is None:
+        if is_of_pairs and arguments.features:
+            raise ConfigError(
+                f"--features: found {','.join(arguments.features)} beside --model {arguments.model}, which reads "
+                "topics and items alone; expected no features, or --model linear or mlp"
+            )
         flags = {name: getattr(arguments, name) for name in ("weights", "list_weights", "exclude", "categorical")}
         columns |= {name: value for name, value in flags.items() if value is not None}
-        columns["features"] = features_of(arguments)
+        columns["features"] = [] if is_of_pairs else arguments.features
     else:
         columns |= {"features": like.feature_names, "categorical": list(like.categories)}
     with without_warnings(), plain_errors():

@@ -1,19 +1,11 @@
 """`rankbound compare`: test runs for differences, or for equivalence."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands import (
-    Source,
-    add_file_flags,
-    add_format_flag,
-    add_metric_flags,
-    add_topics_flag,
-    columns_of,
-    topics_of,
-)
+from rankbound.commands import Source, add_evaluation_flags, add_file_flags, columns_of, topics_of
 from rankbound.errors import ConfigError, plain_errors
 
 if TYPE_CHECKING:
@@ -42,16 +34,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Source, metavar="FILE", nargs="+", help="a run, or per-topic scores")
     parser.add_argument("--baseline", type=Source, metavar="FILE", help="the file to compare all others with")
     parser.add_argument("--qrels", type=Source, metavar="QRELS", help="judgements, if the files are runs")
-    add_metric_flags(parser, default=[])
+    add_evaluation_flags(parser)
     parser.add_argument(
         "--missing",
         default="skip",
         choices=("skip", "zero"),
         help="topics of QRELS that a run lacks: left out (default), or evaluated as empty results",
     )
-    add_topics_flag(parser)
     add_test_flags(parser)
-    add_format_flag(parser)
     add_file_flags(parser, groups=False)
 
 
@@ -99,14 +89,11 @@ def add_test_flags(parser: argparse.ArgumentParser) -> None:
         "--interval", default="BCa", choices=("BCa", "percentile", "t"), help="kind of interval (default: BCa)"
     )
     parser.add_argument("--resamples", type=int, default=9999, metavar="N", help="bootstrap resamples (default: 9999)")
-    add_significance_flags(parser)
-    output = parser.add_mutually_exclusive_group()
-    for name, kind in FORMATS.items():
-        output.add_argument(f"--{name}", action="store_true", help=f"print {kind} instead of text")
+    add_significance_flags(parser, FORMATS)
 
 
-def add_significance_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of p-values; omitted ones keep the defaults of `Settings`."""
+def add_significance_flags(parser: argparse.ArgumentParser, formats: Mapping[str, str]) -> None:
+    """Declare the flags of p-values, without which the defaults of `Settings` hold, and of the output's formats."""
     meaning = (
         "sign flips (default), Student's t test, or Wilcoxon's signed-rank test, which leaves out differences of 0"
     )
@@ -116,6 +103,9 @@ def add_significance_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--flips", type=int, metavar="N", help="sign flips for p (default: 9999)")
     meaning = "seed of resamples and flips (default: 0)"
     parser.add_argument("--random-seed", type=int, metavar="SEED", help=meaning)
+    output = parser.add_mutually_exclusive_group()
+    for name, kind in formats.items():
+        output.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=f"print {kind} instead of text")
 
 
 def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -7,16 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands import (
-    USUAL_METRICS,
-    Source,
-    add_file_flags,
-    add_format_flag,
-    add_metric_flags,
-    add_topics_flag,
-    columns_of,
-    topics_of,
-)
+from rankbound.commands import USUAL_METRICS, Source, add_evaluation_flags, add_file_flags, columns_of, topics_of
 from rankbound.commands.compare import add_significance_flags, settings_of
 from rankbound.errors import ConfigError, DataError, plain_errors
 from rankbound.texts import printable, quantity, shortened
@@ -63,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "qrels", type=Source, metavar="QRELS", help="TREC qrels, LETOR text, .json, .jsonl, .csv, .tsv or .parquet"
     )
-    add_metric_flags(parser)
+    add_evaluation_flags(parser)
     parser.add_argument(
         "--missing",
         choices=("skip", "zero", "error"),
@@ -80,18 +71,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--csv", type=Path, metavar="FILE", help="also write the values of every topic to a file (.csv, or .tsv)"
     )
-    add_topics_flag(parser)
     parser.add_argument(
         "--name", action="append", dest="system_names", metavar="NAME", help="name of a RUN in the table, once for each"
     )
     parser.add_argument(
         "--baseline", type=Source, metavar="RUN", help="name or file of the run to test all others against"
     )
-    add_significance_flags(parser)
-    output = parser.add_mutually_exclusive_group()
-    for name, kind in FORMATS.items():
-        output.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=f"print {kind} instead of text")
-    add_format_flag(parser)
+    add_significance_flags(parser, FORMATS)
     add_file_flags(parser)
 
 
@@ -115,29 +101,22 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.names != "rankbound":
             metrics = [metric(text, names=arguments.names) for text in metrics]
         chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
-        how = {
-            "missing": arguments.missing or "skip",
-            "undefined": arguments.undefined,
-            "topics": topics_of(arguments),
-        }
+        how = {name: getattr(arguments, name) for name in ("undefined", "format")}
+        how |= {"missing": arguments.missing or "skip", "topics": topics_of(arguments)}
         settings = settings_of(arguments)
         if len(runs) == 1 and form in (None, "to_json") and not (arguments.system_names or baseline or settings):
-            evaluations = {
-                name: evaluate_run(file, qrels, chosen, format=arguments.format, **how) for name, file in runs.items()
-            }
+            evaluations = {name: evaluate_run(file, qrels, chosen, **how) for name, file in runs.items()}
             (evaluation,) = evaluations.values()
             shown = (_as_json if arguments.json else _as_text)(evaluation, arguments)
         else:
-            from rankbound.compare.runs import evaluate_named
-            from rankbound.io.files import read_run
+            from rankbound.compare.runs import evaluate_runs
 
             if arguments.per_topic:
                 raise ConfigError(
                     "--per-topic: found beside a table of systems, expected one run: --csv FILE writes the values of "
                     "every topic of all runs"
                 )
-            scored = ((name, read_run(file, format=arguments.format)) for name, file in runs.items())
-            table = evaluate_named(scored, qrels, chosen, baseline, settings, **how)
+            table = evaluate_runs(runs, qrels, chosen, baseline=baseline, **how, **settings)
             evaluations = dict(table.evaluations)
             shown = str(table) if form is None else getattr(table, form)()
     if path is not None:

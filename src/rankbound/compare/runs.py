@@ -87,6 +87,7 @@ def evaluate_runs(
     baseline: str | None = None,
     missing: str | None = None,
     undefined: str = "skip",
+    format: str | None = None,
     topics: Iterable[str] | None = None,
     **settings: Any,
 ) -> SystemsTable:
@@ -98,7 +99,7 @@ def evaluate_runs(
         metrics: one or more metrics or their texts, in the order of the columns.
         baseline: the name of the run that all others are compared with, as by `compare_runs`, with one correction
             over the whole table; by default, nothing is tested.
-        missing, undefined, topics: as in `evaluate_run`, for each run.
+        missing, undefined, format, topics: as in `evaluate_run`, for each run.
         settings: with a baseline, the fields of `rankbound.compare.Settings` but for the margin, such as `test="t"`
             or `correction="bh"`.
 
@@ -123,59 +124,42 @@ def evaluate_runs(
     <BLANKLINE>
     Means over 2 topics. *: best mean of a metric.
     """
-    if baseline is not None:
-        require_one_of("baseline", baseline, runs)
-    chosen, judged = judged_by(metrics, qrels)
-    how = {"missing": "skip" if missing is None else missing, "undefined": undefined, "topics": topics}
-    table = evaluate_named(runs.items(), judged, chosen, baseline, settings, **how)
-    lacking = [f"{name} lacks {len(one.missing)}" for name, one in table.evaluations.items() if one.missing]
-    if lacking and missing is None:
-        warnings.warn(
-            f'{", ".join(lacking)} of the topics of the qrels, which are left out of its means: pass missing="zero" to '
-            'count them as topics without retrieved items, missing="error" to refuse such runs, or missing="skip" to '
-            "leave them out without this warning",
-            stacklevel=2,
-        )
-    return table
-
-
-def evaluate_named(
-    runs: Iterable[tuple[str, Any]],
-    qrels: Qrels,
-    metrics: Sequence[Metric],
-    baseline: str | None,
-    settings: Mapping[str, Any],
-    **how: Any,
-) -> SystemsTable:
-    """Evaluate runs with their names, one after the other; `how` as in `evaluate_run`, the rest as `evaluate_runs`."""
+    if not runs:
+        raise ValueError("runs: found none, expected one or more")
     if baseline is None and settings:
         raise ValueError(f"{', '.join(settings)}: found without a baseline, expected one, against which to test")
     if settings.get("margin") is not None:
         raise ValueError("margin: found one for a table of systems, which shows no margin tests: use compare_runs")
     if baseline is not None:
+        require_one_of("baseline", baseline, runs)
+        if len(runs) == 1:
+            raise ValueError(f"baseline: found {baseline}, the only run, expected others to compare with it")
         with needs_extra("statistics"):
             import scipy  # noqa: F401
-    checked = Settings(**settings)
-    metrics = list({str(one): one for one in metrics}.values())
-    how["topics"] = None if how["topics"] is None else list(how["topics"])
-    sources = {name: source_of_run(run, qrels, metrics, name, **how) for name, run in runs}
-    if not sources:
-        raise ValueError("runs: found none, expected one or more")
-    if baseline is not None and len(sources) == 1:
-        raise ValueError(f"baseline: found {baseline}, the only run, expected others to compare with it")
+    checked, topics = Settings(**settings), None if topics is None else list(topics)
+    chosen, judged = judged_by(metrics, qrels)
+    chosen = list({str(one): one for one in chosen}.values())
+    policy = "skip" if missing is None else missing
+    how = {"missing": policy, "undefined": undefined, "format": format, "topics": topics}
+    sources = {name: source_of_run(run, judged, chosen, name, **how) for name, run in runs.items()}
     evaluations = {name: source.evaluation for name, source in sources.items() if source.evaluation is not None}
-    notes = [note for source in sources.values() for note in source.notes]
-    if how["missing"] == "skip":
-        counts = {name: len(one.missing) for name, one in evaluations.items() if one.missing}
-        notes += [
-            f"{name} lacks {quantity(n, 'topic')} of the qrels: left out of its means" for name, n in counts.items()
-        ]
+    lacks = {name: len(one.missing) for name, one in evaluations.items() if one.missing and policy == "skip"}
+    if lacks and missing is None:
+        several = ", ".join(f"{name} lacks {count}" for name, count in lacks.items())
+        warnings.warn(
+            f'{several} of the topics of the qrels, which are left out of its means: pass missing="zero" to count them '
+            'as topics without retrieved items, missing="error" to refuse such runs, or missing="skip" to leave them '
+            "out without this warning",
+            stacklevel=2,
+        )
+    left_out = [f"{name} lacks {quantity(n, 'topic')} of the qrels: left out of its means" for name, n in lacks.items()]
     if baseline is None:
-        return SystemsTable(evaluations, metrics, notes=notes)
+        notes = [note for source in sources.values() for note in source.notes]
+        return SystemsTable(evaluations, chosen, notes=[*notes, *left_out])
     names = sorted(sources, key=lambda name: name == baseline)
-    texts = list(map(str, metrics))
+    texts = list(map(str, chosen))
     report = compare_sources(names, [sources[name] for name in names], texts, checked, True, labels=names)
-    return SystemsTable(evaluations, metrics, baseline, report, [*report.all_notes(), *notes[len(report.notes) :]])
+    return SystemsTable(evaluations, chosen, baseline, report, [*report.all_notes(), *left_out])
 
 
 def compare_files(
@@ -224,9 +208,9 @@ def compare_files(
     texts = list(dict.fromkeys(metrics))
     own = names == "rankbound"
     chosen, judged = judged_by(texts if own else [metric(one, names=names) for one in texts], qrels, **(columns or {}))
+    how = {"missing": missing, "topics": topics, "format": format}
     labels = zip(every, _labels_of(every), strict=True)
-    runs = ((read_run(path, format=format), label) for path, label in labels)
-    sources = [source_of_run(run, judged, chosen, label, missing=missing, topics=topics) for run, label in runs]
+    sources = [source_of_run(path, judged, chosen, label, **how) for path, label in labels]
     return compare_sources(every, sources, sources[0].metrics, settings, baseline is not None)
 
 
@@ -242,7 +226,7 @@ class Source:
 
 def source_of_run(run: Any, qrels: Qrels, metrics: Sequence[Metric], name: str, **how: Any) -> Source:
     """Evaluate a run, or what `read_run` reads, as `evaluate_run` does; `name` is that of the run in notes."""
-    run = run if isinstance(run, Run) else read_run(run)
+    run = run if isinstance(run, Run) else read_run(run, format=how.get("format"))
     evaluation = evaluate_run(run, qrels, metrics, **how)
     n_zero = len(evaluation.missing) if how["missing"] == "zero" else 0
     scores = [part for part in np.split(run.scores, run.offsets[1:-1]) if len(part) > 1]

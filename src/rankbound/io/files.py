@@ -111,21 +111,17 @@ def read_lists(
             f"missing_features: found {missing_features!r}, expected one of {', '.join(MISSING)}; how a ranker fills "
             "those that are kept is a setting of its training: train_ranker(lists, missing_features='mean')"
         )
-    columns = table_columns.Columns(
-        topic,
-        item,
-        relevance,
-        weights,
-        list_weights,
-        grades_of(grades),
-        exclude,
-        categorical,
-        missing_features == "keep",
-    )
+    of_tables: dict[str, Any] = {
+        "weights": weights,
+        "list_weights": list_weights,
+        "exclude": exclude,
+        "categorical": categorical,
+    }
+    labels, keeps = grades_of(grades), missing_features == "keep"
+    columns = table_columns.Columns(topic, item, relevance, grades=labels, keep_missing=keeps, **of_tables)
     kind = kind_of(source)
     if kind in ("text", "packed"):
-        of_tables = {"grades": grades, "weights": weights, "list_weights": list_weights, "exclude": exclude}
-        for name, value in {**of_tables, "categorical": categorical}.items():
+        for name, value in {"grades": grades, **of_tables}.items():
             if value:
                 raise DataError(
                     f"{name}: found {value}, but {source} is no table with a row per item, whose columns have names"
@@ -194,16 +190,8 @@ def pack_lists(
         warn_of_columns(source, stream.left_out, stream.doubtful)
         return replace(written, left_out=stream.left_out, doubtful=stream.doubtful)
     # Packed lists hold numbers.
-    lists = read_lists(
-        source,
-        topic=topic,
-        item=item,
-        relevance=relevance,
-        grades=grades,
-        features=features,
-        categorical=(),
-        groups=groups,
-    )
+    names: dict[str, Any] = {"topic": topic, "item": item, "relevance": relevance, "grades": grades}
+    lists = read_lists(source, **names, features=features, categorical=(), groups=groups)
     if not lists.feature_names:
         raise DataError(f"{path}: {no_features(lists.left_out)}")
     written = packed.pack([packed.packed_lists(lists, path)], lists.feature_names, path, on_topics)
@@ -349,7 +337,7 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
     if json_files.is_named(path):
         json_files.write(path, run)
     else:
-        tables.write_scores(path, run) if _is_named_table(path) else trec.write_run(path, run, tag)
+        tables.write(path, run) if _is_named_table(path) else trec.write_run(path, run, tag)
 
 
 def write_qrels(path: File, qrels: Qrels) -> None:
@@ -371,7 +359,7 @@ def write_qrels(path: File, qrels: Qrels) -> None:
     if json_files.is_named(path):
         json_files.write(path, qrels)
     else:
-        tables.write_judged(path, qrels) if _is_named_table(path) else trec.write_qrels(path, qrels)
+        tables.write(path, qrels) if _is_named_table(path) else trec.write_qrels(path, qrels)
 
 
 @contextmanager
@@ -402,11 +390,9 @@ def grades_of(grades: Mapping[Any, float] | Sequence[Any] | None) -> Mapping[str
     """Return the numbers of labels by their texts; DataError for numbers below 0, and for a label that occurs twice."""
     if grades is None:
         return None
-    if isinstance(grades, str):
-        _require_distinct("grades", grades)
     pairs = list(grades.items()) if isinstance(grades, Mapping) else [(name, at) for at, name in enumerate(grades)]
     texts = [str(name).lower() if isinstance(name, bool) else str(name) for name, _ in pairs]
-    _require_distinct("grades", texts)
+    _require_distinct("grades", grades if isinstance(grades, str) else texts)
     for name, number in pairs:
         if not isinstance(number, Real) or not 0 <= number < inf:
             raise DataError(f"grades: found {number!r} for {name!r}, expected numbers from 0")

@@ -43,18 +43,8 @@ stand beside its id; two names of a group are refused. Case, `_`, `-` and a plur
 RESERVED: Mapping[str, Sequence[str]] = {
     "given by a ranking": ("position", "pos", "rank", "ranking", "score", "pred", "prediction"),
     "a label": (
-        *(
-            "relevance",
-            "relevance_label",
-            "rel",
-            "label",
-            "grade",
-            "target",
-            "judgment",
-            "judgement",
-            "click",
-            "clicked",
-        ),
+        *("relevance", "relevance_label", "rel", "label", "grade", "target"),
+        *("judgment", "judgement", "click", "clicked"),
     ),
     "a weight": ("weight", "weights", "sample_weight", "propensity", "propensities"),
     "a part of an evaluation": ("fold", "folds", "split", "subset", "seed", "is_train", "is_test"),
@@ -286,19 +276,16 @@ def relevance_of(
         wrong, expected = wrong & fraction, f"{expected}, or a negative whole number of an unjudged item"
         if named("score", [columns.relevance], table.where):
             wrong, expected = fraction, "whole numbers, as judgements are; fractions are scores of a run"
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise DataError(f"{table.row(row)}: column {columns.relevance!r} holds {relevance[row]}, expected {expected}")
+    _refuse_where(wrong, table, columns.relevance, relevance, f"expected {expected}")
     return relevance
 
 
 def _graded(table: Table, name: str, grades: Mapping[str, float]) -> npt.NDArray[Any]:
     """Return the numbers of a column's labels; DataError for another label."""
     labels = category_texts(table, name)
-    expected = shortened(", ".join(grades), LONGEST_VALUE)
-    for row in np.flatnonzero((labels.is_null() | ~labels.is_in(list(grades))).fill_null(True).to_numpy())[:1].tolist():
-        found = "is empty" if labels[row] is None else f"holds {quoted(labels[row])}"
-        raise DataError(f"{table.row(row)}: column {name!r} {found}, expected one of the grades {expected}")
+    wrong = ~labels.is_in(list(grades)).fill_null(False)
+    known = shortened(", ".join(grades), LONGEST_VALUE)
+    _refuse_where(wrong, table, name, labels, f"expected one of the grades {known}")
     values = np.array(list(grades.values()))
     place = labels.replace_strict(list(grades), np.arange(len(grades)), return_dtype=pl.Int64).to_numpy()
     relevance: npt.NDArray[Any] = values[place]
@@ -308,8 +295,7 @@ def _graded(table: Table, name: str, grades: Mapping[str, float]) -> npt.NDArray
 def weights_in(table: Table, name: str) -> npt.NDArray[Any]:
     """Return a column of weights, numbers from 0; DataError for another value."""
     weights = numbers(table, name)
-    for row in np.flatnonzero(weights < 0)[:1].tolist():
-        raise DataError(f"{table.row(row)}: column {name!r} holds {weights[row]}, expected weights from 0")
+    _refuse_where(weights < 0, table, name, weights, "expected weights from 0")
     return weights
 
 
@@ -344,9 +330,7 @@ def numbers(table: Table, name: str, ways: tuple[str, str] = ("", "")) -> npt.ND
     if column.null_count() or not column.cast(pl.Float64).is_finite().all():
         refuse([table], name)
     values = column.cast(target, strict=False)
-    if values.null_count():
-        row = _first(values.is_null())
-        raise DataError(f"{table.row(row)}: column {name!r} holds {column[row]}, too large a number")
+    _refuse_where(values.is_null(), table, name, column, "too large a number")
     return values.to_numpy()
 
 
@@ -403,12 +387,11 @@ def matrix(
                 raise DataError(f"{table.where}: column {name!r} holds {len(known)} categories, too many")
             categories[name] = known.to_list()
             column = texts.replace_strict(known, np.arange(len(known)), default=None, return_dtype=pl.Float32)
-            if not keep_missing and (others := texts.is_not_null() & column.is_null()).any():
-                row = _first(others)
-                raise DataError(
-                    f"{table.row(row)}: column {name!r} holds {quoted(texts[row])}, expected one of its "
-                    f"{len(known)} known categories; missing_features='keep' reads others as missing"
-                )
+            if not keep_missing:
+                others = texts.is_not_null() & column.is_null()
+                expected = f"expected one of its {len(known)} known categories"
+                way = "missing_features='keep' reads others as missing"
+                _refuse_where(others, table, name, texts, f"{expected}; {way}")
         else:
             column = _numeric(table, name, keep_missing, WAYS)
         columns.append(column.cast(pl.Float32))
@@ -423,20 +406,14 @@ def matrix(
 
 def category_texts(table: Table, name: str) -> pl.Series:
     """Return categories as text, missing ones as null: texts, truth values, or whole numbers of any type."""
-    column = _column(table, name)
+    column, expected = _column(table, name), "expected categories: texts or whole numbers"
     if column.dtype.is_float():
         whole = column.fill_nan(None)
-        fractions = (whole != whole.floor()).fill_null(False) | whole.is_infinite().fill_null(False)
-        if fractions.any():
-            row = _first(fractions)
-            raise DataError(
-                f"{table.row(row)}: column {name!r} holds {column[row]}, expected categories: texts or whole numbers"
-            )
+        fractions = ((whole != whole.floor()) | whole.is_infinite()).fill_null(False)
+        _refuse_where(fractions, table, name, column, expected)
         column = whole.cast(pl.Int64)
     if column.dtype.is_nested() or column.dtype.is_temporal() or column.dtype == pl.Object:
-        raise DataError(
-            f"{table.where}: column {name!r} is {column.dtype}, expected categories: texts or whole numbers"
-        )
+        raise DataError(f"{table.where}: column {name!r} is {column.dtype}, {expected}")
     return column.cast(pl.String)
 
 
@@ -551,6 +528,14 @@ def refuse(
     way = ways[0] if is_missing else ways[1] if isinstance(value, str) and not is_number(value) else ""
     expected = "a category" if texts else f"a finite number{hint}"
     raise DataError(f"{wrong.row(row)}: column {name!r} {found}, expected {expected}{way}")
+
+
+def _refuse_where(wrong: Any, table: Table, name: str, values: Any, expected: str) -> None:
+    """Raise DataError for the first of a column's values that is wrong."""
+    for row in np.flatnonzero(wrong)[:1].tolist():
+        value = values[row]
+        found = "is empty" if value is None else f"holds {quoted(value) if isinstance(value, str) else value}"
+        raise DataError(f"{table.row(row)}: column {name!r} {found}, {expected}")
 
 
 def _column(table: Table, name: str) -> pl.Series:

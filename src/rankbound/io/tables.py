@@ -214,18 +214,12 @@ def has_lists(path: File) -> bool:
     return any(isinstance(schema.get(name), pl.List) for name in (columns.items, columns.relevance))
 
 
-def write_scores(path: File, run: Run) -> None:
-    """Write a run as a table with the columns topic, item and score, in the run's order."""
-    _write(path, rows_of(run, score=run.scores))
-
-
-def write_judged(path: File, qrels: Qrels) -> None:
-    """Write judgements as a table with the columns topic, item and relevance, and intent if they have intents."""
-    by_intent = qrels.intents
-    _write(path, rows_of_intents(qrels, by_intent) if by_intent else rows_of(qrels, relevance=qrels.marked()))
-
-
-def _write(path: File, frame: pl.DataFrame) -> None:
+def write(path: File, lists: Run | Qrels) -> None:
+    """Write a table with the columns topic, item and a run's score, in its order, or relevance, and intent if known."""
+    if isinstance(lists, Run):
+        frame = rows_of(lists, score=lists.scores)
+    else:
+        frame = rows_of_intents(lists, lists.intents) if lists.intents else rows_of(lists, relevance=lists.marked())
     if text_files.plain_name(path) != Path(path).name and text_files.plain_name(path).endswith(".parquet"):
         raise DataError(f"{path}: parquet is already compressed; expected a name that ends in .parquet")
     with atomic_path(path) as temporary:
