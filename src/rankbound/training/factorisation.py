@@ -7,6 +7,7 @@ dealt one after another, so that each part has its share of every label, and of 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from rankbound.io.ragged import Indices
 from rankbound.lists import Lists, as_tensor
 from rankbound.texts import derive_seed, quantity, quoted
 from rankbound.training.models import Factorization, score_pairs
-from rankbound.training.neighbours import ItemNeighbours, Popularity, fit_neighbours, fit_popularity
+from rankbound.training.neighbours import ItemNeighbours, Popularity, fit_neighbours
 from rankbound.training.recipe import POPULARITY, Recipe
 from rankbound.training.splits import require_apart
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
@@ -138,10 +139,10 @@ def counted_model(lists: JudgedLists, recipe: Recipe) -> tuple[Popularity | Item
     topics, items, order = sorted_pairs(lists, vocabulary)
     relevant = lists.relevance[order] > 0
     pairs = torch.from_numpy(topics[relevant]), torch.from_numpy(items[relevant])
+    n_topics, n_items = len(vocabulary.topics), len(vocabulary.items)
     if recipe.model == POPULARITY:
-        return fit_popularity(pairs[1], len(vocabulary.items)), vocabulary
-    counts = len(vocabulary.topics), len(vocabulary.items)
-    return fit_neighbours(*pairs, *counts, recipe.neighbours), vocabulary
+        return Popularity(torch.bincount(pairs[1], minlength=n_items).to(torch.float32)), vocabulary
+    return fit_neighbours(*pairs, n_topics, n_items, recipe.neighbours), vocabulary
 
 
 def _require_recurring(lists: JudgedLists, model: str) -> None:
@@ -184,11 +185,7 @@ class Vocabulary:
 
     def indices(self, lists: Qrels) -> tuple[Indices, Indices]:
         """Return the indices of the lists' topics `(n_lists,)` and of their items `(n_items,)`; unknown ones are -1."""
-        topics, items = (
-            name_column(names).replace_strict(known, np.arange(len(known)), default=UNSEEN).to_numpy().astype(np.int64)
-            for known, names in ((self.topics, lists.topics), (self.items, lists.items))
-        )
-        return topics, items
+        return places_of(lists.topics, self.topics), places_of(lists.items, self.items)
 
     def known_indices(self, lists: Qrels, unknown: str, where: str = "") -> tuple[Indices, Indices]:
         """Return `indices`; DataError for unknown names, unless `unknown` is `mean` and at least one item is known.
@@ -243,6 +240,11 @@ class Vocabulary:
                 raise ValueError(f"the names of its {kind} should be distinct and sorted")
             known.append(names)
         return cls(*known)
+
+
+def places_of(names: Any, known: Any) -> Indices:
+    """Return the places of names among distinct known ones; those of others are -1."""
+    return name_column(names).replace_strict(known, np.arange(len(known)), default=UNSEEN).to_numpy().astype(np.int64)
 
 
 def folds_within(topics: Indices, relevance: npt.NDArray[np.generic], folds: int, seed: int) -> Indices:

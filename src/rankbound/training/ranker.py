@@ -197,9 +197,8 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             from rankbound.training.factorisation import Vocabulary
 
             vocabulary = Vocabulary.from_tensors(tensors)
-        exempt = set() if vocabulary is None else {*vocabulary.tensors()}
-        if recipe.model == ITEM_KNN:
-            exempt |= {f"{WEIGHTS}{name}" for name in ("near", "offsets", "items")}
+        exempt = {f"{WEIGHTS}{name}" for name in ("near", "offsets", "items") if recipe.model == ITEM_KNN}
+        exempt |= set() if vocabulary is None else {*vocabulary.tensors()}
         for name, tensor in tensors.items():
             if name not in exempt and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
                 raise ValueError(
@@ -311,7 +310,11 @@ class Ranker:
         known = self.encoding.categories
         # A lazy frame of polars computes its columns whenever it is asked for them.
         features = features.collect() if hasattr(features, "collect") else features
-        if isinstance(features, Tensor | np.ndarray) or not (hasattr(features, "columns") or _is_table(features)):
+        by_name = hasattr(features, "columns") or hasattr(features, "column_names")
+        by_name |= isinstance(features, str | os.PathLike | Mapping)
+        # Rows that are dictionaries.
+        by_name |= isinstance(features, Sequence) and len(features) > 0 and isinstance(features[0], Mapping)
+        if isinstance(features, Tensor | np.ndarray) or not by_name:
             if known:
                 raise ValueError(
                     f"features: found {type(features).__name__}, expected a data frame with columns by name: the "
@@ -506,12 +509,6 @@ def _finite(scores: Tensor) -> Tensor:
             "too large for these features, or the features for the model; train it again"
         )
     return scores
-
-
-def _is_table(source: Any) -> bool:
-    """Return whether it is a path, a dictionary of columns, or rows that are dictionaries."""
-    rows = isinstance(source, Sequence) and len(source) > 0 and isinstance(source[0], Mapping)
-    return isinstance(source, str | os.PathLike | Mapping) or hasattr(source, "column_names") or rows
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
