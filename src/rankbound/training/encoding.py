@@ -65,16 +65,11 @@ class Encoding:
     @property
     def inputs(self) -> list[str]:
         """The names of the inputs: numbers, then categories, then indicators."""
-        categories = [
-            f"{name} = {category}"
-            for name, known in self.categories.items()
-            for category in (*known, *(["(others)"] if name in self.others else []))
-        ]
-        return [
-            *(name for name in self.names if name not in self.categories),
-            *categories,
-            *(f"{name} is missing" for name in self.indicators),
-        ]
+        inputs = [name for name in self.names if name not in self.categories]
+        for name, known in self.categories.items():
+            own = (*known, "(others)") if name in self.others else known
+            inputs += [f"{name} = {category}" for category in own]
+        return inputs + [f"{name} is missing" for name in self.indicators]
 
     @classmethod
     def fitted(cls, missing: str, lists: JudgedLists, features: Tensor, chosen: Tensor) -> "Encoding":

@@ -119,14 +119,8 @@ def pair_inputs(
         negatives = EpochNegatives(training, n_items, recipe)
         training = negatives()
         draw = chain([training], iter(negatives, None)).__next__
-    model = Factorization(
-        len(vocabulary.topics),
-        len(vocabulary.items),
-        recipe.factors,
-        generator=generator,
-        bias=recipe.bias,
-        by_kernel=worth_a_kernel(recipe.epochs, training.lists.n_items),
-    )
+    sizes, by_kernel = (len(vocabulary.topics), n_items), worth_a_kernel(recipe.epochs, training.lists.n_items)
+    model = Factorization(*sizes, recipe.factors, generator=generator, bias=recipe.bias, by_kernel=by_kernel)
     return training, draw, held_out, model, vocabulary
 
 
@@ -196,16 +190,15 @@ class Vocabulary:
         new_topics, new_items = (np.flatnonzero(index == UNSEEN) for index in (topics, items))
         if unknown == "refuse" and (count := len(new_topics) or len(new_items)):
             if len(new_topics):
-                found, others = quoted(lists.topics[new_topics[0]]), quantity(count - 1, "other topic")
+                found, others = f"topic {quoted(lists.topics[new_topics[0]])}", quantity(count - 1, "other topic")
             else:
                 topic = lists.topics[int(np.searchsorted(lists.offsets, new_items[0], side="right")) - 1]
-                found = f"{quoted(lists.items[int(new_items[0])])} of topic {quoted(topic)}"
+                found = f"item {quoted(lists.items[int(new_items[0])])} of topic {quoted(topic)}"
                 others = f"{quantity(count - 1, 'other row')} of unknown items"
-            found = f"{'topic' if len(new_topics) else 'item'} {found}{f' (and {others})' if count > 1 else ''}"
             raise DataError(
-                f"{where}found {found}, which the ranker was not trained on: train it on a table with all "
-                "topics and items, or score unknown ones by the mean of the others with unknown='mean' (on the command "
-                "line: --unknown mean)"
+                f"{where}found {found}{f' (and {others})' if count > 1 else ''}, which the ranker was not trained on: "
+                "train it on a table with all topics and items, or score unknown ones by the mean of the others with "
+                "unknown='mean' (on the command line: --unknown mean)"
             )
         if len(items) and len(new_items) == len(items):
             raise DataError(

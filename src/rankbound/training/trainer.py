@@ -63,10 +63,8 @@ class Part:
         n_items = int(lists.offsets[-1])
         picked = torch.repeat_interleave(moved, sizes, output_size=n_items)
         picked += torch.arange(n_items, device=index.device)
-        topics, items, relevance = (
-            values.index_select(0, where)
-            for values, where in ((self.topics, index), (self.items, picked), (self.relevance, picked))
-        )
+        topics, items = self.topics.index_select(0, index), self.items.index_select(0, picked)
+        relevance = self.relevance.index_select(0, picked)
         list_weights = None if self.list_weights is None else self.list_weights.index_select(0, index)
         weights = None if self.weights is None else self.weights.index_select(0, picked)
         return Part([], topics, items, relevance, lists, list_weights, weights)
@@ -259,9 +257,8 @@ def _joined_weights(weights: Sequence[Tensor | None], counts: Sequence[int]) -> 
     known = next((own for own in weights if own is not None), None)
     if known is None:
         return None
-    return torch.cat(
-        [known.new_ones(count) if own is None else own for own, count in zip(weights, counts, strict=True)]
-    )
+    filled = (known.new_ones(count) if own is None else own for own, count in zip(weights, counts, strict=True))
+    return torch.cat([*filled])
 
 
 # A learner's share of a step: its place, the indices of its lists, and how many of these are informative.
