@@ -147,11 +147,7 @@ def _read(files: Sequence[Sequence[Path]], arguments: argparse.Namespace, report
 
 
 def _split_files(texts: Sequence[str]) -> list[list[Path]]:
-    """Return the files of each split that flags name, those of a pattern in the order of its folds.
-
-    Raises:
-        ConfigError: another number of files, a pattern without files, a fold that is missing, or a file that is.
-    """
+    """Return the files of each split that flags name, in the order of a pattern's folds; ConfigError if some lack."""
     splits = []
     for text in texts:
         parts = names(text)
@@ -206,10 +202,8 @@ def _report(loss: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> 
     folds = aligned([("fold", "topics", *by_fold, "epoch", "seconds"), *rows])
     counts = f"{quantity(len(rows), 'fold')}, {quantity(len(means.topics), 'topic')}"
     text = f"{loss}, {counts}\n{means}\n\n{folds}\n"
-    if any(found.unknown):
-        text += (
-            f"items scored by the mean of others, as no training list had them or their topic: {sum(found.unknown)}\n"
-        )
+    if unknown := sum(found.unknown):
+        text += f"items scored by the mean of others, as no training list had them or their topic: {unknown}\n"
     return text
 
 

@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from rankbound.commands import (
     Source,
@@ -16,9 +15,6 @@ from rankbound.commands import (
 )
 from rankbound.errors import ConfigError, naming, plain_errors
 from rankbound.texts import quantity
-
-if TYPE_CHECKING:
-    from rankbound.training.ranker import Ranker
 
 SUMMARY = "Train a ranker on your own judged lists: LETOR text, CSV or parquet"
 EXAMPLES = """\
@@ -67,9 +63,9 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if arguments.out is None:
         raise ConfigError("--out: found none, expected the file of the model to write, such as --out model.safetensors")
-    recipe = recipe_of(arguments)
+    settings = recipe_of(arguments)
     with plain_errors():
-        epochs = Recipe(**recipe).epochs
+        recipe = Recipe(**settings)
     lists = read_named(arguments.lists, arguments, groups=arguments.groups)
     validation, files = None, str(arguments.lists)
     if arguments.validation is not None:
@@ -78,17 +74,12 @@ def run(arguments: argparse.Namespace) -> None:
         files = f"{files}, {arguments.validation}"
     require_writable(arguments.out)
     report_columns(arguments.lists, lists.feature_names, lists.left_out, lists.doubtful)
-    with naming(files), plain_errors(), tqdm(total=epochs, unit="epoch", disable=None) as progress:
+    with naming(files), plain_errors(), tqdm(total=recipe.epochs, unit="epoch", disable=None) as progress:
         ranker = train_ranker(
-            lists, validation, device=arguments.device, on_epoch=lambda epoch: progress.update(), **recipe
+            lists, validation, device=arguments.device, on_epoch=lambda epoch: progress.update(), **settings
         )
     ranker.save(arguments.out)
-    _report(ranker)
-    print(f"wrote {arguments.out}")
-
-
-def _report(ranker: "Ranker") -> None:
-    recipe, record, vocabulary = ranker.recipe, ranker.record, ranker.vocabulary
+    record, vocabulary = ranker.record, ranker.vocabulary
     topics, items = quantity(record["training_topics"], "topic"), quantity(record["training_items"], "item")
     read = quantity(len(ranker.feature_names), "feature") if vocabulary is None else f"{len(vocabulary.items)} distinct"
     print(f"trained on {topics}, {items}, {read}")
@@ -101,3 +92,4 @@ def _report(ranker: "Ranker") -> None:
     if record["validation"] is not None:
         topics = quantity(record["validation_topics"], "validation topic")
         print(f"{recipe.metric} on {topics}: {record['validation']:.4f}")
+    print(f"wrote {arguments.out}")

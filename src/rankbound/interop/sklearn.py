@@ -1,6 +1,7 @@
 """Rankers in the form of scikit-learn, for its pipelines, cross-validation and searches; needs the extra `sklearn`."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -102,17 +103,8 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
                 "validation_share=0 to train on one list"
             )
         rows, grades, categories = self._checked(X, y, is_fit=True)
-        order, names, offsets = _lists(qid, len(rows))
         columns = getattr(self, "feature_names_in_", np.arange(1, rows.shape[1] + 1))
-        lists = JudgedLists(
-            topics=names,
-            items=[str(row) for row in order.tolist()],
-            relevance=grades[order],
-            offsets=offsets,
-            features=np.ascontiguousarray(rows[order]),
-            feature_names=[str(name) for name in columns],
-            categories=categories,
-        )
+        lists, _ = _judged(qid, rows, grades, list(map(str, columns)), categories)
         if (grades < 0).any():
             raise ValueError(f"y: found relevance {grades.min()}, expected grades from 0")
         try:
@@ -132,17 +124,8 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         X, qid = _apart(X, qid)
         rows, _, categories = self._checked(X)
         self._require_queries(qid, needed=self.ranker_.recipe.scale == "query")
-        order, names, offsets = _lists(qid, len(rows))
+        lists, order = _judged(qid, rows, np.zeros(len(rows), np.int8), self.ranker_.feature_names, categories)
         scores = np.empty(len(rows), np.float32)
-        lists = JudgedLists(
-            topics=names,
-            items=[str(row) for row in order.tolist()],
-            relevance=np.zeros(len(rows), np.int8),
-            offsets=offsets,
-            features=np.ascontiguousarray(rows[order]),
-            feature_names=self.ranker_.feature_names,
-            categories=categories,
-        )
         scores[order] = self.ranker_.score(lists)
         return scores
 
@@ -222,6 +205,23 @@ def _frame_of(X: Any) -> pl.DataFrame | None:
         return X
     has_categories = hasattr(X, "iloc") and any(str(kind) == "category" for kind in X.dtypes)
     return pl.from_pandas(X) if has_categories else None
+
+
+def _judged(
+    qid: Any, rows: npt.NDArray[Any], grades: npt.NDArray[Any], names: Sequence[str], categories: dict[str, list[str]]
+) -> tuple[JudgedLists, npt.NDArray[np.int64]]:
+    """Return rows as the lists of their queries, whose items are named by the rows' numbers, and the rows' order."""
+    order, topics, offsets = _lists(qid, len(rows))
+    lists = JudgedLists(
+        topics=topics,
+        items=[str(row) for row in order.tolist()],
+        relevance=grades[order],
+        offsets=offsets,
+        features=np.ascontiguousarray(rows[order]),
+        feature_names=names,
+        categories=categories,
+    )
+    return lists, order
 
 
 def _lists(qid: Any, n_items: int) -> tuple[npt.NDArray[np.int64], list[str], npt.NDArray[np.int64]]:

@@ -177,11 +177,10 @@ def _blocks(
     ranker: "Ranker", vocabulary: "Vocabulary", names: Sequence[str], exclude: Excluded, unknown: str | None
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield blocks of topics, and their scores of all items: finite numbers, or negative infinity if excluded."""
-    from rankbound.io.table_columns import name_column
+    from rankbound.training.factorisation import places_of
 
     assert isinstance(ranker.model, Factorization | Popularity | ItemNeighbours)
-    known = np.arange(len(vocabulary.topics))
-    index = name_column(names).replace_strict(vocabulary.topics, known, default=-1).to_numpy().astype(np.int64)
+    index = places_of(names, vocabulary.topics)
     new, policy = np.flatnonzero(index < 0), _policy(ranker, unknown)
     if len(new) and policy == "refuse":
         others = f" (and {quantity(len(new) - 1, 'other topic')})" if len(new) > 1 else ""
@@ -209,9 +208,9 @@ def _blocks(
 
 def _places(lists: Qrels, names: Sequence[str], vocabulary: "Vocabulary") -> Any:
     """Return the places of lists' topics among `names`, and of their items in the vocabulary, where both are known."""
-    place = {name: index for index, name in enumerate(names)}
-    rows = np.array([place.get(topic, -1) for topic in lists.topics], np.int64)
-    rows = np.repeat(rows, np.diff(lists.offsets))
+    from rankbound.training.factorisation import places_of
+
+    rows = np.repeat(places_of(lists.topics, names), np.diff(lists.offsets))
     items = vocabulary.indices(lists)[1]
     known = (rows >= 0) & (items >= 0)
     return rows[known], items[known]

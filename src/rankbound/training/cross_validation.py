@@ -215,11 +215,10 @@ def _tested(
             raise DataError(f"fold {number}{f' ({split.name})' if split.name else ''}: {error}") from error
         rankers.append(ranker)
         judged.append(split.test)
-        count = 0
+        unknown.append(0)
         if ranker.vocabulary is not None:
             of_topics, of_items = ranker.vocabulary.indices(split.test)
-            count = int(((np.repeat(of_topics, np.diff(split.test.offsets)) < 0) | (of_items < 0)).sum())
-        unknown.append(count)
+            unknown[-1] = int(((np.repeat(of_topics, np.diff(split.test.offsets)) < 0) | (of_items < 0)).sum())
         seconds.append(perf_counter() - started)
     if not rankers:
         raise ValueError("splits: found none, expected at least one")
@@ -233,13 +232,10 @@ def _tested(
     rows, limits = rows_of_lists(np.append(0, np.cumsum(sizes)), order)
     items = pl.concat([name_column(run.items) for run in runs])[rows]
     columns: dict[str, Any] = {"topics": names, "items": items, "offsets": limits}
-    scores = np.concatenate([run.scores for run in runs])[rows]
-    relevance = np.concatenate([part.relevance for part in judged])[rows]
-    topics_of_folds = [list(run.topics) for run in runs]
-    judgements = Qrels(**columns, relevance=relevance)
-    return CrossValidated(
-        Run(**columns, scores=scores), rankers, topics_of_folds, judgements, in_order, seconds, unknown
-    )
+    run = Run(**columns, scores=np.concatenate([run.scores for run in runs])[rows])
+    judgements = Qrels(**columns, relevance=np.concatenate([part.relevance for part in judged])[rows])
+    folds = [list(run.topics) for run in runs]
+    return CrossValidated(run, rankers, folds, judgements, in_order, seconds, unknown)
 
 
 def _means(values: Any, group: Indices, count: int) -> Any:

@@ -65,16 +65,11 @@ class Encoding:
     @property
     def inputs(self) -> list[str]:
         """The names of the inputs: numbers, then categories, then indicators."""
-        categories = [
-            f"{name} = {category}"
-            for name, known in self.categories.items()
-            for category in (*known, *(["(others)"] if name in self.others else []))
-        ]
-        return [
-            *(name for name in self.names if name not in self.categories),
-            *categories,
-            *(f"{name} is missing" for name in self.indicators),
-        ]
+        inputs = [name for name in self.names if name not in self.categories]
+        for name, known in self.categories.items():
+            own = (*known, "(others)") if name in self.others else known
+            inputs += [f"{name} = {category}" for category in own]
+        return inputs + [f"{name} is missing" for name in self.indicators]
 
     @classmethod
     def fitted(cls, missing: str, lists: JudgedLists, features: Tensor, chosen: Tensor) -> "Encoding":
@@ -116,14 +111,8 @@ class Encoding:
                 fill.append(share[~is_known].sum(0, keepdim=True))
         lacking = [name for name, count in zip(names, present.tolist(), strict=True) if count < len(chosen)]
         means = torch.cat(fill).to(torch.float32)
-        return cls(
-            missing,
-            names,
-            categories,
-            others,
-            lacking if missing == "indicator" else (),
-            torch.zeros_like(means) if missing == "zero" else means,
-        )
+        means = torch.zeros_like(means) if missing == "zero" else means
+        return cls(missing, names, categories, others, lacking if missing == "indicator" else (), means)
 
     def require(self, features: Tensor, names: Sequence[str], first: int = 0) -> None:
         """Raise ValueError for a value that the model cannot read: infinite, or missing where that is refused.
@@ -134,13 +123,9 @@ class Encoding:
         if bool(wrong.any()):
             item, place = torch.nonzero(wrong)[0].tolist()
             found = features[item, place].item()
-            way = (
-                "; a ranker that is trained with missing_features='mean', 'zero' or 'indicator' reads missing values"
-                if found != found
-                else ""
-            )
+            way = "; a ranker that is trained with missing_features='mean', 'zero' or 'indicator' reads missing values"
             where = f"at item {first + item}, feature {names[place]!r}"
-            raise ValueError(f"features: found {found} {where}, expected finite numbers{way}")
+            raise ValueError(f"features: found {found} {where}, expected finite numbers{way if found != found else ''}")
 
     def encoder(self, categories: Mapping[str, Sequence[str]]) -> Encoder | None:
         """Return the function of rows of features whose categories have these places; None if it changes nothing.
@@ -182,24 +167,18 @@ class Encoding:
 
     def header(self) -> dict[str, Any]:
         """Return what a ranker's file says about it beside the tensor `fill`."""
-        return {
-            "missing": self.missing,
-            "categories": {name: list(known) for name, known in self.categories.items()},
-            "others": list(self.others),
-            "indicators": list(self.indicators),
-        }
+        return {name: getattr(self, name) for name in ("missing", "categories", "others", "indicators")}
 
     @classmethod
     def of_file(cls, names: Sequence[str], header: Mapping[str, Any], fill: Tensor) -> "Encoding":
         """Return the encoding of a file's header and tensor; ValueError or TypeError for what does not fit."""
         # In the order of the features, which JSON's is not.
         categories = {name: list(header["categories"][name]) for name in names if name in header["categories"]}
-        if len(categories) < len(header["categories"]):
-            raise ValueError("the encoding should be of the features")
         encoding = cls(header["missing"], names, categories, header["others"], header["indicators"], fill)
         texts = [category for known in categories.values() for category in known]
         if (
-            encoding.missing not in MISSING
+            len(categories) < len(header["categories"])
+            or encoding.missing not in MISSING
             or not {*encoding.indicators} <= {*names}
             or not {*encoding.others} <= {*categories}
             or {*map(type, texts)} - {str}

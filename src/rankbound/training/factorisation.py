@@ -7,6 +7,7 @@ dealt one after another, so that each part has its share of every label, and of 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from rankbound.io.ragged import Indices
 from rankbound.lists import Lists, as_tensor
 from rankbound.texts import derive_seed, quantity, quoted
 from rankbound.training.models import Factorization, score_pairs
-from rankbound.training.neighbours import ItemNeighbours, Popularity, fit_neighbours, fit_popularity
+from rankbound.training.neighbours import ItemNeighbours, Popularity, fit_neighbours
 from rankbound.training.recipe import POPULARITY, Recipe
 from rankbound.training.splits import require_apart
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
@@ -118,14 +119,8 @@ def pair_inputs(
         negatives = EpochNegatives(training, n_items, recipe)
         training = negatives()
         draw = chain([training], iter(negatives, None)).__next__
-    model = Factorization(
-        len(vocabulary.topics),
-        len(vocabulary.items),
-        recipe.factors,
-        generator=generator,
-        bias=recipe.bias,
-        by_kernel=worth_a_kernel(recipe.epochs, training.lists.n_items),
-    )
+    sizes, by_kernel = (len(vocabulary.topics), n_items), worth_a_kernel(recipe.epochs, training.lists.n_items)
+    model = Factorization(*sizes, recipe.factors, generator=generator, bias=recipe.bias, by_kernel=by_kernel)
     return training, draw, held_out, model, vocabulary
 
 
@@ -138,10 +133,10 @@ def counted_model(lists: JudgedLists, recipe: Recipe) -> tuple[Popularity | Item
     topics, items, order = sorted_pairs(lists, vocabulary)
     relevant = lists.relevance[order] > 0
     pairs = torch.from_numpy(topics[relevant]), torch.from_numpy(items[relevant])
+    n_topics, n_items = len(vocabulary.topics), len(vocabulary.items)
     if recipe.model == POPULARITY:
-        return fit_popularity(pairs[1], len(vocabulary.items)), vocabulary
-    counts = len(vocabulary.topics), len(vocabulary.items)
-    return fit_neighbours(*pairs, *counts, recipe.neighbours), vocabulary
+        return Popularity(torch.bincount(pairs[1], minlength=n_items).to(torch.float32)), vocabulary
+    return fit_neighbours(*pairs, n_topics, n_items, recipe.neighbours), vocabulary
 
 
 def _require_recurring(lists: JudgedLists, model: str) -> None:
@@ -184,11 +179,7 @@ class Vocabulary:
 
     def indices(self, lists: Qrels) -> tuple[Indices, Indices]:
         """Return the indices of the lists' topics `(n_lists,)` and of their items `(n_items,)`; unknown ones are -1."""
-        topics, items = (
-            name_column(names).replace_strict(known, np.arange(len(known)), default=UNSEEN).to_numpy().astype(np.int64)
-            for known, names in ((self.topics, lists.topics), (self.items, lists.items))
-        )
-        return topics, items
+        return places_of(lists.topics, self.topics), places_of(lists.items, self.items)
 
     def known_indices(self, lists: Qrels, unknown: str, where: str = "") -> tuple[Indices, Indices]:
         """Return `indices`; DataError for unknown names, unless `unknown` is `mean` and at least one item is known.
@@ -199,16 +190,15 @@ class Vocabulary:
         new_topics, new_items = (np.flatnonzero(index == UNSEEN) for index in (topics, items))
         if unknown == "refuse" and (count := len(new_topics) or len(new_items)):
             if len(new_topics):
-                found, others = quoted(lists.topics[new_topics[0]]), quantity(count - 1, "other topic")
+                found, others = f"topic {quoted(lists.topics[new_topics[0]])}", quantity(count - 1, "other topic")
             else:
                 topic = lists.topics[int(np.searchsorted(lists.offsets, new_items[0], side="right")) - 1]
-                found = f"{quoted(lists.items[int(new_items[0])])} of topic {quoted(topic)}"
+                found = f"item {quoted(lists.items[int(new_items[0])])} of topic {quoted(topic)}"
                 others = f"{quantity(count - 1, 'other row')} of unknown items"
-            found = f"{'topic' if len(new_topics) else 'item'} {found}{f' (and {others})' if count > 1 else ''}"
             raise DataError(
-                f"{where}found {found}, which the ranker was not trained on: train it on a table with all "
-                "topics and items, or score unknown ones by the mean of the others with unknown='mean' (on the command "
-                "line: --unknown mean)"
+                f"{where}found {found}{f' (and {others})' if count > 1 else ''}, which the ranker was not trained on: "
+                "train it on a table with all topics and items, or score unknown ones by the mean of the others with "
+                "unknown='mean' (on the command line: --unknown mean)"
             )
         if len(items) and len(new_items) == len(items):
             raise DataError(
@@ -243,6 +233,11 @@ class Vocabulary:
                 raise ValueError(f"the names of its {kind} should be distinct and sorted")
             known.append(names)
         return cls(*known)
+
+
+def places_of(names: Any, known: Any) -> Indices:
+    """Return the places of names among distinct known ones; those of others are -1."""
+    return name_column(names).replace_strict(known, np.arange(len(known)), default=UNSEEN).to_numpy().astype(np.int64)
 
 
 def folds_within(topics: Indices, relevance: npt.NDArray[np.generic], folds: int, seed: int) -> Indices:

@@ -90,10 +90,8 @@ def feature_scorer(
     """Return the scorer of the rows of lists by their scaled features, with gradients, and of the validation lists."""
 
     def scaled(lists: JudgedLists) -> ScaledFeatures:
-        limits, features = (
-            Lists(as_tensor(lists.offsets, "offsets").to(device)),
-            column_tensor(lists.features, "features"),
-        )
+        limits = Lists(as_tensor(lists.offsets, "offsets").to(device))
+        features = column_tensor(lists.features, "features")
         for first in range(0, len(features), ROWS_AT_ONCE):
             encoding.require(features[first : first + ROWS_AT_ONCE], lists.feature_names, first)
         return ScaledFeatures(scaling, features.to(device), limits, encoding.encoder(lists.categories))
@@ -129,12 +127,9 @@ def require_orders(part: Part) -> None:
 
 
 def moved(part: Part, device: torch.device) -> Part:
-    columns = (part.topics, part.items, part.relevance, part.list_weights, part.weights)
-    topics, items, relevance, *weights = (None if values is None else values.to(device) for values in columns)
-    assert topics is not None
-    assert items is not None
-    assert relevance is not None
-    return Part(part.names, topics, items, relevance, Lists(part.lists.offsets.to(device)), *weights)
+    columns = {name: getattr(part, name) for name in ("topics", "items", "relevance", "list_weights", "weights")}
+    there = {name: values.to(device) for name, values in columns.items() if values is not None}
+    return replace(part, lists=Lists(part.lists.offsets.to(device)), **there)
 
 
 def digest_of(lists: JudgedLists, vocabulary: "Vocabulary | None") -> str:

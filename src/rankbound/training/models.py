@@ -102,12 +102,8 @@ class Factorization(nn.Module):
         by_kernel: bool = False,
     ) -> None:
         super().__init__()
-        self.topics, self.items = (
-            nn.Parameter(
-                torch.empty(count, factors, dtype=torch.float32).uniform_(-spread, spread, generator=generator)
-            )
-            for count in (n_topics, n_items)
-        )
+        empty = (torch.empty(count, factors, dtype=torch.float32) for count in (n_topics, n_items))
+        self.topics, self.items = (nn.Parameter(one.uniform_(-spread, spread, generator=generator)) for one in empty)
         self.item_bias = nn.Parameter(torch.zeros(n_items, dtype=torch.float32)) if bias == "item" else None
         self._by_kernel = by_kernel and usable()
 
@@ -130,9 +126,8 @@ class Factorization(nn.Module):
 def score_pairs(model: Factorization, topics: Tensor, items: Tensor) -> Tensor:
     """Return the scores of any number of pairs, without gradients; index -1 stands for the mean of all factors."""
     if bool((topics < 0).any()) or bool((items < 0).any()):
-        topics, items = (
-            torch.where(index < 0, len(known), index) for index, known in ((topics, model.topics), (items, model.items))
-        )
+        topics = torch.where(topics < 0, len(model.topics), topics)
+        items = torch.where(items < 0, len(model.items), items)
         # One more topic and item, whose factors and bias are the means of the others.
         model, known = copy(model), model._parameters
         model._parameters = {

@@ -24,8 +24,7 @@ class Popularity(nn.Module):
 
     def of_topics(self, topics: Tensor) -> Tensor:
         """Return the scores of all items for some topics, `(n, n_items)`."""
-        counts: Tensor = self.get_buffer("counts")
-        return counts.expand(len(topics), -1)
+        return self.get_buffer("counts").expand(len(topics), -1)
 
 
 class ItemNeighbours(nn.Module):
@@ -60,15 +59,9 @@ class ItemNeighbours(nn.Module):
         scores = scores.view(len(topics), n_items)
         if bool((topics < 0).any()):
             share = torch.bincount(items, minlength=n_items) / max(len(offsets) - 1, 1)
-            scores[topics < 0] = torch.zeros(n_items).index_add_(
-                0, near.flatten(), (share[:, None] * cosines).flatten()
-            )
+            shares = (share[:, None] * cosines).flatten()
+            scores[topics < 0] = torch.zeros(n_items).index_add_(0, near.flatten(), shares)
         return scores
-
-
-def fit_popularity(items: Tensor, n_items: int) -> Popularity:
-    """Return the model of the items `(n,)` of all relevant pairs."""
-    return Popularity(torch.bincount(items, minlength=n_items).to(torch.float32))
 
 
 def fit_neighbours(topics: Tensor, items: Tensor, n_topics: int, n_items: int, k: int) -> ItemNeighbours:
@@ -89,15 +82,13 @@ def fit_neighbours(topics: Tensor, items: Tensor, n_topics: int, n_items: int, k
     cosines = torch.zeros(n_items, k)
     for block in torch.split(torch.arange(n_items), max(PAIRS_AT_ONCE // max(n_items, 1), 1)):
         common = torch.zeros(len(block) * n_items)
-        for rows, shared in zip(
-            *(torch.split(pairs, at_once) for pairs in _of_lists(of_items, by_item, block)), strict=True
-        ):
+        blocks = (torch.split(pairs, at_once) for pairs in _of_lists(of_items, by_item, block))
+        for rows, shared in zip(*blocks, strict=True):
             place, others = _of_lists(offsets, items, shared)
             common.index_add_(0, rows[place] * n_items + others, torch.ones(len(others)))
         # Equal fractions are equal in single precision, too, so that ties are found.
-        similar = (common.view(len(block), n_items).to(torch.float64) / (counts[block, None] * counts).sqrt()).to(
-            torch.float32
-        )
+        lengths = (counts[block, None] * counts).sqrt()
+        similar = (common.view(len(block), n_items).to(torch.float64) / lengths).to(torch.float32)
         similar[torch.arange(len(block)), block] = -1.0
         near[block] = first_of(similar, k)
         cosines[block] = similar.gather(1, near[block]).clamp(min=0)
@@ -115,11 +106,9 @@ def _of_lists(offsets: Tensor, items: Tensor, chosen: Tensor) -> tuple[Tensor, T
 def restored(kind: str, tensors: Mapping[str, Tensor], n_topics: int, n_items: int) -> Popularity | ItemNeighbours:
     """Return the model of a file; ValueError for tensors that fit neither each other nor the vocabulary."""
     if kind == "popularity":
-        (counts,) = (tensors[name] for name in ("counts",))
-        if counts.shape != (n_items,):
+        if (counts := tensors["counts"]).shape != (n_items,):
             raise ValueError(f"counts: found shape {tuple(counts.shape)}, expected ({n_items},)")
         return Popularity(counts)
-    model = ItemNeighbours(*(tensors[name] for name in ("near", "cosines", "offsets", "items")))
     near, cosines, offsets, items = (tensors[name] for name in ("near", "cosines", "offsets", "items"))
     whole = all(tensor.dtype == torch.int64 for tensor in (near, offsets, items))
     shapes = near.shape == cosines.shape and len(near) == n_items and offsets.shape == (n_topics + 1,)
@@ -130,7 +119,7 @@ def restored(kind: str, tensors: Mapping[str, Tensor], n_topics: int, n_items: i
             raise ValueError(f"{name}: found an index that is none of {n_items} items")
     if int(offsets[0]) != 0 or int(offsets[-1]) != len(items) or bool((offsets.diff() < 0).any()):
         raise ValueError("offsets: expected the limits of all items")
-    return model
+    return ItemNeighbours(near, cosines, offsets, items)
 
 
 def first_of(scores: Tensor, k: int) -> Tensor:

@@ -27,6 +27,7 @@ from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortene
 from rankbound.training.encoding import TENSOR, Encoding
 from rankbound.training.inputs import digest_of, feature_scorer, moved, require_orders, training_parts, weighted
 from rankbound.training.models import ROWS_AT_ONCE, Factorization, ScaledFeatures, Scaling, score_pairs
+from rankbound.training.neighbours import restored, score_listed
 from rankbound.training.recipe import FACTORIZATION, ITEM_KNN, PAIR_MODELS, POPULARITY, UNKNOWN, Recipe
 from rankbound.training.splits import require_apart
 from rankbound.training.trainer import LAST, Draw, Epoch, Learner, Scorer, train
@@ -109,8 +110,7 @@ def train_ranker(
     score: Scorer
     vocabulary: Vocabulary | None = None
     draw: Draw | None = None
-    none = torch.zeros(0, dtype=torch.float32)
-    scaling, encoding = Scaling("none", none, none), Encoding()
+    scaling, encoding = Scaling.fitted("none", torch.zeros(0, dtype=torch.float32)), Encoding()
     if chosen.model == FACTORIZATION:
         from rankbound.training.factorisation import pair_inputs, score_part
 
@@ -152,15 +152,8 @@ def train_ranker(
         )
     best = trained.selected[name]
     model.load_state_dict(best.weights)
-    record = {
-        "epoch": best.epoch,
-        "validation": None if held_out is None else best.score,
-        "training_topics": len(training.lists),
-        "validation_topics": 0 if held_out is None else len(held_out.lists),
-        "training_items": training.lists.n_items,
-        "digest": digest_of(lists, vocabulary),
-        "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
-    }
+    record = _record(lists, vocabulary, training.lists, None if held_out is None else held_out.lists)
+    record |= {"epoch": best.epoch, "validation": None if held_out is None else best.score}
     names = list(lists.feature_names) if vocabulary is None else []
     return Ranker(chosen, names, scaling, model.cpu(), record, vocabulary, encoding)
 
@@ -204,9 +197,8 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             from rankbound.training.factorisation import Vocabulary
 
             vocabulary = Vocabulary.from_tensors(tensors)
-        exempt = set() if vocabulary is None else {*vocabulary.tensors()}
-        if recipe.model == ITEM_KNN:
-            exempt |= {f"{WEIGHTS}{name}" for name in ("near", "offsets", "items")}
+        exempt = {f"{WEIGHTS}{name}" for name in ("near", "offsets", "items") if recipe.model == ITEM_KNN}
+        exempt |= set() if vocabulary is None else {*vocabulary.tensors()}
         for name, tensor in tensors.items():
             if name not in exempt and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
                 raise ValueError(
@@ -217,8 +209,6 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         # Without memory, as a header may claim any width.
         with torch.device("meta"):
             if vocabulary is not None and recipe.model != FACTORIZATION:
-                from rankbound.training.neighbours import restored
-
                 model = restored(recipe.model, weights, len(vocabulary.topics), len(vocabulary.items))
             elif vocabulary is not None:
                 model = Factorization(len(vocabulary.topics), len(vocabulary.items), recipe.factors, bias=recipe.bias)
@@ -266,21 +256,15 @@ class Ranker:
 
         `training` has a digest of what was trained on, by which two models of the same lists are known.
         """
-        record = {name: value for name, value in self.record.items() if not name.startswith("training_")}
-        counts = {
-            name.removeprefix("training_"): self.record.get(name) for name in ("training_topics", "training_items")
-        }
+        of_record = ("training_topics", "training_items", "digest")
         return {
-            **{name: record.get(name) for name in ("versions", "epoch", "validation")},
+            **{name: self.record.get(name) for name in ("versions", "epoch", "validation")},
             "format": self._format,
-            "loss": self.recipe.loss,
-            "bound": self.recipe.bound,
-            "model": self.recipe.model,
-            "metric": self.recipe.metric,
+            **{name: getattr(self.recipe, name) for name in ("loss", "bound", "model", "metric")},
             "features": list(self.feature_names),
             "categories": {name: len(known) for name, known in self.encoding.categories.items()},
             "missing_features": self.encoding.missing,
-            "training": {**counts, "digest": record.get("digest")},
+            "training": {name.removeprefix("training_"): self.record.get(name) for name in of_record},
         }
 
     @property
@@ -326,7 +310,11 @@ class Ranker:
         known = self.encoding.categories
         # A lazy frame of polars computes its columns whenever it is asked for them.
         features = features.collect() if hasattr(features, "collect") else features
-        if isinstance(features, Tensor | np.ndarray) or not (hasattr(features, "columns") or _is_table(features)):
+        by_name = hasattr(features, "columns") or hasattr(features, "column_names")
+        by_name |= isinstance(features, str | os.PathLike | Mapping)
+        # Rows that are dictionaries.
+        by_name |= isinstance(features, Sequence) and len(features) > 0 and isinstance(features[0], Mapping)
+        if isinstance(features, Tensor | np.ndarray) or not by_name:
             if known:
                 raise ValueError(
                     f"features: found {type(features).__name__}, expected a data frame with columns by name: the "
@@ -407,8 +395,6 @@ class Ranker:
             if isinstance(self.model, Factorization):
                 scores = _finite(score_pairs(self.model.cpu(), topic_of_item, torch.from_numpy(items))).numpy()
             else:
-                from rankbound.training.neighbours import score_listed
-
                 given = map(torch.from_numpy, (topics, items, lists.offsets))
                 scores = score_listed(self.model, *given).numpy()
         return Run(topics=lists.topics, items=lists.items, scores=scores, offsets=lists.offsets)
@@ -461,12 +447,10 @@ class Ranker:
             "record": dict(self.record),
             "seal": UNSEALED,
         }
-        if not self.encoding.is_plain:
-            header["encoding"] = self.encoding.header()
         tensors = {f"{WEIGHTS}{name}": tensor.cpu() for name, tensor in self.model.state_dict().items()}
         tensors |= {"scaling.shift": self.scaling.shift.cpu(), "scaling.factor": self.scaling.factor.cpu()}
         if not self.encoding.is_plain:
-            tensors[TENSOR] = self.encoding.fill
+            header["encoding"], tensors[TENSOR] = self.encoding.header(), self.encoding.fill
         if self.vocabulary is not None:
             tensors |= self.vocabulary.tensors()
         write_sealed(tensors, path, {HEADER: json.dumps(header, sort_keys=True)})
@@ -488,23 +472,32 @@ def _counted(lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe)
     from rankbound.training.factorisation import counted_model
 
     model, vocabulary = counted_model(lists, recipe)
-    none = torch.zeros(0, dtype=torch.float32)
-    record: dict[str, Any] = {
-        "epoch": 0,
-        "validation": None,
-        "training_topics": len(lists),
-        "validation_topics": 0 if validation is None else len(validation),
-        "training_items": len(lists.items),
-        "digest": digest_of(lists, vocabulary),
-        "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
-    }
-    ranker = Ranker(recipe, [], Scaling("none", none, none), model, record, vocabulary)
+    record = _record(lists, vocabulary, lists, validation)
+    ranker = Ranker(recipe, [], Scaling.fitted("none", torch.zeros(0, dtype=torch.float32)), model, record, vocabulary)
     if validation is not None:
         require_apart({"training": lists, "validation": validation}, by_item=True)
         scores = ranker.score_lists(validation).scores
         values = evaluate(recipe.metric, scores, validation.relevance, validation.offsets)
         record["validation"] = next(iter(values.values())).nanmean().item()
     return ranker
+
+
+def _record(
+    lists: JudgedLists,
+    vocabulary: "Vocabulary | None",
+    training: JudgedLists | Lists,
+    validation: JudgedLists | Lists | None,
+) -> dict[str, Any]:
+    """Return the record of a training without epochs, which has not been measured."""
+    return {
+        "epoch": 0,
+        "validation": None,
+        "training_topics": len(training),
+        "validation_topics": 0 if validation is None else len(validation),
+        "training_items": int(training.offsets[-1]),
+        "digest": digest_of(lists, vocabulary),
+        "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
+    }
 
 
 def _finite(scores: Tensor) -> Tensor:
@@ -518,32 +511,25 @@ def _finite(scores: Tensor) -> Tensor:
     return scores
 
 
-def _is_table(source: Any) -> bool:
-    """Return whether it is a path, a dictionary of columns, or rows that are dictionaries."""
-    rows = isinstance(source, Sequence) and len(source) > 0 and isinstance(source[0], Mapping)
-    return isinstance(source, str | os.PathLike | Mapping) or hasattr(source, "column_names") or rows
-
-
-def _header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the header of a file; an empty one if there is none that can be read."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(os.fspath(path), framework="pt") as file:
-            header = json.loads((file.metadata() or {}).get(HEADER, "{}"))
-    except (OSError, SafetensorError, ValueError, RecursionError):
-        header = {}
-    return header if isinstance(header, dict) else {}
-
-
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the header and the tensors of a file; DataError for one that is damaged, or no ranker of this version."""
     from safetensors import SafetensorError, safe_open
 
     from rankbound.io.models import check_seal
 
-    header = _header(path)
-    found, known = header.get("format"), (FORMAT, ENCODED)
-    kind, _, version = str(found).partition("/")
+    text, tensors, damage = "{}", dict[str, Tensor](), None
+    try:
+        with safe_open(os.fspath(path), framework="pt") as file:
+            text = (file.metadata() or {}).get(HEADER, text)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        damage = error
+    try:
+        header = json.loads(text)
+        found = header.get("format")
+    except (ValueError, RecursionError, AttributeError):
+        found = None
+    (kind, _, version), known = str(found).partition("/"), (FORMAT, ENCODED)
     # A newer format may have another seal.
     if kind == "ranker" and version.isdecimal() and found not in known:
         raise DataError(
@@ -551,13 +537,10 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tenso
             "update rankbound to load it"
         )
     check_seal(path, "take another copy of it, or train it again")
-    try:
-        with safe_open(os.fspath(path), framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        missing = isinstance(error, FileNotFoundError)
-        reason = "there is no such file" if missing else f"not a safetensors file ({error})"
-        raise DataError(f"{path}: {reason}; expected a model that `rankbound train` wrote") from error
+    if damage is not None:
+        missing = isinstance(damage, FileNotFoundError)
+        reason = "there is no such file" if missing else f"not a safetensors file ({damage})"
+        raise DataError(f"{path}: {reason}; expected a model that `rankbound train` wrote") from damage
     if found not in known:
         raise DataError(f"{path}: found {found or 'no header of a ranker'}, expected a ranker ({FORMAT})")
     return header, tensors

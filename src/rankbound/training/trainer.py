@@ -22,8 +22,6 @@ from rankbound.metrics.base import values_of
 if TYPE_CHECKING:
     from rankbound.losses import RankingLoss
 
-OPTIMISERS = ("adam", "sgd")
-
 WORTH_A_KERNEL = 200_000
 """The number of items, counted again in every epoch, from which kernels save more time than they take to load."""
 
@@ -65,10 +63,8 @@ class Part:
         n_items = int(lists.offsets[-1])
         picked = torch.repeat_interleave(moved, sizes, output_size=n_items)
         picked += torch.arange(n_items, device=index.device)
-        topics, items, relevance = (
-            values.index_select(0, where)
-            for values, where in ((self.topics, index), (self.items, picked), (self.relevance, picked))
-        )
+        topics, items = self.topics.index_select(0, index), self.items.index_select(0, picked)
+        relevance = self.relevance.index_select(0, picked)
         list_weights = None if self.list_weights is None else self.list_weights.index_select(0, index)
         weights = None if self.weights is None else self.weights.index_select(0, picked)
         return Part([], topics, items, relevance, lists, list_weights, weights)
@@ -261,9 +257,8 @@ def _joined_weights(weights: Sequence[Tensor | None], counts: Sequence[int]) -> 
     known = next((own for own in weights if own is not None), None)
     if known is None:
         return None
-    return torch.cat(
-        [known.new_ones(count) if own is None else own for own, count in zip(weights, counts, strict=True)]
-    )
+    filled = (known.new_ones(count) if own is None else own for own, count in zip(weights, counts, strict=True))
+    return torch.cat([*filled])
 
 
 # A learner's share of a step: its place, the indices of its lists, and how many of these are informative.
@@ -282,11 +277,7 @@ class _Group:
         self.by_kernel = worth_a_kernel(epochs, int(self._part.lists.offsets[self._first].diff().max()))
 
     def train_epoch(self, number: int) -> list[tuple[float, float]]:
-        """Train every model on its lists once; `number` is the epoch's, from 1.
-
-        Returns:
-            The mean loss over informative lists and the mean gradient norm of each.
-        """
+        """Train every model on its lists once; return each one's mean loss over informative lists and gradient norm."""
         if number > 1 and any(not isinstance(learner.training, Part) for learner in self._learners):
             self._take_lists()
         for learner in self._learners:
@@ -363,6 +354,9 @@ class _Group:
         return torch.split(losses, counts)
 
 
+_ADAM: Any = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "amsgrad": False, "maximize": False}
+
+
 class Optimiser:
     """Updates the parameters of models by their gradients, with one learning rate; each model takes its own steps.
 
@@ -394,22 +388,8 @@ class Optimiser:
         if self._kind == "sgd":
             torch._foreach_add_(parameters, gradients, alpha=-self._learning_rate)
         else:
-            adam(
-                parameters,
-                gradients,
-                of(self._means),
-                of(self._squares),
-                max_exp_avg_sqs=[],
-                state_steps=of(self._steps),
-                fused=True,
-                amsgrad=False,
-                beta1=0.9,
-                beta2=0.999,
-                lr=self._learning_rate,
-                weight_decay=0.0,
-                eps=1e-8,
-                maximize=False,
-            )
+            state = of(self._means), of(self._squares), [], of(self._steps)
+            adam(parameters, gradients, *state, fused=True, lr=self._learning_rate, **_ADAM)
         for parameter in parameters:
             parameter.grad = None
         return torch.stack([own.norm() for own in norms])
