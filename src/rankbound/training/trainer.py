@@ -388,7 +388,7 @@ class Optimiser:
         if self._kind == "sgd":
             torch._foreach_add_(parameters, gradients, alpha=-self._learning_rate)
         else:
-            state = of(self._means), of(self._squares), [], of(self._steps)
+            state = of(self._means), of(self._squares), list[Tensor](), of(self._steps)
             adam(parameters, gradients, *state, fused=True, lr=self._learning_rate, **_ADAM)
         for parameter in parameters:
             parameter.grad = None
