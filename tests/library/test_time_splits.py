@@ -133,6 +133,25 @@ def test_what_a_cut_refuses(change: dict[str, Any], flags: dict[str, Any], messa
         rb.split_by_time(frame, **(COLUMNS | flags))
 
 
+def test_a_factorisation_selects_its_epoch_on_users_and_items_that_came_later() -> None:
+    late = pl.DataFrame({"user": ["a-new", "z-new", "u1"], "item": ["i3", "new", "a-new"], "stars": 1, "when": 24})
+    frame = pl.concat([table(0).filter(pl.col("when") < 24), late], how="vertical_relaxed")
+    split = rb.split_by_time(frame.with_columns(pl.lit(1).alias("stars")), **COLUMNS, at=24, validation_share=0.2)
+    assert {"a-new", "z-new"} <= set(split.test.topics) - set(split.training.topics)
+    for sampling in ("uniform", "popularity"):
+        ranker = rb.train_ranker(
+            split.training,
+            split.test,
+            loss="BPR",
+            model="matrix-factorization",
+            negatives=2,
+            negative_sampling=sampling,
+            unknown="mean",
+            epochs=3,
+        )
+        assert ranker.record["validation"] > 0
+
+
 def test_what_leaving_the_last_out_refuses(tmp_path: Path) -> None:
     for flags, message in (
         ({"last": 0}, "last: found 0, expected a number of rows from 1"),

@@ -109,7 +109,8 @@ def pair_inputs(
         of_topics, of_items = map(torch.from_numpy, known)
         labels, limits = as_tensor(validation.relevance, "relevance"), as_tensor(validation.offsets, "offsets")
         held_out = Part(validation.topics, of_topics, of_items, labels, Lists(limits))
-        codes = (of_topics.index_select(0, held_out.lists.segment) * n_items + of_items).numpy()
+        own = of_topics.index_select(0, held_out.lists.segment)
+        codes = (own * n_items + of_items)[(own >= 0) & (of_items >= 0)].numpy()
         held_out = with_drawn(held_out, np.sort(np.append(topics * n_items + items, codes)))
     elif recipe.validation_share:
         held = held_out_within(topics, items, relevance, recipe.validation_share, recipe.seed)
