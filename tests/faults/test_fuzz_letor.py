@@ -7,6 +7,7 @@ import re
 import string
 import struct
 import warnings
+from contextlib import suppress
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -38,7 +39,7 @@ def plain_reader(text: bytes) -> Items:
             raise Refused(number)
         # 2.0 is a whole label, as of labels that were once floats.
         label = whole(re.sub(rb"(?<=[0-9])\.0*$", b"", tokens[0]), 0, 127, number)
-        query = whole(tokens[1][4:], 0, 2**53, number)
+        query = name_of_query(tokens[1][4:], number)
         before = 0
         for pair in tokens[2:]:
             key, colon, value = pair.partition(b":")
@@ -48,10 +49,10 @@ def plain_reader(text: bytes) -> Items:
             row[index - 1], before = single(value, number), index
         named = re.search(rb"docid\s*=\s*(\S+)", comment)
         name = named[1].decode("utf-8", "replace") if named else f"{query}-{number}"
-        if not lists or lists[-1][0] != str(query):
-            if str(query) in {topic for topic, *_ in lists}:
+        if not lists or lists[-1][0] != query:
+            if query in {topic for topic, *_ in lists}:
                 raise Refused(number)
-            lists.append((str(query), [], [], []))
+            lists.append((query, [], [], []))
         for column, entry in zip(lists[-1][1:], (name, label, row), strict=True):
             column.append(entry)  # type: ignore[arg-type]
     if not lists:
@@ -63,6 +64,14 @@ def whole(token: bytes, smallest: int, largest: int, line: int) -> int:
     if not re.fullmatch(rb"[0-9]+", token) or not smallest <= int(token) <= largest:
         raise Refused(line)
     return int(token)
+
+
+def name_of_query(token: bytes, line: int) -> str:
+    """A number without leading zeros, or a name in UTF-8."""
+    with suppress(UnicodeDecodeError):
+        if 0 < len(token) <= 1000:
+            return str(int(token)) if token.isdigit() else token.decode()
+    raise Refused(line)
 
 
 def single(token: bytes, line: int) -> float:

@@ -164,6 +164,8 @@ def test_an_encrypted_footer_and_other_formats_are_named(tmp_path: Path) -> None
             assert name
 
 
+# A damaged name of a column is that of no feature.
+@pytest.mark.filterwarnings("ignore::rankbound.errors.ColumnWarning")
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_foreign_files_are_read_or_refused(tmp_path: Path, seed: int) -> None:
     """Without a seal, and half of the damage in the footer: thrift garbage, types, indices out of a dictionary."""
