@@ -4,7 +4,9 @@
 or too much memory, are left out and say why. All data are generated from fixed seeds.
 """
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,7 +15,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -294,7 +296,7 @@ def _held(runs: _Runs, door: str, library: str) -> list[Any]:
         rows = zip([f"q{row}" for row in range(len(values))], values.tolist(), strict=True)
         if door == FILES:
             lines = "{} Q0 {} 1 {!r} run" if column == "score" else "{} 0 {} {}"
-            path = Path(_FOLDER.name, f"{column}-{len(values)}.txt")
+            path = _folder() / f"{column}-{len(values)}.txt"
             path.write_text(
                 "".join(
                     f"{lines.format(topic, *pair)}\n" for topic, row in rows for pair in zip(names, row, strict=True)
@@ -315,7 +317,12 @@ def _held(runs: _Runs, door: str, library: str) -> list[Any]:
     return held
 
 
-_FOLDER = tempfile.TemporaryDirectory(prefix="rankbound-benchmark-")
+@cache
+def _folder() -> Path:
+    """Return a folder that is removed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="rankbound-benchmark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _same_means(results: Mapping[str, Mapping[str, float]]) -> None:
