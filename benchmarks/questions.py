@@ -254,7 +254,8 @@ MEASURES = ("nDCG@10", "AP", "RR", "P@10")
 _GRADE_SHARES = (0.52, 0.23, 0.19, 0.04, 0.02)
 _Runs = tuple[Any, Any]
 _Means = Callable[[], dict[str, float]]
-ARRAYS, OBJECTS, DICTIONARIES, FRAMES, FILES = "arrays", "own objects", "dictionaries", "data frames", "files"
+DOORS = ("arrays", "own objects", "dictionaries", "files", "data frames")
+ARRAYS, OBJECTS, DICTIONARIES, FILES, FRAMES = DOORS
 
 
 def _evaluation(quick: bool) -> Iterator[Cell]:
