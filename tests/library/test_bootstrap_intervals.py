@@ -159,7 +159,7 @@ def test_order_and_sides_and_what_is_missing_says_so(design: tuple[Any, Any]) ->
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
-    adjusted = statistics.holm(p_values)
+    adjusted = statistics.corrected(p_values)
     assert all(p_value <= one <= 1 for p_value, one in zip(p_values, adjusted, strict=True))
     assert min(adjusted) == min(1.0, len(p_values) * min(p_values))
     order = np.argsort(p_values, kind="stable")

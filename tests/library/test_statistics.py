@@ -50,15 +50,15 @@ class TestSignFlips:
 
 def test_holm_is_the_closure_of_bonferroni() -> None:
     p_values = RANDOM.uniform(0, 0.3, 6).tolist()
-    for place, adjusted in enumerate(statistics.holm(p_values)):
+    for place, adjusted in enumerate(statistics.corrected(p_values)):
         subsets = [
             chosen for size in range(1, 7) for chosen in itertools.combinations(range(6), size) if place in chosen
         ]
         closed = max(min(1.0, len(chosen) * min(p_values[one] for one in chosen)) for chosen in subsets)
         assert adjusted == pytest.approx(closed)
     # Tests that were not made do not count, and families are adjusted by themselves.
-    assert statistics.holm([0.01, math.nan, 0.04]) == pytest.approx([0.02, math.nan, 0.04], nan_ok=True)
-    assert statistics.holm([0.01, 0.02, 0.03], ["x", "y", "x"]) == pytest.approx([0.02, 0.02, 0.03])
+    assert statistics.corrected([0.01, math.nan, 0.04]) == pytest.approx([0.02, math.nan, 0.04], nan_ok=True)
+    assert statistics.corrected([0.01, 0.02, 0.03], ["x", "y", "x"]) == pytest.approx([0.02, 0.02, 0.03])
 
 
 @pytest.mark.parametrize("correction", ["holm", "bonferroni", "bh"])

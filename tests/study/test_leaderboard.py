@@ -9,7 +9,7 @@ import pytest
 from planted_systems import STUDY, TOPICS, PlantedSystems, control, noise
 from scipy import stats
 
-from rankbound.compare.statistics import holm
+from rankbound.compare.statistics import corrected
 from rankbound_study.claims.leaderboard import ALIKE, BETTER, UNDECIDED, WITHIN, WORSE, groups_of, verdict
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.results.scores import SYSTEM
@@ -75,7 +75,7 @@ def test_means_intervals_and_tests_are_those_of_the_written_out_arithmetic(tmp_p
         ("baseline", control("best-feature"), [BOUNDED, MLP, LINEAR, control("random")]),
     ):
         tests = [stats.ttest_rel(own[system], own[other]) for system in compared]
-        for system, test, p_value in zip(compared, tests, holm([test.pvalue for test in tests]), strict=True):
+        for system, test, p_value in zip(compared, tests, corrected([test.pvalue for test in tests]), strict=True):
             row = row_of(table, system)
             assert row[f"{comparison}_difference"] == pytest.approx((own[system] - own[other]).mean())
             assert row[f"{comparison}_low"] == pytest.approx(test.confidence_interval(0.95).low)

@@ -390,10 +390,6 @@ def corrected(
     return adjusted.tolist()
 
 
-holm = corrected
-"""Holm's correction, the default."""
-
-
 def bootstrap(
     statistic: Callable[..., Any],
     values: Floats,

@@ -17,8 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rankbound.errors import DataError, naming
-from rankbound.io.judged import Intents, Names, Qrels, Run, refuse_rounded
-from rankbound.io.judged import name_column as name_column
+from rankbound.io.judged import Intents, Names, Qrels, Run, name_column, refuse_rounded
 from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, is_number, quoted, shortened
 
 _SHOWN_NAMES = 8

@@ -17,10 +17,9 @@ import polars as pl
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import File, atomic_path
-from rankbound.io.judged import Names, Qrels, Run
+from rankbound.io.judged import Names, Qrels, Run, name_column
 from rankbound.io.table_columns import (
     grouped,
-    name_column,
     named,
     qrels_by_intent,
     qrels_of,

@@ -202,7 +202,7 @@ def _tested(
     """Train and score in each split; the lists of the result are in the order of `topics`, others of appearance."""
     import polars as pl
 
-    from rankbound.io.table_columns import name_column
+    from rankbound.io.judged import name_column
 
     rankers, runs, judged, seconds, unknown = [], [], [], [], []
     for number, split in enumerate(splits, start=1):
@@ -248,7 +248,7 @@ def _means(values: Any, group: Indices, count: int) -> Any:
 
 def picked(lists: JudgedLists, rows: Mask, topics: Mask | None = None) -> JudgedLists:
     """Return the lists of some rows: these topics', by default those that have any of the rows."""
-    from rankbound.io.table_columns import name_column
+    from rankbound.io.judged import name_column
 
     sizes = np.diff(np.append(0, np.cumsum(rows))[lists.offsets])
     kept = np.flatnonzero(sizes if topics is None else topics)

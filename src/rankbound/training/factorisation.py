@@ -30,7 +30,7 @@ with needs_extra("data"):
     import polars as pl
     import pyarrow as pa
 
-    from rankbound.io.table_columns import name_column
+    from rankbound.io.judged import name_column
 
 Mask = npt.NDArray[np.bool_]
 

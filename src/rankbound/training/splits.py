@@ -38,7 +38,8 @@ def require_apart(parts: Mapping[str, JudgedLists | None], *, by_item: bool) -> 
     if by_item:
         import polars as pl
 
-        from rankbound.io.table_columns import name_column, topic_column
+        from rankbound.io.judged import name_column
+        from rankbound.io.table_columns import topic_column
 
     there = {name: lists for name, lists in parts.items() if lists is not None}
     for (a, first), (b, second) in combinations(there.items(), 2):

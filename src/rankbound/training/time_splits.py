@@ -120,7 +120,7 @@ def leave_last_out(
         if value < lowest:
             raise ValueError(f"{name}: found {value}, expected a number of rows from {lowest}")
     lists, moments = _read(source, time, topic, item, relevance, features)
-    from rankbound.io.table_columns import name_column
+    from rankbound.io.judged import name_column
 
     sizes = np.diff(lists.offsets)
     topics = np.repeat(np.arange(len(sizes)), sizes)

@@ -18,7 +18,7 @@ import polars as pl
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.margins import LEVEL, MARGIN, TIE, noise_margin
 from rankbound.compare.scores import Floats, Mask, any_over, per_unit
-from rankbound.compare.statistics import CONFIDENCE, Estimate, holm, over_trainings, over_units, seed_deviation
+from rankbound.compare.statistics import CONFIDENCE, Estimate, corrected, over_trainings, over_units, seed_deviation
 from rankbound.texts import quantity
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
@@ -379,5 +379,5 @@ def holm_adjusted(table: pl.DataFrame) -> pl.Series:
 
 def adjusted_p_values(table: pl.DataFrame) -> pl.Series:
     """Return the p-values of a table, corrected over all of them; null where there is none."""
-    found = holm(table["p_value"].fill_null(math.nan).to_list())
+    found = corrected(table["p_value"].fill_null(math.nan).to_list())
     return pl.Series("p_holm", found, dtype=pl.Float64).fill_nan(None)

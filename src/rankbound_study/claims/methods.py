@@ -17,7 +17,7 @@ import polars as pl
 
 from rankbound.compare import Comparison, PairedScores, Settings, adjust, compare
 from rankbound.compare.margins import LEVEL, MARGIN
-from rankbound.compare.statistics import holm
+from rankbound.compare.statistics import corrected
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.registry import Decider, decides, in_words
 from rankbound_study.claims.rules import Sample, together
@@ -188,9 +188,9 @@ class GapFamily:
     @classmethod
     def of(cls, found: Sequence[Gap]) -> "GapFamily":
         """Correct the p-values over all gaps."""
-        corrected = adjust([one.found for one in found])
-        p_alike = holm([one.found.margin.p_alike if one.found.margin else math.nan for one in found])
-        return cls([replace(one, found=of, p_alike=p) for one, of, p in zip(found, corrected, p_alike, strict=True)])
+        adjusted = adjust([one.found for one in found])
+        p_alike = corrected([one.found.margin.p_alike if one.found.margin else math.nan for one in found])
+        return cls([replace(one, found=of, p_alike=p) for one, of, p in zip(found, adjusted, p_alike, strict=True)])
 
     @classmethod
     def between(cls, methods: Methods, pairs: Iterable[tuple[str, str]], margin: float = MARGIN) -> "GapFamily":
@@ -348,7 +348,7 @@ def trends(results: FeatureResults) -> Iterator[LeadTrend]:
         rows = gaps.filter(pl.col("features").is_not_null()).sort("features").to_dicts()
         for trend in gaps.filter(pl.col("features").is_null()).to_dicts():
             deciding = (rows[0], rows[-1], trend)
-            adjusted = holm([row["p_value"] for row in deciding])
+            adjusted = corrected([row["p_value"] for row in deciding])
             signs = [
                 int(math.copysign(p < LEVEL, row["difference"])) for row, p in zip(deciding, adjusted, strict=True)
             ]

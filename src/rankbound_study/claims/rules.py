@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from rankbound.compare.margins import LEVEL, MARGIN, POWER
-from rankbound.compare.statistics import CONFIDENCE, holm
+from rankbound.compare.statistics import CONFIDENCE, corrected
 from rankbound_study.claims.cells import COLLAPSE, CUT_OFFS, Contrast
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, each_way
 from rankbound_study.results.study_files import signed
@@ -320,7 +320,7 @@ class _Facts(dict[str, object]):
 
 def adjusted(p_values: Mapping[Key, float]) -> dict[Key, float]:
     """Return Holm's adjusted p-values, by the same keys."""
-    return dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    return dict(zip(p_values, corrected(list(p_values.values())), strict=True))
 
 
 def share_of(p_for: Sequence[float], p_against: Sequence[float], count: int) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.compare.statistics import holm
+from rankbound.compare.statistics import corrected
 from rankbound.errors import ConfigError, DataError
 from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
@@ -133,7 +133,7 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     others = [place for place in trained if place != best and math.isfinite(means.means[place])]
     p_values = [means.p_value(place, best) for place in others]
-    adjusted = dict(zip(others, zip(p_values, holm(p_values), strict=True), strict=True))
+    adjusted = dict(zip(others, zip(p_values, corrected(p_values), strict=True), strict=True))
     for place, method in enumerate(methods):
         row = _facts(frame, method, metric, float(means.means[place]), *means.interval(place))
         if place in adjusted:
