@@ -26,8 +26,8 @@ import numpy.typing as npt
 from rankbound.errors import DataError
 from rankbound.io.files import evaluated_in_parts, needs_extra, read_qrels
 from rankbound.io.judged import Intents, Qrels, Run
-from rankbound.kernels.formulas import Floats, Integers, RankedItems
-from rankbound.kernels.formulas import values_of as values_of_formulas
+from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.ties import values_of_ranking
 from rankbound.lazy import Lists, Tensor, torch
 from rankbound.metrics import Metric, metrics_of
 from rankbound.metrics.base import (
@@ -387,7 +387,7 @@ def _treated(run: JudgedRun, unjudged: Unjudged) -> JudgedRun:
 
 
 def _values_of_treated(metrics: Sequence[Metric], run: JudgedRun) -> dict[Metric, Floats]:
-    """Return the values of metrics that take unjudged items alike: by their formulas, unless relevant items tie."""
+    """Return the values of metrics that take unjudged items alike, by their formulas if they have any."""
     values: dict[Metric, Floats] = {one: one.of_run(run) for one in metrics if isinstance(one, RunMetric)}
     others = [one for one in metrics if one not in values]
     if run.relevance.max(initial=0.0) > HIGHEST_GRADE:
@@ -397,17 +397,10 @@ def _values_of_treated(metrics: Sequence[Metric], run: JudgedRun) -> dict[Metric
     known = {one: formula for one in others if one.higher_is_better and (formula := formula_of(one))}
     if unknown := [one for one in others if one not in known]:
         values |= _of_orders(unknown, run)
-    # The lists in which an item of a grade other than 0 is tied.
-    shared = ~run.starts
-    shared[:-1] |= ~run.starts[1:]
-    tied = run.count(shared & (run.relevance[run.order] != 0)) > 0
-    if known and (len(tied) == 0 or not tied.all()):
-        items = RankedItems.of(run.relevance[run.order], run.offsets, ~run.retrieved[run.order])
-        of_formulas = zip(known, values_of_formulas(list(known.values()), items), strict=True)
+    if known:
+        of_order = run.relevance[run.order], run.starts, run.offsets, ~run.retrieved[run.order]
+        of_formulas = zip(known, values_of_ranking(list(known.values()), *of_order), strict=True)
         values |= {one: one.in_range(value) for one, value in of_formulas}
-    if known and tied.any():
-        of_tied = _of_orders(list(known), run.keep(np.repeat(tied, np.diff(run.offsets))))
-        values |= {one: np.where(tied, value, values.get(one, np.nan)) for one, value in of_tied.items()}
     return values
 
 

@@ -110,19 +110,20 @@ import rankbound as rb
 metric = rb.metric('nDCG(gain=linear)@10')
 assert metric == rb.metric('ndcg_cut_10', names='trec_eval') and str(metric) == 'nDCG(gain=linear)@10'
 assert hash(metric) == hash(rb.metric('nDCG@10', names='ir_measures')) and metric.cutoff == 10
-for name in ('nDCG', 'AP', 'nRBP', 'P@5', 'RBP(p=0.8)', 'PairAccuracy', 'Rprec', 'Bpref'):
+ranked = ('nDCG', 'AP', 'nRBP', 'P@5', 'RBP(p=0.8)', 'RR@40', 'Hit@1', 'ERR(max=4)')
+for name in (*ranked, 'PairAccuracy', 'Rprec', 'Bpref'):
     mean = rb.expectation(name, 50, 25)
     assert rb.minimum(name, 50, 25) < mean < rb.maximum(name, 50, np.array(25))
     assert rb.metric(name).binary_expectation(np.array([50]), np.array([25])) == mean
 assert 'torch' not in sys.modules
 """,
-    "files whose relevant items do not tie are evaluated without torch": """
+    "files are evaluated without torch, tied relevant items and missing ones among them": """
 import sys
 from pathlib import Path
 from rankbound.cli import main
-Path('run.txt').write_text('q Q0 a 1 3 x\\nq Q0 b 2 2 x\\nq Q0 c 3 1 x\\nq Q0 d 4 1 x\\n')
+Path('run.txt').write_text('q Q0 a 1 3 x\\nq Q0 b 2 2 x\\nq Q0 c 3 2 x\\nq Q0 d 4 1 x\\n')
 Path('qrels.txt').write_text('q 0 b 2\\nq 0 e 1\\nq 0 a -1\\n')
-metrics = ('nDCG@10', 'AP', 'RR', 'P@5', 'RBP(p=0.8)', 'SetF')
+metrics = ('nDCG@10', 'AP', 'RR', 'Hit@2', 'P@5', 'Recall@2', 'RBP(p=0.8)', 'SetF')
 assert main(['evaluate', 'run.txt', 'qrels.txt', *(word for name in metrics for word in ('-m', name))]) == 0
 assert 'torch' not in sys.modules
 """,

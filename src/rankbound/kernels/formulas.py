@@ -76,6 +76,10 @@ class Formula:
         """Return the discounts of the ranks 1 .. `size`, and possibly of further ones; the cut-off is left out."""
         return discounts_of(self.table, size)
 
+    def totals(self, size: int) -> Floats:
+        """Return the sums of the discounts of the first 0 .. `size` ranks within the cut-off, and possibly of more."""
+        return _totals(self.table, self.cutoff, table_size(size))
+
 
 def discounts_of(table: tuple[str, float], size: int) -> Floats:
     """Return the discounts of `Formula.table` for the ranks 1 .. `size`, and possibly for further ones."""
@@ -98,6 +102,13 @@ def _discounts(discount: str, persistence: float, size: int) -> Floats:
         table = 1.0 / np.log2(ranks + 1.0 if discount == "log2(r+1)" else np.maximum(ranks, 2.0))
     table.flags.writeable = False
     return table
+
+
+@lru_cache(maxsize=64)
+def _totals(table: tuple[str, float], cutoff: int | None, size: int) -> Floats:
+    discounts = discounts_of(table, size)
+    within = np.arange(len(discounts)) < (len(discounts) if cutoff is None else cutoff)
+    return np.concatenate(([0.0], np.cumsum(discounts * within)))
 
 
 def gains_of(grades: Floats, gain: str) -> Floats:
@@ -200,8 +211,7 @@ def normaliser(formula: Formula, items: RankedItems) -> Floats:
     if formula.kind == DCG:
         return _discounted_sum(formula, relevant.ideal.where(relevant.ideal.reached(formula.cutoff)))
     if formula.kind == RBP:
-        totals: Floats = np.concatenate(([0.0], np.cumsum(formula.discounts(items.longest))))
-        return totals[relevant.counts]
+        return formula.totals(items.longest)[relevant.counts]
     return relevant.counts.astype(np.float64)
 
 
@@ -223,6 +233,11 @@ def _value(formula: Formula, relevant: RankedItems) -> Floats:
         total, divisor = reached.sum(relevant.places[within] / reached.ranks), counts
     else:
         total, divisor = _discounted_sum(formula, reached), normaliser(formula, relevant)
+    return quotient(total, divisor)
+
+
+def quotient(total: Floats, divisor: Floats) -> Floats:
+    """Return sums over their divisors; NaN where these are 0."""
     value = np.full(len(total), np.nan)
     np.divide(total, divisor, out=value, where=divisor != 0)
     return value

@@ -1,24 +1,20 @@
 """Average precision, and its relatives for incomplete judgements: infAP and bpref."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from rankbound.kernels import formulas
 from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.ties import HARMONIC_SIZE, harmonic_difference, harmonic_tail, precision_terms, reached
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import POOLED, Array, Thresholded, Values, by_arrays, ratio
+from rankbound.metrics.base import POOLED, Array, Thresholded, Values, by_arrays, formula_of, ratio
 
 DIVISORS = ("relevant", "cutoff", "found")
 
 # The smoothing of Yilmaz and Aslam, as trec_eval has it.
 EPSILON = 1e-5
-
-# Harmonic numbers up to this one are in a table.
-TABLE_SIZE = 32
-HARMONIC = np.concatenate(([0.0], np.cumsum(1 / np.arange(1.0, TABLE_SIZE + 1))))
-# The coefficients of c.
-SERIES = (1 / 24, -7 / 960, 31 / 8064, -127 / 30720, 511 / 67584)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,36 +71,28 @@ class AveragePrecision(Thresholded):
         return torch.where(p == 0, torch.nan, total / torch.where(found == 0, 1.0, found))
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-        if self.divisor == "found":
+        if self.divisor == "found" or (relevance.is_cpu and formula_of(self)):
             return super().of_blocks(blocks, relevance, lists)
         inside = blocks.sum(self.relevant(relevance).to(torch.float64))
-        terms = by_arrays(self._block_terms, blocks.first - 1, blocks.size, inside, blocks.before(inside))
+        numbers = blocks.first - 1, blocks.size, inside, blocks.before(inside)
+        terms = by_arrays(partial(precision_terms, cutoff=self.cutoff), *numbers)
         return ratio(blocks.lists.sum(terms), self._divisor_of(blocks.lists.sum(inside)))
 
     def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats] | None:
         """Return the worst order's mean of i/(N-P+i) (thesis eq. 3.4) and the ideal order's 1, or min(P, k)/Z at k."""
         if self.divisor == "found":
             return None
-        reached, z = self._reached(n - p, p), self._divisor_of(p)
-        return ratio(reached * mean_worst_share(n - p, reached), z), ratio(self._reached(0 * p, p), z)
+        counted, z = reached(n - p, p, self.cutoff), self._divisor_of(p)
+        return ratio(counted * mean_worst_share(n - p, counted), z), ratio(reached(0 * p, p, self.cutoff), z)
 
     def binary_expectation(self, n: Integers, p: Integers) -> Floats | None:
         """Return thesis eq. 3.10 in closed form: the value where all items tie."""
-        return None if self.divisor == "found" else ratio(self._block_terms(0 * n, n, p, 0 * n), self._divisor_of(p))
+        if self.divisor == "found":
+            return None
+        return ratio(precision_terms(0 * n, n, p, 0 * n, self.cutoff), self._divisor_of(p))
 
     def _divisor_of(self, p: Values) -> Values:
         return p if self.divisor == "relevant" or self.cutoff is None else p.clip(max=self.cutoff)
-
-    def _reached(self, above: Integers, size: Integers) -> Integers:
-        """Return how many of the `size` ranks after rank `above` are within the cut-off."""
-        return size if self.cutoff is None else np.minimum(size, (self.cutoff - above).clip(0))
-
-    def _block_terms(self, above: Integers, size: Integers, inside: Array, before: Array) -> Floats:
-        """Return the terms of blocks: `size` ties, `inside` relevant; `above` items higher up, `before` relevant."""
-        reached = self._reached(above, size)
-        reciprocals = harmonic_difference(above, reached)
-        others = (inside - 1) / (size - 1).clip(1)
-        return np.asarray(inside / size * ((before + 1) * reciprocals + others * (reached - (above + 1) * reciprocals)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,18 +190,6 @@ def _mean_term(most: Array, above: Array, others: Array) -> Array:
     return np.asarray(count * (left - (count - 1) / 2) / most / (others + 1))
 
 
-def harmonic_difference(start: Integers, count: Integers) -> Floats:
-    r"""Return the sum of 1/(start + j) over j = 1 .. count, for integers from 0, without cancellation.
-
-    $H_b - H_a = \ln\frac{b + 1/2}{a + 1/2} + c(b) - c(a)$ with $c$ a series in $(x + 1/2)^{-2}$ that is exact in double
-    precision for $x \ge 32$; smaller numbers come from a table.
-    """
-    low = HARMONIC[np.minimum(start + count, TABLE_SIZE)] - HARMONIC[np.minimum(start, TABLE_SIZE)]
-    large: Floats = np.maximum(start, TABLE_SIZE) + 0.5
-    beyond: Floats = np.maximum(start + count, TABLE_SIZE) + 0.5
-    return np.asarray(low + np.log1p((beyond - large) / large) + _correction(beyond) - _correction(large))
-
-
 def mean_worst_share(others: Integers, count: Integers) -> Floats:
     r"""Return the mean of i/(others + i) over i = 1 .. count, $1 - \frac{M}{C} (H_{M+C} - H_M)$; 0 if C = 0.
 
@@ -223,9 +199,9 @@ def mean_worst_share(others: Integers, count: Integers) -> Floats:
     m: Floats = others.astype(np.float64)
     c: Floats = count.clip(1).astype(np.float64)
     plain = 1 - m / c * harmonic_difference(others, count)
-    corrections = _correction(m + c + 0.5) - _correction(m + 0.5)
+    corrections = harmonic_tail(m + c + 0.5) - harmonic_tail(m + 0.5)
     careful = 0.5 / (m + 0.5) + m / c * (_less_log1p((c / (m + 0.5)).clip(max=1)) - corrections)
-    return np.where(count == 0, 0.0, np.where((others >= TABLE_SIZE) & (others > count), careful, plain))
+    return np.where(count == 0, 0.0, np.where((others >= HARMONIC_SIZE) & (others > count), careful, plain))
 
 
 def _less_log1p(u: Floats) -> Floats:
@@ -234,11 +210,3 @@ def _less_log1p(u: Floats) -> Floats:
     for odd in range(35, 1, -2):
         tail = (tail + 1 / odd) * z**2
     return z * (u - 2 * tail)
-
-
-def _correction(half: Floats) -> Floats:
-    """Return the series c in 1/half^2, half = x + 1/2."""
-    inverse, total = 1 / half**2, np.zeros_like(half)
-    for coefficient in reversed(SERIES):
-        total = (total + coefficient) * inverse
-    return total

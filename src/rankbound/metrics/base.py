@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rankbound.kernels.formulas import GAINS, Floats, Formula, Integers, RankedItems, discounts_of, gains_of
-from rankbound.kernels.formulas import values_of as values_of_formulas
+from rankbound.kernels.formulas import GAINS, Floats, Formula, Integers, discounts_of, gains_of
+from rankbound.kernels.ties import values_of_ranking
 from rankbound.lazy import ArrayLike, Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.texts import LARGEST_EXACT, require_exact, text_of
 
@@ -102,12 +102,20 @@ class Metric(ABC):
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the mean over all orders of the tied items, float64, NaN where undefined.
 
-        By default it is exact for a list whose ties admit at most `TIE_BREAKS` distinct orders of grades; otherwise it
-        is the mean over that many random orders, which depend on the list's scores and grades alone.
+        By default it is that of the metric's `formula`; without one, it is exact for a list whose ties admit at most
+        `TIE_BREAKS` distinct orders of grades, and otherwise the mean over that many random orders, which depend on the
+        list's scores and grades alone.
 
         Args:
             blocks: the blocks of items with equal scores.
         """
+        if formula := formula_of(self):
+
+            def value(ranked: Array, block: Array, offsets: Array) -> Array:
+                (mean,) = values_of_ranking([formula], ranked, np.diff(block, prepend=-1) > 0, offsets)
+                return mean
+
+            return by_arrays(value, relevance[blocks.order], blocks.block, lists.offsets)
         from rankbound.ranks import orders_of_ties
 
         mean = torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
@@ -133,8 +141,8 @@ class Metric(ABC):
 
     @property
     def has_formula_for_ties(self) -> bool:
-        """True if the metric has its own `of_blocks`."""
-        return type(self).of_blocks is not Metric.of_blocks
+        """True if the metric has its own `of_blocks`, or a formula."""
+        return type(self).of_blocks is not Metric.of_blocks or formula_of(self) is not None
 
     def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats] | None:
         """Return the minimum and the maximum over all orders, NaN where undefined; `None` without a closed form."""
@@ -308,7 +316,7 @@ def _formulas_of(metrics: Iterable[Metric]) -> dict[Metric, Formula]:
 
 def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists: Lists) -> dict[Metric, Tensor]:
     """Return the values of metrics with formulas, those of tied lists by their blocks; none for other grades."""
-    from rankbound.ranks import tie_blocks
+    from rankbound.ranks import block_starts, descending_order
 
     if not (known := _formulas_of(metrics)):
         return {}
@@ -333,8 +341,11 @@ def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists:
         return {}
     if n_tied:
         items, rest = _items_of(tied, lists)
-        blocks, own = tie_blocks(scores.index_select(0, items), rest), grades.index_select(0, items)
-        values[:, tied] = torch.stack([metric.of_blocks(blocks, own, rest) for metric in known])
+        own = scores.index_select(0, items)
+        order = descending_order(own, rest)
+        starts = block_starts(own.index_select(0, order), rest)
+        of_tied = values_in_order(list(known), order, starts, grades.index_select(0, items), rest)
+        values[:, tied] = torch.stack(list(of_tied.values()))
     return dict(zip(known, values, strict=True))
 
 
@@ -354,18 +365,25 @@ def values_in_order(
     from rankbound.ranks import blocks_of
 
     ranked = grades.index_select(0, order)
+    if grades.is_cpu and (known := _formulas_of(metrics)):
+        arrays = (tensor.numpy() for tensor in (ranked, starts, lists.offsets))
+        of_formulas = zip(known, values_of_ranking(list(known.values()), *arrays), strict=True)
+        found = {metric: torch.from_numpy(value) for metric, value in of_formulas}
+        others = [metric for metric in metrics if metric not in found]
+        return found | (values_in_order(others, order, starts, grades, lists) if others else {})
     shared = ~starts
     shared[:-1] |= ~starts[1:]
     shared &= ranked != 0
-    if not bool(shared.any()):
-        return dict(zip(metrics, _of_ranked(metrics, ranked, lists), strict=True))
     tied = lists.sum(shared) > 0
     if bool(tied.all()):
         blocks = blocks_of(order, starts, lists)
         return {metric: metric.of_blocks(blocks, grades, lists) for metric in metrics}
+    if not bool(tied.any()):
+        return {metric: _of_ranking(metric, ranked, lists).to(torch.float64) for metric in metrics}
     values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
     items, rest = _items_of(~tied, lists)
-    values[:, ~tied] = torch.stack(_of_ranked(metrics, ranked.index_select(0, items), rest))
+    of_untied = ranked.index_select(0, items)
+    values[:, ~tied] = torch.stack([_of_ranking(metric, of_untied, rest).to(values) for metric in metrics])
     items, rest = _items_of(tied, lists)
     # The places of the tied lists' items among all items, and among theirs.
     moved = rest.spread(lists.offsets[:-1][tied] - rest.offsets[:-1])
@@ -378,18 +396,6 @@ def values_in_order(
 def _items_of(chosen: Tensor, lists: Lists) -> tuple[Tensor, Lists]:
     """Return the places of the items of the lists where the mask is true, and these lists."""
     return torch.nonzero(lists.spread(chosen)).squeeze(1), lists.of_sizes(lists.sizes[chosen])
-
-
-def _of_ranked(metrics: Sequence[Metric], ranked: Tensor, lists: Lists) -> list[Tensor]:
-    """Return the values of lists, given the relevance of their items from rank 1 down."""
-    values: dict[Metric, Array] = {}
-    if ranked.is_cpu and (known := _formulas_of(metrics)):
-        items = RankedItems.of(ranked.numpy(), lists.offsets.numpy())
-        values = dict(zip(known, values_of_formulas(list(known.values()), items), strict=True))
-    return [
-        torch.from_numpy(values[one]) if one in values else _of_ranking(one, ranked, lists).to(torch.float64)
-        for one in metrics
-    ]
 
 
 def _of_ranking(metric: Metric, ranked: Tensor, lists: Lists) -> Tensor:
@@ -430,11 +436,6 @@ def exp2(grades: Tensor) -> Tensor:
 def by_arrays(function: Callable[..., Array], *tensors: Tensor) -> Tensor:
     """Return a function of arrays, given tensors, as a tensor on their device."""
     return torch.from_numpy(function(*(tensor.cpu().numpy() for tensor in tensors))).to(tensors[0].device)
-
-
-def by_tensors(function: Callable[..., Tensor], *arrays: Array) -> Array:
-    """Return a function of tensors, given arrays, as an array."""
-    return function(*(torch.from_numpy(array.copy()) for array in arrays)).numpy()
 
 
 def ratio(values: Values, divisor: Values) -> Values:

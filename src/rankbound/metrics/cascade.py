@@ -3,10 +3,12 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.ties import NEGLIGIBLE, cases_of, log_binomial, mean_discount, ragged_sums, reached
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import Metric, by_tensors, exp2
-from rankbound.metrics.first_relevant import NEGLIGIBLE, log_binomial, mean_discount, ragged_sums
+from rankbound.metrics.base import Metric, by_arrays, exp2
 
 # The probability of stopping at the highest grade, 1 - 2^-max, must differ from 1 in single precision too.
 LARGEST_SCALE = 20
@@ -67,19 +69,16 @@ class ERR(Metric):
         tied = torch.nonzero((blocks.size > 1) & (stops > 0)).squeeze(1)
         if len(tied):
             counts = torch.stack(held)[:, tied].to(torch.int64)
-            means[tied] = self._of_ties(counts, log_goes_on, blocks.size[tied], blocks.first[tied] - 1)
+            means[tied] = by_arrays(self._of_ties, counts, log_goes_on, blocks.size[tied], blocks.first[tied] - 1)
         if self.cutoff is not None:
             means = torch.where(blocks.first <= self.cutoff, means, 0.0)
         return blocks.lists.sum(means * torch.exp(log_above))
 
     def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
-        return by_tensors(self._of_run, n - p, p), by_tensors(self._of_run, 0 * p, p)
+        return self._of_run(n - p, p), self._of_run(0 * p, p)
 
     def binary_expectation(self, n: Integers, p: Integers) -> Floats:
-        stop = torch.tensor([1 / 2.0**self.max], dtype=torch.float64, device="cpu")
-        return by_tensors(
-            lambda size, held: self._of_ties(held.unsqueeze(0), torch.log1p(-stop), size, torch.zeros_like(size)), n, p
-        )
+        return self._of_ties(p[None], np.log1p([-1 / 2.0**self.max]), n, 0 * n)
 
     def stops(self, relevance: Tensor) -> Tensor:
         """Return the probability $S_i$ of stopping at each item, which also tells a distribution how values add up.
@@ -100,65 +99,60 @@ class ERR(Metric):
             )
         return (exp2(grades) - 1) / 2.0**self.max
 
-    def _of_run(self, above: Tensor, p: Tensor) -> Tensor:
+    def _of_run(self, above: Integers, p: Integers) -> Floats:
         """Return the value of `p` consecutive items of grade 1 below `above` items of grade 0."""
         stop = 1 / 2.0**self.max
-        reached = p if self.cutoff is None else torch.minimum(p, (self.cutoff - above).clamp(min=0))
 
-        def terms(case: Tensor, place: Tensor) -> Tensor:
-            return stop * (1 - stop) ** place.to(torch.float64) / (above[case] + 1 + place)
+        def terms(case: Integers, place: Integers) -> Floats:
+            return np.asarray(stop * (1 - stop) ** place / (above[case] + 1 + place))
 
-        return ragged_sums(reached, terms)
+        return ragged_sums(reached(above, p, self.cutoff), terms)
 
-    def _of_ties(self, held: Tensor, log_goes_on: Tensor, size: Tensor, above: Tensor) -> Tensor:
+    def _of_ties(self, held: Integers, log_goes_on: Floats, size: Integers, above: Integers) -> Floats:
         """Return the mean over the orders of blocks with `held` items of each grade `(n_grades, n_blocks)`."""
-        from rankbound.lists import Lists
-
         relevant = depth = held.sum(0)
         if len(held):
             # The number of items after which the probability of going on is negligible.
-            slowest = torch.where(held > 0, log_goes_on[:, None], -torch.inf).amax(0)
-            depth = torch.minimum(depth, torch.ceil(math.log(NEGLIGIBLE) / slowest).to(torch.int64))
-        if self.cutoff is not None:
-            depth = torch.minimum(depth, (self.cutoff - above).clamp(min=0))
+            slowest = np.where(held > 0, log_goes_on[:, None], -np.inf).max(0)
+            depth = np.minimum(depth, np.ceil(math.log(NEGLIGIBLE) / slowest).astype(np.int64))
+        depth = reached(above, depth, self.cutoff)
         survival = _mean_products(held, log_goes_on, depth)
-        case = Lists.of_sizes(depth)
-        block, which = case.segment, case.position + 1
+        block, place = cases_of(depth)
         # Each block has one product more than it has terms.
-        before = torch.arange(case.n_items, device=depth.device) + block
-        stopping = survival.index_select(0, before) - survival.index_select(0, before + 1)
-        return case.sum(stopping * mean_discount(size[block], relevant[block], which, above[block], self.cutoff))
+        before = np.arange(len(block)) + block
+        stopping = survival[before] - survival[before + 1]
+        means = mean_discount(size[block], relevant[block], place + 1, above[block], self.cutoff)
+        return np.bincount(block, weights=stopping * means, minlength=len(depth)).astype(np.float64, copy=False)
 
 
-def _mean_products(held: Tensor, log_goes_on: Tensor, depth: Tensor) -> Tensor:
+def _mean_products(held: Integers, log_goes_on: Floats, depth: Integers) -> Floats:
     """Return the mean product of the probabilities of going on at k random items of a block, for k = 0 .. depth.
 
     The result holds one block after the other, `(sum(depth + 1),)`. Grades are added one by one: the number of items of
     the new grade among k is hypergeometric. All terms are positive, so nothing cancels.
     """
-    from rankbound.lists import Lists
-
-    products = torch.ones(len(depth), dtype=torch.float64, device=depth.device)
-    start, known = torch.arange(len(depth), device=depth.device), torch.zeros_like(depth)
+    products = np.ones(len(depth))
+    start, known = np.arange(len(depth)), np.zeros_like(depth)
     for count, log in zip(held, log_goes_on, strict=True):
-        blocks = Lists.of_sizes(torch.minimum(known + count, depth) + 1)
-        products = _with_one_grade_more(products, start, known, count, log, blocks)
-        start, known = blocks.offsets[:-1], known + count
+        sizes = np.minimum(known + count, depth) + 1
+        products = _with_one_grade_more(products, start, known, count, log, sizes)
+        start, known = np.cumsum(sizes) - sizes, known + count
     return products
 
 
 def _with_one_grade_more(
-    products: Tensor, start: Tensor, known: Tensor, count: Tensor, log_goes_on: Tensor, blocks: Lists
-) -> Tensor:
-    """Return the mean products over k of `known` items and `count` of a new grade, k as in `blocks`."""
-    old, new, k, start = known[blocks.segment], count[blocks.segment], blocks.position, start[blocks.segment]
-    fewest = (k - old).clamp(min=0)
+    products: Floats, start: Integers, known: Integers, count: Integers, log_goes_on: float, sizes: Integers
+) -> Floats:
+    """Return the mean products over k of `known` items and `count` of a new grade, for k = 0 .. `sizes` - 1."""
+    block, k = cases_of(sizes)
+    old, new, start = known[block], count[block], start[block]
+    fewest = (k - old).clip(0)
     log_draws = log_binomial(old + new, k)
 
-    def terms(case: Tensor, place: Tensor) -> Tensor:
+    def terms(case: Integers, place: Integers) -> Floats:
         of_new = fewest[case] + place
         of_old = k[case] - of_new
         log_ways = log_binomial(new[case], of_new) + log_binomial(old[case], of_old)
-        return torch.exp(log_ways - log_draws[case] + of_new * log_goes_on) * products[start[case] + of_old]
+        return np.asarray(np.exp(log_ways - log_draws[case] + of_new * log_goes_on) * products[start[case] + of_old])
 
-    return ragged_sums(torch.minimum(k, new) - fewest + 1, terms)
+    return ragged_sums(np.minimum(k, new) - fewest + 1, terms)

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from rankbound.kernels import formulas
-from rankbound.kernels.formulas import Floats, Integers, RankedItems, normaliser, table_size
+from rankbound.kernels.formulas import Floats, Integers, table_size
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import Array, Metric, exp2, formula_of, ratio
 
@@ -58,17 +58,14 @@ class AdditiveMetric(Metric):
         return ratio(lists.sum(terms * ranks.within(self._cutoff)), self.normaliser(relevance, lists))
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+        if relevance.is_cpu and formula_of(self):
+            return super().of_blocks(blocks, relevance, lists)
         self.require_gains_that_fit(relevance, torch.float64)
         totals = self._totals(lists)
         ends = blocks.first - 1 + blocks.size
         mean_discount = (totals.index_select(0, ends) - totals.index_select(0, blocks.first - 1)) / blocks.size
         gains = blocks.sum(self.gains(relevance).to(torch.float64))
-        if relevance.is_cpu and (formula := formula_of(self)):
-            # That of evaluation, which does not depend on the other lists.
-            divisor = torch.from_numpy(normaliser(formula, RankedItems.of(relevance.numpy(), lists.offsets.numpy())))
-        else:
-            divisor = self.normaliser(relevance, lists)
-        return ratio(blocks.lists.sum(gains * mean_discount), divisor)
+        return ratio(blocks.lists.sum(gains * mean_discount), self.normaliser(relevance, lists))
 
     def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
         totals = _totals_of(self, table_size(int(n.max(initial=0))))
@@ -233,10 +230,11 @@ class NDCG(DCG):
 @lru_cache(maxsize=64)
 def _totals_of(metric: AdditiveMetric, size: int) -> Floats:
     """Return D(0) .. D(size); discounts beyond the cut-off are 0."""
-    formula, ranks = formula_of(metric), np.arange(1.0, size + 1)
-    discounts = metric.discount_at(torch.from_numpy(ranks)).numpy() if formula is None else formula.discounts(size)
+    if formula := formula_of(metric):
+        return formula.totals(size)
+    ranks = np.arange(1.0, size + 1)
     within = ranks <= (size if metric._cutoff is None else metric._cutoff)
-    return np.concatenate(([0.0], np.cumsum(discounts * within)))
+    return np.concatenate(([0.0], np.cumsum(metric.discount_at(torch.from_numpy(ranks)).numpy() * within)))
 
 
 def require_gains_that_fit(relevance: Tensor, dtype: "torch.dtype", what: object, power: int = 1) -> None:

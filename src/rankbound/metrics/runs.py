@@ -8,15 +8,16 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.ties import mean_discount
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import Metric, Thresholded, ratio
-from rankbound.metrics.first_relevant import mean_discount
+from rankbound.metrics.base import Metric, Thresholded, by_arrays, ratio
 
 Mask = npt.NDArray[np.bool_]
 
@@ -306,7 +307,7 @@ class IntentMetric(Thresholded, RunMetric):
             )
         return on_cpu(self.of_intents)(run, run.intents.rows(run.intents.relevance >= self.rel)).numpy()
 
-    def mean_gain(self, run: JudgedRun, intents: JudgedIntents, discount: Callable[[Tensor], Tensor]) -> Tensor:
+    def mean_gain(self, run: JudgedRun, intents: JudgedIntents, discount: Callable[[Floats], Floats]) -> Tensor:
         """Return G of each list, the mean over the orders of tied items."""
         from rankbound.lists import Lists
 
@@ -324,7 +325,8 @@ class IntentMetric(Thresholded, RunMetric):
         depth = relevant if self.cutoff is None else torch.minimum(relevant, (self.cutoff - first).clamp(min=0))
         case = Lists.of_sizes(depth)
         of, which = case.segment, case.position + 1
-        place = mean_discount(size[of], relevant[of], which, first[of], self.cutoff, discount)
+        mean = partial(mean_discount, cutoff=self.cutoff, discount=discount)
+        place = by_arrays(mean, size[of], relevant[of], which, first[of])
         gains = case.sum(place * self._decay(above[of] + which - 1))
         return blocks.lists.sum(torch.zeros(len(blocks.first), dtype=torch.float64).index_add_(0, block, gains))
 
@@ -381,7 +383,7 @@ class AlphaNDCG(IntentMetric):
             best = items.max(gain)
             is_best = gain == items.spread(best)
             chosen = is_best & is_open & (items.running_sum(is_best.to(torch.int64)) == 1)
-            total += best.clamp(min=0) * _discount(torch.tensor(rank, dtype=torch.float64))
+            total += best.clamp(min=0) * float(_discount(np.float64(rank)))
             left[intents.intent[chosen[row]]] *= 1 - self.alpha
             is_open &= ~chosen
         return total
@@ -424,11 +426,11 @@ class IntentAwareERR(IntentMetric):
     def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
         rank = torch.arange(1, self.cutoff + 1)
         best = (self._decay(rank - 1) / rank).sum()
-        return ratio(self.mean_gain(run, intents, torch.reciprocal), _number_of_intents(run.lists, intents) * best)
+        return ratio(self.mean_gain(run, intents, np.reciprocal), _number_of_intents(run.lists, intents) * best)
 
 
-def _discount(rank: Tensor) -> Tensor:
-    return 1 / torch.log2(1 + rank)
+def _discount(rank: Any) -> Any:
+    return 1 / np.log2(1 + rank)
 
 
 def _number_of_intents(lists: Lists, intents: JudgedIntents) -> Tensor:
