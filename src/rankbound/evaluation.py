@@ -14,10 +14,13 @@ $$M = \overline{M}_{\text{bottom}} - M_{\text{bottom}}(\pi) + M_\infty(\pi)$$
 A metric without a closed form is averaged over orders with the missing items at infinity.
 """
 
+import math
 import warnings
+from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count, repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -25,7 +28,7 @@ import numpy.typing as npt
 
 from rankbound.errors import DataError
 from rankbound.io.files import evaluated_in_parts, needs_extra, read_qrels
-from rankbound.io.judged import Intents, Qrels, Run
+from rankbound.io.judged import Intents, Qrels, Run, as_nested, is_nested, of_dictionaries
 from rankbound.kernels.formulas import Floats, Integers
 from rankbound.kernels.ties import values_of_ranking
 from rankbound.lazy import Lists, Tensor, torch
@@ -116,7 +119,12 @@ def judged_by(metrics: str | Metric | Sequence[str | Metric], qrels: Any, **colu
     qrels = list(qrels) if isinstance(qrels, Iterator) else qrels
 
     def judged(known: Sequence[Metric]) -> Qrels:
-        return qrels if isinstance(qrels, Qrels) else read_qrels(qrels, **columns, intents=needs_intents(known))
+        if isinstance(qrels, Qrels):
+            return qrels
+        intents = needs_intents(known)
+        if not columns and not intents and is_nested(nested := as_nested(qrels)):
+            return of_dictionaries(Qrels, nested, for_one_call=True)
+        return read_qrels(qrels, **columns, intents=intents)
 
     chosen = metrics_of(metrics, lambda known: judged(known).relevance)
     return chosen, judged(chosen)
@@ -181,8 +189,9 @@ def evaluate_run(
         return in_run, values
 
     def put(values: dict[str, Floats], part: Run, topics: Sequence[str]) -> None:
+        rows = [place[topic] for topic in topics]
         for name, of_part in values_of(chosen, join(part, qrels, topics, chosen), undefined).items():
-            values[name][[place[topic] for topic in topics]] = of_part
+            values[name][rows] = of_part
 
     in_run, values = evaluate([run]) if isinstance(run, Run) else evaluated_in_parts(run, evaluate, format=format)
     known = set(in_run)
@@ -267,42 +276,71 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], metrics: Sequence[Metric
     in_run, in_qrels = _indices(topics, run.topics), _indices(topics, qrels.topics)
     _require_distinct(run, "scores", in_run, topics)
     _require_distinct(qrels, "relevance", in_qrels, topics)
-    relevance = qrels.relevance.astype(np.float64)
-    if qrels.unjudged is not None:
-        relevance[qrels.unjudged] = POOLED
     kinds = {one.unjudged for one in metrics}
-    of_topic = np.full(len(qrels.topics), -1)
-    of_topic[in_qrels] = np.arange(len(topics))
-    topic = np.repeat(of_topic, np.diff(qrels.offsets))
-    # Unless a metric tells judged items from others, those that are not relevant make no difference.
-    rows = np.flatnonzero((topic >= 0) & (relevance > (-np.inf if kinds - {"not relevant"} else 0)))
-    topic, relevance, place = topic[rows], relevance[rows], _places(run, qrels, rows)
-
-    lost = np.flatnonzero((place < 0) & (relevance >= 0 if "left out" in kinds else relevance > 0))
+    counts_from = 0.0 if "left out" in kinds else math.ulp(0.0)
+    starts = np.where(in_run < 0, 0, run.offsets[in_run])
+    sizes = np.where(in_run < 0, 0, np.diff(run.offsets)[in_run]) if len(run.topics) else np.zeros_like(in_run)
+    # The places in the run of its items here.
+    taken = np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+    if run.by_name is not None and qrels.by_name is not None:
+        of_run, relevance, topic = _matched_by_name(run, qrels, in_run, in_qrels, counts_from)
+        lost = np.arange(len(relevance))
+    else:
+        relevance = qrels.relevance.astype(np.float64)
+        if qrels.unjudged is not None:
+            relevance[qrels.unjudged] = POOLED
+        of_topic = np.full(len(qrels.topics), -1)
+        of_topic[in_qrels] = np.arange(len(topics))
+        topic = np.repeat(of_topic, np.diff(qrels.offsets))
+        # Unless a metric tells judged items from others, those that are not relevant make no difference.
+        rows = np.flatnonzero((topic >= 0) & (relevance > (-np.inf if kinds - {"not relevant"} else 0)))
+        topic, relevance, place = topic[rows], relevance[rows], _places(run, qrels, rows)
+        found = place >= 0
+        of_all = np.full(len(run.items), NOT_POOLED)
+        of_all[place[found]] = relevance[found]
+        of_run, lost = of_all[taken], np.flatnonzero(~found & (relevance >= counts_from))
     # Missing items in ascending relevance: an order that doesn't depend on that of the files.
     lost = lost[np.lexsort((relevance[lost], topic[lost]))]
     n_lost = np.bincount(topic[lost], minlength=len(topics))
-    sizes = np.where(in_run < 0, 0, np.diff(run.offsets)[in_run]) if len(run.topics) else np.zeros_like(n_lost)
     offsets = np.concatenate(([0], np.cumsum(sizes + n_lost))).astype(np.int64)
-    starts = np.where(in_run < 0, 0, run.offsets[in_run])
-    # The places of the run's items here are theirs in the run, moved with their topic.
-    moved = np.arange(sizes.sum()) + np.repeat(offsets[:-1] - np.cumsum(sizes) + sizes, sizes)
-    taken = moved + np.repeat(starts - offsets[:-1], sizes)
-    found = place >= 0
-    within = np.arange(len(lost)) - np.repeat(np.cumsum(n_lost) - n_lost, n_lost)
-    at = np.append((place - starts[topic] + offsets[topic])[found], (offsets[:-1] + sizes)[topic[lost]] + within)
-    row = np.append(np.flatnonzero(found), lost)
-    scores, judged = np.zeros(offsets[-1]), np.full(offsets[-1], NOT_POOLED, dtype=np.float64)
-    retrieved = np.zeros(offsets[-1], dtype=np.bool_)
-    scores[moved], retrieved[moved], judged[at] = run.scores[taken], True, relevance[row]
+    moved = taken + np.repeat(offsets[:-1] - starts, sizes)
+    below = np.arange(len(lost)) + np.repeat(offsets[:-1] + sizes - np.cumsum(n_lost) + n_lost, n_lost)
+    scores, judged, retrieved = np.zeros(offsets[-1]), np.empty(offsets[-1]), np.zeros(offsets[-1], dtype=np.bool_)
+    scores[moved], judged[moved], judged[below], retrieved[moved] = run.scores[taken], of_run, relevance[lost], True
     intents = None
     if qrels.intents is not None:
+        at = np.append((place - starts[topic] + offsets[topic])[found], below)
+        row = rows[np.append(np.flatnonzero(found), lost)]
         source = np.full(offsets[-1], -1)
-        source[at] = len(run.items) + rows[row]
+        source[at] = len(run.items) + row
         source[moved] = taken
         names = pl.concat([run.names, qrels.names])[source]
-        intents = _joined_intents(qrels.intents, len(qrels.items), rows[row], at, names)
+        intents = _joined_intents(qrels.intents, len(qrels.items), row, at, names)
     return JudgedRun(list(topics), scores, judged, retrieved, offsets, intents)
+
+
+def _matched_by_name(
+    run: Run, qrels: Qrels, in_run: Integers, in_qrels: Integers, counts_from: float
+) -> tuple[Floats, Floats, Integers]:
+    """Return the relevance of the run's items, topic by topic, and that of the items it lacks, with their topics."""
+    items, judged = (
+        [{} if index < 0 else (lists.by_name or ())[index] for index in chosen.tolist()]
+        for lists, chosen in ((run, in_run), (qrels, in_qrels))
+    )
+    sought = map(map, map(attrgetter("get"), judged), items, repeat(repeat(math.nan)))
+    of_run = np.frombuffer(array("d", list(chain.from_iterable(sought))))
+    of_run = np.where(np.isnan(of_run), NOT_POOLED, np.where(of_run < 0, POOLED, of_run))
+    counted = qrels.relevance >= counts_from
+    if qrels.unjudged is not None:
+        counted &= ~qrels.unjudged
+    number = np.where(in_qrels < 0, 0, np.diff(np.append(0, counted.cumsum())[qrels.offsets])[in_qrels])
+    found = np.diff(np.append(0, (of_run >= counts_from).cumsum())[np.cumsum([0, *map(len, items)])])
+    lost, topic = list[float](), list[int]()
+    for place in np.flatnonzero(found < number).tolist():
+        retrieved = items[place]
+        lost += [x for item, x in judged[place].items() if x >= counts_from and item not in retrieved]
+        topic += [place] * (len(lost) - len(topic))
+    return of_run, np.array(lost, dtype=np.float64), np.array(topic, dtype=np.int64)
 
 
 def _indices(topics: Sequence[str], known: Sequence[str]) -> Integers:

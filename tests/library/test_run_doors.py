@@ -115,6 +115,15 @@ def test_a_topic_has_the_same_digits_alone(seed: int) -> None:
         assert same({name: values[topic] for name, values in alone.items()}, {n: v[topic] for n, v in together.items()})
 
 
+def test_what_was_read_does_not_change_with_the_dictionaries() -> None:
+    run, qrels = drawn(0)
+    read = rb.read_run(run), rb.read_qrels(qrels)
+    expected = values_of(run, qrels)
+    for items in (*run.values(), *qrels.values()):
+        items.clear()
+    assert same(values_of(*read), expected)
+
+
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("bits", [0, 2, 5])
 def test_names_with_the_same_key_are_told_apart(seed: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +138,7 @@ def test_names_with_the_same_key_are_told_apart(seed: int, bits: int, monkeypatc
 
     monkeypatch.setattr(Run, "keys_of", few)
     monkeypatch.setattr(Qrels, "keys_of", few)
-    assert same(values_of(run, qrels), expected)
+    assert same(values_of(rb.read_run(run), qrels), expected)
     assert 1 in asked
     twice = rb.Run(topics=["q"], items=["a", "b", "a"], scores=[1.0, 2.0, 3.0], offsets=[0, 3])
     with pytest.raises(DataError, match="item 'a' occurs more than once in topic 'q'"):

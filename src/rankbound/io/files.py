@@ -26,9 +26,9 @@ from rankbound.io.judged import (
     Qrels,
     Run,
     as_nested,
-    flattened,
     is_nested,
     no_features,
+    of_dictionaries,
     repeated,
     warn_of_columns,
 )
@@ -226,7 +226,7 @@ def read_run(source: Any, *, format: str | None = None) -> Run:
     if json_files.is_named(source):
         return json_files.read_run(source)
     if is_nested(source):
-        return Run(**flattened(source, "scores"))
+        return of_dictionaries(Run, source)
     return trec.read_run(source, format) if _is_text_of_run(source, format) else tables.read_scores(source)
 
 
@@ -240,6 +240,8 @@ def evaluated_in_parts(
     """
     with needs_extra("data"):
         from rankbound.io import trec
+    if format is None and is_nested(nested := as_nested(source)):
+        return evaluate([of_dictionaries(Run, nested, for_one_call=True)])
     # Anything else, such as a pipe, could be read only once.
     if format is None and _is_text_of_run(source) and Path(source).is_file():
         with suppress(trec.IrregularRun, DataError):
@@ -303,7 +305,7 @@ def read_qrels(
     if groups is not None:
         return read_lists(path, groups=groups)
     if is_nested(path):
-        return Qrels(**flattened(path, "relevance"))
+        return of_dictionaries(Qrels, path)
     kind = kind_of(path)
     if kind == "packed":
         return packed.read_packed(path)

@@ -12,7 +12,7 @@ import numpy as np
 
 from rankbound.errors import DataError, naming
 from rankbound.io.atomic import File, atomic_path
-from rankbound.io.judged import Qrels, Run, flattened, repeated
+from rankbound.io.judged import Qrels, Run, of_dictionaries, repeated
 from rankbound.io.table_columns import NO_GRADES, Columns, intents_of
 from rankbound.io.tables import read_intents, read_judged, read_scores
 from rankbound.io.text_files import plain_name, read_unpacked, write_packed
@@ -25,7 +25,7 @@ def read_run(path: File) -> Run:
     """Read a run; DataError for other content, or what no run can hold."""
     with naming(str(path)):
         content = _content(path, Columns())
-        return read_scores(content) if isinstance(content, list) else Run(**flattened(content, "scores"))
+        return read_scores(content) if isinstance(content, list) else of_dictionaries(Run, content)
 
 
 def read_qrels(path: File, columns: Columns, intents: bool = False) -> Qrels:
@@ -38,7 +38,7 @@ def read_qrels(path: File, columns: Columns, intents: bool = False) -> Qrels:
             return read_judged(content, columns, features=(), judgements=True)
         if columns.grades:
             raise DataError(NO_GRADES)
-        return intents_of(content) if intents else Qrels(**flattened(content, "relevance"))
+        return intents_of(content) if intents else of_dictionaries(Qrels, content)
 
 
 def _content(path: File, columns: Columns) -> dict[str, Any] | list[dict[str, Any]]:

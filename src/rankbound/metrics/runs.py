@@ -92,7 +92,13 @@ class JudgedRun:
         # The rows of a matrix are sorted much faster than lists that are a second key.
         for size in np.unique(sizes[lists]).tolist():
             rows = self.offsets[lists[sizes[lists] == size], None] + np.arange(size)
-            order[rows] = np.take_along_axis(rows, np.argsort(keys[rows], axis=1, kind="stable"), axis=1)
+            of_rows = keys[rows]
+            places = np.argsort(of_rows, axis=1)
+            ranked = np.take_along_axis(of_rows, places, axis=1)
+            # The faster sort may turn equal keys around.
+            tied = (ranked[:, 1:] == ranked[:, :-1]).any(axis=1)
+            places[tied] = np.argsort(of_rows[tied], axis=1, kind="stable")
+            order[rows] = np.take_along_axis(rows, places, axis=1)
         return order
 
     @cached_property
