@@ -4,6 +4,7 @@ A loss joins by being listed, by its text, with its arithmetic written out. The 
 own (`test_loss_matrix`).
 """
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import torch
 from loss_arithmetic import Arithmetic
 from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
 
 import rankbound as rb
 from rankbound.lists import Lists
@@ -240,24 +242,63 @@ def test_the_order_of_items_does_not_count_and_a_shift_of_all_scores_does_for_po
             torch.testing.assert_close(shifted, (value, gradient), rtol=1e-9, atol=1e-9)
 
 
-# PyTorch's own, where a graph breaks between two tensors that have a gradient.
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+# PyTorch's own, which are errors in tests.
+OF_COMPILATION = (
+    "ignore:.*Function.* should not be instantiated:DeprecationWarning",
+    "ignore:The .grad attribute of a Tensor that is not a leaf",
+)
+
+
+def ignored_warnings(test: Any) -> Any:
+    for warning in OF_COMPILATION:
+        test = pytest.mark.filterwarnings(warning)(test)
+    return test
+
+
+@ignored_warnings
 @one_of_each_kind
-def test_compiled_steps_call_the_loss(text: str) -> None:
-    """Alone, and in the middle of a step whose other operations are compiled."""
-    loss = rb.loss(text)
-    scores, relevance, offsets = flat(fitting(text, [*GENERIC, *TIED]))
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_a_compiled_step_is_one_graph_for_batches_of_any_shape(text: str, reduction: Any) -> None:
+    loss = copy.deepcopy(rb.loss(text))
     torch._dynamo.reset()
+    graphs = CompileCounterWithBackend("aot_eager")
 
-    def step(scale: Tensor) -> Tensor:
-        return 2 * loss(scores.detach() * scale, relevance, offsets).sum()
+    def step(scale: Tensor, scores: Tensor, relevance: Tensor, offsets: Tensor) -> Tensor:
+        return 2 * loss(scores * scale, relevance, offsets, reduction=reduction)
 
-    (gradient,) = torch.autograd.grad(loss(scores, relevance, offsets).sum(), scores)
-    (compiled,) = torch.autograd.grad(torch.compile(loss, backend="eager")(scores, relevance, offsets).sum(), scores)
-    torch.testing.assert_close(compiled, gradient, rtol=0, atol=0)
-    scale = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
-    (of_scale,) = torch.autograd.grad(torch.compile(step, backend="eager")(scale), scale)
-    torch.testing.assert_close(of_scale, 2 * gradient @ scores.detach())
+    compiled, compilations = torch.compile(step, fullgraph=True, dynamic=True, backend=graphs), set[int]()
+    for rows in (GENERIC, [*GENERIC, *TIED], [*TIED, *TIED, *GENERIC]):
+        batch = tuple(column.detach() for column in flat(fitting(text, rows)))
+        scales = [torch.ones((), dtype=torch.float64, requires_grad=True) for _ in range(2)]
+        values = [one(scale, *batch) for one, scale in zip((step, compiled), scales, strict=True)]
+        torch.testing.assert_close(values[1], values[0], rtol=0, atol=0)
+        slopes = [torch.autograd.grad(value.sum(), scale)[0] for value, scale in zip(values, scales, strict=True)]
+        torch.testing.assert_close(slopes[1], slopes[0], rtol=1e-12, atol=1e-12)
+        compilations.add(graphs.frame_count)
+    assert len(compilations) == 1
+
+
+@ignored_warnings
+@one_of_each_kind
+def test_a_compiled_step_takes_weights_and_lists_of_numbers(text: str) -> None:
+    loss, (scores, relevance, offsets) = rb.loss(text), flat(fitting(text, GENERIC))
+    torch._dynamo.reset()
+    by_list = torch.arange(1.0, len(offsets), dtype=torch.float64)
+    compiled = torch.compile(loss, fullgraph=True, backend="eager")(scores, relevance, offsets, list_weights=by_list)
+    torch.testing.assert_close(compiled, loss(scores, relevance, offsets) * by_list)
+    # The graph breaks at arguments that are no tensors.
+    broken = torch.compile(loss, backend="eager")(scores, relevance.tolist(), offsets.tolist())
+    torch.testing.assert_close(broken, loss(scores, relevance, offsets))
+
+
+@ignored_warnings
+def test_a_compiled_step_learns_what_the_loss_learns() -> None:
+    loss, (scores, relevance, offsets) = rb.loss("ordinal(grades=5,learn=true)"), flat(GENERIC)
+    torch._dynamo.reset()
+    values = [one(scores, relevance, offsets).sum() for one in (loss, torch.compile(loss, backend="eager"))]
+    slopes = [torch.autograd.grad(value, [*loss.parameters()]) for value in values]
+    torch.testing.assert_close(slopes[1], slopes[0])
+    assert any(slope.any() for slope in slopes[0])
 
 
 @every_loss

@@ -152,8 +152,9 @@ def test_two_processes_train_the_network_of_one(first: dict[str, Any], folder: P
         torch.testing.assert_close(found[name], weight, rtol=1e-6, atol=1e-6)
 
 
-# PyTorch's own, where a graph breaks between two tensors that have a gradient.
+# PyTorch's own.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.filterwarnings("ignore:.*Function.* should not be instantiated:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0")
 def test_compiled_models_and_steps_have_the_loss_of_others(names: dict[str, Any]) -> None:
     from torch._dynamo.utils import counters

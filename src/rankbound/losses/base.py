@@ -33,6 +33,7 @@ from rankbound.lists import (
     warn_of_fractions,
     weights_of,
 )
+from rankbound.losses.traced import Traced, numbered
 from rankbound.texts import require_one_of, text_of
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ class RankingLoss(nn.Module, ABC):
 
     def __init__(self) -> None:
         super().__init__()
+        self._number = numbered(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._number = numbered(self)
 
     def forward(
         self,
@@ -113,6 +119,17 @@ class RankingLoss(nn.Module, ABC):
                 neither such terms nor gains, or an unknown reduction.
         """
         require_one_of("reduction", reduction, REDUCTIONS)
+        if torch.compiler.is_compiling():
+            given = scores, relevance, offsets, weights, list_weights
+            is_flat = offsets is not None and mask is None and lengths is None
+            # The operator has no derivatives by what a loss learns.
+            if is_flat and all(one is None or isinstance(one, Tensor) for one in given) and not [*self.parameters()]:
+                traced: Tensor = Traced.apply(self._number, *given, reduction, validate)[0]  # type: ignore[no-untyped-call]
+                return traced
+            options = {"weights": weights, "list_weights": list_weights, "mask": mask, "lengths": lengths}
+            eager = torch.compiler.disable(self.forward)  # type: ignore[no-untyped-call]
+            untraced: Tensor = eager(scores, relevance, offsets, **options, reduction=reduction, validate=validate)
+            return untraced
         if offsets is None or mask is not None or lengths is not None:
             offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance, weights=weights)
             scores, relevance, weights = flat["scores"], flat["relevance"], flat["weights"]
@@ -386,19 +403,9 @@ class RankingLoss(nn.Module, ABC):
         # `sum` begins with 0.
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
-    def _call(self, *arguments: Any, **keywords: Any) -> Tensor:
-        call = super().__call__
-        if torch.compiler.is_compiling():
-            # Shapes of ragged lists change with every batch, so a graph would never be reused.
-            call = torch.compiler.disable(call)  # type: ignore[no-untyped-call]
-        loss: Tensor = call(*arguments, **keywords)
-        return loss
-
     if TYPE_CHECKING:
         # Calls have the arguments of `forward`.
         __call__ = forward
-    else:
-        __call__ = _call
 
 
 class ItemSum(RankingLoss):
