@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rankbound.columns import from_list_column
     from rankbound.compare.runs import compare_runs, evaluate_runs
     from rankbound.evaluation import Evaluation, evaluate_run
+    from rankbound.fusion import fuse, tune_fusion
     from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run, write_qrels, write_run
     from rankbound.io.judged import JudgedLists, Qrels, Run
     from rankbound.lists import Batch, Lists, Topic, collate, from_padded, to_padded
@@ -43,6 +44,7 @@ _HOMES = {
     "rankbound.columns": ("from_list_column",),
     "rankbound.compare.runs": ("compare_runs", "evaluate_runs"),
     "rankbound.evaluation": ("Evaluation", "evaluate_run"),
+    "rankbound.fusion": ("fuse", "tune_fusion"),
     "rankbound.io.files": ("pack_lists", "read_lists", "read_qrels", "read_run", "write_qrels", "write_run"),
     "rankbound.io.judged": ("JudgedLists", "Qrels", "Run"),
     "rankbound.lists": ("Batch", "Lists", "Topic", "collate", "from_padded", "to_padded"),
@@ -64,6 +66,7 @@ __all__ += ["Batch", "JudgedLists", "Lists", "Qrels", "Run", "Split", "Topic"]
 __all__ += ["collate", "from_list_column", "from_padded", "pack_lists", "read_lists", "to_padded"]
 __all__ += ["read_qrels", "read_run", "write_qrels", "write_run"]
 __all__ += ["Evaluation", "Metric", "compare_runs", "evaluate", "evaluate_run", "evaluate_runs", "metric"]
+__all__ += ["fuse", "tune_fusion"]
 __all__ += ["BoundedMetric", "ScoreDistribution", "bound", "bounded", "score_distribution"]
 __all__ += ["expectation", "extremes", "maximum", "minimum"]
 __all__ += ["RankingLoss", "SmoothLoss", "loss", "smooth_rank"]
