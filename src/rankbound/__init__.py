@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rankbound._version import __version__
 
 if TYPE_CHECKING:
+    from rankbound import clicks, preferences
     from rankbound.boosting import boosting_metric, boosting_objective, lightgbm_folds, lightgbm_topics, xgboost_topics
     from rankbound.bounds.base import BoundedMetric, bound, bounded
     from rankbound.bounds.extremes import expectation, extremes, maximum, minimum
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rankbound.columns import from_list_column
     from rankbound.compare.runs import compare_runs, evaluate_runs
     from rankbound.evaluation import Evaluation, evaluate_run
+    from rankbound.fusion import fuse, tune_fusion
     from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run, write_qrels, write_run
     from rankbound.io.judged import JudgedLists, Qrels, Run
     from rankbound.lists import Batch, Lists, Topic, collate, from_padded, to_padded
@@ -43,6 +45,7 @@ _HOMES = {
     "rankbound.columns": ("from_list_column",),
     "rankbound.compare.runs": ("compare_runs", "evaluate_runs"),
     "rankbound.evaluation": ("Evaluation", "evaluate_run"),
+    "rankbound.fusion": ("fuse", "tune_fusion"),
     "rankbound.io.files": ("pack_lists", "read_lists", "read_qrels", "read_run", "write_qrels", "write_run"),
     "rankbound.io.judged": ("JudgedLists", "Qrels", "Run"),
     "rankbound.lists": ("Batch", "Lists", "Topic", "collate", "from_padded", "to_padded"),
@@ -57,6 +60,7 @@ _HOMES = {
     "rankbound.smooth_ranks": ("smooth_rank",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ("clicks", "preferences")
 
 # Type checkers read lists of texts alone.
 __all__ = ["__version__"]
@@ -64,6 +68,7 @@ __all__ += ["Batch", "JudgedLists", "Lists", "Qrels", "Run", "Split", "Topic"]
 __all__ += ["collate", "from_list_column", "from_padded", "pack_lists", "read_lists", "to_padded"]
 __all__ += ["read_qrels", "read_run", "write_qrels", "write_run"]
 __all__ += ["Evaluation", "Metric", "compare_runs", "evaluate", "evaluate_run", "evaluate_runs", "metric"]
+__all__ += ["clicks", "fuse", "preferences", "tune_fusion"]
 __all__ += ["BoundedMetric", "ScoreDistribution", "bound", "bounded", "score_distribution"]
 __all__ += ["expectation", "extremes", "maximum", "minimum"]
 __all__ += ["RankingLoss", "SmoothLoss", "loss", "smooth_rank"]
@@ -75,6 +80,8 @@ __all__ += ["boosting_metric", "boosting_objective", "lightgbm_folds", "lightgbm
 if not TYPE_CHECKING:
     # Type checkers know the names from above, and no others.
     def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"rankbound.{name}")
         if name not in _HOME_OF:
             raise AttributeError(f"module 'rankbound' has no attribute {name!r}")
         return getattr(import_module(_HOME_OF[name]), name)

@@ -20,7 +20,7 @@ from rankbound import _version, commands
 from rankbound.errors import RankboundError
 from rankbound.texts import printable_message
 
-SUBCOMMANDS = ("pack", "train", "cross-validate", "score", "evaluate", "compare")
+SUBCOMMANDS = ("pack", "train", "cross-validate", "score", "fuse", "evaluate", "compare")
 
 USAGE_ERROR = 2
 
@@ -61,7 +61,7 @@ def own_parser() -> argparse.ArgumentParser:
     modules = {name: import_module(f"{commands.__name__}.{name.replace('-', '_')}") for name in SUBCOMMANDS}
     return build_parser(
         "rankbound",
-        "Pack judged lists, train rankers on them, score with these, evaluate runs, and compare two of them.",
+        "Pack judged lists, train rankers on them, score with these, fuse, evaluate and compare runs.",
         [(name, one.SUMMARY, one.EXAMPLES, one.configure, one.run) for name, one in modules.items()],
     )
 

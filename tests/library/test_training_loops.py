@@ -183,7 +183,14 @@ def test_transforms_agree_with_one_another(names: dict[str, Any]) -> None:
     }
 
 
-PAGES = ("add_a_metric.md", "coming_from.md", "index.md", "unbiased_learning.md", "ways_to_use_a_metric.md")
+PAGES = (
+    "add_a_metric.md",
+    "clicks.md",
+    "coming_from.md",
+    "index.md",
+    "unbiased_learning.md",
+    "ways_to_use_a_metric.md",
+)
 OWN_DATA = "your_own_data.md"
 _NUMBER = re.compile(r"-?\d+\.\d+")
 

@@ -1,0 +1,679 @@
+r"""Fusion of runs: one ranking of each topic from those of several systems.
+
+An item has a term from each run that retrieved it, by its score or by its rank, and its fused score combines them. Tied
+items of a run share the mean of the terms of their ranks, the expectation over all orders of them, so that the order of
+a file's lines never matters; items whose fused scores are equal stay tied. A run that lacks a topic is an empty list.
+
+A method is a text as that of a metric, `rrf(k=20)`. An item has the (normalised) score $s$ and the rank $r$, from 1, in
+$n$ of the runs, its topic has $D$ items in any run, and $p_r$ is the share of relevant items at rank r in training:
+
+| method | fused score | source |
+|---|---|---|
+| `combsum`, `combmnz`, `combanz` | $\sum s$, $n \sum s$, $\sum s / n$ | Fox and Shaw 1994 |
+| `combmax`, `combmin`, `combmed` | largest, smallest, median $s$ | Fox and Shaw 1994 |
+| `combgmnz(gamma)` | $n^\gamma \sum s$ | Lee 1997 |
+| `wsum`, `wmnz`, `mixed` | $\sum w s$, $\sum s \sum w$, $\sqrt{n} \sum w s$ | Wu and Crestani 2002 |
+| `rrf(k=60)` | $\sum 1 / (k + r)$ | Cormack et al. 2009 |
+| `isr`, `log_isr`, `logn_isr(sigma=0.01)` | $\sum 1 / r^2$ times $n$, $\ln n$, $\ln(n + \sigma)$ | Mourão et al. 2015 |
+| `rbc(phi)` | $\sum (1 - \phi) \phi^{r - 1}$ | Bailey et al. 2017 |
+| `borda` | $\sum (D + 1 - r)$, or the mean of the points left where it is missing | Aslam and Montague 2001 |
+| `condorcet` | items that most runs rank below it, itself included, ties half | Montague and Aslam 2002 |
+| `bayes` | $\sum \ln p / (1 - p)$ of segments of ranks | Aslam and Montague 2001 |
+| `map` | $\sum \mathrm{MAP} / r$, that of each run | Lillis et al. 2010 |
+| `posfuse` | $\sum p_r$ | Lillis et al. 2010 |
+| `slidefuse(window)` | $\sum$ of the mean $p$ of ranks within the window | Lillis et al. 2008 |
+| `probfuse(segments)` | $\sum p_k / k$ of segments k of a list | Lillis et al. 2006 |
+| `segfuse` | $\sum p_k (s + 1)$ of segments k of ranks | Shokouhi 2007 |
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from inspect import signature
+from itertools import combinations, count, product
+from math import comb
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rankbound.evaluation import chosen_topics, evaluate_run, judged_by
+from rankbound.io.files import needs_extra, read_run
+from rankbound.io.judged import Qrels, Run, is_nested
+from rankbound.metrics import Metric
+from rankbound.texts import is_number, quantity, require_one_of, split_text, unknown_name
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+SMALLEST = 1e-9
+"""What normalisations divide by at least, as those of ranx do."""
+
+MOST_SETTINGS = 5000
+
+
+class _Parameter(NamedTuple):
+    """A parameter of methods: its default, its least and largest values, and what `tune_fusion` tries."""
+
+    default: float | None
+    least: float
+    largest: float
+    grid: Sequence[float]
+
+
+PARAMETERS = {
+    "k": _Parameter(60, 0, 1e15, range(10, 101, 10)),
+    "gamma": _Parameter(None, -100, 100, [step / 20 for step in range(-20, 41)]),
+    "sigma": _Parameter(0.01, 0, 1, [step / 20 for step in range(1, 21)]),
+    "phi": _Parameter(None, 0, 1, [step / 20 for step in range(1, 20)]),
+    "segments": _Parameter(None, 1, 2**31, [1, 2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 75, 100]),
+    "window": _Parameter(None, 0, 2**31, [1, 2, 3, 5, 8, 10, 15, 20, 30, 50, 100]),
+}
+"""The parameters of methods by name; those of segments and windows are whole numbers."""
+
+_BAYES = (0, 5, 10, 15, 20, 30, 100, 200, 500, 1000)
+_SEGMENTS = (0, *(10 * 2**k - 5 for k in range(10)))
+_LEAST_ODDS = float(np.log(0.001 / 0.999))
+_PAIRS_AT_ONCE = 2**22
+
+
+def fuse(
+    runs: Sequence[Any] | Mapping[str, Any],
+    method: str = "rrf",
+    *,
+    normalise: str | None = None,
+    weights: Sequence[float] | None = None,
+    format: str | None = None,
+) -> Run:
+    """Fuse runs: score each item that any of them retrieved by its ranks or scores in all of them.
+
+    Tied items of a run share the mean of their ranks' terms; items of the same fused score are tied in the result.
+
+    Args:
+        runs: two or more runs, or runs by name, each a `Run` or what `read_run` reads; a run that lacks a topic has an
+            empty list there.
+        method: the method's text, such as `rrf(k=20)`, `combsum` or `condorcet`; `rankbound.fusion` lists them.
+            Condorcet's takes time in the square of a topic's items.
+        normalise: how a method of scores makes those of a list comparable: `min-max` (default), `max`, `sum`, `zmuv`
+            (zero mean, unit variance), `rank`, `borda`, or `none`.
+        weights: one number from 0 per run, by which the terms of a linear method (`combsum`, `rrf`, `rbc`, `borda`) or
+            the votes of `condorcet` are multiplied; `wsum`, `wmnz` and `mixed` need them.
+        format: the columns of runs in text, as in `read_run`.
+
+    Returns:
+        The fused run, each topic in descending order of scores, topics in the order of their first appearance.
+
+    Raises:
+        ValueError: fewer than two runs, an unknown method or normalisation, one for a method of ranks, weights that a
+            method does not take or lacks, scores that are not finite, or a method that has to be trained, as `bayes`,
+            by `tune_fusion`.
+        DataError: as `read_run`, and for an item that occurs twice in a topic.
+
+    >>> rb.fuse([{"q": {"a": 9.0, "b": 8.0}}, {"q": {"b": 0.2, "c": 0.1}}], "rrf(k=0)").items.to_list()
+    ['b', 'a', 'c']
+    """
+    several = _read(runs, format)
+    return Fusion(method, normalise, None if weights is None else tuple(weights))(several)
+
+
+def tune_fusion(
+    runs: Sequence[Any] | Mapping[str, Any],
+    method: str,
+    qrels: Any,
+    metric: str | Metric,
+    *,
+    normalise: str | None = None,
+    weights: Sequence[float] | str | None = None,
+    step: float = 0.1,
+    topics: Iterable[str] | None = None,
+    format: str | None = None,
+) -> "Fusion":
+    """Choose what a method leaves open, and train it, on judged topics; the result fuses these and other runs.
+
+    Parameters that the text leaves open are chosen from `rankbound.fusion.PARAMETERS`, and weights from all that are
+    multiples of `step` and sum to 1: the setting of the best mean of the metric, the first of equal ones. An estimate
+    of a fusion's quality needs other topics than these.
+
+    Args:
+        runs: as in `fuse`.
+        method: the method's text; `rrf` leaves k open, and `rrf(k=60)` does not.
+        qrels: the judgements, as `evaluate_run` accepts them.
+        metric: the metric or its text.
+        normalise: as in `fuse`.
+        weights: as in `fuse`, or `grid` to choose them, which is the default of methods that need them.
+        step: the step of the grid of weights.
+        topics: the names of the topics to choose on; by default all of the qrels.
+        format: as in `fuse`.
+
+    Returns:
+        The fusion: call it on runs in the same order. `tried` has the metric's mean for each setting.
+
+    Raises:
+        ValueError: as `fuse`, for nothing left open, for a step that does not divide 1, or for more than 5,000
+            settings.
+        DataError: as `evaluate_run`, for qrels that can't be read, or no topic in common.
+
+    >>> runs = [{"q": {"a": 2.0, "b": 1.0}}, {"q": {"a": 1.0, "b": 2.0}}]
+    >>> rb.tune_fusion(runs, "wsum", {"q": {"b": 1}}, "RR", step=0.5).weights
+    (0.0, 1.0)
+    """
+    several, (chosen, judged) = _read(runs, format), judged_by(metric, qrels)
+    wanted = chosen_topics(topics, judged.topics, "the qrels")
+    name, given = _split(method)
+    opened = [one for one in signature(METHODS[name]).parameters if one not in given]
+    texts = [
+        _text_of(name, given | dict(zip(opened, values, strict=True)))
+        for values in product(*(PARAMETERS[one].grid for one in opened))
+    ]
+    first = Fusion(texts[0], normalise)._method()
+    if weights == "grid" or (weights is None and first.weights == "must"):
+        vectors: list[tuple[float, ...] | None] = [*_compositions(step, len(several), MOST_SETTINGS // len(texts))]
+    elif isinstance(weights, str):
+        raise ValueError(f"weights: found {weights!r}, expected numbers, or grid")
+    else:
+        vectors = [weights if weights is None else tuple(weights)]
+    if len(texts) * len(vectors) == 1 and first.train is None:
+        raise ValueError(f"method: found {method}, which leaves nothing open: call rankbound.fuse, or weights='grid'")
+    kept = [_of_topics(run, wanted) for run in several]
+    joined = _Joined.of(kept)
+    training = [] if first.train is None else _trainings(kept, judged, wanted)
+    (measured,) = chosen
+    tried: dict[Fusion, float] = {}
+    for text, vector in product(texts, vectors):
+        fusion = Fusion(text, normalise, vector)
+        if (train := fusion._method().train) is not None:
+            fusion = replace(fusion, trained=[train(one) for one in training])
+        mean = evaluate_run(fusion._fused(joined), judged, [measured], missing="skip", topics=wanted).means()
+        tried[fusion] = mean[str(measured)]
+    sign = 1 if measured.higher_is_better else -1
+    best = max(tried, key=lambda one: -np.inf if np.isnan(tried[one]) else sign * tried[one])
+    return replace(best, tried={str(one): mean for one, mean in tried.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Fusion:
+    """A method of fusion with all its settings, which fuses runs when it is called.
+
+    Args:
+        method: the method's text.
+        normalise, weights: as in `rankbound.fuse`.
+        trained: what training found for each run, for methods such as `bayes`.
+        tried: the mean of the metric for each setting among which this one was chosen.
+
+    >>> from rankbound.fusion import Fusion
+    >>> str(Fusion("wsum", weights=(0.75, 0.25)))
+    'wsum, weights 0.75,0.25'
+    """
+
+    method: str
+    normalise: str | None = None
+    weights: tuple[float, ...] | None = None
+    trained: Sequence[Floats] | None = field(default=None, repr=False)
+    tried: Mapping[str, float] = field(default_factory=dict, repr=False)
+
+    def __call__(self, runs: Sequence[Any] | Mapping[str, Any], *, format: str | None = None) -> Run:
+        """Return the fused run of several, in the order in which the fusion was tuned."""
+        return self._fused(_Joined.of(_read(runs, format)))
+
+    def __str__(self) -> str:
+        """Return the method with its normalisation and weights."""
+        weights = [] if self.weights is None else [f"weights {','.join(f'{one:g}' for one in self.weights)}"]
+        return ", ".join([self.method, *([self.normalise] if self.normalise else []), *weights])
+
+    def _method(self) -> "_Method":
+        """Return how the method is computed; ValueError for settings that it does not take."""
+        name, parameters = _split(self.method)
+        needed = signature(METHODS[name]).parameters
+        missing = [one for one in needed if parameters.get(one, PARAMETERS[one].default) is None]
+        if missing:
+            raise ValueError(f"method {self.method!r}: {name} needs {missing[0]}, or rankbound.tune_fusion")
+        method = METHODS[name](**{one: parameters.get(one, PARAMETERS[one].default) for one in needed})
+        require_one_of("normalise", self.normalise or "none", NORMALISATIONS)
+        if self.normalise is not None and not method.of_scores:
+            raise ValueError(f"normalise: found {self.normalise} for {name}, which takes ranks alone: leave it out")
+        if self.weights is not None and method.weights == "no":
+            raise ValueError(
+                f"weights: found some for {name}, which takes none; expected wsum, wmnz or mixed, or a linear method: "
+                "combsum, rrf, rbc, borda, condorcet, or one that is trained"
+            )
+        return method
+
+    def _fused(self, joined: "_Joined") -> Run:
+        method, n_runs = self._method(), len(joined.lists)
+        if method.train is not None and self.trained is None:
+            raise ValueError(f"method: found {self.method}, which judged topics train: expected rankbound.tune_fusion")
+        if self.trained is not None and len(self.trained) != n_runs:
+            raise ValueError(f"runs: found {n_runs}, expected the {len(self.trained)} that trained {self}")
+        if self.weights is None and method.weights == "must":
+            raise ValueError(f"weights: found none for {self.method}, expected one per run, or rankbound.tune_fusion")
+        weights = np.asarray([1.0] * n_runs if self.weights is None else self.weights, np.float64)
+        if weights.shape != (n_runs,) or not (np.isfinite(weights) & (weights >= 0)).all():
+            raise ValueError(f"weights: found {self.weights}, expected {n_runs} numbers from 0, one per run")
+        normalised, absent = NORMALISATIONS[(self.normalise or "min-max") if method.of_scores else "none"]
+        terms: list[tuple[Any, Floats]] = []
+        for place, run in enumerate(joined.lists):
+            scores = normalised(run)
+            values = method.term(run, scores, None if self.trained is None else self.trained[place])
+            missing = method.missing or absent
+            if missing is not None:
+                every = missing(run)[joined.topic]
+                every[run.item] = values
+                terms.append((slice(None), every))
+            else:
+                terms.append((run.item, values))
+        return joined.run(_COMBINED[method.combine](terms, weights.tolist(), joined, method.factor))
+
+
+@dataclass(frozen=True)
+class _List:
+    """A run's lists, each in descending order of scores; `item` numbers the items of all runs."""
+
+    item: Integers
+    topic: Integers
+    scores: Floats
+    sizes: Integers  # of each topic
+    n: Integers  # items of each topic in any run
+
+    @cached_property
+    def starts(self) -> Integers:
+        return np.flatnonzero(np.diff(self.topic, prepend=-1))
+
+    @cached_property
+    def lengths(self) -> Integers:
+        return np.diff(np.append(self.starts, len(self.topic)))
+
+    @cached_property
+    def position(self) -> Integers:
+        """The items' places in their lists, from 0."""
+        return np.arange(len(self.topic)) - np.repeat(self.starts, self.lengths)
+
+    @cached_property
+    def _block(self) -> Integers | None:
+        """The number of each item's block of ties; None without ties."""
+        begins = (np.diff(self.topic, prepend=-1) != 0) | (np.diff(self.scores, prepend=np.nan) != 0)
+        return None if begins.all() else np.cumsum(begins) - 1
+
+    def mean(self, values: npt.NDArray[Any]) -> Floats:
+        """Return the means of values, one per place, over tied items."""
+        if self._block is None:
+            return values.astype(np.float64)
+        return (np.bincount(self._block, values) / np.bincount(self._block))[self._block]
+
+    def total(self, values: Floats) -> Floats:
+        """Return the sums of the lists, in the order of their items."""
+        lists = np.repeat(np.arange(len(self.starts)), self.lengths)
+        return np.asarray(np.bincount(lists, values, len(self.starts)), np.float64)
+
+    def shifted(self, shift: Floats, divisor: Floats) -> Floats:
+        """Return the scores less a number of their list, divided by another."""
+        shift, divisor = (np.repeat(one, self.lengths) for one in (shift, divisor.clip(SMALLEST)))
+        return np.asarray((self.scores - shift) / divisor)
+
+    @property
+    def largest(self) -> Floats:
+        return np.asarray(self.scores[self.starts])
+
+    @property
+    def least(self) -> Floats:
+        return np.asarray(self.scores[self.starts + self.lengths - 1])
+
+
+class _Training(NamedTuple):
+    """A run of the training topics, with the relevance, 0 or 1, of its items, meant over tied ones, and its MAP."""
+
+    run: _List
+    hits: Floats
+    n_topics: int
+    mean_average_precision: Callable[[], float]
+
+
+_Values = Callable[[_List], Floats]
+
+
+def _zmuv(run: _List) -> Floats:
+    mean = run.total(run.scores) / run.lengths
+    return run.shifted(mean, np.sqrt(run.total(run.shifted(mean, np.ones_like(mean)) ** 2) / run.lengths))
+
+
+NORMALISATIONS: Mapping[str, tuple[_Values, _Values | None]] = {
+    "none": (lambda run: run.scores, None),
+    "min-max": (lambda run: run.shifted(run.least, run.largest - run.least), None),
+    "max": (lambda run: run.shifted(np.zeros_like(run.least), run.largest), None),
+    "sum": (lambda run: run.shifted(run.least, run.total(run.scores) - run.least * run.lengths), None),
+    "zmuv": (_zmuv, None),
+    "rank": (lambda run: run.mean(1 - run.position / run.sizes[run.topic]), None),
+    "borda": (
+        lambda run: run.mean(1 - run.position / run.n[run.topic]),
+        lambda run: 0.5 - (run.sizes - 1) / (2 * run.n.clip(1)),
+    ),
+}
+"""The values of a run's items, and of those that it lacks, one per topic, where these have any."""
+
+
+class _Method(NamedTuple):
+    """How a method is computed.
+
+    `term` gives the terms of a run's items, from it, its normalised scores and what training found; `missing` those of
+    items that it lacks, one per topic; `factor` the score by their sum and the number of runs with the item.
+    """
+
+    term: Callable[[_List, Floats, Any], Floats] = lambda run, scores, trained: scores
+    combine: str = "sum"
+    factor: Callable[[Floats, Floats], Floats] = lambda total, n: total
+    missing: _Values | None = None
+    of_scores: bool = True
+    weights: str = "no"  # or "may", or "must"
+    train: Callable[[_Training], Floats] | None = None
+
+
+def _of_ranks(value: Callable[[Integers], Floats], **others: Any) -> _Method:
+    return _Method(lambda run, scores, _: run.mean(value(run.position + 1)), of_scores=False, **others)
+
+
+def _of_training(
+    train: Callable[[_Training], Any],
+    term: Callable[[_List, Floats, Any], Floats],
+    of_scores: bool = False,
+    **others: Any,
+) -> _Method:
+    return _Method(term, train=train, weights="may", of_scores=of_scores, **others)
+
+
+def _probfuse(segments: int) -> _Method:
+    def segment(run: _List) -> tuple[Integers, Integers]:
+        """Return each item's segment, and the length of all but its list's last one."""
+        length = -(-run.sizes[run.topic] // segments)
+        return run.position // length, length
+
+    def train(one: _Training) -> Floats:
+        which, length = segment(one.run)
+        within = np.minimum(length, one.run.sizes[one.run.topic] - which * length)
+        return np.bincount(which, one.hits / within, segments) / one.n_topics
+
+    return _of_training(train, lambda run, _, shares: run.mean((shares / np.arange(1, segments + 1))[segment(run)[0]]))
+
+
+def _slidefuse(window: int) -> _Method:
+    def term(run: _List, scores: Floats, shares: Floats) -> Floats:
+        first = (run.position - window).clip(0)
+        end = np.minimum(run.position + window + 1, run.sizes[run.topic])
+        sums = np.append(0, np.cumsum(shares))
+        within = sums[end.clip(max=len(shares))] - sums[first.clip(max=len(shares))]
+        return run.mean(within / (end - first))
+
+    return _of_training(_shares, term)
+
+
+def _inverse_square(rank: Integers) -> Floats:
+    return np.asarray(1 / rank**2)
+
+
+def _shares(one: _Training) -> Floats:
+    """Return the share of relevant items at each rank, of the lists that reach it."""
+    return np.bincount(one.run.position, one.hits) / np.bincount(one.run.position)
+
+
+def _segment_shares(limits: Sequence[int], one: _Training) -> Floats:
+    """Return the mean precision of segments of ranks; ranks beyond the last are in none."""
+    segment = np.searchsorted(limits, one.run.position, side="right") - 1
+    return np.bincount(segment, one.hits, len(limits))[:-1] / np.diff(limits) / one.n_topics
+
+
+def _log_odds(one: _Training) -> Floats:
+    shares = _segment_shares(_BAYES, one)
+    shares = np.where(shares == 0, 0.001, shares)
+    return np.asarray(np.log(shares / np.where(shares == 1, 0.001, 1 - shares)))
+
+
+def _by_segment(run: _List, values: Floats, limits: Sequence[int], beyond: float) -> Floats:
+    """Return the values of the segments of the items' ranks."""
+    return run.mean(np.append(values, beyond)[np.searchsorted(limits, run.position, side="right") - 1])
+
+
+METHODS: Mapping[str, Callable[..., _Method]] = {
+    "combsum": lambda: _Method(weights="may"),
+    "combmnz": lambda: _Method(factor=np.multiply),
+    "combanz": lambda: _Method(factor=np.divide),
+    "combmax": lambda: _Method(combine="max"),
+    "combmin": lambda: _Method(combine="min"),
+    "combmed": lambda: _Method(combine="median"),
+    "combgmnz": lambda gamma: _Method(factor=lambda total, n: total * n**gamma),
+    "wsum": lambda: _Method(weights="must"),
+    "wmnz": lambda: _Method(combine="sum by weights", factor=np.multiply, weights="must"),
+    "mixed": lambda: _Method(factor=lambda total, n: total * np.sqrt(n), weights="must"),
+    "rrf": lambda k: _of_ranks(lambda rank: 1 / (k + rank), weights="may"),
+    "rbc": lambda phi: _of_ranks(lambda rank: (1 - phi) * phi ** (rank - 1.0), weights="may"),
+    "isr": lambda: _of_ranks(_inverse_square, factor=np.multiply),
+    "log_isr": lambda: _of_ranks(_inverse_square, factor=lambda total, n: total * np.log(n)),
+    "logn_isr": lambda sigma: _of_ranks(_inverse_square, factor=lambda total, n: total * np.log(n + sigma)),
+    "borda": lambda: _Method(
+        lambda run, scores, _: run.mean(run.n[run.topic] - run.position),
+        missing=lambda run: (run.n - run.sizes + 1) / 2,
+        of_scores=False,
+        weights="may",
+    ),
+    "condorcet": lambda: _of_ranks(lambda rank: rank.astype(np.float64), combine="condorcet", weights="may"),
+    "bayes": lambda: _of_training(
+        _log_odds,
+        lambda run, scores, odds: _by_segment(run, odds, _BAYES, _LEAST_ODDS),
+        missing=lambda run: np.full(len(run.n), _LEAST_ODDS),
+    ),
+    "map": lambda: _of_training(
+        lambda one: np.array(one.mean_average_precision()),
+        lambda run, scores, mean: run.mean(mean / (run.position + 1)),
+    ),
+    "posfuse": lambda: _of_training(
+        _shares, lambda run, scores, shares: run.mean(np.append(shares, 0.0)[run.position.clip(max=len(shares))])
+    ),
+    "probfuse": _probfuse,
+    "segfuse": lambda: _of_training(
+        partial(_segment_shares, _SEGMENTS),
+        lambda run, scores, shares: _by_segment(run, shares, _SEGMENTS, 0.0) * (scores + 1),
+        of_scores=True,
+    ),
+    "slidefuse": _slidefuse,
+}
+"""The methods by name; their parameters are those of a method's text."""
+
+_Terms = Sequence[tuple[Any, Floats]]
+"""The items and the values of each run's terms."""
+
+_Factor = Callable[[Floats, Floats], Floats]
+
+
+def _sum(terms: _Terms, weights: Sequence[float], joined: "_Joined", factor: _Factor, of_n: bool = False) -> Floats:
+    """Return the factor of the sum and number of terms, of which one is weighted."""
+    total, n = np.zeros(len(joined.topic)), np.zeros(len(joined.topic))
+    for (item, values), weight in zip(terms, weights, strict=True):
+        total[item] += values if of_n else weight * values
+        n[item] += weight if of_n else 1.0
+    return factor(total, n)
+
+
+def _extreme(pick: Any, terms: _Terms, weights: Sequence[float], joined: "_Joined", factor: _Factor) -> Floats:
+    best = np.full(len(joined.topic), np.nan)
+    for item, values in terms:
+        best[item] = pick(best[item], values)
+    return best
+
+
+def _median(terms: _Terms, weights: Sequence[float], joined: "_Joined", factor: _Factor) -> Floats:
+    every = np.full((len(terms), len(joined.topic)), np.nan)
+    for row, (item, values) in zip(every, terms, strict=True):
+        row[item] = values
+    # NaN is sorted last.
+    every.sort(axis=0)
+    n = len(terms) - np.isnan(every).sum(axis=0)
+    low, high = (np.take_along_axis(every, middle[None], axis=0)[0] for middle in ((n - 1) // 2, n // 2))
+    return np.asarray((low + high) / 2)
+
+
+def _condorcet(terms: _Terms, weights: Sequence[float], joined: "_Joined", factor: _Factor) -> Floats:
+    """Return the number of items that a majority of votes ranks below each item, itself included, ties half."""
+    ranks = np.full((len(terms), len(joined.topic)), np.inf, dtype=np.float32)
+    for row, (item, values) in zip(ranks, terms, strict=True):
+        row[item] = values
+    won = np.empty(len(joined.topic))
+    for start, stop in zip(joined.offsets[:-1].tolist(), joined.offsets[1:].tolist(), strict=True):
+        rows = max(1, _PAIRS_AT_ONCE // max(stop - start, 1))
+        for begin in range(start, stop, rows):
+            part = slice(begin, min(begin + rows, stop))
+            margin = np.zeros((part.stop - begin, stop - start), dtype=np.float32)
+            for row, weight in zip(ranks, weights, strict=True):
+                above, all_of_topic = row[part, None], row[None, start:stop]
+                margin += np.float32(weight) * (above < all_of_topic)
+                margin -= np.float32(weight) * (above > all_of_topic)
+            won[part] = (margin > 0).sum(axis=1) + ((margin == 0).sum(axis=1) + 1) / 2
+    return won
+
+
+_COMBINED: Mapping[str, Callable[[_Terms, Sequence[float], "_Joined", _Factor], Floats]] = {
+    "sum": _sum,
+    "sum by weights": partial(_sum, of_n=True),
+    "max": partial(_extreme, np.fmax),
+    "min": partial(_extreme, np.fmin),
+    "median": _median,
+    "condorcet": _condorcet,
+}
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """The lists of several runs, with one number for each item of a topic."""
+
+    topics: Sequence[str]
+    names: "pl.Series"
+    topic: Integers
+    offsets: Integers
+    lists: Sequence[_List]
+
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> "_Joined":
+        """Join runs by the hashes of their items' names, which are compared where hashes are equal."""
+        import polars as pl
+
+        topics = list(dict.fromkeys(topic for run in runs for topic in run.topics))
+        place = {topic: index for index, topic in enumerate(topics)}
+        of_lists = [np.array([place[topic] for topic in run.topics], np.int64) for run in runs]
+        of_items = [np.repeat(of, np.diff(run.offsets)) for of, run in zip(of_lists, runs, strict=True)]
+        topic, names = np.concatenate(of_items), pl.concat([run.names for run in runs])
+        for seed in count():
+            keys = np.concatenate([run.keys_of(seed) for run in runs])
+            order = np.argsort(keys)
+            begins = np.diff(keys[order], prepend=~keys[order[:1]]) != 0
+            first = np.minimum.reduceat(order, np.flatnonzero(begins)) if len(keys) else order
+            # Items of all topics in order of their first appearance.
+            by_topic = np.argsort(topic[first] * len(topic) + first)
+            rows, number = first[by_topic], np.empty_like(order)
+            number[order] = np.argsort(by_topic)[np.cumsum(begins) - 1]
+            # Different names may have the same key, by a chance of 1 in 2^64 for a pair.
+            if (topic[rows[number]] == topic).all() and (names[rows[number]] == names).all():
+                break
+        n = np.bincount(topic[rows], minlength=len(topics))
+        parts = np.split(number, np.cumsum([len(of) for of in of_items])[:-1])
+        lists = [_sorted(*one, n) for one in zip(runs, of_lists, of_items, parts, strict=True)]
+        return cls(topics, names[rows], topic[rows], np.append(0, np.cumsum(n)), lists)
+
+    def run(self, scores: Floats) -> Run:
+        """Return the run of these scores of all items, each topic in descending order."""
+        order = np.argsort(-scores, kind="stable")
+        order = order[np.argsort(self.topic[order], kind="stable")]
+        return Run(topics=self.topics, items=self.names[order], scores=scores[order], offsets=self.offsets)
+
+
+def _sorted(run: Run, of_lists: Integers, topic: Integers, number: Integers, n: Integers) -> _List:
+    """Return a run's lists in descending order of scores; DataError for an item twice in a topic."""
+    scores = run.scores.astype(np.float64)
+    if not np.isfinite(scores).all():
+        at = int((~np.isfinite(scores)).argmax())
+        raise ValueError(f"scores: found {scores[at]} in topic {run.topics[of_lists.tolist().index(topic[at])]}")
+    if np.bincount(number, minlength=1).max() > 1:
+        import polars as pl
+
+        from rankbound.io.table_columns import require_distinct_items
+
+        of_list = np.repeat(np.arange(len(run.topics)), np.diff(run.offsets))
+        require_distinct_items(pl.DataFrame({"topic": of_list, "item": run.names}), "scores", run.topics)
+    rises = (np.diff(scores) > 0) & (np.diff(topic) == 0)
+    if rises.any():
+        order = np.lexsort((-scores, np.repeat(np.arange(len(run.topics)), np.diff(run.offsets))))
+        number, topic, scores = number[order], topic[order], scores[order]
+    return _List(number, topic, scores, np.bincount(topic, minlength=len(n)), n)
+
+
+def _read(runs: Sequence[Any] | Mapping[str, Any], format: str | None) -> list[Run]:
+    with needs_extra("data"):
+        import polars  # noqa: F401
+    several = list(runs.values()) if isinstance(runs, Mapping) else runs
+    if not isinstance(several, list | tuple):
+        raise ValueError(f"runs: found {type(runs).__name__}, expected a list of two or more runs, or runs by name")
+    if len(several) < 2:
+        raise ValueError(f"runs: found {quantity(len(several), 'run')}, expected two or more")
+    if is_nested(runs) and not all(map(is_nested, several)):
+        raise ValueError("runs: found one run, {topic: {item: score}}, expected a list of two or more, or runs by name")
+    return [run if isinstance(run, Run) else read_run(run, format=format) for run in several]
+
+
+def _split(method: str) -> tuple[str, dict[str, float]]:
+    """Return a method's name and the parameters that its text gives; ValueError for others than it takes."""
+    name, texts, cutoff = split_text(method, "method")
+    if name not in METHODS:
+        raise unknown_name("method", method, name, METHODS)
+    parameters, known = dict[str, float](), list(signature(METHODS[name]).parameters)
+    for key, text in texts.items() if cutoff is None else [("a cut-off", str(cutoff))]:
+        if key not in known:
+            raise ValueError(f"method {method!r}: found {key}, expected {', '.join(known) or 'no parameter'}")
+        least, largest, whole = PARAMETERS[key].least, PARAMETERS[key].largest, key in ("segments", "window")
+        if not is_number(text) or not least <= float(text) <= largest or (whole and not text.isdecimal()):
+            kind = "a whole number" if whole else "a number"
+            raise ValueError(f"method {method!r}: found {key}={text}, expected {kind} from {least:g} to {largest:g}")
+        parameters[key] = int(text) if whole else float(text)
+    return name, parameters
+
+
+def _text_of(name: str, parameters: Mapping[str, float]) -> str:
+    """Return a method's text."""
+    inside = ",".join(f"{key}={value:g}" for key, value in parameters.items())
+    return f"{name}({inside})" if inside else name
+
+
+def _compositions(step: float, n_runs: int, most: int) -> Iterator[tuple[float, ...]]:
+    """Yield all vectors of multiples of a step that sum to 1; ValueError for more than `most`."""
+    parts = round(1 / step) if 0 < step <= 1 else 0
+    if not parts or abs(parts * step - 1) > 1e-9:
+        raise ValueError(f"step: found {step}, expected a number that divides 1, such as 0.1")
+    if (number := comb(parts + n_runs - 1, parts)) > most:
+        raise ValueError(
+            f"step: found {step}, which gives {number:,} vectors of weights, expected at most {most:,} of {n_runs} "
+            "runs: take a larger step"
+        )
+    for bars in combinations(range(parts + n_runs - 1), n_runs - 1):
+        places = np.diff([-1, *bars, parts + n_runs - 1]) - 1
+        yield tuple((places / parts).tolist())
+
+
+def _of_topics(run: Run, topics: Sequence[str]) -> Run:
+    """Return the lists of some topics of a run."""
+    kept, sizes = np.isin(run.topics, topics), np.diff(run.offsets)
+    rows, names = np.repeat(kept, sizes), [run.topics[place] for place in np.flatnonzero(kept).tolist()]
+    offsets = np.append(0, np.cumsum(sizes[kept]))
+    return Run(topics=names, items=run.names.filter(rows), scores=run.scores[rows], offsets=offsets)
+
+
+def _trainings(runs: Sequence[Run], qrels: Qrels, topics: Sequence[str]) -> list[_Training]:
+    """Return the runs of the training topics with the relevance of their items."""
+    judged = Run(topics=qrels.topics, items=qrels.items, scores=qrels.relevance, offsets=qrels.offsets)
+    *lists, relevant = _Joined.of([*runs, _of_topics(judged, topics)]).lists
+    hits = np.zeros(int(relevant.n.sum()))
+    hits[relevant.item] = relevant.scores >= 1
+
+    def mean_average_precision(run: Run) -> float:
+        return evaluate_run(run, qrels, "AP", missing="skip", topics=topics).means()["AP"]
+
+    return [
+        _Training(one, one.mean(hits[one.item]), len(topics), partial(mean_average_precision, run))
+        for one, run in zip(lists, runs, strict=True)
+    ]

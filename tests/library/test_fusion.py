@@ -1,0 +1,279 @@
+"""Fusion of runs: ranx' own numbers, ties, doors, tuning, refusals, and the command."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from itertools import permutations, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankbound as rb
+from rankbound import cli
+from rankbound.errors import DataError
+from rankbound.fusion import METHODS, NORMALISATIONS, PARAMETERS, Fusion
+from rankbound.io.judged import Run
+from tests import fused_by_ranx
+
+Nested = dict[str, dict[str, float]]
+
+RUNS: list[Nested] = [
+    {"q": {"a": 3.0, "b": 2.0, "c": 2.0, "d": 1.0}, "r": {"a": 1.0}},
+    {"r": {"b": 5.0, "a": 5.0}, "q": {"c": 9.0, "e": 1.0}},
+    {"q": {"d": 0.5, "a": 0.4, "e": 0.4, "c": 0.4}},
+]
+QRELS = {"q": {"c": 1, "e": 1}, "r": {"b": 2}}
+
+PLAIN = [name for name in METHODS if name not in ("bayes", "map", "posfuse", "probfuse", "segfuse", "slidefuse")]
+TEXTS = {"combgmnz": "combgmnz(gamma=2)", "rbc": "rbc(phi=0.8)"}
+
+
+def nested(run: Run) -> Nested:
+    parts = zip(run.topics, run.offsets[:-1], run.offsets[1:], strict=True)
+    items, scores = run.names.to_list(), run.scores.tolist()
+    return {topic: dict(zip(items[start:stop], scores[start:stop], strict=True)) for topic, start, stop in parts}
+
+
+def fused(runs: Any, name: str, **options: Any) -> Nested:
+    if name in ("wsum", "wmnz", "mixed"):
+        options.setdefault("weights", [0.5, 0.3, 0.2][: len(runs)])
+    return nested(rb.fuse(runs, TEXTS.get(name, name), **options))
+
+
+@cache
+def by_ranx() -> dict[str, Any]:
+    known: dict[str, Any] = json.loads(fused_by_ranx.PATH.read_text())
+    return known
+
+
+@pytest.mark.parametrize("row", by_ranx()["results"], ids=lambda row: f"{row['method']}-{row['normalise']}")
+def test_fused_scores_are_those_of_ranx(row: dict[str, Any]) -> None:
+    known, method, weights = by_ranx(), row["method"], None
+    if method in ("wsum", "wmnz", "mixed", "weighted borda"):
+        method, weights = method.replace("weighted ", ""), list(fused_by_ranx.WEIGHTS)
+    if method in fused_by_ranx.TRAINED:
+        run = rb.tune_fusion(known["runs"], method, known["qrels"], "AP")(known["runs"])
+    else:
+        run = rb.fuse(known["runs"], method, normalise=row["normalise"], weights=weights)
+    found, expected = nested(run), row["fused"]
+    assert found.keys() == expected.keys()
+    # Means and deviations are sums in another order; all else has ranx' digits.
+    close = 1e-13 if row["normalise"] == "zmuv" else 4 * sys.float_info.epsilon
+    for topic, items in expected.items():
+        assert found[topic] == pytest.approx(items, rel=close, abs=1e-13 if row["normalise"] == "zmuv" else 0)
+
+
+@pytest.mark.long
+def test_the_numbers_are_those_of_the_installed_ranx() -> None:
+    pytest.importorskip("ranx")
+    program = "import json, tests.fused_by_ranx as f; print(json.dumps(f.fused()))"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for now, before in zip(json.loads(done.stdout)["results"], by_ranx()["results"], strict=True):
+        assert now["fused"].keys() == before["fused"].keys()
+        for topic, items in before["fused"].items():
+            assert now["fused"][topic] == pytest.approx(items, rel=1e-12)
+
+
+def orders(run: Nested) -> list[Nested]:
+    """Return the runs without ties that a run of ties stands for."""
+    ranked = []
+    for items in run.values():
+        every = [order for order in permutations(items) if sorted(order, key=lambda item: -items[item]) == list(order)]
+        ranked.append([{item: -float(place) for place, item in enumerate(order)} for order in every])
+    return [dict(zip(run, one, strict=True)) for one in product(*ranked)]
+
+
+@pytest.mark.parametrize("name", ["rrf", "rbc", "borda", "isr", "logn_isr", "log_isr"])
+def test_tied_items_have_the_mean_over_their_orders(name: str) -> None:
+    several = [fused(list(one), name) for one in product(*map(orders, RUNS))]
+    means = {
+        topic: {i: np.mean([one[topic][i] for one in several]) for i in items} for topic, items in several[0].items()
+    }
+    for topic, items in fused(RUNS, name).items():
+        assert items == pytest.approx(means[topic])
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_the_order_of_rows_and_the_kind_of_source_make_no_difference(name: str, tmp_path: Path) -> None:
+    expected = fused(RUNS, name)
+    turned = [{topic: dict(reversed(items.items())) for topic, items in reversed(run.items())} for run in RUNS]
+    frames = [pl.DataFrame([(t, i, s) for t, v in run.items() for i, s in v.items()], orient="row") for run in RUNS]
+    files = [tmp_path / f"{place}.txt" for place in range(3)]
+    for file, run in zip(files, RUNS, strict=True):
+        rb.write_run(file, rb.read_run(run))
+    sources: list[Any] = [
+        [rb.read_run(run) for run in RUNS],
+        turned,
+        [frame.rename(dict(zip(frame.columns, ("topic", "item", "score"), strict=True))) for frame in frames],
+        files,
+        dict(zip("abc", RUNS, strict=True)),
+    ]
+    for source in sources:
+        found = fused(source, name)
+        assert {topic: pytest.approx(items, rel=1e-14) for topic, items in found.items()} == expected
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("normalise", [None, *NORMALISATIONS])
+def test_a_topic_is_fused_alone_as_among_others(name: str, normalise: str | None) -> None:
+    if normalise is not None and not (name.startswith("comb") or name in ("wsum", "wmnz", "mixed")):
+        pytest.skip("a method of ranks")
+    together = fused(RUNS, name, normalise=normalise)
+    for topic in ("q", "r"):
+        alone = fused([{topic: run.get(topic, {})} for run in RUNS], name, normalise=normalise)
+        assert alone[topic] == pytest.approx(together[topic], rel=1e-14)
+
+
+def majority(runs: list[Nested], topic: str) -> dict[str, float]:
+    items = {item for run in runs for item in run.get(topic, {})}
+
+    def votes(a: str, b: str) -> int:
+        scores = [(run.get(topic, {}).get(a, -np.inf), run.get(topic, {}).get(b, -np.inf)) for run in runs]
+        return sum((first > second) - (first < second) for first, second in scores)
+
+    return {a: 1 + sum(1.0 if votes(a, b) > 0 else 0.5 * (votes(a, b) == 0) for b in items - {a}) for a in items}
+
+
+@pytest.mark.parametrize("rows", [1, 7, 2**22])
+def test_condorcet_counts_majorities(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rankbound.fusion._PAIRS_AT_ONCE", rows)
+    assert fused(RUNS, "condorcet") == {topic: majority(RUNS, topic) for topic in ("q", "r")}
+    # A weight is a number of votes.
+    several = [RUNS[0], RUNS[1], RUNS[1], RUNS[2], RUNS[2], RUNS[2]]
+    assert fused(RUNS, "condorcet", weights=[1, 2, 3]) == fused(several, "condorcet")
+
+
+@pytest.mark.parametrize("bits", [0, 3])
+def test_names_with_the_same_key_are_told_apart(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, keys_of = fused(RUNS, "combsum"), Run.keys_of
+    few = lambda run, seed: keys_of(run, seed) if seed else keys_of(run, 0) & np.uint64(2**bits - 1)  # noqa: E731
+    monkeypatch.setattr(Run, "keys_of", few)
+    assert fused(RUNS, "combsum") == expected
+
+
+def test_tuning_finds_the_grid_s_best_on_the_topics_that_it_is_given() -> None:
+    draws = np.random.default_rng(0)
+    topics, items = [f"t{place}" for place in range(40)], [f"d{place}" for place in range(30)]
+    truth = {topic: draws.normal(size=30) for topic in topics}
+    qrels = {t: dict(zip(items, (truth[t] > 1).astype(int).tolist(), strict=True)) for t in topics}
+    noisy = [
+        {t: dict(zip(items, (truth[t] + noise * draws.normal(size=30)).tolist(), strict=True)) for t in topics}
+        for noise in (0.5, 1.0, 50.0)
+    ]
+    training = topics[:20]
+    for method, options in {"wsum": {}, "rrf": {}, "rrf(k=20)": {"weights": "grid"}, "rbc": {}}.items():
+        fusion = rb.tune_fusion(noisy, method, qrels, "nDCG@10", topics=training, step=0.25, **options)
+        best = fusion.tried[str(fusion)]
+        assert best == max(fusion.tried.values())
+        again = rb.evaluate_run(fusion(noisy), qrels, "nDCG@10", topics=training).means()["nDCG@10"]
+        assert again == pytest.approx(best, abs=1e-12)
+        counts = {"wsum": 15, "rrf": len(PARAMETERS["k"].grid), "rrf(k=20)": 15, "rbc": len(PARAMETERS["phi"].grid)}
+        assert len(fusion.tried) == counts[method]
+    weights = rb.tune_fusion(noisy, "wsum", qrels, "AP", step=0.25).weights
+    assert weights is not None
+    assert weights[0] >= weights[1] >= weights[2]
+    # Judgements of other topics make no difference.
+    others = qrels | {topic: dict.fromkeys(items, 1) for topic in topics[20:]}
+    for method in ("wsum", "bayes", "map", "posfuse", "slidefuse"):
+        first, second = (rb.tune_fusion(noisy, method, q, "AP", topics=training, step=0.5) for q in (qrels, others))
+        assert first.tried == second.tried
+        assert nested(first(noisy)) == nested(second(noisy))
+
+
+REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "one run": ([RUNS[0]], {}, "runs: found 1 run, expected two or more"),
+    "a run": (RUNS[0], {}, "found one run, {topic: {item: score}}"),
+    "a path": ("run.txt", {}, "runs: found str, expected a list"),
+    "unknown": (RUNS, {"method": "rff"}, "Did you mean rrf"),
+    "parameter": (RUNS, {"method": "rrf(phi=1)"}, "found phi, expected k"),
+    "cut-off": (RUNS, {"method": "rrf@10"}, "found a cut-off, expected k"),
+    "range": (RUNS, {"method": "rrf(k=-1)"}, "found k=-1, expected a number from 0"),
+    "needs": (RUNS, {"method": "rbc"}, "rbc needs phi"),
+    "normalise": (RUNS, {"method": "combsum", "normalise": "minmax"}, "expected one of none, min-max"),
+    "of ranks": (RUNS, {"method": "rrf", "normalise": "max"}, "takes ranks alone"),
+    "no weights": (RUNS, {"method": "wsum"}, "expected one per run"),
+    "two weights": (RUNS, {"method": "wsum", "weights": [1, 2]}, "expected 3 numbers from 0"),
+    "below 0": (RUNS, {"method": "wsum", "weights": [1, 2, -1]}, "expected 3 numbers from 0"),
+    "weights": (RUNS, {"method": "combmnz", "weights": [1, 2, 3]}, "expected wsum, wmnz or mixed"),
+    "training": (RUNS, {"method": "bayes"}, "expected rankbound.tune_fusion"),
+    "infinite": (
+        [RUNS[0], Run(topics=["q"], items=["a"], scores=[np.inf], offsets=[0, 1])],
+        {},
+        "found inf in topic q",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_has_no_meaning_is_refused(case: str) -> None:
+    runs, options, message = REFUSED[case]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        rb.fuse(runs, **options)
+
+
+def test_tuning_refuses_what_leaves_nothing_open_or_too_much() -> None:
+    for options, message in (
+        ({"method": "combsum"}, "leaves nothing open"),
+        ({"method": "wsum", "step": 0.3}, "expected a number that divides 1"),
+        ({"method": "wsum", "step": 0.001}, "take a larger step"),
+        ({"method": "rrf", "weights": "best"}, "found 'best', expected numbers, or grid"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rb.tune_fusion(RUNS, qrels=QRELS, metric="AP", **options)
+    fusion = rb.tune_fusion(RUNS, "bayes", QRELS, "AP")
+    with pytest.raises(ValueError, match="expected the 3 that trained bayes"):
+        fusion(RUNS[:2])
+    twice = rb.Run(topics=["q"], items=["a", "a"], scores=[1.0, 2.0], offsets=[0, 2])
+    with pytest.raises(DataError, match="item 'a' occurs more than once in topic 'q'"):
+        rb.fuse([twice, RUNS[0]])
+
+
+def test_the_module_s_table_has_every_method() -> None:
+    import rankbound.fusion as module
+
+    named = Counter(
+        part for row in (module.__doc__ or "").split("\n| ")[1:] for part in row.split(" | ")[0].split(", ")
+    )
+    assert {name.strip("`| ").partition("(")[0] for name in named} >= set(METHODS)
+
+
+def test_the_command_fuses_and_tunes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / f"{place}.txt" for place in range(3)]
+    for file, run in zip(files, RUNS, strict=True):
+        rb.write_run(file, rb.read_run(run))
+    (tmp_path / "qrels.txt").write_text("q 0 c 1\nq 0 e 1\nr 0 b 2\n")
+    words = ["fuse", *map(str, files), "--out", str(tmp_path / "fused.txt")]
+    assert cli.main([*words, "--method", "rrf(k=20)"]) == 0
+    assert nested(rb.read_run(tmp_path / "fused.txt")) == fused(RUNS, "rrf(k=20)")
+    assert cli.main([*words, "--method", "wsum", "--weights", "0.5,0.3,0.2", "--normalise", "max"]) == 0
+    assert nested(rb.read_run(tmp_path / "fused.txt")) == fused(RUNS, "wsum", normalise="max")
+    capsys.readouterr()
+    tuning = ["--qrels", str(tmp_path / "qrels.txt"), "-m", "AP", "--topics", "q"]
+    assert cli.main([*words, "--method", "wsum", *tuning]) == 0
+    fusion = rb.tune_fusion(RUNS, "wsum", QRELS, "AP", topics=["q"])
+    assert nested(rb.read_run(tmp_path / "fused.txt")) == nested(fusion(RUNS))
+    assert str(fusion) in capsys.readouterr().out
+    for wrong, message in (
+        (["--method", "wsum"], "expected one per run"),
+        (["--weights", "a,b"], "--weights: found a,b"),
+        (["-m", "AP"], "--qrels"),
+    ):
+        assert cli.main([*words, *wrong]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_fusion_is_told_by_its_text() -> None:
+    assert str(Fusion("combsum", "zmuv", (1.0, 0.5))) == "combsum, zmuv, weights 1,0.5"
