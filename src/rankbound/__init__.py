@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run, write_qrels, write_run
     from rankbound.io.judged import JudgedLists, Qrels, Run
     from rankbound.lists import Batch, Lists, Topic, collate, from_padded, to_padded
-    from rankbound.losses import RankingLoss, SmoothLoss, loss, sampled
+    from rankbound.losses import RankingLoss, SmoothLoss, loss
+    from rankbound.losses.random_orders import sampled
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
     from rankbound.training.catalogue import evaluate_catalogue
@@ -46,7 +47,8 @@ _HOMES = {
     "rankbound.io.files": ("pack_lists", "read_lists", "read_qrels", "read_run", "write_qrels", "write_run"),
     "rankbound.io.judged": ("JudgedLists", "Qrels", "Run"),
     "rankbound.lists": ("Batch", "Lists", "Topic", "collate", "from_padded", "to_padded"),
-    "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss", "sampled"),
+    "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
+    "rankbound.losses.random_orders": ("sampled",),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
     "rankbound.training.catalogue": ("evaluate_catalogue",),
     "rankbound.training.cross_validation": ("CrossValidated", "cross_validate", "cross_validate_splits"),

@@ -3,7 +3,6 @@
 from rankbound.bounds.base import Bound, Unbounded
 from rankbound.bounds.base import bound as parse_bound
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.random_orders import SampledLoss
 from rankbound.losses.smooth import SmoothLoss
 from rankbound.metrics import KNOWN as METRICS
 from rankbound.metrics import Metric, metric
@@ -68,31 +67,4 @@ def loss(
     return build(KINDS[name], str(text), parameters, cutoff, "loss")
 
 
-def sampled(of: str | RankingLoss, samples: int = 8, temperature: float = 1.0, *, seed: int = 0) -> RankingLoss:
-    r"""Return the mean of a loss over random scores, an estimate of its expectation under the Plackett-Luce model.
-
-    $$L = \frac1S \sum_{k=1}^S L_{\mathrm{of}}(s + \tau G_k), \qquad G_{ki} = -\log(-\log U_{ki})$$
-
-    The $U_{ki}$ are uniform. Sorting by $s + \tau G_k$ draws an order from the Plackett-Luce model with the scores
-    $s/\tau$ (Yellott 1977). The gradient is that of the loss at the drawn scores (Bruch et al., WSDM 2020). Each
-    call draws anew.
-
-    Args:
-        of: the loss, or its text.
-        samples: $S$, the number of draws of each call: its time and memory are those of so many copies of the lists.
-        temperature: $\tau$, the scale of the noise, in units of the scores.
-        seed: the seed of the draws; the same calls of a loss that is made again repeat them.
-
-    Returns:
-        The loss.
-
-    Raises:
-        ValueError: for an unknown loss, fewer than one sample, or a temperature that isn't above 0.
-
-    >>> rb.sampled("nDCG", samples=100)(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
-    tensor([-0.6572])
-    """
-    return SampledLoss(loss(of), samples, temperature, seed)
-
-
-__all__ = ["RankingLoss", "SmoothLoss", "loss", "sampled"]
+__all__ = ["RankingLoss", "SmoothLoss", "loss"]

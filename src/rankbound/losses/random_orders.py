@@ -272,6 +272,35 @@ def _by_width(lists: Lists) -> Iterator[tuple[Tensor, Tensor]]:
         yield own, torch.arange(width, device=lists.device)
 
 
+def sampled(of: str | RankingLoss, samples: int = 8, temperature: float = 1.0, *, seed: int = 0) -> RankingLoss:
+    r"""Return the mean of a loss over random scores, an estimate of its expectation under the Plackett-Luce model.
+
+    $$L = \frac1S \sum_{k=1}^S L_{\mathrm{of}}(s + \tau G_k), \qquad G_{ki} = -\log(-\log U_{ki})$$
+
+    The $U_{ki}$ are uniform. Sorting by $s + \tau G_k$ draws an order from the Plackett-Luce model with the scores
+    $s/\tau$ (Yellott 1977). The gradient is that of the loss at the drawn scores (Bruch et al., WSDM 2020). Each
+    call draws anew.
+
+    Args:
+        of: the loss, or its text.
+        samples: $S$, the number of draws of each call: its time and memory are those of so many copies of the lists.
+        temperature: $\tau$, the scale of the noise, in units of the scores.
+        seed: the seed of the draws; the same calls of a loss that is made again repeat them.
+
+    Returns:
+        The loss.
+
+    Raises:
+        ValueError: for an unknown loss, fewer than one sample, or a temperature that isn't above 0.
+
+    >>> rb.sampled("nDCG", samples=100)(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
+    tensor([-0.6572])
+    """
+    from rankbound.losses import loss
+
+    return SampledLoss(loss(of), samples, temperature, seed)
+
+
 class SampledLoss(RankingLoss):
     r"""The mean of a loss over scores with Gumbel noise, as `rankbound.sampled` returns it.
 
