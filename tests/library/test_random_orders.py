@@ -83,8 +83,8 @@ def test_far_scores_or_low_temperatures_give_the_metric_and_a_batch_is_refused_b
 
 @pytest.mark.parametrize("name", [*OF_RANK_CHANCES, "RankCosine", "TFMAP", "CLiMF", "XE-NDCG"])
 def test_first_and_second_derivatives(name: str) -> None:
-    loss, grades, offsets = rb.loss(name), torch.tensor([2, 1, 0, 0, 1, 2, 1, 0]), torch.tensor([0, 5, 5, 8])
-    scores = torch.tensor([0.3, -0.2, 0.8, 0.4, 0.55, -0.1, 0.9, 0.2], dtype=torch.float64, requires_grad=True)
+    loss, grades, offsets = rb.loss(name), torch.tensor([2, 1, 0, 2, 0]), torch.tensor([0, 3, 3, 5])
+    scores = torch.tensor([0.3, -0.2, 0.8, 0.4, 0.55], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: loss(x, grades, offsets), scores)
     assert torch.autograd.gradgradcheck(lambda x: loss(x, grades, offsets), scores)
 
@@ -115,9 +115,9 @@ def test_xe_ndcg_with_gamma_1_is_softmax_and_draws_have_the_mean_of_their_losses
     first = float(one(*arguments))
     assert first == float(rb.loss(one.text)(*arguments)) != float(other(*arguments))
     # Linear in the shares, which have a random total: near the loss of the mean gamma.
-    drawn = [float(one(*arguments)) for _ in range(2000)]
-    assert np.mean(drawn) == pytest.approx(float(rb.loss("XE-NDCG")(*arguments)), abs=0.03)
-    assert len(set(drawn)) == 2000
+    drawn = [float(one(*arguments)) for _ in range(500)]
+    assert np.mean(drawn) == pytest.approx(float(rb.loss("XE-NDCG")(*arguments)), abs=0.06)
+    assert len(set(drawn)) == 500
 
 
 def test_sampled_scores_are_orders_of_the_plackett_luce_model() -> None:
@@ -132,7 +132,11 @@ def test_sampled_scores_are_orders_of_the_plackett_luce_model() -> None:
         ranks = torch.empty(4, dtype=torch.float64)
         ranks[[*order]] = torch.arange(4.0, dtype=torch.float64)
         expected += chance * rb.metric("nDCG")(-ranks, grades, [0, 4]).item()
-    # At a low temperature, smooth ranks are ranks.
+    for item, chance in enumerate(torch.softmax(scores / 0.5, 0).tolist()):
+        # At a low temperature, smooth ranks are ranks.
+        first = rb.sampled(rb.loss("RR@1", temperature=1e-4), samples=50_000, temperature=0.5, seed=item)
+        relevance = torch.arange(4) == item
+        assert -float(first(scores, relevance, [0, 4])) == pytest.approx(chance, abs=0.007)
     loss = rb.sampled(rb.loss("nDCG", temperature=1e-4), samples=20_000, temperature=0.5)
     assert -float(loss(scores, grades, [0, 4])) == pytest.approx(expected, abs=0.005)
 
@@ -148,6 +152,7 @@ def test_any_loss_can_be_sampled(text: str, bound: str) -> None:
     loss = rb.sampled(of, samples=3, temperature=0.1, seed=5)
     value = loss(scores, grades, offsets)
     assert value.tolist() == rb.sampled(of, samples=3, temperature=0.1, seed=5)(scores, grades, offsets).tolist()
+    assert value.tolist() != rb.sampled(of, samples=3, temperature=0.1, seed=6)(scores, grades, offsets).tolist()
     (gradient,) = torch.autograd.grad(value.sum(), scores)
     assert torch.isfinite(gradient).all()
     assert bool(gradient.any())
