@@ -65,8 +65,8 @@ class MLP(nn.Module):
             layers += [_linear(width_in, width_out, generator), ACTIVATIONS[activation]()]
         self.layers = nn.Sequential(*layers[:-1])
 
-    def forward(self, features: Tensor, lists: Lists | None = None) -> Tensor:
-        """Return the scores `(n,)` of items with `features` `(n, n_features)`; their lists change nothing."""
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the scores `(n,)` of items with `features` `(n, n_features)`."""
         scores: Tensor = self.layers(features)
         return scores.squeeze(1)
 
@@ -114,7 +114,7 @@ class AttentionScorer(nn.Module):
         self.norm = nn.LayerNorm(hidden[-1], dtype=torch.float32)
         self.last = _linear(hidden[-1], 1, generator)
 
-    def forward(self, features: Tensor, lists: Lists | None = None) -> Tensor:
+    def forward(self, features: Tensor, lists: Lists | None) -> Tensor:
         """Return the scores `(n,)` of the items of lists; ValueError without lists."""
         if lists is None:
             raise ValueError(
@@ -168,6 +168,12 @@ def _linear(width_in: int, width_out: int, generator: torch.Generator | None) ->
         for parameter in layer.parameters():
             parameter.uniform_(-(width_in**-0.5), width_in**-0.5, generator=generator)
     return layer
+
+
+def score_rows(model: nn.Module, inputs: Tensor, lists: Lists | None) -> Tensor:
+    """Return the scores of rows, whose lists a model with attention reads, too."""
+    scores: Tensor = model(inputs, lists) if isinstance(model, AttentionScorer) else model(inputs)
+    return scores
 
 
 def row_blocks(model: nn.Module, n_rows: int, lists: Lists | None) -> Iterator[tuple[slice, Lists | None]]:

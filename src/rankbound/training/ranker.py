@@ -26,7 +26,7 @@ from rankbound.metrics import evaluate, metric
 from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortened
 from rankbound.training.encoding import TENSOR, Encoding
 from rankbound.training.inputs import digest_of, feature_scorer, moved, require_orders, training_parts, weighted
-from rankbound.training.models import Factorization, ScaledFeatures, Scaling, row_blocks, score_pairs
+from rankbound.training.models import Factorization, ScaledFeatures, Scaling, row_blocks, score_pairs, score_rows
 from rankbound.training.neighbours import restored, score_listed
 from rankbound.training.recipe import ATTENTION, COUNTED, FACTORIZATION, FACTORIZATIONS, PAIR_MODELS, UNKNOWN, Recipe
 from rankbound.training.splits import require_apart
@@ -345,7 +345,7 @@ class Ranker:
         for block, own in row_blocks(self.model, len(rows), lists):
             self.encoding.require(rows[block], self.feature_names, block.start)
             with torch.no_grad():
-                blocks.append(self.model(scaled.of_rows(block), own))
+                blocks.append(score_rows(self.model, scaled.of_rows(block), own))
         return _finite(torch.cat(blocks))
 
     def score_lists(self, lists: Any, unknown: str | None = None, **columns: Any) -> Run:
