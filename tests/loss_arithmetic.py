@@ -92,6 +92,14 @@ def softmax(gain: str = "linear") -> Arithmetic:
     return if_some_relevant(value)
 
 
+def xe_ndcg(gamma: float = 0.5) -> Arithmetic:
+    def value(scores: Scores, grades: Grades, at: Scores) -> float:
+        shares, total = [2.0**grade - gamma for grade in grades], log_sum_exp(scores)
+        return math.fsum(g / math.fsum(shares) * (total - score) for g, score in zip(shares, scores, strict=True))
+
+    return if_some_relevant(value)
+
+
 def multinomial(rel: int = 1) -> Arithmetic:
     def value(scores: Scores, grades: Grades, at: Scores) -> float:
         return log_sum_exp(scores) - scores[next(i for i, grade in enumerate(grades) if grade >= rel)]
@@ -143,6 +151,89 @@ def lambda_loss(metric: str = "nDCG", scheme: str = "lambdarank", mu: float = 10
         return math.fsum(totals) / len(totals)
 
     return value
+
+
+def rank_chances(metric: str, matrix: Callable[[Scores], list[list[float]]]) -> Arithmetic:
+    """The negative expectation of a metric, from the chances of ranks (rows) for items (columns)."""
+    gain, discount, normalised = SWAPPED[metric]
+
+    def value(scores: Scores, grades: Grades, at: Scores) -> float:
+        ideal = math.fsum(gain(y) * discount(r) for r, y in enumerate(sorted(grades, reverse=True), start=1))
+        if not any(map(gain, grades)):
+            return 0.0
+        chances = matrix(scores)
+        terms = (
+            discount(r) * chance * gain(y)
+            for r, row in enumerate(chances, start=1)
+            for chance, y in zip(row, grades, strict=True)
+        )
+        return -math.fsum(terms) / (ideal if normalised else 1)
+
+    return value
+
+
+def rank_binomial(deviation: float = 1.0) -> Callable[[Scores], list[list[float]]]:
+    """SoftRank's recursion: the other items come one by one, and each is above by a chance of its own."""
+
+    def matrix(scores: Scores) -> list[list[float]]:
+        columns = []
+        for i, own in enumerate(scores):
+            known = [1.0]
+            for j, score in enumerate(scores):
+                if j != i:
+                    above = math.erfc((own - score) / (2 * deviation)) / 2
+                    longer = zip([*known, 0.0], [0.0, *known], strict=True)
+                    known = [stays * (1 - above) + falls * above for stays, falls in longer]
+            columns.append(known)
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    return matrix
+
+
+def neural_sort(temperature: float = 1.0, scalings: int = 0) -> Callable[[Scores], list[list[float]]]:
+    """The softmax of each row, then columns and rows divided by their totals, again and again."""
+
+    def matrix(scores: Scores) -> list[list[float]]:
+        n, rows = len(scores), []
+        for rank in range(1, n + 1):
+            logits = [((n + 1 - 2 * rank) * s - math.fsum(abs(s - t) for t in scores)) / temperature for s in scores]
+            total = log_sum_exp(logits)
+            rows.append([math.exp(logit - total) for logit in logits])
+        for _ in range(scalings):
+            totals = [math.fsum(column) for column in zip(*rows, strict=True)]
+            if max(abs(total - 1) for total in totals) <= 1e-6:
+                break
+            rows = [[cell / max(total, 1e-10) for cell, total in zip(row, totals, strict=True)] for row in rows]
+            rows = [[cell / math.fsum(row) for cell in row] for row in rows]
+        return rows
+
+    return matrix
+
+
+def rank_cosine(gain: str = "linear") -> Arithmetic:
+    def value(scores: Scores, grades: Grades, at: Scores) -> float:
+        gains = [worth(gain, grade) for grade in grades]
+        lengths = math.hypot(*scores) * math.hypot(*gains)
+        product = math.fsum(score * g for score, g in zip(scores, gains, strict=True))
+        return (1 - (product / lengths if lengths else 0.0)) / 2
+
+    return if_some_relevant(value)
+
+
+def tfmap(rel: int = 1) -> Arithmetic:
+    def value(scores: Scores, grades: Grades, at: Scores) -> float:
+        own = [score for score, grade in zip(scores, grades, strict=True) if grade >= rel]
+        return -math.fsum(logistic_of(s) * math.fsum(logistic_of(t - s) for t in own) for s in own) / len(own)
+
+    return if_some_relevant(value, rel)
+
+
+def climf(rel: int = 1) -> Arithmetic:
+    def value(scores: Scores, grades: Grades, at: Scores) -> float:
+        own = [score for score, grade in zip(scores, grades, strict=True) if grade >= rel]
+        return math.fsum(softplus(-s) + math.fsum(softplus(t - s) for t in own) for s in own)
+
+    return if_some_relevant(value, rel)
 
 
 def ranks_of(scores: Scores) -> Iterator[list[int]]:
@@ -204,6 +295,10 @@ def if_some_relevant(value: Arithmetic, rel: int = 1) -> Arithmetic:
 
 def worth(gain: str, grade: int) -> float:
     return 2.0**grade - 1 if gain == "exp2" else float(grade)
+
+
+def logistic_of(x: float) -> float:
+    return math.exp(-softplus(-x))
 
 
 def softplus(x: float) -> float:

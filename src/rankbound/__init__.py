@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rankbound.io.judged import JudgedLists, Qrels, Run
     from rankbound.lists import Batch, Lists, Topic, collate, from_padded, to_padded
     from rankbound.losses import RankingLoss, SmoothLoss, loss
+    from rankbound.losses.random_orders import sampled
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
     from rankbound.training.catalogue import evaluate_catalogue
@@ -50,6 +51,7 @@ _HOMES = {
     "rankbound.io.judged": ("JudgedLists", "Qrels", "Run"),
     "rankbound.lists": ("Batch", "Lists", "Topic", "collate", "from_padded", "to_padded"),
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
+    "rankbound.losses.random_orders": ("sampled",),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
     "rankbound.training.catalogue": ("evaluate_catalogue",),
     "rankbound.training.cross_validation": ("CrossValidated", "cross_validate", "cross_validate_splits"),
@@ -71,7 +73,7 @@ __all__ += ["Evaluation", "Metric", "compare_runs", "evaluate", "evaluate_run", 
 __all__ += ["clicks", "fuse", "preferences", "tune_fusion"]
 __all__ += ["BoundedMetric", "ScoreDistribution", "bound", "bounded", "score_distribution"]
 __all__ += ["expectation", "extremes", "maximum", "minimum"]
-__all__ += ["RankingLoss", "SmoothLoss", "loss", "smooth_rank"]
+__all__ += ["RankingLoss", "SmoothLoss", "loss", "sampled", "smooth_rank"]
 __all__ += ["CrossValidated", "Ranker", "Recipe", "cross_validate", "cross_validate_splits", "load", "train_ranker"]
 __all__ += ["evaluate_catalogue", "leave_last_out", "split_by_time"]
 __all__ += ["boosting_metric", "boosting_objective", "lightgbm_folds", "lightgbm_topics", "xgboost_topics"]

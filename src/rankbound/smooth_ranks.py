@@ -99,6 +99,15 @@ def smooth_ranks_of(
         return with_derivatives(scores, ranks, sums.gradient, sums.by_scores_and_upstream)
 
 
+def kernel_sums(scores: Tensor, lists: Lists, weights: Weights, kernel: Kernel) -> Tensor:
+    """Return the sums of `weights[j] * k(s[j] - s[i])` over the items `j` of the list, `i` included, without gradients.
+
+    A column per vector of weights, `(n_items, c)`, float64; the faster method for each list.
+    """
+    with torch.autocast(scores.device.type, enabled=False):
+        return _Sums(scores.detach(), lists, weights, None, 1.0, "auto").of(kernel)
+
+
 def require_method(method: str, temperature: float) -> None:
     """Raise `ValueError` for an unknown method, or a temperature that isn't above 0."""
     methods = ("auto", "direct", "interpolated")

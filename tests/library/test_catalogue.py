@@ -22,7 +22,8 @@ from tests.library.planted_ratings import frame, ratings, rewrite
 METRICS = ["nDCG@10", "nDCG(gain=linear)@3", "Recall@5", "P@5", "AP", "RR", "Hit@3", "PairAccuracy", "RBP(p=0.8)"]
 OF_RUNS = ["SetP", "Bpref", "Judged@10", "infAP"]
 QUICK: dict[str, Any] = {"factors": 4, "epochs": 2, "learning_rate": 0.05, "device": "cpu", "unknown": "mean"}
-MODELS = ("matrix-factorization", "popularity", "item-knn")
+FACTORIZATIONS = ("matrix-factorization", "neural-mf")
+COUNTED = ("popularity", "item-knn", "ease")
 PLANTED = ratings(users=30, items=24)
 TRAIN = PLANTED.lists(PLANTED.known)
 TEST = PLANTED.lists(PLANTED.tested)
@@ -32,12 +33,12 @@ def ranker_of(model: str, **recipe: Any) -> rb.Ranker:
     return rb.train_ranker(TRAIN, model=model, **(QUICK | recipe))
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=[*FACTORIZATIONS, *COUNTED])
 def ranker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> rb.Ranker:
     """A ranker whose scores are computed in blocks of a few topics."""
     for module in (catalogue, neighbours):
         monkeypatch.setattr(module, "PAIRS_AT_ONCE", 24 * 7)
-    return ranker_of(request.param, **({"loss": "RankNet"} if request.param == MODELS[0] else {}))
+    return ranker_of(request.param, **({"loss": "RankNet"} if request.param in FACTORIZATIONS else {}))
 
 
 def every(ranker: rb.Ranker, topics: list[str]) -> pl.DataFrame:
@@ -159,7 +160,46 @@ def test_popularity_counts_and_neighbours_add_up_cosines() -> None:
     assert every(ranker_of("popularity"), topics)["score"].to_list() == [*relevant.sum(0).tolist()] * len(topics)
 
 
-@pytest.mark.parametrize("model", MODELS[1:])
+def test_ease_is_the_ridge_regression_of_each_item_on_all_others() -> None:
+    """Without the closed form: the normal equations of each item by itself, with its own column left out."""
+    topics, items = sorted(TRAIN.topics), sorted({*TRAIN.items})
+    relevant = np.zeros((len(topics), len(items)))
+    for topic, item, label in frame(TRAIN).select("topic", "item", "relevance").rows():
+        relevant[topics.index(topic), items.index(item)] = label > 0
+    for ridge in (0.5, 100.0):
+        expected = np.zeros_like(relevant)
+        for place in range(len(items)):
+            others = np.delete(relevant, place, 1)
+            weights = np.linalg.solve(others.T @ others + ridge * np.eye(len(items) - 1), others.T @ relevant[:, place])
+            expected[:, place] = others @ weights
+        ranker = ranker_of("ease", ridge=ridge)
+        found = every(ranker, topics)["score"].to_numpy().reshape(len(topics), -1)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+        mean = every(ranker, ["new"])["score"].to_numpy()
+        np.testing.assert_allclose(mean, expected.mean(0), rtol=1e-4, atol=1e-5)
+
+
+def test_neural_factorisation_is_a_product_and_a_network() -> None:
+    model = rb.Recipe(model="neural-mf", factors=3, hidden=(5,), activation="tanh").build_factors(4, 6)
+    model.item_bias.data.normal_()
+    given = dict(model.state_dict())
+    topic, item = 2, 5
+    pair = torch.cat([given["topic_inputs"][topic], given["item_inputs"][item]])
+    hidden = torch.tanh(given["network.layers.0.weight"] @ pair + given["network.layers.0.bias"])
+    network = given["network.layers.2.weight"] @ hidden + given["network.layers.2.bias"]
+    expected = given["topics"][topic] @ given["items"][item] + network + given["item_bias"][item]
+    found = model.of_topics(torch.tensor([0, topic, -1]))
+    torch.testing.assert_close(found[1, item], expected.squeeze())
+    means = torch.cat(
+        [given[name].mean(0) if "topic" in name else given[name][item] for name in ("topic_inputs", "item_inputs")]
+    )
+    hidden = torch.tanh(given["network.layers.0.weight"] @ means + given["network.layers.0.bias"])
+    network = given["network.layers.2.weight"] @ hidden + given["network.layers.2.bias"]
+    expected = given["topics"].mean(0) @ given["items"][item] + network + given["item_bias"][item]
+    torch.testing.assert_close(found[2, item], expected.squeeze())
+
+
+@pytest.mark.parametrize("model", COUNTED)
 def test_they_are_rankers_like_others(model: str, tmp_path: Path, program: Program) -> None:
     """Saved, loaded, cross-validated, trained by the command line, and scored with validation lists."""
     path, table = tmp_path / "m.safetensors", tmp_path / "rows.csv"
@@ -182,6 +222,12 @@ def test_they_are_rankers_like_others(model: str, tmp_path: Path, program: Progr
 
 DAMAGE: list[tuple[str, str, Callable[[torch.Tensor], torch.Tensor]]] = [
     ("popularity", "counts", lambda counts: counts[1:]),
+    ("ease", "weights", lambda weights: weights[1:]),
+    ("ease", "weights", lambda weights: weights / 0),
+    ("ease", "items", lambda items: items + 1),
+    ("ease", "offsets", lambda offsets: offsets + 1),
+    ("neural-mf", "topic_inputs", lambda inputs: inputs[1:]),
+    ("neural-mf", "network.layers.0.weight", lambda weight: weight[1:]),
     ("item-knn", "near", lambda near: near + 1),
     ("item-knn", "near", lambda near: near.float()),
     ("item-knn", "cosines", lambda cosines: cosines[:, 1:]),
@@ -201,6 +247,7 @@ def test_damaged_models_are_refused(tmp_path: Path, model: str, name: str, chang
         rb.load(path)
 
 
+NONE = torch.zeros(0, dtype=torch.int64)
 LINEAR = replace(TRAIN, features=np.zeros((len(TRAIN.items), 1), np.float32), feature_names=["f"])
 
 
@@ -219,7 +266,7 @@ LINEAR = replace(TRAIN, features=np.zeros((len(TRAIN.items), 1), np.float32), fe
         (lambda one: rb.evaluate_catalogue(one, TEST, "AP", undefined="one"), "undefined: found one"),
         (
             lambda one: rb.train_ranker(LINEAR, epochs=1).recommend(["u1"]),
-            "ranker: found a linear model of features, .* expected one of matrix-factorization, popularity",
+            "ranker: found a linear model of features, .* expected one of matrix-factorization, neural-mf",
         ),
         (lambda one: rb.train_ranker(TRAIN, TRAIN, model="popularity"), "is in the training and in the validation"),
         (
@@ -227,6 +274,8 @@ LINEAR = replace(TRAIN, features=np.zeros((len(TRAIN.items), 1), np.float32), fe
             r"all \d+ relevance labels are 0",
         ),
         (lambda one: rb.Recipe(model="item-knn", neighbours=0), "neighbours: found 0"),
+        (lambda one: rb.Recipe(model="ease", ridge=0), "ridge: found 0"),
+        (lambda one: neighbours.fit_ease(NONE, NONE, 1, 20_001, 1.0), "found 20001 items, but model ease has a weight"),
     ],
 )
 def test_what_is_refused(attempt: Any, message: str) -> None:

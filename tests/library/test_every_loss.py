@@ -22,6 +22,8 @@ from rankbound.lists import Lists
 from rankbound.losses import KINDS
 from rankbound.texts import split_text
 
+OTHER_METRICS = [metric for metric in by_hand.SWAPPED if metric != "nDCG"]
+
 LOSSES: dict[str, Arithmetic] = {
     "squared": by_hand.squared(),
     "squared(gain=exp2,reduction=sum)": by_hand.squared("exp2", "sum"),
@@ -56,10 +58,12 @@ LOSSES: dict[str, Arithmetic] = {
     "ListMLE@2": by_hand.list_mle(2),
     "softmax": by_hand.softmax(),
     "softmax(gain=exp2)": by_hand.softmax("exp2"),
+    "XE-NDCG": by_hand.xe_ndcg(),
+    "XE-NDCG(gamma=0.25)": by_hand.xe_ndcg(0.25),
     "multinomial": by_hand.multinomial(),
     "multinomial(rel=2)": by_hand.multinomial(2),
     "LambdaRank": by_hand.lambda_loss(),
-    **{f"LambdaRank(metric={metric})": by_hand.lambda_loss(metric) for metric in by_hand.SWAPPED if metric != "nDCG"},
+    **{f"LambdaRank(metric={metric})": by_hand.lambda_loss(metric) for metric in OTHER_METRICS},
     "LambdaRank(temperature=0.5)": by_hand.lambda_loss(temperature=0.5),
     "LambdaLoss": by_hand.lambda_loss(scheme="ndcg-loss2++"),
     "LambdaLoss(mu=2.5)": by_hand.lambda_loss(scheme="ndcg-loss2++", mu=2.5),
@@ -68,6 +72,21 @@ LOSSES: dict[str, Arithmetic] = {
     "LambdaLoss(metric=nDCG@3,scheme=ndcg-loss1)": by_hand.lambda_loss("nDCG@3", "ndcg-loss1"),
     "LambdaLoss(scheme=ndcg-loss2)": by_hand.lambda_loss(scheme="ndcg-loss2"),
     "LambdaLoss(metric=nDCG@3,scheme=ndcg-loss2)": by_hand.lambda_loss("nDCG@3", "ndcg-loss2"),
+    "RankCosine": by_hand.rank_cosine(),
+    "RankCosine(gain=exp2)": by_hand.rank_cosine("exp2"),
+    "TFMAP": by_hand.tfmap(),
+    "TFMAP(rel=2)": by_hand.tfmap(2),
+    "CLiMF": by_hand.climf(),
+    "CLiMF(rel=2)": by_hand.climf(2),
+    **{f"SoftRank(metric={one})": by_hand.rank_chances(one, by_hand.rank_binomial()) for one in OTHER_METRICS},
+    "SoftRank": by_hand.rank_chances("nDCG", by_hand.rank_binomial()),
+    "SoftRank(deviation=0.5)": by_hand.rank_chances("nDCG", by_hand.rank_binomial(0.5)),
+    "PiRank": by_hand.rank_chances("nDCG", by_hand.neural_sort()),
+    **{f"PiRank(metric={one})": by_hand.rank_chances(one, by_hand.neural_sort()) for one in OTHER_METRICS},
+    "PiRank(temperature=3)": by_hand.rank_chances("nDCG", by_hand.neural_sort(3)),
+    "NeuralNDCG": by_hand.rank_chances("nDCG", by_hand.neural_sort(1, 50)),
+    **{f"NeuralNDCG(metric={one})": by_hand.rank_chances(one, by_hand.neural_sort(1, 50)) for one in OTHER_METRICS},
+    "NeuralNDCG(temperature=3)": by_hand.rank_chances("nDCG", by_hand.neural_sort(3, 50)),
     "LambdaLoss(metric=RBP(p=0.8),temperature=2)": by_hand.lambda_loss("RBP(p=0.8)", "ndcg-loss2++", temperature=2),
 }
 """Text to arithmetic."""
@@ -75,10 +94,19 @@ LOSSES: dict[str, Arithmetic] = {
 POINTWISE = ("squared", "logistic", "ordinal")
 """Losses that know nothing of order: no shift of all scores leaves them as they are, and they count every list."""
 
+SHIFTED = (*POINTWISE, "RankCosine", "TFMAP", "CLiMF")
+"""Losses of the scores themselves, not only of their differences."""
+
+OF_RANK_CHANCES = ("SoftRank", "PiRank", "NeuralNDCG")
+
 ONE_GRADE_SAYS_NOTHING = ("ADR-MSE", "LambdaRank", "LambdaLoss", "RankNet", "hinge", "DirectRanker", "WARP")
 """Losses for which a list needs two grades."""
 
-WITHOUT_CURVATURE = [text for text in LOSSES if text.startswith(("ADR-MSE", "ListNet@2", "ListNet@9"))]
+WITHOUT_CURVATURE = [
+    text
+    for text in LOSSES
+    if text.startswith(("ADR-MSE", "ListNet@2", "ListNet@9", "RankCosine", "TFMAP", *OF_RANK_CHANCES))
+]
 """Losses whose Hessian's diagonal has no closed form."""
 
 Row = tuple[list[float], list[int]]
@@ -115,6 +143,9 @@ def fitting(text: str, rows: Sequence[Row]) -> list[Row]:
     name, parameters, _ = split_text(text, "loss")
     if name == "multinomial":
         return [row for row in rows if sum(grade >= int(parameters.get("rel", 1)) for grade in row[1]) <= 1]
+    if name == "RankCosine":
+        # Scores of 0 have no direction.
+        return [row for row in rows if any(row[0]) or not row[0]]
     if name == "ordinal":
         return [row for row in rows if max(row[1], default=0) < int(parameters.get("grades", 3))]
     return list(rows)
@@ -163,7 +194,9 @@ def test_values_and_derivatives_are_those_of_the_written_out_arithmetic(text: st
         [one for row in rows for one in differences(arithmetic, row, step, order)]
         for step, order in ((1e-5, 1), (1e-3, 2))
     )
-    np.testing.assert_allclose(gradient[: len(slopes)], slopes, rtol=1e-7 * wide, atol=1e-8 * wide)
+    # At ties, distances of scores have a kink, where central differences are off by about the step.
+    rough = 1000 if text.startswith("PiRank") else wide
+    np.testing.assert_allclose(gradient[: len(slopes)], slopes, rtol=1e-7 * rough, atol=1e-8 * rough)
     scores, relevance, offsets = flat(rows)
     curvature = loss.curvature(scores, relevance, Lists(offsets))
     assert (curvature is None) == (text in WITHOUT_CURVATURE)
@@ -219,8 +252,10 @@ def test_relevant_items_are_pulled_up(text: str) -> None:
     tied, ranked = ([0.25] * 4, [0, 2, 0, 0]), ([1.0, 0.2, 0.6, -0.3], [0, 2, 0, 0])
     _, gradient = loss_and_gradient(rb.loss(text), [tied, ranked])
     assert (gradient[[1, 5]] < 0).all()
-    assert gradient[0] == gradient[2] == gradient[3]
-    if split_text(text, "loss")[0] not in POINTWISE:
+    name = split_text(text, "loss")[0]
+    # Fourier transforms round by place.
+    assert gradient[[0, 2]].tolist() == pytest.approx(gradient[[2, 3]].tolist(), rel=1e-12 if name == "SoftRank" else 0)
+    if name not in SHIFTED:
         assert gradient[0] > 0
         assert gradient.view(2, 4).sum(1).tolist() == pytest.approx([0, 0], abs=1e-12)
 
@@ -236,8 +271,8 @@ def test_the_order_of_items_does_not_count_and_a_shift_of_all_scores_does_for_po
         if (scores, grades) in FAR:
             continue
         shifted = loss_and_gradient(loss, [([score + 8.0 for score in scores], grades)])
-        if split_text(text, "loss")[0] in POINTWISE:
-            assert shifted[0] != value
+        if split_text(text, "loss")[0] in SHIFTED:
+            assert shifted[0] != value or abs(float(gradient.sum())) < 1e-9
         else:
             torch.testing.assert_close(shifted, (value, gradient), rtol=1e-9, atol=1e-9)
 

@@ -72,6 +72,37 @@ def test_what_is_planted_is_recovered(learned: dict[str, Any]) -> None:
     assert values[-2] > values[0] + 0.1
 
 
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"loss": "ListNet"},
+        {"loss": "CLiMF"},
+        {"loss": "TFMAP"},
+        {"loss": "LambdaRank"},
+        {"loss": "DCG@10"},
+        {"loss": "softmax", "model": "neural-mf", "hidden": (8,)},
+    ],
+    ids=str,
+)
+def test_the_methods_of_the_page_learn_what_is_planted(recipe: dict[str, Any]) -> None:
+    """ListRank-MF, CLiMF, TFMAP, LambdaMF, Top-N-Rank and neural factorisation: better than chance, over all items."""
+    settings = {**QUICK, "epochs": 8, "learning_rate": 0.05, "negatives": 4, "unknown": "mean", **recipe}
+    relevant, tested = PLANTED.lists(PLANTED.known & (PLANTED.relevant > 0)), PLANTED.lists(PLANTED.tested)
+    ranker = rb.train_ranker(relevant, **settings)
+    found = rb.evaluate_catalogue(ranker, tested, "AP", exclude=relevant).means()["AP"]
+    random = rb.train_ranker(relevant, **settings | {"learning_rate": 1e-12, "epochs": 1})
+    assert found > 1.15 * rb.evaluate_catalogue(random, tested, "AP", exclude=relevant).means()["AP"]
+
+
+def test_listrank_mf_is_listnet_of_logistic_scores() -> None:
+    """Shi, Larson and Hanjalic, RecSys 2010: cross-entropy of the chances to be first, without the penalty."""
+    ratings, scores = np.array([0.2, 1.0, 0.6]), np.array([-0.4, 0.3, 1.2])
+    bounded = 1 / (1 + np.exp(-scores))
+    target, chance = (np.exp(values) / np.exp(values).sum() for values in (ratings, bounded))
+    found = rb.loss("ListNet")(torch.sigmoid(torch.from_numpy(scores)), ratings, [0, 3])
+    assert float(found) == pytest.approx(-float(target @ np.log(chance)), rel=1e-12)
+
+
 def test_an_item_bias_alone_is_popularity() -> None:
     """Without effects of users, one number for each item is all there is to learn."""
     relevant = np.repeat(np.arange(8)[None] % 3, 40, axis=0)

@@ -212,7 +212,7 @@ CASES: list[tuple[Callable[[], Any], str]] = [
     (lambda: rb.evaluate("ERR@20", SCORES, RELEVANCE + 2, OFFSETS), r"ERR needs max, .* these items: ERR\(max=3\)@20"),
     (lambda: rb.evaluate("ndcg@10", SCORES, RELEVANCE + 2, OFFSETS), "found a name with two meanings"),
     (lambda: rb.metric("nDCG(gains=linear)"), "unknown parameter 'gains'; nDCG takes: gain"),
-    (lambda: rb.loss("NeuralNDCG"), "without a counterpart: nDCG, whose smooth ranks take linear"),
+    (lambda: rb.loss("rank_xendcg"), "without a counterpart: LightGBM's own objective, with terms of higher order"),
     (lambda: rb.train_ranker("lists.csv"),
      "lists: found str, expected judged lists, which rankbound.read_lists returns"),
     (lambda: rb.train_ranker(FRAME), "lists: found DataFrame, expected judged lists"),

@@ -108,7 +108,7 @@ WITHOUT = {
         "QueryRMSE": "mean of a list",
         "QueryCrossEntropy": "shifts the scores",
         "rank:map": "draws pairs",
-        "xendcg": "no loss here",
+        "rank_xendcg": "with terms of higher order",
         "PairLogit:max_pairs=100": "expected PairLogit alone",
         "QuerySoftMax:beta=2": "expected QuerySoftMax",
         "LambdaRank@10": r"write LambdaRank\(metric=nDCG@10\)",

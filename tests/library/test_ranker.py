@@ -64,7 +64,14 @@ def test_what_is_planted_is_learned(model: str, scale: str, least: float) -> Non
 
 
 @pytest.mark.parametrize(
-    "recipe", [{}, {"model": "mlp", "hidden": (5, 3), "activation": "tanh"}, {"scale": "query"}, {"scale": "none"}]
+    "recipe",
+    [
+        {},
+        {"model": "mlp", "hidden": (5, 3), "activation": "tanh"},
+        {"model": "attention", "hidden": (5, 4), "blocks": 1, "scale": "query"},
+        {"scale": "query"},
+        {"scale": "none"},
+    ],
 )
 def test_a_file_gives_the_ranker_back_and_a_seed_repeats_every_byte(tmp_path: Path, recipe: dict[str, Any]) -> None:
     lists, path = planted(), tmp_path / "model.safetensors"
@@ -116,7 +123,7 @@ def test_the_loss_and_the_bound_do_not_change_what_is_drawn(recipe: dict[str, An
 
 
 @pytest.mark.parametrize("surroundings", [torch.no_grad, torch.inference_mode, partial(torch.device, "meta"), doubles])
-@pytest.mark.parametrize("model", ["mlp", "matrix-factorization"])
+@pytest.mark.parametrize("model", ["mlp", "attention", "matrix-factorization", "neural-mf", "ease"])
 def test_settings_of_pytorch(
     model: str, surroundings: Callable[[], AbstractContextManager[object]], tmp_path: Path
 ) -> None:

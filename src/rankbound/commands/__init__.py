@@ -32,8 +32,15 @@ _START_BYTES = 2**16
 
 _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "bound": (str, "BOUND", "none (default), min-max, expectation, expectation-max, ..."),
-    "model": (str, None, "linear (default), mlp, or, without features, matrix-factorization, popularity or item-knn"),
-    "hidden": (widths, "WIDTHS", "widths of the mlp's layers (default: 64,32)"),
+    "model": (
+        str,
+        None,
+        "linear (default), mlp, attention, or, without features, matrix-factorization, neural-mf, popularity, item-knn "
+        "or ease",
+    ),
+    "hidden": (widths, "WIDTHS", "widths of a network's layers; of attention, those before it (default: 64,32)"),
+    "blocks": (int, "N", "blocks of a model attention (default: 2)"),
+    "heads": (int, "N", "heads of each block's attention (default: 2)"),
     "scale": (str, None, "scaling of features: standard (default), query (within each list) or none"),
     "features": (names, "NAMES", "feature columns, as in a,b (default: those of numbers)"),
     "exclude": (names, "NAMES", "columns that are no features"),
@@ -58,6 +65,7 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "temperature": (float, "T", "temperature of the smooth ranks, in units of the scores (default: 1.0)"),
     "factors": (int, "N", "factors of each topic and item of a matrix factorisation (default: 32)"),
     "neighbours": (int, "N", "similar items of each item that an item-knn counts (default: 50)"),
+    "ridge": (float, "WEIGHT", "weight of the squares of an ease's weights (default: 100.0)"),
     "negatives": (
         int,
         "N",

@@ -115,7 +115,8 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         return self
 
     def predict(self, X: Any, qid: Any = None) -> npt.NDArray[Any]:
-        """Return the scores of items, `(n_items,)`; higher is better. Only `scale="query"` needs their queries.
+        """Return the scores of items, `(n_items,)`; higher is better. Only `scale="query"` and
+        `model="attention"` need their queries.
 
         Raises:
             ValueError: as `rankbound.Ranker.score`, or for arguments that don't fit each other.
@@ -123,7 +124,7 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         check_is_fitted(self)
         X, qid = _apart(X, qid)
         rows, _, categories = self._checked(X)
-        self._require_queries(qid, needed=self.ranker_.recipe.scale == "query")
+        self._require_queries(qid, needed=self.ranker_.recipe.scores_lists)
         lists, order = _judged(qid, rows, np.zeros(len(rows), np.int8), self.ranker_.feature_names, categories)
         scores = np.empty(len(rows), np.float32)
         scores[order] = self.ranker_.score(lists)

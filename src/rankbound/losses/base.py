@@ -423,6 +423,15 @@ class ItemSum(RankingLoss):
         """Return the loss of each list, `(n_lists,)`; `weights` has shape `(n_items,)`, and None means 1."""
 
 
+def refuse_transforms_of_draws(text: str, instead: str) -> None:
+    """Raise NotImplementedError within a transform of torch.func, for a loss that draws in each call."""
+    if is_transformed():
+        raise NotImplementedError(
+            f"{text}: forward mode and transforms of torch.func evaluate a loss several times, each with other draws; "
+            f"use {instead}, or backward()"
+        )
+
+
 class WeightedSum(RankingLoss):
     r"""The sum $\sum_k a_k L_k$ of losses, written as `0.7 * rb.loss("nDCG") + 0.3 * rb.loss("RankNet")`.
 

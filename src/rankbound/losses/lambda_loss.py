@@ -49,12 +49,8 @@ class SwapLoss(RankingLoss):
     def __init__(self, of: str | Metric, temperature: float) -> None:
         super().__init__()
         require_temperature(temperature)
-        self.temperature, parsed = temperature, metric(of)
-        if not isinstance(parsed, AdditiveMetric):
-            raise ValueError(
-                f"metric: found {parsed}, expected one that adds up over items, such as nDCG@10, DCG or RBP(p=0.8)"
-            )
-        self._of, self.metric = parsed, str(parsed)
+        self.temperature, self._of = temperature, additive_metric(of)
+        self.metric = str(self._of)
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         losses, slopes = torch.zeros(2, lists.n_items, dtype=torch.float64, device=scores.device)
@@ -216,6 +212,16 @@ def _pairs_with_a_discount(weights: "SwapWeights", lists: Lists) -> Iterator[Pai
     yield from pairs_by_gain(weights.gains, lists, winners=counts)
     if not bool(counts.all()):
         yield from pairs_by_gain(weights.gains, lists, winners=~counts, losers=counts)
+
+
+def additive_metric(of: str | Metric) -> AdditiveMetric:
+    """Return the metric; ValueError for one that doesn't add up over items."""
+    parsed = metric(of)
+    if not isinstance(parsed, AdditiveMetric):
+        raise ValueError(
+            f"metric: found {parsed}, expected one that adds up over items, such as nDCG@10, DCG or RBP(p=0.8)"
+        )
+    return parsed
 
 
 def discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor:

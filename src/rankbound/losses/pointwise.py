@@ -2,7 +2,7 @@ r"""Pointwise losses: a function of each item's own score and grade, averaged or
 
 They don't depend on the order, so an item is as informative in a list without relevant items as in any other. Unlike
 the other losses, they count every list that has items: excluding lists without relevant items would bias a model
-towards overestimating relevance.
+towards overestimating relevance. RankCosine, which ends the file, compares scores with gains, too, but as directions.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from rankbound.interpolation import sigmoid_slope, softplus
 from rankbound.lists import Lists
-from rankbound.losses.base import ItemSum, precise_sum, times
+from rankbound.losses.base import ItemSum, RankingLoss, precise_sum, times
 from rankbound.metrics.cumulative_gain import require_gains_that_fit
 from rankbound.texts import require_one_of
 
@@ -170,6 +170,42 @@ class OrdinalLoss(PointwiseLoss):
     def curvature_of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
         curvatures = [sigmoid_slope(scores - threshold) for threshold in self.thresholds.to(scores)]
         return torch.stack(curvatures).sum(0)
+
+
+class RankCosineLoss(RankingLoss):
+    r"""RankCosine (Qin et al., IP&M 2008): half the distance of the cosine of scores and gains from 1.
+
+    $$L = \frac12 \left(1 - \frac{\sum_i s_i\, g(y_i)}{\sqrt{\sum_i s_i^2}\, \sqrt{\sum_i g(y_i)^2}}\right)$$
+
+    It is from 0 to 1, whatever the scale of the scores and the number of items, but shifting all scores changes it.
+    Where all scores are 0, the loss is 1/2, without a gradient. It is 0 for a list without relevant items.
+
+    Args:
+        gain: `linear` is $y$, `exp2` is $2^y - 1$.
+
+    Raises:
+        ValueError: for an unknown gain, and when called with grades whose gains are too large.
+
+    >>> rb.loss("RankCosine")(torch.tensor([0.5, 1.0]), [0, 1], [0, 2])
+    tensor([0.0528])
+    """
+
+    name = "RankCosine"
+
+    def __init__(self, *, gain: str = "linear") -> None:
+        super().__init__()
+        require_one_of("gain", gain, GAINS)
+        self.gain = gain
+
+    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        gains = gains_of(relevance, self.gain, torch.float64, self.text, power=2)
+        # As shares of the largest, squares neither overflow nor vanish.
+        top, highest = lists.max(scores.detach().abs()).to(torch.float64), lists.max(gains)
+        x = scores / lists.spread(torch.where(top > 0, top, 1.0))
+        g = gains / lists.spread(torch.where(highest > 0, highest, 1.0))
+        lengths = lists.sum(x.square()) * lists.sum(g.square())
+        cosine = lists.sum(x * g) / torch.where(lengths > 0, lengths, 1.0).sqrt()
+        return torch.where(self.informative(relevance, lists), (1 - cosine * (top > 0)) / 2, 0.0).to(scores.dtype)
 
 
 def gains_of(relevance: Tensor, gain: str, dtype: torch.dtype, what: str, power: int = 1) -> Tensor:

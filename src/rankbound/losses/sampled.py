@@ -11,8 +11,8 @@ from torch import Tensor
 
 from rankbound.gradients import with_gradient, without_curvature
 from rankbound.interpolation import running_sums
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, is_transformed
-from rankbound.losses.base import ItemSum, times
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
+from rankbound.losses.base import ItemSum, refuse_transforms_of_draws, times
 from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, PairLoss, Preferences, grade_halves
 from rankbound.ranks import descending_order
 from rankbound.texts import require_one_of
@@ -104,11 +104,8 @@ class WARPLoss(ItemSum):
         return with_gradient(scores, mean((share * hinges).to(scores.dtype)), slopes, lists, without_curvature)
 
     def forward(self, *arguments: Any, **keywords: Any) -> Tensor:
-        if self.samples and is_transformed():
-            raise NotImplementedError(
-                f"{self.text}: forward mode and transforms of torch.func evaluate a loss several times, each with "
-                "other draws; use samples=0, which takes all violators, or backward()"
-            )
+        if self.samples:
+            refuse_transforms_of_draws(self.text, "samples=0, which takes all violators")
         return super().forward(*arguments, **keywords)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:

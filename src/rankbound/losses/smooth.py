@@ -1,4 +1,8 @@
-"""The loss of a metric: its value at smooth ranks, bounded, and negated where higher is better."""
+"""The loss of a metric: its value at smooth ranks, bounded, and negated where higher is better; and its relatives.
+
+ADR-MSE compares smooth ranks with those by relevance. TFMAP and CLiMF smooth average precision and reciprocal rank of
+the relevant items alone, for data that have no others.
+"""
 
 import math
 from functools import lru_cache
@@ -12,7 +16,8 @@ from rankbound.bounds.base import bound as parse_bound
 from rankbound.bounds.extremes import Facts
 from rankbound.bounds.score_distribution import Gain
 from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
-from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, kernel_matrix
+from rankbound.gradients import with_gradient
+from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, kernel_matrix, sigmoid_slope, softplus
 from rankbound.kernels import Kernel
 from rankbound.kernels.formulas import METHODS, RANK_SUM, Formula
 from rankbound.lists import ArrayLike, Lists, as_tensor
@@ -22,7 +27,7 @@ from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
 from rankbound.metrics.runs import RunMetric
 from rankbound.ranks import Ranks, tie_blocks
-from rankbound.smooth_ranks import require_method, smooth_ranks_of
+from rankbound.smooth_ranks import kernel_sums, require_method, smooth_ranks_of
 
 
 class SmoothLoss(RankingLoss):
@@ -204,6 +209,111 @@ class ADRMSELoss(ItemSum):
         """Return a mask of the lists with two items of different grades."""
         grades = relevance.to(torch.float64)
         return lists.max(grades) > lists.min(grades)
+
+
+class TFMAPLoss(RankingLoss):
+    r"""TFMAP (Shi et al., SIGIR 2012): average precision with a smooth reciprocal rank of each item's own score.
+
+    $$L = -\frac1P \sum_{i: y_i \ge \mathrm{rel}} \sigma(s_i) \sum_{j: y_j \ge \mathrm{rel}} \sigma(s_j - s_i)$$
+
+    over the $P$ relevant items, $j = i$ among them: $\sigma(s_i)$ stands for the reciprocal of the rank of item $i$.
+    Irrelevant items don't occur, so that the loss needs none. Without them, the scores grow without end: stop early.
+    The time is near-linear in $P$. `AP` is the loss of the metric itself, with smooth ranks.
+
+    Args:
+        rel: the lowest grade that counts as relevant.
+
+    Raises:
+        ValueError: for a `rel` that isn't above 0.
+
+    >>> rb.loss("TFMAP")(torch.tensor([0.5, 1.0, 0.0]), [0, 1, 1], [0, 3])
+    tensor([-0.5888])
+    """
+
+    name = "TFMAP"
+
+    def __init__(self, *, rel: float = 1) -> None:
+        super().__init__()
+        _require_relevant_grade(rel)
+        self.rel = rel
+
+    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        own, kept = _relevant(scores, relevance, lists, self.rel)
+        # A smooth rank is 1 and the sum over the others.
+        found = smooth_ranks_of(own, kept, (None,)).squeeze(1) - 0.5
+        return (kept.sum(-torch.sigmoid(own) * found) / kept.sizes.clamp(min=1)).to(scores.dtype)
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """Return a mask of the lists with a relevant item."""
+        return lists.keep(relevance >= self.rel).sizes > 0
+
+
+class CLiMFLoss(ItemSum):
+    r"""CLiMF (Shi et al., RecSys 2012): a lower bound of the smoothed reciprocal rank, negated.
+
+    $$L = -\sum_{i: y_i \ge \mathrm{rel}} \left( \log \sigma(s_i)
+      + \sum_{j: y_j \ge \mathrm{rel}} \log\left(1 - \sigma(s_j - s_i)\right) \right)$$
+
+    It raises the scores of the relevant items, and keeps them apart from each other: a few of them come first for sure,
+    instead of all perhaps. Irrelevant items don't occur. The time is near-linear in the number of relevant items.
+
+    Args:
+        rel: the lowest grade that counts as relevant.
+
+    Raises:
+        ValueError: for a `rel` that isn't above 0.
+
+    >>> rb.loss("CLiMF")(torch.tensor([0.5, 1.0, 0.0]), [0, 1, 1], [0, 3])
+    tensor([4.0192])
+    """
+
+    name = "CLiMF"
+
+    def __init__(self, *, rel: float = 1) -> None:
+        super().__init__()
+        _require_relevant_grade(rel)
+        self.rel = rel
+
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
+        own, kept = _relevant(scores, relevance, lists, self.rel)
+        x = own.detach()
+        w = torch.ones_like(x) if weights is None else weights[relevance >= self.rel].to(x)
+        with torch.no_grad():
+            losses = kept.sum(w * (softplus(-x) + kernel_sums(x, kept, (None,), SOFTPLUS).squeeze(1)))
+            above, weighted = kernel_sums(x, kept, (None, w), SIGMOID).unbind(1)
+            # The chances of a pair's two orders add up to 1.
+            slopes = kept.spread(kept.sum(w)) - weighted - w * (above + torch.sigmoid(-x))
+
+        def hessian_product(direction: Tensor) -> Tensor:
+            v = direction.to(x)
+            alike, of_w, of_v, of_wv = kernel_sums(x, kept, (None, w, v, w * v), SIGMOID_SLOPE).unbind(1)
+            return v * (w * (sigmoid_slope(x) + alike) + of_w) - of_wv - w * of_v
+
+        return with_gradient(own, losses, slopes, kept, hessian_product).to(scores.dtype)
+
+    @torch.no_grad()
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        own, kept = _relevant(scores, relevance, lists, self.rel)
+        # Without the item itself, whose slope in both orders is 1/4.
+        bends = sigmoid_slope(own) + 2 * kernel_sums(own, kept, (None,), SIGMOID_SLOPE).squeeze(1) - 0.5
+        curvature = torch.zeros_like(scores)
+        curvature[relevance >= self.rel] = bends.to(scores)
+        return curvature
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """Return a mask of the lists with a relevant item."""
+        return lists.keep(relevance >= self.rel).sizes > 0
+
+
+def _require_relevant_grade(rel: float) -> None:
+    if not rel > 0:
+        raise ValueError(f"rel: found {rel}, expected a grade above 0")
+
+
+def _relevant(scores: Tensor, relevance: Tensor, lists: Lists, rel: float) -> tuple[Tensor, Lists]:
+    """Return the scores of the relevant items, in double precision, and their lists."""
+    relevant = relevance >= rel
+    return scores[relevant].to(torch.float64), lists.keep(relevant)
 
 
 @lru_cache(maxsize=256)

@@ -4,6 +4,7 @@ The sums that they share stand at the end: of exponentials of any range, and of 
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from rankbound.gradients import with_gradient
 from rankbound.kernels import Kernel
 from rankbound.kernels.formulas import TARGETS
 from rankbound.lists import Lists
-from rankbound.losses.base import ItemSum, RankingLoss, precise_sum
+from rankbound.losses.base import ItemSum, RankingLoss, precise_sum, refuse_transforms_of_draws
 from rankbound.losses.pointwise import GAINS, gains_of
 from rankbound.metrics.cumulative_gain import largest_grade
 from rankbound.ranks import tie_blocks
@@ -85,6 +86,51 @@ class SoftmaxLoss(CrossEntropyLoss):
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         return _cross_entropy_kernel(self.gain)
+
+
+class XENDCGLoss(CrossEntropyLoss):
+    r"""XE-NDCG (Bruch, WWW 2021): cross-entropy whose target leaves some chance to irrelevant items.
+
+    $$L = -\sum_i \frac{2^{y_i} - \gamma_i}{\sum_j (2^{y_j} - \gamma_j)} \log \frac{e^{s_i}}{\sum_j e^{s_j}},
+      \qquad 0 \le \gamma_i \le 1$$
+
+    With $\gamma_i = 1$ for all items, it is `softmax(gain=exp2)`.
+
+    Args:
+        gamma: $\gamma_i$ of all items.
+        draw: draw each $\gamma_i$ in each call, uniformly from 0 to 1, as the author does; `gamma` is not used then.
+        seed: the seed of the draws; a rebuilt loss repeats them.
+
+    Raises:
+        ValueError: for a gamma outside 0 to 1, and when called with grades whose gains are too large.
+
+    >>> rb.loss("XE-NDCG")(torch.tensor([0.9, 0.5, 0.1]), [2, 1, 0], [0, 3])
+    tensor([0.9331])
+    """
+
+    name = "XE-NDCG"
+
+    def __init__(self, *, gamma: float = 0.5, draw: bool = False, seed: int = 0) -> None:
+        super().__init__()
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"gamma: found {gamma:g}, expected a number from 0 to 1")
+        self.gamma, self.draw, self.seed = gamma, draw, seed
+        # On the CPU, so that the draws don't depend on the device.
+        self._generator = torch.Generator("cpu").manual_seed(seed)
+
+    def forward(self, *arguments: Any, **keywords: Any) -> Tensor:
+        if self.draw:
+            refuse_transforms_of_draws(self.text, "draw=false")
+        return super().forward(*arguments, **keywords)
+
+    def targets(self, relevance: Tensor, lists: Lists) -> Tensor:
+        gains = gains_of(relevance, "exp2", torch.float64, self.text)
+        gamma: Tensor | float = self.gamma
+        if self.draw:
+            gamma = torch.rand(len(gains), generator=self._generator, dtype=torch.float64, device="cpu").to(gains)
+        gains = (gains + 1 - gamma) * lists.spread(self.informative(relevance, lists))
+        total = lists.sum(gains)
+        return gains / lists.spread(torch.where(total > 0, total, 1.0))
 
 
 class MultinomialLoss(CrossEntropyLoss):

@@ -22,7 +22,7 @@ from rankbound.metrics.runs import JudgedRun
 from rankbound.names import ByText
 from rankbound.texts import quantity, quoted, require_one_of
 from rankbound.training.models import Factorization
-from rankbound.training.neighbours import PAIRS_AT_ONCE, ItemNeighbours, Popularity, first_of
+from rankbound.training.neighbours import PAIRS_AT_ONCE, Counted, first_of
 from rankbound.training.recipe import PAIR_MODELS, UNKNOWN
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _blocks(
     """Yield blocks of topics, and their scores of all items: finite numbers, or negative infinity if excluded."""
     from rankbound.training.factorisation import places_of
 
-    assert isinstance(ranker.model, Factorization | Popularity | ItemNeighbours)
+    assert isinstance(ranker.model, Factorization | Counted)
     index = places_of(names, vocabulary.topics)
     new, policy = np.flatnonzero(index < 0), _policy(ranker, unknown)
     if len(new) and policy == "refuse":

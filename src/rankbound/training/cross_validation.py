@@ -16,7 +16,7 @@ from rankbound.lists import ArrayLike
 from rankbound.metrics import Metric
 from rankbound.training.inputs import weighted
 from rankbound.training.ranker import Ranker, train_ranker
-from rankbound.training.recipe import FACTORIZATION, PAIR_MODELS, Recipe
+from rankbound.training.recipe import FACTORIZATIONS, PAIR_MODELS, Recipe
 from rankbound.training.splits import Split, require_apart
 from rankbound.training.trainer import Epoch
 
@@ -96,7 +96,7 @@ def cross_validate(
     it scores. Scores of different topics may come from different rankers, so that only those of one topic are
     comparable. The features of a fold's training topics are in memory.
 
-    A `matrix-factorization` knows topics, as do `popularity` and `item-knn`: folds are parts of each topic's items,
+    A `matrix-factorization` knows topics, as all models without features do: folds are parts of each topic's items,
     with their share of every relevance label. Negatives are drawn before items are dealt: test
     lists have some, too. Items and topics that are in no other fold are scored by the mean of the others (`unknown`,
     which is `mean` here unless given).
@@ -148,7 +148,7 @@ def cross_validate(
     fold[order] = folds_within(topics, drawn.relevance[order], folds, chosen.seed)
     # What was drawn stands behind a topic's own items; unless it is drawn once, trainings draw their own.
     trained, settings = np.ones(len(order), bool), {"negatives": 0}
-    if chosen.model == FACTORIZATION and chosen.negative_sampling != "once":
+    if chosen.model in FACTORIZATIONS and chosen.negative_sampling != "once":
         sizes = np.diff(drawn.offsets)
         place = np.arange(len(order)) - np.repeat(drawn.offsets[:-1], sizes)
         trained, settings = place < np.repeat(np.diff(lists.offsets), sizes), {}

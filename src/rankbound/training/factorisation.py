@@ -21,8 +21,8 @@ from rankbound.io.ragged import Indices
 from rankbound.lists import Lists, as_tensor
 from rankbound.texts import derive_seed, quantity, quoted
 from rankbound.training.models import Factorization, score_pairs
-from rankbound.training.neighbours import ItemNeighbours, Popularity, fit_neighbours
-from rankbound.training.recipe import POPULARITY, Recipe
+from rankbound.training.neighbours import Counted, Popularity, fit_ease, fit_neighbours
+from rankbound.training.recipe import EASE, POPULARITY, Recipe
 from rankbound.training.splits import require_apart
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 
@@ -120,12 +120,12 @@ def pair_inputs(
         negatives = EpochNegatives(training, n_items, recipe)
         training = negatives()
         draw = chain([training], iter(negatives, None)).__next__
-    sizes, by_kernel = (len(vocabulary.topics), n_items), worth_a_kernel(recipe.epochs, training.lists.n_items)
-    model = Factorization(*sizes, recipe.factors, generator=generator, bias=recipe.bias, by_kernel=by_kernel)
+    by_kernel = worth_a_kernel(recipe.epochs, training.lists.n_items)
+    model = recipe.build_factors(len(vocabulary.topics), n_items, generator, by_kernel=by_kernel)
     return training, draw, held_out, model, vocabulary
 
 
-def counted_model(lists: JudgedLists, recipe: Recipe) -> tuple[Popularity | ItemNeighbours, "Vocabulary"]:
+def counted_model(lists: JudgedLists, recipe: Recipe) -> tuple[Counted, "Vocabulary"]:
     """Return the model of the relevant pairs of lists, and its vocabulary, which has the other items as well."""
     _require_recurring(lists, recipe.model)
     if not bool((lists.relevance > 0).any()):
@@ -137,6 +137,8 @@ def counted_model(lists: JudgedLists, recipe: Recipe) -> tuple[Popularity | Item
     n_topics, n_items = len(vocabulary.topics), len(vocabulary.items)
     if recipe.model == POPULARITY:
         return Popularity(torch.bincount(pairs[1], minlength=n_items).to(torch.float32)), vocabulary
+    if recipe.model == EASE:
+        return fit_ease(*pairs, n_topics, n_items, recipe.ridge), vocabulary
     return fit_neighbours(*pairs, n_topics, n_items, recipe.neighbours), vocabulary
 
 

@@ -15,7 +15,7 @@ from rankbound.io.judged import JudgedLists, no_features
 from rankbound.lists import Lists, as_tensor
 from rankbound.texts import derive_seed, quantity
 from rankbound.training.encoding import Encoding
-from rankbound.training.models import ROWS_AT_ONCE, ScaledFeatures, Scaling
+from rankbound.training.models import ROWS_AT_ONCE, ScaledFeatures, Scaling, row_blocks, score_rows
 from rankbound.training.recipe import FACTORIZATION, PAIR_MODELS, Recipe
 from rankbound.training.splits import require_apart
 from rankbound.training.trainer import Part, Scorer
@@ -101,9 +101,9 @@ def feature_scorer(
 
     def score(model: nn.Module, part: Part) -> Tensor:
         if torch.is_grad_enabled():
-            scores: Tensor = model(trained_on.of_rows(part.items))
-            return scores
-        return torch.cat([model(measured_on.of_rows(rows)) for rows in torch.split(part.items, ROWS_AT_ONCE)])
+            return score_rows(model, trained_on.of_rows(part.items), part.lists)
+        blocks = row_blocks(model, len(part.items), part.lists)
+        return torch.cat([score_rows(model, measured_on.of_rows(part.items[rows]), own) for rows, own in blocks])
 
     return score
 

@@ -1,10 +1,11 @@
 """The models that rankers train: networks of scaled features, and matrix factorisation.
 
-A factorisation scores an item for a topic by the product of their factors (thesis sec. 2.2). Features are scaled to a
-common range before a model reads them.
+Networks score an item by its features, or, with attention, by those of all items of its list. A factorisation scores an
+item for a topic by the product of their factors (thesis sec. 2.2). Features are scaled to a common range before a model
+reads them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from rankbound.kernels import usable
 from rankbound.lists import Lists
@@ -60,19 +62,131 @@ class MLP(nn.Module):
             raise ValueError(f"activation: found {activation!r}, expected one of {', '.join(ACTIVATIONS)}")
         layers: list[nn.Module] = []
         for width_in, width_out in pairwise((n_features, *hidden, 1)):
-            # Without PyTorch's own initial weights, whose draws would change its global generator.
-            layer = nn.Linear(width_in, width_out, device="meta", dtype=torch.float32)
-            layer = layer.to_empty(device=torch.get_default_device())
-            with torch.no_grad():
-                for parameter in layer.parameters():
-                    parameter.uniform_(-(width_in**-0.5), width_in**-0.5, generator=generator)
-            layers += [layer, ACTIVATIONS[activation]()]
+            layers += [_linear(width_in, width_out, generator), ACTIVATIONS[activation]()]
         self.layers = nn.Sequential(*layers[:-1])
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the scores `(n,)` of items with `features` `(n, n_features)`."""
         scores: Tensor = self.layers(features)
         return scores.squeeze(1)
+
+
+class AttentionScorer(nn.Module):
+    r"""Scores items by all of their list, with self-attention (Pobrotyn et al. 2020; Pang et al., SIGIR 2020).
+
+    Layers of each item by itself come first, then blocks, and a linear map to the score. A block is that of a
+    transformer's encoder (Vaswani et al., NeurIPS 2017), normalised before its two parts (Xiong et al., ICML 2020):
+
+    $$x \leftarrow x + \mathrm{Attention}(\mathrm{norm}(x)), \qquad x \leftarrow x + W_2\, a(W_1\, \mathrm{norm}(x))$$
+
+    There is no code of positions: permuting the items of a list permutes their scores. Lists of one size are attended
+    to together, without padding or masks, so that memory is linear where PyTorch's attention is; a list's scores don't
+    depend on the other lists.
+
+    Args:
+        n_features: width of the input.
+        hidden: widths of the layers before attention, with activations; the last one is that of the blocks.
+        activation: as in `MLP`, also in the blocks, whose inner width is four times that of attention.
+        blocks, heads: numbers of blocks, and of heads of each block's attention.
+        generator: generator of the initial weights, as in `MLP`.
+
+    Raises:
+        ValueError: no width, or a last one that the heads do not divide.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        hidden: Sequence[int] = (64, 32),
+        activation: str = "relu",
+        blocks: int = 2,
+        heads: int = 2,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        if not hidden or hidden[-1] % heads:
+            raise ValueError(f"hidden: found {tuple(hidden)}, expected widths whose last one is a multiple of {heads}")
+        first: list[nn.Module] = []
+        for width_in, width_out in pairwise((n_features, *hidden)):
+            first += [_linear(width_in, width_out, generator), ACTIVATIONS[activation]()]
+        self.layers = nn.Sequential(*first)
+        self.blocks = nn.ModuleList(_Block(hidden[-1], heads, activation, generator) for _ in range(blocks))
+        self.norm = nn.LayerNorm(hidden[-1], dtype=torch.float32)
+        self.last = _linear(hidden[-1], 1, generator)
+
+    def forward(self, features: Tensor, lists: Lists | None) -> Tensor:
+        """Return the scores `(n,)` of the items of lists; ValueError without lists."""
+        if lists is None:
+            raise ValueError(
+                "offsets: found none, expected those of the lists: a model with attention scores an item by the others "
+                "of its list; of the rows of one list, they are [0, n_items]"
+            )
+        sizes = torch.unique(lists.sizes).tolist()
+        firsts = [lists.offsets[:-1][lists.sizes == size] for size in sizes]
+        groups = [
+            first[:, None] + torch.arange(size, device=first.device)
+            for first, size in zip(firsts, sizes, strict=True)
+            if size
+        ]
+        rows = torch.cat([features.new_zeros(0, dtype=torch.int64), *(group.flatten() for group in groups)])
+        # Lists of one size stand together from here on.
+        hidden = self.layers(features.index_select(0, rows))
+        for block in self.blocks:
+            hidden = block(hidden, [group.shape for group in groups])
+        scores = self.last(self.norm(hidden)).squeeze(1)
+        return torch.zeros_like(scores).index_copy(0, rows, scores)
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, heads: int, activation: str, generator: torch.Generator | None) -> None:
+        super().__init__()
+        self._heads = heads
+        self.norms = nn.ModuleList(nn.LayerNorm(width, dtype=torch.float32) for _ in range(2))
+        self.inputs, self.output = (_linear(width, count * width, generator) for count in (3, 1))
+        inner, outer = _linear(width, 4 * width, generator), _linear(4 * width, width, generator)
+        self.each = nn.Sequential(inner, ACTIVATIONS[activation](), outer)
+
+    def forward(self, hidden: Tensor, shapes: Sequence[torch.Size]) -> Tensor:
+        """Return the items' vectors after the block; the lists have the `shapes` `(n, size)`, one after another."""
+        inputs, parts = self.inputs(self.norms[0](hidden)), [hidden[:0]]
+        for (count, size), own in zip(shapes, torch.split(inputs, [shape.numel() for shape in shapes]), strict=True):
+            # Queries, keys and values, each `(count, heads, size, width of a head)`.
+            heads = own.view(count, size, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
+            query, key, value = heads.unbind(0)
+            attended = functional.scaled_dot_product_attention(query, key, value)
+            parts.append(attended.transpose(1, 2).reshape(count * size, -1))
+        hidden = hidden + self.output(torch.cat(parts))
+        result: Tensor = hidden + self.each(self.norms[1](hidden))
+        return result
+
+
+def _linear(width_in: int, width_out: int, generator: torch.Generator | None) -> nn.Linear:
+    # Without PyTorch's own initial weights, whose draws would change its global generator.
+    layer = nn.Linear(width_in, width_out, device="meta", dtype=torch.float32)
+    layer = layer.to_empty(device=torch.get_default_device())
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.uniform_(-(width_in**-0.5), width_in**-0.5, generator=generator)
+    return layer
+
+
+def score_rows(model: nn.Module, inputs: Tensor, lists: Lists | None) -> Tensor:
+    """Return the scores of rows, whose lists a model with attention reads, too."""
+    scores: Tensor = model(inputs, lists) if isinstance(model, AttentionScorer) else model(inputs)
+    return scores
+
+
+def row_blocks(model: nn.Module, n_rows: int, lists: Lists | None) -> Iterator[tuple[slice, Lists | None]]:
+    """Yield blocks of about `ROWS_AT_ONCE` rows to score; whole lists, with their limits, if the model reads them."""
+    if lists is None or not isinstance(model, AttentionScorer):
+        for first in range(0, max(n_rows, 1), ROWS_AT_ONCE):
+            yield slice(first, min(first + ROWS_AT_ONCE, n_rows)), None
+        return
+    block = lists.offsets[:-1] // ROWS_AT_ONCE
+    ends = torch.bincount(torch.unique(block, return_inverse=True)[1]).cumsum(0).tolist() or [0]
+    for begin, end in pairwise([0, *ends]):
+        first, last = lists.offsets[[begin, end]].tolist()
+        yield slice(first, last), Lists(lists.offsets[begin : end + 1] - first)
 
 
 class Factorization(nn.Module):
@@ -121,6 +235,46 @@ class Factorization(nn.Module):
         own = torch.where(topics[:, None] < 0, self.topics.mean(0), own)
         products = own @ self.items.T
         return products if self.item_bias is None else products + self.item_bias
+
+
+class NeuralMF(Factorization):
+    r"""Neural matrix factorisation (He et al., WWW 2017): a product of factors and a network of others, added up.
+
+    $$s_{ti} = p_t \cdot q_i + \mathrm{MLP}([p'_t, q'_i]) + b_i$$
+
+    The authors' weights of the product's terms are absorbed in its factors.
+
+    Args:
+        n_topics, n_items, factors, spread, generator, bias, by_kernel: as in `Factorization`; $p'$ and $q'$ have as
+            many dimensions as $p$ and $q$, and start alike.
+        hidden, activation: of the network, as in `MLP`.
+    """
+
+    def __init__(
+        self,
+        n_topics: int,
+        n_items: int,
+        factors: int = 32,
+        hidden: Sequence[int] = (64, 32),
+        activation: str = "relu",
+        generator: torch.Generator | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(n_topics, n_items, factors, generator=generator, **options)
+        empty = (torch.empty(count, factors, dtype=torch.float32) for count in (n_topics, n_items))
+        own = (nn.Parameter(one.uniform_(-INITIAL_RANGE, INITIAL_RANGE, generator=generator)) for one in empty)
+        self.topic_inputs, self.item_inputs = own
+        self.network = MLP(2 * factors, hidden, activation, generator)
+
+    def forward(self, topics: Tensor, items: Tensor) -> Tensor:
+        inputs = self.topic_inputs.index_select(0, topics), self.item_inputs.index_select(0, items)
+        scores: Tensor = super().forward(topics, items) + self.network(torch.cat(inputs, 1))
+        return scores
+
+    def of_topics(self, topics: Tensor) -> Tensor:
+        n_items = len(self.items)
+        every = torch.arange(n_items, device=topics.device).repeat(len(topics))
+        return score_pairs(self, topics.repeat_interleave(n_items), every).view(len(topics), n_items)
 
 
 def score_pairs(model: Factorization, topics: Tensor, items: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Rankers without factors, from what topics have in common: the popularity of items, and their nearest neighbours.
+"""Rankers without factors, from what topics have in common: popularity, nearest neighbours, and a linear regression.
 
 Like `Factorization`, they score items for topics by the places of both in a vocabulary; place -1 is an unknown topic,
 whose scores are the means over all topics.
@@ -9,10 +9,14 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from rankbound.errors import DataError
 from rankbound.training.models import Factorization
 
 PAIRS_AT_ONCE = 2**21
 """The number of scores of topics by items that are in memory at once."""
+
+MOST_ITEMS_OF_EASE = 20_000
+"""The weights between so many items take 1.6 GB, and their computation in double precision 10 GB."""
 
 
 class Popularity(nn.Module):
@@ -95,6 +99,64 @@ def fit_neighbours(topics: Tensor, items: Tensor, n_topics: int, n_items: int, k
     return ItemNeighbours(near, cosines, offsets, items)
 
 
+class Ease(nn.Module):
+    r"""Scores an item by weights of a topic's relevant items, the autoencoder EASE (Steck, WWW 2019).
+
+    $$s(t, i) = \sum_{j \in R_t} B_{ji}, \qquad B_{ji} = -\frac{P_{ji}}{P_{ii}}, \quad B_{ii} = 0, \quad
+      P = (X^T X + \lambda I)^{-1}$$
+
+    $X_{ti}$ is 1 if item $i$ is relevant to topic $t$. $B$ is the minimum of $\|X - XB\|^2 + \lambda \|B\|^2$ with a
+    diagonal of 0.
+
+    Args:
+        weights: $B$, `(n_items, n_items)`.
+        offsets, items: the relevant items of each topic, one topic after another.
+    """
+
+    def __init__(self, weights: Tensor, offsets: Tensor, items: Tensor) -> None:
+        super().__init__()
+        for name, tensor in {"weights": weights, "offsets": offsets, "items": items}.items():
+            self.register_buffer(name, tensor)
+
+    def of_topics(self, topics: Tensor) -> Tensor:
+        """Return the scores of all items for some topics, `(n, n_items)`."""
+        weights, offsets, items = (self.get_buffer(name) for name in ("weights", "offsets", "items"))
+        chosen = _indicators(offsets, items, topics, len(weights)).to(weights)
+        if bool((topics < 0).any()):
+            chosen[topics < 0] = torch.bincount(items, minlength=len(weights)).to(weights) / max(len(offsets) - 1, 1)
+        return chosen @ weights
+
+
+Counted = Popularity | ItemNeighbours | Ease
+"""The models without epochs."""
+
+
+def fit_ease(topics: Tensor, items: Tensor, n_topics: int, n_items: int, ridge: float) -> Ease:
+    """Return the model of relevant pairs, both `(n,)`, sorted by topic; DataError for too many items."""
+    if n_items > MOST_ITEMS_OF_EASE:
+        raise DataError(
+            f"found {n_items} items, but model ease has a weight for each pair of items: expected at most "
+            f"{MOST_ITEMS_OF_EASE}; keep the most frequent items, or train model item-knn"
+        )
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(topics, minlength=n_topics).cumsum(0)])
+    products = torch.zeros(n_items, n_items, dtype=torch.float64)
+    for block in torch.split(torch.arange(n_topics), max(PAIRS_AT_ONCE // max(n_items, 1), 1)):
+        rows = _indicators(offsets, items, block, n_items)
+        products += rows.T @ rows
+    products.diagonal().add_(ridge)
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(products))
+    weights = -inverse / inverse.diagonal()
+    weights.fill_diagonal_(0.0)
+    return Ease(weights.to(torch.float32).contiguous(), offsets, items)
+
+
+def _indicators(offsets: Tensor, items: Tensor, topics: Tensor, n_items: int) -> Tensor:
+    """Return 1 for the relevant items of each topic, `(n_topics, n_items)`, float64; 0 for others."""
+    chosen = torch.zeros(len(topics), n_items, dtype=torch.float64)
+    chosen[_of_lists(offsets, items, topics)] = 1.0
+    return chosen
+
+
 def _of_lists(offsets: Tensor, items: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
     """Return the items of the chosen lists, one list after another, and each one's place in `chosen`; -1 has none."""
     sizes = torch.where(chosen < 0, 0, offsets[chosen + 1] - offsets[chosen])
@@ -103,23 +165,28 @@ def _of_lists(offsets: Tensor, items: Tensor, chosen: Tensor) -> tuple[Tensor, T
     return row, items[torch.arange(len(row)) + moved[row]]
 
 
-def restored(kind: str, tensors: Mapping[str, Tensor], n_topics: int, n_items: int) -> Popularity | ItemNeighbours:
+def restored(kind: str, tensors: Mapping[str, Tensor], n_topics: int, n_items: int) -> Counted:
     """Return the model of a file; ValueError for tensors that fit neither each other nor the vocabulary."""
     if kind == "popularity":
         if (counts := tensors["counts"]).shape != (n_items,):
             raise ValueError(f"counts: found shape {tuple(counts.shape)}, expected ({n_items},)")
         return Popularity(counts)
-    near, cosines, offsets, items = (tensors[name] for name in ("near", "cosines", "offsets", "items"))
+    offsets, items = tensors["offsets"], tensors["items"]
+    if kind == "ease":
+        near, values = items, tensors["weights"]
+        shapes = values.shape == (n_items, n_items)
+    else:
+        near, values = tensors["near"], tensors["cosines"]
+        shapes = near.shape == values.shape and len(near) == n_items
     whole = all(tensor.dtype == torch.int64 for tensor in (near, offsets, items))
-    shapes = near.shape == cosines.shape and len(near) == n_items and offsets.shape == (n_topics + 1,)
-    if not (whole and shapes and items.dim() == 1):
+    if not (whole and shapes and offsets.shape == (n_topics + 1,) and items.dim() == 1):
         raise ValueError("the neighbours do not fit the topics and items")
     for name, indices in (("near", near), ("items", items)):
         if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < n_items:
             raise ValueError(f"{name}: found an index that is none of {n_items} items")
     if int(offsets[0]) != 0 or int(offsets[-1]) != len(items) or bool((offsets.diff() < 0).any()):
         raise ValueError("offsets: expected the limits of all items")
-    return ItemNeighbours(near, cosines, offsets, items)
+    return Ease(values, offsets, items) if kind == "ease" else ItemNeighbours(near, values, offsets, items)
 
 
 def first_of(scores: Tensor, k: int) -> Tensor:
@@ -145,7 +212,7 @@ def score_listed(model: nn.Module, topics: Tensor, items: Tensor, offsets: Tenso
 
     The score of an unknown item is the mean over all others, for its topic.
     """
-    assert isinstance(model, Popularity | ItemNeighbours | Factorization)
+    assert isinstance(model, Counted | Factorization)
     some, scores = topics.new_zeros(1), []
     width = model.of_topics(some).shape[1]
     for block in torch.split(torch.arange(len(topics)), max(PAIRS_AT_ONCE // max(width, 1), 1)):

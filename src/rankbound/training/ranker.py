@@ -26,9 +26,9 @@ from rankbound.metrics import evaluate, metric
 from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortened
 from rankbound.training.encoding import TENSOR, Encoding
 from rankbound.training.inputs import digest_of, feature_scorer, moved, require_orders, training_parts, weighted
-from rankbound.training.models import ROWS_AT_ONCE, Factorization, ScaledFeatures, Scaling, score_pairs
+from rankbound.training.models import Factorization, ScaledFeatures, Scaling, row_blocks, score_pairs, score_rows
 from rankbound.training.neighbours import restored, score_listed
-from rankbound.training.recipe import FACTORIZATION, ITEM_KNN, PAIR_MODELS, POPULARITY, UNKNOWN, Recipe
+from rankbound.training.recipe import ATTENTION, COUNTED, FACTORIZATION, FACTORIZATIONS, PAIR_MODELS, UNKNOWN, Recipe
 from rankbound.training.splits import require_apart
 from rankbound.training.trainer import LAST, Draw, Epoch, Learner, Scorer, train
 
@@ -103,7 +103,7 @@ def train_ranker(
                 "file or a data frame"
             )
     lists = weighted(lists, weights, list_weights, chosen)
-    if chosen.model in (POPULARITY, ITEM_KNN):
+    if chosen.model in COUNTED:
         return _counted(lists, validation, chosen)
     generator = torch.Generator().manual_seed(derive_seed("ranker", chosen.seed))
     model: nn.Module
@@ -111,7 +111,7 @@ def train_ranker(
     vocabulary: Vocabulary | None = None
     draw: Draw | None = None
     scaling, encoding = Scaling.fitted("none", torch.zeros(0, dtype=torch.float32)), Encoding()
-    if chosen.model == FACTORIZATION:
+    if chosen.model in FACTORIZATIONS:
         from rankbound.training.factorisation import pair_inputs, score_part
 
         score = score_part
@@ -139,7 +139,7 @@ def train_ranker(
     name, measured = (LAST, training) if held_out is None else (VALIDATION, held_out)
     source = moved(training, where) if draw is None else lambda: moved(draw(), where)
     shuffled = draw is None or chosen.negative_sampling != "in-batch"
-    with _one_thread() if chosen.model == FACTORIZATION else nullcontext():
+    with _one_thread() if chosen.model in FACTORIZATIONS else nullcontext():
         (trained,) = train(
             [Learner(model.to(where), score, source, {name: moved(measured, where)}, generator, shuffled)],
             objective,
@@ -197,7 +197,7 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             from rankbound.training.factorisation import Vocabulary
 
             vocabulary = Vocabulary.from_tensors(tensors)
-        exempt = {f"{WEIGHTS}{name}" for name in ("near", "offsets", "items") if recipe.model == ITEM_KNN}
+        exempt = {f"{WEIGHTS}{name}" for name in ("near", "offsets", "items") if recipe.model in COUNTED}
         exempt |= set() if vocabulary is None else {*vocabulary.tensors()}
         for name, tensor in tensors.items():
             if name not in exempt and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
@@ -208,12 +208,14 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         model: nn.Module
         # Without memory, as a header may claim any width.
         with torch.device("meta"):
-            if vocabulary is not None and recipe.model != FACTORIZATION:
+            if vocabulary is not None and recipe.model in COUNTED:
                 model = restored(recipe.model, weights, len(vocabulary.topics), len(vocabulary.items))
-            elif vocabulary is not None:
-                model = Factorization(len(vocabulary.topics), len(vocabulary.items), recipe.factors, bias=recipe.bias)
-            elif len(recipe.hidden) > len(weights):
+            elif recipe.model != FACTORIZATION and len(recipe.hidden) > len(weights):
                 raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
+            elif vocabulary is not None:
+                model = recipe.build_factors(len(vocabulary.topics), len(vocabulary.items))
+            elif recipe.model == ATTENTION and recipe.blocks > len(weights):
+                raise ValueError(f"the recipe has {recipe.blocks} blocks, the file {len(weights)} tensors")
             else:
                 model = recipe.build(len(encoding.inputs))
         model.load_state_dict(weights, assign=True)
@@ -278,7 +280,8 @@ class Ranker:
             features: a table with a row per item, a data frame, the path of a CSV or parquet file, or a dictionary of
                 columns, whose columns are matched by name, while others are not read; judged lists or another file of
                 them; or an array `(n_items, d)` of numbers with columns in the order of `feature_names`.
-            offsets: `(n_lists + 1,)`, the lists' limits; only `query` scaling needs them.
+            offsets: `(n_lists + 1,)`, the lists' limits, which `query` scaling and the model `attention` need: the
+                scores of an item are those in its whole list.
 
         Returns:
             A NumPy array `(n_items,)`, in the order of the rows, or a tensor if `features` is one.
@@ -339,11 +342,10 @@ class Ranker:
         if self.model.training or next(self.model.parameters()).device != rows.device:
             self.model.eval().to(rows.device)
         blocks = []
-        for first in range(0, max(len(rows), 1), ROWS_AT_ONCE):
-            block = slice(first, first + ROWS_AT_ONCE)
-            self.encoding.require(rows[block], self.feature_names, first)
+        for block, own in row_blocks(self.model, len(rows), lists):
+            self.encoding.require(rows[block], self.feature_names, block.start)
             with torch.no_grad():
-                blocks.append(self.model(scaled.of_rows(block)))
+                blocks.append(score_rows(self.model, scaled.of_rows(block), own))
         return _finite(torch.cat(blocks))
 
     def score_lists(self, lists: Any, unknown: str | None = None, **columns: Any) -> Run:

@@ -8,16 +8,26 @@ from typing import Any
 import torch
 
 from rankbound.training.encoding import MISSING
-from rankbound.training.models import ACTIVATIONS, BIASES, MLP, SCALES
+from rankbound.training.models import ACTIVATIONS, BIASES, MLP, SCALES, AttentionScorer, Factorization, NeuralMF
 
 FACTORIZATION = "matrix-factorization"
 
-POPULARITY, ITEM_KNN = "popularity", "item-knn"
+NEURAL_MF = "neural-mf"
 
-PAIR_MODELS = (FACTORIZATION, POPULARITY, ITEM_KNN)
+FACTORIZATIONS = (FACTORIZATION, NEURAL_MF)
+"""The models that learn factors of topics and items."""
+
+POPULARITY, ITEM_KNN, EASE = "popularity", "item-knn", "ease"
+
+COUNTED = (POPULARITY, ITEM_KNN, EASE)
+"""The models that are computed from the relevant pairs, without epochs and loss."""
+
+PAIR_MODELS = (*FACTORIZATIONS, *COUNTED)
 """The models that read no features, but topics and items that recur."""
 
-MODELS = ("linear", "mlp", *PAIR_MODELS)
+ATTENTION = "attention"
+
+MODELS = ("linear", "mlp", ATTENTION, *PAIR_MODELS)
 
 UNKNOWN = ("refuse", "mean")
 
@@ -32,35 +42,41 @@ class Recipe:
         loss: a text that `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ...
         bound: the bound of a metric's loss.
         temperature: of the loss' smooth ranks, in units of the scores.
-        model: `linear`, a weight per feature; `mlp`, a network; or a model that reads no features, but topics (users)
-            and items that recur between topics: `matrix-factorization` learns factors of both, `popularity` counts the
-            topics that an item is relevant to, and `item-knn` adds up the similarities of an item to the topic's
-            relevant ones (cosine; Deshpande and Karypis 2004). The last two have no epochs, and no loss.
-        hidden: the widths of the layers of an `mlp`.
-        activation: of the layers of an `mlp`.
+        model: `linear`, a weight per feature; `mlp`, a network; `attention`, a network in which the items of a list
+            attend to each other, so that scoring takes whole lists (Pobrotyn et al. 2020); or a model that reads no
+            features, but topics (users) and items that recur between topics. Of these, `matrix-factorization` learns
+            factors of both, and `neural-mf` adds a network of others (He et al. 2017). The rest have no epochs, and no
+            loss: `popularity` counts the topics that an item is relevant to; `item-knn` adds up the similarities of an
+            item to the topic's relevant ones (cosine; Deshpande and Karypis 2004); `ease` adds up weights of these,
+            a ridge regression of each item on all others in closed form (Steck 2019).
+        hidden: the widths of the layers of an `mlp` or the network of a `neural-mf`; of an `attention`, those of the
+            layers before attention, the last of which is the width of its blocks.
+        activation: of these layers.
+        blocks, heads: of an `attention`, the number of its blocks, and of the heads in each.
         scale: `standard` gives every feature mean 0 and standard deviation 1 over the training items: an item's score
             does not depend on its list. `query` scales every feature to 0 .. 1 within each list, as LETOR does: this
             removes differences between topics, and scoring takes whole lists. `none` leaves features unchanged.
         missing_features: what a missing value of a feature is, fitted on the training items: `mean`, the mean of the
             others (for categories, their shares), `zero`, or `indicator`, the mean with an input that is 1 where the
             value is missing; `refuse` raises.
-        factors: of each topic and each item of a `matrix-factorization`.
+        factors: of each topic and each item of a `matrix-factorization` or `neural-mf`.
         neighbours: of an `item-knn`, the most similar items of each item that count.
-        bias: of a `matrix-factorization`: `item`, one for each item, or `none`.
-        negatives: for a `matrix-factorization`, so many items that the topic's training list lacks are drawn for each
-            of its relevant items. Their relevance is 0.
+        ridge: of an `ease`, the weight of the squares of its weights; a hundred to a thousand are usual.
+        bias: of a `matrix-factorization` or `neural-mf`: `item`, one for each item, or `none`.
+        negatives: for a model with factors, so many items that the topic's training list lacks are drawn for each of
+            its relevant items. Their relevance is 0.
         negative_sampling: how they are drawn, by `seed`. In every epoch anew and with replacement: `uniform`, from all
             items; `popularity`, in proportion to the topics that they are relevant to; `in-batch`, in the same way from
             the items of the step's topics. Or `once`: for all epochs, uniformly and without replacement (all of them if
             they are fewer). Validation lists have negatives that are drawn as by `once`.
         unknown: topics and items to score that a model without features was not trained on: `refuse`, or `mean` for
-            the mean over all topics, or all items; for a `matrix-factorization`, of all factors and biases.
+            the mean over all topics, or all items; for models with factors, of all factors and biases.
         epochs: passes over the training topics.
         learning_rate: of Adam.
         batch_size: topics per step.
         metric: selects the epoch on the validation topics; without validation topics, the last epoch is used.
         validation_share: share held out for validation without validation lists, drawn by `seed`: of the topics, or,
-            for a `matrix-factorization`, of each topic's items; `popularity` and `item-knn` hold none out.
+            for models with factors, of each topic's items; `popularity`, `item-knn` and `ease` hold none out.
         seed: of initial weights, order of batches and validation topics; the draws do not depend on loss and bound.
 
     Raises:
@@ -76,10 +92,13 @@ class Recipe:
     model: str = "linear"
     hidden: tuple[int, ...] = (64, 32)
     activation: str = "relu"
+    blocks: int = 2
+    heads: int = 2
     scale: str = "standard"
     missing_features: str = "refuse"
     factors: int = 32
     neighbours: int = 50
+    ridge: float = 100.0
     bias: str = "item"
     negatives: int = 0
     negative_sampling: str = "uniform"
@@ -109,11 +128,17 @@ class Recipe:
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(allowed)}")
-        for name in ("temperature", "factors", "neighbours", "epochs", "learning_rate", "batch_size"):
+        numbers = ("temperature", "blocks", "heads", "factors", "neighbours", "ridge", "epochs", "learning_rate")
+        for name in (*numbers, "batch_size"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected a number above 0")
         if not all(width > 0 for width in self.hidden):
             raise ValueError(f"hidden: found {self.hidden}, expected widths above 0")
+        if self.model == ATTENTION and (not self.hidden or self.hidden[-1] % self.heads):
+            raise ValueError(
+                f"hidden: found {self.hidden} beside {self.heads} heads of attention, expected widths whose last one "
+                f"is a multiple of {self.heads}"
+            )
         if not 0 <= self.validation_share < 1:
             raise ValueError(f"validation_share: found {self.validation_share}, expected a share in [0, 1)")
         if self.negatives < 0:
@@ -121,7 +146,7 @@ class Recipe:
         if self.negatives and self.model not in PAIR_MODELS:
             raise ValueError(
                 f"negatives: found {self.negatives} beside the model {self.model}, whose items need features: only "
-                f"model {FACTORIZATION} draws negatives"
+                f"models {' and '.join(FACTORIZATIONS)} draw negatives"
             )
 
     @classmethod
@@ -146,7 +171,12 @@ class Recipe:
                 raise TypeError(f"{name}: found a setting that the training of a ranker does not have; {hint}")
         return cls(**settings)
 
-    def build(self, n_features: int, generator: torch.Generator | None = None) -> MLP:
+    @property
+    def scores_lists(self) -> bool:
+        """Whether an item's score depends on its list, so that scoring takes whole lists."""
+        return self.model == ATTENTION or self.scale == "query"
+
+    def build(self, n_features: int, generator: torch.Generator | None = None) -> MLP | AttentionScorer:
         """Return a model of features, with initial weights.
 
         Args:
@@ -154,6 +184,27 @@ class Recipe:
             generator: of the initial weights; by default, PyTorch's own.
 
         Returns:
-            The model, which maps `(n_items, n_features)` to `(n_items,)`.
+            The model, which maps `(n_items, n_features)` to `(n_items,)`; one with attention takes the
+            `rankbound.Lists` of the items as well.
         """
+        if self.model == ATTENTION:
+            return AttentionScorer(n_features, self.hidden, self.activation, self.blocks, self.heads, generator)
         return MLP(n_features, self.hidden if self.model == "mlp" else (), self.activation, generator)
+
+    def build_factors(
+        self, n_topics: int, n_items: int, generator: torch.Generator | None = None, *, by_kernel: bool = False
+    ) -> Factorization:
+        """Return a model of topics and items with factors, and their initial values.
+
+        Args:
+            n_topics, n_items: their numbers.
+            generator: of the initial values; by default, PyTorch's own.
+            by_kernel: multiply factors by a compiled kernel, where there is one.
+
+        Returns:
+            The model, which maps two vectors of indices `(n,)` to `(n,)`.
+        """
+        sizes, bias = (n_topics, n_items, self.factors), self.bias
+        if self.model == NEURAL_MF:
+            return NeuralMF(*sizes, self.hidden, self.activation, generator, bias=bias, by_kernel=by_kernel)
+        return Factorization(*sizes, generator=generator, bias=bias, by_kernel=by_kernel)
