@@ -32,7 +32,12 @@ _START_BYTES = 2**16
 
 _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "bound": (str, "BOUND", "none (default), min-max, expectation, expectation-max, ..."),
-    "model": (str, None, "linear (default), mlp, or, without features, matrix-factorization, popularity or item-knn"),
+    "model": (
+        str,
+        None,
+        "linear (default) or mlp; ranksvm, adarank, rankboost or coordinate-ascent; or, without features, "
+        "matrix-factorization, popularity or item-knn",
+    ),
     "hidden": (widths, "WIDTHS", "widths of the mlp's layers (default: 64,32)"),
     "scale": (str, None, "scaling of features: standard (default), query (within each list) or none"),
     "features": (names, "NAMES", "feature columns, as in a,b (default: those of numbers)"),
@@ -58,6 +63,9 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "temperature": (float, "T", "temperature of the smooth ranks, in units of the scores (default: 1.0)"),
     "factors": (int, "N", "factors of each topic and item of a matrix factorisation (default: 32)"),
     "neighbours": (int, "N", "similar items of each item that an item-knn counts (default: 50)"),
+    "cost": (float, "C", "factor of the pairs' mean loss of a ranksvm; None (default): the validation topics choose"),
+    "pair_weights": (str, None, "of a ranksvm or rankboost: equal (default), or list, by which topics weigh the same"),
+    "starts": (int, "N", "initial weights from which a coordinate-ascent climbs (default: 2)"),
     "negatives": (
         int,
         "N",
@@ -68,7 +76,7 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
         "HOW",
         "how these are drawn: in every epoch anew, uniform (default), popularity or in-batch; or once",
     ),
-    "epochs": (int, "N", "passes over the training topics (default: 100)"),
+    "epochs": (int, "N", "passes over the training topics, rounds or sweeps (default: 100)"),
     "learning_rate": (float, "RATE", "learning rate of Adam (default: 0.01)"),
     "batch_size": (int, "N", "topics per step (default: 16)"),
     "seed": (int, "N", "seed of initial weights, order of topics and validation topics (default: 0)"),

@@ -17,7 +17,22 @@ POPULARITY, ITEM_KNN = "popularity", "item-knn"
 PAIR_MODELS = (FACTORIZATION, POPULARITY, ITEM_KNN)
 """The models that read no features, but topics and items that recur."""
 
-MODELS = ("linear", "mlp", *PAIR_MODELS)
+RANKSVM, ADARANK, RANKBOOST, COORDINATE_ASCENT = "ranksvm", "adarank", "rankboost", "coordinate-ascent"
+
+FITTED_MODELS: Mapping[str, tuple[str, ...]] = {
+    RANKSVM: ("cost", "pair_weights"),
+    ADARANK: ("loss", "bound"),
+    RANKBOOST: ("pair_weights",),
+    COORDINATE_ASCENT: ("loss", "bound", "starts"),
+}
+"""The models of features that are fitted without gradients of a loss, and the settings that each takes."""
+
+OF_FITTED = ("model", "scale", "missing_features", "epochs", "metric", "validation_share", "seed")
+"""The settings that all of them take."""
+
+MODELS = ("linear", "mlp", *FITTED_MODELS, *PAIR_MODELS)
+
+PAIR_WEIGHTS = ("equal", "list")
 
 UNKNOWN = ("refuse", "mean")
 
@@ -29,10 +44,14 @@ class Recipe:
     """The settings of a ranker's training.
 
     Args:
-        loss: a text that `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ...
+        loss: a text that `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ... For `adarank` and `coordinate-ascent`,
+            the metric that they maximise.
         bound: the bound of a metric's loss.
         temperature: of the loss' smooth ranks, in units of the scores.
-        model: `linear`, a weight per feature; `mlp`, a network; or a model that reads no features, but topics (users)
+        model: `linear`, a weight per feature; `mlp`, a network; a model that is fitted without a loss's gradients:
+            `ranksvm` (Joachims 2002) and `coordinate-ascent` (Metzler and Croft 2007), both a weight per feature,
+            `adarank` (Xu and Li 2007), which boosts features, and `rankboost` (Freund et al. 2003), which boosts
+            thresholds of features; or a model that reads no features, but topics (users)
             and items that recur between topics: `matrix-factorization` learns factors of both, `popularity` counts the
             topics that an item is relevant to, and `item-knn` adds up the similarities of an item to the topic's
             relevant ones (cosine; Deshpande and Karypis 2004). The last two have no epochs, and no loss.
@@ -46,6 +65,11 @@ class Recipe:
             value is missing; `refuse` raises.
         factors: of each topic and each item of a `matrix-factorization`.
         neighbours: of an `item-knn`, the most similar items of each item that count.
+        cost: of a `ranksvm`, the factor $C$ of the pairs' mean squared hinge; None lets the validation topics choose
+            from 0.0001, 0.001, ... 1000.
+        pair_weights: of a `ranksvm` or `rankboost`: `equal` for all pairs, or `list`, by which all topics weigh the
+            same, however many pairs they have (Cao et al. 2006).
+        starts: of `coordinate-ascent`, initial weights from which it climbs: equal ones, then random ones.
         bias: of a `matrix-factorization`: `item`, one for each item, or `none`.
         negatives: for a `matrix-factorization`, so many items that the topic's training list lacks are drawn for each
             of its relevant items. Their relevance is 0.
@@ -55,10 +79,12 @@ class Recipe:
             they are fewer). Validation lists have negatives that are drawn as by `once`.
         unknown: topics and items to score that a model without features was not trained on: `refuse`, or `mean` for
             the mean over all topics, or all items; for a `matrix-factorization`, of all factors and biases.
-        epochs: passes over the training topics.
+        epochs: passes over the training topics; the most Newton steps of a `ranksvm` for each cost, rounds of `adarank`
+            and `rankboost`, and sweeps over all features of `coordinate-ascent`, in all starts together.
         learning_rate: of Adam.
         batch_size: topics per step.
-        metric: selects the epoch on the validation topics; without validation topics, the last epoch is used.
+        metric: selects the epoch on the validation topics; without validation topics, the last epoch is used, or
+            the one with the lowest training loss for a model that is fitted without gradients.
         validation_share: share held out for validation without validation lists, drawn by `seed`: of the topics, or,
             for a `matrix-factorization`, of each topic's items; `popularity` and `item-knn` hold none out.
         seed: of initial weights, order of batches and validation topics; the draws do not depend on loss and bound.
@@ -80,6 +106,9 @@ class Recipe:
     missing_features: str = "refuse"
     factors: int = 32
     neighbours: int = 50
+    cost: float | None = None
+    pair_weights: str = "equal"
+    starts: int = 2
     bias: str = "item"
     negatives: int = 0
     negative_sampling: str = "uniform"
@@ -105,12 +134,13 @@ class Recipe:
             "bias": BIASES,
             "unknown": UNKNOWN,
             "negative_sampling": SAMPLINGS,
+            "pair_weights": PAIR_WEIGHTS,
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(allowed)}")
-        for name in ("temperature", "factors", "neighbours", "epochs", "learning_rate", "batch_size"):
-            if not getattr(self, name) > 0:
+        for name in ("temperature", "factors", "neighbours", "starts", "epochs", "learning_rate", "batch_size", "cost"):
+            if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected a number above 0")
         if not all(width > 0 for width in self.hidden):
             raise ValueError(f"hidden: found {self.hidden}, expected widths above 0")
@@ -123,6 +153,29 @@ class Recipe:
                 f"negatives: found {self.negatives} beside the model {self.model}, whose items need features: only "
                 f"model {FACTORIZATION} draws negatives"
             )
+
+        self._require_taken()
+
+    def _require_taken(self) -> None:
+        """Raise ValueError for a setting that the model does not take, other than its default."""
+        own = FITTED_MODELS.get(self.model)
+        theirs = {name for names in FITTED_MODELS.values() for name in names} - {"loss", "bound"}
+        for setting in fields(self):
+            name, value = setting.name, getattr(self, setting.name)
+            if value == setting.default or (name not in theirs if own is None else name in (*own, *OF_FITTED)):
+                continue
+            takes = [one for one in OF_FITTED if one != "model"]
+            expected = f"which takes {', '.join([*(own or ()), *takes])}"
+            if own is None:
+                expected = (
+                    f"which has none; model {' or '.join(m for m, names in FITTED_MODELS.items() if name in names)} has"
+                )
+            raise ValueError(f"{name}: found {value!r} beside the model {self.model}, {expected}")
+
+    @property
+    def takes_loss(self) -> bool:
+        """True if the model minimises the loss that the recipe names, false if its loss is its own, or none."""
+        return "loss" in FITTED_MODELS.get(self.model, ("loss",)) and self.model not in (POPULARITY, ITEM_KNN)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Recipe":
