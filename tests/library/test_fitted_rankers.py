@@ -20,6 +20,7 @@ from rankbound.rankers.coordinate import fit_coordinate_ascent
 from rankbound.rankers.svm import Pairs, Violations, solve
 from rankbound.training.recipe import FITTED_MODELS
 from tests.library.conftest import Program
+from tests.library.pages import programs
 from tests.library.planted_ratings import frame, lists_of, rewrite
 from tests.library.refusals import refusals
 from tests.library.test_ranker import planted, value
@@ -384,3 +385,10 @@ test_what_has_no_meaning_is_refused = refusals(
     ],
     lambda recipe: rb.train_ranker(planted(), **recipe),
 )
+
+
+def test_the_page_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = programs("models.md")
+    exec(program, {})
+    printed = capsys.readouterr().out
+    assert all(f"{model} " in printed for model in ("linear", *FITTED_MODELS))

@@ -177,7 +177,8 @@ class Performance:
 
     def of(self, scores: Floats) -> Floats:
         """Return the values `(n_lists,)` at these scores."""
-        return self.of_steps(scores, np.zeros(len(scores), np.float32), np.zeros(1))[0]
+        (values,) = self.of_steps(scores, np.zeros(len(scores), np.float32), np.zeros(1))
+        return np.asarray(values)
 
 
 class Selection:

@@ -20,8 +20,8 @@ STEPS = tuple(0.5**power for power in range(9))
 FINER = 8
 """Steps between the two neighbours of the best one, which are tried next."""
 
-LEAST_GAIN = 1e-5
-"""The gain of the mean performance below which a sweep is the last one of its start."""
+LEAST_GAIN = 1e-4
+"""The gain, as a share of the mean performance, below which a sweep is the last one of its start."""
 
 
 def fit_coordinate_ascent(
@@ -63,7 +63,7 @@ def fit_coordinate_ascent(
                 scores = scores + step * column.astype(np.float64)
             of_held_out = None if held_out is None else held_out.weighted_sum(weights)
             selection.offer(number, -value, of_held_out, lambda weights=weights: {"weights": weights.copy()})  # type: ignore[misc]
-            if value <= before + LEAST_GAIN:
+            if value - before <= LEAST_GAIN * abs(value):
                 break
             before = value
 

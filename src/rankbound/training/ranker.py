@@ -151,8 +151,8 @@ def train_ranker(
     names = list(lists.feature_names) if vocabulary is None else []
     if chosen.model in FITTED_MODELS:
         counted = informative if training.list_weights is None else informative & (training.list_weights > 0)
-        own = training.batch(torch.nonzero(counted).squeeze(1))
-        model, found = fit(chosen, objective, own, held_out, score, criterion, on_epoch)
+        used = training.batch(torch.nonzero(counted).squeeze(1))
+        model, found = fit(chosen, objective, used, held_out, score, criterion, on_epoch)
         return Ranker(chosen, names, scaling, model, record | found, vocabulary, encoding)
     name, measured = (LAST, training) if held_out is None else (VALIDATION, held_out)
     source = moved(training, where) if draw is None else lambda: moved(draw(), where)
