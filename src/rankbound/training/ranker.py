@@ -21,14 +21,24 @@ from rankbound.errors import DataError
 from rankbound.io.files import kind_of, needs_extra, read_lists
 from rankbound.io.judged import JudgedLists, Qrels, Run, chosen_features
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu
-from rankbound.losses import loss
 from rankbound.metrics import evaluate, metric
 from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortened
 from rankbound.training.encoding import TENSOR, Encoding
+from rankbound.training.fitted import fit, objective_of
 from rankbound.training.inputs import digest_of, feature_scorer, moved, require_orders, training_parts, weighted
-from rankbound.training.models import Factorization, ScaledFeatures, Scaling, row_blocks, score_pairs, score_rows
+from rankbound.training.models import Factorization, ScaledFeatures, Scaling, Steps, row_blocks, score_pairs, score_rows
 from rankbound.training.neighbours import restored, score_listed
-from rankbound.training.recipe import ATTENTION, COUNTED, FACTORIZATION, FACTORIZATIONS, PAIR_MODELS, UNKNOWN, Recipe
+from rankbound.training.recipe import (
+    ATTENTION,
+    COUNTED,
+    FACTORIZATION,
+    FACTORIZATIONS,
+    FITTED_MODELS,
+    PAIR_MODELS,
+    RANKBOOST,
+    UNKNOWN,
+    Recipe,
+)
 from rankbound.training.splits import require_apart
 from rankbound.training.trainer import LAST, Draw, Epoch, Learner, Scorer, train
 
@@ -89,13 +99,15 @@ def train_ranker(
     >>> ranker = rb.train_ranker(rb.read_lists("train.csv"), loss="nDCG", bound="min-max")  # doctest: +SKIP
     """
     chosen = Recipe.of(recipe)
-    objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature)
+    objective = objective_of(chosen)
     criterion = metric(chosen.metric)
     if not criterion.higher_is_better:
         raise ValueError(f"metric {chosen.metric}: lower is better; expected a metric whose higher values are better")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(f"device: found {device}, but PyTorch finds no GPU here; expected auto or cpu")
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    # What is fitted without gradients is fitted on the CPU.
+    where = torch.device("cpu") if chosen.model in FITTED_MODELS else where
     for given in (lists,) if validation is None else (lists, validation):
         if not isinstance(given, JudgedLists):
             raise ValueError(
@@ -136,6 +148,13 @@ def train_ranker(
         values = evaluate([criterion], zeros, held_out.relevance, held_out.lists.offsets)[str(criterion)]
         if bool(values.isnan().all()):
             raise DataError(f"{criterion} is undefined on all validation topics: none has a relevant item")
+    record = _record(lists, vocabulary, training.lists, None if held_out is None else held_out.lists)
+    names = list(lists.feature_names) if vocabulary is None else []
+    if chosen.model in FITTED_MODELS:
+        counted = informative if training.list_weights is None else informative & (training.list_weights > 0)
+        used = training.batch(torch.nonzero(counted).squeeze(1))
+        model, found = fit(chosen, objective, used, held_out, score, criterion, on_epoch)
+        return Ranker(chosen, names, scaling, model, record | found, vocabulary, encoding)
     name, measured = (LAST, training) if held_out is None else (VALIDATION, held_out)
     source = moved(training, where) if draw is None else lambda: moved(draw(), where)
     shuffled = draw is None or chosen.negative_sampling != "in-batch"
@@ -152,9 +171,7 @@ def train_ranker(
         )
     best = trained.selected[name]
     model.load_state_dict(best.weights)
-    record = _record(lists, vocabulary, training.lists, None if held_out is None else held_out.lists)
     record |= {"epoch": best.epoch, "validation": None if held_out is None else best.score}
-    names = list(lists.feature_names) if vocabulary is None else []
     return Ranker(chosen, names, scaling, model.cpu(), record, vocabulary, encoding)
 
 
@@ -198,6 +215,7 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
 
             vocabulary = Vocabulary.from_tensors(tensors)
         exempt = {f"{WEIGHTS}{name}" for name in ("near", "offsets", "items") if recipe.model in COUNTED}
+        exempt |= {f"{WEIGHTS}features"} if recipe.model == RANKBOOST else set()
         exempt |= set() if vocabulary is None else {*vocabulary.tensors()}
         for name, tensor in tensors.items():
             if name not in exempt and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
@@ -210,6 +228,8 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         with torch.device("meta"):
             if vocabulary is not None and recipe.model in COUNTED:
                 model = restored(recipe.model, weights, len(vocabulary.topics), len(vocabulary.items))
+            elif recipe.model == RANKBOOST:
+                model = Steps.restored(weights, len(encoding.inputs))
             elif recipe.model != FACTORIZATION and len(recipe.hidden) > len(weights):
                 raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
             elif vocabulary is not None:
@@ -339,7 +359,7 @@ class Ranker:
     def _scores(self, rows: Tensor, lists: Lists | None, categories: Mapping[str, Sequence[str]]) -> Tensor:
         scaled = ScaledFeatures(self.scaling, rows, lists, self.encoding.encoder(categories))
         # Threads may score at once; moving a model that is there already takes a fifth of the time of a query.
-        if self.model.training or next(self.model.parameters()).device != rows.device:
+        if self.model.training or next(iter(self.model.state_dict().values())).device != rows.device:
             self.model.eval().to(rows.device)
         blocks = []
         for block, own in row_blocks(self.model, len(rows), lists):
