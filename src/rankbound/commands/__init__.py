@@ -80,6 +80,11 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
         "how these are drawn: in every epoch anew, uniform (default), popularity or in-batch; or once",
     ),
     "epochs": (int, "N", "passes over the training topics, rounds or sweeps (default: 100)"),
+    "patience": (
+        int,
+        "N",
+        "epochs without a better validation score that end a training; None (default): those of 2,000 steps; 0: none",
+    ),
     "learning_rate": (float, "RATE", "learning rate of Adam (default: 0.01)"),
     "batch_size": (int, "N", "topics per step (default: 16)"),
     "seed": (int, "N", "seed of initial weights, order of topics and validation topics (default: 0)"),

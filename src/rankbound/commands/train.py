@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
     loss = f"loss {recipe.loss}{bound}, " if recipe.takes_loss else ""
     cost = f", cost {record['cost']:g}" if "cost" in record else ""
     # Models that are counted have no epochs, and a cost has as many as it takes.
-    count = f" of {recipe.epochs}" if not cost else ""
+    count = f" of {record.get('epochs', recipe.epochs)}" if not cost else ""
     epochs = f": epoch {record['epoch']}{count}{cost}" if record["epoch"] else ""
     print(f"{loss}{recipe.model} model{epochs}")
     if record["validation"] is not None:

@@ -167,11 +167,13 @@ def train_ranker(
             batch_size=chosen.batch_size,
             monitored=[criterion],
             selections={} if held_out is None else {VALIDATION: criterion},
+            patience=chosen.patience_for(len(training.lists)),
             on_epoch=on_epoch,
         )
     best = trained.selected[name]
     model.load_state_dict(best.weights)
-    record |= {"epoch": best.epoch, "validation": None if held_out is None else best.score}
+    validated = None if held_out is None else best.score
+    record |= {"epoch": best.epoch, "epochs": len(trained.epochs), "validation": validated}
     return Ranker(chosen, names, scaling, model.cpu(), record, vocabulary, encoding)
 
 

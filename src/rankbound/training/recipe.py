@@ -1,5 +1,6 @@
 """The settings of a ranker's training."""
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -43,6 +44,9 @@ OF_FITTED = ("model", "scale", "missing_features", "epochs", "metric", "validati
 MODELS = ("linear", "mlp", ATTENTION, *FITTED_MODELS, *PAIR_MODELS)
 
 PAIR_WEIGHTS = ("equal", "list")
+
+# On MQ2008, with 30 steps an epoch, a network's best epoch may come 60 epochs after the second best.
+PATIENT_STEPS = 2_000
 
 UNKNOWN = ("refuse", "mean")
 
@@ -97,6 +101,8 @@ class Recipe:
             the mean over all topics, or all items; for models with factors, of all factors and biases.
         epochs: passes over the training topics; the most Newton steps of a `ranksvm` for each cost, rounds of `adarank`
             and `rankboost`, and sweeps over all features of `coordinate-ascent`, in all starts together.
+        patience: a training with validation topics ends after so many epochs that are not better than the best one; 0
+            for none of it. None is as many as take 2,000 steps, at least 10.
         learning_rate: of Adam.
         batch_size: topics per step.
         metric: selects the epoch on the validation topics; without validation topics, the last epoch is used, or
@@ -133,6 +139,7 @@ class Recipe:
     negative_sampling: str = "uniform"
     unknown: str = "refuse"
     epochs: int = 100
+    patience: int | None = None
     learning_rate: float = 0.01
     batch_size: int = 16
     metric: str = "nDCG@10"
@@ -171,8 +178,9 @@ class Recipe:
             )
         if not 0 <= self.validation_share < 1:
             raise ValueError(f"validation_share: found {self.validation_share}, expected a share in [0, 1)")
-        if self.negatives < 0:
-            raise ValueError(f"negatives: found {self.negatives}, expected a number from 0")
+        for name in ("negatives", "patience"):
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected a number from 0")
         if self.negatives and self.model not in PAIR_MODELS:
             raise ValueError(
                 f"negatives: found {self.negatives} beside the model {self.model}, whose items need features: only "
@@ -196,6 +204,11 @@ class Recipe:
                     f"which has none; model {' or '.join(m for m, names in FITTED_MODELS.items() if name in names)} has"
                 )
             raise ValueError(f"{name}: found {value!r} beside the model {self.model}, {expected}")
+
+    def patience_for(self, n_topics: int) -> int:
+        """Return the epochs without a better one after which a training on so many topics ends; 0 for none."""
+        steps = math.ceil(n_topics / self.batch_size)
+        return max(10, math.ceil(PATIENT_STEPS / steps)) if self.patience is None else self.patience
 
     @property
     def takes_loss(self) -> bool:
