@@ -174,13 +174,11 @@ def test_rounds_of_adarank_by_hand() -> None:
 def test_the_performance_is_at_least_the_bound_of_the_theorem_in_every_round(text: str, bound: str) -> None:
     sizes, total = (5, 8, 3, 12, 7, 9), 0
     for seed in range(4):
-        columns = columns_of(
-            seed, sizes=sizes, relevance=np.resize([2.0, 0, 0, 1, 0], sum(sizes)), shares=np.full(6, 1 / 6)
-        )
+        columns = columns_of(seed, sizes=sizes, relevance=np.resize([2.0, 0, 0, 1, 0], sum(sizes)))
         performance = Performance(rb.metric(text), rb.bound(bound), columns.relevance, columns.offsets)
         unit, rounds = max(performance.largest, 1.0), Rounds()
         fit_adarank(columns, rounds, of=rb.metric(text), bound=rb.bound(bound), epochs=15)
-        shares, weights, values, product_of = np.full(6, 1 / 6), np.zeros(5), np.zeros(6), 1.0
+        shares, weights, values, product_of = columns.shares, np.zeros(5), np.zeros(6), 1.0
         total += len(rounds.models)
         for model in rounds.models:
             (feature,) = np.flatnonzero(model["weights"] != weights)
@@ -192,8 +190,9 @@ def test_the_performance_is_at_least_the_bound_of_the_theorem_in_every_round(tex
             assert alpha == pytest.approx(0.5 * log((1 + phi) / (1 - phi)))
             before, values = values, performance.of(columns.weighted_sum(weights)) / unit
             product_of *= exp(-(values - before - alpha * own).min()) * (1 - phi**2) ** 0.5
-            assert values.mean() >= 1 - product_of - 1e-12
-            shares = np.exp(-values) / np.exp(-values).sum()
+            assert values @ columns.shares >= 1 - product_of - 1e-12
+            shares = np.exp(-values) * columns.shares
+            shares = shares / shares.sum()
     assert total > 15
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rankbound.bounds.base import Bound, BoundedMetric, Unbounded
+from rankbound.bounds.base import Affine, Bound, BoundedMetric, Unbounded
 from rankbound.kernels import usable
 from rankbound.kernels.formulas import (
     AP,
@@ -137,7 +137,7 @@ class Performance:
         ends = (self._bounded.of_value(value, self._facts) for value in (self._facts.minimum, self._facts.maximum))
         return max(float(end.abs().nan_to_num(nan=0.0).max()) for end in ends)
 
-    def of_steps(self, scores: Floats, column: npt.NDArray[np.float32], steps: Floats) -> Floats:
+    def of_steps(self, scores: Floats, column: npt.NDArray[np.float32], steps: Floats) -> npt.NDArray[Any]:
         """Return the values `(n_steps, n_lists)` at the scores plus each step times a column; NaN where undefined."""
         values = np.empty((len(steps), len(self._offsets) - 1))
         largest = np.abs(scores).max(initial=0.0) + np.abs(steps).max(initial=0.0) * np.abs(column).max(initial=0.0)
@@ -170,6 +170,8 @@ class Performance:
                 values[place] = next(
                     iter(values_of([self._metric], torch.from_numpy(moved.astype(np.float32)), *lists).values())
                 )
+        if isinstance(self._bounded.bound, Affine):
+            return self._bounded.of_value(torch.from_numpy(values), self._facts).numpy()
         if not isinstance(self._bounded.bound, Unbounded):
             for row in values:
                 row[:] = self._bounded.of_value(torch.from_numpy(row), self._facts).numpy()

@@ -14,11 +14,8 @@ from rankbound.bounds.base import Bound
 from rankbound.metrics import Metric
 from rankbound.rankers.columns import Columns, Floats, Performance, Selection
 
-STEPS = tuple(0.5**power for power in range(9))
+STEPS = tuple(0.5**power for power in range(11))
 """Steps, up and down, as shares of the sum of all absolute weights; beside them, a weight of 0 is tried."""
-
-FINER = 8
-"""Steps between the two neighbours of the best one, which are tried next."""
 
 LEAST_GAIN = 1e-4
 """The gain, as a share of the mean performance, below which a sweep is the last one of its start."""
@@ -53,12 +50,7 @@ def fit_coordinate_ascent(
                 only = np.abs(weights).sum() == abs(weights[feature])
                 steps = np.concatenate([-shares, [] if only else [-weights[feature]], shares])
                 column, steps = columns.values[feature], np.unique(np.append(steps, 0.0))
-                step, _ = _best(steps, performance.of_steps(scores, column, steps) @ columns.shares)
-                # Between the neighbours of the best step.
-                place = int(np.searchsorted(steps, step))
-                low, high = steps[max(place - 1, 0)], steps[min(place + 1, len(steps) - 1)]
-                finer = np.append(np.linspace(low, high, FINER), [step, 0.0])
-                step, value = _best(finer, performance.of_steps(scores, column, finer) @ columns.shares)
+                step, value = _best(steps, performance.of_steps(scores, column, steps) @ columns.shares)
                 weights[feature] += step
                 scores = scores + step * column.astype(np.float64)
             of_held_out = None if held_out is None else held_out.weighted_sum(weights)
