@@ -112,6 +112,9 @@ def test_scores_and_products_are_of_double_precision(each_way: None) -> None:
 def test_the_svm_is_that_of_explicit_pairs(pair_weights: str, cost: float, each_way: None) -> None:
     svm = pytest.importorskip("sklearn.svm")
     columns = columns_of(7, sizes=(30, 1, 12, 25, 8))
+    # Learned well enough that many pairs keep the margin.
+    liking = np.array([2, -1, 0.5, 0, 0]) @ columns.values + np.random.default_rng(0).normal(size=76) / 2
+    columns = replace(columns, relevance=np.digitize(liking, [0.0, 1.5]).astype(float))
     found = pairs_of(columns)
     lists = np.array([t for t, _, _ in found])
     weights = columns.shares[lists] / (np.bincount(lists)[lists] if pair_weights == "list" else 1)
@@ -131,7 +134,7 @@ def test_sums_over_violating_pairs_are_those_of_all_pairs(seed: int, each_way: N
     columns = columns_of(seed)
     random, n = np.random.default_rng(seed), len(columns.relevance)
     # Ties, and pairs exactly a margin apart.
-    scores, direction = random.integers(-2, 3, n) / 2.0, random.normal(size=n)
+    scores, direction = random.integers(-12, 13, n) / 16.0, random.normal(size=n)
     pairs = Pairs(columns, "equal")
     loss, slopes, bend = 0.0, np.zeros(n), np.zeros(n)
     for t, i, j in pairs_of(columns):
