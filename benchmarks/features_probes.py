@@ -245,6 +245,17 @@ def _compiled_by_jax() -> Seen:
     return holds(np.isclose(*values), "by jax.jit, for CPU, GPU and TPU")
 
 
+def _attention_of_rankbound() -> Seen:
+    from rankbound.training.models import AttentionScorer
+
+    model, rows, lists = AttentionScorer(3).eval(), torch.randn(4, 3), rb.Lists.of_sizes([4])
+    with torch.no_grad():
+        before = model(rows, lists)[0].item()
+        rows[3] += 1
+        after = model(rows, lists)[0].item()
+    return holds(abs(after - before) > 1e-6, "another item's features change the score, in `train_ranker`")
+
+
 def _attention_of_allrank() -> Seen:
     transformer = losses.allrank("config").TransformerConfig(N=1, d_ff=8, h=1, positional_encoding=None, dropout=0.0)
     layers = {"sizes": [8], "input_norm": False, "activation": None, "dropout": 0.0}
@@ -270,6 +281,16 @@ def _texts(ours: bool) -> Seen:
     learns = any(weight.grad is not None and weight.grad.any() for weight in model.parameters())
     note = "in sentence-transformers' trainer" if ours else "a cross-encoder gets gradients from texts"
     return holds(learns, note, PARTLY if ours else YES)
+
+
+def _clicks_of_rankbound() -> Seen:
+    rankers = np.array([[3.0, 2.0, 1.0], [1.0, 3.0, 2.0], [2.0, 1.0, 3.0]])
+    model = rb.clicks.PositionBased(eta=1.0)
+    log = rb.clicks.simulate(model, [1, 1, 1], [0, 3], scores=rankers, sessions=20_000)
+    found = rb.clicks.intervention_harvesting(log)
+    return holds(
+        np.allclose(found, model.propensities(3), atol=0.05), "four click models, three estimates of propensities"
+    )
 
 
 def _clicks_of_allrank() -> Seen:
@@ -418,6 +439,11 @@ def _compared_by_ranx() -> Seen:
     return holds(0 <= p_value <= 1, "a p-value, no interval", PARTLY)
 
 
+def _fused_by_rankbound() -> Seen:
+    fused = rb.fuse([{"q": {"a": 2.0, "b": 1.0}}, {"q": {"c": 1.0, "a": 0.5}}], "rrf")
+    return holds(set(fused.items) == {"a", "b", "c"}, "`fuse`, by 23 methods")
+
+
 def _fused_by_ranx() -> Seen:
     import ranx
 
@@ -466,9 +492,10 @@ PROBES: Mapping[str, Mapping[str, Probe]] = {
         "XGBoost": _boosted_by_xgboost,
     },
     "Compiles as a whole": each(_compiled_by_torch, TORCH) | {"Rax": _compiled_by_jax},
-    "Attention between items": {"allRank": _attention_of_allrank},
+    "Attention between items": {"rankbound": _attention_of_rankbound, "allRank": _attention_of_allrank},
     "Trains on texts": each(_texts, {"rankbound": True, "sentence-transformers": False}),
     "Clicks": {
+        "rankbound": _clicks_of_rankbound,
         "allRank": _clicks_of_allrank,
         "pytorchltr": _clicks_of_pytorchltr,
         "LightGBM": _positions_of_lightgbm,
@@ -477,7 +504,7 @@ PROBES: Mapping[str, Mapping[str, Probe]] = {
     "Ties are averaged": each(_ties, EVALUATORS),
     "An undefined list is not a value": each(_undefined, EVALUATORS) | {"torchmetrics": _skipped_by_torchmetrics},
     "Paired tests with intervals": {"rankbound": _compared_by_rankbound, "ranx": _compared_by_ranx},
-    "Fusion of runs": {"ranx": _fused_by_ranx},
+    "Fusion of runs": {"rankbound": _fused_by_rankbound, "ranx": _fused_by_ranx},
     "Number of ranking measures": each(_number, MEASURES),
 }
 """Feature -> library -> program."""

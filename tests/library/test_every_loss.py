@@ -321,6 +321,9 @@ def test_a_compiled_step_takes_weights_and_lists_of_numbers(text: str) -> None:
     by_list = torch.arange(1.0, len(offsets), dtype=torch.float64)
     compiled = torch.compile(loss, fullgraph=True, backend="eager")(scores, relevance, offsets, list_weights=by_list)
     torch.testing.assert_close(compiled, loss(scores, relevance, offsets) * by_list)
+    with torch.no_grad():
+        plain = torch.compile(loss, fullgraph=True, backend="eager")(scores, relevance, offsets, reduction="mean")
+        torch.testing.assert_close(plain, loss(scores, relevance, offsets, reduction="mean"))
     # The graph breaks at arguments that are no tensors.
     broken = torch.compile(loss, backend="eager")(scores, relevance.tolist(), offsets.tolist())
     torch.testing.assert_close(broken, loss(scores, relevance, offsets))

@@ -33,7 +33,7 @@ from rankbound.lists import (
     warn_of_fractions,
     weights_of,
 )
-from rankbound.losses.traced import Traced, numbered
+from rankbound.losses.traced import numbered, traced_loss
 from rankbound.texts import require_one_of, text_of
 
 if TYPE_CHECKING:
@@ -124,8 +124,7 @@ class RankingLoss(nn.Module, ABC):
             is_flat = offsets is not None and mask is None and lengths is None
             # The operator has no derivatives by what a loss learns.
             if is_flat and all(one is None or isinstance(one, Tensor) for one in given) and not [*self.parameters()]:
-                traced: Tensor = Traced.apply(self._number, *given, reduction, validate)[0]  # type: ignore[no-untyped-call]
-                return traced
+                return traced_loss(self._number, *given, reduction, validate)
             options = {"weights": weights, "list_weights": list_weights, "mask": mask, "lengths": lengths}
             eager = torch.compiler.disable(self.forward)  # type: ignore[no-untyped-call]
             untraced: Tensor = eager(scores, relevance, offsets, **options, reduction=reduction, validate=validate)

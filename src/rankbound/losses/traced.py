@@ -28,6 +28,14 @@ def numbered(loss: "RankingLoss") -> int:
     return number
 
 
+def traced_loss(number: int, scores: Tensor, *others: Any) -> Tensor:
+    """Return the values of a numbered loss; the arguments are those of the operator."""
+    if torch.is_grad_enabled() and scores.requires_grad:
+        values: Tensor = _Traced.apply(number, scores, *others)[0]  # type: ignore[no-untyped-call]
+        return values
+    return _loss(number, scores, *others)[0]
+
+
 @torch.library.custom_op("rankbound::loss", mutates_args=())
 def _loss(
     number: int,
@@ -70,7 +78,7 @@ def _shapes(
     return scores.new_empty(shape, dtype=torch.promote_types(scores.dtype, torch.float32)), torch.empty_like(scores)
 
 
-class Traced(torch.autograd.Function):
+class _Traced(torch.autograd.Function):
     """The values of a loss and, without derivatives, the slopes; arguments as those of the operator."""
 
     @staticmethod
