@@ -154,6 +154,9 @@ def train_ranker(
     model.load_state_dict(best.weights)
     record = _record(lists, vocabulary, training.lists, None if held_out is None else held_out.lists)
     record |= {"epoch": best.epoch, "validation": None if held_out is None else best.score}
+    part = "training" if held_out is None else VALIDATION
+    values = [epoch.metrics[name][str(criterion)] for epoch in trained.epochs]
+    record |= {"curves": {"loss": [epoch.loss for epoch in trained.epochs], part: values}}
     names = list(lists.feature_names) if vocabulary is None else []
     return Ranker(chosen, names, scaling, model.cpu(), record, vocabulary, encoding)
 
