@@ -101,6 +101,8 @@ def learning_curves(ranker: "Ranker | Sequence[Ranker]", ax: "Axes | None" = Non
             )
     ((loss, bound, metric),) = recipes
     ax = _axes(ax, 4.0)
+    from matplotlib.ticker import MaxNLocator
+
     right, of = ax.twinx(), set[str]()
     for one in rankers:
         curves = {name: np.array(values, dtype=np.float64) for name, values in one.record["curves"].items()}
@@ -114,7 +116,7 @@ def learning_curves(ranker: "Ranker | Sequence[Ranker]", ax: "Axes | None" = Non
     ax.set_xlabel("epoch")
     ax.set_ylabel(f"training loss, {loss}" + (f" (bound: {bound})" if bound != "none" else ""), color=A_HIGHER)
     right.set_ylabel(f"{metric}, {' or '.join(sorted(of))} topics (dashed)", color=B_HIGHER)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return ax
 
 

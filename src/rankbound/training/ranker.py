@@ -49,6 +49,8 @@ WEIGHTS = "model."
 
 VALIDATION = "validation"
 
+EXPORTED = ("linear", "mlp")
+
 
 @on_cpu
 @torch.inference_mode(mode=False)
@@ -155,8 +157,8 @@ def train_ranker(
     record = _record(lists, vocabulary, training.lists, None if held_out is None else held_out.lists)
     record |= {"epoch": best.epoch, "validation": None if held_out is None else best.score}
     part = "training" if held_out is None else VALIDATION
-    values = [epoch.metrics[name][str(criterion)] for epoch in trained.epochs]
-    record |= {"curves": {"loss": [epoch.loss for epoch in trained.epochs], part: values}}
+    curve = [epoch.metrics[name][str(criterion)] for epoch in trained.epochs]
+    record |= {"curves": {"loss": [epoch.loss for epoch in trained.epochs], part: curve}}
     names = list(lists.feature_names) if vocabulary is None else []
     return Ranker(chosen, names, scaling, model.cpu(), record, vocabulary, encoding)
 
@@ -459,6 +461,32 @@ class Ranker:
         if self.vocabulary is not None:
             tensors |= self.vocabulary.tensors()
         write_sealed(tensors, path, {HEADER: json.dumps(header, sort_keys=True)})
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the model with its scaling as one graph, which programs run without this library, atomically.
+
+        The graph maps `features`, `(n_items, d)` of float32 as `score` reads them, for any number of items, to
+        `scores`, `(n_items,)`. Missing values are NaN if the ranker was trained to read them. With `query` scaling, the
+        items of a call are one list. The graph checks nothing: where `score` refuses, it returns some scores.
+
+        Args:
+            path: the file: `.onnx` for ONNX, which needs the extra `export`, or `.pt2` for `torch.export.load`.
+
+        Raises:
+            ValueError: another ending, a model that is neither `linear` nor `mlp`, or features with categories.
+            RankboundError: a library of the extra `export` is missing.
+            OutputError: the file could not be written.
+
+        >>> rb.load("model.safetensors").export("model.onnx")  # doctest: +SKIP
+        """
+        from rankbound.training.export import export_graph
+
+        if self.recipe.model not in EXPORTED:
+            raise ValueError(
+                f"model: found {self.recipe.model}, expected one of {', '.join(EXPORTED)}: scores of the others depend "
+                "on more than the features of an item"
+            )
+        export_graph(self.model, self.scaling, self.encoding, path)
 
 
 @contextmanager
