@@ -218,6 +218,11 @@ def html_table(rows: Sequence[Sequence[str]], words: Collection[str]) -> str:
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
+def html_notes(lines: Sequence[str]) -> str:
+    """Return lines as a list in HTML."""
+    return f"<ul>{''.join(f'<li>{html(line)}</li>' for line in lines)}</ul>" if lines else ""
+
+
 def html(text: str) -> str:
     """Return a text with the characters escaped that HTML acts on."""
     return escape(printable(text))

@@ -28,8 +28,7 @@ from rankbound.compare.statistics import (
     p_value_of_mean,
     seed_deviation,
 )
-from rankbound.compare.tables import html_notes
-from rankbound.texts import html, html_table, quantity
+from rankbound.texts import html, html_notes, html_table, quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -158,9 +157,10 @@ class Comparison:
         Returns:
             The axes.
         """
-        from rankbound import plot
+        # Not the module: what compares would depend on what draws.
+        import rankbound as rb
 
-        return plot.differences({"": self}, LEVEL, ax)
+        return rb.plot.differences({"": self}, LEVEL, ax)
 
 
 DIFFERENCES = {

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from rankbound.compare.comparison import DIFFERENCES, Cells, Comparison, Settings
 from rankbound.compare.margins import LEVEL, TIE
 from rankbound.compare.statistics import CORRECTIONS, TESTS, interval_of_mean
-from rankbound.compare.tables import BETTER, WORSE, Cell, Table, csv_of, html_notes, latex_comments, markdown
+from rankbound.compare.tables import BETTER, WORSE, Cell, Table, csv_of, latex_comments, markdown
 from rankbound.evaluation import Evaluation, shown, summary
 from rankbound.io.files import needs_extra
 from rankbound.metrics import Metric
-from rankbound.texts import printable, quantity, require_one_of
+from rankbound.texts import html_notes, printable, quantity, require_one_of
 
 if TYPE_CHECKING:
     import polars as pl

@@ -109,11 +109,6 @@ def latex(text: str) -> str:
     return _SIGNED.sub(lambda sign: f"${sign[0]}$", escaped).replace("--", "-{}-")
 
 
-def html_notes(lines: Sequence[str]) -> str:
-    """Return lines as a list in HTML."""
-    return f"<ul>{''.join(f'<li>{html(line)}</li>' for line in lines)}</ul>" if lines else ""
-
-
 def latex_comments(lines: Sequence[str]) -> list[str]:
     """Return lines of LaTeX that it ignores."""
     return [f"% {printable(line)}" for line in lines]
