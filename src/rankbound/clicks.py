@@ -305,12 +305,15 @@ def intervention_harvesting(log: ClickLog, *, rounds: int = 10_000, tolerance: f
 
 
 def dual_learning(
-    log: ClickLog, features: Any, *, epochs: int = 300, learning_rate: float = 0.05, seed: int = 0
+    log: ClickLog, features: Any, *, epochs: int = 150, learning_rate: float = 0.05, seed: int = 0
 ) -> tuple[Floats, Floats]:
     """Learn a linear ranker and the propensities together by the dual learning algorithm (Ai et al. 2018).
 
     Two softmax losses over the clicks of a session: the ranker's has inverse propensities as weights, relative to rank
     1, and that of the propensities has inverse relevance, relative to the item at rank 1.
+
+    The propensities are those of the model if the logarithm of the attraction is linear in the features; otherwise,
+    what the ranker cannot tell is taken for position bias.
 
     Args:
         log: the log.

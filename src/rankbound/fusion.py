@@ -327,7 +327,7 @@ class _Training(NamedTuple):
     run: _List
     hits: Floats
     n_topics: int
-    mean_average_precision: Callable[[], float]
+    mean_precision: float
 
 
 _Values = Callable[[_List], Floats]
@@ -373,13 +373,7 @@ def _of_ranks(value: Callable[[Integers], Floats], **others: Any) -> _Method:
     return _Method(lambda run, scores, _: run.mean(value(run.position + 1)), of_scores=False, **others)
 
 
-def _of_training(
-    train: Callable[[_Training], Any],
-    term: Callable[[_List, Floats, Any], Floats],
-    of_scores: bool = False,
-    **others: Any,
-) -> _Method:
-    return _Method(term, train=train, weights="may", of_scores=of_scores, **others)
+_trained = partial(_Method, weights="may", of_scores=False)
 
 
 def _probfuse(segments: int) -> _Method:
@@ -393,7 +387,10 @@ def _probfuse(segments: int) -> _Method:
         within = np.minimum(length, one.run.sizes[one.run.topic] - which * length)
         return np.bincount(which, one.hits / within, segments) / one.n_topics
 
-    return _of_training(train, lambda run, _, shares: run.mean((shares / np.arange(1, segments + 1))[segment(run)[0]]))
+    def term(run: _List, scores: Floats, shares: Floats) -> Floats:
+        return run.mean((shares / np.arange(1, segments + 1))[segment(run)[0]])
+
+    return _trained(term, train=train)
 
 
 def _slidefuse(window: int) -> _Method:
@@ -404,7 +401,7 @@ def _slidefuse(window: int) -> _Method:
         within = sums[end.clip(max=len(shares))] - sums[first.clip(max=len(shares))]
         return run.mean(within / (end - first))
 
-    return _of_training(_shares, term)
+    return _trained(term, train=_shares)
 
 
 def _inverse_square(rank: Integers) -> Floats:
@@ -456,23 +453,22 @@ METHODS: Mapping[str, Callable[..., _Method]] = {
         weights="may",
     ),
     "condorcet": lambda: _of_ranks(lambda rank: rank.astype(np.float64), combine="condorcet", weights="may"),
-    "bayes": lambda: _of_training(
-        _log_odds,
+    "bayes": lambda: _trained(
         lambda run, scores, odds: _by_segment(run, odds, _BAYES, _LEAST_ODDS),
         missing=lambda run: np.full(len(run.n), _LEAST_ODDS),
+        train=_log_odds,
     ),
-    "map": lambda: _of_training(
-        lambda one: np.array(one.mean_average_precision()),
-        lambda run, scores, mean: run.mean(mean / (run.position + 1)),
+    "map": lambda: _trained(
+        lambda run, scores, mean: run.mean(mean / (run.position + 1)), train=lambda one: np.array(one.mean_precision)
     ),
-    "posfuse": lambda: _of_training(
-        _shares, lambda run, scores, shares: run.mean(np.append(shares, 0.0)[run.position.clip(max=len(shares))])
+    "posfuse": lambda: _trained(
+        lambda run, scores, shares: run.mean(np.append(shares, 0.0)[run.position.clip(max=len(shares))]), train=_shares
     ),
     "probfuse": _probfuse,
-    "segfuse": lambda: _of_training(
-        partial(_segment_shares, _SEGMENTS),
+    "segfuse": lambda: _trained(
         lambda run, scores, shares: _by_segment(run, shares, _SEGMENTS, 0.0) * (scores + 1),
         of_scores=True,
+        train=partial(_segment_shares, _SEGMENTS),
     ),
     "slidefuse": _slidefuse,
 }
@@ -670,10 +666,7 @@ def _trainings(runs: Sequence[Run], qrels: Qrels, topics: Sequence[str]) -> list
     hits = np.zeros(int(relevant.n.sum()))
     hits[relevant.item] = relevant.scores >= 1
 
-    def mean_average_precision(run: Run) -> float:
-        return evaluate_run(run, qrels, "AP", missing="skip", topics=topics).means()["AP"]
-
-    return [
-        _Training(one, one.mean(hits[one.item]), len(topics), partial(mean_average_precision, run))
-        for one, run in zip(lists, runs, strict=True)
-    ]
+    how: dict[str, Any] = {"missing": "skip", "topics": topics}
+    means = [evaluate_run(run, qrels, "AP", **how).means()["AP"] for run in runs]
+    several = zip(lists, means, strict=True)
+    return [_Training(one, one.mean(hits[one.item]), len(topics), mean) for one, mean in several]

@@ -22,6 +22,7 @@ RECIPES: list[dict[str, Any]] = [
     {"model": "mlp", "hidden": (4,), "scale": "query"},
     {"model": "mlp", "hidden": (4,), "missing_features": "indicator"},
     {"model": "linear", "missing_features": "mean", "scale": "query"},
+    {"model": "ranksvm"},
 ]
 
 
@@ -54,7 +55,8 @@ def test_the_scores_of_a_graph_are_those_of_the_ranker(
         features = np.array(lists.features)
         features[np.random.default_rng(1).random(features.shape) < 0.2] = np.nan
         lists = replace(lists, features=features)
-    ranker = rb.train_ranker(lists, epochs=5, learning_rate=0.05, **recipe)
+    how = {} if recipe["model"] == "ranksvm" else {"epochs": 5, "learning_rate": 0.05}
+    ranker = rb.train_ranker(lists, **how, **recipe)
     ranker.export(tmp_path / f"model{ending}")
     assert capfd.readouterr() == ("", "")
     assert [path.name for path in tmp_path.iterdir()] == [f"model{ending}"]
@@ -77,7 +79,7 @@ def test_what_has_no_graph_is_refused_by_name(tmp_path: Path, monkeypatch: pytes
     for ranker, name, kind, message in (
         (numbers, "model.pb", ValueError, r"model\.pb', expected a name with the ending \.onnx or \.pt2"),
         (texts, "model.pt2", ValueError, "features: kind have categories"),
-        (attention, "model.pt2", ValueError, "model: found attention, expected one of linear, mlp"),
+        (attention, "model.pt2", ValueError, "model: found attention, expected a linear function"),
         (numbers, "model.onnx", RankboundError, r"onnx is not installed: run pip install 'rankbound\[export\]'"),
     ):
         with pytest.raises(kind, match=message):

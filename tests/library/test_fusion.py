@@ -193,6 +193,13 @@ def test_tuning_finds_the_grid_s_best_on_the_topics_that_it_is_given() -> None:
         assert nested(first(noisy)) == nested(second(noisy))
 
 
+def test_the_least_mean_is_the_best_of_a_metric_of_which_less_is_better() -> None:
+    runs = [{"q": {"a": 2.0, "b": 1.0}}, {"q": {"a": 1.0, "b": 2.0}}]
+    fusion = rb.tune_fusion(runs, "wsum", {"q": {"b": 1}}, "PairError", step=0.5)
+    assert fusion.weights == (0.0, 1.0)
+    assert fusion.tried[str(fusion)] == min(fusion.tried.values()) < max(fusion.tried.values())
+
+
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "one run": ([RUNS[0]], {}, "runs: found 1 run, expected two or more"),
     "a run": (RUNS[0], {}, "found one run, {topic: {item: score}}"),

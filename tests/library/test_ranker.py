@@ -63,6 +63,28 @@ def test_what_is_planted_is_learned(model: str, scale: str, least: float) -> Non
     assert value(ranker, planted(seed=1)) > least > chance + 0.1
 
 
+@pytest.mark.parametrize(("patience", "steps"), [(3, None), (0, None), (None, 1)])
+def test_a_training_ends_when_epochs_no_longer_help(
+    patience: int | None, steps: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After `patience` epochs, or those of so many steps and at least 10; the ranker is the best of those that ran."""
+    if steps is not None:
+        monkeypatch.setattr("rankbound.training.recipe.PATIENT_STEPS", steps)
+    seen: list[float] = []
+    ranker = rb.train_ranker(
+        planted(n_topics=20),
+        planted(1, 10),
+        learning_rate=0.2,
+        epochs=40,
+        patience=patience,
+        metric="nDCG",
+        on_epoch=lambda epoch: seen.append(epoch.metrics["validation"]["nDCG"]),
+    )
+    best = 1 + max(range(len(seen)), key=lambda place: seen[place])
+    assert (ranker.record["epoch"], ranker.record["epochs"]) == (best, len(seen))
+    assert len(seen) == min(40, best + (10 if patience is None else patience or 40))
+
+
 @pytest.mark.parametrize(
     "recipe",
     [

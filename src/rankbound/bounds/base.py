@@ -276,8 +276,19 @@ class BoundedMetric:
     def _value(self, scores: ArrayLike, offsets: ArrayLike, relevance: ArrayLike) -> Tensor:
         value = self.metric._value(scores, offsets, relevance)
         grades = as_tensor(relevance, "relevance").detach().contiguous()
-        facts = Facts(self.metric, grades, Lists.checked(offsets, len(grades)), self._cdf)
-        return self._bound(value, facts)
+        return self.of_value(value, self.facts(grades, Lists.checked(offsets, len(grades))))
+
+    def facts(self, relevance: Tensor, lists: Lists) -> Facts:
+        """Return the facts about lists by which `of_value` bounds their values.
+
+        Args:
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            The facts, which are computed when they are first needed.
+        """
+        return Facts(self.metric, relevance, lists, self._cdf)
 
     def from_value(self, value: ArrayLike | float, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
         """Bound the metric's value for lists of binary relevance; the arguments are broadcast.
@@ -296,11 +307,19 @@ class BoundedMetric:
         arrays = np.broadcast_arrays(np.asarray(value, np.float64), *checked_counts(self.metric, n, p))
         values, sizes, counts = (torch.from_numpy(array.flatten()) for array in arrays)
         facts = Facts.of_counts(self.metric, sizes, counts, self._cdf)
-        bounded: npt.NDArray[np.float64] = self._bound(values, facts).numpy()
+        bounded: npt.NDArray[np.float64] = self.of_value(values, facts).numpy()
         return bounded.reshape(arrays[0].shape)
 
-    def _bound(self, value: Tensor, facts: Facts) -> Tensor:
-        """Bound the value, which rounding must not carry beyond the extremes: min-max is from 0 to 1."""
+    def of_value(self, value: Tensor, facts: Facts) -> Tensor:
+        """Bound values, which rounding must not carry beyond the extremes: min-max is from 0 to 1.
+
+        Args:
+            value: `(n_lists,)`, the metric's values.
+            facts: the lists' facts, as `facts` returns them.
+
+        Returns:
+            `(n_lists,)`; NaN where undefined.
+        """
         if isinstance(self.bound, Unbounded):
             return value
         low, high = facts.minimum, facts.maximum

@@ -35,8 +35,8 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "model": (
         str,
         None,
-        "linear (default), mlp, attention, or, without features, matrix-factorization, neural-mf, popularity, item-knn "
-        "or ease",
+        "linear (default), mlp, attention, ranksvm, adarank, rankboost or coordinate-ascent; or, without features, "
+        "matrix-factorization, neural-mf, popularity, item-knn or ease",
     ),
     "hidden": (widths, "WIDTHS", "widths of a network's layers; of attention, those before it (default: 64,32)"),
     "blocks": (int, "N", "blocks of a model attention (default: 2)"),
@@ -66,6 +66,9 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "factors": (int, "N", "factors of each topic and item of a matrix factorisation (default: 32)"),
     "neighbours": (int, "N", "similar items of each item that an item-knn counts (default: 50)"),
     "ridge": (float, "WEIGHT", "weight of the squares of an ease's weights (default: 100.0)"),
+    "cost": (float, "C", "factor of the pairs' mean loss of a ranksvm; None (default): the validation topics choose"),
+    "pair_weights": (str, None, "of a ranksvm or rankboost: equal (default), or list, by which topics weigh the same"),
+    "starts": (int, "N", "initial weights from which a coordinate-ascent climbs (default: 2)"),
     "negatives": (
         int,
         "N",
@@ -76,7 +79,12 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
         "HOW",
         "how these are drawn: in every epoch anew, uniform (default), popularity or in-batch; or once",
     ),
-    "epochs": (int, "N", "passes over the training topics (default: 100)"),
+    "epochs": (int, "N", "passes over the training topics, rounds or sweeps (default: 100)"),
+    "patience": (
+        int,
+        "N",
+        "epochs without a better validation score that end a training; None (default): those of 2,000 steps; 0: none",
+    ),
     "learning_rate": (float, "RATE", "learning rate of Adam (default: 0.01)"),
     "batch_size": (int, "N", "topics per step (default: 16)"),
     "seed": (int, "N", "seed of initial weights, order of topics and validation topics (default: 0)"),

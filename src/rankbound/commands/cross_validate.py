@@ -93,7 +93,11 @@ def run(arguments: argparse.Namespace) -> None:
     with plain_errors():
         metrics = [metric(text, names=arguments.names) for text in dict.fromkeys(arguments.metrics)]
         recipes = {loss: {**recipe_of(arguments), "loss": loss} for loss in losses}
-        epochs = max(Recipe(**recipe).epochs for recipe in recipes.values())
+        checked = [Recipe(**recipe) for recipe in recipes.values()]
+        epochs = max(recipe.epochs for recipe in checked)
+    if not checked[0].takes_loss:
+        # A model whose loss is its own is called by its name.
+        recipes = {checked[0].model: recipes[losses[0]]}
     folds, test = _test_of(arguments)
     if arguments.runs is not None:
         require_writable(arguments.runs / JUDGEMENTS)

@@ -21,6 +21,7 @@ EXAMPLES = """\
   rankbound train lists.csv --loss nDCG --bound min-max --out model.safetensors
   rankbound train train.letor --validation vali.letor --model mlp --hidden 64,32 --out model.safetensors
   rankbound train clicks.parquet --topic query --relevance clicked --features price,age --out model.safetensors
+  rankbound train lists.csv --model ranksvm --out model.safetensors
   rankbound train ratings.csv --topic user --item film --model matrix-factorization --out films.safetensors
 
 A CSV or parquet file has a row per item with the columns topic and relevance, and optionally item. All other columns of
@@ -84,11 +85,12 @@ def run(arguments: argparse.Namespace) -> None:
     read = quantity(len(ranker.feature_names), "feature") if vocabulary is None else f"{len(vocabulary.items)} distinct"
     print(f"trained on {topics}, {items}, {read}")
     bound = "" if recipe.bound == "none" else f", bound {recipe.bound}"
-    # Models that are counted have no epochs.
-    if record["epoch"]:
-        print(f"loss {recipe.loss}{bound}, {recipe.model} model: epoch {record['epoch']} of {recipe.epochs}")
-    else:
-        print(f"{recipe.model} model")
+    loss = f"loss {recipe.loss}{bound}, " if recipe.takes_loss else ""
+    cost = f", cost {record['cost']:g}" if "cost" in record else ""
+    # Models that are counted have no epochs, and a cost has as many as it takes.
+    count = f" of {record.get('epochs', recipe.epochs)}" if not cost else ""
+    epochs = f": epoch {record['epoch']}{count}{cost}" if record["epoch"] else ""
+    print(f"{loss}{recipe.model} model{epochs}")
     if record["validation"] is not None:
         topics = quantity(record["validation_topics"], "validation topic")
         print(f"{recipe.metric} on {topics}: {record['validation']:.4f}")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rankbound.bounds.extremes import Facts
 
 MOST_ITEMS = 2000
-"""The most items of a list: with all of them relevant, a step takes about 2 GB."""
+"""The most items of a list: with all of them relevant, a step of SoftRank takes about 3 GB."""
 
 SINKHORN_STEPS, SINKHORN_ERROR = 50, 1e-6
 """Those of the authors of NeuralNDCG: scaling ends when all columns add up to 1 within this error."""
@@ -144,8 +144,10 @@ def binomial_chances(chances: Tensor) -> Tensor:
     factors = torch.stack([1 - chances, chances], 2)
     while factors.shape[1] > 1:
         size = 2 * factors.shape[2] - 1
-        spectrum = torch.fft.rfft(factors, size)
-        factors = torch.fft.irfft(spectrum[:, ::2] * spectrum[:, 1::2], size)
+        # One and a half times a power of 2, at least the size, which is 1 more than a power and may be prime.
+        fast = 3 * (size - 1) // 2
+        one, other = torch.fft.rfft(factors, fast).unflatten(1, (-1, 2)).unbind(2)
+        factors = torch.fft.irfft(one * other, fast)[:, :, :size]
     return factors.squeeze(1)
 
 

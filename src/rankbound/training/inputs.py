@@ -16,7 +16,7 @@ from rankbound.lists import Lists, as_tensor
 from rankbound.texts import derive_seed, quantity
 from rankbound.training.encoding import Encoding
 from rankbound.training.models import ROWS_AT_ONCE, ScaledFeatures, Scaling, row_blocks, score_rows
-from rankbound.training.recipe import FACTORIZATION, PAIR_MODELS, Recipe
+from rankbound.training.recipe import FACTORIZATION, FITTED_MODELS, PAIR_MODELS, Recipe
 from rankbound.training.splits import require_apart
 from rankbound.training.trainer import Part, Scorer
 
@@ -37,6 +37,11 @@ def weighted(lists: JudgedLists, weights: Any, list_weights: Any, recipe: Recipe
     for name in given:
         if getattr(lists, name) is not None and recipe.model in PAIR_MODELS:
             raise ValueError(f"{name}: found weights beside the model {recipe.model}, whose training has none")
+    if lists.weights is not None and recipe.model in FITTED_MODELS:
+        raise ValueError(
+            f"weights: found weights of items beside the model {recipe.model}, which has weights of lists alone "
+            "(list_weights)"
+        )
     return lists
 
 

@@ -5,7 +5,7 @@ item for a topic by the product of their factors (thesis sec. 2.2). Features are
 reads them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -35,6 +35,9 @@ PAIRS_AT_ONCE = 2**18
 
 ROWS_AT_ONCE = 2**16
 """The number of rows of features that are copied at once."""
+
+ROWS_OF_STEPS = 2**12
+"""The number of rows that are compared with all thresholds at once."""
 
 
 class MLP(nn.Module):
@@ -187,6 +190,37 @@ def row_blocks(model: nn.Module, n_rows: int, lists: Lists | None) -> Iterator[t
     for begin, end in pairwise([0, *ends]):
         first, last = lists.offsets[[begin, end]].tolist()
         yield slice(first, last), Lists(lists.offsets[begin : end + 1] - first)
+
+
+class Steps(nn.Module):
+    """The sum of the weights of the thresholds that features exceed.
+
+    Args:
+        features: `(n,)`, int64, the feature of each threshold.
+        thresholds: `(n,)`, numbers of the features as the model reads them.
+        weights: `(n,)`, those of the thresholds.
+    """
+
+    def __init__(self, features: Tensor, thresholds: Tensor, weights: Tensor) -> None:
+        super().__init__()
+        for name, tensor in {"features": features, "thresholds": thresholds, "weights": weights}.items():
+            self.register_buffer(name, tensor)
+
+    @classmethod
+    def restored(cls, tensors: Mapping[str, Tensor], n_features: int) -> "Steps":
+        """Return the model of a file; ValueError for tensors that don't fit each other or the features."""
+        features, thresholds, weights = (tensors[name] for name in ("features", "thresholds", "weights"))
+        if features.dtype != torch.int64 or not features.shape == thresholds.shape == weights.shape == (len(features),):
+            raise ValueError("features, thresholds and weights: expected as many indices, numbers and numbers")
+        if not len(features) or not 0 <= int(features.min()) <= int(features.max()) < n_features:
+            raise ValueError(f"features: found an index that is none of {n_features} features, or no index")
+        return cls(features, thresholds, weights)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the scores `(n,)` of items with `features` `(n, n_features)`."""
+        chosen, thresholds, weights = (self.get_buffer(name) for name in ("features", "thresholds", "weights"))
+        blocks = torch.split(features, ROWS_OF_STEPS)
+        return torch.cat([(block.index_select(1, chosen) > thresholds).to(weights) @ weights for block in blocks])
 
 
 class Factorization(nn.Module):

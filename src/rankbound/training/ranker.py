@@ -21,14 +21,33 @@ from rankbound.errors import DataError
 from rankbound.io.files import kind_of, needs_extra, read_lists
 from rankbound.io.judged import JudgedLists, Qrels, Run, chosen_features
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu
-from rankbound.losses import loss
 from rankbound.metrics import evaluate, metric
 from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortened
 from rankbound.training.encoding import TENSOR, Encoding
+from rankbound.training.fitted import fit, objective_of
 from rankbound.training.inputs import digest_of, feature_scorer, moved, require_orders, training_parts, weighted
-from rankbound.training.models import Factorization, ScaledFeatures, Scaling, row_blocks, score_pairs, score_rows
+from rankbound.training.models import (
+    MLP,
+    Factorization,
+    ScaledFeatures,
+    Scaling,
+    Steps,
+    row_blocks,
+    score_pairs,
+    score_rows,
+)
 from rankbound.training.neighbours import restored, score_listed
-from rankbound.training.recipe import ATTENTION, COUNTED, FACTORIZATION, FACTORIZATIONS, PAIR_MODELS, UNKNOWN, Recipe
+from rankbound.training.recipe import (
+    ATTENTION,
+    COUNTED,
+    FACTORIZATION,
+    FACTORIZATIONS,
+    FITTED_MODELS,
+    PAIR_MODELS,
+    RANKBOOST,
+    UNKNOWN,
+    Recipe,
+)
 from rankbound.training.splits import require_apart
 from rankbound.training.trainer import LAST, Draw, Epoch, Learner, Scorer, train
 
@@ -48,8 +67,6 @@ WEIGHTS = "model."
 """The prefix of the names of the model's tensors."""
 
 VALIDATION = "validation"
-
-EXPORTED = ("linear", "mlp")
 
 
 @on_cpu
@@ -91,13 +108,15 @@ def train_ranker(
     >>> ranker = rb.train_ranker(rb.read_lists("train.csv"), loss="nDCG", bound="min-max")  # doctest: +SKIP
     """
     chosen = Recipe.of(recipe)
-    objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature)
+    objective = objective_of(chosen)
     criterion = metric(chosen.metric)
     if not criterion.higher_is_better:
         raise ValueError(f"metric {chosen.metric}: lower is better; expected a metric whose higher values are better")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(f"device: found {device}, but PyTorch finds no GPU here; expected auto or cpu")
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    # What is fitted without gradients is fitted on the CPU.
+    where = torch.device("cpu") if chosen.model in FITTED_MODELS else where
     for given in (lists,) if validation is None else (lists, validation):
         if not isinstance(given, JudgedLists):
             raise ValueError(
@@ -138,6 +157,13 @@ def train_ranker(
         values = evaluate([criterion], zeros, held_out.relevance, held_out.lists.offsets)[str(criterion)]
         if bool(values.isnan().all()):
             raise DataError(f"{criterion} is undefined on all validation topics: none has a relevant item")
+    record = _record(lists, vocabulary, training.lists, None if held_out is None else held_out.lists)
+    names = list(lists.feature_names) if vocabulary is None else []
+    if chosen.model in FITTED_MODELS:
+        counted = informative if training.list_weights is None else informative & (training.list_weights > 0)
+        used = training.batch(torch.nonzero(counted).squeeze(1))
+        model, found = fit(chosen, objective, used, held_out, score, criterion, on_epoch)
+        return Ranker(chosen, names, scaling, model, record | found, vocabulary, encoding)
     name, measured = (LAST, training) if held_out is None else (VALIDATION, held_out)
     source = moved(training, where) if draw is None else lambda: moved(draw(), where)
     shuffled = draw is None or chosen.negative_sampling != "in-batch"
@@ -150,16 +176,16 @@ def train_ranker(
             batch_size=chosen.batch_size,
             monitored=[criterion],
             selections={} if held_out is None else {VALIDATION: criterion},
+            patience=chosen.patience_for(len(training.lists)),
             on_epoch=on_epoch,
         )
     best = trained.selected[name]
     model.load_state_dict(best.weights)
-    record = _record(lists, vocabulary, training.lists, None if held_out is None else held_out.lists)
-    record |= {"epoch": best.epoch, "validation": None if held_out is None else best.score}
+    validated = None if held_out is None else best.score
+    record |= {"epoch": best.epoch, "epochs": len(trained.epochs), "validation": validated}
     part = "training" if held_out is None else VALIDATION
     curve = [epoch.metrics[name][str(criterion)] for epoch in trained.epochs]
     record |= {"curves": {"loss": [epoch.loss for epoch in trained.epochs], part: curve}}
-    names = list(lists.feature_names) if vocabulary is None else []
     return Ranker(chosen, names, scaling, model.cpu(), record, vocabulary, encoding)
 
 
@@ -203,6 +229,7 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
 
             vocabulary = Vocabulary.from_tensors(tensors)
         exempt = {f"{WEIGHTS}{name}" for name in ("near", "offsets", "items") if recipe.model in COUNTED}
+        exempt |= {f"{WEIGHTS}features"} if recipe.model == RANKBOOST else set()
         exempt |= set() if vocabulary is None else {*vocabulary.tensors()}
         for name, tensor in tensors.items():
             if name not in exempt and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
@@ -215,6 +242,8 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         with torch.device("meta"):
             if vocabulary is not None and recipe.model in COUNTED:
                 model = restored(recipe.model, weights, len(vocabulary.topics), len(vocabulary.items))
+            elif recipe.model == RANKBOOST:
+                model = Steps.restored(weights, len(encoding.inputs))
             elif recipe.model != FACTORIZATION and len(recipe.hidden) > len(weights):
                 raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
             elif vocabulary is not None:
@@ -344,7 +373,7 @@ class Ranker:
     def _scores(self, rows: Tensor, lists: Lists | None, categories: Mapping[str, Sequence[str]]) -> Tensor:
         scaled = ScaledFeatures(self.scaling, rows, lists, self.encoding.encoder(categories))
         # Threads may score at once; moving a model that is there already takes a fifth of the time of a query.
-        if self.model.training or next(self.model.parameters()).device != rows.device:
+        if self.model.training or next(iter(self.model.state_dict().values())).device != rows.device:
             self.model.eval().to(rows.device)
         blocks = []
         for block, own in row_blocks(self.model, len(rows), lists):
@@ -473,7 +502,8 @@ class Ranker:
             path: the file: `.onnx` for ONNX, which needs the extra `export`, or `.pt2` for `torch.export.load`.
 
         Raises:
-            ValueError: another ending, a model that is neither `linear` nor `mlp`, or features with categories.
+            ValueError: another ending, features with categories, or a model that is neither a linear function nor an
+                `mlp` of them.
             RankboundError: a library of the extra `export` is missing.
             OutputError: the file could not be written.
 
@@ -481,10 +511,10 @@ class Ranker:
         """
         from rankbound.training.export import export_graph
 
-        if self.recipe.model not in EXPORTED:
+        if not isinstance(self.model, MLP):
             raise ValueError(
-                f"model: found {self.recipe.model}, expected one of {', '.join(EXPORTED)}: scores of the others depend "
-                "on more than the features of an item"
+                f"model: found {self.recipe.model}, expected a linear function or a network of an item's features, "
+                "as linear and mlp are"
             )
         export_graph(self.model, self.scaling, self.encoding, path)
 

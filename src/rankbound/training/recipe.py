@@ -1,5 +1,6 @@
 """The settings of a ranker's training."""
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -27,7 +28,25 @@ PAIR_MODELS = (*FACTORIZATIONS, *COUNTED)
 
 ATTENTION = "attention"
 
-MODELS = ("linear", "mlp", ATTENTION, *PAIR_MODELS)
+RANKSVM, ADARANK, RANKBOOST, COORDINATE_ASCENT = "ranksvm", "adarank", "rankboost", "coordinate-ascent"
+
+FITTED_MODELS: Mapping[str, tuple[str, ...]] = {
+    RANKSVM: ("cost", "pair_weights"),
+    ADARANK: ("loss", "bound"),
+    RANKBOOST: ("pair_weights",),
+    COORDINATE_ASCENT: ("loss", "bound", "starts"),
+}
+"""The models of features that are fitted without gradients of a loss, and the settings that each takes."""
+
+OF_FITTED = ("model", "scale", "missing_features", "epochs", "metric", "validation_share", "seed")
+"""The settings that all of them take."""
+
+MODELS = ("linear", "mlp", ATTENTION, *FITTED_MODELS, *PAIR_MODELS)
+
+PAIR_WEIGHTS = ("equal", "list")
+
+# On MQ2008, with 30 steps an epoch, a network's best epoch may come 60 epochs after the second best.
+PATIENT_STEPS = 2_000
 
 UNKNOWN = ("refuse", "mean")
 
@@ -39,16 +58,20 @@ class Recipe:
     """The settings of a ranker's training.
 
     Args:
-        loss: a text that `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ...
+        loss: a text that `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ... For `adarank` and `coordinate-ascent`,
+            the metric that they maximise.
         bound: the bound of a metric's loss.
         temperature: of the loss' smooth ranks, in units of the scores.
         model: `linear`, a weight per feature; `mlp`, a network; `attention`, a network in which the items of a list
-            attend to each other, so that scoring takes whole lists (Pobrotyn et al. 2020); or a model that reads no
-            features, but topics (users) and items that recur between topics. Of these, `matrix-factorization` learns
-            factors of both, and `neural-mf` adds a network of others (He et al. 2017). The rest have no epochs, and no
-            loss: `popularity` counts the topics that an item is relevant to; `item-knn` adds up the similarities of an
-            item to the topic's relevant ones (cosine; Deshpande and Karypis 2004); `ease` adds up weights of these,
-            a ridge regression of each item on all others in closed form (Steck 2019).
+            attend to each other, so that scoring takes whole lists (Pobrotyn et al. 2020); a model that is fitted
+            without a loss's gradients: `ranksvm` (Joachims 2002) and `coordinate-ascent` (Metzler and Croft 2007), both
+            a weight per feature, `adarank` (Xu and Li 2007), which boosts features, and `rankboost` (Freund et al.
+            2003), which boosts thresholds of features; or a model that reads no features, but topics (users) and items
+            that recur between topics. Of these, `matrix-factorization` learns factors of both, and `neural-mf` adds a
+            network of others (He et al. 2017). The rest have no epochs, and no loss: `popularity` counts the topics
+            that an item is relevant to; `item-knn` adds up the similarities of an item to the topic's relevant ones
+            (cosine; Deshpande and Karypis 2004); `ease` adds up weights of these, a ridge regression of each item on
+            all others in closed form (Steck 2019).
         hidden: the widths of the layers of an `mlp` or the network of a `neural-mf`; of an `attention`, those of the
             layers before attention, the last of which is the width of its blocks.
         activation: of these layers.
@@ -62,6 +85,11 @@ class Recipe:
         factors: of each topic and each item of a `matrix-factorization` or `neural-mf`.
         neighbours: of an `item-knn`, the most similar items of each item that count.
         ridge: of an `ease`, the weight of the squares of its weights; a hundred to a thousand are usual.
+        cost: of a `ranksvm`, the factor $C$ of the pairs' mean squared hinge; None lets the validation topics choose
+            from 0.0001, 0.001, ... 1000.
+        pair_weights: of a `ranksvm` or `rankboost`: `equal` for all pairs, or `list`, by which all topics weigh the
+            same, however many pairs they have (Cao et al. 2006).
+        starts: of `coordinate-ascent`, initial weights from which it climbs: equal ones, then random ones.
         bias: of a `matrix-factorization` or `neural-mf`: `item`, one for each item, or `none`.
         negatives: for a model with factors, so many items that the topic's training list lacks are drawn for each of
             its relevant items. Their relevance is 0.
@@ -71,10 +99,14 @@ class Recipe:
             they are fewer). Validation lists have negatives that are drawn as by `once`.
         unknown: topics and items to score that a model without features was not trained on: `refuse`, or `mean` for
             the mean over all topics, or all items; for models with factors, of all factors and biases.
-        epochs: passes over the training topics.
+        epochs: passes over the training topics; the most Newton steps of a `ranksvm` for each cost, rounds of `adarank`
+            and `rankboost`, and sweeps over all features of `coordinate-ascent`, in all starts together.
+        patience: a training with validation topics ends after so many epochs that are not better than the best one; 0
+            for none of it. None is as many as take 2,000 steps, at least 10.
         learning_rate: of Adam.
         batch_size: topics per step.
-        metric: selects the epoch on the validation topics; without validation topics, the last epoch is used.
+        metric: selects the epoch on the validation topics; without validation topics, the last epoch is used, or
+            the one with the lowest training loss for a model that is fitted without gradients.
         validation_share: share held out for validation without validation lists, drawn by `seed`: of the topics, or,
             for models with factors, of each topic's items; `popularity`, `item-knn` and `ease` hold none out.
         seed: of initial weights, order of batches and validation topics; the draws do not depend on loss and bound.
@@ -99,11 +131,15 @@ class Recipe:
     factors: int = 32
     neighbours: int = 50
     ridge: float = 100.0
+    cost: float | None = None
+    pair_weights: str = "equal"
+    starts: int = 2
     bias: str = "item"
     negatives: int = 0
     negative_sampling: str = "uniform"
     unknown: str = "refuse"
     epochs: int = 100
+    patience: int | None = None
     learning_rate: float = 0.01
     batch_size: int = 16
     metric: str = "nDCG@10"
@@ -124,13 +160,14 @@ class Recipe:
             "bias": BIASES,
             "unknown": UNKNOWN,
             "negative_sampling": SAMPLINGS,
+            "pair_weights": PAIR_WEIGHTS,
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(allowed)}")
-        numbers = ("temperature", "blocks", "heads", "factors", "neighbours", "ridge", "epochs", "learning_rate")
-        for name in (*numbers, "batch_size"):
-            if not getattr(self, name) > 0:
+        positive = ("temperature", "blocks", "heads", "factors", "neighbours", "ridge", "starts", "epochs")
+        for name in (*positive, "learning_rate", "batch_size", "cost"):
+            if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected a number above 0")
         if not all(width > 0 for width in self.hidden):
             raise ValueError(f"hidden: found {self.hidden}, expected widths above 0")
@@ -141,13 +178,42 @@ class Recipe:
             )
         if not 0 <= self.validation_share < 1:
             raise ValueError(f"validation_share: found {self.validation_share}, expected a share in [0, 1)")
-        if self.negatives < 0:
-            raise ValueError(f"negatives: found {self.negatives}, expected a number from 0")
+        for name in ("negatives", "patience"):
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected a number from 0")
         if self.negatives and self.model not in PAIR_MODELS:
             raise ValueError(
                 f"negatives: found {self.negatives} beside the model {self.model}, whose items need features: only "
                 f"models {' and '.join(FACTORIZATIONS)} draw negatives"
             )
+
+        self._require_taken()
+
+    def _require_taken(self) -> None:
+        """Raise ValueError for a setting that the model does not take, other than its default."""
+        own = FITTED_MODELS.get(self.model)
+        theirs = {name for names in FITTED_MODELS.values() for name in names} - {"loss", "bound"}
+        for setting in fields(self):
+            name, value = setting.name, getattr(self, setting.name)
+            if value == setting.default or (name not in theirs if own is None else name in (*own, *OF_FITTED)):
+                continue
+            takes = [one for one in OF_FITTED if one != "model"]
+            expected = f"which takes {', '.join([*(own or ()), *takes])}"
+            if own is None:
+                expected = (
+                    f"which has none; model {' or '.join(m for m, names in FITTED_MODELS.items() if name in names)} has"
+                )
+            raise ValueError(f"{name}: found {value!r} beside the model {self.model}, {expected}")
+
+    def patience_for(self, n_topics: int) -> int:
+        """Return the epochs without a better one after which a training on so many topics ends; 0 for none."""
+        steps = math.ceil(n_topics / self.batch_size)
+        return max(10, math.ceil(PATIENT_STEPS / steps)) if self.patience is None else self.patience
+
+    @property
+    def takes_loss(self) -> bool:
+        """True if the model minimises the loss that the recipe names, false if its loss is its own, or none."""
+        return "loss" in FITTED_MODELS.get(self.model, ("loss",)) and self.model not in COUNTED
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Recipe":

@@ -151,6 +151,7 @@ def train(
     optimiser: str = "adam",
     monitored: Sequence[Metric],
     selections: Mapping[str, Metric],
+    patience: int = 0,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> list[Trained]:
     """Train the learners' models, and evaluate each on its parts after every epoch.
@@ -168,6 +169,7 @@ def train(
         monitored: metrics whose means are recorded every epoch.
         selections: the metric by which each named part selects an epoch, the first one on ties. The last epoch is
             always kept too, under `last`.
+        patience: the training ends after so many epochs in which no part selects another epoch; 0 for `epochs` in all.
         on_epoch: called after every epoch of every learner, to show progress.
 
     Returns:
@@ -197,8 +199,11 @@ def train(
                 if best is None or score > best.score:
                     record.selected[name] = Selected(number, score, _weights(learner.model))
             on_epoch(epoch)
+        last = max((found.epoch for record in records for found in record.selected.values()), default=0)
+        if patience and selections and number - last >= patience:
+            break
     for learner, record in zip(learners, records, strict=True):
-        record.selected[LAST] = Selected(epochs, math.nan, _weights(learner.model))
+        record.selected[LAST] = Selected(len(record.epochs), math.nan, _weights(learner.model))
     return records
 
 

@@ -1,0 +1,172 @@
+r"""Boosting of rankers that read one feature each: AdaRank and RankBoost.
+
+AdaRank (Xu and Li, SIGIR 2007) boosts features over lists. In round $t$, with weights $P_t(q)$ of the lists and the
+performance $E_q(f)$ of an order of list $q$,
+
+$$\phi_t = \max_k \sum_q P_t(q) E_q(x_k), \qquad \alpha_t = \tfrac12 \ln \frac{1 + \phi_t}{1 - \phi_t}, \qquad
+  f_t = f_{t-1} + \alpha_t x_k, \qquad P_{t+1}(q) \propto P_1(q) e^{-E_q(f_t)}$$
+
+The mean performance of $f_T$ is at least
+
+$$1 - \prod_{t=1}^{T} e^{-\delta_t} \sqrt{1 - \phi_t^2}, \qquad
+  \delta_t = \min_q \left(E_q(f_t) - E_q(f_{t-1}) - \alpha_t E_q(x_k)\right)$$
+
+with $E_q(f_0) = 0$. Performances are from -1 to 1. Those of a bound that are not are divided by the largest absolute
+value of any order of any list, which keeps the relation of the lists to each other. A feature that changes no
+performance is passed over, since the same weights of lists would choose it forever.
+
+RankBoost (Freund, Iyer, Schapire and Singer, JMLR 2003) boosts thresholds of features over pairs. With
+$D_t(i, j) \propto D_1(i, j) e^{f(x_j) - f(x_i)}$ for the pairs of a list with $y_i > y_j$, and the potential
+
+$$\pi(i) = \sum_j D_t(i, j) - \sum_j D_t(j, i), \qquad r = \sum_i \pi(i)\, h(x_i), \qquad
+  \alpha_t = \tfrac12 \ln \frac{1 + r}{1 - r}$$
+
+for the $h(x) = [x_k > \theta]$ with the largest $|r|$. The exponential loss falls by a factor of at least
+$\sqrt{1 - r^2}$. The potential is a difference of sums over a list's lower and higher grades, so that a round takes
+linear time.
+"""
+
+from math import log
+
+import numpy as np
+import numpy.typing as npt
+
+from rankbound.bounds.base import Bound
+from rankbound.kernels import usable
+from rankbound.metrics import Metric
+from rankbound.rankers.columns import Columns, Floats, Performance, Selection
+from rankbound.rankers.svm import Pairs
+
+NEARLY_ONE = 1 - 1e-9
+"""The largest advantage of a weak ranker that has a finite weight."""
+
+BINS = 256
+"""The number of bins of a feature, whose limits are the thresholds."""
+ITEMS_OF_QUANTILES = 200_000
+"""The number of items from which the quantiles of features are taken."""
+
+
+def fit_adarank(columns: Columns, selection: Selection, *, of: Metric, bound: Bound, epochs: int) -> None:
+    """Fit AdaRank, and keep it in the selection after every round.
+
+    Args:
+        columns: the lists to train on, whose shares are $P_1$.
+        selection: what keeps the weights of the best round.
+        of: the metric that is the performance.
+        bound: the bound of the performance.
+        epochs: the number of rounds; fewer, if one feature orders all lists perfectly, or none changes anything.
+    """
+    performance = Performance(of, bound, columns.relevance, columns.offsets)
+    unit, nothing = max(performance.largest, 1.0), np.zeros(len(columns.relevance))
+    of_features = np.stack([performance.of_steps(nothing, one, np.ones(1))[0] for one in columns.values]) / unit
+    lists, weights, scores, values = (
+        columns.shares,
+        np.zeros(len(columns.values)),
+        nothing,
+        np.zeros(len(columns.shares)),
+    )
+    held_out = selection.held_out
+    of_held_out = None if held_out is None else np.zeros(len(held_out.relevance))
+    for number in range(1, epochs + 1):
+        means = of_features @ lists
+        for best in np.argsort(-means, kind="stable").tolist():
+            advantage = float(np.clip(means[best], -NEARLY_ONE, NEARLY_ONE))
+            alpha = 0.5 * log((1 + advantage) / (1 - advantage))
+            moved = scores + alpha * columns.values[best].astype(np.float64)
+            before, values = values, performance.of(moved) / unit
+            if not np.array_equal(values, before):
+                break
+        else:
+            break
+        weights[best] += alpha
+        scores = moved
+        if held_out is not None and of_held_out is not None:
+            of_held_out += alpha * held_out.values[best].astype(np.float64)
+        losses = np.exp(-values) * columns.shares
+        selection.offer(number, float(losses.sum()), of_held_out, lambda: {"weights": weights.copy()})
+        if advantage == NEARLY_ONE:
+            break
+        lists = losses / losses.sum()
+
+
+def fit_rankboost(columns: Columns, selection: Selection, *, pair_weights: str, epochs: int) -> None:
+    """Fit RankBoost, and keep it in the selection after every round.
+
+    Args:
+        columns: the lists to train on.
+        selection: what keeps the thresholds of the best round.
+        pair_weights: $D_1$: `equal` for all pairs, or `list` for lists of the same weight.
+        epochs: the number of rounds; fewer, if no threshold has an advantage.
+    """
+    pairs, limits = Pairs(columns, pair_weights), thresholds(columns.values)
+    bins = np.empty(columns.values.shape, np.uint8)
+    for own, values, one in zip(bins, columns.values, limits, strict=True):
+        own[:] = np.searchsorted(one, values)
+    scores, held_out = np.zeros(len(columns.relevance)), selection.held_out
+    of_held_out = None if held_out is None else np.zeros(len(held_out.relevance))
+    chosen: list[tuple[int, float, float]] = []
+    potential, loss = potentials(pairs, scores)
+    for number in range(1, epochs + 1):
+        # The advantage of a threshold is the sum over the bins above it.
+        advantages = np.cumsum(sums_by_bin(bins, potential)[:, :0:-1], 1)[:, ::-1] / loss
+        feature, place = divmod(int(np.abs(advantages).argmax()), BINS - 1)
+        advantage = float(np.clip(advantages[feature, place], -NEARLY_ONE, NEARLY_ONE))
+        alpha = 0.5 * log((1 + advantage) / (1 - advantage))
+        if abs(advantage) < 1 - NEARLY_ONE or place >= len(limits[feature]):
+            break
+        chosen.append((feature, float(limits[feature][place]), alpha))
+        scores[bins[feature] > place] += alpha
+        if held_out is not None and of_held_out is not None:
+            of_held_out[held_out.values[feature] > limits[feature][place]] += alpha
+        potential, loss = potentials(pairs, scores)
+        selection.offer(number, loss, of_held_out, lambda: _steps(chosen))
+    if not chosen:
+        selection.offer(1, loss, of_held_out, lambda: _steps([(0, 0.0, 0.0)]))
+
+
+def _steps(chosen: list[tuple[int, float, float]]) -> dict[str, npt.NDArray[np.generic]]:
+    """Return the thresholds as tensors of a model; the weights of one that was chosen twice are added up."""
+    distinct: dict[tuple[int, float], float] = {}
+    for feature, threshold, alpha in chosen:
+        distinct[feature, threshold] = distinct.get((feature, threshold), 0.0) + alpha
+    features, limits = zip(*distinct, strict=True)
+    return {
+        "features": np.array(features, np.int64),
+        "thresholds": np.array(limits, np.float32),
+        "weights": np.array([*distinct.values()], np.float32),
+    }
+
+
+def thresholds(values: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:
+    """Return at most 255 thresholds of each feature: all of its distinct values but the largest, or quantiles."""
+    limits = []
+    for column in values:
+        sample, largest = column[:: -(-len(column) // ITEMS_OF_QUANTILES)], column.max()
+        some = np.unique(sample)
+        if len(some) > BINS:
+            some = np.unique(np.quantile(sample, np.linspace(0, 1, BINS + 1)[1:-1], method="lower"))
+        limits.append(some[some < largest][: BINS - 1])
+    return limits
+
+
+def potentials(pairs: Pairs, scores: Floats) -> tuple[Floats, float]:
+    """Return each item's potential, times the exponential loss, and this loss: the mean of all pairs' exponentials."""
+    # The middle of a list's scores changes none of its pairs, and keeps the exponentials in range.
+    moved = scores - (np.bincount(pairs.segment, scores) / np.maximum(np.bincount(pairs.segment), 1))[pairs.segment]
+    rises, falls = np.exp(moved), np.exp(-moved)
+    below, above = pairs.below_and_above(rises, falls)
+    gains = pairs.of_item * falls * below
+    return gains - pairs.of_item * rises * above, float(gains.sum())
+
+
+def sums_by_bin(bins: npt.NDArray[np.uint8], values: Floats) -> Floats:
+    """Return the sums `(n_features, 256)` of the values of each bin of each feature."""
+    sums = np.empty((len(bins), BINS))
+    if usable():
+        from rankbound.kernels import rankers
+
+        rankers.sums_by_bin(bins, values, sums)
+        return sums
+    for own, row in zip(bins, sums, strict=True):
+        row[:] = np.bincount(own, values, minlength=BINS)
+    return sums

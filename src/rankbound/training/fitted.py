@@ -1,0 +1,111 @@
+"""Rankers of features that are fitted without gradients of a loss: the door to `rankbound.rankers`."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from rankbound.losses import RankingLoss, SmoothLoss, loss
+from rankbound.metrics import Metric
+from rankbound.rankers.columns import Columns, Selection
+from rankbound.texts import derive_seed
+from rankbound.training.models import ROWS_AT_ONCE, Steps
+from rankbound.training.recipe import ADARANK, COORDINATE_ASCENT, RANKBOOST, RANKSVM, Recipe
+from rankbound.training.trainer import Epoch, Part, Scorer
+
+
+def objective_of(recipe: Recipe) -> RankingLoss:
+    """Return the loss whose informative lists a model trains on; ValueError for one that is none of its."""
+    if not recipe.takes_loss:
+        return loss("hinge")
+    objective = loss(recipe.loss, recipe.bound, recipe.temperature)
+    if recipe.model in (ADARANK, COORDINATE_ASCENT):
+        if not isinstance(objective, SmoothLoss):
+            raise ValueError(
+                f"loss: found {recipe.loss} beside the model {recipe.model}, which maximises a metric; expected one, "
+                "such as nDCG or AP"
+            )
+        if not objective.metric.higher_is_better:
+            raise ValueError(f"loss: found {recipe.loss}, of which lower is better; expected a metric to maximise")
+    return objective
+
+
+def fit(
+    recipe: Recipe,
+    objective: RankingLoss,
+    training: Part,
+    held_out: Part | None,
+    score: Scorer,
+    criterion: Metric,
+    on_epoch: Callable[[Epoch], None],
+) -> tuple[nn.Module, dict[str, Any]]:
+    """Return the model of a recipe, and the record of its fit.
+
+    Args:
+        recipe: the settings.
+        objective: the loss of `objective_of`.
+        training: the lists to train on, all informative and of positive weight.
+        held_out: those that select the epoch.
+        score: computes the scores of a part's items under a model of their features.
+        criterion: the metric that selects the epoch.
+        on_epoch: called after every epoch.
+
+    Raises:
+        ValueError: a cost is to be chosen, and there are no validation lists.
+    """
+    from rankbound.rankers.adaboosts import fit_adarank, fit_rankboost
+    from rankbound.rankers.coordinate import fit_coordinate_ascent
+    from rankbound.rankers.svm import fit_svm
+
+    if recipe.model == RANKSVM and recipe.cost is None and held_out is None:
+        raise ValueError(
+            "cost: found none, and no validation topics that choose it: expected a cost, such as 1, or validation "
+            "lists, or a validation_share above 0"
+        )
+
+    def report(number: int, training_loss: float, validation: float | None) -> None:
+        metrics = {} if validation is None else {"validation": {str(criterion): validation}}
+        on_epoch(Epoch(number, training_loss, math.nan, metrics))
+
+    columns = _columns(score, training)
+    with torch.no_grad():
+        selection = Selection(None if held_out is None else _columns(score, held_out), criterion, report)
+    record: dict[str, Any] = {}
+    if recipe.model == RANKSVM:
+        options: dict[str, Any] = {"cost": recipe.cost, "pair_weights": recipe.pair_weights, "epochs": recipe.epochs}
+        record |= fit_svm(columns, selection, **options)
+    elif recipe.model == RANKBOOST:
+        fit_rankboost(columns, selection, pair_weights=recipe.pair_weights, epochs=recipe.epochs)
+    else:
+        assert isinstance(objective, SmoothLoss)
+        options = {"of": objective.metric, "bound": objective.bound, "epochs": recipe.epochs}
+        if recipe.model == ADARANK:
+            fit_adarank(columns, selection, **options)
+        else:
+            seed = derive_seed("coordinate ascent", recipe.seed)
+            fit_coordinate_ascent(columns, selection, **options, starts=recipe.starts, seed=seed)
+    tensors = {name: torch.from_numpy(values) for name, values in selection.model.items()}
+    model: nn.Module
+    if recipe.model == RANKBOOST:
+        model = Steps(**tensors)
+    else:
+        model = recipe.build(len(columns.values))
+        model.load_state_dict({"layers.0.weight": tensors["weights"][None], "layers.0.bias": torch.zeros(1)})
+    return model, record | {"epoch": selection.epoch, "validation": None if held_out is None else selection.validation}
+
+
+def _columns(score: Scorer, part: Part) -> Columns:
+    """Return the lists of a part, a row per feature."""
+    values, n_items, rows = np.empty((0, 0), np.float32), len(part.items), nn.Identity()
+    for first in range(0, n_items, ROWS_AT_ONCE):
+        last = min(first + ROWS_AT_ONCE, n_items)
+        block = score(rows, replace(part, items=part.items[first:last])).numpy()
+        values = np.empty((block.shape[1], n_items), np.float32) if first == 0 else values
+        values[:, first:last] = block.T
+    weights = torch.ones(len(part.lists)) if part.list_weights is None else part.list_weights
+    shares = weights.to(torch.float64).numpy()
+    return Columns(values, part.relevance.to(torch.float64).numpy(), part.lists.offsets.numpy(), shares / shares.sum())
