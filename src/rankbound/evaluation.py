@@ -44,7 +44,7 @@ from rankbound.metrics.base import (
 )
 from rankbound.metrics.runs import IntentMetric, JudgedIntents, JudgedRun, RunMetric
 from rankbound.names import ByText
-from rankbound.texts import quantity, require_one_of
+from rankbound.texts import html, html_table, quantity, require_one_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,11 +100,21 @@ class Evaluation:
 
     def __str__(self) -> str:
         """Return a table of the means, with the numbers of topics that they are of."""
+        return "\n".join([aligned(self._rows()), *self._notes()])
+
+    def _repr_html_(self) -> str:
+        """Return the table in HTML, as notebooks show it."""
+        rows = [[html(str(cell)) for cell in row] for row in self._rows()]
+        return html_table(rows, rows[0][:1]) + "".join(f"<p>{note}</p>" for note in self._notes())
+
+    def _rows(self) -> list[tuple[object, ...]]:
         means, undefined = self.means(), self.undefined()
         rows = [(name, shown(means[name]), len(self.topics) - undefined[name], undefined[name]) for name in means]
+        return [("metric", "mean", "topics", "undefined"), *rows]
+
+    def _notes(self) -> list[str]:
         counts = {"qrels that the run lacks": self.missing, "run that the qrels lack": self.unjudged}
-        notes = [f"topics of the {where}: {len(topics)}" for where, topics in counts.items() if topics]
-        return "\n".join([aligned([("metric", "mean", "topics", "undefined"), *rows]), *notes])
+        return [f"topics of the {where}: {len(topics)}" for where, topics in counts.items() if topics]
 
 
 def needs_intents(metrics: Sequence[Metric]) -> bool:

@@ -10,8 +10,9 @@ Texts that come from files of others are made `printable`: nothing that a termin
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import cache
+from html import escape
 from importlib import import_module
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -205,6 +206,26 @@ def printable_message(text: str, longest: int = LONGEST) -> str:
 def quoted(value: object) -> str:
     """Return a value as it stands in a message: its representation, of at most about `LONGEST_VALUE` characters."""
     return shortened(repr(value), LONGEST_VALUE)
+
+
+def html_table(rows: Sequence[Sequence[str]], words: Collection[str]) -> str:
+    """Return rows of cells in HTML, the header first, as a table; columns with headers in `words` align left."""
+    sides = ["left" if cell in words else "right" for cell in rows[0]]
+    lines = [
+        "".join(f'<{tag} style="text-align: {side}">{cell}</{tag}>' for cell, side in zip(row, sides, strict=True))
+        for row, tag in zip(rows, ["th", *["td"] * (len(rows) - 1)], strict=True)
+    ]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def html_notes(lines: Sequence[str]) -> str:
+    """Return lines as a list in HTML."""
+    return f"<ul>{''.join(f'<li>{html(line)}</li>' for line in lines)}</ul>" if lines else ""
+
+
+def html(text: str) -> str:
+    """Return a text with the characters escaped that HTML acts on."""
+    return escape(printable(text))
 
 
 def shortened(text: str, longest: int) -> str:

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from string import Formatter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,10 @@ from rankbound.compare.statistics import (
     p_value_of_mean,
     seed_deviation,
 )
-from rankbound.texts import quantity
+from rankbound.texts import html, html_notes, html_table, quantity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 NOISE = "noise"
 """The margin derived from the variance between seeds, instead of a number."""
@@ -138,6 +142,57 @@ class Comparison:
     trainings: Trainings = Trainings(0, 0)
     margin: MarginTest | None = None
     notes: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Return the numbers and the notes in HTML, as notebooks show them."""
+        row = [html(Cells().format(cell, self)) for cell in DIFFERENCES.values()]
+        return html_table([[html(name) for name in DIFFERENCES], row], ()) + html_notes(self.notes)
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the difference with its interval; a filled dot is significant.
+
+        Args:
+            ax: the axes of Matplotlib to draw on; by default, those of a new figure.
+
+        Returns:
+            The axes.
+        """
+        # Not the module: what compares would depend on what draws.
+        import rankbound as rb
+
+        return rb.plot.differences({"": self}, LEVEL, ax)
+
+
+DIFFERENCES = {
+    "topics": "{0.n_units}",
+    "A": "{0.mean_a:.4f}",
+    "B": "{0.mean_b:.4f}",
+    "A - B": "{0.difference:+.4f}",
+    "interval": "[{0.low:+.4f}, {0.high:+.4f}]",
+    "p": "{0.p_value:p}",
+    "adjusted": "{0.p_adjusted:p}",
+    "effect": "{0.effect.standardised:+.2f}",
+    "P(A > B)": "{0.effect.superiority:.2f}",
+    "win/tie/loss": "{0.effect.wins}/{0.effect.ties}/{0.effect.losses}",
+    "detectable": "{0.detectable:.4f}",
+}
+"""Columns of a table of comparisons: a header, and the template of a comparison's cell."""
+
+
+class Cells(Formatter):
+    """Fills templates: `-` for numbers that a comparison lacks; the format `p` is that of p-values."""
+
+    def vformat(self, format_string: str, args: Any, kwargs: Any) -> str:
+        try:
+            text = super().vformat(format_string, args, kwargs)
+        except AttributeError:
+            return "-"
+        return "-" if "nan" in text else text
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec == "p":
+            return "< 0.0001" if value < 0.0001 else format(value, ".4f")
+        return format(value, format_spec)
 
 
 def compare(pair: Pair, settings: Settings | None = None, names: tuple[str, str] = ("A", "B")) -> Comparison:

@@ -5,19 +5,20 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from string import Formatter
 from typing import TYPE_CHECKING, Any
 
-from rankbound.compare.comparison import Comparison, Settings
+from rankbound.compare.comparison import DIFFERENCES, Cells, Comparison, Settings
 from rankbound.compare.margins import LEVEL, TIE
-from rankbound.compare.statistics import CORRECTIONS, TESTS
+from rankbound.compare.statistics import CORRECTIONS, TESTS, interval_of_mean
 from rankbound.compare.tables import BETTER, WORSE, Cell, Table, csv_of, latex_comments, markdown
 from rankbound.evaluation import Evaluation, shown, summary
+from rankbound.io.files import needs_extra
 from rankbound.metrics import Metric
-from rankbound.texts import printable, quantity
+from rankbound.texts import html_notes, printable, quantity, require_one_of
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.axes import Axes
 
 _MEANINGS = {BETTER: "better", WORSE: "worse"}
 _NONE, _SYSTEM = shown(math.nan), "System"
@@ -66,6 +67,30 @@ class Report:
         sides = f"A: {markdown(self.a)}  \nB: {markdown(self.b)}"
         return "\n\n".join([sides, *(table.markdown() for table in self._tables()), "\n".join(notes)])
 
+    def _repr_html_(self) -> str:
+        """Return the tables and notes in HTML, as notebooks show them."""
+        tables = "".join(table.html() for table in self._tables())
+        notes = html_notes([*self.all_notes(), *self._explanations()])
+        return html_notes([f"A: {self.a}", f"B: {self.b}"]) + tables + notes
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the differences with their intervals; filled dots are significant after correction.
+
+        Args:
+            ax: the axes of Matplotlib to draw on; by default, those of a new figure.
+
+        Returns:
+            The axes.
+        """
+        from rankbound import plot
+
+        several = len({row.metric for row in self.rows}) > 1
+        names = [[row.cell, row.metric if several or not row.cell else ""] for row in self.rows]
+        found = {", ".join(filter(None, name)): row.found for name, row in zip(names, self.rows, strict=True)}
+        metric = "" if several else f" in {self.rows[0].metric}"
+        sides = "A - B" if any(row.key for row in self.rows) else f"{self.a} - {self.b}"
+        return plot.differences(found, LEVEL, ax, f"{sides}{metric}")
+
     def to_latex(self) -> str:
         r"""Return `tabular`s of the package booktabs for `\input`, with the columns of papers; notes are comments."""
         sides = f"A: {self.a}", f"B: {self.b}"
@@ -113,7 +138,7 @@ class Report:
         first = 0 if any(row.cell for row in self.rows) else 1
         trained = [row for row in self.rows if not math.isnan(row.found.trainings.deviation)]
         judged = [row for row in self.rows if row.found.margin is not None]
-        differences = {name: cell for name, cell in _DIFFERENCES.items() if name not in left_out}
+        differences = {name: cell for name, cell in DIFFERENCES.items() if name not in left_out}
         titles = {
             "interval": f"{self.settings.confidence * 100:g} % interval",
             "adjusted": f"p ({CORRECTIONS[self.settings.correction]})",
@@ -125,7 +150,7 @@ class Report:
         ):
             if rows or not title:
                 header = ["", "metric", *(titles.get(name, name) for name in columns)]
-                filled = ([_Cells().format(cell, row.found) for cell in columns.values()] for row in rows)
+                filled = ([Cells().format(cell, row.found) for cell in columns.values()] for row in rows)
                 cells = ([row.cell, row.metric, *line] for row, line in zip(rows, filled, strict=True))
                 yield Table(title, [list(map(Cell, line[first:])) for line in (header, *cells)], _TEXT_COLUMNS)
 
@@ -242,6 +267,38 @@ class SystemsTable:
         lines = [*self.notes, self._caption("Bold")]
         return "\n\n".join([self._table().markdown(), "\n".join(f"- {markdown(line)}" for line in lines)])
 
+    def _repr_html_(self) -> str:
+        """Return the table and notes in HTML, as notebooks show them."""
+        return self._table().html() + html_notes([*self.notes, self._caption("Bold")])
+
+    def plot(self, metric: str | None = None, ax: "Axes | None" = None) -> "Axes":
+        """Draw the systems' means on a metric, best first, with their intervals and the table's daggers. Needs scipy.
+
+        Args:
+            metric: the metric's text; by default, the first of the table.
+            ax: the axes of Matplotlib to draw on; by default, those of a new figure.
+
+        Returns:
+            The axes.
+
+        Raises:
+            ValueError: a metric that the table lacks, or that is undefined on all topics.
+        """
+        from rankbound import plot
+
+        known = {str(one): one for one in self.metrics}
+        name = next(iter(known)) if metric is None else metric
+        require_one_of("metric", name, known)
+        how = self.report.settings if self.report is not None else Settings()
+        with needs_extra("statistics"):
+            intervals = {
+                system: interval_of_mean(one.values[name], None, how.confidence, how.resamples, how.interval, how.seed)
+                for system, one in self.evaluations.items()
+            }
+        marks = {system: self._mark(system, name) for system in self.evaluations}
+        label = f"mean {name}, {how.confidence * 100:g} % interval"
+        return plot.means(self.evaluations, name, intervals, marks, label, known[name].higher_is_better, ax)
+
     def to_latex(self) -> str:
         r"""Return a `tabular` of booktabs for `\input` that explains its daggers, below notes as comments."""
         comments = latex_comments([*self.notes, self._caption("Bold")])
@@ -328,20 +385,6 @@ class SystemsTable:
         return f"{what} {self.baseline} (p ≤ {LEVEL:g}; {self.report.method()})"
 
 
-# Columns of the tables: a header, and the template of a comparison's cell.
-_DIFFERENCES = {
-    "topics": "{0.n_units}",
-    "A": "{0.mean_a:.4f}",
-    "B": "{0.mean_b:.4f}",
-    "A - B": "{0.difference:+.4f}",
-    "interval": "[{0.low:+.4f}, {0.high:+.4f}]",
-    "p": "{0.p_value:p}",
-    "adjusted": "{0.p_adjusted:p}",
-    "effect": "{0.effect.standardised:+.2f}",
-    "P(A > B)": "{0.effect.superiority:.2f}",
-    "win/tie/loss": "{0.effect.wins}/{0.effect.ties}/{0.effect.losses}",
-    "detectable": "{0.detectable:.4f}",
-}
 _LEFT_OUT_OF_PAPERS = ("p", "P(A > B)", "win/tie/loss", "detectable")
 _TRAININGS = {
     "folds": "{0.trainings.n_folds}",
@@ -360,22 +403,6 @@ _MARGIN = {
     "p (alike)": "{0.margin.p_alike:p}",
     "A is": "{0.margin.verdict}",
 }
-
-
-class _Cells(Formatter):
-    """Fills templates: `-` for numbers that a comparison lacks; the format `p` is that of p-values."""
-
-    def vformat(self, format_string: str, args: Any, kwargs: Any) -> str:
-        try:
-            text = super().vformat(format_string, args, kwargs)
-        except AttributeError:
-            return "-"
-        return "-" if "nan" in text else text
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        if format_spec == "p":
-            return "< 0.0001" if value < 0.0001 else format(value, ".4f")
-        return format(value, format_spec)
 
 
 def _plain(found: Comparison) -> dict[str, Any]:

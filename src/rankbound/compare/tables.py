@@ -1,4 +1,4 @@
-"""Tables of cells as text, Markdown, LaTeX and CSV: bold cells, marks such as daggers, names of any characters."""
+"""Tables of cells as text, Markdown, HTML, LaTeX and CSV: bold cells, marks such as daggers, names of all letters."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rankbound.evaluation import aligned
-from rankbound.texts import printable
+from rankbound.texts import html, html_table, printable
 
 BETTER, WORSE = "†", "‡"
 """Marks of a value that is significantly better, or worse, than another one."""
@@ -69,6 +69,14 @@ class Table:
         ]
         lines = "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))
         return f"**{self.title}**\n\n{lines}" if self.title else lines
+
+    def html(self) -> str:
+        """Return the table in HTML, below its title."""
+        cells = [
+            [_strong("<strong>{}</strong>", html(cell.text), cell) + cell.mark for cell in row] for row in self.rows
+        ]
+        title = f"<p><strong>{html(self.title)}</strong></p>" if self.title else ""
+        return title + html_table(cells, {html(word) for word in self.words})
 
     def latex(self, legend: str = "") -> str:
         r"""Return a `tabular` of the package booktabs, with a comment for its title and rows of small print below.

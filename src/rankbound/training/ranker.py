@@ -26,7 +26,16 @@ from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortene
 from rankbound.training.encoding import TENSOR, Encoding
 from rankbound.training.fitted import fit, objective_of
 from rankbound.training.inputs import digest_of, feature_scorer, moved, require_orders, training_parts, weighted
-from rankbound.training.models import Factorization, ScaledFeatures, Scaling, Steps, row_blocks, score_pairs, score_rows
+from rankbound.training.models import (
+    MLP,
+    Factorization,
+    ScaledFeatures,
+    Scaling,
+    Steps,
+    row_blocks,
+    score_pairs,
+    score_rows,
+)
 from rankbound.training.neighbours import restored, score_listed
 from rankbound.training.recipe import (
     ATTENTION,
@@ -174,6 +183,9 @@ def train_ranker(
     model.load_state_dict(best.weights)
     validated = None if held_out is None else best.score
     record |= {"epoch": best.epoch, "epochs": len(trained.epochs), "validation": validated}
+    part = "training" if held_out is None else VALIDATION
+    curve = [epoch.metrics[name][str(criterion)] for epoch in trained.epochs]
+    record |= {"curves": {"loss": [epoch.loss for epoch in trained.epochs], part: curve}}
     return Ranker(chosen, names, scaling, model.cpu(), record, vocabulary, encoding)
 
 
@@ -478,6 +490,33 @@ class Ranker:
         if self.vocabulary is not None:
             tensors |= self.vocabulary.tensors()
         write_sealed(tensors, path, {HEADER: json.dumps(header, sort_keys=True)})
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the model with its scaling as one graph, which programs run without this library, atomically.
+
+        The graph maps `features`, `(n_items, d)` of float32 as `score` reads them, for any number of items, to
+        `scores`, `(n_items,)`. Missing values are NaN if the ranker was trained to read them. With `query` scaling, the
+        items of a call are one list. The graph checks nothing: where `score` refuses, it returns some scores.
+
+        Args:
+            path: the file: `.onnx` for ONNX, which needs the extra `export`, or `.pt2` for `torch.export.load`.
+
+        Raises:
+            ValueError: another ending, features with categories, or a model that is neither a linear function nor an
+                `mlp` of them.
+            RankboundError: a library of the extra `export` is missing.
+            OutputError: the file could not be written.
+
+        >>> rb.load("model.safetensors").export("model.onnx")  # doctest: +SKIP
+        """
+        from rankbound.training.export import export_graph
+
+        if not isinstance(self.model, MLP):
+            raise ValueError(
+                f"model: found {self.recipe.model}, expected a linear function or a network of an item's features, "
+                "as linear and mlp are"
+            )
+        export_graph(self.model, self.scaling, self.encoding, path)
 
 
 @contextmanager

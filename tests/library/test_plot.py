@@ -1,0 +1,244 @@
+"""Pictures show the numbers of the results that they are of, and notebooks the tables."""
+
+import sys
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rankbound as rb
+from rankbound.errors import RankboundError
+from rankbound.evaluation import Evaluation
+from rankbound.plot import _alike
+from tests.library.test_ranker import planted
+
+stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
+matplotlib = pytest.importorskip("matplotlib", reason="pictures need Matplotlib")
+
+NOISE = {"old": 1.3, "new": 0.5, "<b>$x$": 1.2, "poor": 4.0}
+
+
+@pytest.fixture(autouse=True)
+def no_window() -> Any:
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    yield
+    pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def judged() -> tuple[dict[str, Any], dict[str, Any]]:
+    random = np.random.default_rng(3)
+    qrels: dict[str, Any] = {}
+    runs: dict[str, Any] = {name: {} for name in NOISE}
+    for topic in (f"t{place:02}" for place in range(40)):
+        grades = np.maximum(random.integers(0, 4, 12) * (random.random(12) < 0.4), [1] + [0] * 11)
+        qrels[topic] = {f"d{item}": int(grade) for item, grade in enumerate(grades)}
+        for name, noise in NOISE.items():
+            scores = grades + noise * random.normal(size=12)
+            runs[name][topic] = {f"d{item}": float(score) for item, score in enumerate(scores)}
+    return runs, qrels
+
+
+@pytest.fixture(scope="module")
+def board(judged: Any) -> Any:
+    return rb.evaluate_runs(*judged, ["nDCG@10", "AP"], baseline="old")
+
+
+def dots(ax: Any) -> list[tuple[float, float, bool]]:
+    """Return places and heights of the dots, and whether they are filled."""
+    lines = [line for line in ax.get_lines() if line.get_marker() == "o"]
+    filled = [line.get_markerfacecolor() != "white" for line in lines]
+    return [
+        (x, y, fill)
+        for line, fill in zip(lines, filled, strict=True)
+        for x, y in zip(*map(np.ravel, line.get_data()), strict=True)
+    ]
+
+
+def spans(ax: Any) -> Any:
+    """Return the ends of the lines that are collections."""
+    return np.array([segment for one in ax.collections for segment in one.get_segments()])
+
+
+def labels(ax: Any) -> list[str]:
+    return [text.get_text() for text in ax.get_yticklabels()]
+
+
+def evaluation(**values: list[float]) -> Evaluation:
+    length = len(next(iter(values.values())))
+    return Evaluation([f"q{place}" for place in range(length)], {n: np.array(v) for n, v in values.items()}, [], [])
+
+
+def test_intervals_are_those_of_the_report_and_filled_dots_are_significant(judged: Any, board: Any) -> None:
+    for report in (board.report, rb.compare_runs({"a": judged[0]["new"], "b": judged[0]["old"]}, judged[1], "AP")):
+        ax = report.plot()
+        found = [row.found for row in report.rows]
+        expected = [(one.difference, place, one.p_adjusted <= 0.05) for place, one in enumerate(found)]
+        assert dots(ax) == expected
+        assert {fill for *_, fill in expected} == ({True, False} if len(found) > 1 else {True})
+        np.testing.assert_array_equal(spans(ax)[:, :, 0], [(one.low, one.high) for one in found])
+    assert ax.get_xlabel() == "a - b in AP (filled: p ≤ 0.05)"
+    (single,) = dots(report.rows[0].found.plot())
+    assert single == expected[0]
+
+
+def test_systems_are_in_the_order_of_their_means_within_their_intervals(board: Any) -> None:
+    for metric, ax in (("nDCG@10", board.plot()), ("AP", board.plot("AP"))):
+        means = sorted((one[metric] for one in board.means().values()), reverse=True)
+        assert [x for x, _, _ in dots(ax)] == means
+        low, high = spans(ax)[:, :, 0].T
+        assert ((low < means) & (means < high)).all()
+        assert labels(ax)[0] == "new †"
+        assert labels(ax)[-1] == "poor ‡"
+        assert r"<b>\$x\$" in labels(ax)
+    losing = rb.evaluate_runs({"a": {"q": {"x": 2, "y": 1}}, "b": {"q": {"x": 1, "y": 2}}}, {"q": {"x": 1}}, "nRBP")
+    assert labels(losing.plot()) == ["a", "b"]
+    with pytest.raises(ValueError, match="metric: found RR"):
+        board.plot("RR")
+
+
+def test_topics_are_bars_in_ascending_order_and_undefined_ones_are_left_out() -> None:
+    a, b = evaluation(AP=[0.5, 0.25, np.nan, 1, 1], RR=[1.0] * 5), evaluation(AP=[0.25, 0.5, 1, 0, 1])
+    ax = rb.plot.topics(a, b)
+    assert [bar.get_height() for bar in ax.patches] == [-0.25, 0, 0.25, 1]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["q1", "q4", "q0", "q3"]
+    assert ax.get_xlabel() == "4 topics (A higher: 2, B higher: 1, equal: 1)"
+    assert ax.get_ylabel() == "AP, A - B"
+    for one, other, metric, message in (
+        (a, b, "RR", "expected one of both evaluations: AP"),
+        (evaluation(RR=[1.0]), b, None, "expected one in common"),
+        (evaluation(AP=[np.nan]), b, None, "none on which AP is defined for both"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rb.plot.topics(one, other, metric)
+
+
+@pytest.mark.parametrize(
+    ("metric", "n", "p"), [("P@5", 20, 6), ("DCG@5", 12, 4), ("nDCG", 20, 5), ("nRBP", 30, 10), ("AP", 60, 20)]
+)
+def test_a_distribution_has_the_mass_of_the_scores(metric: str, n: int, p: int) -> None:
+    found = rb.score_distribution(metric, n, p)
+    ax = rb.plot.distribution(metric, n, p)
+    if ax.get_ylabel() == "probability":
+        np.testing.assert_array_equal(spans(ax)[:, 1], np.stack([found.support, found.probability], 1))
+    else:
+        heights, edges, _ = ax.patches[0].get_data()
+        below = np.append(0, np.cumsum(heights * np.diff(edges)))
+        np.testing.assert_allclose(below[1:], found.cdf(edges[1:]), rtol=0, atol=1e-12)
+        assert below[-1] == pytest.approx(1, abs=1e-9)
+        assert edges[0] <= found.minimum < found.maximum <= edges[-1]
+    assert [line.get_xdata()[0] for line in ax.get_lines()] == [found.minimum, found.expectation, found.maximum]
+
+
+def test_a_distribution_of_an_undefined_metric_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected a list on which nDCG is defined"):
+        rb.plot.distribution("nDCG", 10, 0)
+
+
+@pytest.mark.parametrize("validation_share", [0.25, 0.0])
+def test_curves_are_those_of_the_epochs_and_a_file_keeps_them(validation_share: float, tmp_path: Any) -> None:
+    seen: list[Any] = []
+    how: dict[str, Any] = {"epochs": 6, "learning_rate": 0.5, "validation_share": validation_share}
+    rb.train_ranker(planted(), on_epoch=seen.append, **how).save(tmp_path / "model.safetensors")
+    ranker = rb.load(tmp_path / "model.safetensors")
+    ax = rb.plot.learning_curves(ranker)
+    (loss,), (curve, dot) = (one.get_lines() for one in ax.figure.axes)
+    np.testing.assert_array_equal(loss.get_ydata(), [epoch.loss for epoch in seen])
+    values = [next(iter(epoch.metrics.values()))["nDCG@10"] for epoch in seen]
+    np.testing.assert_array_equal(curve.get_ydata(), values)
+    epoch = ranker.record["epoch"]
+    assert (dot.get_xdata()[0], dot.get_ydata()[0]) == (epoch, values[epoch - 1])
+    part = "validation" if validation_share else "training"
+    assert ax.figure.axes[1].get_ylabel() == f"nDCG@10, {part} topics (dashed)"
+    assert len(rb.plot.learning_curves([ranker, ranker]).get_lines()) == 2
+
+
+def test_rankers_without_curves_or_of_several_losses_are_refused() -> None:
+    one, other = (rb.train_ranker(planted(), loss=loss, epochs=1) for loss in ("nDCG", "AP"))
+    del one.record["curves"]
+    for rankers, message in (([one], "train it again"), ([one, other], "found 2 pairs"), ([], "found 0 pairs")):
+        with pytest.raises(ValueError, match=message):
+            rb.plot.learning_curves(rankers)
+
+
+# Demšar 2006, table 5 (a): q at level 0.05 of this many systems.
+@pytest.mark.parametrize(("k", "q"), [(2, 1.960), (3, 2.343), (4, 2.569), (5, 2.728), (10, 3.164)])
+def test_critical_differences_are_those_of_the_published_table(k: int, q: float) -> None:
+    values = np.random.default_rng(k).integers(0, 5, (k, 30)) / 4.0
+    systems = {f"s{place}": evaluation(AP=row.tolist()) for place, row in enumerate(values)}
+    ax = rb.plot.critical_differences(systems, "AP")
+    ranks = np.sort(stats.rankdata(-values, axis=0).mean(1))
+    np.testing.assert_allclose([x for x, _, _ in dots(ax)], ranks)
+    distance = q * (k * (k + 1) / 180) ** 0.5
+    assert float(ax.get_xlabel().split()[-1][:-1]) == pytest.approx(distance, abs=0.0051)
+    covered = (
+        {
+            pair
+            for span in spans(ax)
+            for pair in [(a, b) for a in range(k) for b in range(a) if span[0, 1] <= b and a <= span[1, 1]]
+        }
+        if len(ax.collections)
+        else set()
+    )
+    assert covered == {(a, b) for a in range(k) for b in range(a) if ranks[a] - ranks[b] < distance}
+
+
+def test_groups_are_the_largest_ones() -> None:
+    assert _alike(np.array([1.0, 1.5, 1.9, 2.6, 5.0]), 1.0) == [(0, 2), (2, 3)]
+    for systems in ({}, {"a": evaluation(AP=[1.0])}, dict.fromkeys("ab", evaluation(AP=[np.nan]))):
+        with pytest.raises(ValueError, match="expected two or more with one"):
+            rb.plot.critical_differences(systems, "AP")
+
+
+def test_axes_that_are_given_are_drawn_on_and_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.figure import Figure
+
+    ax = Figure().subplots()
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert rb.plot.distribution("AP", 5, 2, ax=ax) is ax
+    with pytest.raises(RankboundError, match=r"matplotlib is not installed: run pip install 'rankbound\[plots\]'"):
+        rb.plot.distribution("AP", 5, 2)
+
+
+class Cells(HTMLParser):
+    """The texts of the cells of tables, row by row."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        assert tag in ("table", "tr", "th", "td", "strong", "ul", "li", "p")
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("th", "td"):
+            self.rows[-1].append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.rows and self.rows[-1] and self.lasttag in ("th", "td", "strong"):
+            self.rows[-1][-1] += data
+
+
+def test_notebooks_show_the_tables_of_the_texts(board: Any) -> None:
+    rows = Cells(board._repr_html_()).rows
+    assert [row[0] for row in rows] == ["System", *NOISE]
+    assert rows[0][1:] == ["nDCG@10", "AP"]
+    for name, *cells in rows[1:]:
+        assert [float(cell.rstrip("†‡")) for cell in cells] == [round(x, 4) for x in board.means()[name].values()]
+    assert board._repr_html_().count("<td") == 4 * 3
+    (header, *rows), report = Cells(board.report._repr_html_()).rows, board.report
+    assert [float(row[header.index("A - B")]) for row in rows] == [
+        round(row.found.difference, 4) for row in report.rows
+    ]
+    single = Cells(report.rows[0].found._repr_html_()).rows
+    assert len(single) == 2
+    assert single[1] == rows[0][2:]
+    alone = Cells(board.evaluations["new"]._repr_html_()).rows
+    assert [row[:1] + row[2:] for row in alone] == [
+        ["metric", "topics", "undefined"],
+        *([m, "40", "0"] for m in ("nDCG@10", "AP")),
+    ]
