@@ -30,10 +30,9 @@ def numbered(loss: "RankingLoss") -> int:
 
 def traced_loss(number: int, scores: Tensor, *others: Any) -> Tensor:
     """Return the values of a numbered loss; the arguments are those of the operator."""
-    if torch.is_grad_enabled() and scores.requires_grad:
-        values: Tensor = _Traced.apply(number, scores, *others)[0]  # type: ignore[no-untyped-call]
-        return values
-    return _loss(number, scores, *others)[0]
+    derived = torch.is_grad_enabled() and scores.requires_grad
+    values: Tensor = (_Traced.apply if derived else _loss)(number, scores, *others)[0]  # type: ignore[no-untyped-call]
+    return values
 
 
 @torch.library.custom_op("rankbound::loss", mutates_args=())

@@ -206,7 +206,14 @@ class Recipe:
             raise ValueError(f"{name}: found {value!r} beside the model {self.model}, {expected}")
 
     def patience_for(self, n_topics: int) -> int:
-        """Return the epochs without a better one after which a training on so many topics ends; 0 for none."""
+        """Return the epochs without a better one after which a training ends.
+
+        Args:
+            n_topics: the number of training topics.
+
+        Returns:
+            The number of epochs; 0 for a training that goes on to the last one.
+        """
         steps = math.ceil(n_topics / self.batch_size)
         return max(10, math.ceil(PATIENT_STEPS / steps)) if self.patience is None else self.patience
 
