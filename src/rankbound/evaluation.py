@@ -338,7 +338,7 @@ def _matched_by_name(
         for lists, chosen in ((run, in_run), (qrels, in_qrels))
     )
     sought = map(map, map(attrgetter("get"), judged), items, repeat(repeat(math.nan)))
-    of_run = np.frombuffer(array("d", list(chain.from_iterable(sought))))
+    of_run = np.asarray(array("d", list(chain.from_iterable(sought))))
     of_run = np.where(np.isnan(of_run), NOT_POOLED, np.where(of_run < 0, POOLED, of_run))
     counted = qrels.relevance >= counts_from
     if qrels.unjudged is not None:

@@ -354,7 +354,7 @@ def _plain_numbers(values: list[Any]) -> npt.NDArray[np.float64]:
     """Return values as an array; none if one of them is no number, or too large."""
     with suppress(TypeError, OverflowError):
         # Unlike NumPy, it does not read text.
-        return np.frombuffer(array("d", values))
+        return np.asarray(array("d", values))
     return np.zeros(0)
 
 
