@@ -11,8 +11,6 @@ It is solved by a truncated Newton method (Chapelle and Keerthi 2010; Lee and Li
 sort of each list and $O(n \log G)$ for $G$ grades: no pair is formed.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 
@@ -147,9 +145,7 @@ def fit_svm(
     return {"cost": chosen}
 
 
-def solve(
-    columns: Columns, pairs: Pairs, cost: float, weights: Floats, steps: int, on_step: Callable[[], None] = lambda: None
-) -> tuple[Floats, float, int]:
+def solve(columns: Columns, pairs: Pairs, cost: float, weights: Floats, steps: int) -> tuple[Floats, float, int]:
     """Return the weights of the smallest objective, the objective, and the number of Newton steps from `weights`."""
     offsets = torch.from_numpy(columns.offsets)
 
@@ -178,7 +174,6 @@ def solve(
             return weights, objective, step
         weights, scores = weights + length * direction, scores + length * moved
         violations, objective = found, value
-        on_step()
     return weights, objective, steps
 
 

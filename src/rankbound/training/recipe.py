@@ -186,7 +186,6 @@ class Recipe:
                 f"negatives: found {self.negatives} beside the model {self.model}, whose items need features: only "
                 f"models {' and '.join(FACTORIZATIONS)} draw negatives"
             )
-
         self._require_taken()
 
     def _require_taken(self) -> None:
