@@ -15,6 +15,10 @@ from test_own_metric import of_order
 
 import rankbound as rb
 from rankbound.bounds.base import kinds
+from rankbound.bounds.profiles import Profile
+from rankbound.bounds.score_distribution import ScoreDistribution
+from rankbound.bounds.tables import DistributionsOnDemand
+from rankbound.lists import Lists
 from tests.library.refusals import refusals
 
 ORACLES = METRICS | {text: partial(of_order, metric) for text, metric in OWN.items()}
@@ -190,3 +194,22 @@ test_wrong_bounds_are_refused_with_what_was_expected = refusals(
     ],
     rb.bound,
 )
+
+
+def test_facts_keep_the_distributions_that_their_lists_have_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[int] = []
+    own = DistributionsOnDemand.distributions
+
+    def counted(self: DistributionsOnDemand, profiles: list[Profile], *done: Any) -> list[ScoreDistribution]:
+        computed.append(len(profiles))
+        return own(self, profiles, *done)
+
+    monkeypatch.setattr(DistributionsOnDemand, "distributions", counted)
+    relevance, lists = torch.tensor([1, 0, 0, 1, 1, 0, 1, 0, 0]), Lists.of_sizes([3, 3, 3])
+    of = rb.bounded("AP", "distribution")
+    facts = of.facts(relevance, lists)
+    values = torch.tensor([1 / 3, 1.0, 0.5], dtype=torch.float64)
+    first = of.of_value(values, facts)
+    torch.testing.assert_close(first, torch.tensor([1 / 3, 1.0, 2 / 3], dtype=torch.float64))
+    torch.testing.assert_close(of.of_value(values.flip(0), facts.select(torch.tensor([2, 1, 0]))), first.flip(0))
+    assert sum(computed) == 2

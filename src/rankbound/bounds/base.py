@@ -19,8 +19,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.bounds.extremes import Counts, Facts, checked_counts, differ
-from rankbound.bounds.score_distribution import GAINS, Gain
+from rankbound.bounds.extremes import Counts, CumulativeDistribution, Facts, checked_counts, differ
+from rankbound.bounds.profiles import Profile
+from rankbound.bounds.score_distribution import GAINS, Gain, ScoreDistribution
 from rankbound.bounds.sums import UNIFORM
 from rankbound.bounds.tables import DistributionsOnDemand
 from rankbound.gradients import through_transforms
@@ -288,7 +289,7 @@ class BoundedMetric:
         Returns:
             The facts, which are computed when they are first needed.
         """
-        return Facts(self.metric, relevance, lists, self._cdf)
+        return Facts(self.metric, relevance, lists, self._cdf())
 
     def from_value(self, value: ArrayLike | float, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
         """Bound the metric's value for lists of binary relevance; the arguments are broadcast.
@@ -306,7 +307,7 @@ class BoundedMetric:
         """
         arrays = np.broadcast_arrays(np.asarray(value, np.float64), *checked_counts(self.metric, n, p))
         values, sizes, counts = (torch.from_numpy(array.flatten()) for array in arrays)
-        facts = Facts.of_counts(self.metric, sizes, counts, self._cdf)
+        facts = Facts.of_counts(self.metric, sizes, counts, self._cdf())
         bounded: npt.NDArray[np.float64] = self.of_value(values, facts).numpy()
         return bounded.reshape(arrays[0].shape)
 
@@ -327,15 +328,22 @@ class BoundedMetric:
         value = torch.where((value > high) & ~differ(high, value), high, value)
         return self.bound(value, facts)
 
-    def _cdf(self, values: Tensor, facts: Facts, gain: Gain) -> Tensor:
-        """Return the step CDF (thesis algorithm 1), which has no gain."""
-        distinct, which = facts.distinct()
-        known = DistributionsOnDemand(self.metric, tilt=self.bound.tilt).distributions(distinct)
-        result = torch.empty_like(values)
-        for index, distribution in enumerate(known):
-            own = which == index
-            result[own] = torch.from_numpy(distribution.cdf(values[own].cpu().numpy())).to(values)
-        return result
+    def _cdf(self) -> CumulativeDistribution:
+        """Return the step CDF (thesis algorithm 1), which has no gain, and keeps the distributions that it has met."""
+        known: dict[Profile, ScoreDistribution] = {}
+
+        def cdf(values: Tensor, facts: Facts, gain: Gain) -> Tensor:
+            distinct, which = facts.distinct()
+            new = [profile for profile in distinct if profile not in known]
+            on_demand = DistributionsOnDemand(self.metric, tilt=self.bound.tilt)
+            known.update(zip(new, on_demand.distributions(new), strict=True))
+            result = torch.empty_like(values)
+            for index, profile in enumerate(distinct):
+                own = which == index
+                result[own] = torch.from_numpy(known[profile].cdf(values[own].cpu().numpy())).to(values)
+            return result
+
+        return cdf
 
     def __str__(self) -> str:
         return f"{self.metric} {self.bound}"

@@ -1,0 +1,197 @@
+"""`python -m benchmarks.rankers`: which ranker should one take? Rankers on MQ2008's five folds, by LETOR's protocol.
+
+The rankers are the rows of `rankers.yaml`. Each trains on the training part of every fold, its validation part selects
+the epoch, round or tree by AP, and its test part is scored: every topic is tested once. As in LETOR's own evaluation, a
+topic without relevant documents counts 0, and nDCG has the discount log2(r), 1 for the first two ranks. A topic's value
+is its mean over the seeds. Differences are paired by topic.
+"""
+
+import argparse
+import csv
+import os
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lightgbm as lgb
+import numpy as np
+import numpy.typing as npt
+import torch
+import yaml
+from tqdm import tqdm
+
+import rankbound as rb
+from rankbound.compare.statistics import corrected, interval_of_mean, sign_flip
+from rankbound_study.data.fetch import fetch
+from rankbound_study.data.sources import SOURCES, RawFile, as_file
+
+Array = npt.NDArray[Any]
+
+ROWS = Path(__file__).with_suffix(".yaml")
+AP, NDCG = METRICS = ("AP", "nDCG(discount=log2(r))@10")
+TREES: dict[str, Any] = {
+    "num_leaves": 15,
+    "learning_rate": 0.05,
+    "feature_fraction": 0.5,
+    "min_data_in_leaf": 20,
+    "metric": "none",
+    "num_threads": 1,
+    "verbosity": -1,
+    "deterministic": True,
+    "force_row_wise": True,
+}
+ROUNDS, PATIENCE = 300, 50
+
+
+class Tested(NamedTuple):
+    """What a ranker reached with one seed: values of the topics `(n_topics, n_metrics)`, and the seconds it took."""
+
+    values: Array
+    seconds: float
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train all rankers, and write the values of each topic, the table and the picture."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.rankers", description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path("data/mq2008"), help="folder of the data")
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks"), help="folder of the tables")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds of a ranker that draws anything")
+    parser.add_argument("--only", nargs="+", metavar="RANKER", help="train these alone, and the baseline")
+    chosen = parser.parse_args(arguments)
+    content = yaml.safe_load(ROWS.read_text("utf-8"))
+    wanted = {*(chosen.only or content["rankers"]), content["baseline"]}
+    if unknown := wanted - {*content["rankers"]}:
+        parser.error(f"--only: unknown {', '.join(sorted(unknown))}; known are {', '.join(content['rankers'])}")
+    rankers = {name: row for name, row in content["rankers"].items() if name in wanted}
+    topics = list(chain.from_iterable(split.test.topics for split in splits_of(chosen.data)))
+    found = trained(rankers, chosen.data, chosen.seeds)
+    print(f"\n{write(chosen.out, rankers, found, content['baseline'], topics)}")
+
+
+def write(
+    folder: Path,
+    rankers: Mapping[str, Mapping[str, Any]],
+    found: Mapping[str, Sequence[Tested]],
+    baseline: str,
+    topics: Sequence[str],
+) -> str:
+    """Write the values of each topic, the picture and the table, which is returned."""
+    folder.mkdir(parents=True, exist_ok=True)
+    evaluations = {}
+    with (folder / "rankers.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["ranker", "topic", *METRICS])
+        for name, seeds in found.items():
+            values = np.mean([one.values for one in seeds], axis=0)
+            evaluations[name] = rb.Evaluation(topics, dict(zip(METRICS, values.T, strict=True)), [], [])
+            for topic, row in zip(topics, values.tolist(), strict=True):
+                writer.writerow([name, topic, *(f"{value:.6f}" for value in row)])
+    rb.plot.critical_differences(evaluations, AP).figure.savefig(folder / "rankers.svg")
+    text = table(rankers, found, evaluations, baseline)
+    (folder / "rankers.md").write_text(text, encoding="utf-8")
+    return text
+
+
+def trained(rankers: Mapping[str, Mapping[str, Any]], folder: Path, seeds: int) -> dict[str, list[Tested]]:
+    """Return what each ranker reached with each of its seeds; a process per core trains them in turn."""
+    tasks = [(name, seed) for name, row in rankers.items() for seed in range(min(row.get("seeds", seeds), seeds))]
+    found: dict[str, list[Tested]] = {name: [] for name in rankers}
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        results = [pool.submit(tested, folder, rankers[name], seed) for name, seed in tasks]
+        for (name, _), result in zip(tasks, tqdm(results, "rankers", disable=None), strict=True):
+            found[name].append(result.result())
+    return found
+
+
+@cache
+def splits_of(folder: Path) -> list[rb.Split]:
+    """Return the splits of the five folds; the archive is in the folder, in the mirror, or downloaded."""
+    folder.mkdir(parents=True, exist_ok=True)
+    raw = RawFile(SOURCES["mq2008"], fetch(SOURCES["mq2008"], folder / "MQ2008.zip"))
+    splits = []
+    for fold in range(1, 6):
+        parts = {}
+        for part, file in {"training": "train", "validation": "vali", "test": "test"}.items():
+            with as_file(raw, raw.find(f"Fold{fold}/{file}.txt")) as path:
+                parts[part] = rb.read_lists(path)
+        splits.append(rb.Split(**parts))
+    return splits
+
+
+def tested(folder: Path, row: Mapping[str, Any], seed: int) -> Tested:
+    """Train a ranker on each fold, and evaluate it on the fold's test topics."""
+    values, seconds = [], 0.0
+    for split in splits_of(folder):
+        began = time.perf_counter()
+        if "trees" in row:
+            scores = boosted(split, seed, **row["trees"])
+        elif "recipe" in row:
+            ranker = rb.train_ranker(
+                split.training, split.validation, device="cpu", metric=AP, seed=seed, **row["recipe"]
+            )
+            scores = ranker.score_lists(split.test).scores
+        else:
+            scores = np.random.default_rng(seed).random(len(split.test.relevance))
+        seconds += time.perf_counter() - began
+        own = rb.evaluate(METRICS, scores, split.test.relevance, split.test.offsets)
+        values.append(np.stack([np.nan_to_num(np.asarray(own[name])) for name in METRICS], axis=1))
+    return Tested(np.concatenate(values), seconds)
+
+
+def boosted(split: rb.Split, seed: int, loss: str = "", bound: str = "none", **settings: Any) -> Array:
+    """Return the test scores of LightGBM's trees, with an objective of its own or a loss of ours."""
+    training, validation = (
+        lgb.Dataset(part.features.astype(np.float64), part.relevance, group=np.diff(part.offsets))
+        for part in (split.training, split.validation)
+    )
+    ours = {"objective": rb.boosting_objective(loss, bound)} if loss else {}
+    model = lgb.train(
+        {**TREES, "seed": seed, **settings, **ours},
+        training,
+        ROUNDS,
+        valid_sets=[validation.set_reference(training)],
+        feval=rb.boosting_metric(AP),
+        callbacks=[lgb.early_stopping(PATIENCE, verbose=False)],
+    )
+    return np.asarray(model.predict(split.test.features))
+
+
+def table(
+    rankers: Mapping[str, Mapping[str, Any]],
+    found: Mapping[str, Sequence[Tested]],
+    evaluations: Mapping[str, rb.Evaluation],
+    baseline: str,
+) -> str:
+    """Return the table, best mean AP first; p is corrected over all differences from the baseline."""
+    means = {name: [float(values.mean()) for values in one.values.values()] for name, one in evaluations.items()}
+    differences = {name: one.values[AP] - evaluations[baseline].values[AP] for name, one in evaluations.items()}
+    others = [name for name in rankers if name != baseline]
+    p_values = dict(zip(others, corrected([sign_flip(differences[name]) for name in others]), strict=True))
+    count, undefined = len(differences[baseline]), sum(not np.any(v) for v in evaluations[baseline].values[AP][:, None])
+    lines = [
+        f"MQ2008, {count} test topics over five folds, of which {undefined} have AP 0. Intervals: 95 %, bootstrap over",
+        f"topics. Difference from {baseline}, paired by topic; p by a randomisation test, corrected by Holm.",
+        "",
+        f"| ranker | family | AP | difference | p | {NDCG} | seeds | between seeds | seconds |",
+        "|---|---|:--|:--|--:|--:|--:|--:|--:|",
+    ]
+    for name in sorted(rankers, key=lambda name: -means[name][0]):
+        low, high = interval_of_mean(evaluations[name].values[AP])
+        cells = [name, rankers[name]["family"], f"{means[name][0]:.4f} ({low:.4f} to {high:.4f})", "", ""]
+        if name != baseline:
+            low, high = interval_of_mean(differences[name])
+            cells[3:] = [f"{differences[name].mean():+.4f} ({low:+.4f} to {high:+.4f})", f"{p_values[name]:.3f}"]
+        of_seeds = [float(one.values[:, 0].mean()) for one in found[name]]
+        deviation = f"{np.std(of_seeds, ddof=1):.4f}" if len(of_seeds) > 1 else ""
+        seconds = float(np.mean([one.seconds for one in found[name]]))
+        cells += [f"{means[name][1]:.4f}", str(len(of_seeds)), deviation, f"{seconds:.1f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The leaderboard of rankers: its rows, what it trains, and its table, on lists with a planted weight per feature."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import rankbound as rb
+from benchmarks import rankers
+
+CONTENT = yaml.safe_load(rankers.ROWS.read_text("utf-8"))
+TRIED = ("random scores", "best single feature", "Ranking SVM", "LambdaMART", "trees, AP min-max")
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = np.random.default_rng(0)
+
+    def lists(part: str, fold: int) -> rb.JudgedLists:
+        topics = [f"{part}-{fold}-{topic}" for topic in range(40)]
+        features = draws.normal(size=(400, 4)).astype(np.float32)
+        relevance = np.digitize(features @ [1.5, 1.5, 1.5, 0.0] + draws.normal(size=400), [1.5, 3.0])
+        relevance[:10] = 0  # A topic without relevant items counts 0.
+        columns = {"features": features, "feature_names": list("abcd"), "items": [f"d{row}" for row in range(400)]}
+        return rb.JudgedLists(topics=topics, offsets=np.arange(0, 401, 10), relevance=relevance, **columns)
+
+    parts = ("training", "validation", "test")
+    splits = [rb.Split(**{part: lists(part, fold) for part in parts}) for fold in (1, 2)]
+    monkeypatch.setattr(rankers, "splits_of", lambda folder: splits)
+
+
+def test_every_row_is_a_recipe_or_an_objective() -> None:
+    assert CONTENT["baseline"] in CONTENT["rankers"]
+    assert len(CONTENT["rankers"]) >= 20
+    for name, row in CONTENT["rankers"].items():
+        recipe, trees = row.get("recipe"), row.get("trees", {})
+        assert recipe is None or rb.Recipe(metric=rankers.AP, **recipe), name
+        assert "loss" not in trees or rb.boosting_objective(trees["loss"], trees.get("bound", "none")), name
+
+
+@pytest.mark.usefixtures("planted")
+def test_the_table_ranks_what_learns_above_what_does_not(tmp_path: Path) -> None:
+    known = {name: CONTENT["rankers"][name] for name in TRIED}
+    found = {name: [rankers.tested(tmp_path, row, seed) for seed in (0, 1)] for name, row in known.items()}
+    means = {name: float(np.mean([one.values[:, 0] for one in seeds])) for name, seeds in found.items()}
+    learnt = {name: mean for name, mean in means.items() if name not in TRIED[:2]}
+    assert means["random scores"] + 0.1 < means["best single feature"] < min(learnt.values()) < 0.975
+    # Zero, not left out: one topic of each fold's forty.
+    assert all((one.values[[0, 40]] == 0).all() for seeds in found.values() for one in seeds)
+    again = rankers.tested(tmp_path, known["trees, AP min-max"], 1)
+    np.testing.assert_array_equal(again.values, found["trees, AP min-max"][1].values)
+    rankers.write(tmp_path, known, found, "LambdaMART", [str(topic) for topic in range(80)])
+    lines = (tmp_path / "rankers.md").read_text("utf-8").splitlines()
+    rows = [line.split(" | ") for line in lines if line.startswith("| ")][1:]
+    assert [row[0].strip("| ") for row in rows] == sorted(means, key=lambda name: -means[name])
+    assert float(rows[-1][2].split()[0]) == pytest.approx(means["random scores"], abs=6e-5)
+    with (tmp_path / "rankers.csv").open(encoding="utf-8") as file:
+        values = list(csv.DictReader(file))
+    assert len(values) == 80 * len(TRIED)
+    assert (tmp_path / "rankers.svg").stat().st_size > 0
+
+
+def test_an_unknown_ranker_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        rankers.main(["--only", "MARS"])
+    assert "--only: unknown MARS; known are random scores, " in capsys.readouterr().err
