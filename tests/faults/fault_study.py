@@ -13,6 +13,7 @@ import numpy as np
 import yaml
 from project import GENERATED, Project
 
+from rankbound_study.config.sections.known_sets import known_set
 from tests.raw_files import encode_image, folder_of, pack
 
 MIRROR = "mirror"
@@ -138,7 +139,7 @@ def _generate_archives(project: Project) -> None:
     }
     for name, change in changes.items():
         path = project.path(f"src/rankbound_study/config/known/{name}.yaml")
-        keys = yaml.safe_load(path.read_text("utf-8")) | change | {"addresses": [f"{NOWHERE}/{name}"]}
+        keys = known_set(name).model_dump(exclude_unset=True) | change | {"addresses": [f"{NOWHERE}/{name}"]}
         path.write_text(yaml.safe_dump(keys), "utf-8")
 
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rankbound.io.fetch import MIRROR_VARIABLE
 from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.data import judged_files
 from rankbound_study.data import ratings as ratings_files
 from rankbound_study.data.contracts import PARTS_KEY, read_metadata, read_table
-from rankbound_study.data.fetch import MIRROR_VARIABLE, fetch
+from rankbound_study.data.fetch import fetch
 from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import sample_interactions, sample_lists

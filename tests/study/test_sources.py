@@ -14,18 +14,19 @@ import pytest
 from described_steps import Run
 from rar4_fixture import make_rar
 
+from rankbound import datasets
 from rankbound.errors import ConfigError, DataError, SourceError
+from rankbound.io.fetch import MIRROR_VARIABLE
 from rankbound_study import doctor
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data import archives, fetch, inspection, sources
 from rankbound_study.data.faces import FOLDER
-from rankbound_study.data.fetch import MIRROR_VARIABLE
 from rankbound_study.data.sources import SOURCES, RawSource, check_content, find_source
 from tests.raw_files import changed, encode_image, folder_of, pack, raw_file, source_of
 
 SRC = Path(__file__).parents[2] / "src"
-READERS = (archives, inspection, sources)
-"""The modules that may open archives, `inspection` those that nothing describes yet; others are given a `RawFile`."""
+READERS = (archives, datasets, inspection, sources)
+"""The modules that may open archives, `inspection` those that nothing describes yet, `datasets` the library's; others are given a `RawFile`."""
 
 TEXT = b"0 qid:1 1:0.5\n" * 200_000  # several read blocks, of a length that no block divides
 
@@ -48,8 +49,8 @@ def packed(path: Path, text: bytes = TEXT) -> Path:
 @pytest.fixture(autouse=True)
 def _no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(MIRROR_VARIABLE, raising=False)
-    monkeypatch.setattr(fetch, "ATTEMPTS", 2)
-    monkeypatch.setattr(fetch, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("rankbound.io.fetch.ATTEMPTS", 2)
+    monkeypatch.setattr("rankbound.io.fetch.PAUSE_SECONDS", 0.01)
 
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -98,7 +99,7 @@ def test_the_known_sources_are_complete() -> None:
         assert described.terms
         assert described.citation
     with pytest.raises(
-        ConfigError, match=r"no source 'movielen'; known are aaf, citeulike-a, movielens, movielens-100k"
+        ConfigError, match=r"no source 'movielen'; known are aaf, citeulike-a, istella, istella-s, movielens"
     ):
         find_source("movielen")
 
@@ -264,11 +265,11 @@ def test_a_download_that_breaks_off_is_tried_again_and_leaves_nothing(
     out.unlink()
     with pytest.raises(SourceError, match=r"IncompleteRead.*500 bytes read.*\(2 attempts\)"):
         got(at(cut), out)
-    monkeypatch.setattr(fetch, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr("rankbound.io.fetch.SILENCE_SECONDS", 0.2)
     with pytest.raises(SourceError, match=r"(?i)time.*out"):
         got(at(lambda request: (woken.wait(20), None)[1]), out)
     woken.set()
-    monkeypatch.setattr("rankbound_study.data.fetch.os.fsync", full)
+    monkeypatch.setattr("rankbound.io.fetch.os.fsync", full)
     with pytest.raises(SourceError, match=r"could not write .*Toy\.zip\..*\.part: No space left on device"):
         got(at(answer_with(b"data")), out)
     assert list(out.parent.iterdir()) == []

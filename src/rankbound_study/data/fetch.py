@@ -1,175 +1,21 @@
-"""Get a raw archive from disk, from a mirror or from its publisher, and check it before use.
+"""Get the raw archive of a data set, and check it before use.
 
 Only downloads depend on this module: another address changes no data, because `sources` says which content is right.
-
-A download is written out rather than left to a library such as pooch: pooch compares the checksum of the file, but an
-archive may be repacked, so that its content counts; and the message names every place with its own reason.
 """
 
 import os
-import shutil
-import sys
-import time
-from collections.abc import Iterator
-from itertools import chain, count
+from functools import partial
 from pathlib import Path
 
-from tqdm import tqdm
-
-from rankbound.errors import SourceError
-from rankbound.io.atomic import temporary_beside
+from rankbound.io.fetch import Archive
+from rankbound.io.fetch import fetch as fetch_archive
 from rankbound_study.data.sources import RawSource, check_content
-
-MIRROR_VARIABLE = "RANKBOUND_MIRROR"
-CONNECT_SECONDS, SILENCE_SECONDS = 15.0, 60.0
-"""Limits for one address: to connect, and without a byte."""
-
-ATTEMPTS, PAUSE_SECONDS = 3, 2.0
-"""Attempts for one address, and the pause after the first; the later ones are longer."""
-
-_BLOCK_BYTES = 2**18
-_TOO_MANY_REQUESTS, _FIRST_SERVER_FAULT = 429, 500
-
-
-class _Fault(Exception):
-    """The reason why one place failed; `again` if another attempt may help."""
-
-    def __init__(self, reason: str, again: bool = False) -> None:
-        super().__init__(reason)
-        self.again = again
 
 
 def fetch(source: RawSource, out: str | os.PathLike[str], mirror: str | None = None) -> Path:
-    """Make sure that `out` is the file of `source` with the right content, and return it.
-
-    Tried in order: `out` itself; the archive under one of its names in the same folder (placed by hand); the mirror
-    (the environment's RANKBOUND_MIRROR, then `mirror`: a folder or a base URL with the archives by name); the
-    publisher's addresses. A file that fails its check becomes `<name>.rejected`, or the first free one of
-    `<name>.rejected-2`, ..., and is never used. Downloads appear by rename. Raises SourceError, which lists every place
-    tried and what to do by hand.
-    """
-    target = Path(out)
-    if target.exists() and not target.is_file():
-        raise SourceError(f"{target}: found a folder or a device, expected a file, or nothing yet: choose another name")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    faults: list[str] = []
-    if target.exists() and _accept(source, target, target, faults):
-        return target
-    for place in _places(source, target, [os.environ.get(MIRROR_VARIABLE), mirror]):
-        # A temporary name: two simultaneous downloads must not write into one file.
-        with temporary_beside(target.with_name(f"{target.name}.part"), ".part") as part:
-            try:
-                _copy(place, part)
-            except _Fault as fault:
-                faults.append(f"{place}: {fault}")
-                continue
-            if _accept(source, part, target, faults, place):
-                part.replace(target)
-                return target
-    raise SourceError(_advice(source, target, faults))
-
-
-def _places(source: RawSource, target: Path, mirrors: list[str | None]) -> Iterator[str]:
-    names = source.described.archives or []
-    siblings = [target.parent / name for name in names]
-    yield from (str(path) for path in siblings if path != target and path.exists())
-    for mirror in filter(None, dict.fromkeys(mirrors)):
-        yield from (f"{mirror.rstrip('/')}/{name}" for name in names)
-    yield from source.described.addresses or []
-
-
-def _accept(source: RawSource, path: Path, target: Path, faults: list[str], place: str | None = None) -> bool:
-    """Return whether the file at `path` passes; otherwise set it aside under the target's name and note the fault."""
-    try:
-        check_content(source, path)
-    except SourceError as error:
-        reason = str(error).removeprefix(f"{path}: ")
-        faults.append(f"{place or path}: {reason} ({_set_aside(path, target)})")
-        print(f"rejected {faults[-1]}", file=sys.stderr)
-        return False
-    return True
-
-
-def _set_aside(path: Path, target: Path) -> str:
-    """Rename a rejected file, never over another one, and return what became of it.
-
-    A copy from elsewhere is kept only once: attempts that are repeated must not fill the disk.
-    """
-    first = target.with_name(f"{target.name}.rejected")
-    if path != target and first.exists():
-        return f"the copy is not kept, because {first} exists"
-    others = (first.with_name(f"{first.name}-{number}") for number in count(2))
-    free = next(name for name in chain([first], others) if not os.path.lexists(name))
-    path.rename(free)
-    return f"the file is set aside as {free}"
-
-
-def _advice(source: RawSource, target: Path, faults: list[str]) -> str:
-    tried = "\n".join(f"  - {fault}" for fault in faults) or "  - nothing"
-    names = " or ".join(source.described.archives or [])
-    accepted = "if its content has the expected checksums" if source.is_checked else "without checksums"
-    return (
-        f"could not get {source.title}. Tried:\n{tried}\n"
-        f"By hand: fetch {names} (from {source.described.homepage or ''} or a colleague), and save it as {target} "
-        f"or beside it under its own name; or set {MIRROR_VARIABLE} (or the config's mirror) to a folder or base "
-        f"URL that has it. It is accepted {accepted}."
-    )
-
-
-def _copy(place: str, part: Path) -> None:
-    if not place.startswith(("http://", "https://")):
-        try:
-            shutil.copyfile(place, part)
-        except OSError as error:
-            raise _Fault(error.strerror or str(error)) from error
-        return
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            _download(place, part)
-            return
-        except _Fault as fault:
-            if not fault.again or attempt == ATTEMPTS:
-                tries = f" ({attempt} attempts)" if attempt > 1 else ""
-                raise _Fault(f"{fault}{tries}") from fault
-        time.sleep(PAUSE_SECONDS * attempt)
-
-
-def _download(address: str, part: Path) -> None:
-    import requests
-
-    # Without this header a server may compress on the fly, and the length could not be checked.
-    headers, limits = {"Accept-Encoding": "identity", "User-Agent": "rankbound"}, (CONNECT_SECONDS, SILENCE_SECONDS)
-    try:
-        with requests.get(address, stream=True, timeout=limits, headers=headers) as response:
-            if not response.ok:
-                again = response.status_code == _TOO_MANY_REQUESTS or response.status_code >= _FIRST_SERVER_FAULT
-                raise _Fault(f"the server answered {response.status_code} {response.reason}", again)
-            length = response.headers.get("Content-Length", "")
-            # disable=None: no bar unless the output is a terminal.
-            bar = tqdm(
-                total=int(length) if length.isdigit() else None, desc=part.name, unit="B", unit_scale=True, disable=None
-            )
-            with part.open("wb") as file, bar:
-                # A body that is shorter than announced is an error of requests.
-                for block in response.iter_content(_BLOCK_BYTES):
-                    bar.update(file.write(block))
-                file.flush()
-                os.fsync(file.fileno())
-    except requests.RequestException as error:
-        raise _Fault(_root_cause(error), again=True) from error
-    except OSError as error:
-        raise _Fault(f"could not write {part}: {error.strerror or error}") from error
-
-
-def _root_cause(error: BaseException) -> str:
-    """Return the innermost reason: the outer layers only repeat the address."""
-    while True:
-        inner = (
-            error.__cause__
-            or error.__context__
-            or next((part for part in error.args if isinstance(part, BaseException)), None)
-            or getattr(error, "reason", None)
-        )
-        if not isinstance(inner, BaseException):
-            return f"{type(error).__name__}: {error}"
-        error = inner
+    """Make sure that `out` is the file of `source` with the right content, and return it, as `rankbound.io.fetch`."""
+    described = source.described
+    places = {"names": described.archives or (), "addresses": described.addresses or ()}
+    check, homepage = partial(check_content, source), described.homepage or ""
+    archive = Archive(source.title, **places, homepage=homepage, check=check, is_checked=source.is_checked)
+    return fetch_archive(archive, out, mirror)

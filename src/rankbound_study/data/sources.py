@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from rankbound.errors import ConfigError, DataError, SourceError
-from rankbound.io.text_files import open_unpacked
+from rankbound.io.text_files import checksum, open_unpacked
 from rankbound_study.config.sections.description import ContentKeys, DescriptionKeys, FolderKeys, LimitKeys
 from rankbound_study.config.sections.known_sets import known_names, known_set
 from rankbound_study.data.archives import (
@@ -248,17 +248,7 @@ def member_checksum(path: str | os.PathLike[str], name: str, source: RawSource) 
 
 def checksum_of(stream: BinaryIO, source: RawSource) -> str:
     """Return the checksum of a stream's content, by the source's algorithm and line-end rule."""
-    # The publisher gives md5; it guards against damage here, not against an adversary.
-    digest, held = hashlib.new(source.content.algorithm, usedforsecurity=False), b""
-    normalise = source.content.line_ends == "any"
-    while data := stream.read(_MEGABYTE):
-        data = held + data
-        # A carriage return at the end of a block may be the first half of a CRLF.
-        held = b"\r" if normalise and data.endswith(b"\r") else b""
-        data = data[: len(data) - len(held)]
-        digest.update(data.replace(b"\r\n", b"\n") if normalise else data)
-    digest.update(held)
-    return digest.hexdigest()
+    return checksum(stream, source.content.algorithm, any_ends=source.content.line_ends == "any")
 
 
 def folder_members(members: Sequence[Member], folder: str, path: str | os.PathLike[str]) -> list[Member]:
