@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -45,8 +46,57 @@ class Row:
         return names if (self.found.difference > 0) == self.higher_is_better else names[::-1]
 
 
+class Printed(ABC):
+    """Tables with the names of their sides above, and notes and explanations below: text in several forms, or rows."""
+
+    sides: Sequence[str] = ()
+
+    @abstractmethod
+    def all_notes(self) -> Sequence[str]:
+        """Return each note once."""
+
+    @abstractmethod
+    def _tables(self) -> Iterable[Table]:
+        """Return the tables."""
+
+    @abstractmethod
+    def _explanations(self, strong: str) -> list[str]:
+        """Return what the numbers and marks are, in sentences; `strong` is the mark of the best means."""
+
+    @abstractmethod
+    def _flat_rows(self) -> list[dict[str, Any]]:
+        """Return the rows of the CSV."""
+
+    def __str__(self) -> str:
+        """Return the tables as text, then notes and explanations."""
+        notes = [*(f"* {note}" for note in self.all_notes()), *self._explanations("*")]
+        above, below = ("\n".join(map(printable, lines)) for lines in (self.sides, notes))
+        return "\n\n".join([*([above] if above else []), *(table.text() for table in self._tables()), below])
+
+    def to_markdown(self) -> str:
+        """Return the tables, with the best means in bold, notes and explanations in Markdown."""
+        above = "  \n".join(map(markdown, self.sides))
+        below = "\n".join(f"- {markdown(note)}" for note in (*self.all_notes(), *self._explanations("Bold")))
+        return "\n\n".join([*([above] if above else []), *(table.markdown() for table in self._tables()), below])
+
+    def _repr_html_(self) -> str:
+        """Return the tables, notes and explanations in HTML, as notebooks show them."""
+        below = html_notes([*self.all_notes(), *self._explanations("Bold")])
+        return html_notes(self.sides) + "".join(table.html() for table in self._tables()) + below
+
+    def to_csv(self) -> str:
+        """Return the rows as CSV: one per comparison, or per system and metric."""
+        return csv_of(self._flat_rows())
+
+    def to_polars(self) -> "pl.DataFrame":
+        """Return the rows with the columns of the CSV."""
+        import polars as pl
+
+        return pl.DataFrame(self._flat_rows(), infer_schema_length=None)
+
+
 @dataclass(frozen=True)
-class Report:
+class Report(Printed):
     """All comparisons of two sides, or of pairs of systems, and notes that concern none of them in particular."""
 
     a: str
@@ -55,23 +105,9 @@ class Report:
     settings: Settings
     notes: Sequence[str] = ()
 
-    def __str__(self) -> str:
-        """Return tables of differences, of seeds and of margin tests as text, then notes and what to do."""
-        notes = [*(f"* {printable(note)}" for note in self.all_notes()), *self._explanations()]
-        sides = f"A: {printable(self.a)}\nB: {printable(self.b)}"
-        return "\n\n".join([sides, *(table.text() for table in self._tables()), "\n".join(notes)])
-
-    def to_markdown(self) -> str:
-        """Return the tables and notes in Markdown."""
-        notes = [f"- {markdown(note)}" for note in (*self.all_notes(), *self._explanations())]
-        sides = f"A: {markdown(self.a)}  \nB: {markdown(self.b)}"
-        return "\n\n".join([sides, *(table.markdown() for table in self._tables()), "\n".join(notes)])
-
-    def _repr_html_(self) -> str:
-        """Return the tables and notes in HTML, as notebooks show them."""
-        tables = "".join(table.html() for table in self._tables())
-        notes = html_notes([*self.all_notes(), *self._explanations()])
-        return html_notes([f"A: {self.a}", f"B: {self.b}"]) + tables + notes
+    @property
+    def sides(self) -> Sequence[str]:  # type: ignore[override]
+        return f"A: {self.a}", f"B: {self.b}"
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the differences with their intervals; filled dots are significant after correction.
@@ -93,10 +129,9 @@ class Report:
 
     def to_latex(self) -> str:
         r"""Return `tabular`s of the package booktabs for `\input`, with the columns of papers; notes are comments."""
-        sides = f"A: {self.a}", f"B: {self.b}"
         counts = {row.found.n_units for row in self.rows}
         alike = [f"Over {quantity(count, 'topic')}" for count in counts if len(counts) == 1]
-        notes = latex_comments([*sides, *alike, *self.all_notes(), *self._explanations()])
+        notes = latex_comments([*self.sides, *alike, *self.all_notes(), *self._explanations()])
         left_out = {*_LEFT_OUT_OF_PAPERS, *(["topics"] if alike else [])}
         return "\n".join([*notes, "\n\n".join(table.latex() for table in self._tables(left_out))])
 
@@ -112,17 +147,8 @@ class Report:
             del settings[name]
         return {"settings": settings, "comparisons": rows}
 
-    def to_csv(self) -> str:
-        """Return a row per comparison as CSV, nested fields in columns such as `effect.wins`."""
-        return csv_of(self._flat_rows())
-
-    def to_polars(self) -> "pl.DataFrame":
-        """Return a row per comparison, with the columns of the CSV."""
-        import polars as pl
-
-        return pl.DataFrame(self._flat_rows(), infer_schema_length=None)
-
     def _flat_rows(self) -> list[dict[str, Any]]:
+        """Return a row per comparison, nested fields in columns such as `effect.wins`."""
         rows = []
         for row in self.rows:
             flat: dict[str, Any] = {"cell": row.cell, "metric": row.metric}
@@ -163,8 +189,7 @@ class Report:
         lines = [note if len(rows) == len(self.rows) else f"{'; '.join(rows)}: {note}" for note, rows in about.items()]
         return [*lines, *self.notes]
 
-    def _explanations(self) -> list[str]:
-        """Return what the numbers are, in sentences."""
+    def _explanations(self, strong: str = "") -> list[str]:
         settings = self.settings
         interval = "mean and standard error" if settings.interval == "t" else f"{settings.interval} bootstrap"
         return [
@@ -226,7 +251,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class SystemsTable:
+class SystemsTable(Printed):
     """Systems by metrics: means, the best of each metric, and which are significantly better than a baseline.
 
     Attributes:
@@ -257,19 +282,8 @@ class SystemsTable:
             best[str(metric)] = [name for name, value in known.items() if value == first]
         return best
 
-    def __str__(self) -> str:
-        """Return the table, notes, and an explanation of its marks as text."""
-        notes = [*(f"* {printable(note)}" for note in self.notes), self._caption("*")]
-        return "\n\n".join([self._table().text(), "\n".join(map(printable, notes))])
-
-    def to_markdown(self) -> str:
-        """Return the table, with the best means in bold, notes, and an explanation of its marks in Markdown."""
-        lines = [*self.notes, self._caption("Bold")]
-        return "\n\n".join([self._table().markdown(), "\n".join(f"- {markdown(line)}" for line in lines)])
-
-    def _repr_html_(self) -> str:
-        """Return the table and notes in HTML, as notebooks show them."""
-        return self._table().html() + html_notes([*self.notes, self._caption("Bold")])
+    def all_notes(self) -> Sequence[str]:
+        return self.notes
 
     def plot(self, metric: str | None = None, ax: "Axes | None" = None) -> "Axes":
         """Draw the systems' means on a metric, best first, with their intervals and the table's daggers. Needs scipy.
@@ -301,8 +315,8 @@ class SystemsTable:
 
     def to_latex(self) -> str:
         r"""Return a `tabular` of booktabs for `\input` that explains its daggers, below notes as comments."""
-        comments = latex_comments([*self.notes, self._caption("Bold")])
-        return "\n".join([*comments, self._table().latex(self._legend())])
+        comments = latex_comments([*self.notes, *self._explanations("Bold")])
+        return "\n".join([*comments, *(table.latex(self._legend()) for table in self._tables())])
 
     def to_json(self) -> str:
         """Return means, best systems and comparisons as JSON: numbers with all their digits, null if undefined."""
@@ -311,17 +325,8 @@ class SystemsTable:
         notes = list(self.notes)
         return _json({"baseline": self.baseline, "systems": systems, "best": self.best(), **tests, "notes": notes})
 
-    def to_csv(self) -> str:
-        """Return a row per system and metric as CSV."""
-        return csv_of(self._flat_rows())
-
-    def to_polars(self) -> "pl.DataFrame":
-        """Return a row per system and metric, with the columns of the CSV."""
-        import polars as pl
-
-        return pl.DataFrame(self._flat_rows(), infer_schema_length=None)
-
     def _flat_rows(self) -> list[dict[str, Any]]:
+        """Return a row per system and metric."""
         rows, best, settings = [], self.best(), self.report.settings if self.report is not None else None
         for name, evaluation in self.evaluations.items():
             means, topics = summary(evaluation)["means"], self._counts(evaluation)
@@ -346,7 +351,7 @@ class SystemsTable:
         sides = row.sides if (row := self._rows.get((system, metric))) is not None else ("", "")
         return "" if not any(sides) else BETTER if sides[0] == system else WORSE
 
-    def _table(self) -> Table:
+    def _tables(self) -> list[Table]:
         best, several = self.best(), len(self.evaluations) > 1
         rows = [[Cell(_SYSTEM), *(Cell(str(metric)) for metric in self.metrics)]]
         for name, means in self.means().items():
@@ -355,13 +360,12 @@ class SystemsTable:
                 for metric in map(str, self.metrics)
             )
             rows.append([Cell(name), *cells])
-        return Table("", rows, (_SYSTEM,))
+        return [Table("", rows, (_SYSTEM,))]
 
     def _counts(self, evaluation: Evaluation) -> dict[str, int]:
         return {name: len(evaluation.topics) - count for name, count in evaluation.undefined().items()}
 
-    def _caption(self, best: str) -> str:
-        """Return what the numbers and marks are; `best` is the mark of the best means."""
+    def _explanations(self, strong: str) -> list[str]:
         over: dict[str, list[str]] = {}
         for name, evaluation in self.evaluations.items():
             metrics: dict[int, list[str]] = {}
@@ -372,8 +376,8 @@ class SystemsTable:
             over.setdefault(said, []).append(name)
         means = "; ".join(f"{counts} for {', '.join(names)}" for counts, names in over.items())
         means = means if len(over) > 1 else next(iter(over))
-        bold = f"{best}: best mean of a metric" if len(self.evaluations) > 1 else ""
-        return "".join(f"{said}. " for said in (f"Means over {means}", bold, self._legend()) if said).rstrip()
+        bold = f"{strong}: best mean of a metric" if len(self.evaluations) > 1 else ""
+        return [" ".join(f"{said}." for said in (f"Means over {means}", bold, self._legend()) if said)]
 
     def _legend(self) -> str:
         """Return what the daggers are, with test, correction and level; nothing without a baseline."""
