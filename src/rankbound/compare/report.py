@@ -47,21 +47,11 @@ class Row:
 
 
 class Printed(ABC):
-    """Tables with the names of their sides above, and notes and explanations below: text in several forms, or rows."""
-
-    sides: Sequence[str] = ()
+    """Tables with notes, as text in several forms, or as rows."""
 
     @abstractmethod
-    def all_notes(self) -> Sequence[str]:
-        """Return each note once."""
-
-    @abstractmethod
-    def _tables(self) -> Iterable[Table]:
-        """Return the tables."""
-
-    @abstractmethod
-    def _explanations(self, strong: str) -> list[str]:
-        """Return what the numbers and marks are, in sentences; `strong` is the mark of the best means."""
+    def _parts(self, strong: str = "Bold") -> tuple[Sequence[str], Iterable[Table], Sequence[str], Sequence[str]]:
+        """Return the lines above, the tables, notes, and explanations; `strong` is the mark of the best means."""
 
     @abstractmethod
     def _flat_rows(self) -> list[dict[str, Any]]:
@@ -69,27 +59,29 @@ class Printed(ABC):
 
     def __str__(self) -> str:
         """Return the tables as text, then notes and explanations."""
-        notes = [*(f"* {note}" for note in self.all_notes()), *self._explanations("*")]
-        above, below = ("\n".join(map(printable, lines)) for lines in (self.sides, notes))
-        return "\n\n".join([*([above] if above else []), *(table.text() for table in self._tables()), below])
+        above, tables, notes, explanations = self._parts("*")
+        below = map(printable, [*(f"* {note}" for note in notes), *explanations])
+        lines = "\n".join(map(printable, above)), *(table.text() for table in tables), "\n".join(below)
+        return "\n\n".join(filter(None, lines))
 
     def to_markdown(self) -> str:
         """Return the tables, with the best means in bold, notes and explanations in Markdown."""
-        above = "  \n".join(map(markdown, self.sides))
-        below = "\n".join(f"- {markdown(note)}" for note in (*self.all_notes(), *self._explanations("Bold")))
-        return "\n\n".join([*([above] if above else []), *(table.markdown() for table in self._tables()), below])
+        above, tables, notes, explanations = self._parts()
+        below = (f"- {markdown(line)}" for line in (*notes, *explanations))
+        lines = "  \n".join(map(markdown, above)), *(table.markdown() for table in tables), "\n".join(below)
+        return "\n\n".join(filter(None, lines))
 
     def _repr_html_(self) -> str:
         """Return the tables, notes and explanations in HTML, as notebooks show them."""
-        below = html_notes([*self.all_notes(), *self._explanations("Bold")])
-        return html_notes(self.sides) + "".join(table.html() for table in self._tables()) + below
+        above, tables, notes, explanations = self._parts()
+        return html_notes(above) + "".join(table.html() for table in tables) + html_notes([*notes, *explanations])
 
     def to_csv(self) -> str:
-        """Return the rows as CSV: one per comparison, or per system and metric."""
+        """Return a row per comparison, nested fields as `effect.wins`, or a row per system and metric, as CSV."""
         return csv_of(self._flat_rows())
 
     def to_polars(self) -> "pl.DataFrame":
-        """Return the rows with the columns of the CSV."""
+        """Return the rows and columns of the CSV."""
         import polars as pl
 
         return pl.DataFrame(self._flat_rows(), infer_schema_length=None)
@@ -105,9 +97,8 @@ class Report(Printed):
     settings: Settings
     notes: Sequence[str] = ()
 
-    @property
-    def sides(self) -> Sequence[str]:  # type: ignore[override]
-        return f"A: {self.a}", f"B: {self.b}"
+    def _parts(self, strong: str = "Bold") -> tuple[Sequence[str], Iterable[Table], Sequence[str], Sequence[str]]:
+        return [f"A: {self.a}", f"B: {self.b}"], self._tables(), self.all_notes(), self._explanations()
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the differences with their intervals; filled dots are significant after correction.
@@ -129,9 +120,10 @@ class Report(Printed):
 
     def to_latex(self) -> str:
         r"""Return `tabular`s of the package booktabs for `\input`, with the columns of papers; notes are comments."""
+        sides = f"A: {self.a}", f"B: {self.b}"
         counts = {row.found.n_units for row in self.rows}
         alike = [f"Over {quantity(count, 'topic')}" for count in counts if len(counts) == 1]
-        notes = latex_comments([*self.sides, *alike, *self.all_notes(), *self._explanations()])
+        notes = latex_comments([*sides, *alike, *self.all_notes(), *self._explanations()])
         left_out = {*_LEFT_OUT_OF_PAPERS, *(["topics"] if alike else [])}
         return "\n".join([*notes, "\n\n".join(table.latex() for table in self._tables(left_out))])
 
@@ -148,7 +140,6 @@ class Report(Printed):
         return {"settings": settings, "comparisons": rows}
 
     def _flat_rows(self) -> list[dict[str, Any]]:
-        """Return a row per comparison, nested fields in columns such as `effect.wins`."""
         rows = []
         for row in self.rows:
             flat: dict[str, Any] = {"cell": row.cell, "metric": row.metric}
@@ -189,7 +180,8 @@ class Report(Printed):
         lines = [note if len(rows) == len(self.rows) else f"{'; '.join(rows)}: {note}" for note, rows in about.items()]
         return [*lines, *self.notes]
 
-    def _explanations(self, strong: str = "") -> list[str]:
+    def _explanations(self) -> list[str]:
+        """Return what the numbers are, in sentences."""
         settings = self.settings
         interval = "mean and standard error" if settings.interval == "t" else f"{settings.interval} bootstrap"
         return [
@@ -282,8 +274,8 @@ class SystemsTable(Printed):
             best[str(metric)] = [name for name, value in known.items() if value == first]
         return best
 
-    def all_notes(self) -> Sequence[str]:
-        return self.notes
+    def _parts(self, strong: str = "Bold") -> tuple[Sequence[str], Iterable[Table], Sequence[str], Sequence[str]]:
+        return (), [self._table()], self.notes, [self._caption(strong)]
 
     def plot(self, metric: str | None = None, ax: "Axes | None" = None) -> "Axes":
         """Draw the systems' means on a metric, best first, with their intervals and the table's daggers. Needs scipy.
@@ -315,8 +307,8 @@ class SystemsTable(Printed):
 
     def to_latex(self) -> str:
         r"""Return a `tabular` of booktabs for `\input` that explains its daggers, below notes as comments."""
-        comments = latex_comments([*self.notes, *self._explanations("Bold")])
-        return "\n".join([*comments, *(table.latex(self._legend()) for table in self._tables())])
+        comments = latex_comments([*self.notes, self._caption("Bold")])
+        return "\n".join([*comments, self._table().latex(self._legend())])
 
     def to_json(self) -> str:
         """Return means, best systems and comparisons as JSON: numbers with all their digits, null if undefined."""
@@ -326,7 +318,6 @@ class SystemsTable(Printed):
         return _json({"baseline": self.baseline, "systems": systems, "best": self.best(), **tests, "notes": notes})
 
     def _flat_rows(self) -> list[dict[str, Any]]:
-        """Return a row per system and metric."""
         rows, best, settings = [], self.best(), self.report.settings if self.report is not None else None
         for name, evaluation in self.evaluations.items():
             means, topics = summary(evaluation)["means"], self._counts(evaluation)
@@ -351,7 +342,7 @@ class SystemsTable(Printed):
         sides = row.sides if (row := self._rows.get((system, metric))) is not None else ("", "")
         return "" if not any(sides) else BETTER if sides[0] == system else WORSE
 
-    def _tables(self) -> list[Table]:
+    def _table(self) -> Table:
         best, several = self.best(), len(self.evaluations) > 1
         rows = [[Cell(_SYSTEM), *(Cell(str(metric)) for metric in self.metrics)]]
         for name, means in self.means().items():
@@ -360,12 +351,13 @@ class SystemsTable(Printed):
                 for metric in map(str, self.metrics)
             )
             rows.append([Cell(name), *cells])
-        return [Table("", rows, (_SYSTEM,))]
+        return Table("", rows, (_SYSTEM,))
 
     def _counts(self, evaluation: Evaluation) -> dict[str, int]:
         return {name: len(evaluation.topics) - count for name, count in evaluation.undefined().items()}
 
-    def _explanations(self, strong: str) -> list[str]:
+    def _caption(self, best: str) -> str:
+        """Return what the numbers and marks are; `best` is the mark of the best means."""
         over: dict[str, list[str]] = {}
         for name, evaluation in self.evaluations.items():
             metrics: dict[int, list[str]] = {}
@@ -376,8 +368,8 @@ class SystemsTable(Printed):
             over.setdefault(said, []).append(name)
         means = "; ".join(f"{counts} for {', '.join(names)}" for counts, names in over.items())
         means = means if len(over) > 1 else next(iter(over))
-        bold = f"{strong}: best mean of a metric" if len(self.evaluations) > 1 else ""
-        return [" ".join(f"{said}." for said in (f"Means over {means}", bold, self._legend()) if said)]
+        bold = f"{best}: best mean of a metric" if len(self.evaluations) > 1 else ""
+        return "".join(f"{said}. " for said in (f"Means over {means}", bold, self._legend()) if said).rstrip()
 
     def _legend(self) -> str:
         """Return what the daggers are, with test, correction and level; nothing without a baseline."""
