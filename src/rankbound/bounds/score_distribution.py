@@ -491,13 +491,9 @@ def _drawn(about: dict[str, Any], atoms: Atoms) -> ScoreDistribution:
     if len(support) == 1:
         # A single score has no range: others exist that are too rare to be drawn.
         low, high = about["minimum"], about["maximum"]
-    found: dict[str, Any] = {
-        "count": float(len(support)),
-        "low": low,
-        "high": high,
-        "error": sampling_error(about["samples"]) + atoms.lost,
-    }
-    return ScoreDistribution(**about | ends, support=support, probability=atoms.probability, width=0.0, **found)
+    found: dict[str, Any] = {**about, **ends, "count": float(len(support)), "low": low, "high": high, "width": 0.0}
+    error = sampling_error(about["samples"]) + atoms.lost
+    return ScoreDistribution(**found, support=support, probability=atoms.probability, error=error)
 
 
 def sampling_error(samples: int) -> float:

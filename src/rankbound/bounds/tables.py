@@ -288,7 +288,6 @@ class SmoothLookup:
         self._below = put(np.concatenate([[0.0], np.cumsum(mass)]))
         # All tables' entries in one ascending sequence: the table's index plus a place in [0.25, 0.75].
         self._places = put(owner + 0.25 + (position - first[owner]) / span[owner])
-        self._all_bins, self._all_single = bool((width > 0).all()), bool((width == 0).all())
 
     def __call__(self, values: Tensor, keys: Tensor) -> Tensor:
         smoothed: Tensor = _SmoothCdf.apply(values, self._table(keys), self)  # type: ignore[no-untyped-call]
@@ -298,7 +297,7 @@ class SmoothLookup:
         """Return the smooth CDF and its derivative at float64 `values`, `(n_lists,)` each; NaN where a value is NaN."""
         gain = self._per_table[table, 0]
         listed, distance, width, mass, below = self._near(values, table)
-        step, slope = self._kernel(distance, width)
+        step, slope = _steps(distance, width)
         near = torch.stack([step, slope], dim=1) * mass[:, None]
         sums = values.new_zeros(len(values), 2).index_add_(0, listed, near)
         value = torch.where(values.isnan(), values, sums[:, 0] + below)
@@ -333,20 +332,6 @@ class SmoothLookup:
             raise ConfigError("the tables are not in order of (n, p): regenerate the file")
         return table
 
-    def _kernel(self, distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the smoothed step and its slope at `distance` from an entry's middle, in units of 1 / gain."""
-        if self._all_single:
-            single = torch.sigmoid(distance)
-            return single, single * (1 - single)
-        is_bin = None if self._all_bins and not self._any_split else width > 0
-        widths = width if is_bin is None else torch.where(is_bin, width, 1.0)
-        left, right = torch.sigmoid(distance + widths / 2), torch.sigmoid(distance - widths / 2)
-        step, slope = smooth_bin(distance, widths), (left - right) / widths
-        if is_bin is None:
-            return step, slope
-        single = torch.sigmoid(distance)
-        return torch.where(is_bin, step, single), torch.where(is_bin, slope, single * (1 - single))
-
 
 class _SmoothCdf(torch.autograd.Function):
     """The smooth CDF, with its density as the derivative."""
@@ -365,6 +350,15 @@ class _SmoothCdf(torch.autograd.Function):
             # Autograd differentiates the density for a second derivative, a Hessian's.
             density = ctx.lookup.evaluate(values.to(torch.float64), table)[1].to(values.dtype)
         return gradient * density, None, None
+
+
+def _steps(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the smoothed step and its slope at `distance` from an entry's middle, in units of 1 / gain."""
+    is_bin = width > 0
+    widths = torch.where(is_bin, width, 1.0)
+    left, right = torch.sigmoid(distance + widths / 2), torch.sigmoid(distance - widths / 2)
+    step, slope, single = smooth_bin(distance, widths), (left - right) / widths, torch.sigmoid(distance)
+    return torch.where(is_bin, step, single), torch.where(is_bin, slope, single * (1 - single))
 
 
 def _ranges(begin: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -45,8 +46,49 @@ class Row:
         return names if (self.found.difference > 0) == self.higher_is_better else names[::-1]
 
 
+class Printed(ABC):
+    """Tables with notes, as text in several forms, or as rows."""
+
+    @abstractmethod
+    def _parts(self, strong: str = "Bold") -> tuple[Sequence[str], Iterable[Table], Sequence[str], Sequence[str]]:
+        """Return the lines above, the tables, notes, and explanations; `strong` is the mark of the best means."""
+
+    @abstractmethod
+    def _flat_rows(self) -> list[dict[str, Any]]:
+        """Return the rows of the CSV."""
+
+    def __str__(self) -> str:
+        """Return the tables as text, then notes and explanations."""
+        above, tables, notes, explanations = self._parts("*")
+        below = map(printable, [*(f"* {note}" for note in notes), *explanations])
+        lines = "\n".join(map(printable, above)), *(table.text() for table in tables), "\n".join(below)
+        return "\n\n".join(filter(None, lines))
+
+    def to_markdown(self) -> str:
+        """Return the tables, with the best means in bold, notes and explanations in Markdown."""
+        above, tables, notes, explanations = self._parts()
+        below = (f"- {markdown(line)}" for line in (*notes, *explanations))
+        lines = "  \n".join(map(markdown, above)), *(table.markdown() for table in tables), "\n".join(below)
+        return "\n\n".join(filter(None, lines))
+
+    def _repr_html_(self) -> str:
+        """Return the tables, notes and explanations in HTML, as notebooks show them."""
+        above, tables, notes, explanations = self._parts()
+        return html_notes(above) + "".join(table.html() for table in tables) + html_notes([*notes, *explanations])
+
+    def to_csv(self) -> str:
+        """Return a row per comparison, nested fields as `effect.wins`, or a row per system and metric, as CSV."""
+        return csv_of(self._flat_rows())
+
+    def to_polars(self) -> "pl.DataFrame":
+        """Return the rows and columns of the CSV."""
+        import polars as pl
+
+        return pl.DataFrame(self._flat_rows(), infer_schema_length=None)
+
+
 @dataclass(frozen=True)
-class Report:
+class Report(Printed):
     """All comparisons of two sides, or of pairs of systems, and notes that concern none of them in particular."""
 
     a: str
@@ -55,23 +97,8 @@ class Report:
     settings: Settings
     notes: Sequence[str] = ()
 
-    def __str__(self) -> str:
-        """Return tables of differences, of seeds and of margin tests as text, then notes and what to do."""
-        notes = [*(f"* {printable(note)}" for note in self.all_notes()), *self._explanations()]
-        sides = f"A: {printable(self.a)}\nB: {printable(self.b)}"
-        return "\n\n".join([sides, *(table.text() for table in self._tables()), "\n".join(notes)])
-
-    def to_markdown(self) -> str:
-        """Return the tables and notes in Markdown."""
-        notes = [f"- {markdown(note)}" for note in (*self.all_notes(), *self._explanations())]
-        sides = f"A: {markdown(self.a)}  \nB: {markdown(self.b)}"
-        return "\n\n".join([sides, *(table.markdown() for table in self._tables()), "\n".join(notes)])
-
-    def _repr_html_(self) -> str:
-        """Return the tables and notes in HTML, as notebooks show them."""
-        tables = "".join(table.html() for table in self._tables())
-        notes = html_notes([*self.all_notes(), *self._explanations()])
-        return html_notes([f"A: {self.a}", f"B: {self.b}"]) + tables + notes
+    def _parts(self, strong: str = "Bold") -> tuple[Sequence[str], Iterable[Table], Sequence[str], Sequence[str]]:
+        return [f"A: {self.a}", f"B: {self.b}"], self._tables(), self.all_notes(), self._explanations()
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the differences with their intervals; filled dots are significant after correction.
@@ -111,16 +138,6 @@ class Report:
         for name in ("higher_is_better", *(["flips"] if self.settings.test != "flips" else [])):
             del settings[name]
         return {"settings": settings, "comparisons": rows}
-
-    def to_csv(self) -> str:
-        """Return a row per comparison as CSV, nested fields in columns such as `effect.wins`."""
-        return csv_of(self._flat_rows())
-
-    def to_polars(self) -> "pl.DataFrame":
-        """Return a row per comparison, with the columns of the CSV."""
-        import polars as pl
-
-        return pl.DataFrame(self._flat_rows(), infer_schema_length=None)
 
     def _flat_rows(self) -> list[dict[str, Any]]:
         rows = []
@@ -226,7 +243,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class SystemsTable:
+class SystemsTable(Printed):
     """Systems by metrics: means, the best of each metric, and which are significantly better than a baseline.
 
     Attributes:
@@ -257,19 +274,8 @@ class SystemsTable:
             best[str(metric)] = [name for name, value in known.items() if value == first]
         return best
 
-    def __str__(self) -> str:
-        """Return the table, notes, and an explanation of its marks as text."""
-        notes = [*(f"* {printable(note)}" for note in self.notes), self._caption("*")]
-        return "\n\n".join([self._table().text(), "\n".join(map(printable, notes))])
-
-    def to_markdown(self) -> str:
-        """Return the table, with the best means in bold, notes, and an explanation of its marks in Markdown."""
-        lines = [*self.notes, self._caption("Bold")]
-        return "\n\n".join([self._table().markdown(), "\n".join(f"- {markdown(line)}" for line in lines)])
-
-    def _repr_html_(self) -> str:
-        """Return the table and notes in HTML, as notebooks show them."""
-        return self._table().html() + html_notes([*self.notes, self._caption("Bold")])
+    def _parts(self, strong: str = "Bold") -> tuple[Sequence[str], Iterable[Table], Sequence[str], Sequence[str]]:
+        return (), [self._table()], self.notes, [self._caption(strong)]
 
     def plot(self, metric: str | None = None, ax: "Axes | None" = None) -> "Axes":
         """Draw the systems' means on a metric, best first, with their intervals and the table's daggers. Needs scipy.
@@ -310,16 +316,6 @@ class SystemsTable:
         tests = {} if self.report is None else self.report.content()
         notes = list(self.notes)
         return _json({"baseline": self.baseline, "systems": systems, "best": self.best(), **tests, "notes": notes})
-
-    def to_csv(self) -> str:
-        """Return a row per system and metric as CSV."""
-        return csv_of(self._flat_rows())
-
-    def to_polars(self) -> "pl.DataFrame":
-        """Return a row per system and metric, with the columns of the CSV."""
-        import polars as pl
-
-        return pl.DataFrame(self._flat_rows(), infer_schema_length=None)
 
     def _flat_rows(self) -> list[dict[str, Any]]:
         rows, best, settings = [], self.best(), self.report.settings if self.report is not None else None

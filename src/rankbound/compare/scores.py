@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.errors import DataError
+from rankbound.io.judged import repeated
 
 if TYPE_CHECKING:
     import polars as pl
@@ -61,9 +62,7 @@ class PairedScores:
         if self.values.shape != expected:
             raise ValueError(f"values: found shape {self.values.shape}, expected {expected}: systems, units, ...")
         for what in ("systems", "units", "folds", "seeds"):
-            names = list(getattr(self, what))
-            if len(set(names)) < len(names):
-                twice = next(name for place, name in enumerate(names) if name in names[:place])
+            if (twice := repeated(getattr(self, what))) is not None:
                 raise ValueError(f"{what}: found {twice!r} twice, expected distinct names")
         if np.isinf(self.values).any():
             raise ValueError("values: found inf, expected numbers, or NaN where a score is undefined")

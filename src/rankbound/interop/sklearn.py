@@ -19,7 +19,7 @@ from rankbound.training.recipe import PAIR_MODELS, Recipe
 with needs_extra("data"):
     import polars as pl
 
-    from rankbound.io.table_columns import CATEGORIES, Table, matrix
+    from rankbound.io.table_columns import CATEGORIES, Table, by_topic, matrix
 with needs_extra("sklearn"):
     from sklearn.base import BaseEstimator
     from sklearn.utils.validation import (
@@ -236,9 +236,5 @@ def _lists(qid: Any, n_items: int) -> tuple[npt.NDArray[np.int64], list[str], np
     wrong = next((name for name in names.tolist() if name is None or name != name), 0)
     if wrong != 0:
         raise ValueError(f"qid: found {quoted(wrong)}, expected a name for each row")
-    known, first, code = np.unique(names, return_index=True, return_inverse=True)
-    place = np.empty(len(known), np.int64)
-    place[np.argsort(first)] = np.arange(len(known))
-    code = place[code]
-    limits = np.append(0, np.cumsum(np.bincount(code, minlength=len(known))))
-    return np.argsort(code, kind="stable"), [str(name) for name in names[np.sort(first)].tolist()], limits
+    topics, limits, order = by_topic(pl.Series(names))
+    return np.arange(n_items) if order is None else order, list(map(str, topics)), limits

@@ -334,12 +334,7 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
 
     >>> rb.write_run("run.txt", rb.read_run({"q": {"a": 0.5}}))
     """
-    with needs_extra("data"):
-        from rankbound.io import json_files, tables, trec
-    if json_files.is_named(path):
-        json_files.write(path, run)
-    else:
-        tables.write(path, run) if _is_named_table(path) else trec.write_run(path, run, tag)
+    _write(path, run, tag)
 
 
 def write_qrels(path: File, qrels: Qrels) -> None:
@@ -356,12 +351,18 @@ def write_qrels(path: File, qrels: Qrels) -> None:
 
     >>> rb.write_qrels("qrels.txt", rb.read_qrels({"q": {"a": 1}}))
     """
+    _write(path, qrels)
+
+
+def _write(path: File, lists: Run | Qrels, *tag: str) -> None:
     with needs_extra("data"):
         from rankbound.io import json_files, tables, trec
     if json_files.is_named(path):
-        json_files.write(path, qrels)
+        json_files.write(path, lists)
+    elif _is_named_table(path):
+        tables.write(path, lists)
     else:
-        tables.write(path, qrels) if _is_named_table(path) else trec.write_qrels(path, qrels)
+        trec.write(path, lists, *tag)
 
 
 @contextmanager

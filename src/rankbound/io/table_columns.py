@@ -721,8 +721,10 @@ def rows_of(lists: Run | Qrels, **values: npt.NDArray[Any]) -> pl.DataFrame:
     )
 
 
-def rows_of_intents(qrels: Qrels, intents: Intents) -> pl.DataFrame:
-    """Return judgements by intent as rows with the columns topic, intent, item and relevance."""
+def rows_of_judgements(qrels: Qrels) -> pl.DataFrame:
+    """Return judgements as rows with the columns topic, intent if there are any, item and relevance."""
+    if (intents := qrels.intents) is None:
+        return rows_of(qrels, relevance=qrels.marked())
     rows = rows_of(qrels)[intents.item]
     names = pl.Series("intent", list(intents.names), dtype=pl.String)[intents.intent]
     return rows.insert_column(1, names).with_columns(relevance=pl.Series(intents.relevance))

@@ -51,7 +51,7 @@ from rankbound.io.table_columns import (
     require_distinct_items,
     require_ranks,
     rows_of,
-    rows_of_intents,
+    rows_of_judgements,
     run_of,
     text,
     told_apart,
@@ -216,10 +216,7 @@ def has_lists(path: File) -> bool:
 
 def write(path: File, lists: Run | Qrels) -> None:
     """Write a table with the columns topic, item and a run's score, in its order, or relevance, and intent if known."""
-    if isinstance(lists, Run):
-        frame = rows_of(lists, score=lists.scores)
-    else:
-        frame = rows_of_intents(lists, lists.intents) if lists.intents else rows_of(lists, relevance=lists.marked())
+    frame = rows_of(lists, score=lists.scores) if isinstance(lists, Run) else rows_of_judgements(lists)
     if text_files.plain_name(path) != Path(path).name and text_files.plain_name(path).endswith(".parquet"):
         raise DataError(f"{path}: parquet is already compressed; expected a name that ends in .parquet")
     with atomic_path(path) as temporary:

@@ -25,8 +25,7 @@ from rankbound.io.table_columns import (
     qrels_of,
     require_distinct_items,
     require_ranks,
-    rows_of,
-    rows_of_intents,
+    rows_of_judgements,
     run_of,
 )
 from rankbound.io.text_files import open_unpacked, read_unpacked, write_rows
@@ -216,14 +215,21 @@ def _named_layout(names: Sequence[str], where: str, numbers: Sequence[str]) -> _
     return _Layout([role_of.get(name, f"other {place}") for place, name in enumerate(names)], number)
 
 
-def write_run(path: File, run: Run, tag: str = "rankbound") -> None:
-    """Write a run, each topic in descending order of scores; scores keep all their digits."""
+def write(path: File, lists: Run | Qrels, tag: str = "") -> None:
+    """Write a run with its name, or qrels, whose relevance labels must be whole numbers, as in trec_eval."""
+    columns = _run_columns(path, lists, tag) if isinstance(lists, Run) else _qrels_columns(path, lists)
+    with atomic_path(path) as temporary:
+        write_rows(temporary, pl.DataFrame(columns), separator=" ", include_header=False, quote_style="never")
+
+
+def _run_columns(path: File, run: Run, tag: str) -> Mapping[str, pl.Series]:
+    """Return the columns of a run, each topic in descending order of scores, which keep all their digits."""
     if not np.isfinite(run.scores).all():
         raise DataError(f"{path}: found the score {run.scores[~np.isfinite(run.scores)][0]}, expected finite numbers")
     sizes = np.diff(run.offsets)
     topic = np.repeat(np.arange(len(sizes)), sizes)
     order = np.lexsort((-run.scores.astype(np.float64), topic))
-    columns = {
+    return {
         "topic": _names(run.topics, "topics", path)[topic],
         "Q0": pl.repeat("Q0", len(order), eager=True),
         "item": _names(run.items, "items", path)[order],
@@ -231,20 +237,17 @@ def write_run(path: File, run: Run, tag: str = "rankbound") -> None:
         "score": pl.Series(run.scores[order]),
         "tag": pl.repeat(_names([tag], "tag", path)[0], len(order), eager=True),
     }
-    _write(path, columns)
 
 
-def write_qrels(path: File, qrels: Qrels) -> None:
-    """Write qrels; relevance labels must be whole numbers, as in trec_eval. Unjudged items have relevance -1."""
-    if qrels.intents is None:
-        rows = rows_of(qrels, relevance=qrels.marked()).with_columns(intent=pl.lit("0"))
-    else:
-        rows = rows_of_intents(qrels, qrels.intents)
+def _qrels_columns(path: File, qrels: Qrels) -> Mapping[str, pl.Series]:
+    """Return the columns of judgements; unjudged items have relevance -1."""
+    rows = rows_of_judgements(qrels)
+    rows = rows if "intent" in rows.columns else rows.with_columns(intent=pl.lit("0"))
     whole = rows["relevance"].cast(pl.Int64)
     for broken in rows["relevance"].filter(whole != rows["relevance"]).head(1):
         raise DataError(f"{path}: found relevance {broken}, expected whole numbers")
     fields = {name: _names(rows[name], f"{name}s", path) for name in ("topic", "intent", "item")}
-    _write(path, {**fields, "relevance": whole})
+    return {**fields, "relevance": whole}
 
 
 def _rows(data: bytes, path: File, layout: _Layout) -> pl.DataFrame:
@@ -336,8 +339,3 @@ def _names(names: Names, what: str, path: File) -> pl.Series:
     if len(bad):
         raise DataError(f"{path}: {what} holds {bad[0]!r}; a name in a TREC file has no white space and is not empty")
     return column
-
-
-def _write(path: File, columns: Mapping[str, pl.Series]) -> None:
-    with atomic_path(path) as temporary:
-        write_rows(temporary, pl.DataFrame(columns), separator=" ", include_header=False, quote_style="never")

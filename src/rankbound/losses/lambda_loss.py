@@ -35,21 +35,38 @@ Pairs = tuple[Tensor, Tensor]
 """Pairs of items of one list: the indices of winners, and those of the losers."""
 
 
-class SwapLoss(RankingLoss):
-    r"""A sum over pairs, $\sum_{ij} w_{ij} \log(1 + e^{-(s_i - s_j)/\tau})$, with weights from the current ranks.
+class LambdaRankLoss(RankingLoss):
+    r"""LambdaRank (Burges 2010): pairs weighted by the change in the metric when the two items swap ranks.
+
+    $$L = \sum_{g_i > g_j} \left|\Delta M_{ij}\right| \log\left(1 + e^{-(s_i - s_j)/\tau}\right), \qquad
+    \left|\Delta M_{ij}\right| = \frac{|g_i - g_j|\, |d(R_i) - d(R_j)|}{Z}$$
+
+    at the current ranks $R$, averaged over the orders of tied scores (`SwapWeights`). The gradient is
+    the sum of Burges's lambdas with his $\sigma = 1/\tau$. Pairs entirely below a cut-off are skipped.
 
     The weights are constants: no gradient flows through them. The time is proportional to the number of pairs of
     different gain; the memory is not. The loss is 0 for a list in which no swap changes the metric. Weights of items
     multiply the metric's gains (`Metric.weighted`), and thereby decide which item of a pair should win.
+
+    Args:
+        metric: an additive metric or its text, such as `nDCG`, `nDCG(gain=linear)@10`, `RBP(p=0.8)`.
+        temperature: $\tau$, in units of the scores.
+
+    Raises:
+        ValueError: for a metric that isn't additive, or a temperature that isn't above 0.
+
+    >>> rb.loss("LambdaRank(metric=nDCG@10)")(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
+    tensor([0.4041])
     """
 
+    name = "LambdaRank"
     scheme: ClassVar[str] = "lambdarank"
     """The weights of pairs, as in `LambdaLoss`."""
 
-    def __init__(self, of: str | Metric, temperature: float) -> None:
+    def __init__(self, *, metric: str | Metric = "nDCG", temperature: float = 1.0) -> None:
         super().__init__()
         require_temperature(temperature)
-        self.temperature, self._of = temperature, additive_metric(of)
+        self.temperature, self._of = temperature, additive_metric(metric)
         self.metric = str(self._of)
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
@@ -110,37 +127,12 @@ class SwapLoss(RankingLoss):
             yield pairs, self._weight(weights, pairs), gap if self.temperature == 1 else gap / self.temperature
 
     def _weight(self, weights: "SwapWeights", pairs: Pairs) -> Tensor:
+        """Return the weights of pairs."""
         return weights.lambdarank(pairs)
 
     def _bend(self, weight: Tensor, gap: Tensor) -> Tensor:
         """Return the second derivative of pairs' terms by the score difference, float64."""
         return (weight * sigmoid_slope(gap) / self.temperature**2).to(torch.float64)
-
-
-class LambdaRankLoss(SwapLoss):
-    r"""LambdaRank (Burges 2010): pairs weighted by the change in the metric when the two items swap ranks.
-
-    $$L = \sum_{g_i > g_j} \left|\Delta M_{ij}\right| \log\left(1 + e^{-(s_i - s_j)/\tau}\right), \qquad
-      \left|\Delta M_{ij}\right| = \frac{|g_i - g_j|\, |d(R_i) - d(R_j)|}{Z}$$
-
-    at the current ranks $R$, averaged over the orders of tied scores (`SwapWeights`). The gradient is
-    the sum of Burges's lambdas with his $\sigma = 1/\tau$. Pairs entirely below a cut-off are skipped.
-
-    Args:
-        metric: an additive metric or its text, such as `nDCG`, `nDCG(gain=linear)@10`, `RBP(p=0.8)`.
-        temperature: $\tau$, in units of the scores.
-
-    Raises:
-        ValueError: for a metric that isn't additive, or a temperature that isn't above 0.
-
-    >>> rb.loss("LambdaRank(metric=nDCG@10)")(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
-    tensor([0.4041])
-    """
-
-    name = "LambdaRank"
-
-    def __init__(self, *, metric: str | Metric = "nDCG", temperature: float = 1.0) -> None:
-        super().__init__(metric, temperature)
 
     _kernel_has_curvature = True
 
@@ -154,7 +146,7 @@ class LambdaRankLoss(SwapLoss):
         return logistic, BY_SWAP, formula.numbers, largest, float(self.temperature), False, (PAIRS_OF_A_KERNEL, 0)
 
 
-class LambdaLoss(SwapLoss):
+class LambdaLoss(LambdaRankLoss):
     r"""Losses of the LambdaLoss framework (Wang et al., CIKM 2018), with natural logarithms (base 2 in the paper).
 
     With $g$ the gains over the normaliser, $d$ the discounts and $\delta_q = |d(q) - d(q + 1)|$, the weights of
@@ -191,7 +183,7 @@ class LambdaLoss(SwapLoss):
         mu: float = 10.0,
         temperature: float = 1.0,
     ) -> None:
-        super().__init__(metric, temperature)
+        super().__init__(metric=metric, temperature=temperature)
         require_one_of("scheme", scheme, SCHEMES)
         if not mu >= 0:
             raise ValueError(f"mu: found {mu}, expected a number from 0")

@@ -40,9 +40,9 @@ class RankChancesLoss(RankingLoss):
     A subclass defines $P_{ri}$. Weights of items multiply the metric's gains (`Metric.weighted`).
     """
 
-    def __init__(self, of: str | Metric) -> None:
+    def __init__(self, metric: str | Metric) -> None:
         super().__init__()
-        self._of = additive_metric(of)
+        self._of = additive_metric(metric)
         self.metric = str(self._of)
 
     @abstractmethod
@@ -157,8 +157,8 @@ class NeuralSortLoss(RankChancesLoss):
     square: ClassVar[bool] = False
     """True if the rows of ranks beyond the cut-off are needed, too."""
 
-    def __init__(self, of: str | Metric, temperature: float) -> None:
-        super().__init__(of)
+    def __init__(self, *, metric: str | Metric = "nDCG", temperature: float = 1.0) -> None:
+        super().__init__(metric)
         require_temperature(temperature)
         self.temperature = temperature
 
@@ -211,9 +211,6 @@ class NeuralNDCGLoss(NeuralSortLoss):
     name = "NeuralNDCG"
     square = True
 
-    def __init__(self, *, metric: str | Metric = "nDCG", temperature: float = 1.0) -> None:
-        super().__init__(metric, temperature)
-
     def discounts_of_items(self, chances: Tensor, table: Tensor, known: Tensor) -> Tensor:
         # The scaled matrix is never made: its rows and columns are multiplied by these.
         rows = columns = known[:, :, None]
@@ -252,9 +249,6 @@ class PiRankLoss(NeuralSortLoss):
     """
 
     name = "PiRank"
-
-    def __init__(self, *, metric: str | Metric = "nDCG", temperature: float = 1.0) -> None:
-        super().__init__(metric, temperature)
 
     def discounts_of_items(self, chances: Tensor, table: Tensor, known: Tensor) -> Tensor:
         return (chances.mT @ table[:, :, None]).squeeze(2)

@@ -211,7 +211,26 @@ class ADRMSELoss(ItemSum):
         return lists.max(grades) > lists.min(grades)
 
 
-class TFMAPLoss(RankingLoss):
+class RelevantItemsLoss(RankingLoss):
+    """A loss of the relevant items alone, those of grades from `rel` on."""
+
+    def __init__(self, *, rel: float = 1) -> None:
+        super().__init__()
+        if not rel > 0:
+            raise ValueError(f"rel: found {rel}, expected a grade above 0")
+        self.rel = rel
+
+    def relevant(self, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Lists]:
+        """Return the scores of the relevant items, in double precision, and their lists."""
+        relevant = relevance >= self.rel
+        return scores[relevant].to(torch.float64), lists.keep(relevant)
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """Return a mask of the lists with a relevant item."""
+        return lists.keep(relevance >= self.rel).sizes > 0
+
+
+class TFMAPLoss(RelevantItemsLoss):
     r"""TFMAP (Shi et al., SIGIR 2012): average precision with a smooth reciprocal rank of each item's own score.
 
     $$L = -\frac1P \sum_{i: y_i \ge \mathrm{rel}} \sigma(s_i) \sum_{j: y_j \ge \mathrm{rel}} \sigma(s_j - s_i)$$
@@ -232,23 +251,14 @@ class TFMAPLoss(RankingLoss):
 
     name = "TFMAP"
 
-    def __init__(self, *, rel: float = 1) -> None:
-        super().__init__()
-        _require_relevant_grade(rel)
-        self.rel = rel
-
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        own, kept = _relevant(scores, relevance, lists, self.rel)
+        own, kept = self.relevant(scores, relevance, lists)
         # A smooth rank is 1 and the sum over the others.
         found = smooth_ranks_of(own, kept, (None,)).squeeze(1) - 0.5
         return (kept.sum(-torch.sigmoid(own) * found) / kept.sizes.clamp(min=1)).to(scores.dtype)
 
-    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return a mask of the lists with a relevant item."""
-        return lists.keep(relevance >= self.rel).sizes > 0
 
-
-class CLiMFLoss(ItemSum):
+class CLiMFLoss(RelevantItemsLoss, ItemSum):
     r"""CLiMF (Shi et al., RecSys 2012): a lower bound of the smoothed reciprocal rank, negated.
 
     $$L = -\sum_{i: y_i \ge \mathrm{rel}} \left( \log \sigma(s_i)
@@ -269,13 +279,8 @@ class CLiMFLoss(ItemSum):
 
     name = "CLiMF"
 
-    def __init__(self, *, rel: float = 1) -> None:
-        super().__init__()
-        _require_relevant_grade(rel)
-        self.rel = rel
-
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
-        own, kept = _relevant(scores, relevance, lists, self.rel)
+        own, kept = self.relevant(scores, relevance, lists)
         x = own.detach()
         w = torch.ones_like(x) if weights is None else weights[relevance >= self.rel].to(x)
         with torch.no_grad():
@@ -293,27 +298,12 @@ class CLiMFLoss(ItemSum):
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        own, kept = _relevant(scores, relevance, lists, self.rel)
+        own, kept = self.relevant(scores, relevance, lists)
         # Without the item itself, whose slope in both orders is 1/4.
         bends = sigmoid_slope(own) + 2 * kernel_sums(own, kept, (None,), SIGMOID_SLOPE).squeeze(1) - 0.5
         curvature = torch.zeros_like(scores)
         curvature[relevance >= self.rel] = bends.to(scores)
         return curvature
-
-    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return a mask of the lists with a relevant item."""
-        return lists.keep(relevance >= self.rel).sizes > 0
-
-
-def _require_relevant_grade(rel: float) -> None:
-    if not rel > 0:
-        raise ValueError(f"rel: found {rel}, expected a grade above 0")
-
-
-def _relevant(scores: Tensor, relevance: Tensor, lists: Lists, rel: float) -> tuple[Tensor, Lists]:
-    """Return the scores of the relevant items, in double precision, and their lists."""
-    relevant = relevance >= rel
-    return scores[relevant].to(torch.float64), lists.keep(relevant)
 
 
 @lru_cache(maxsize=256)

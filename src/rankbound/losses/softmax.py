@@ -175,11 +175,6 @@ class MultinomialLoss(CrossEntropyLoss):
         return _cross_entropy_kernel("one", self.rel) if self.rel >= 1 else None
 
 
-def n_top_k_permutations(m: int, k: int) -> int:
-    """Return the number of top-k permutations of `m` items, m!/(m-k)! (Murphy, before eq. 9.125); m! for k > m."""
-    return math.perm(m, min(k, m))
-
-
 class ListNetLoss(CrossEntropyLoss):
     r"""ListNet (Cao et al., ICML 2007): cross-entropy of two distributions over top-k permutations.
 
