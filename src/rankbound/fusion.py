@@ -253,18 +253,13 @@ class Fusion:
         if weights.shape != (n_runs,) or not (np.isfinite(weights) & (weights >= 0)).all():
             raise ValueError(f"weights: found {self.weights}, expected {n_runs} numbers from 0, one per run")
         normalised, absent = NORMALISATIONS[(self.normalise or "min-max") if method.of_scores else "none"]
-        terms: list[tuple[Any, Floats]] = []
-        for place, run in enumerate(joined.lists):
-            scores = normalised(run)
-            values = method.term(run, scores, None if self.trained is None else self.trained[place])
-            missing = method.missing or absent
-            if missing is not None:
-                every = missing(run)[joined.topic]
-                every[run.item] = values
-                terms.append((slice(None), every))
-            else:
-                terms.append((run.item, values))
-        return joined.run(_COMBINED[method.combine](terms, weights.tolist(), joined, method.factor))
+        # The terms of all runs' items; NaN for those that a run lacks.
+        terms = np.full((n_runs, len(joined.topic)), np.nan)
+        for row, run, trained in zip(terms, joined.lists, self.trained or [None] * n_runs, strict=True):
+            if (missing := method.missing or absent) is not None:
+                row[:] = missing(run)[joined.topic]
+            row[run.item] = method.term(run, normalised(run), trained)
+        return joined.run(method.combine(terms, weights[:, None], joined))
 
 
 @dataclass(frozen=True)
@@ -352,17 +347,55 @@ NORMALISATIONS: Mapping[str, tuple[_Values, _Values | None]] = {
 }
 """The values of a run's items, and of those that it lacks, one per topic, where these have any."""
 
+_Combined = Callable[[Floats, Floats, "_Joined"], Floats]
+
+
+def _sum(factor: Callable[[Floats, Floats], Floats] | None = None, of_n: bool = False) -> _Combined:
+    """Return the sum of weighted terms, or a factor of it and the number of terms, of which one is weighted."""
+
+    def combine(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
+        total = np.nansum(terms if of_n else weights * terms, axis=0)
+        if factor is None:
+            return total
+        return factor(total, (~np.isnan(terms) * (weights if of_n else 1.0)).sum(axis=0))
+
+    return combine
+
+
+def _median(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
+    # NaN is sorted last.
+    every = np.sort(terms, axis=0)
+    n = len(terms) - np.isnan(every).sum(axis=0)
+    low, high = (np.take_along_axis(every, middle[None], axis=0)[0] for middle in ((n - 1) // 2, n // 2))
+    return np.asarray((low + high) / 2)
+
+
+def _condorcet(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
+    """Return the number of items that a majority of votes ranks below each item, itself included, ties half."""
+    ranks, votes = np.where(np.isnan(terms), np.inf, terms).astype(np.float32), weights.astype(np.float32)
+    won = np.empty(len(joined.topic))
+    for start, stop in zip(joined.offsets[:-1].tolist(), joined.offsets[1:].tolist(), strict=True):
+        rows = max(1, _PAIRS_AT_ONCE // max(stop - start, 1))
+        for begin in range(start, stop, rows):
+            part = slice(begin, min(begin + rows, stop))
+            margin = np.zeros((part.stop - begin, stop - start), dtype=np.float32)
+            for row, vote in zip(ranks, votes, strict=True):
+                above, all_of_topic = row[part, None], row[None, start:stop]
+                margin += vote * (above < all_of_topic)
+                margin -= vote * (above > all_of_topic)
+            won[part] = (margin > 0).sum(axis=1) + ((margin == 0).sum(axis=1) + 1) / 2
+    return won
+
 
 class _Method(NamedTuple):
     """How a method is computed.
 
     `term` gives the terms of a run's items, from it, its normalised scores and what training found; `missing` those of
-    items that it lacks, one per topic; `factor` the score by their sum and the number of runs with the item.
+    items that it lacks, one per topic; `combine` the scores, from the terms and weights of all runs.
     """
 
     term: Callable[[_List, Floats, Any], Floats] = lambda run, scores, trained: scores
-    combine: str = "sum"
-    factor: Callable[[Floats, Floats], Floats] = lambda total, n: total
+    combine: _Combined = _sum()
     missing: _Values | None = None
     of_scores: bool = True
     weights: str = "no"  # or "may", or "must"
@@ -373,22 +406,51 @@ def _of_ranks(value: Callable[[Integers], Floats], **others: Any) -> _Method:
     return _Method(lambda run, scores, _: run.mean(value(run.position + 1)), of_scores=False, **others)
 
 
+def _of_inverse_squares(factor: Callable[[Floats, Floats], Floats]) -> _Method:
+    return _of_ranks(lambda rank: 1 / rank**2, combine=_sum(factor))
+
+
 _trained = partial(_Method, weights="may", of_scores=False)
 
 
+def _looked_up(run: _List, values: Floats, place: Integers, beyond: float) -> Floats:
+    """Return the means over tied items of their values, which `place` numbers, or of the one beyond all of them."""
+    return run.mean(np.append(values, beyond)[place.clip(max=len(values))])
+
+
+def _segments(limits: Sequence[int], run: _List) -> Integers:
+    """Return the segments of the items' ranks; ranks beyond the last limit are in one more."""
+    return np.searchsorted(limits, run.position, side="right") - 1
+
+
+def _segment_shares(limits: Sequence[int], one: _Training) -> Floats:
+    """Return the mean precision of segments of ranks."""
+    return np.bincount(_segments(limits, one.run), one.hits, len(limits))[:-1] / np.diff(limits) / one.n_topics
+
+
+def _log_odds(one: _Training) -> Floats:
+    shares = _segment_shares(_BAYES, one)
+    shares = np.where(shares == 0, 0.001, shares)
+    return np.asarray(np.log(shares / np.where(shares == 1, 0.001, 1 - shares)))
+
+
+def _shares(one: _Training) -> Floats:
+    """Return the share of relevant items at each rank, of the lists that reach it."""
+    return np.bincount(one.run.position, one.hits) / np.bincount(one.run.position)
+
+
 def _probfuse(segments: int) -> _Method:
-    def segment(run: _List) -> tuple[Integers, Integers]:
-        """Return each item's segment, and the length of all but its list's last one."""
-        length = -(-run.sizes[run.topic] // segments)
-        return run.position // length, length
+    def length(run: _List) -> Integers:
+        """Return the length of all segments of each item's list but the last."""
+        return -(-run.sizes[run.topic] // segments)
 
     def train(one: _Training) -> Floats:
-        which, length = segment(one.run)
-        within = np.minimum(length, one.run.sizes[one.run.topic] - which * length)
+        which, most = one.run.position // length(one.run), length(one.run)
+        within = np.minimum(most, one.run.sizes[one.run.topic] - which * most)
         return np.bincount(which, one.hits / within, segments) / one.n_topics
 
     def term(run: _List, scores: Floats, shares: Floats) -> Floats:
-        return run.mean((shares / np.arange(1, segments + 1))[segment(run)[0]])
+        return _looked_up(run, shares / np.arange(1, segments + 1), run.position // length(run), 0.0)
 
     return _trained(term, train=train)
 
@@ -404,136 +466,47 @@ def _slidefuse(window: int) -> _Method:
     return _trained(term, train=_shares)
 
 
-def _inverse_square(rank: Integers) -> Floats:
-    return np.asarray(1 / rank**2)
-
-
-def _shares(one: _Training) -> Floats:
-    """Return the share of relevant items at each rank, of the lists that reach it."""
-    return np.bincount(one.run.position, one.hits) / np.bincount(one.run.position)
-
-
-def _segment_shares(limits: Sequence[int], one: _Training) -> Floats:
-    """Return the mean precision of segments of ranks; ranks beyond the last are in none."""
-    segment = np.searchsorted(limits, one.run.position, side="right") - 1
-    return np.bincount(segment, one.hits, len(limits))[:-1] / np.diff(limits) / one.n_topics
-
-
-def _log_odds(one: _Training) -> Floats:
-    shares = _segment_shares(_BAYES, one)
-    shares = np.where(shares == 0, 0.001, shares)
-    return np.asarray(np.log(shares / np.where(shares == 1, 0.001, 1 - shares)))
-
-
-def _by_segment(run: _List, values: Floats, limits: Sequence[int], beyond: float) -> Floats:
-    """Return the values of the segments of the items' ranks."""
-    return run.mean(np.append(values, beyond)[np.searchsorted(limits, run.position, side="right") - 1])
-
-
 METHODS: Mapping[str, Callable[..., _Method]] = {
     "combsum": lambda: _Method(weights="may"),
-    "combmnz": lambda: _Method(factor=np.multiply),
-    "combanz": lambda: _Method(factor=np.divide),
-    "combmax": lambda: _Method(combine="max"),
-    "combmin": lambda: _Method(combine="min"),
-    "combmed": lambda: _Method(combine="median"),
-    "combgmnz": lambda gamma: _Method(factor=lambda total, n: total * n**gamma),
+    "combmnz": lambda: _Method(combine=_sum(np.multiply)),
+    "combanz": lambda: _Method(combine=_sum(np.divide)),
+    "combmax": lambda: _Method(combine=lambda terms, *_: np.fmax.reduce(terms)),
+    "combmin": lambda: _Method(combine=lambda terms, *_: np.fmin.reduce(terms)),
+    "combmed": lambda: _Method(combine=_median),
+    "combgmnz": lambda gamma: _Method(combine=_sum(lambda total, n: total * n**gamma)),
     "wsum": lambda: _Method(weights="must"),
-    "wmnz": lambda: _Method(combine="sum by weights", factor=np.multiply, weights="must"),
-    "mixed": lambda: _Method(factor=lambda total, n: total * np.sqrt(n), weights="must"),
+    "wmnz": lambda: _Method(combine=_sum(np.multiply, of_n=True), weights="must"),
+    "mixed": lambda: _Method(combine=_sum(lambda total, n: total * np.sqrt(n)), weights="must"),
     "rrf": lambda k: _of_ranks(lambda rank: 1 / (k + rank), weights="may"),
     "rbc": lambda phi: _of_ranks(lambda rank: (1 - phi) * phi ** (rank - 1.0), weights="may"),
-    "isr": lambda: _of_ranks(_inverse_square, factor=np.multiply),
-    "log_isr": lambda: _of_ranks(_inverse_square, factor=lambda total, n: total * np.log(n)),
-    "logn_isr": lambda sigma: _of_ranks(_inverse_square, factor=lambda total, n: total * np.log(n + sigma)),
+    "isr": lambda: _of_inverse_squares(np.multiply),
+    "log_isr": lambda: _of_inverse_squares(lambda total, n: total * np.log(n)),
+    "logn_isr": lambda sigma: _of_inverse_squares(lambda total, n: total * np.log(n + sigma)),
     "borda": lambda: _Method(
         lambda run, scores, _: run.mean(run.n[run.topic] - run.position),
         missing=lambda run: (run.n - run.sizes + 1) / 2,
         of_scores=False,
         weights="may",
     ),
-    "condorcet": lambda: _of_ranks(lambda rank: rank.astype(np.float64), combine="condorcet", weights="may"),
+    "condorcet": lambda: _of_ranks(lambda rank: rank.astype(np.float64), combine=_condorcet, weights="may"),
     "bayes": lambda: _trained(
-        lambda run, scores, odds: _by_segment(run, odds, _BAYES, _LEAST_ODDS),
+        lambda run, scores, odds: _looked_up(run, odds, _segments(_BAYES, run), _LEAST_ODDS),
         missing=lambda run: np.full(len(run.n), _LEAST_ODDS),
         train=_log_odds,
     ),
     "map": lambda: _trained(
         lambda run, scores, mean: run.mean(mean / (run.position + 1)), train=lambda one: np.array(one.mean_precision)
     ),
-    "posfuse": lambda: _trained(
-        lambda run, scores, shares: run.mean(np.append(shares, 0.0)[run.position.clip(max=len(shares))]), train=_shares
-    ),
+    "posfuse": lambda: _trained(lambda run, scores, shares: _looked_up(run, shares, run.position, 0.0), train=_shares),
     "probfuse": _probfuse,
     "segfuse": lambda: _trained(
-        lambda run, scores, shares: _by_segment(run, shares, _SEGMENTS, 0.0) * (scores + 1),
+        lambda run, scores, shares: _looked_up(run, shares, _segments(_SEGMENTS, run), 0.0) * (scores + 1),
         of_scores=True,
         train=partial(_segment_shares, _SEGMENTS),
     ),
     "slidefuse": _slidefuse,
 }
 """The methods by name; their parameters are those of a method's text."""
-
-_Terms = Sequence[tuple[Any, Floats]]
-"""The items and the values of each run's terms."""
-
-_Factor = Callable[[Floats, Floats], Floats]
-
-
-def _sum(terms: _Terms, weights: Sequence[float], joined: "_Joined", factor: _Factor, of_n: bool = False) -> Floats:
-    """Return the factor of the sum and number of terms, of which one is weighted."""
-    total, n = np.zeros(len(joined.topic)), np.zeros(len(joined.topic))
-    for (item, values), weight in zip(terms, weights, strict=True):
-        total[item] += values if of_n else weight * values
-        n[item] += weight if of_n else 1.0
-    return factor(total, n)
-
-
-def _extreme(pick: Any, terms: _Terms, weights: Sequence[float], joined: "_Joined", factor: _Factor) -> Floats:
-    best = np.full(len(joined.topic), np.nan)
-    for item, values in terms:
-        best[item] = pick(best[item], values)
-    return best
-
-
-def _median(terms: _Terms, weights: Sequence[float], joined: "_Joined", factor: _Factor) -> Floats:
-    every = np.full((len(terms), len(joined.topic)), np.nan)
-    for row, (item, values) in zip(every, terms, strict=True):
-        row[item] = values
-    # NaN is sorted last.
-    every.sort(axis=0)
-    n = len(terms) - np.isnan(every).sum(axis=0)
-    low, high = (np.take_along_axis(every, middle[None], axis=0)[0] for middle in ((n - 1) // 2, n // 2))
-    return np.asarray((low + high) / 2)
-
-
-def _condorcet(terms: _Terms, weights: Sequence[float], joined: "_Joined", factor: _Factor) -> Floats:
-    """Return the number of items that a majority of votes ranks below each item, itself included, ties half."""
-    ranks = np.full((len(terms), len(joined.topic)), np.inf, dtype=np.float32)
-    for row, (item, values) in zip(ranks, terms, strict=True):
-        row[item] = values
-    won = np.empty(len(joined.topic))
-    for start, stop in zip(joined.offsets[:-1].tolist(), joined.offsets[1:].tolist(), strict=True):
-        rows = max(1, _PAIRS_AT_ONCE // max(stop - start, 1))
-        for begin in range(start, stop, rows):
-            part = slice(begin, min(begin + rows, stop))
-            margin = np.zeros((part.stop - begin, stop - start), dtype=np.float32)
-            for row, weight in zip(ranks, weights, strict=True):
-                above, all_of_topic = row[part, None], row[None, start:stop]
-                margin += np.float32(weight) * (above < all_of_topic)
-                margin -= np.float32(weight) * (above > all_of_topic)
-            won[part] = (margin > 0).sum(axis=1) + ((margin == 0).sum(axis=1) + 1) / 2
-    return won
-
-
-_COMBINED: Mapping[str, Callable[[_Terms, Sequence[float], "_Joined", _Factor], Floats]] = {
-    "sum": _sum,
-    "sum by weights": partial(_sum, of_n=True),
-    "max": partial(_extreme, np.fmax),
-    "min": partial(_extreme, np.fmin),
-    "median": _median,
-    "condorcet": _condorcet,
-}
 
 
 @dataclass(frozen=True)

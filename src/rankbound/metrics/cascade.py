@@ -17,7 +17,7 @@ LARGEST_SCALE = 20
 # The squares of larger numbers of needed items would have no digits left for the ranks.
 LARGEST_T = 1e6
 
-# The terms that the trigamma function is summed over, and the Bernoulli numbers B_2, B_4, ... of the series of the rest.
+# The trigamma function: the terms that are summed, and the Bernoulli numbers B_2, B_4, ... of the series of the rest.
 SHIFT = 12
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730)
 
