@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from inspect import signature
-from itertools import combinations, count, product
+from itertools import combinations, count, product, repeat
 from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -164,10 +164,11 @@ def tune_fusion(
     wanted = chosen_topics(topics, judged.topics, "the qrels")
     name, given = _split(method)
     opened = [one for one in signature(METHODS[name]).parameters if one not in given]
-    texts = [
-        _text_of(name, given | dict(zip(opened, values, strict=True)))
-        for values in product(*(PARAMETERS[one].grid for one in opened))
-    ]
+    settings = (
+        given | dict(zip(opened, row, strict=True)) for row in product(*(PARAMETERS[one].grid for one in opened))
+    )
+    inside = [",".join(f"{key}={value:g}" for key, value in setting.items()) for setting in settings]
+    texts = [f"{name}({one})" if one else name for one in inside]
     first = Fusion(texts[0], normalise)._method()
     if weights == "grid" or (weights is None and first.weights == "must"):
         vectors: list[tuple[float, ...] | None] = [*_compositions(step, len(several), MOST_SETTINGS // len(texts))]
@@ -225,12 +226,11 @@ class Fusion:
 
     def _method(self) -> "_Method":
         """Return how the method is computed; ValueError for settings that it does not take."""
-        name, parameters = _split(self.method)
-        needed = signature(METHODS[name]).parameters
-        missing = [one for one in needed if parameters.get(one, PARAMETERS[one].default) is None]
-        if missing:
+        name, given = _split(self.method)
+        parameters = {one: given.get(one, PARAMETERS[one].default) for one in signature(METHODS[name]).parameters}
+        if missing := [one for one, value in parameters.items() if value is None]:
             raise ValueError(f"method {self.method!r}: {name} needs {missing[0]}, or rankbound.tune_fusion")
-        method = METHODS[name](**{one: parameters.get(one, PARAMETERS[one].default) for one in needed})
+        method = METHODS[name](**parameters)
         require_one_of("normalise", self.normalise or "none", NORMALISATIONS)
         if self.normalise is not None and not method.of_scores:
             raise ValueError(f"normalise: found {self.normalise} for {name}, which takes ranks alone: leave it out")
@@ -255,35 +255,27 @@ class Fusion:
         normalised, absent = NORMALISATIONS[(self.normalise or "min-max") if method.of_scores else "none"]
         # The terms of all runs' items; NaN for those that a run lacks.
         terms = np.full((n_runs, len(joined.topic)), np.nan)
-        for row, run, trained in zip(terms, joined.lists, self.trained or [None] * n_runs, strict=True):
+        for row, run, trained in zip(terms, joined.lists, self.trained or repeat(None, n_runs), strict=True):
             if (missing := method.missing or absent) is not None:
                 row[:] = missing(run)[joined.topic]
             row[run.item] = method.term(run, normalised(run), trained)
         return joined.run(method.combine(terms, weights[:, None], joined))
 
 
-@dataclass(frozen=True)
 class _List:
-    """A run's lists, each in descending order of scores; `item` numbers the items of all runs."""
+    """A run's lists, each in descending order of scores; `item` numbers the items of all runs.
 
-    item: Integers
-    topic: Integers
-    scores: Floats
-    sizes: Integers  # of each topic
-    n: Integers  # items of each topic in any run
+    `n` and `sizes` `(n_topics,)` are the numbers of items of any run and of this one; `starts`, `lengths`, `largest`
+    and `least` are of the lists that have items, and `position` is the items' places in them, from 0.
+    """
 
-    @cached_property
-    def starts(self) -> Integers:
-        return np.flatnonzero(np.diff(self.topic, prepend=-1))
-
-    @cached_property
-    def lengths(self) -> Integers:
-        return np.diff(np.append(self.starts, len(self.topic)))
-
-    @cached_property
-    def position(self) -> Integers:
-        """The items' places in their lists, from 0."""
-        return np.arange(len(self.topic)) - np.repeat(self.starts, self.lengths)
+    def __init__(self, item: Integers, topic: Integers, scores: Floats, n: Integers) -> None:
+        self.item, self.topic, self.scores, self.n = item, topic, scores, n
+        self.sizes = np.bincount(topic, minlength=len(n))
+        self.starts = np.flatnonzero(np.diff(topic, prepend=-1))
+        self.lengths = np.diff(np.append(self.starts, len(topic)))
+        self.position: Integers = np.arange(len(topic)) - np.repeat(self.starts, self.lengths)
+        self.largest, self.least = scores[self.starts], scores[self.starts + self.lengths - 1]
 
     @cached_property
     def _block(self) -> Integers | None:
@@ -297,6 +289,10 @@ class _List:
             return values.astype(np.float64)
         return (np.bincount(self._block, values) / np.bincount(self._block))[self._block]
 
+    def looked_up(self, values: Floats, place: Integers, beyond: float = 0.0) -> Floats:
+        """Return the means over tied items of their values, which `place` numbers; `beyond` is of those after all."""
+        return self.mean(np.append(values, beyond)[place.clip(max=len(values))])
+
     def total(self, values: Floats) -> Floats:
         """Return the sums of the lists, in the order of their items."""
         lists = np.repeat(np.arange(len(self.starts)), self.lengths)
@@ -306,14 +302,6 @@ class _List:
         """Return the scores less a number of their list, divided by another."""
         shift, divisor = (np.repeat(one, self.lengths) for one in (shift, divisor.clip(SMALLEST)))
         return np.asarray((self.scores - shift) / divisor)
-
-    @property
-    def largest(self) -> Floats:
-        return np.asarray(self.scores[self.starts])
-
-    @property
-    def least(self) -> Floats:
-        return np.asarray(self.scores[self.starts + self.lengths - 1])
 
 
 class _Training(NamedTuple):
@@ -356,7 +344,7 @@ def _sum(factor: Callable[[Floats, Floats], Floats] | None = None, of_n: bool = 
     def combine(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
         total = np.nansum(terms if of_n else weights * terms, axis=0)
         if factor is None:
-            return total
+            return np.asarray(total)
         return factor(total, (~np.isnan(terms) * (weights if of_n else 1.0)).sum(axis=0))
 
     return combine
@@ -413,11 +401,6 @@ def _of_inverse_squares(factor: Callable[[Floats, Floats], Floats]) -> _Method:
 _trained = partial(_Method, weights="may", of_scores=False)
 
 
-def _looked_up(run: _List, values: Floats, place: Integers, beyond: float) -> Floats:
-    """Return the means over tied items of their values, which `place` numbers, or of the one beyond all of them."""
-    return run.mean(np.append(values, beyond)[place.clip(max=len(values))])
-
-
 def _segments(limits: Sequence[int], run: _List) -> Integers:
     """Return the segments of the items' ranks; ranks beyond the last limit are in one more."""
     return np.searchsorted(limits, run.position, side="right") - 1
@@ -449,10 +432,10 @@ def _probfuse(segments: int) -> _Method:
         within = np.minimum(most, one.run.sizes[one.run.topic] - which * most)
         return np.bincount(which, one.hits / within, segments) / one.n_topics
 
-    def term(run: _List, scores: Floats, shares: Floats) -> Floats:
-        return _looked_up(run, shares / np.arange(1, segments + 1), run.position // length(run), 0.0)
-
-    return _trained(term, train=train)
+    places = np.arange(1, segments + 1)
+    return _trained(
+        lambda run, scores, shares: run.looked_up(shares / places, run.position // length(run)), train=train
+    )
 
 
 def _slidefuse(window: int) -> _Method:
@@ -490,17 +473,17 @@ METHODS: Mapping[str, Callable[..., _Method]] = {
     ),
     "condorcet": lambda: _of_ranks(lambda rank: rank.astype(np.float64), combine=_condorcet, weights="may"),
     "bayes": lambda: _trained(
-        lambda run, scores, odds: _looked_up(run, odds, _segments(_BAYES, run), _LEAST_ODDS),
+        lambda run, scores, odds: run.looked_up(odds, _segments(_BAYES, run), _LEAST_ODDS),
         missing=lambda run: np.full(len(run.n), _LEAST_ODDS),
         train=_log_odds,
     ),
     "map": lambda: _trained(
         lambda run, scores, mean: run.mean(mean / (run.position + 1)), train=lambda one: np.array(one.mean_precision)
     ),
-    "posfuse": lambda: _trained(lambda run, scores, shares: _looked_up(run, shares, run.position, 0.0), train=_shares),
+    "posfuse": lambda: _trained(lambda run, scores, shares: run.looked_up(shares, run.position), train=_shares),
     "probfuse": _probfuse,
     "segfuse": lambda: _trained(
-        lambda run, scores, shares: _looked_up(run, shares, _segments(_SEGMENTS, run), 0.0) * (scores + 1),
+        lambda run, scores, shares: run.looked_up(shares, _segments(_SEGMENTS, run)) * (scores + 1),
         of_scores=True,
         train=partial(_segment_shares, _SEGMENTS),
     ),
@@ -526,8 +509,9 @@ class _Joined:
 
         topics = list(dict.fromkeys(topic for run in runs for topic in run.topics))
         place = {topic: index for index, topic in enumerate(topics)}
-        of_lists = [np.array([place[topic] for topic in run.topics], np.int64) for run in runs]
-        of_items = [np.repeat(of, np.diff(run.offsets)) for of, run in zip(of_lists, runs, strict=True)]
+        of_items = [
+            np.repeat(np.array([place[topic] for topic in run.topics], np.int64), np.diff(run.offsets)) for run in runs
+        ]
         topic, names = np.concatenate(of_items), pl.concat([run.names for run in runs])
         for seed in count():
             keys = np.concatenate([run.keys_of(seed) for run in runs])
@@ -543,34 +527,32 @@ class _Joined:
                 break
         n = np.bincount(topic[rows], minlength=len(topics))
         parts = np.split(number, np.cumsum([len(of) for of in of_items])[:-1])
-        lists = [_sorted(*one, n) for one in zip(runs, of_lists, of_items, parts, strict=True)]
+        lists = [_sorted(*one, n) for one in zip(runs, of_items, parts, strict=True)]
         return cls(topics, names[rows], topic[rows], np.append(0, np.cumsum(n)), lists)
 
     def run(self, scores: Floats) -> Run:
         """Return the run of these scores of all items, each topic in descending order."""
-        order = np.argsort(-scores, kind="stable")
-        order = order[np.argsort(self.topic[order], kind="stable")]
+        order = np.lexsort((-scores, self.topic))
         return Run(topics=self.topics, items=self.names[order], scores=scores[order], offsets=self.offsets)
 
 
-def _sorted(run: Run, of_lists: Integers, topic: Integers, number: Integers, n: Integers) -> _List:
+def _sorted(run: Run, topic: Integers, number: Integers, n: Integers) -> _List:
     """Return a run's lists in descending order of scores; DataError for an item twice in a topic."""
-    scores = run.scores.astype(np.float64)
+    scores, of_list = run.scores.astype(np.float64), np.repeat(np.arange(len(run.topics)), np.diff(run.offsets))
     if not np.isfinite(scores).all():
         at = int((~np.isfinite(scores)).argmax())
-        raise ValueError(f"scores: found {scores[at]} in topic {run.topics[of_lists.tolist().index(topic[at])]}")
+        raise ValueError(f"scores: found {scores[at]} in topic {run.topics[of_list[at]]}")
     if np.bincount(number, minlength=1).max() > 1:
         import polars as pl
 
         from rankbound.io.table_columns import require_distinct_items
 
-        of_list = np.repeat(np.arange(len(run.topics)), np.diff(run.offsets))
         require_distinct_items(pl.DataFrame({"topic": of_list, "item": run.names}), "scores", run.topics)
     rises = (np.diff(scores) > 0) & (np.diff(topic) == 0)
     if rises.any():
-        order = np.lexsort((-scores, np.repeat(np.arange(len(run.topics)), np.diff(run.offsets))))
+        order = np.lexsort((-scores, of_list))
         number, topic, scores = number[order], topic[order], scores[order]
-    return _List(number, topic, scores, np.bincount(topic, minlength=len(n)), n)
+    return _List(number, topic, scores, n)
 
 
 def _read(runs: Sequence[Any] | Mapping[str, Any], format: str | None) -> list[Run]:
@@ -595,18 +577,12 @@ def _split(method: str) -> tuple[str, dict[str, float]]:
     for key, text in texts.items() if cutoff is None else [("a cut-off", str(cutoff))]:
         if key not in known:
             raise ValueError(f"method {method!r}: found {key}, expected {', '.join(known) or 'no parameter'}")
-        least, largest, whole = PARAMETERS[key].least, PARAMETERS[key].largest, key in ("segments", "window")
+        (_, least, largest, _), whole = PARAMETERS[key], key in ("segments", "window")
         if not is_number(text) or not least <= float(text) <= largest or (whole and not text.isdecimal()):
             kind = "a whole number" if whole else "a number"
             raise ValueError(f"method {method!r}: found {key}={text}, expected {kind} from {least:g} to {largest:g}")
         parameters[key] = int(text) if whole else float(text)
     return name, parameters
-
-
-def _text_of(name: str, parameters: Mapping[str, float]) -> str:
-    """Return a method's text."""
-    inside = ",".join(f"{key}={value:g}" for key, value in parameters.items())
-    return f"{name}({inside})" if inside else name
 
 
 def _compositions(step: float, n_runs: int, most: int) -> Iterator[tuple[float, ...]]:
@@ -638,8 +614,5 @@ def _trainings(runs: Sequence[Run], qrels: Qrels, topics: Sequence[str]) -> list
     *lists, relevant = _Joined.of([*runs, _of_topics(judged, topics)]).lists
     hits = np.zeros(int(relevant.n.sum()))
     hits[relevant.item] = relevant.scores >= 1
-
-    how: dict[str, Any] = {"missing": "skip", "topics": topics}
-    means = [evaluate_run(run, qrels, "AP", **how).means()["AP"] for run in runs]
-    several = zip(lists, means, strict=True)
-    return [_Training(one, one.mean(hits[one.item]), len(topics), mean) for one, mean in several]
+    means = [evaluate_run(run, qrels, "AP", missing="skip", topics=topics).means()["AP"] for run in runs]
+    return [_Training(one, one.mean(hits[one.item]), len(topics), ap) for one, ap in zip(lists, means, strict=True)]

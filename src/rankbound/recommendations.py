@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Qrels, Run
+from rankbound.metrics.base import ratio
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -146,7 +147,7 @@ def diversity(run: Any, items: Sequence[str], vectors: Any, *, k: int) -> Floats
     (of_above, of_tied), places = (sums**2).sum(axis=2) - [n_above, n_tied], count - n_above
     one, two = places / n_tied.clip(1), places * (places - 1) / (n_tied * (n_tied - 1)).clip(1)
     alike = of_above + 2 * one * (sums[0] * sums[1]).sum(axis=1) + two * of_tied
-    return 1 - np.divide(alike, count * (count - 1), out=np.full(len(count), np.nan), where=count > 1)
+    return 1 - ratio(alike, np.where(count > 1, count * (count - 1), 0.0))
 
 
 def serendipity(run: Any, test: Any, expected: Any, *, k: int) -> Floats:
@@ -230,11 +231,11 @@ class _First:
         found = own.join(known.with_columns(found=True), on=["topic", "item"], how="left", maintain_order="left")
         return found["found"].fill_null(False).to_numpy()
 
-    def sum(self, values: Floats) -> Floats:
+    def sum(self, values: npt.NDArray[Any]) -> Floats:
         """Return the sum of the items' values of each topic."""
-        return np.bincount(self.topic, values, len(self.run.topics))
+        return np.bincount(self.topic, values, len(self.run.topics)).astype(np.float64)
 
-    def mean(self, values: Floats) -> Floats:
+    def mean(self, values: npt.NDArray[Any]) -> Floats:
         """Return the mean of the items' values of each topic, weighted; NaN without items."""
         total, count = self.sum(self.weight * values), self.sum(self.weight)
-        return np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+        return ratio(total, count)

@@ -4,7 +4,8 @@ $$G = \sum_{i: R_i \le k} d(R_i) \sum_{t: y_{it} \ge \mathrm{rel}} (1 - \alpha)^
 
 is the gain of a list, with $A_{it}$ the number of items above item i that are relevant to intent t. A metric is G over
 its value for a list whose items serve all T intents of the topic, $T \sum_{r \le k} (1 - \alpha)^{r-1} d(r)$, or over
-$G^*$, its value for an ideal order of the judged items. Only intents with a relevant item count, each alike.
+$G^*$, its value for an ideal order of the judged items; NaN without relevant items. Only intents with a relevant item
+count, each alike.
 
 | metric | $d(r)$ | over | source |
 |---|---|---|---|
@@ -201,21 +202,15 @@ class AlphaNDCG(NoveltyMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class AlphaDCG(AlphaNDCG):
-    r"""Alpha-DCG (Clarke et al., SIGIR 2008) over that of a list whose items serve all intents, as in ndeval.
+    """Alpha-DCG (Clarke et al., SIGIR 2008) over that of a list whose items serve all intents, as in ndeval.
 
-    $$\alpha\mathrm{DCG@}k = \frac{G}{T \sum_{r=1}^k (1 - \alpha)^{r-1} d(r)}, \qquad d(r) = \frac{1}{\log_2(1 + r)}$$
-
-    with G and T as in `rankbound.metrics.intents`. The paper's alpha-DCG is G alone. NaN without relevant items.
+    The paper's alpha-DCG is the numerator alone.
 
     Args:
-        rel, alpha: as in `AlphaNDCG`.
-        cutoff: k.
+        rel, alpha, cutoff: as in `AlphaNDCG`; the cut-off is needed.
 
     Raises:
         ValueError: as `AlphaNDCG`, and for a cut-off above 10,000,000.
-
-    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "alpha_DCG@1").means()
-    {'alpha_DCG@1': 0.5}
     """
 
     name = "alpha_DCG"
@@ -226,23 +221,17 @@ class AlphaDCG(AlphaNDCG):
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizedIntentAwareERR(NoveltyMetric):
-    r"""Intent-aware expected reciprocal rank (Chapelle et al., CIKM 2009) over that of an ideal order, as in ndeval.
+    """Intent-aware expected reciprocal rank (Chapelle et al., CIKM 2009) over that of an ideal order, as in ndeval.
 
-    $$\mathrm{nERR\text{-}IA@}k = \frac{G}{G^*}, \qquad d(r) = \frac{1}{r}$$
-
-    with G and $G^*$ as in `AlphaNDCG`. NaN without relevant items.
+    The ideal order is that of `AlphaNDCG`.
 
     Args:
         rel: the lowest relevant grade, from 1.
-        alpha: $\alpha$, 0 to 1, the probability that a user stops at a relevant item.
+        alpha: 0 to 1, the probability that a user stops at a relevant item.
         cutoff: k; by default all ranks count.
 
     Raises:
         ValueError: as `AlphaNDCG`.
-
-    >>> judged = {"q": {"1": {"a": 1, "b": 1}, "2": {"b": 1}}}
-    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, judged, "nERR_IA@1").means()
-    {'nERR_IA@1': 0.5}
     """
 
     name = "nERR_IA"
@@ -319,20 +308,15 @@ class NoveltyRBP(NoveltyMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizedNoveltyRBP(NoveltyRBP):
-    r"""Novelty- and rank-biased precision (Clarke et al., ICTIR 2009) over that of an ideal order, ndeval's nNRBP.
+    """Novelty- and rank-biased precision (Clarke et al., ICTIR 2009) over that of an ideal order, ndeval's nNRBP.
 
-    $$\mathrm{nNRBP} = \frac{G}{G^*}, \qquad d(r) = \beta^{r-1}$$
-
-    with G and $G^*$ as in `AlphaNDCG`. NaN without relevant items.
+    The ideal order is that of `AlphaNDCG`.
 
     Args:
         rel, alpha, beta: as in `NoveltyRBP`.
 
     Raises:
         ValueError: as `NoveltyRBP`.
-
-    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "novelty_nRBP").means()
-    {'novelty_nRBP': 1.0}
     """
 
     name = "novelty_nRBP"
@@ -344,18 +328,12 @@ class NormalizedNoveltyRBP(NoveltyRBP):
 class IntentAwarePrecision(NoveltyMetric):
     """Intent-aware precision at k (Agrawal et al., WSDM 2009): the mean of P@k over the intents.
 
-    NaN without relevant items. Each intent has the same weight.
-
     Args:
         rel: the lowest relevant grade, from 1.
         cutoff: k.
 
     Raises:
-        ValueError: for `rel` or `cutoff` below 1, a cut-off above 10,000,000, and when called with lists or judgements
-            without intents.
-
-    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "P_IA@2").means()
-    {'P_IA@2': 0.5}
+        ValueError: as `AlphaNDCG`, and for a cut-off above 10,000,000.
     """
 
     name = "P_IA"
@@ -370,16 +348,11 @@ class IntentAwarePrecision(NoveltyMetric):
 class IntentRecall(IntentAwarePrecision):
     """Subtopic recall at k (Zhai, Cohen and Lafferty, SIGIR 2003): the share of the intents that an item to k serves.
 
-    NaN without relevant items.
-
     Args:
         rel, cutoff: as in `IntentAwarePrecision`.
 
     Raises:
         ValueError: as `IntentAwarePrecision`.
-
-    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "StRecall@1").means()
-    {'StRecall@1': 0.5}
     """
 
     name = "StRecall"
@@ -390,16 +363,11 @@ class IntentRecall(IntentAwarePrecision):
 class IntentAwareAP(IntentMetric):
     """Intent-aware average precision (Agrawal et al., WSDM 2009): the mean of AP over the intents.
 
-    NaN without relevant items. Each intent has the same weight. It is the mean over all orders of ties, as AP.
-
     Args:
         rel: the lowest relevant grade, from 1.
 
     Raises:
         ValueError: for `rel` below 1, and when called with lists or judgements without intents.
-
-    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "AP_IA").means()
-    {'AP_IA': 0.75}
     """
 
     name = "AP_IA"

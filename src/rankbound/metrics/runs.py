@@ -241,10 +241,7 @@ class SetAveragePrecision(SetMetric):
         rel: the lowest relevant grade, from 1.
 
     Raises:
-        ValueError: for `rel` below 1, and when called with lists; use `rankbound.evaluate_run`.
-
-    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, "SetAP").means()
-    {'SetAP': 0.5}
+        ValueError: as `SetPrecision`.
     """
 
     name = "SetAP"
@@ -257,18 +254,14 @@ class SetAveragePrecision(SetMetric):
 class SetRelativePrecision(SetMetric):
     """Precision of the retrieved set over the best one of its size, as trec_eval's `set_relative_P`.
 
-    The relevant retrieved items over the smaller number of the relevant and the retrieved ones, which is the larger of
-    precision and recall (Manning, Raghavan and Schütze 2008, eqs. 8.1 and 8.2). 0 if nothing is retrieved; NaN without
-    relevant items.
+    It is the larger of SetP and SetR (Manning, Raghavan and Schütze 2008, eqs. 8.1 and 8.2). 0 if nothing is retrieved;
+    NaN without relevant items.
 
     Args:
         rel: the lowest relevant grade, from 1.
 
     Raises:
-        ValueError: for `rel` below 1, and when called with lists; use `rankbound.evaluate_run`.
-
-    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, "SetRelP").means()
-    {'SetRelP': 1.0}
+        ValueError: as `SetPrecision`.
     """
 
     name = "SetRelP"
