@@ -1,8 +1,9 @@
 r"""Measures of recommended lists over a whole run: which items they show, and how alike, new and unexpected these are.
 
 They take the first k items of each topic (user), and are means over all orders of tied items, in closed form: an item
-is among the first k with a probability $w_{ui}$, which is 1 above the block of ties at rank k and 0 below it. A measure
-of a whole run is a number; one of each topic is an array in the order of the run's topics, NaN where undefined.
+is among the first k with a probability $w_{ui}$, which is 1 above the block of ties at rank k and 0 below it. (The Gini
+index is that of the mean numbers.) A measure of a whole run is a number; one of each topic is an array in the order of
+the run's topics, NaN where undefined.
 
 | measure | value | source |
 |---|---|---|
@@ -11,10 +12,6 @@ of a whole run is a number; one of each topic is an array in the order of the ru
 | `novelty` | mean of $-\log_2$ of an item's share of training users | Zhou et al., PNAS 2010 |
 | `diversity` | mean of 1 - cosine over the pairs of items of a list | Ziegler et al., WWW 2005 |
 | `serendipity` | share of relevant items that were not expected | Ge et al., RecSys 2010 |
-
->>> run = {"u": {"a": 2.0, "b": 1.0}, "v": {"a": 2.0, "c": 1.0}}
->>> rb.recommendations.coverage(run, ["a", "b", "c", "d"], k=2)
-0.75
 """
 
 from collections.abc import Sequence
@@ -24,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.io.files import needs_extra, read_qrels, read_run
-from rankbound.io.judged import Qrels, Run
+from rankbound.io.judged import Qrels, Run, repeated
 from rankbound.metrics.base import ratio
 
 Floats = npt.NDArray[np.float64]
@@ -45,7 +42,7 @@ def coverage(run: Any, items: Sequence[str], *, k: int) -> float:
         A number from 0 to 1.
 
     Raises:
-        ValueError: for `k` below 1, an empty catalogue, or a recommended item that it lacks.
+        ValueError: for `k` below 1, a catalogue without items or with one twice, or a recommended item that it lacks.
 
     >>> rb.recommendations.coverage({"u": {"a": 1.0, "b": 1.0}}, ["a", "b"], k=1)
     0.5
@@ -147,7 +144,8 @@ def diversity(run: Any, items: Sequence[str], vectors: Any, *, k: int) -> Floats
     (of_above, of_tied), places = (sums**2).sum(axis=2) - [n_above, n_tied], count - n_above
     one, two = places / n_tied.clip(1), places * (places - 1) / (n_tied * (n_tied - 1)).clip(1)
     alike = of_above + 2 * one * (sums[0] * sums[1]).sum(axis=1) + two * of_tied
-    return 1 - ratio(alike, np.where(count > 1, count * (count - 1), 0.0))
+    mean: Floats = ratio(alike, np.where(count > 1, count * (count - 1), 0.0))
+    return 1 - mean
 
 
 def serendipity(run: Any, test: Any, expected: Any, *, k: int) -> Floats:
@@ -211,6 +209,8 @@ class _First:
         """Return the place of each item among the `items`, 0 for one of weight 0; ValueError for another one."""
         if not len(items):
             raise ValueError("items: found none, expected the names of the catalogue's items")
+        if (twice := repeated(items)) is not None:
+            raise ValueError(f"items: found {twice!r} twice, expected each once")
         place = self.run.names.replace_strict(list(map(str, items)), np.arange(len(items)), default=-1).to_numpy()
         if len(unknown := np.flatnonzero((place < 0) & (self.weight > 0))):
             topic = self.run.topics[self.topic[unknown[0]]]

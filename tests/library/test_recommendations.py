@@ -104,6 +104,7 @@ test_what_is_refused = refusals(
         (lambda: recommendations.coverage(RUN, ITEMS, k=0), "k: found 0, expected a number of items from 1"),
         (lambda: recommendations.coverage(RUN, ITEMS, k=2), "recommended item 'z' of topic 'u'"),
         (lambda: recommendations.gini(RUN, [], k=2), "items: found none, expected the names"),
+        (lambda: recommendations.gini(RUN, ["a", "z", "a"], k=2), "items: found 'a' twice, expected each once"),
         (lambda: recommendations.novelty(RUN, TRAINING, k=2), "recommended item 'z' of topic 'u'"),
         (lambda: recommendations.novelty({"u": {"a": math.nan}}, TRAINING, k=2), "scores: found nan in topic u"),
         (lambda: recommendations.diversity(RUN, ITEMS, VECTORS[:3], k=1), "one row for each of 6 items"),

@@ -1,9 +1,11 @@
 """Compatibility with an ideal ranking, by rank-biased overlap."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from rankbound.kernels.formulas import Floats
 from rankbound.lazy import Lists, Ranks, Tensor, torch
 from rankbound.metrics.base import Metric, ratio
 
@@ -60,9 +62,7 @@ class Compatibility(Metric):
         else:
             depth = torch.full((len(lists),), float(self.cutoff), dtype=torch.float64, device=lists.device)
         deepest = int(depth.max()) if len(lists) else 0
-        shares = self.p ** np.arange(float(deepest)) / np.arange(1, deepest + 1)
-        sums = torch.from_numpy(np.concatenate(([0.0], np.cumsum(shares), [0.0]))).to(ranks.position)
-        sums[-1] = sums[-2]
+        sums = torch.from_numpy(_sums(self.p, deepest)).to(ranks.position)
         whole = lists.spread(sums[depth.to(torch.int64)])
 
         def weight(rank: Tensor) -> Tensor:
@@ -73,3 +73,10 @@ class Compatibility(Metric):
         reached = torch.maximum(torch.where(found, ranks.position, 1.0), ideal)
         total = lists.sum(torch.where(relevant & found, weight(reached), 0.0))
         return ratio(total, lists.sum(torch.where(relevant, weight(ideal), 0.0)))
+
+
+@lru_cache(maxsize=16)
+def _sums(p: float, depth: int) -> Floats:
+    """Return the sums of p^(d - 1) / d over d = 1 .. x, for x = 0 .. depth, and the last one again."""
+    terms = p ** np.arange(float(depth)) / np.arange(1, depth + 1)
+    return np.concatenate(([0.0], np.cumsum(np.append(terms, 0.0))))
