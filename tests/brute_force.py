@@ -188,6 +188,61 @@ def err(largest: int, k: int | None = None) -> Callable[[Order], Value]:
     return value
 
 
+def sdcg(largest: int, k: int) -> Callable[[Order], Value]:
+    ideal = dcg("linear", k=k)((largest,) * k)
+    return lambda order: dcg("linear", k=k)(order) / ideal
+
+
+def of_user(largest: int, t: float, k: int | None = None, adapts: bool = False) -> Callable[[Order], Value]:
+    """INSQ and INST: a user who goes on below rank r with the chance ((r + 2T - 1) / (r + 2T))^2, of the T left."""
+
+    def value(order: Order) -> Value:
+        gains = [y / largest for y in order] + [0.0] * max(0, (k or 0) - len(order))
+        weights, needed = [1.0], 2 * t
+        for rank, gain in enumerate(gains, start=1):
+            needed -= gain * adapts
+            weights.append(weights[-1] * ((rank + needed - 1) / (rank + needed)) ** 2)
+        # All ranks from the one below the list on are a multiple of inverse squares.
+        start = len(gains) + needed
+        rest = 0.0 if k else weights[-1] * start**2 * _inverse_squares(start)
+        weights = weights[:k] if k else weights[:-1]
+        return math.fsum(w * g for w, g in zip(weights, gains, strict=False)) / (math.fsum(weights) + rest)
+
+    return value
+
+
+def _inverse_squares(start: float) -> float:
+    """Sum of 1/(start + j)^2 over j = 0, 1, ..., by the formula of Euler and Maclaurin after 50 terms."""
+    x = start + 50
+    return math.fsum([*((start + j) ** -2 for j in range(50)), 1 / x, 1 / (2 * x**2), 1 / (6 * x**3), -1 / (30 * x**5)])
+
+
+def compatibility(p: str, k: int | None = None) -> Callable[[Order], Value]:
+    """The largest overlap with an ideal ranking, of all their ties' orders, over that of the ideal one with itself."""
+    persistence = Fraction(p)
+
+    def overlap(order: Sequence[int], ideal: Sequence[int], depth: int) -> Fraction:
+        shared = (len({*order[:d]} & {*ideal[:d]}) for d in range(1, depth + 1))
+        return sum((persistence ** (d - 1) * n / d for d, n in enumerate(shared, start=1)), Fraction())
+
+    def value(order: Order) -> Value:
+        relevant = [place for place, y in enumerate(order) if y]
+        depth = k or len(order)
+        # By grade, then as in the list; that no other order of the ties is better is tested.
+        ideal = sorted(relevant, key=lambda place: -order[place])
+        return overlap(range(len(order)), ideal, depth) / overlap(ideal, ideal, depth)
+
+    return _undefined_without_relevant(value, 1)
+
+
+def f_measure(k: int, rel: int = 1, beta: int = 1) -> Callable[[Order], Value]:
+    def value(order: Order) -> Value:
+        p, r = precision(k, rel)(order), recall(k, rel)(order)
+        return (1 + beta**2) * p * r / (beta**2 * p + r) if p else Fraction()  # type: ignore[operator]
+
+    return _undefined_without_relevant(value, rel)
+
+
 def cg(gain: str = "linear", k: int | None = None) -> Callable[[Order], Value]:
     return lambda order: sum((Fraction(2**y - 1 if gain == "exp2" else y) for y in order[:k]), Fraction())
 
@@ -275,6 +330,9 @@ METRICS: dict[str, Callable[[Order], Value]] = {
     "Recall@1": recall(1),
     "Recall@3": recall(3),
     "Recall(rel=2)@4": recall(4, 2),
+    "F@1": f_measure(1),
+    "F@3": f_measure(3),
+    "F(rel=2,beta=2)@4": f_measure(4, 2, 2),
     "Hit@1": hit(1),
     "Hit@3": hit(3),
     "Hit@10": hit(10),
@@ -283,6 +341,17 @@ METRICS: dict[str, Callable[[Order], Value]] = {
     "ERR(max=4)@1": err(4, 1),
     "ERR(max=4)@3": err(4, 3),
     "ERR(max=6)@10": err(6, 10),
+    "SDCG(max=5)@1": sdcg(5, 1),
+    "SDCG(max=4)@5": sdcg(4, 5),
+    "INSQ(max=4)": of_user(4, 1),
+    "INSQ(max=4,T=2.5)@4": of_user(4, 2.5, 4),
+    "INST(max=4)": of_user(4, 1, adapts=True),
+    "INST(max=4)@3": of_user(4, 1, 3, adapts=True),
+    "INST(max=5,T=2.5)@10": of_user(5, 2.5, 10, adapts=True),
+    "Compat": compatibility("0.95"),
+    "Compat(p=0)": compatibility("0"),
+    "Compat(p=0.5)@3": compatibility("0.5", 3),
+    "Compat(p=0.8)@20": compatibility("0.8", 20),
     "Rprec": r_precision(),
     "Rprec(rel=2)": r_precision(2),
     "IPrec(recall=0)": interpolated_precision("0"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rankbound._version import __version__
 
 if TYPE_CHECKING:
-    from rankbound import clicks, datasets, plot, preferences
+    from rankbound import clicks, datasets, plot, preferences, recommendations
     from rankbound.boosting import boosting_metric, boosting_objective, lightgbm_folds, lightgbm_topics, xgboost_topics
     from rankbound.bounds.base import BoundedMetric, bound, bounded
     from rankbound.bounds.extremes import expectation, extremes, maximum, minimum
@@ -62,7 +62,7 @@ _HOMES = {
     "rankbound.smooth_ranks": ("smooth_rank",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("clicks", "datasets", "plot", "preferences")
+_MODULES = ("clicks", "datasets", "plot", "preferences", "recommendations")
 
 # Type checkers read lists of texts alone.
 __all__ = ["__version__"]
@@ -70,7 +70,7 @@ __all__ += ["Batch", "JudgedLists", "Lists", "Qrels", "Run", "Split", "Topic"]
 __all__ += ["collate", "from_list_column", "from_padded", "pack_lists", "read_lists", "to_padded"]
 __all__ += ["read_qrels", "read_run", "write_qrels", "write_run"]
 __all__ += ["Evaluation", "Metric", "compare_runs", "evaluate", "evaluate_run", "evaluate_runs", "metric"]
-__all__ += ["clicks", "datasets", "fuse", "plot", "preferences", "tune_fusion"]
+__all__ += ["clicks", "datasets", "fuse", "plot", "preferences", "recommendations", "tune_fusion"]
 __all__ += ["BoundedMetric", "ScoreDistribution", "bound", "bounded", "score_distribution"]
 __all__ += ["expectation", "extremes", "maximum", "minimum"]
 __all__ += ["RankingLoss", "SmoothLoss", "loss", "sampled", "smooth_rank"]

@@ -1,7 +1,8 @@
 """The names of metrics in one other tool, ir_measures or trec_eval, as it means them.
 
 Some names differ in meaning. nDCG of both tools has linear gain; in ir_measures, ERR has a scale up to grade 4 (gdeval)
-and the parameter of SetF is the square of beta. For documents that a run lacks or that are unjudged, see
+and the parameter of SetF is the square of beta. Its SDCG, INSQ and INST clip grades above `max_rel`, which are refused
+here, and stop at rank 1,000. For documents that a run lacks or that are unjudged, see
 `rankbound.evaluation`.
 """
 
@@ -27,11 +28,16 @@ ROWS = (
     ("SetP", ("SetP",), "set_P", None),
     ("SetR", ("SetR",), "set_recall", None),
     ("SetF", ("SetF",), "set_F", None),
+    ("SetAP", ("SetAP",), "set_map", None),
+    ("SetRelP", ("SetRelP",), "set_relative_P", None),
     ("Judged", ("Judged",), None, None),
     ("RBP", ("RBP",), None, None),
     ("ERR", ("ERR",), None, None),
-    ("alpha_nDCG", ("alpha_nDCG",), None, None),
-    ("ERR_IA", ("ERR_IA",), None, None),
+    *((same, (same,), None, None) for same in ("SDCG", "INSQ", "INST", "Compat", "alpha_nDCG", "alpha_DCG")),
+    *((same, (same,), None, None) for same in ("ERR_IA", "nERR_IA", "P_IA", "StRecall")),
+    ("AP_IA", ("AP_IA", "MAP_IA"), None, None),
+    ("novelty_RBP", ("NRBP",), None, None),
+    ("novelty_nRBP", ("nNRBP",), None, None),
 )
 """The name here; the names in ir_measures; trec_eval's names for whole lists, and with a cut-off (`P_5` or `P.5`)."""
 
@@ -42,18 +48,15 @@ CUT = {theirs: ours for ours, _, _, theirs in ROWS if theirs}
 WITHOUT_COUNTERPART = {
     "Accuracy": "it compares relevant with other items by a threshold; PairAccuracy compares grades",
     **dict.fromkeys(("NumQ", "NumRel", "NumRet", "NumRelRet"), "it counts what the data hold"),
-    **dict.fromkeys(
-        ("alpha_DCG", "AP_IA", "MAP_IA", "nERR_IA", "nNRBP", "NRBP", "P_IA", "StRecall"),
-        "of the measures of intents there are alpha_nDCG and ERR_IA",
-    ),
-    **dict.fromkeys(
-        ("SetAP", "SetRelP", "Compat", "BPM", "INSQ", "INST", "SDCG", "NERR8", "NERR9", "NERR10", "NERR11"),
-        "no metric here computes it",
-    ),
+    "BPM": "a better item in place of another can worsen it, so that its worst order is not known; INST adapts, too",
+    **dict.fromkeys(("NERR8", "NERR9", "NERR10", "NERR11"), "it approximates ERR, which is exact here"),
 }
 """Measures of ir_measures that are refused, with the reason."""
 
 DCG_GAINS = {"log2": "linear", "exp-log2": "exp2"}
+
+# The rank at which cwl-eval, which computes some measures of ir_measures, stops.
+DEEPEST_OF_CWL = 1000
 
 # The highest grade of gdeval, which computes the ERR of ir_measures.
 GDEVAL_SCALE = "4"
@@ -90,6 +93,16 @@ def of_ir_measures(text: str) -> Parts:
         parameters["gain"] = DCG_GAINS[discounting]
     elif ours == "SetF" and "beta" in parameters:
         parameters["beta"] = _square_root(parameters["beta"])
+    elif ours == "SetP" and parameters.pop("relative", "False") != "False":
+        ours = "SetRelP"
+    elif ours in ("SDCG", "INSQ", "INST"):
+        if parameters.pop("min_rel", "0") != "0" or parameters.pop("dcg", "log2") != "log2":
+            raise ValueError(f"{measure}: expected grades from 0 (min_rel=0), and dcg='log2'")
+        if "max_rel" in parameters:
+            parameters["max"] = parameters.pop("max_rel")
+        cutoff = min(cutoff or DEEPEST_OF_CWL, DEEPEST_OF_CWL) if cutoff or ours != "SDCG" else None
+    elif ours == "Compat" and parameters.pop("normalize", "True") != "True":
+        raise ValueError(f"{measure}: found normalize=False, expected True: here it is over that of the ideal ranking")
     elif ours == "ERR":
         parameters["max"] = GDEVAL_SCALE
     elif ours == "RBP":

@@ -42,7 +42,8 @@ from rankbound.metrics.base import (
     formula_of,
     values_in_order,
 )
-from rankbound.metrics.runs import IntentMetric, JudgedIntents, JudgedRun, RunMetric
+from rankbound.metrics.intents import IntentMetric
+from rankbound.metrics.runs import JudgedIntents, JudgedRun, RunMetric
 from rankbound.names import ByText
 from rankbound.texts import html, html_table, quantity, require_one_of
 

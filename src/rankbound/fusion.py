@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from inspect import signature
-from itertools import combinations, count, product
+from itertools import combinations, count, product, repeat
 from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -164,10 +164,11 @@ def tune_fusion(
     wanted = chosen_topics(topics, judged.topics, "the qrels")
     name, given = _split(method)
     opened = [one for one in signature(METHODS[name]).parameters if one not in given]
-    texts = [
-        _text_of(name, given | dict(zip(opened, values, strict=True)))
-        for values in product(*(PARAMETERS[one].grid for one in opened))
-    ]
+    settings = (
+        given | dict(zip(opened, row, strict=True)) for row in product(*(PARAMETERS[one].grid for one in opened))
+    )
+    inside = [",".join(f"{key}={value:g}" for key, value in setting.items()) for setting in settings]
+    texts = [f"{name}({one})" if one else name for one in inside]
     first = Fusion(texts[0], normalise)._method()
     if weights == "grid" or (weights is None and first.weights == "must"):
         vectors: list[tuple[float, ...] | None] = [*_compositions(step, len(several), MOST_SETTINGS // len(texts))]
@@ -225,12 +226,11 @@ class Fusion:
 
     def _method(self) -> "_Method":
         """Return how the method is computed; ValueError for settings that it does not take."""
-        name, parameters = _split(self.method)
-        needed = signature(METHODS[name]).parameters
-        missing = [one for one in needed if parameters.get(one, PARAMETERS[one].default) is None]
-        if missing:
+        name, given = _split(self.method)
+        parameters = {one: given.get(one, PARAMETERS[one].default) for one in signature(METHODS[name]).parameters}
+        if missing := [one for one, value in parameters.items() if value is None]:
             raise ValueError(f"method {self.method!r}: {name} needs {missing[0]}, or rankbound.tune_fusion")
-        method = METHODS[name](**{one: parameters.get(one, PARAMETERS[one].default) for one in needed})
+        method = METHODS[name](**parameters)
         require_one_of("normalise", self.normalise or "none", NORMALISATIONS)
         if self.normalise is not None and not method.of_scores:
             raise ValueError(f"normalise: found {self.normalise} for {name}, which takes ranks alone: leave it out")
@@ -253,42 +253,29 @@ class Fusion:
         if weights.shape != (n_runs,) or not (np.isfinite(weights) & (weights >= 0)).all():
             raise ValueError(f"weights: found {self.weights}, expected {n_runs} numbers from 0, one per run")
         normalised, absent = NORMALISATIONS[(self.normalise or "min-max") if method.of_scores else "none"]
-        terms: list[tuple[Any, Floats]] = []
-        for place, run in enumerate(joined.lists):
-            scores = normalised(run)
-            values = method.term(run, scores, None if self.trained is None else self.trained[place])
-            missing = method.missing or absent
-            if missing is not None:
-                every = missing(run)[joined.topic]
-                every[run.item] = values
-                terms.append((slice(None), every))
-            else:
-                terms.append((run.item, values))
-        return joined.run(_COMBINED[method.combine](terms, weights.tolist(), joined, method.factor))
+        # The terms of all runs' items; NaN for those that a run lacks.
+        terms = np.full((n_runs, len(joined.topic)), np.nan)
+        for row, run, trained in zip(terms, joined.lists, self.trained or repeat(None, n_runs), strict=True):
+            if (missing := method.missing or absent) is not None:
+                row[:] = missing(run)[joined.topic]
+            row[run.item] = method.term(run, normalised(run), trained)
+        return joined.run(method.combine(terms, weights[:, None], joined))
 
 
-@dataclass(frozen=True)
 class _List:
-    """A run's lists, each in descending order of scores; `item` numbers the items of all runs."""
+    """A run's lists, each in descending order of scores; `item` numbers the items of all runs.
 
-    item: Integers
-    topic: Integers
-    scores: Floats
-    sizes: Integers  # of each topic
-    n: Integers  # items of each topic in any run
+    `n` and `sizes` `(n_topics,)` are the numbers of items of any run and of this one; `starts`, `lengths`, `largest`
+    and `least` are of the lists that have items, and `position` is the items' places in them, from 0.
+    """
 
-    @cached_property
-    def starts(self) -> Integers:
-        return np.flatnonzero(np.diff(self.topic, prepend=-1))
-
-    @cached_property
-    def lengths(self) -> Integers:
-        return np.diff(np.append(self.starts, len(self.topic)))
-
-    @cached_property
-    def position(self) -> Integers:
-        """The items' places in their lists, from 0."""
-        return np.arange(len(self.topic)) - np.repeat(self.starts, self.lengths)
+    def __init__(self, item: Integers, topic: Integers, scores: Floats, n: Integers) -> None:
+        self.item, self.topic, self.scores, self.n = item, topic, scores, n
+        self.sizes = np.bincount(topic, minlength=len(n))
+        self.starts = np.flatnonzero(np.diff(topic, prepend=-1))
+        self.lengths = np.diff(np.append(self.starts, len(topic)))
+        self.position: Integers = np.arange(len(topic)) - np.repeat(self.starts, self.lengths)
+        self.largest, self.least = scores[self.starts], scores[self.starts + self.lengths - 1]
 
     @cached_property
     def _block(self) -> Integers | None:
@@ -302,6 +289,10 @@ class _List:
             return values.astype(np.float64)
         return (np.bincount(self._block, values) / np.bincount(self._block))[self._block]
 
+    def looked_up(self, values: Floats, place: Integers, beyond: float = 0.0) -> Floats:
+        """Return the means over tied items of their values, which `place` numbers; `beyond` is of those after all."""
+        return self.mean(np.append(values, beyond)[place.clip(max=len(values))])
+
     def total(self, values: Floats) -> Floats:
         """Return the sums of the lists, in the order of their items."""
         lists = np.repeat(np.arange(len(self.starts)), self.lengths)
@@ -311,14 +302,6 @@ class _List:
         """Return the scores less a number of their list, divided by another."""
         shift, divisor = (np.repeat(one, self.lengths) for one in (shift, divisor.clip(SMALLEST)))
         return np.asarray((self.scores - shift) / divisor)
-
-    @property
-    def largest(self) -> Floats:
-        return np.asarray(self.scores[self.starts])
-
-    @property
-    def least(self) -> Floats:
-        return np.asarray(self.scores[self.starts + self.lengths - 1])
 
 
 class _Training(NamedTuple):
@@ -352,17 +335,55 @@ NORMALISATIONS: Mapping[str, tuple[_Values, _Values | None]] = {
 }
 """The values of a run's items, and of those that it lacks, one per topic, where these have any."""
 
+_Combined = Callable[[Floats, Floats, "_Joined"], Floats]
+
+
+def _sum(factor: Callable[[Floats, Floats], Floats] | None = None, of_n: bool = False) -> _Combined:
+    """Return the sum of weighted terms, or a factor of it and the number of terms, of which one is weighted."""
+
+    def combine(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
+        total = np.nansum(terms if of_n else weights * terms, axis=0)
+        if factor is None:
+            return np.asarray(total)
+        return factor(total, (~np.isnan(terms) * (weights if of_n else 1.0)).sum(axis=0))
+
+    return combine
+
+
+def _median(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
+    # NaN is sorted last.
+    every = np.sort(terms, axis=0)
+    n = len(terms) - np.isnan(every).sum(axis=0)
+    low, high = (np.take_along_axis(every, middle[None], axis=0)[0] for middle in ((n - 1) // 2, n // 2))
+    return np.asarray((low + high) / 2)
+
+
+def _condorcet(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
+    """Return the number of items that a majority of votes ranks below each item, itself included, ties half."""
+    ranks, votes = np.where(np.isnan(terms), np.inf, terms).astype(np.float32), weights.astype(np.float32)
+    won = np.empty(len(joined.topic))
+    for start, stop in zip(joined.offsets[:-1].tolist(), joined.offsets[1:].tolist(), strict=True):
+        rows = max(1, _PAIRS_AT_ONCE // max(stop - start, 1))
+        for begin in range(start, stop, rows):
+            part = slice(begin, min(begin + rows, stop))
+            margin = np.zeros((part.stop - begin, stop - start), dtype=np.float32)
+            for row, vote in zip(ranks, votes, strict=True):
+                above, all_of_topic = row[part, None], row[None, start:stop]
+                margin += vote * (above < all_of_topic)
+                margin -= vote * (above > all_of_topic)
+            won[part] = (margin > 0).sum(axis=1) + ((margin == 0).sum(axis=1) + 1) / 2
+    return won
+
 
 class _Method(NamedTuple):
     """How a method is computed.
 
     `term` gives the terms of a run's items, from it, its normalised scores and what training found; `missing` those of
-    items that it lacks, one per topic; `factor` the score by their sum and the number of runs with the item.
+    items that it lacks, one per topic; `combine` the scores, from the terms and weights of all runs.
     """
 
     term: Callable[[_List, Floats, Any], Floats] = lambda run, scores, trained: scores
-    combine: str = "sum"
-    factor: Callable[[Floats, Floats], Floats] = lambda total, n: total
+    combine: _Combined = _sum()
     missing: _Values | None = None
     of_scores: bool = True
     weights: str = "no"  # or "may", or "must"
@@ -373,24 +394,48 @@ def _of_ranks(value: Callable[[Integers], Floats], **others: Any) -> _Method:
     return _Method(lambda run, scores, _: run.mean(value(run.position + 1)), of_scores=False, **others)
 
 
+def _of_inverse_squares(factor: Callable[[Floats, Floats], Floats]) -> _Method:
+    return _of_ranks(lambda rank: 1 / rank**2, combine=_sum(factor))
+
+
 _trained = partial(_Method, weights="may", of_scores=False)
 
 
+def _segments(limits: Sequence[int], run: _List) -> Integers:
+    """Return the segments of the items' ranks; ranks beyond the last limit are in one more."""
+    return np.searchsorted(limits, run.position, side="right") - 1
+
+
+def _segment_shares(limits: Sequence[int], one: _Training) -> Floats:
+    """Return the mean precision of segments of ranks."""
+    return np.bincount(_segments(limits, one.run), one.hits, len(limits))[:-1] / np.diff(limits) / one.n_topics
+
+
+def _log_odds(one: _Training) -> Floats:
+    shares = _segment_shares(_BAYES, one)
+    shares = np.where(shares == 0, 0.001, shares)
+    return np.asarray(np.log(shares / np.where(shares == 1, 0.001, 1 - shares)))
+
+
+def _shares(one: _Training) -> Floats:
+    """Return the share of relevant items at each rank, of the lists that reach it."""
+    return np.bincount(one.run.position, one.hits) / np.bincount(one.run.position)
+
+
 def _probfuse(segments: int) -> _Method:
-    def segment(run: _List) -> tuple[Integers, Integers]:
-        """Return each item's segment, and the length of all but its list's last one."""
-        length = -(-run.sizes[run.topic] // segments)
-        return run.position // length, length
+    def length(run: _List) -> Integers:
+        """Return the length of all segments of each item's list but the last."""
+        return -(-run.sizes[run.topic] // segments)
 
     def train(one: _Training) -> Floats:
-        which, length = segment(one.run)
-        within = np.minimum(length, one.run.sizes[one.run.topic] - which * length)
+        which, most = one.run.position // length(one.run), length(one.run)
+        within = np.minimum(most, one.run.sizes[one.run.topic] - which * most)
         return np.bincount(which, one.hits / within, segments) / one.n_topics
 
-    def term(run: _List, scores: Floats, shares: Floats) -> Floats:
-        return run.mean((shares / np.arange(1, segments + 1))[segment(run)[0]])
-
-    return _trained(term, train=train)
+    places = np.arange(1, segments + 1)
+    return _trained(
+        lambda run, scores, shares: run.looked_up(shares / places, run.position // length(run)), train=train
+    )
 
 
 def _slidefuse(window: int) -> _Method:
@@ -404,136 +449,47 @@ def _slidefuse(window: int) -> _Method:
     return _trained(term, train=_shares)
 
 
-def _inverse_square(rank: Integers) -> Floats:
-    return np.asarray(1 / rank**2)
-
-
-def _shares(one: _Training) -> Floats:
-    """Return the share of relevant items at each rank, of the lists that reach it."""
-    return np.bincount(one.run.position, one.hits) / np.bincount(one.run.position)
-
-
-def _segment_shares(limits: Sequence[int], one: _Training) -> Floats:
-    """Return the mean precision of segments of ranks; ranks beyond the last are in none."""
-    segment = np.searchsorted(limits, one.run.position, side="right") - 1
-    return np.bincount(segment, one.hits, len(limits))[:-1] / np.diff(limits) / one.n_topics
-
-
-def _log_odds(one: _Training) -> Floats:
-    shares = _segment_shares(_BAYES, one)
-    shares = np.where(shares == 0, 0.001, shares)
-    return np.asarray(np.log(shares / np.where(shares == 1, 0.001, 1 - shares)))
-
-
-def _by_segment(run: _List, values: Floats, limits: Sequence[int], beyond: float) -> Floats:
-    """Return the values of the segments of the items' ranks."""
-    return run.mean(np.append(values, beyond)[np.searchsorted(limits, run.position, side="right") - 1])
-
-
 METHODS: Mapping[str, Callable[..., _Method]] = {
     "combsum": lambda: _Method(weights="may"),
-    "combmnz": lambda: _Method(factor=np.multiply),
-    "combanz": lambda: _Method(factor=np.divide),
-    "combmax": lambda: _Method(combine="max"),
-    "combmin": lambda: _Method(combine="min"),
-    "combmed": lambda: _Method(combine="median"),
-    "combgmnz": lambda gamma: _Method(factor=lambda total, n: total * n**gamma),
+    "combmnz": lambda: _Method(combine=_sum(np.multiply)),
+    "combanz": lambda: _Method(combine=_sum(np.divide)),
+    "combmax": lambda: _Method(combine=lambda terms, *_: np.fmax.reduce(terms)),
+    "combmin": lambda: _Method(combine=lambda terms, *_: np.fmin.reduce(terms)),
+    "combmed": lambda: _Method(combine=_median),
+    "combgmnz": lambda gamma: _Method(combine=_sum(lambda total, n: total * n**gamma)),
     "wsum": lambda: _Method(weights="must"),
-    "wmnz": lambda: _Method(combine="sum by weights", factor=np.multiply, weights="must"),
-    "mixed": lambda: _Method(factor=lambda total, n: total * np.sqrt(n), weights="must"),
+    "wmnz": lambda: _Method(combine=_sum(np.multiply, of_n=True), weights="must"),
+    "mixed": lambda: _Method(combine=_sum(lambda total, n: total * np.sqrt(n)), weights="must"),
     "rrf": lambda k: _of_ranks(lambda rank: 1 / (k + rank), weights="may"),
     "rbc": lambda phi: _of_ranks(lambda rank: (1 - phi) * phi ** (rank - 1.0), weights="may"),
-    "isr": lambda: _of_ranks(_inverse_square, factor=np.multiply),
-    "log_isr": lambda: _of_ranks(_inverse_square, factor=lambda total, n: total * np.log(n)),
-    "logn_isr": lambda sigma: _of_ranks(_inverse_square, factor=lambda total, n: total * np.log(n + sigma)),
+    "isr": lambda: _of_inverse_squares(np.multiply),
+    "log_isr": lambda: _of_inverse_squares(lambda total, n: total * np.log(n)),
+    "logn_isr": lambda sigma: _of_inverse_squares(lambda total, n: total * np.log(n + sigma)),
     "borda": lambda: _Method(
         lambda run, scores, _: run.mean(run.n[run.topic] - run.position),
         missing=lambda run: (run.n - run.sizes + 1) / 2,
         of_scores=False,
         weights="may",
     ),
-    "condorcet": lambda: _of_ranks(lambda rank: rank.astype(np.float64), combine="condorcet", weights="may"),
+    "condorcet": lambda: _of_ranks(lambda rank: rank.astype(np.float64), combine=_condorcet, weights="may"),
     "bayes": lambda: _trained(
-        lambda run, scores, odds: _by_segment(run, odds, _BAYES, _LEAST_ODDS),
+        lambda run, scores, odds: run.looked_up(odds, _segments(_BAYES, run), _LEAST_ODDS),
         missing=lambda run: np.full(len(run.n), _LEAST_ODDS),
         train=_log_odds,
     ),
     "map": lambda: _trained(
         lambda run, scores, mean: run.mean(mean / (run.position + 1)), train=lambda one: np.array(one.mean_precision)
     ),
-    "posfuse": lambda: _trained(
-        lambda run, scores, shares: run.mean(np.append(shares, 0.0)[run.position.clip(max=len(shares))]), train=_shares
-    ),
+    "posfuse": lambda: _trained(lambda run, scores, shares: run.looked_up(shares, run.position), train=_shares),
     "probfuse": _probfuse,
     "segfuse": lambda: _trained(
-        lambda run, scores, shares: _by_segment(run, shares, _SEGMENTS, 0.0) * (scores + 1),
+        lambda run, scores, shares: run.looked_up(shares, _segments(_SEGMENTS, run)) * (scores + 1),
         of_scores=True,
         train=partial(_segment_shares, _SEGMENTS),
     ),
     "slidefuse": _slidefuse,
 }
 """The methods by name; their parameters are those of a method's text."""
-
-_Terms = Sequence[tuple[Any, Floats]]
-"""The items and the values of each run's terms."""
-
-_Factor = Callable[[Floats, Floats], Floats]
-
-
-def _sum(terms: _Terms, weights: Sequence[float], joined: "_Joined", factor: _Factor, of_n: bool = False) -> Floats:
-    """Return the factor of the sum and number of terms, of which one is weighted."""
-    total, n = np.zeros(len(joined.topic)), np.zeros(len(joined.topic))
-    for (item, values), weight in zip(terms, weights, strict=True):
-        total[item] += values if of_n else weight * values
-        n[item] += weight if of_n else 1.0
-    return factor(total, n)
-
-
-def _extreme(pick: Any, terms: _Terms, weights: Sequence[float], joined: "_Joined", factor: _Factor) -> Floats:
-    best = np.full(len(joined.topic), np.nan)
-    for item, values in terms:
-        best[item] = pick(best[item], values)
-    return best
-
-
-def _median(terms: _Terms, weights: Sequence[float], joined: "_Joined", factor: _Factor) -> Floats:
-    every = np.full((len(terms), len(joined.topic)), np.nan)
-    for row, (item, values) in zip(every, terms, strict=True):
-        row[item] = values
-    # NaN is sorted last.
-    every.sort(axis=0)
-    n = len(terms) - np.isnan(every).sum(axis=0)
-    low, high = (np.take_along_axis(every, middle[None], axis=0)[0] for middle in ((n - 1) // 2, n // 2))
-    return np.asarray((low + high) / 2)
-
-
-def _condorcet(terms: _Terms, weights: Sequence[float], joined: "_Joined", factor: _Factor) -> Floats:
-    """Return the number of items that a majority of votes ranks below each item, itself included, ties half."""
-    ranks = np.full((len(terms), len(joined.topic)), np.inf, dtype=np.float32)
-    for row, (item, values) in zip(ranks, terms, strict=True):
-        row[item] = values
-    won = np.empty(len(joined.topic))
-    for start, stop in zip(joined.offsets[:-1].tolist(), joined.offsets[1:].tolist(), strict=True):
-        rows = max(1, _PAIRS_AT_ONCE // max(stop - start, 1))
-        for begin in range(start, stop, rows):
-            part = slice(begin, min(begin + rows, stop))
-            margin = np.zeros((part.stop - begin, stop - start), dtype=np.float32)
-            for row, weight in zip(ranks, weights, strict=True):
-                above, all_of_topic = row[part, None], row[None, start:stop]
-                margin += np.float32(weight) * (above < all_of_topic)
-                margin -= np.float32(weight) * (above > all_of_topic)
-            won[part] = (margin > 0).sum(axis=1) + ((margin == 0).sum(axis=1) + 1) / 2
-    return won
-
-
-_COMBINED: Mapping[str, Callable[[_Terms, Sequence[float], "_Joined", _Factor], Floats]] = {
-    "sum": _sum,
-    "sum by weights": partial(_sum, of_n=True),
-    "max": partial(_extreme, np.fmax),
-    "min": partial(_extreme, np.fmin),
-    "median": _median,
-    "condorcet": _condorcet,
-}
 
 
 @dataclass(frozen=True)
@@ -553,8 +509,9 @@ class _Joined:
 
         topics = list(dict.fromkeys(topic for run in runs for topic in run.topics))
         place = {topic: index for index, topic in enumerate(topics)}
-        of_lists = [np.array([place[topic] for topic in run.topics], np.int64) for run in runs]
-        of_items = [np.repeat(of, np.diff(run.offsets)) for of, run in zip(of_lists, runs, strict=True)]
+        of_items = [
+            np.repeat(np.array([place[topic] for topic in run.topics], np.int64), np.diff(run.offsets)) for run in runs
+        ]
         topic, names = np.concatenate(of_items), pl.concat([run.names for run in runs])
         for seed in count():
             keys = np.concatenate([run.keys_of(seed) for run in runs])
@@ -570,34 +527,32 @@ class _Joined:
                 break
         n = np.bincount(topic[rows], minlength=len(topics))
         parts = np.split(number, np.cumsum([len(of) for of in of_items])[:-1])
-        lists = [_sorted(*one, n) for one in zip(runs, of_lists, of_items, parts, strict=True)]
+        lists = [_sorted(*one, n) for one in zip(runs, of_items, parts, strict=True)]
         return cls(topics, names[rows], topic[rows], np.append(0, np.cumsum(n)), lists)
 
     def run(self, scores: Floats) -> Run:
         """Return the run of these scores of all items, each topic in descending order."""
-        order = np.argsort(-scores, kind="stable")
-        order = order[np.argsort(self.topic[order], kind="stable")]
+        order = np.lexsort((-scores, self.topic))
         return Run(topics=self.topics, items=self.names[order], scores=scores[order], offsets=self.offsets)
 
 
-def _sorted(run: Run, of_lists: Integers, topic: Integers, number: Integers, n: Integers) -> _List:
+def _sorted(run: Run, topic: Integers, number: Integers, n: Integers) -> _List:
     """Return a run's lists in descending order of scores; DataError for an item twice in a topic."""
-    scores = run.scores.astype(np.float64)
+    scores, of_list = run.scores.astype(np.float64), np.repeat(np.arange(len(run.topics)), np.diff(run.offsets))
     if not np.isfinite(scores).all():
         at = int((~np.isfinite(scores)).argmax())
-        raise ValueError(f"scores: found {scores[at]} in topic {run.topics[of_lists.tolist().index(topic[at])]}")
+        raise ValueError(f"scores: found {scores[at]} in topic {run.topics[of_list[at]]}")
     if np.bincount(number, minlength=1).max() > 1:
         import polars as pl
 
         from rankbound.io.table_columns import require_distinct_items
 
-        of_list = np.repeat(np.arange(len(run.topics)), np.diff(run.offsets))
         require_distinct_items(pl.DataFrame({"topic": of_list, "item": run.names}), "scores", run.topics)
     rises = (np.diff(scores) > 0) & (np.diff(topic) == 0)
     if rises.any():
-        order = np.lexsort((-scores, np.repeat(np.arange(len(run.topics)), np.diff(run.offsets))))
+        order = np.lexsort((-scores, of_list))
         number, topic, scores = number[order], topic[order], scores[order]
-    return _List(number, topic, scores, np.bincount(topic, minlength=len(n)), n)
+    return _List(number, topic, scores, n)
 
 
 def _read(runs: Sequence[Any] | Mapping[str, Any], format: str | None) -> list[Run]:
@@ -622,18 +577,12 @@ def _split(method: str) -> tuple[str, dict[str, float]]:
     for key, text in texts.items() if cutoff is None else [("a cut-off", str(cutoff))]:
         if key not in known:
             raise ValueError(f"method {method!r}: found {key}, expected {', '.join(known) or 'no parameter'}")
-        least, largest, whole = PARAMETERS[key].least, PARAMETERS[key].largest, key in ("segments", "window")
+        (_, least, largest, _), whole = PARAMETERS[key], key in ("segments", "window")
         if not is_number(text) or not least <= float(text) <= largest or (whole and not text.isdecimal()):
             kind = "a whole number" if whole else "a number"
             raise ValueError(f"method {method!r}: found {key}={text}, expected {kind} from {least:g} to {largest:g}")
         parameters[key] = int(text) if whole else float(text)
     return name, parameters
-
-
-def _text_of(name: str, parameters: Mapping[str, float]) -> str:
-    """Return a method's text."""
-    inside = ",".join(f"{key}={value:g}" for key, value in parameters.items())
-    return f"{name}({inside})" if inside else name
 
 
 def _compositions(step: float, n_runs: int, most: int) -> Iterator[tuple[float, ...]]:
@@ -665,8 +614,5 @@ def _trainings(runs: Sequence[Run], qrels: Qrels, topics: Sequence[str]) -> list
     *lists, relevant = _Joined.of([*runs, _of_topics(judged, topics)]).lists
     hits = np.zeros(int(relevant.n.sum()))
     hits[relevant.item] = relevant.scores >= 1
-
-    how: dict[str, Any] = {"missing": "skip", "topics": topics}
-    means = [evaluate_run(run, qrels, "AP", **how).means()["AP"] for run in runs]
-    several = zip(lists, means, strict=True)
-    return [_Training(one, one.mean(hits[one.item]), len(topics), mean) for one, mean in several]
+    means = [evaluate_run(run, qrels, "AP", missing="skip", topics=topics).means()["AP"] for run in runs]
+    return [_Training(one, one.mean(hits[one.item]), len(topics), ap) for one, ap in zip(lists, means, strict=True)]

@@ -179,6 +179,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
     "max": st.integers(1, 20),
     "cutoff": st.integers(1, 10**6),
     "recall": st.floats(0, 1),
+    "T": st.floats(0.5, 100, exclude_min=True),
     "alpha": st.floats(0, 1),
     "p": st.floats(0, 1, exclude_max=True),
     "beta": st.floats(0.01, 100),
@@ -194,6 +195,9 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
 def drawn(kind: type[rb.Metric]) -> st.SearchStrategy[rb.Metric]:
     values = {one.name: DRAWN[one.name] for one in fields(kind)}
     optional = {one.name: st.none() | DRAWN[one.name] for one in fields(kind) if one.default is None}
+    if "alpha" in values and "beta" in values:
+        # A persistence, elsewhere a weight of the recall.
+        values["beta"] = DRAWN["p"]
     if "divisor" in values:
         # Other divisors are those of a cut-off.
         optional["cutoff"] = DRAWN["cutoff"]

@@ -66,7 +66,10 @@ def test_names_of_trec_eval(theirs: str) -> None:
 
 
 def judged_run(seed: int, n_items: int, by_intent: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Topics with retrieved and unretrieved, judged and unjudged items; the first judged one is relevant."""
+    """Topics with retrieved and unretrieved, judged and unjudged items; the first judged one is relevant.
+
+    Scores are above 0, which is the score of unretrieved items in the Compat of ir_measures.
+    """
     random = np.random.default_rng(seed)
     pool = [f"d{item:02}" for item in range(n_items)]
 
@@ -79,7 +82,7 @@ def judged_run(seed: int, n_items: int, by_intent: bool) -> tuple[dict[str, Any]
     run, qrels = {}, {}
     for topic in range(30):
         retrieved = random.permutation(pool)[: random.integers(1, n_items)].tolist()
-        run[f"q{topic}"] = dict(zip(retrieved, map(float, random.permutation(len(retrieved))), strict=True))
+        run[f"q{topic}"] = dict(zip(retrieved, (random.permutation(len(retrieved)) + 1.0).tolist(), strict=True))
         qrels[f"q{topic}"] = (
             {str(intent + 1): judged() for intent in range(random.integers(1, 6))} if by_intent else judged()
         )
@@ -98,10 +101,26 @@ IR_MEASURES = {
     "gdeval": ("nDCG(dcg='exp-log2')@10", "nDCG(dcg='exp-log2')@3", "ERR@5", "ERR@20"),
     "a run": (
         *("Rprec", "Rprec(rel=2)", "IPrec@0.1", "IPrec(rel=2)@0.5", "SetP", "SetP(rel=2)", "SetR", "SetR(rel=3)"),
+        *("SetAP", "SetAP(rel=2)", "SetRelP", "SetP(relative=True,rel=2)", "Compat", "Compat(p=0.8)"),
+        *("SDCG(max_rel=3)@1", "SDCG(max_rel=4)@10", "INSQ(max_rel=3)", "INSQ(T=2.5,max_rel=5)"),
+        *("INST(max_rel=3)", "INST(T=2.5,max_rel=5)", "INST(T=1.0,max_rel=3,min_rel=0)"),
         *("SetF", "SetF(beta=4.0)", "SetF(beta=0.5,rel=2)", "Bpref", "Bpref(rel=2)", "infAP", "infAP(rel=2)"),
         *("Judged@1", "Judged@5", "Judged@100", "Judged"),
     ),
-    "intents": ("alpha_nDCG@10", "alpha_nDCG(alpha=0.3,rel=2)@5", "ERR_IA@10", "ERR_IA(rel=2)@20"),
+    "intents": (
+        *("alpha_nDCG@10", "alpha_nDCG(alpha=0.3,rel=2)@5", "ERR_IA@10", "ERR_IA(rel=2)@20"),
+        *("alpha_DCG@10", "alpha_DCG(alpha=0.3,rel=2)@5", "nERR_IA@10", "nERR_IA(rel=2)@3", "P_IA@5", "P_IA(rel=2)@10"),
+        *("StRecall@1", "StRecall(rel=2)@5"),
+    ),
+    # ndeval stops at rank 20.
+    "short runs": (
+        "AP_IA",
+        "MAP_IA(rel=2)",
+        "NRBP",
+        "NRBP(alpha=0.3,beta=0.8,rel=2)",
+        "nNRBP",
+        "nNRBP(alpha=0.2,beta=0.7)",
+    ),
 }
 
 
@@ -112,13 +131,17 @@ def test_ir_measures(source: str, text: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # its parser uses ast.Num and others
         ir_measures = pytest.importorskip("ir_measures")
-        if source == "intents":
+        by_intent = source in ("intents", "short runs")
+        if by_intent:
             pytest.importorskip("pyndeval")
+        if source == "a run" and "max_rel" in text:
+            pytest.importorskip("cwl")
         if source == "gdeval" and not ir_measures.gdeval.is_available():
             pytest.skip("gdeval needs perl")
-        run, qrels = judged_run(1, 30, source == "intents") if source in ("a run", "intents") else qrels_and_run()[::-1]
+        n_items = 19 if source == "short runs" else 30
+        run, qrels = judged_run(1, n_items, by_intent) if by_intent or source == "a run" else qrels_and_run()[::-1]
         judged: Any = qrels
-        if source == "intents":
+        if by_intent:
             judged = [
                 ir_measures.Qrel(q, item, grade, intent)
                 for q, intents in qrels.items()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from itertools import combinations, product
+from itertools import combinations, pairwise, permutations, product
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,18 @@ def test_defaults_and_blanks_do_not_make_another_metric() -> None:
 
 REFUSED = {
     "NDGC@10": "Did you mean nDCG",
-    "Compat": "unknown name 'Compat'; known are AP, infAP, Bpref, ERR, CG, DCG, nDCG, RR, Hit, ",
+    "BPM": "unknown name 'BPM'; known are AP, infAP, Bpref, ERR, INSQ, INST, Compat, CG, DCG, nDCG, SDCG, RR, Hit, ",
+    "Compat(p=1)": r"p=1.0, expected a persistence in \[0, 1\)",
+    "Compat@99999999": "found cut-off 99999999, expected at most 10000000, over whose ranks the divisor is summed",
+    "SDCG@5": "SDCG needs max",
+    "SDCG(max=0)@5": "max=0, expected the highest grade, 1 to",
+    "INST(max=2,T=0.5)": "T=0.5, expected a number above 0.5",
+    "INSQ(max=2,T=inf)": "T=inf, expected a number above 0.5, below 1e[+]06",
+    "F@0": "cut-off 0, expected at least 1",
+    "F(beta=0)@5": "beta=0.0, expected a finite number above 0",
+    "novelty_RBP(beta=1)": r"beta=1.0, expected a persistence in \[0, 1\)",
+    "novelty_RBP@5": "takes no cut-off",
+    "P_IA(alpha=0.5)@5": "unknown parameter 'alpha'; P_IA takes: rel",
     "IPrec": "IPrec needs recall",
     "IPrec(recall=1.5)": "recall=1.5, expected a recall from 0 to 1",
     "AP(rel=0)": "rel=0, expected a grade from 1",
@@ -256,3 +267,24 @@ def test_the_ideal_dcg_of_two_ratings_has_a_formula(n: int) -> None:
 )
 def test_the_drawn_examples(order: tuple[int, ...], expected: dict[str, float]) -> None:
     assert {text: values(text, [ranked(order)])[0] for text in expected} == pytest.approx(expected)
+
+
+def test_compatibility_is_that_with_the_nearest_of_all_ideal_rankings() -> None:
+    """Clarke, Vtyurina and Smucker 2021: items of one grade may have any order in the ideal ranking."""
+    for grades in product(range(3), repeat=5):
+        relevant = [item for item, y in enumerate(grades) if y]
+        ideals = [
+            order
+            for order in permutations(relevant)
+            if all(grades[one] >= grades[below] for one, below in pairwise(order))
+        ]
+
+        def overlap(ranking: Sequence[int], ideal: Sequence[int]) -> float:
+            return sum(0.8 ** (d - 1) * len({*ranking[:d]} & {*ideal[:d]}) / d for d in range(1, 6))
+
+        found = float(rb.metric("Compat(p=0.8)")(-np.arange(5.0), np.array(grades), [0, 5])[0])
+        if relevant:
+            expected = max(overlap(range(5), ideal) for ideal in ideals) / overlap(ideals[0], ideals[0])
+            assert found == pytest.approx(expected, rel=1e-12)
+        else:
+            assert np.isnan(found)

@@ -30,6 +30,15 @@ WRITTEN_OUT = {
     "SetR": 2 / 3,
     "SetF": 2 * (2 / 5) * (2 / 3) / (2 / 5 + 2 / 3),
     "SetF(beta=2)": 5 * (2 / 5) * (2 / 3) / (4 * 2 / 5 + 2 / 3),
+    "SetAP": 2 / 5 * 2 / 3,
+    "SetRelP": 2 / 3,
+    "SetRelP(rel=2)": 1,
+    "F@2": 2 * (1 / 2) * (1 / 3) / (1 / 2 + 1 / 3),
+    "SDCG(max=2)@2": (2 / math.log2(3)) / (2 * (1 + 1 / math.log2(3))),
+    "INSQ(max=2)@5": (1 / 9 + 1 / 2 / 36) / sum(1 / r**2 for r in range(2, 7)),
+    # From rank 2 on, nothing is needed any more but at c: 3/2 - 1 and so on.
+    "INST(max=2)@3": (1 / 1.0) * (4 / 9) / (1 + 4 / 9 + 4 / 9 * (2 / 3) ** 2),
+    "Compat(p=0.5)@2": (1 / 4) / (1 + 1 / 2),
     "Judged": 3 / 5,
     "Judged@1": 0,
     "Judged@2": 1 / 2,
@@ -53,13 +62,15 @@ def test_values_against_written_out_arithmetic_do_not_depend_on_the_metrics_besi
 def test_topics_without_relevant_or_without_retrieved_items() -> None:
     qrels = {"none relevant": {"a": 0}, "none retrieved": {"a": 1, "b": 0}}
     names = ["SetP", "SetR", "SetF", "Judged@3", "Bpref", "infAP", "Rprec", "IPrec(recall=0)"]
+    names += ["SetAP", "SetRelP", "F@3", "Compat", "INST(max=4)", "INSQ(max=4)", "SDCG(max=4)@2"]
     found = rb.evaluate_run({"none relevant": {"a": 1.0}}, qrels, names, missing="zero").values
     nan = math.nan
     expected = [(0, 0), (nan, 0), (nan, 0), (1, nan), (nan, 0), (nan, 0), (nan, 0), (nan, 0)]
+    expected += [(nan, 0), (nan, 0), (nan, 0), (nan, 0), (0, 0), (0, 0), (0, 0)]
     np.testing.assert_array_equal(list(found.values()), expected)
     judged = {"none relevant": {"1": {"a": 0}, "2": {"a": 0}}, "none retrieved": {"1": {"a": 1}, "2": {"b": 1}}}
-    found = rb.evaluate_run({"none relevant": {"a": 1.0}}, judged, ["alpha_nDCG", "ERR_IA@5"], missing="zero").values
-    np.testing.assert_array_equal(list(found.values()), [(math.nan, 0), (math.nan, 0)])
+    found = rb.evaluate_run({"none relevant": {"a": 1.0}}, judged, OF_INTENTS_ALL, missing="zero").values
+    np.testing.assert_array_equal(list(found.values()), [(math.nan, 0)] * len(OF_INTENTS_ALL))
 
 
 def test_pooled_items_that_are_not_judged(tmp_path: Path) -> None:
@@ -95,7 +106,7 @@ test_other_uses_are_refused = refusals(
     [
         ((use, name), f"metric {re.escape(name)}: found lists of scores and grades, expected a run and qrels")
         for use in ELSEWHERE
-        for name in ("SetP", "SetR(rel=2)", "SetF", "Judged@10")
+        for name in ("SetP", "SetR(rel=2)", "SetF", "SetAP", "SetRelP", "Judged@10")
     ],
     lambda given: ELSEWHERE[given[0]](given[1]),
 )
@@ -121,7 +132,21 @@ OF_INTENT = {
     "alpha_nDCG(alpha=1)": (1 + 1 / LOG3) / 2,
     "ERR_IA@2": (1 + 1.5 / 2) / (2 * (1 + 0.5 / 2)),
     "ERR_IA@1": 1 / 2,
+    "alpha_DCG@2": (1 + 1.5 / LOG3) / (2 * (1 + 0.5 / LOG3)),
+    "nERR_IA@2": (1 + 1.5 / 2) / (2 + 0.5 / 2),
+    "nERR_IA": (1 + 1.5 / 2) / (2 + 0.5 / 2 + 0.5 / 3),
+    # Clarke, Kolla and Vechtomova 2009, eq. 6: (1 - (1 - alpha) beta) / T times the sum of gains.
+    "novelty_RBP": (1 - 0.25) / 2 * (1 + 0.5 * 1.5),
+    "novelty_RBP(alpha=0.2,beta=0.8)": (1 - 0.64) / 2 * (1 + 0.8 * 1.8),
+    "novelty_nRBP": (1 + 0.5 * 1.5) / (2 + 0.5 * 0.5 + 0.25 * 0.5),
+    "AP_IA": (1 + (1 / 2) / 2) / 2,
+    "AP_IA(rel=2)": 1 / 2,
+    "P_IA@2": (2 / 2 + 1 / 2) / 2,
+    "P_IA@10": (2 / 10 + 1 / 10) / 2,
+    "StRecall@1": 1 / 2,
+    "StRecall@2": 1,
 }
+OF_INTENTS_ALL = ["alpha_nDCG", "ERR_IA@5", "alpha_DCG@5", "nERR_IA", "novelty_RBP", "novelty_nRBP", "AP_IA", "P_IA@3"]
 
 
 def test_values_of_intents_against_written_out_arithmetic() -> None:
@@ -131,11 +156,22 @@ def test_values_of_intents_against_written_out_arithmetic() -> None:
     assert dict(zip(qrels.items, qrels.relevance.tolist(), strict=True)) == {"a": 1, "b": 2, "c": 0, "d": 1}
     assert value("AP", judged=qrels) == pytest.approx((1 + 1) / 3)
     both = {"q": {intent: {"a": 1, "b": 1, "c": 1} for intent in "12"}}
-    for name in ("alpha_nDCG@3", "ERR_IA@3"):
+    for name in (
+        "alpha_nDCG@3",
+        "ERR_IA@3",
+        "alpha_DCG@3",
+        "nERR_IA@3",
+        "AP_IA",
+        "P_IA@3",
+        "StRecall@3",
+        "novelty_nRBP",
+    ):
         assert value(name, judged=both) == pytest.approx(1, rel=1e-12)
+    # A list of three such items, of endless ones.
+    assert value("novelty_RBP", judged=both) == pytest.approx(1 - (0.5 * 0.5) ** 3, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["alpha_nDCG", "alpha_nDCG(alpha=0.2)@3", "ERR_IA@4", "ERR_IA(alpha=1)@2"])
+@pytest.mark.parametrize("name", [*OF_INTENTS_ALL, "alpha_nDCG(alpha=0.2)@3", "ERR_IA(alpha=1)@2", "StRecall@2"])
 @pytest.mark.parametrize("scores", [(1, 1, 1, 1, 1), (2, 1, 1, 1, 0), (1, 1, 2, 0, 0)])
 def test_ties_are_the_mean_over_all_orders(name: str, scores: tuple[int, ...]) -> None:
     judged = {"q": {"1": {"a": 1, "b": 1, "e": 1}, "2": {"b": 1, "c": 1}, "3": {"d": 1, "f": 1}}}
@@ -149,7 +185,7 @@ def test_ties_are_the_mean_over_all_orders(name: str, scores: tuple[int, ...]) -
 @pytest.mark.filterwarnings("ignore:metric .* found one intent")
 def test_values_do_not_depend_on_other_topics_or_metrics() -> None:
     run, judged = judged_run(3, 30, by_intent=True)
-    names = ["alpha_nDCG@10", "ERR_IA@5", "AP", "Bpref", "SetP"]
+    names = [*OF_INTENTS_ALL, "StRecall@3", "AP", "Bpref", "SetP", "SetAP", "Compat", "INST(max=4)@9"]
     together = rb.evaluate_run(run, judged, names)
     for place, topic in enumerate(together.topics):
         alone = rb.evaluate_run({topic: run[topic]}, rb.read_qrels({topic: judged[topic]}, intents=True), names)

@@ -26,8 +26,8 @@ from tests.raw_files import changed, encode_image, folder_of, pack, raw_file, so
 
 SRC = Path(__file__).parents[2] / "src"
 READERS = (archives, datasets, inspection, sources)
-"""The modules that may open archives: `inspection` those that nothing describes yet, and the library's `datasets`; others
-are given a `RawFile`."""
+"""The modules that may open archives: `inspection` those that nothing describes yet, the library's `datasets` its own;
+others are given a `RawFile`."""
 
 TEXT = b"0 qid:1 1:0.5\n" * 200_000  # several read blocks, of a length that no block divides
 

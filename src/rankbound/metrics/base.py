@@ -27,6 +27,9 @@ _KERNEL = "rankbound.kernels.evaluation"
 # Higher grades are evaluated without.
 HIGHEST_GRADE = 100
 
+# Ranks up to a cut-off over which a divisor is summed.
+MOST_RANKS = 10_000_000
+
 # The parameters of a formula, by a metric's attributes.
 PARAMETERS = {name: name for name in ("rel", "gain", "discount", "cutoff", "normalised")} | {"persistence": "p"}
 
@@ -226,6 +229,14 @@ class Metric(ABC):
         if not valid:
             raise ValueError(f"metric {self.name}: found {parameter}={getattr(self, parameter)}, expected {expected}")
 
+    def _require_summed(self) -> None:
+        """Raise `ValueError` for a cut-off with too many ranks for a sum over them."""
+        if (cutoff := getattr(self, "cutoff", None) or 0) > MOST_RANKS:
+            raise ValueError(
+                f"metric {self.name}: found cut-off {cutoff}, expected at most {MOST_RANKS}, over whose ranks the "
+                "divisor is summed"
+            )
+
 
 def values_of(
     metrics: Iterable[Metric],
@@ -421,6 +432,25 @@ class Thresholded(Metric):
 
     def relevant(self, relevance: Tensor) -> Tensor:
         return relevance >= self.rel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaled(Metric):
+    """A metric on a scale of grades from 0 to `max`."""
+
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    largest_scale: ClassVar[int] = LARGEST_EXACT
+
+    max: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require("max", 1 <= self.max <= self.largest_scale, f"the highest grade, 1 to {self.largest_scale}")
+
+    def require_gains_that_fit(self, relevance: Tensor, dtype: "torch.dtype") -> None:
+        if (highest := float(relevance.max()) if len(relevance) else 0.0) > self.max:
+            expected = f"grades up to {self.max}, the max of {self}"
+            raise ValueError(f"relevance: found grade {highest:g}, expected {expected}")
 
 
 def exp2(grades: Tensor) -> Tensor:

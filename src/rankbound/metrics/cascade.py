@@ -1,4 +1,4 @@
-"""Expected reciprocal rank (ERR), a cascade model of the user."""
+"""Models of a user who goes down the list: expected reciprocal rank (ERR), and INSQ and INST of the C/W/L framework."""
 
 import math
 from dataclasses import dataclass
@@ -8,14 +8,22 @@ import numpy as np
 from rankbound.kernels.formulas import Floats, Integers
 from rankbound.kernels.ties import NEGLIGIBLE, cases_of, log_binomial, mean_discount, ragged_sums, reached
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import Metric, by_arrays, exp2
+from rankbound.metrics.base import Scaled, by_arrays, exp2
+from rankbound.metrics.cumulative_gain import ScaledGain
 
 # The probability of stopping at the highest grade, 1 - 2^-max, must differ from 1 in single precision too.
 LARGEST_SCALE = 20
 
+# The squares of larger numbers of needed items would have no digits left for the ranks.
+LARGEST_T = 1e6
+
+# The trigamma function: the terms that are summed, and the Bernoulli numbers B_2, B_4, ... of the series of the rest.
+SHIFT = 12
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730)
+
 
 @dataclass(frozen=True, kw_only=True)
-class ERR(Metric):
+class ERR(Scaled):
     r"""Expected reciprocal rank (Chapelle, Metzler, Zhang and Grinspan, CIKM 2009).
 
     $$\mathrm{ERR@}k = \sum_{i: R_i \le k} \frac{S_i}{R_i} \prod_{j: R_j < R_i} (1 - S_j), \qquad
@@ -40,13 +48,8 @@ class ERR(Metric):
     """
 
     name = "ERR"
-    span = (0.0, 1.0)
-    max: int
+    largest_scale = LARGEST_SCALE
     cutoff: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("max", 1 <= self.max <= LARGEST_SCALE, f"the highest grade, 1 to {LARGEST_SCALE}")
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         return (torch.log1p(-self.stops(relevance)),)
@@ -93,10 +96,7 @@ class ERR(Metric):
             ValueError: for a grade above `max`.
         """
         grades = relevance.to(torch.float64)
-        if len(grades) and float(grades.max()) > self.max:
-            raise ValueError(
-                f"relevance: found grade {float(grades.max()):g}, expected grades up to {self.max}, the max of {self}"
-            )
+        self.require_gains_that_fit(grades, grades.dtype)
         return (exp2(grades) - 1) / 2.0**self.max
 
     def _of_run(self, above: Integers, p: Integers) -> Floats:
@@ -123,6 +123,125 @@ class ERR(Metric):
         stopping = survival[before] - survival[before + 1]
         means = mean_discount(size[block], relevant[block], place + 1, above[block], self.cutoff)
         return np.bincount(block, weights=stopping * means, minlength=len(depth)).astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class INSQ(ScaledGain):
+    r"""Inverse squares (Moffat, Scholer and Thomas, ADCS 2012): a user who expects to need T relevant items.
+
+    $$\mathrm{INSQ@}k = \frac{\sum_{i: R_i \le k} w(R_i)\, y_i / \mathrm{max}}{\sum_{r \le k} w(r)}, \qquad
+      w(r) = \frac{1}{(r + 2T - 1)^2}$$
+
+    without k, over all ranks from 1 on. The user goes on from rank r with probability $w(r + 1) / w(r)$. 0 without
+    relevant items. cwl-eval, and ir_measures by it, stop at rank 1,000: `INSQ@1000` here.
+
+    Args:
+        max: the highest grade of the scale, whether it occurs or not.
+        T: the gain that the user expects to need, above 1/2, in items of the highest grade.
+        cutoff: k; by default all ranks count.
+
+    Raises:
+        ValueError: for `max` or `cutoff` below 1 or `T` out of range, and when called with a grade above `max`.
+
+    >>> rb.metric("INSQ(max=1)@2")([0.9, 0.5, 0.1], [1, 0, 1], [0, 3]).round(4)
+    array([0.6923])
+    """
+
+    name = "INSQ"
+    T: float = 1.0
+    cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require("T", 0.5 < self.T < LARGEST_T, f"a number above 0.5, below {LARGEST_T:g}")
+
+    def discount_at(self, position: Tensor) -> Tensor:
+        return 1 / (position + 2 * self.T - 1) ** 2
+
+    def of_best(self) -> float:
+        needed = torch.tensor([2 * self.T, (self.cutoff or 0) + 2 * self.T], dtype=torch.float64)
+        all_ranks, beyond = _trigamma(needed).tolist()
+        return float(all_ranks if self.cutoff is None else all_ranks - beyond)
+
+
+@dataclass(frozen=True, kw_only=True)
+class INST(Scaled):
+    r"""INST (Moffat, Bailey, Scholer and Thomas, ADCS 2015): INSQ of a user who adapts to the gain so far.
+
+    $$\mathrm{INST@}k = \frac{\sum_{r \le k} W_r\, g_r}{\sum_{r \le k} W_r}, \qquad
+      W_{r+1} = W_r \left(\frac{r + 2T - G_r - 1}{r + 2T - G_r}\right)^2, \quad G_r = g_1 + \dots + g_r$$
+
+    with $g_r$ the grade over `max` of the item at rank r, and without k all ranks, which go on with gain 0 below the
+    list. 0 without relevant items. cwl-eval, and ir_measures by it, stop at rank 1,000: `INST@1000` here.
+
+    As a function of ranks, with $b_i = R_i - 1 + 2T - G$ of the gain G above item i, and $\psi'$ the trigamma function,
+
+    $$W_{R_i} = \frac{4T^2}{b_i^2} \prod_{j: R_j < R_i} \left(1 - \frac{g_j}{b_j}\right)^2, \qquad
+      \sum_r W_r = 4T^2 \psi'(2T) + \sum_i W_{R_i} (h(b_i - g_i) - h(b_i)), \quad h(x) = x^2 \psi'(x + 1)$$
+
+    so that the items of gain 0 need not be known. With smooth ranks, the product is over the items in the order of
+    their ranks. The mean over the orders of tied items is exact for up to 200 distinct orders of grades in a list,
+    otherwise the mean over 200 random ones.
+
+    Args:
+        max, T, cutoff: as in `INSQ`.
+
+    Raises:
+        ValueError: as `INSQ`.
+
+    >>> rb.metric("INST(max=1)@2")([0.9, 0.5, 0.1], [1, 0, 1], [0, 3])
+    array([0.8])
+    """
+
+    name = "INST"
+    T: float = 1.0
+    cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require("T", 0.5 < self.T < LARGEST_T, f"a number above 0.5, below {LARGEST_T:g}")
+
+    def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
+        return (relevance,)
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        from rankbound.ranks import descending_order
+
+        self.require_gains_that_fit(relevance, ranks.position.dtype)
+        position, needed = ranks.position, 2 * self.T
+        counts = (relevance > 0) & ~torch.isinf(position)
+        gain = torch.where(counts, relevance.to(position) / self.max * ranks.within(self.cutoff), 0.0)
+        before = torch.where(counts, position - 1 + needed - ranks.above[0] / self.max, needed)
+        after = before - gain
+        kept = 2 * (torch.log(after) - torch.log(before))
+        order = descending_order(-position.detach(), lists)
+        above = torch.empty_like(kept).index_copy(0, order, lists.running_sum(kept[order])) - kept
+        weight = (needed / before) ** 2 * torch.exp(above)
+        total = needed**2 * _trigamma(torch.full_like(lists.sum(gain), needed))
+        total = total + lists.sum(weight * (_of_rest(after) - _of_rest(before)))
+        if self.cutoff is not None:
+            beyond = _trigamma(self.cutoff + needed - lists.sum(gain))
+            total = total - needed**2 * torch.exp(lists.sum(kept)) * beyond
+        return lists.sum(weight * gain) / total
+
+
+def _trigamma(values: Tensor) -> Tensor:
+    """Return the trigamma function, the sum of 1/(x + j)^2 over j from 0, of numbers from 1 on.
+
+    PyTorch's `polygamma(1, x)` has a relative error of 4e-10, and its `zeta` no derivative forwards.
+    """
+    beyond, total = values + SHIFT, torch.zeros_like(values)
+    for bernoulli in reversed(BERNOULLI):
+        total = (total + bernoulli) / beyond**2
+    total = (total + 0.5 / beyond + 1) / beyond
+    for place in range(SHIFT):
+        total = total + 1 / (values + place) ** 2
+    return total
+
+
+def _of_rest(values: Tensor) -> Tensor:
+    """Return h(x), the sum of the weights of all ranks below one with weight 1, if no more gain comes."""
+    return values**2 * _trigamma(values + 1)
 
 
 def _mean_products(held: Integers, log_goes_on: Floats, depth: Integers) -> Floats:

@@ -9,14 +9,14 @@ $D(r) = d(1) + \dots + d(r)$. The extremes and the mean over all orders are diff
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
 from rankbound.kernels import formulas
 from rankbound.kernels.formulas import Floats, Integers, table_size
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import Array, Metric, exp2, formula_of, ratio
+from rankbound.metrics.base import Array, Metric, Scaled, exp2, formula_of, ratio
 
 GAINS = ("exp2", "linear")
 
@@ -225,6 +225,62 @@ class NDCG(DCG):
 
     def binary_normaliser(self, p: Array) -> Array:
         return _totals_of(self, table_size(int(p.max(initial=0))))[p]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledGain(Scaled, AdditiveMetric):
+    """A sum of discounted grades over that of a list whose items all have the highest grade of the scale."""
+
+    @abstractmethod
+    def of_best(self) -> float:
+        """Return the sum of the discounts of the ranks that count."""
+
+    def gains(self, relevance: Tensor) -> Tensor:
+        return relevance.to(torch.float64)
+
+    def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
+        return torch.full((len(lists),), self.max * _of_best(self), dtype=torch.float64, device=lists.device)
+
+    def binary_normaliser(self, p: Array) -> Array:
+        return np.full(p.shape, self.max * _of_best(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledDCG(ScaledGain):
+    r"""Scaled DCG at k: linear DCG over that of k items of the highest grade (Moffat and Zobel, TOIS 2008, sec. 2).
+
+    $$\mathrm{SDCG@}k = \frac{\sum_{i: R_i \le k} y_i / \log_2(1 + R_i)}{\mathrm{max} \sum_{r=1}^k 1 / \log_2(1 + r)}$$
+
+    Unlike nDCG, it does not depend on the relevant items of a list that are not found. 0 without relevant items.
+
+    Args:
+        max: the highest grade of the scale, whether it occurs or not.
+        cutoff: k.
+
+    Raises:
+        ValueError: for `max` or `cutoff` below 1, a cut-off above 10,000,000, and when called with a grade above `max`.
+
+    >>> rb.metric("SDCG(max=2)@1")([0.9, 0.5, 0.1], [1, 2, 0], [0, 3])
+    array([0.5])
+    """
+
+    name = "SDCG"
+    cutoff: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_summed()
+
+    def discount_at(self, position: Tensor) -> Tensor:
+        return 1 / torch.log2(position + 1)
+
+    def of_best(self) -> float:
+        return float((1 / np.log2(np.arange(2.0, self.cutoff + 2))).sum())
+
+
+@cache
+def _of_best(metric: ScaledGain) -> float:
+    return metric.of_best()
 
 
 @lru_cache(maxsize=64)

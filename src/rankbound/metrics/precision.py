@@ -1,4 +1,4 @@
-"""Precision and recall: P@k, Recall@k, R-precision, interpolated precision, and rank-biased precision."""
+"""Precision and recall: P@k, Recall@k, F@k, R-precision, interpolated precision, and rank-biased precision."""
 
 import math
 from dataclasses import dataclass, replace
@@ -13,6 +13,9 @@ from rankbound.metrics.cumulative_gain import AdditiveMetric
 
 # Relative error of a product such as 0.1 * 30 = 3.0000000000000004, which must need 3 relevant items, not 4.
 ROUNDING = 1e-9
+
+# The squares of smaller numbers are finite.
+LARGEST_BETA = 1e150
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,41 @@ class Recall(BinaryAdditiveMetric):
 
     def binary_normaliser(self, p: Values) -> Values:
         return p
+
+
+@dataclass(frozen=True, kw_only=True)
+class FMeasure(BinaryAdditiveMetric):
+    r"""F-measure at k (van Rijsbergen 1979; Manning, Raghavan and Schütze 2008, eq. 8.5), of P@k and Recall@k.
+
+    $$F_\beta\mathrm{@}k
+      = \frac{(1 + \beta^2)\, \mathrm{P@}k\, \mathrm{Recall@}k}{\beta^2\, \mathrm{P@}k + \mathrm{Recall@}k}
+      = \frac{(1 + \beta^2) \left|\{i : y_i \ge \mathrm{rel},\ R_i \le k\}\right|}{\beta^2 P + k}$$
+
+    0 if no relevant item is among the first k; NaN without relevant items. `SetF` is that of a retrieved set.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+        beta: $\beta > 0$; values above 1 emphasise recall.
+        cutoff: k.
+
+    Raises:
+        ValueError: for `rel` or `cutoff` below 1, or `beta` out of range.
+
+    >>> rb.metric("F@2")([0.9, 0.5, 0.1], [1, 0, 0], [0, 3])
+    array([0.66666667])
+    """
+
+    name = "F"
+    beta: float = 1.0
+    cutoff: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require("beta", 0 < self.beta < LARGEST_BETA, f"a finite number above 0, below {LARGEST_BETA:g}")
+
+    def binary_normaliser(self, p: Values) -> Values:
+        weight = self.beta**2
+        return (weight * p + self.cutoff) / (1 + weight) * (p > 0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,31 +1,22 @@
 """Metrics of a run and its qrels, which scores and grades alone do not determine.
 
-Retrieved sets, judged shares, and novelty and diversity (alpha-nDCG and intent-aware ERR) of judgements by intent.
+Retrieved sets and judged shares; `intents` has those of judgements by intent.
 """
 
-import math
-import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from rankbound.kernels.formulas import Floats, Integers
-from rankbound.kernels.ties import mean_discount
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import Metric, Thresholded, by_arrays, ratio
+from rankbound.metrics.base import Metric, Thresholded, ratio
+from rankbound.metrics.precision import LARGEST_BETA
 
 Mask = npt.NDArray[np.bool_]
-
-# The squares of smaller numbers are finite.
-LARGEST_BETA = 1e150
-
-# Ranks over which the divisor of ERR-IA is summed.
-MOST_RANKS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -240,6 +231,46 @@ class SetF(SetMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SetAveragePrecision(SetMetric):
+    """Average precision of the retrieved set, as trec_eval's `set_map`: SetP times SetR.
+
+    All precisions are taken at the end of the set (Manning, Raghavan and Schütze 2008, eqs. 8.1 and 8.2). 0 if nothing
+    is retrieved; NaN without relevant items.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+
+    Raises:
+        ValueError: as `SetPrecision`.
+    """
+
+    name = "SetAP"
+
+    def of_counts(self, found: Floats, retrieved: Floats, relevant: Floats) -> Floats:
+        return ratio(found**2, retrieved.clip(1) * relevant)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetRelativePrecision(SetMetric):
+    """Precision of the retrieved set over the best one of its size, as trec_eval's `set_relative_P`.
+
+    It is the larger of SetP and SetR (Manning, Raghavan and Schütze 2008, eqs. 8.1 and 8.2). 0 if nothing is retrieved;
+    NaN without relevant items.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+
+    Raises:
+        ValueError: as `SetPrecision`.
+    """
+
+    name = "SetRelP"
+
+    def of_counts(self, found: Floats, retrieved: Floats, relevant: Floats) -> Floats:
+        return ratio(found, np.minimum(retrieved.clip(1), relevant))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Judged(RunMetric):
     r"""The share of judged items among the first k: how much of a value at k rests on judgements.
 
@@ -270,177 +301,3 @@ class Judged(RunMetric):
         places = torch.minimum(blocks.size, (blocks.lists.spread(depth) - blocks.first + 1).clamp(min=0))
         judged = blocks.sum(torch.from_numpy((run.relevance >= 0) & run.retrieved))
         return ratio(blocks.lists.sum(judged * places / blocks.size), depth).numpy()
-
-
-@dataclass(frozen=True, kw_only=True)
-class IntentMetric(Thresholded, RunMetric):
-    r"""A metric whose gain at an item decays with the number of items above that serve the same intents.
-
-    $$G = \sum_{i: R_i \le k} d(R_i) \sum_{t: y_{it} \ge \mathrm{rel}} (1 - \alpha)^{A_{it}}$$
-
-    with $A_{it}$ the number of items above item i that are relevant to intent t. In a block of ties, the l-th of the m
-    items that are relevant to t is at a place $J_l$ that is independent of the other intents, so the mean over the
-    block's orders is exact.
-    """
-
-    expected = "a run and judgements by intent"
-    # An order that is better than the greedy one exceeds 1.
-    span = (0.0, math.inf)
-
-    alpha: float = 0.5
-    cutoff: int | None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("alpha", 0 <= self.alpha <= 1, "0 to 1")
-
-    @abstractmethod
-    def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
-        """Return the value of each list, given the rows of `intents` that are relevant."""
-
-    def of_run(self, run: JudgedRun) -> Floats:
-        from rankbound.lists import on_cpu
-
-        if run.intents is None:
-            raise ValueError(
-                f"metric {self}: found judgements without intents, expected relevance by intent: read the qrels with "
-                "rankbound.read_qrels(..., intents=True)"
-            )
-        if len(run.intents.intent) and int(_number_of_intents(run.lists, run.intents).max()) <= 1:
-            warnings.warn(
-                f"metric {self}: found one intent in every topic; in TREC qrels, the second field names the intent",
-                stacklevel=2,
-            )
-        return on_cpu(self.of_intents)(run, run.intents.rows(run.intents.relevance >= self.rel)).numpy()
-
-    def mean_gain(self, run: JudgedRun, intents: JudgedIntents, discount: Callable[[Floats], Floats]) -> Tensor:
-        """Return G of each list, the mean over the orders of tied items."""
-        from rankbound.lists import Lists
-
-        blocks = run.blocks
-        block_of = torch.empty_like(blocks.block).index_copy_(0, blocks.order, blocks.block)
-        found = torch.from_numpy(run.retrieved).index_select(0, intents.item)
-        item, intent = intents.item[found], intents.intent[found]
-        n_blocks = max(len(blocks.first), 1)
-        # A pair of an intent and a block; pairs ascend by intent, then from the top of its list.
-        pair, relevant = torch.unique(intent * n_blocks + block_of[item], return_counts=True)
-        block = pair % n_blocks
-        of_one_intent = Lists.of_sizes(torch.unique_consecutive(pair // n_blocks, return_counts=True)[1])
-        above = of_one_intent.running_sum(relevant) - relevant
-        first, size = blocks.first[block] - 1, blocks.size[block]
-        depth = relevant if self.cutoff is None else torch.minimum(relevant, (self.cutoff - first).clamp(min=0))
-        case = Lists.of_sizes(depth)
-        of, which = case.segment, case.position + 1
-        mean = partial(mean_discount, cutoff=self.cutoff, discount=discount)
-        place = by_arrays(mean, size[of], relevant[of], which, first[of])
-        gains = case.sum(place * self._decay(above[of] + which - 1))
-        return blocks.lists.sum(torch.zeros(len(blocks.first), dtype=torch.float64).index_add_(0, block, gains))
-
-    def _decay(self, above: Tensor) -> Tensor:
-        # PyTorch's power of a number depends on its place in the tensor.
-        return torch.from_numpy(np.power(1.0 - self.alpha, above.numpy().astype(np.float64)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class AlphaNDCG(IntentMetric):
-    r"""Alpha-nDCG (Clarke et al., SIGIR 2008), of judgements by intent, as in ndeval.
-
-    $$\alpha\mathrm{nDCG@}k = \frac{G}{G^*}, \qquad d(r) = \frac{1}{\log_2(1 + r)}$$
-
-    with G of the run as in `IntentMetric` and $G^*$ that of an ideal order of the judged items, which is built greedily
-    from the top (the best order is NP-hard): the item of highest gain is next, of equal ones the last by name. NaN
-    without relevant items.
-
-    Args:
-        rel: the lowest relevant grade, from 1.
-        alpha: $\alpha$, 0 to 1, the share of an intent's gain that each item serving it takes from the items below.
-        cutoff: k; by default all ranks count.
-
-    Raises:
-        ValueError: for `rel` or `cutoff` below 1 or `alpha` out of range, and when called with lists or judgements
-            without intents.
-
-    >>> judged = {"q": {"1": {"a": 1, "b": 1}, "2": {"b": 1}}}
-    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, judged, "alpha_nDCG@1").means()
-    {'alpha_nDCG@1': 0.5}
-    """
-
-    name = "alpha_nDCG"
-    cutoff: int | None = None
-
-    def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
-        return ratio(self.mean_gain(run, intents, _discount), self._ideal(run.lists, intents))
-
-    def _ideal(self, lists: Lists, intents: JudgedIntents) -> Tensor:
-        """Return the DCG of the greedy order of each list."""
-        members = torch.unique(intents.item)
-        order = torch.argsort(intents.precedence[members], stable=True)
-        order = order[torch.argsort(lists.segment[members[order]], stable=True)]
-        items = lists.keep(torch.zeros(lists.n_items, dtype=torch.bool).index_fill_(0, members, True))
-        place = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order)))
-        row = place[torch.searchsorted(members, intents.item)]
-        left = torch.ones(int(intents.intent.max()) + 1 if len(intents.intent) else 0, dtype=torch.float64)
-        is_open = torch.ones(len(members), dtype=torch.bool)
-        total = torch.zeros(len(lists), dtype=torch.float64)
-        deepest = int(items.sizes.max()) if len(lists) else 0
-        for rank in range(1, min(deepest, self.cutoff or deepest) + 1):
-            gain = torch.zeros(len(members), dtype=torch.float64).index_add_(0, row, left[intents.intent])
-            gain = torch.where(is_open, gain, -1.0)
-            best = items.max(gain)
-            is_best = gain == items.spread(best)
-            chosen = is_best & is_open & (items.running_sum(is_best.to(torch.int64)) == 1)
-            total += best.clamp(min=0) * float(_discount(np.float64(rank)))
-            left[intents.intent[chosen[row]]] *= 1 - self.alpha
-            is_open &= ~chosen
-        return total
-
-
-@dataclass(frozen=True, kw_only=True)
-class IntentAwareERR(IntentMetric):
-    r"""Intent-aware expected reciprocal rank (Chapelle et al., CIKM 2009), of judgements by intent, as in ndeval.
-
-    $$\mathrm{ERR\text{-}IA@}k = \frac{G}{T \sum_{r=1}^k (1 - \alpha)^{r-1} / r}, \qquad d(r) = \frac{1}{r}$$
-
-    with G as in `IntentMetric` and T the number of intents with a relevant item: the value of a list whose items serve
-    all intents is 1. Each intent has the same weight. ndeval's value at k = 1 lacks the divisor. NaN without relevant
-    items.
-
-    Args:
-        rel: the lowest relevant grade, from 1.
-        alpha: $\alpha$, 0 to 1, the probability that a user stops at a relevant item.
-        cutoff: k.
-
-    Raises:
-        ValueError: for `rel` or `cutoff` below 1, a cut-off above 10,000,000, `alpha` out of range, and when
-            called with lists or judgements without intents.
-
-    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "ERR_IA@1").means()
-    {'ERR_IA@1': 0.5}
-    """
-
-    name = "ERR_IA"
-    cutoff: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.cutoff > MOST_RANKS:
-            raise ValueError(
-                f"metric {self.name}: found cut-off {self.cutoff}, expected at most {MOST_RANKS}, over whose ranks the "
-                "divisor is summed"
-            )
-
-    def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
-        rank = torch.arange(1, self.cutoff + 1)
-        best = (self._decay(rank - 1) / rank).sum()
-        return ratio(self.mean_gain(run, intents, np.reciprocal), _number_of_intents(run.lists, intents) * best)
-
-
-def _discount(rank: Any) -> Any:
-    return 1 / np.log2(1 + rank)
-
-
-def _number_of_intents(lists: Lists, intents: JudgedIntents) -> Tensor:
-    """Return the number of intents of each list that have rows."""
-    n_lists = max(len(lists), 1)
-    pairs = torch.unique(intents.intent * n_lists + lists.segment[intents.item])
-    return torch.bincount(pairs % n_lists, minlength=len(lists))
