@@ -1,12 +1,13 @@
-"""Ranking SVM, AdaRank, RankBoost and coordinate ascent, each against its definition in full, and as rankers."""
+"""Rankers that are fitted without gradients of a loss, each against its definition in full, and as rankers."""
 
 import re
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from math import exp, log
 from pathlib import Path
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pytest
 import torch
@@ -16,8 +17,9 @@ from rankbound.errors import DataError
 from rankbound.rankers import columns as columns_module
 from rankbound.rankers.adaboosts import BINS, fit_adarank, fit_rankboost, potentials, thresholds
 from rankbound.rankers.columns import Columns, Floats, Performance, Selection
-from rankbound.rankers.coordinate import fit_coordinate_ascent
+from rankbound.rankers.linear import fit_coordinate_ascent, fit_subset_ranking, pass_of_prank
 from rankbound.rankers.svm import Pairs, Violations, solve
+from rankbound.texts import derive_seed
 from rankbound.training.recipe import FITTED_MODELS
 from tests.library.conftest import Program
 from tests.library.pages import programs
@@ -291,10 +293,150 @@ def test_sweeps_of_a_start_never_lose_and_a_seed_repeats_them() -> None:
     assert losses[0] == losses[1]
 
 
+# Subset ranking
+@pytest.mark.parametrize(("top", "rest_weight"), [(1, 1.0), (3, 0.2), (10, 5.0)])
+def test_subset_ranking_minimises_what_it_states_and_this_bounds_the_lost_dcg(top: int, rest_weight: float) -> None:
+    columns = columns_of(3, sizes=(4, 1, 9, 17, 6))
+    gains, offsets = 2**columns.relevance - 1, columns.offsets
+
+    def losses(scores: Floats) -> list[float]:
+        values = []
+        for first, last in pairwise(offsets):
+            own, excess = gains[first:last], scores[first:last] - gains[first:last]
+            is_top = own >= sorted(own, reverse=True)[: min(top, len(own))][-1]
+            values.append(float(np.sum(np.where(is_top, excess**2, rest_weight * excess.clip(min=0) ** 2))))
+        return values
+
+    def objective(weights: Floats, constant: float, cost: float = 2.0) -> float:
+        scores = columns.weighted_sum(weights) + constant
+        return float(0.5 * weights @ weights + cost * columns.shares @ losses(scores))
+
+    rounds = Rounds()
+    fit_subset_ranking(columns, rounds, cost=2.0, top=top, rest_weight=rest_weight, epochs=100)
+    weights, random = rounds.model["weights"], np.random.default_rng(0)
+    constants = np.linspace(-3, 8, 4_401)
+    reached = min(objective(weights, constant) for constant in constants)
+    assert rounds.losses[-1] == pytest.approx(reached, rel=1e-5)
+    for _ in range(50):
+        other = weights + random.normal(size=5) * random.choice([1e-3, 1e-1])
+        assert min(objective(other, constant) for constant in constants[::40]) >= rounds.losses[-1] - 1e-9
+    if rest_weight >= 1:
+        dcg, discounts = rb.metric(f"DCG@{top}"), 1 / np.log2(np.arange(top) + 2)
+        for size in (0.01, 0.3, 1, 4):
+            scores = gains + size * random.normal(size=len(gains))
+            lost = dcg(gains, columns.relevance, offsets) - dcg(scores, columns.relevance, offsets)
+            assert (np.asarray(lost) <= np.sqrt(2 * (discounts**2).sum() * np.array(losses(scores))) + 1e-9).all()
+
+
+# PRank
+def test_steps_of_prank_are_those_of_the_paper(each_way: None) -> None:
+    columns = columns_of(1)
+    rows, grades = np.ascontiguousarray(columns.values.T), columns.relevance.astype(np.int64)
+    weights, thresholds, order = np.zeros(5), np.zeros(3), np.random.default_rng(1).permutation(len(grades))
+    totals = pass_of_prank(rows, grades, order, weights, thresholds)
+    w, b, distance, count = [0.0] * 5, [0.0] * 3, 0, 0
+    for i in order:
+        score = sum(a * float(x) for a, x in zip(w, rows[i], strict=True))
+        predicted = next((r for r in range(3) if score - b[r] < 0), 3)
+        distance += abs(predicted - int(grades[i]))
+        signs = [1 if grades[i] > r else -1 for r in range(3)]
+        taus = [sign if (score - limit) * sign <= 0 else 0 for sign, limit in zip(signs, b, strict=True)]
+        w = [a + sum(taus) * float(x) for a, x in zip(w, rows[i], strict=True)]
+        b = [limit - tau for limit, tau in zip(b, taus, strict=True)]
+        count += sum(map(abs, taus))
+        assert b == sorted(b)
+    np.testing.assert_allclose(weights, w, atol=1e-9)
+    assert (thresholds.tolist(), totals) == (b, (distance, count))
+
+
+def test_mistakes_of_prank_are_bounded(each_way: None) -> None:
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        direction, limits = random.normal(size=3), np.array([-0.5, 0.1, 0.6])
+        unit = np.sqrt(direction @ direction + limits @ limits)
+        rows = random.normal(size=(2_000, 3)).astype(np.float32)
+        margins = (rows @ direction)[:, None] - limits
+        rows, margins = (values[np.abs(margins).min(1) > 0.1] for values in (rows, margins))
+        gamma, radius = np.abs(margins).min() / unit, np.linalg.norm(rows, axis=1).max()
+        grades, weights, thresholds = (margins > 0).sum(1), np.zeros(3), np.zeros(3)
+        distance = moves = 0.0
+        for _ in range(20):
+            more = pass_of_prank(rows, grades, random.permutation(len(rows)), weights, thresholds)
+            distance, moves = distance + more[0], moves + more[1]
+        assert 0 < distance <= moves <= 3 * (radius**2 + 1) / gamma**2
+
+
+# Trees
+@pytest.mark.parametrize("classification", ["multiclass", "ordinal"])
+def test_mcrank_ranks_by_expected_grades(classification: str) -> None:
+    lists = planted()
+    options = {"model": "mcrank", "classification": classification, "epochs": 20, "validation_share": 0}
+    ranker = rb.train_ranker(lists, **options, scale="none")
+    expected, grades = np.zeros(480), np.unique(lists.relevance)
+    texts = bytes(ranker.model.get_buffer("trees").numpy()).split(b"\0")
+    boosters = [lightgbm.Booster(model_str=text.decode()) for text in texts]
+    if classification == "multiclass":
+        (booster,) = boosters
+        for grade, chances in zip(grades, booster.predict(lists.features).T, strict=True):
+            expected += grade * chances
+    else:
+        above = np.stack([np.ones(480), *(one.predict(lists.features) for one in boosters)])
+        for place, grade in enumerate(grades):
+            next_one = above[place + 1] if place + 1 < len(grades) else 0.0
+            expected += grade * (above[place] - next_one)
+    np.testing.assert_allclose(ranker.score(lists.features), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_wrong_classes_bound_the_lost_dcg() -> None:
+    random, dcg, n = np.random.default_rng(0), rb.metric("DCG"), 9
+    discounts = 1 / np.log2(np.arange(n) + 2)
+    spread = np.sqrt(2 * (discounts**2).sum() - 2 * n * np.prod(discounts ** (2 / n)))
+    for share in (0.0, 0.1, 0.5, 1.0):
+        truth = random.integers(0, 5, (200, n))
+        classes = np.where(random.random((200, n)) < share, random.integers(0, 5, (200, n)), truth)
+        flat = np.arange(201) * n
+        lost = dcg(truth.ravel(), truth.ravel(), flat) - dcg(classes.ravel(), truth.ravel(), flat)
+        assert (np.asarray(lost) <= 15 * spread * np.sqrt((classes != truth).sum(1)) + 1e-9).all()
+
+
+@pytest.mark.parametrize("model", ["mart", "lambdamart", "random-forest"])
+def test_trees_are_those_of_lightgbm(model: str) -> None:
+    lists = planted()
+    ranker = rb.train_ranker(lists, model=model, epochs=10, validation_share=0, scale="none", leaves=7)
+    objective = "lambdarank" if model == "lambdamart" else "regression"
+    forest = {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.632, "feature_fraction_bynode": 1 / 3}
+    options = {"objective": objective, "num_leaves": 7, "verbosity": -1, "seed": derive_seed("trees", 0) % 2**31}
+    options |= forest if model == "random-forest" else {}
+    data = lightgbm.Dataset(lists.features, lists.relevance, group=np.diff(lists.offsets))
+    booster = lightgbm.train(options, data, ranker.record["epoch"])
+    np.testing.assert_allclose(ranker.score(lists.features), booster.predict(lists.features), rtol=1e-5, atol=1e-6)
+
+
+def test_bounds_change_boosted_trees() -> None:
+    def scores(bound: str) -> Floats:
+        options = {"loss": "nDCG", "bound": bound, "epochs": 5, "validation_share": 0}
+        return np.asarray(rb.train_ranker(planted(), model="boosted-trees", **options).score(planted().features))
+
+    assert np.abs(scores("none") - scores("min-max")).max() > 0.01
+
+
 # As rankers
 @pytest.mark.parametrize("scale", ["standard", "query"])
 @pytest.mark.parametrize(
-    ("model", "least"), [("ranksvm", 0.98), ("adarank", 0.84), ("rankboost", 0.95), ("coordinate-ascent", 0.98)]
+    ("model", "least"),
+    [
+        ("ranksvm", 0.98),
+        ("adarank", 0.84),
+        ("rankboost", 0.95),
+        ("coordinate-ascent", 0.98),
+        ("subset-ranking", 0.98),
+        ("prank", 0.98),
+        ("mart", 0.97),
+        ("lambdamart", 0.96),
+        ("random-forest", 0.93),
+        ("mcrank", 0.96),
+        ("boosted-trees", 0.96),
+    ],
 )
 def test_what_is_planted_is_learned_kept_and_repeated(model: str, least: float, scale: str, tmp_path: Path) -> None:
     lists, path, content = planted(), tmp_path / "model.safetensors", []
@@ -324,7 +466,8 @@ def test_the_validation_chooses_the_cost_and_weights_of_lists_count() -> None:
     # Lists of weight 0 are left out.
     weights = np.where(np.arange(40) < 25, 1.0, 0.0)
     few = lists_of([12] * 25, lists.relevance[:300], lists.features[:300], lists.feature_names)
-    for model, own in (("ranksvm", {"cost": 1.0}), ("adarank", {}), ("rankboost", {}), ("coordinate-ascent", {})):
+    costs = {"ranksvm": {"cost": 1.0}, "subset-ranking": {"cost": 1.0}}
+    for model, own in ((model, costs.get(model, {})) for model in FITTED_MODELS):
         options = {"model": model, "scale": "none", "validation_share": 0, "epochs": 4, **own}
         weighted = rb.train_ranker(lists, list_weights=weights, **options)
         alone = rb.train_ranker(few, **options)
@@ -347,6 +490,23 @@ def test_they_are_cross_validated_and_compared(program: Program, tmp_path: Path)
     )
     tested_text = program(f"cross-validate {tmp_path}/lists.csv --model rankboost --epochs 5 --folds 2 -m nDCG")
     assert tested_text.startswith("features") or "rankboost, 2 folds" in tested_text
+
+
+DAMAGED_TREES: list[tuple[str, Any, str]] = [
+    ("trees", lambda tensor: tensor[tensor != 10], "LightGBM cannot read"),
+    ("trees", lambda tensor: tensor.float(), "expected bytes"),
+    ("values", lambda tensor: tensor[:-1], "expected 3"),
+    ("values", lambda tensor: tensor * float("nan"), "finite"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "message"), DAMAGED_TREES)
+def test_damaged_trees_are_refused(name: str, change: Any, message: str, tmp_path: Path) -> None:
+    path, key = tmp_path / "model.safetensors", f"model.{name}"
+    rb.train_ranker(planted(), model="mcrank", epochs=5).save(path)
+    rewrite(path, lambda header, tensors: tensors.update({key: change(tensors[key])}))
+    with pytest.raises(DataError, match=message):
+        rb.load(path)
 
 
 DAMAGED: list[tuple[str, Any, str]] = [
@@ -375,7 +535,10 @@ test_what_has_no_meaning_is_refused = refusals(
         ({"model": "rankboost", "learning_rate": 0.1}, "learning_rate: found 0.1 beside the model rankboost"),
         ({"model": "adarank", "temperature": 2.0}, "temperature: found 2.0 beside the model adarank"),
         ({"model": "adarank", "hidden": (3,)}, r"hidden: found \(3,\) beside the model adarank"),
-        ({"model": "linear", "cost": 1.0}, "cost: found 1.0 beside the model linear.*model ranksvm has"),
+        (
+            {"model": "linear", "cost": 1.0},
+            "cost: found 1.0 beside the model linear.*model ranksvm or subset-ranking has",
+        ),
         ({"model": "mlp", "pair_weights": "list"}, "pair_weights: found 'list'.*model ranksvm or rankboost has"),
         ({"model": "popularity", "starts": 3}, "starts: found 3 beside the model popularity"),
         ({"model": "ranksvm", "cost": 0.0}, "cost: found 0.0, expected a number above 0"),
@@ -383,6 +546,16 @@ test_what_has_no_meaning_is_refused = refusals(
         ({"model": "ranksvm", "validation_share": 0}, "cost: found none, and no validation topics"),
         ({"model": "adarank", "loss": "RankNet"}, "loss: found RankNet beside the model adarank, which maximises"),
         ({"model": "coordinate-ascent", "loss": "nRBP"}, "loss: found nRBP, of which lower is better"),
+        ({"model": "mart", "loss": "AP"}, "loss: found 'AP' beside the model mart, which takes leaves, min_rows"),
+        ({"model": "random-forest", "shrinkage": 0.5}, "shrinkage: found 0.5 beside the model random-forest"),
+        ({"model": "mlp", "classification": "ordinal"}, "classification: found 'ordinal'.*model mcrank has"),
+        ({"model": "mcrank", "classification": "one"}, "classification: found 'one', expected one of multiclass, or"),
+        ({"model": "mart", "leaves": 1}, "leaves: found 1, expected a number from 2"),
+        ({"model": "subset-ranking", "top": 0}, "top: found 0, expected a number above 0"),
+        ({"model": "subset-ranking", "validation_share": 0}, "cost: found none, and no validation topics"),
+        ({"model": "prank", "cost": 1.0}, "cost: found 1.0 beside the model prank, which takes scale"),
+        ({"model": "prank", "list_weights": np.arange(1, 41.0)}, "list_weights: found weights that differ beside"),
+        ({"model": "boosted-trees", "batch_size": 3}, "batch_size: found 3 beside the model boosted-trees"),
         ({"model": "rankboost", "weights": np.ones(480)}, "weights: found weights of items beside the model rankboost"),
     ],
     lambda recipe: rb.train_ranker(planted(), **recipe),

@@ -35,7 +35,8 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "model": (
         str,
         None,
-        "linear (default), mlp, attention, ranksvm, adarank, rankboost or coordinate-ascent; or, without features, "
+        "linear (default), mlp, attention, ranksvm, adarank, rankboost, coordinate-ascent, subset-ranking or prank; "
+        "trees: mart, lambdamart, random-forest, mcrank or boosted-trees (for any loss); or, without features, "
         "matrix-factorization, neural-mf, popularity, item-knn or ease",
     ),
     "hidden": (widths, "WIDTHS", "widths of a network's layers; of attention, those before it (default: 64,32)"),
@@ -66,9 +67,19 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
     "factors": (int, "N", "factors of each topic and item of a matrix factorisation (default: 32)"),
     "neighbours": (int, "N", "similar items of each item that an item-knn counts (default: 50)"),
     "ridge": (float, "WEIGHT", "weight of the squares of an ease's weights (default: 100.0)"),
-    "cost": (float, "C", "factor of the pairs' mean loss of a ranksvm; None (default): the validation topics choose"),
+    "cost": (
+        float,
+        "C",
+        "factor of the mean loss of a ranksvm or subset-ranking; None (default): the validation topics choose",
+    ),
     "pair_weights": (str, None, "of a ranksvm or rankboost: equal (default), or list, by which topics weigh the same"),
     "starts": (int, "N", "initial weights from which a coordinate-ascent climbs (default: 2)"),
+    "top": (int, "K", "items of a list whose gains count in full in a subset-ranking (default: 10)"),
+    "rest_weight": (float, "WEIGHT", "weight of other items whose scores exceed their gains there (default: 1.0)"),
+    "classification": (str, None, "of a mcrank: multiclass (default), or ordinal, a classifier of each grade"),
+    "leaves": (int, "N", "most leaves of a tree (default: 31)"),
+    "min_rows": (int, "N", "fewest items of a tree's leaf (default: 20)"),
+    "shrinkage": (float, "RATE", "factor of each boosted tree (default: 0.1)"),
     "negatives": (
         int,
         "N",

@@ -1,4 +1,4 @@
-"""What rankers without gradients repeat: metrics of many steps along a feature, sums over pairs, sums by threshold."""
+"""What rankers without gradients repeat: metrics of many steps, sums over pairs and by threshold, perceptron steps."""
 
 import numpy as np
 
@@ -227,3 +227,24 @@ def sums_by_bin(bins, values, sums):
             parts[0, own[i]] += values[i]
         for b in range(sums.shape[1]):
             sums[k, b] = parts[0, b] + parts[1, b] + parts[2, b] + parts[3, b]
+
+
+@compiled("void(f4[:,::1],i8[::1],i8[::1],f8[::1],f8[::1],f8[::1])")
+def prank(rows, grades, order, weights, thresholds, totals):
+    """Change weights and thresholds by each item in turn; see `rankbound.rankers.linear.pass_of_prank`."""
+    for i in order:
+        score, steps, above = 0.0, 0.0, 0
+        for k in range(len(weights)):
+            score += weights[k] * rows[i, k]
+        for r in range(len(thresholds)):
+            margin, sign = score - thresholds[r], 1.0 if r < grades[i] else -1.0
+            if margin >= 0.0:
+                above += 1
+            if margin * sign <= 0.0:
+                steps += sign
+                thresholds[r] -= sign
+                totals[1] += 1.0
+        totals[0] += abs(above - grades[i])
+        if steps != 0.0:
+            for k in range(len(weights)):
+                weights[k] += steps * rows[i, k]

@@ -9,19 +9,32 @@ import numpy as np
 import torch
 from torch import nn
 
+from rankbound.errors import DataError
 from rankbound.losses import RankingLoss, SmoothLoss, loss
 from rankbound.metrics import Metric
 from rankbound.rankers.columns import Columns, Selection
 from rankbound.texts import derive_seed
 from rankbound.training.models import ROWS_AT_ONCE, Steps
-from rankbound.training.recipe import ADARANK, COORDINATE_ASCENT, RANKBOOST, RANKSVM, Recipe
+from rankbound.training.recipe import (
+    ADARANK,
+    COORDINATE_ASCENT,
+    LAMBDAMART,
+    MCRANK,
+    PRANK,
+    RANKBOOST,
+    RANKSVM,
+    SUBSET_RANKING,
+    TREES,
+    Recipe,
+)
 from rankbound.training.trainer import Epoch, Part, Scorer
 
 
 def objective_of(recipe: Recipe) -> RankingLoss:
     """Return the loss whose informative lists a model trains on; ValueError for one that is none of its."""
     if not recipe.takes_loss:
-        return loss("hinge")
+        # Regressions and classifications learn from lists of one grade; bins of features are of all items.
+        return loss("squared" if recipe.model in (SUBSET_RANKING, PRANK, *TREES) else "hinge")
     objective = loss(recipe.loss, recipe.bound, recipe.temperature)
     if recipe.model in (ADARANK, COORDINATE_ASCENT):
         if not isinstance(objective, SmoothLoss):
@@ -55,13 +68,14 @@ def fit(
         on_epoch: called after every epoch.
 
     Raises:
-        ValueError: a cost is to be chosen, and there are no validation lists.
+        ValueError: a cost is to be chosen, and there are no validation lists, or `prank` has weights of lists.
+        DataError: a classification has one class, or LambdaMART grades that are no whole numbers.
     """
     from rankbound.rankers.adaboosts import fit_adarank, fit_rankboost
-    from rankbound.rankers.coordinate import fit_coordinate_ascent
+    from rankbound.rankers.linear import fit_coordinate_ascent, fit_prank, fit_subset_ranking
     from rankbound.rankers.svm import fit_svm
 
-    if recipe.model == RANKSVM and recipe.cost is None and held_out is None:
+    if recipe.model in (RANKSVM, SUBSET_RANKING) and recipe.cost is None and held_out is None:
         raise ValueError(
             "cost: found none, and no validation topics that choose it: expected a cost, such as 1, or validation "
             "lists, or a validation_share above 0"
@@ -72,14 +86,33 @@ def fit(
         on_epoch(Epoch(number, training_loss, math.nan, metrics))
 
     columns = _columns(score, training)
+    if recipe.model == PRANK and len(np.unique(columns.shares)) > 1:
+        raise ValueError(
+            "list_weights: found weights that differ beside the model prank, whose steps are the same for all items"
+        )
+    if recipe.model in (PRANK, MCRANK) and len(np.unique(columns.relevance)) < 2:
+        raise DataError(f"relevance: found {columns.relevance[0]:g} alone in training, expected two grades or more")
+    if recipe.model == LAMBDAMART and bool((columns.relevance % 1).any()):
+        raise DataError("relevance: found grades that are no whole numbers, which lambdamart needs")
     with torch.no_grad():
         selection = Selection(None if held_out is None else _columns(score, held_out), criterion, report)
     record: dict[str, Any] = {}
     if recipe.model == RANKSVM:
         options: dict[str, Any] = {"cost": recipe.cost, "pair_weights": recipe.pair_weights, "epochs": recipe.epochs}
         record |= fit_svm(columns, selection, **options)
+    elif recipe.model == SUBSET_RANKING:
+        options = {"cost": recipe.cost, "top": recipe.top, "rest_weight": recipe.rest_weight, "epochs": recipe.epochs}
+        record |= fit_subset_ranking(columns, selection, **options)
+    elif recipe.model == PRANK:
+        fit_prank(columns, selection, epochs=recipe.epochs, seed=derive_seed("prank", recipe.seed))
     elif recipe.model == RANKBOOST:
         fit_rankboost(columns, selection, pair_weights=recipe.pair_weights, epochs=recipe.epochs)
+    elif recipe.model in TREES:
+        from rankbound.rankers.trees import fit_trees
+
+        names = ("model", "classification", "leaves", "min_rows", "shrinkage", "epochs")
+        options = {name: getattr(recipe, name) for name in names}
+        fit_trees(columns, selection, **options, objective=objective, seed=derive_seed("trees", recipe.seed))
     else:
         assert isinstance(objective, SmoothLoss)
         options = {"of": objective.metric, "bound": objective.bound, "epochs": recipe.epochs}
@@ -92,6 +125,10 @@ def fit(
     model: nn.Module
     if recipe.model == RANKBOOST:
         model = Steps(**tensors)
+    elif recipe.model in TREES:
+        from rankbound.rankers.trees import Trees
+
+        model = Trees(**tensors)
     else:
         model = recipe.build(len(columns.values))
         model.load_state_dict({"layers.0.weight": tensors["weights"][None], "layers.0.bias": torch.zeros(1)})

@@ -45,6 +45,7 @@ from rankbound.training.recipe import (
     FITTED_MODELS,
     PAIR_MODELS,
     RANKBOOST,
+    TREES,
     UNKNOWN,
     Recipe,
 )
@@ -230,6 +231,7 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             vocabulary = Vocabulary.from_tensors(tensors)
         exempt = {f"{WEIGHTS}{name}" for name in ("near", "offsets", "items") if recipe.model in COUNTED}
         exempt |= {f"{WEIGHTS}features"} if recipe.model == RANKBOOST else set()
+        exempt |= {f"{WEIGHTS}trees"} if recipe.model in TREES else set()
         exempt |= set() if vocabulary is None else {*vocabulary.tensors()}
         for name, tensor in tensors.items():
             if name not in exempt and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
@@ -244,6 +246,10 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
                 model = restored(recipe.model, weights, len(vocabulary.topics), len(vocabulary.items))
             elif recipe.model == RANKBOOST:
                 model = Steps.restored(weights, len(encoding.inputs))
+            elif recipe.model in TREES:
+                from rankbound.rankers.trees import Trees
+
+                model = Trees.restored(weights, len(encoding.inputs))
             elif recipe.model != FACTORIZATION and len(recipe.hidden) > len(weights):
                 raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
             elif vocabulary is not None:

@@ -30,11 +30,27 @@ ATTENTION = "attention"
 
 RANKSVM, ADARANK, RANKBOOST, COORDINATE_ASCENT = "ranksvm", "adarank", "rankboost", "coordinate-ascent"
 
+SUBSET_RANKING, PRANK = "subset-ranking", "prank"
+
+MART, LAMBDAMART, FOREST, MCRANK, BOOSTED = "mart", "lambdamart", "random-forest", "mcrank", "boosted-trees"
+
+TREES = (MART, LAMBDAMART, FOREST, MCRANK, BOOSTED)
+"""The models that LightGBM grows."""
+
+_GROWTH = ("leaves", "min_rows")
+
 FITTED_MODELS: Mapping[str, tuple[str, ...]] = {
     RANKSVM: ("cost", "pair_weights"),
     ADARANK: ("loss", "bound"),
     RANKBOOST: ("pair_weights",),
     COORDINATE_ASCENT: ("loss", "bound", "starts"),
+    SUBSET_RANKING: ("cost", "top", "rest_weight"),
+    PRANK: (),
+    MART: (*_GROWTH, "shrinkage"),
+    LAMBDAMART: (*_GROWTH, "shrinkage"),
+    FOREST: _GROWTH,
+    MCRANK: (*_GROWTH, "shrinkage", "classification"),
+    BOOSTED: (*_GROWTH, "shrinkage", "loss", "bound", "temperature"),
 }
 """The models of features that are fitted without gradients of a loss, and the settings that each takes."""
 
@@ -44,6 +60,8 @@ OF_FITTED = ("model", "scale", "missing_features", "epochs", "metric", "validati
 MODELS = ("linear", "mlp", ATTENTION, *FITTED_MODELS, *PAIR_MODELS)
 
 PAIR_WEIGHTS = ("equal", "list")
+
+CLASSIFICATIONS = ("multiclass", "ordinal")
 
 # On MQ2008, with 30 steps an epoch, a network's best epoch may come 60 epochs after the second best.
 PATIENT_STEPS = 2_000
@@ -59,19 +77,22 @@ class Recipe:
 
     Args:
         loss: a text that `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ... For `adarank` and `coordinate-ascent`,
-            the metric that they maximise.
+            the metric that they maximise; of trees, `boosted-trees` alone takes a loss.
         bound: the bound of a metric's loss.
         temperature: of the loss' smooth ranks, in units of the scores.
         model: `linear`, a weight per feature; `mlp`, a network; `attention`, a network in which the items of a list
             attend to each other, so that scoring takes whole lists (Pobrotyn et al. 2020); a model that is fitted
             without a loss's gradients: `ranksvm` (Joachims 2002) and `coordinate-ascent` (Metzler and Croft 2007), both
             a weight per feature, `adarank` (Xu and Li 2007), which boosts features, and `rankboost` (Freund et al.
-            2003), which boosts thresholds of features; or a model that reads no features, but topics (users) and items
-            that recur between topics. Of these, `matrix-factorization` learns factors of both, and `neural-mf` adds a
-            network of others (He et al. 2017). The rest have no epochs, and no loss: `popularity` counts the topics
-            that an item is relevant to; `item-knn` adds up the similarities of an item to the topic's relevant ones
-            (cosine; Deshpande and Karypis 2004); `ease` adds up weights of these, a ridge regression of each item on
-            all others in closed form (Steck 2019).
+            2003), which boosts thresholds of features, `subset-ranking` (Cossock and Zhang 2006), a regression of gains
+            that counts the top of a list, `prank` (Crammer and Singer 2001), a perceptron with thresholds between
+            grades; trees, by LightGBM: `mart`, `lambdamart`, `random-forest`, `mcrank` (Li et al. 2007), which
+            classifies items and ranks by the expected grade, or `boosted-trees` for any loss; or a model that reads no
+            features, but topics (users) and items that recur between topics. Of these, `matrix-factorization` learns
+            factors of both, and `neural-mf` adds a network of others (He et al. 2017). The rest have no epochs, and no
+            loss: `popularity` counts the topics that an item is relevant to; `item-knn` adds up the similarities of an
+            item to the topic's relevant ones (cosine; Deshpande and Karypis 2004); `ease` adds up weights of these, a
+            ridge regression of each item on all others in closed form (Steck 2019).
         hidden: the widths of the layers of an `mlp` or the network of a `neural-mf`; of an `attention`, those of the
             layers before attention, the last of which is the width of its blocks.
         activation: of these layers.
@@ -85,11 +106,17 @@ class Recipe:
         factors: of each topic and each item of a `matrix-factorization` or `neural-mf`.
         neighbours: of an `item-knn`, the most similar items of each item that count.
         ridge: of an `ease`, the weight of the squares of its weights; a hundred to a thousand are usual.
-        cost: of a `ranksvm`, the factor $C$ of the pairs' mean squared hinge; None lets the validation topics choose
-            from 0.0001, 0.001, ... 1000.
+        cost: of a `ranksvm`, the factor $C$ of the pairs' mean squared hinge, of a `subset-ranking`, that of the lists'
+            mean loss; None lets the validation topics choose from 0.0001, 0.001, ... 1000.
         pair_weights: of a `ranksvm` or `rankboost`: `equal` for all pairs, or `list`, by which all topics weigh the
             same, however many pairs they have (Cao et al. 2006).
         starts: of `coordinate-ascent`, initial weights from which it climbs: equal ones, then random ones.
+        top: of a `subset-ranking`, the items of each list with the highest grades, whose gains have to be right.
+        rest_weight: of a `subset-ranking`, the weight of other items' squares, which count only where a score exceeds
+            the gain.
+        classification: of a `mcrank`: `multiclass`, or `ordinal` for a classifier of each grade but the lowest.
+        leaves, min_rows: of trees, the most leaves of each, and the fewest items of a leaf.
+        shrinkage: of boosted trees, the factor of each.
         bias: of a `matrix-factorization` or `neural-mf`: `item`, one for each item, or `none`.
         negatives: for a model with factors, so many items that the topic's training list lacks are drawn for each of
             its relevant items. Their relevance is 0.
@@ -99,8 +126,9 @@ class Recipe:
             they are fewer). Validation lists have negatives that are drawn as by `once`.
         unknown: topics and items to score that a model without features was not trained on: `refuse`, or `mean` for
             the mean over all topics, or all items; for models with factors, of all factors and biases.
-        epochs: passes over the training topics; the most Newton steps of a `ranksvm` for each cost, rounds of `adarank`
-            and `rankboost`, and sweeps over all features of `coordinate-ascent`, in all starts together.
+        epochs: passes over the training topics; the most Newton steps of a `ranksvm` or `subset-ranking` for each cost,
+            rounds of `adarank`, `rankboost` and trees, and sweeps over all features of `coordinate-ascent`, in all
+            starts together.
         patience: a training with validation topics ends after so many epochs that are not better than the best one; 0
             for none of it. None is as many as take 2,000 steps, at least 10.
         learning_rate: of Adam.
@@ -134,6 +162,12 @@ class Recipe:
     cost: float | None = None
     pair_weights: str = "equal"
     starts: int = 2
+    top: int = 10
+    rest_weight: float = 1.0
+    classification: str = "multiclass"
+    leaves: int = 31
+    min_rows: int = 20
+    shrinkage: float = 0.1
     bias: str = "item"
     negatives: int = 0
     negative_sampling: str = "uniform"
@@ -161,12 +195,14 @@ class Recipe:
             "unknown": UNKNOWN,
             "negative_sampling": SAMPLINGS,
             "pair_weights": PAIR_WEIGHTS,
+            "classification": CLASSIFICATIONS,
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(allowed)}")
         positive = ("temperature", "blocks", "heads", "factors", "neighbours", "ridge", "starts", "epochs")
-        for name in (*positive, "learning_rate", "batch_size", "cost"):
+        of_fitted = ("cost", "top", "rest_weight", "min_rows", "shrinkage")
+        for name in (*positive, "learning_rate", "batch_size", *of_fitted):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected a number above 0")
         if not all(width > 0 for width in self.hidden):
@@ -176,6 +212,8 @@ class Recipe:
                 f"hidden: found {self.hidden} beside {self.heads} heads of attention, expected widths whose last one "
                 f"is a multiple of {self.heads}"
             )
+        if self.leaves < 2:
+            raise ValueError(f"leaves: found {self.leaves}, expected a number from 2")
         if not 0 <= self.validation_share < 1:
             raise ValueError(f"validation_share: found {self.validation_share}, expected a share in [0, 1)")
         for name in ("negatives", "patience"):
@@ -191,7 +229,7 @@ class Recipe:
     def _require_taken(self) -> None:
         """Raise ValueError for a setting that the model does not take, other than its default."""
         own = FITTED_MODELS.get(self.model)
-        theirs = {name for names in FITTED_MODELS.values() for name in names} - {"loss", "bound"}
+        theirs = {name for names in FITTED_MODELS.values() for name in names} - {"loss", "bound", "temperature"}
         for setting in fields(self):
             name, value = setting.name, getattr(self, setting.name)
             if value == setting.default or (name not in theirs if own is None else name in (*own, *OF_FITTED)):
