@@ -17,7 +17,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import lightgbm as lgb
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -26,25 +25,11 @@ from tqdm import tqdm
 
 import rankbound as rb
 from rankbound.compare.statistics import corrected, interval_of_mean, sign_flip
-from rankbound_study.data.fetch import fetch
-from rankbound_study.data.sources import SOURCES, RawFile, as_file
 
 Array = npt.NDArray[Any]
 
 ROWS = Path(__file__).with_suffix(".yaml")
 AP, NDCG = METRICS = ("AP", "nDCG(discount=log2(r))@10")
-TREES: dict[str, Any] = {
-    "num_leaves": 15,
-    "learning_rate": 0.05,
-    "feature_fraction": 0.5,
-    "min_data_in_leaf": 20,
-    "metric": "none",
-    "num_threads": 1,
-    "verbosity": -1,
-    "deterministic": True,
-    "force_row_wise": True,
-}
-ROUNDS, PATIENCE = 300, 50
 
 
 class Tested(NamedTuple):
@@ -59,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rankers", description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("data/mq2008"), help="folder of the data")
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"), help="folder of the tables")
-    parser.add_argument("--seeds", type=int, default=3, help="number of seeds of a ranker that draws anything")
+    parser.add_argument("--seeds", type=int, default=1, help="seeds of a ranker that draws anything (default: 1)")
     parser.add_argument("--only", nargs="+", metavar="RANKER", help="train these alone, and the baseline")
     chosen = parser.parse_args(arguments)
     content = yaml.safe_load(ROWS.read_text("utf-8"))
@@ -109,17 +94,8 @@ def trained(rankers: Mapping[str, Mapping[str, Any]], folder: Path, seeds: int) 
 
 @cache
 def splits_of(folder: Path) -> list[rb.Split]:
-    """Return the splits of the five folds; the archive is in the folder, in the mirror, or downloaded."""
-    folder.mkdir(parents=True, exist_ok=True)
-    raw = RawFile(SOURCES["mq2008"], fetch(SOURCES["mq2008"], folder / "MQ2008.zip"))
-    splits = []
-    for fold in range(1, 6):
-        parts = {}
-        for part, file in {"training": "train", "validation": "vali", "test": "test"}.items():
-            with as_file(raw, raw.find(f"Fold{fold}/{file}.txt")) as path:
-                parts[part] = rb.read_lists(path)
-        splits.append(rb.Split(**parts))
-    return splits
+    """Return the splits of the five folds; the data are in the folder, in the mirror, or downloaded."""
+    return list(rb.datasets.load("mq2008", folder))
 
 
 def tested(folder: Path, row: Mapping[str, Any], seed: int) -> Tested:
@@ -127,9 +103,7 @@ def tested(folder: Path, row: Mapping[str, Any], seed: int) -> Tested:
     values, seconds = [], 0.0
     for split in splits_of(folder):
         began = time.perf_counter()
-        if "trees" in row:
-            scores = boosted(split, seed, **row["trees"])
-        elif "recipe" in row:
+        if "recipe" in row:
             ranker = rb.train_ranker(
                 split.training, split.validation, device="cpu", metric=AP, seed=seed, **row["recipe"]
             )
@@ -140,24 +114,6 @@ def tested(folder: Path, row: Mapping[str, Any], seed: int) -> Tested:
         own = rb.evaluate(METRICS, scores, split.test.relevance, split.test.offsets)
         values.append(np.stack([np.nan_to_num(np.asarray(own[name])) for name in METRICS], axis=1))
     return Tested(np.concatenate(values), seconds)
-
-
-def boosted(split: rb.Split, seed: int, loss: str = "", bound: str = "none", **settings: Any) -> Array:
-    """Return the test scores of LightGBM's trees, with an objective of its own or a loss of ours."""
-    training, validation = (
-        lgb.Dataset(part.features.astype(np.float64), part.relevance, group=np.diff(part.offsets))
-        for part in (split.training, split.validation)
-    )
-    ours = {"objective": rb.boosting_objective(loss, bound)} if loss else {}
-    model = lgb.train(
-        {**TREES, "seed": seed, **settings, **ours},
-        training,
-        ROUNDS,
-        valid_sets=[validation.set_reference(training)],
-        feval=rb.boosting_metric(AP),
-        callbacks=[lgb.early_stopping(PATIENCE, verbose=False)],
-    )
-    return np.asarray(model.predict(split.test.features))
 
 
 def table(
