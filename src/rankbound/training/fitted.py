@@ -12,7 +12,7 @@ from torch import nn
 from rankbound.errors import DataError
 from rankbound.losses import RankingLoss, SmoothLoss, loss
 from rankbound.metrics import Metric
-from rankbound.rankers.columns import Columns, Selection
+from rankbound.rankers.columns import Columns, Model, Selection
 from rankbound.texts import derive_seed
 from rankbound.training.models import ROWS_AT_ONCE, Steps
 from rankbound.training.recipe import (
@@ -71,21 +71,40 @@ def fit(
         ValueError: a cost is to be chosen, and there are no validation lists, or `prank` has weights of lists.
         DataError: a classification has one class, or LambdaMART grades that are no whole numbers.
     """
-    from rankbound.rankers.adaboosts import fit_adarank, fit_rankboost
-    from rankbound.rankers.linear import fit_coordinate_ascent, fit_prank, fit_subset_ranking
-    from rankbound.rankers.svm import fit_svm
-
-    if recipe.model in (RANKSVM, SUBSET_RANKING) and recipe.cost is None and held_out is None:
-        raise ValueError(
-            "cost: found none, and no validation topics that choose it: expected a cost, such as 1, or validation "
-            "lists, or a validation_share above 0"
-        )
 
     def report(number: int, training_loss: float, validation: float | None) -> None:
         metrics = {} if validation is None else {"validation": {str(criterion): validation}}
         on_epoch(Epoch(number, training_loss, math.nan, metrics))
 
-    columns = _columns(score, training)
+    columns = columns_of(score, training)
+    with torch.no_grad():
+        selection = Selection(None if held_out is None else columns_of(score, held_out), criterion, report)
+    record = fit_columns(recipe, objective, columns, selection)
+    model = model_of(recipe, selection.model, len(columns.values))
+    return model, record | {"epoch": selection.epoch, "validation": None if held_out is None else selection.validation}
+
+
+def fit_columns(recipe: Recipe, objective: RankingLoss, columns: Columns, selection: Selection) -> dict[str, Any]:
+    """Fit a recipe's ranker, offer the selection its model after every epoch, and return the record of the fit.
+
+    Args:
+        recipe: the settings.
+        objective: the loss of `objective_of`.
+        columns: the lists to train on, all informative and of positive weight.
+        selection: what is offered the models.
+
+    Raises:
+        ValueError, DataError: as `fit`.
+    """
+    from rankbound.rankers.adaboosts import fit_adarank, fit_rankboost
+    from rankbound.rankers.linear import fit_coordinate_ascent, fit_prank, fit_subset_ranking
+    from rankbound.rankers.svm import fit_svm
+
+    if recipe.model in (RANKSVM, SUBSET_RANKING) and recipe.cost is None and selection.held_out is None:
+        raise ValueError(
+            "cost: found none, and no validation topics that choose it: expected a cost, such as 1, or validation "
+            "lists, or a validation_share above 0"
+        )
     if recipe.model == PRANK and len(np.unique(columns.shares)) > 1:
         raise ValueError(
             "list_weights: found weights that differ beside the model prank, whose steps are the same for all items"
@@ -94,8 +113,6 @@ def fit(
         raise DataError(f"relevance: found {columns.relevance[0]:g} alone in training, expected two grades or more")
     if recipe.model == LAMBDAMART and bool((columns.relevance % 1).any()):
         raise DataError("relevance: found grades that are no whole numbers, which lambdamart needs")
-    with torch.no_grad():
-        selection = Selection(None if held_out is None else _columns(score, held_out), criterion, report)
     record: dict[str, Any] = {}
     if recipe.model == RANKSVM:
         options: dict[str, Any] = {"cost": recipe.cost, "pair_weights": recipe.pair_weights, "epochs": recipe.epochs}
@@ -121,22 +138,25 @@ def fit(
         else:
             seed = derive_seed("coordinate ascent", recipe.seed)
             fit_coordinate_ascent(columns, selection, **options, starts=recipe.starts, seed=seed)
-    tensors = {name: torch.from_numpy(values) for name, values in selection.model.items()}
-    model: nn.Module
+    return record
+
+
+def model_of(recipe: Recipe, numbers: Model, n_features: int) -> nn.Module:
+    """Return the model of a recipe from its numbers, which map the features of items to their scores."""
+    tensors = {name: torch.from_numpy(values) for name, values in numbers.items()}
     if recipe.model == RANKBOOST:
-        model = Steps(**tensors)
-    elif recipe.model in TREES:
+        return Steps(**tensors)
+    if recipe.model in TREES:
         from rankbound.rankers.trees import Trees
 
-        model = Trees(**tensors)
-    else:
-        model = recipe.build(len(columns.values))
-        model.load_state_dict({"layers.0.weight": tensors["weights"][None], "layers.0.bias": torch.zeros(1)})
-    return model, record | {"epoch": selection.epoch, "validation": None if held_out is None else selection.validation}
+        return Trees(**tensors)
+    model = recipe.build(n_features)
+    model.load_state_dict({"layers.0.weight": tensors["weights"][None], "layers.0.bias": torch.zeros(1)})
+    return model
 
 
-def _columns(score: Scorer, part: Part) -> Columns:
-    """Return the lists of a part, a row per feature."""
+def columns_of(score: Scorer, part: Part) -> Columns:
+    """Return the lists of a part, a row per feature; `score` returns the features that a model would read."""
     values, n_items, rows = np.empty((0, 0), np.float32), len(part.items), nn.Identity()
     for first in range(0, n_items, ROWS_AT_ONCE):
         last = min(first + ROWS_AT_ONCE, n_items)
