@@ -40,6 +40,13 @@ VERDICTS: dict[str, dict[str, list[list[Contrast]]]] = {
     "all rise": {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, SMALL]], REFUTED: [[UP, NONE], [UP, DOWN]]},
     "all fall": {CONFIRMED: [[DOWN, DOWN]], REFUTED: [[DOWN, NONE], [DOWN, UP]]},
     "all are above": {CONFIRMED: [[UP, FAR]], INCONCLUSIVE: [[UP, AT], []], REFUTED: [[UP, OPEN]]},
+    "all are below": {CONFIRMED: [[DOWN, OPEN]], INCONCLUSIVE: [[AT], []], REFUTED: [[DOWN, FAR]]},
+    "none falls": {CONFIRMED: [[ALIKE, OVER]], INCONCLUSIVE: [[UP, OPEN]], REFUTED: [[UP, DOWN]]},
+    "none falls beyond noise": {
+        CONFIRMED: [[ALIKE, OVER]],
+        INCONCLUSIVE: [[ALIKE, DOWN]],
+        REFUTED: [[ALIKE, difference(-0.3, margin=0.1)]],
+    },
     "all are within": {CONFIRMED: [[OPEN]], INCONCLUSIVE: [[OPEN, AT], []], REFUTED: [[OPEN, FAR]]},
     "all tend to be higher": {CONFIRMED: [[UP]], INCONCLUSIVE: [[UP, ALIKE]], REFUTED: [[UP, DOWN], [ALIKE, ALIKE]]},
     "some are higher": {CONFIRMED: [[UP, DOWN]], INCONCLUSIVE: [[DOWN, OPEN]], REFUTED: [[DOWN, ALIKE]]},
