@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound.io import tables, text_files
 from rankbound.io.table_columns import Columns
-from rankbound_study.config.own_files import own_files
-from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.config.sections.description import DescriptionKeys, own_files
 from rankbound_study.data import judged_files, ratings
 from rankbound_study.data.contracts import read_table
 from rankbound_study.data.inspection import inspect

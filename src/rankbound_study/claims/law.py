@@ -200,7 +200,7 @@ class Law:
 
 def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
     """Return all cells of a study on the data sets whose instances are given."""
-    from rankbound_study.results.influence import Influence, mean_weighting
+    from rankbound_study.jobs.weighting import Influence, mean_weighting
 
     @cache
     def influence(column: DataSet, fold: int, loss: str) -> Influence:

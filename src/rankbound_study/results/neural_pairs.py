@@ -27,8 +27,9 @@ from rankbound.errors import DataError
 from rankbound.io.models import check_seal
 from rankbound_study.config.comparisons import STUDY
 from rankbound_study.data.images import read_faces
-from rankbound_study.results.neural_names import PAIR_ACCURACY
 from rankbound_study.results.study_files import read_frame
+
+PAIR_ACCURACY = "PairAccuracy"
 
 GAPS = ((6, 10), (11, 20), (21, 30), (31, 99))
 """Groups of age differences, in years, with their own accuracy; only pairs more than 5 years apart are drawn."""

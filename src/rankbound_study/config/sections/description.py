@@ -1,6 +1,11 @@
-"""The description of a data set: where its files are, what they hold, how they split, and what is known of them."""
+"""The description of a data set: where its files are, what they hold, how they split, and what is known of them.
+
+The data sets that the project knows have a file of facts each, in the folder `known`.
+"""
 
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -286,3 +291,40 @@ class DescriptionKeys(Keys):
 def _files_of(fold: FoldKeys) -> dict[str, list[str]]:
     named = {split: getattr(fold, split) for split in ("train", "validation", "test")}
     return {split: names for split, names in named.items() if names}
+
+
+ARCHIVES = (".zip", ".rar")
+"""Endings of archives, which hold all files of a data set."""
+
+
+def own_files(described: DescriptionKeys) -> list[str]:
+    """Return the files that conversion reads: the file at the description's path, or those that it names in a folder.
+
+    A folder of which nothing is named has all its files.
+    """
+    path = Path(described.path or "")
+    if path.is_dir() and not described.wanted:
+        return sorted(str(file) for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    files = [path / name for name in described.wanted] if path.is_dir() else [path]
+    is_grouped = described.format == "lightgbm" and path.suffix not in ARCHIVES
+    beside = [f"{file}{described.groups}" for file in files] if is_grouped else []
+    copies = [str(path / name) for name in described.copies.values()] if path.is_dir() else []
+    return [*map(str, files), *copies, *beside]
+
+
+FOLDER = Path(__file__).parents[1] / "known"
+
+
+@cache
+def known_names() -> tuple[str, ...]:
+    """Return the names of the data sets that are described here."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+
+
+@cache
+def known_set(name: str) -> DescriptionKeys:
+    """Return the description of a data set of that name."""
+    import yaml  # type: ignore[import-untyped]
+
+    text = (FOLDER / f"{name}.yaml").read_text("utf-8")
+    return DescriptionKeys.model_validate(yaml.safe_load(text))

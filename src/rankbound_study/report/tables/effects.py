@@ -258,7 +258,7 @@ WEIGHTS = Layout(
 )
 def make_list_weights(name: str, files: StudyFiles) -> pl.DataFrame:
     """Return the table of the data sets whose instances are given: a row per loss and bound, means over folds."""
-    from rankbound_study.results.influence import Influence
+    from rankbound_study.jobs.weighting import Influence
 
     every = sorted(map(read_instances, files.instances), key=lambda one: DataSet(one.dataset, one.nsr).place)
     rows = []

@@ -25,16 +25,6 @@ from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock, four, with_minus
 from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
 from rankbound_study.report.tables import TableSpec
-from rankbound_study.results.neural_names import (
-    AS_PRINTED,
-    CONTROL,
-    FAMILIES,
-    Printed,
-    data_set_title,
-    table_named,
-    what_is_missing,
-)
-from rankbound_study.results.neural_names import TABLES as PRINTED_TABLES
 from rankbound_study.results.neural_pairs import (
     GAP_COLUMNS,
     READINGS,
@@ -46,12 +36,20 @@ from rankbound_study.results.neural_pairs import (
     read_pairs,
 )
 from rankbound_study.results.neural_runs import (
+    AS_PRINTED,
+    CONTROL,
+    FAMILIES,
     NOT_RUN,
     FeatureResults,
+    Printed,
+    data_set_title,
     feature_results,
     printed_scores,
     read_runs,
+    table_named,
+    what_is_missing,
 )
+from rankbound_study.results.neural_runs import TABLES as PRINTED_TABLES
 from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.study_files import StudyFiles, read_table
 from rankbound_study.templates import text

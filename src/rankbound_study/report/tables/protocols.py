@@ -25,7 +25,7 @@ from rankbound_study.report.columns import (
     with_margin,
 )
 from rankbound_study.report.tables import TableSpec
-from rankbound_study.results.neural_names import data_set_title
+from rankbound_study.results.neural_runs import data_set_title
 from rankbound_study.results.scores import place, scores_of_runs
 from rankbound_study.results.study_files import StudyFiles, read_frame, scan_runs
 from rankbound_study.templates import text
