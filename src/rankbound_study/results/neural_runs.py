@@ -27,7 +27,7 @@ from rankbound_study.config.data_sets import SYNTHETIC, described_title
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.neural_pairs import PAIR_ACCURACY, MethodMeans, method_means, read_pairs
 from rankbound_study.results.scores import best_of, scores_of_methods
-from rankbound_study.results.study_files import read_table, scan_runs
+from rankbound_study.results.study_files import read_table, scan_runs, schema
 
 FAMILIES = ("rank", "regression", "classification")
 CONTROLS = ("random", "oracle")
@@ -126,21 +126,11 @@ _KEY = ("study", "dataset", "model", "options", "loss", "fold", "seed", "selecti
 FAMILY_NAMES = {"class": "classification", "reg": "regression"}
 """Family by its name in runs, where the names differ."""
 
-SCORE_COLUMNS: Mapping[str, Any] = {
-    **dict.fromkeys(("dataset", "family", "method"), pl.String),
-    "network": pl.Boolean,
-    "features": pl.Int64,
-    "metric": pl.String,
-    **dict.fromkeys(("ours", "low", "high"), pl.Float64),
-    "n": pl.Int64,
-}
+SCORE_COLUMNS = schema(
+    "text: dataset family method; flag: network; int: features; text: metric; float: ours low high; int: n"
+)
 
-GAP_COLUMNS: Mapping[str, Any] = {
-    **dict.fromkeys(("dataset", "family"), pl.String),
-    "features": pl.Int64,
-    **dict.fromkeys(("network", "other"), pl.String),
-    **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64),
-}
+GAP_COLUMNS = schema("text: dataset family; int: features; text: network other; float: difference low high p_value")
 """A row per family and number of features; without a number, the change of the gap with ten times the features."""
 
 NOT_RUN = (

@@ -42,7 +42,7 @@ from rankbound_study.report.columns import (
 )
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import TableSpec, evidence_of, of_evidence
-from rankbound_study.results.study_files import StudyFiles
+from rankbound_study.results.study_files import StudyFiles, schema
 from rankbound_study.results.trained import MARK
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES
@@ -199,9 +199,7 @@ _NUMBERS = {
 """Number -> its title and decimals."""
 
 WEIGHT_COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    **dict.fromkeys(("loss", "bounding"), pl.String()),
+    **schema("text: dataset; int8: nsr; text: loss bounding"),
     **{f"{name}{end}": pl.Float64() for name in _NUMBERS for end in ("", "_least", "_largest")},
 }
 
