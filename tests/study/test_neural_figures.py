@@ -25,8 +25,16 @@ from rankbound_study.results.neural_runs import TABLES, FeatureResults, feature_
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.templates import template
 from tests.study.drawn_files import contents, run, svg_of, texts
-from tests.study.planted_methods import QUERIES, Planted
-from tests.study.synthetic_comparisons import SIDE, Study, _pair_rows, _write_predictions, draw_pairs, write_study
+from tests.study.neural_studies import (
+    QUERIES,
+    SIDE,
+    Planted,
+    Study,
+    _pair_rows,
+    _write_predictions,
+    draw_pairs,
+    write_study,
+)
 
 NEURAL = [name for name in figures.figure_specs() if name.startswith("figure_neural_")]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import yaml
 from drawn_files import contents, run
-from synthetic_comparisons import AGES, WEB, Study, draw_pairs, method_scores, write_images, write_study
+from neural_studies import AGES, WEB, Study, draw_pairs, method_scores, write_images, write_study
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.data.contracts import read_table, write_table

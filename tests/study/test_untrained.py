@@ -38,6 +38,7 @@ from rankbound_study.results.trained import (
 )
 from rankbound_study.vocabulary import HONEST
 from tests.study.calibrations import sgd
+from tests.study.neural_studies import Planted
 from tests.study.planted import (
     BOUNDS,
     LOSSES,
@@ -52,7 +53,6 @@ from tests.study.planted import (
     study,
     usual,
 )
-from tests.study.planted_methods import Planted
 from tests.study.planted_systems import STUDY, TOPICS, PlantedSystems, control, noise
 from tests.study.synthetic_runs import write_runs
 
