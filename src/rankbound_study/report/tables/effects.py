@@ -41,7 +41,7 @@ from rankbound_study.report.columns import (
     with_minus_signs,
 )
 from rankbound_study.report.table_files import TableFiles
-from rankbound_study.report.tables import TableSpec, evidence_of, of_evidence
+from rankbound_study.report.tables import OF_STUDY, TableSpec, evidence_of, of_evidence
 from rankbound_study.results.study_files import StudyFiles, schema
 from rankbound_study.results.trained import MARK
 from rankbound_study.templates import text
@@ -95,14 +95,12 @@ MEANS = Layout(
 @TABLES.add(
     "table_effects",
     title="the effects of bounding",
-    needs=("runs", "epochs"),
-    part=HONEST,
-    options=("study",),
     beside=(".md", ".tex", "_means.csv"),
     section="effects",
     columns=EFFECT_COLUMNS,
     layout=EFFECTS,
     first=(("_means", MEAN_COLUMNS, MEANS),),
+    **OF_STUDY,
 )
 @of_evidence
 def make_effects(evidence: Evidence) -> TableFiles:

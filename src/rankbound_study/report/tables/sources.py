@@ -16,10 +16,9 @@ from rankbound_study.claims.worked import PERSISTENCE, worked_table
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, DATA_SET, Cell, Column, Layout, between, fixed, signed
 from rankbound_study.report.table_files import TableFiles
-from rankbound_study.report.tables import TableSpec, of_evidence
+from rankbound_study.report.tables import OF_STUDY, TableSpec, of_evidence
 from rankbound_study.results.study_files import StudyFiles, schema, score
 from rankbound_study.templates import text
-from rankbound_study.vocabulary import HONEST
 
 FILE = "table_sources.md"
 TABLES = Catalogue(TableSpec, FILE)
@@ -117,13 +116,11 @@ RELATED = Layout(
 @TABLES.add(
     "table_related",
     title="what related work predicts here",
-    needs=("runs", "epochs"),
-    part=HONEST,
-    options=("study",),
     beside=(".md", ".tex", "_gradients.csv", "_ranks.csv"),
     section="related",
     columns=RELATED_COLUMNS,
     layout=RELATED,
+    **OF_STUDY,
 )
 @of_evidence
 def make_related(evidence: Evidence) -> TableFiles:
