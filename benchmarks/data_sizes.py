@@ -19,7 +19,7 @@ import polars as pl
 
 from benchmarks import generated_sets as generated
 from benchmarks.measure import Cost, cost_of
-from rankbound_study.config.sections.known_sets import known_set
+from rankbound_study.config.sections.description import known_set
 
 MSLR, MSLR_TEXT = "mslr-web10k", "mslr-web30k"
 SETS = (MSLR, MSLR_TEXT, *generated.EDITIONS)

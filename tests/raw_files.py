@@ -11,8 +11,7 @@ import numpy as np
 from PIL import Image
 
 from rankbound.errors import DataError
-from rankbound_study.config.sections.description import FolderKeys
-from rankbound_study.config.sections.known_sets import known_set
+from rankbound_study.config.sections.description import FolderKeys, known_set
 from rankbound_study.data import judged_files, ratings
 from rankbound_study.data.archives import find_member, list_members, read_members
 from rankbound_study.data.faces import FOLDER

@@ -17,8 +17,7 @@ from rankbound_study import figures
 from rankbound_study.provenance.checksums import MANIFEST
 from rankbound_study.report import document, render, table_files
 from rankbound_study.report.columns import TableBlock
-from rankbound_study.report.content import Document
-from rankbound_study.report.made_blocks import Figures
+from rankbound_study.report.content import Document, Figures
 from rankbound_study.report.provenance_section import CODE
 from website.gallery import FOLDER, PICTURES, command
 from website.pages import filled

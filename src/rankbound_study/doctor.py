@@ -274,7 +274,7 @@ def data_sets(study: "Study") -> Iterator[Finding]:
 
 def _raw_file(study: "Study", source: str) -> tuple[str, str, str]:
     """Return where the workflow will get a raw file (path, address, or "" if it is missing), and text and level."""
-    from rankbound_study.config.own_files import own_files
+    from rankbound_study.config.sections.description import own_files
 
     described = study.described(source)
     if described.path:

@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 from project import GENERATED, Project
 
-from rankbound_study.config.sections.known_sets import known_set
+from rankbound_study.config.sections.description import known_set
 from tests.raw_files import encode_image, folder_of, pack
 
 MIRROR = "mirror"

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from rankbound_study import cli
-from rankbound_study.config.own_files import own_files
-from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.config.sections.description import DescriptionKeys, own_files
 from rankbound_study.data.reader import FoldedLists, read_instances
 
 Run = Callable[..., str]

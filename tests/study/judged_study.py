@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 import polars as pl
-from planted_methods import Planted
-from synthetic_comparisons import write_study
+from neural_studies import Planted, write_study
 from synthetic_runs import write_runs
 from test_claims_methods import by_features
 

@@ -20,8 +20,7 @@ from benchmarks.questions import ALLOCATORS, AUTO, DIRECT, DIRECT_TORCH, OF_ONE_
 from benchmarks.report import GOALS, outcomes, read_results, summary
 from rankbound.io.files import read_lists
 from rankbound_study.config.check import check_config
-from rankbound_study.config.sections.description import SizeKeys
-from rankbound_study.config.sections.known_sets import known_set
+from rankbound_study.config.sections.description import SizeKeys, known_set
 from rankbound_study.config.study import Study
 from rankbound_study.data import ratings
 from rankbound_study.data.contracts import PARTS_KEY, read_metadata, read_table

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from planted_methods import PAIRS, Planted
-from synthetic_comparisons import SIDE
+from neural_studies import PAIRS, SIDE, Planted
 
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.faces import energy_inside, face_mask, trend_over_ages

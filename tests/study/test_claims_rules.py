@@ -1,18 +1,32 @@
-"""From tests to a verdict: families of differences, and the bootstrap of many cells at once."""
+"""From tests to a verdict: families, statistics beside scipy's, kept orders, and the sample that would decide."""
 
 import math
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
+from scipy import stats
 
-from rankbound.compare.statistics import Estimate
-from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrasts, estimate, pair
-from rankbound_study.claims.rules import RULES, Family, collapsed, share_of, together
-from rankbound_study.claims.statistics import resampled_means
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound.compare.margins import LEVEL
+from rankbound.compare.scores import Pair, PairedScores, per_unit
+from rankbound.compare.statistics import Estimate, over_trainings
+from rankbound_study.claims import lists, registry, verdict_table
+from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrasts, estimate, pair, scores
+from rankbound_study.claims.rules import REACH, RULES, Family, Sample, collapsed, sample_of_most, share_of, together
+from rankbound_study.claims.statistics import (
+    PEARSON,
+    SPEARMAN,
+    correlation,
+    distance,
+    permuted_p_value,
+    resampled_means,
+)
+from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, order_kept
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
-from tests.study.planted import ONE_SEED, STILL, Made, Study, evidence_of, of_bounded, study
+from rankbound_study.report.claims_section import Claims
+from tests.study.planted import ONE_SEED, STILL, Made, Study, blurred, evidence_of, of_bounded, study
 
 pytest.importorskip("scipy", reason="claims are decided by statistics")
 
@@ -40,6 +54,13 @@ VERDICTS: dict[str, dict[str, list[list[Contrast]]]] = {
     "all rise": {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, SMALL]], REFUTED: [[UP, NONE], [UP, DOWN]]},
     "all fall": {CONFIRMED: [[DOWN, DOWN]], REFUTED: [[DOWN, NONE], [DOWN, UP]]},
     "all are above": {CONFIRMED: [[UP, FAR]], INCONCLUSIVE: [[UP, AT], []], REFUTED: [[UP, OPEN]]},
+    "all are below": {CONFIRMED: [[DOWN, OPEN]], INCONCLUSIVE: [[AT], []], REFUTED: [[DOWN, FAR]]},
+    "none falls": {CONFIRMED: [[ALIKE, OVER]], INCONCLUSIVE: [[UP, OPEN]], REFUTED: [[UP, DOWN]]},
+    "none falls beyond noise": {
+        CONFIRMED: [[ALIKE, OVER]],
+        INCONCLUSIVE: [[ALIKE, DOWN]],
+        REFUTED: [[ALIKE, difference(-0.3, margin=0.1)]],
+    },
     "all are within": {CONFIRMED: [[OPEN]], INCONCLUSIVE: [[OPEN, AT], []], REFUTED: [[OPEN, FAR]]},
     "all tend to be higher": {CONFIRMED: [[UP]], INCONCLUSIVE: [[UP, ALIKE]], REFUTED: [[UP, DOWN], [ALIKE, ALIKE]]},
     "some are higher": {CONFIRMED: [[UP, DOWN]], INCONCLUSIVE: [[DOWN, OPEN]], REFUTED: [[DOWN, ALIKE]]},
@@ -134,3 +155,271 @@ class TestContrasts:
 
     def test_mq2008_comes_from_its_first_label(self, evidence_of: Made) -> None:
         assert {cell.column.dataset for cell in cells(evidence_of(Study()))} == {"movielens", "mq2008-label1"}
+
+
+# The statistics that claims are decided by, compared with scipy's: distances, correlations, Kendall's tau
+
+
+class TestDistances:
+    column = DataSet("movielens", 1)
+
+    def test_the_largest_one_is_scipys(self, evidence_of: Made) -> None:
+        evidence = evidence_of(study(of_bounded(0.05, of="AP", bounding="min-max"), topics=30))
+        of = pair(evidence, Cell("AP", "min-max", self.column, "AP"))
+        expected = stats.ks_2samp(of.a.ravel(), of.b.ravel()).statistic
+        assert distance(of) == pytest.approx(expected)
+        assert permuted_p_value(of) < 0.01
+
+    def test_chance_alone_is_not_significant(self, evidence_of: Made) -> None:
+        of = pair(evidence_of(replace(ONE_SEED, noise=0.05)), Cell("AP", "expectation", self.column, "AP"))
+        assert permuted_p_value(of) > 0.05
+
+
+class TestCorrelation:
+    random = np.random.default_rng(3)
+    x = random.normal(0, 1, 500)
+    y = x + random.normal(0, 1, 500)
+
+    def test_it_is_scipys(self) -> None:
+        assert correlation(self.x, self.y, PEARSON).mean == pytest.approx(stats.pearsonr(self.x, self.y).statistic)
+        assert correlation(self.x, self.y, SPEARMAN).mean == pytest.approx(stats.spearmanr(self.x, self.y).statistic)
+
+    def test_of_independent_lists_its_interval_is_fishers(self) -> None:
+        found = correlation(self.x, self.y)
+        assert found.interval == pytest.approx(stats.pearsonr(self.x, self.y).confidence_interval(), abs=0.015)
+        assert found.p_above(0.5) < 0.05 < found.p_above(found.mean)
+        assert found.p_below(0.9) < 0.05
+
+    def test_lists_of_one_topic_count_once(self) -> None:
+        alone = correlation(self.x, self.y)
+        repeated = correlation(np.repeat(self.x[:, None], 5, 1), np.repeat(self.y[:, None], 5, 1))
+        assert repeated.mean == pytest.approx(alone.mean)
+        assert repeated.estimate.standard_error == pytest.approx(alone.estimate.standard_error)
+
+    def test_what_has_none_is_named(self) -> None:
+        with pytest.raises(MissingEvidence, match="the same in all lists"):
+            correlation(np.ones(9), np.arange(9.0))
+        with pytest.raises(MissingEvidence, match="over 2 topics"):
+            correlation(np.arange(2.0), np.arange(2.0))
+
+    def test_equal_scores_correlate_wholly(self) -> None:
+        found = correlation(self.x, self.x)
+        assert found.mean == pytest.approx(1)
+        assert found.p_above(0.7) < 1e-9
+
+
+class TestTau:
+    column = DataSet("movielens", 2)
+
+    def test_it_is_scipys_for_a_single_run(self, evidence_of: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+        evidence = evidence_of(study(blurred(p8=0.2, p9=0.1), losses=("AP",), boundings=("none",)))
+        monkeypatch.setattr(lists, "LOSSES", ("AP",))
+        found = lists._agreements(evidence, self.column)
+        for one, other in found:
+            values = [per_unit(scores(evidence, name, "AP", self.column).values[0]) for name in (one, other)]
+            assert found[one, other].value == pytest.approx(stats.kendalltau(*values).statistic)
+
+    def test_its_error_is_that_of_the_bootstrap(self, evidence_of: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+        evidence = evidence_of(study(blurred(p8=0.2, p9=0.1), losses=("AP",), boundings=("none",)))
+        monkeypatch.setattr(lists, "LOSSES", ("AP",))
+        found = lists._agreements(evidence, self.column)
+        lead = found["nDCG", "nRBP(p=0.9)"].lead(found["nDCG", "nRBP(p=0.8)"])
+        columns = [
+            per_unit(scores(evidence, name, "AP", self.column).values[0])
+            for name in ("nDCG", "nRBP(p=0.8)", "nRBP(p=0.9)")
+        ]
+        random = np.random.default_rng(0)
+        leads = []
+        for _ in range(400):
+            drawn = random.integers(0, len(columns[0]), len(columns[0]))
+            target, low, high = (values[drawn] for values in columns)
+            leads.append(stats.kendalltau(target, high).statistic - stats.kendalltau(target, low).statistic)
+        assert lead.standard_error == pytest.approx(np.std(leads), rel=0.2)
+
+
+# Losses that exchange places: planted orders kept, turned, and lost in noise; agreement against scipy's tau
+
+LOSSES = 5
+
+
+def rows(levels: np.ndarray, *, seeds: int = 3, topics: int = 60, noise: float = 0.01, start: int = 0) -> pl.DataFrame:
+    """A score per topic, seed and loss: the loss' level, the topic's own, and noise."""
+    seed, loss, topic = (part.ravel() for part in np.indices((seeds, LOSSES, topics)))
+    own = np.random.default_rng(9).normal(0, 0.1, topics)
+    scores = levels[loss] + own[topic] + np.random.default_rng(start).normal(0, noise, len(loss))
+    names = {"loss": [f"loss{one}" for one in loss], "seed": seed, "topic": topic.astype(str), "nDCG": scores}
+    return pl.DataFrame(names).with_columns(bounding=pl.lit("none"), fold=pl.lit(1))
+
+
+RISING = np.linspace(0.4, 0.6, LOSSES)
+
+
+def means(frame: pl.DataFrame) -> np.ndarray:
+    return frame.group_by("loss").agg(pl.col("nDCG").mean()).sort("loss")["nDCG"].to_numpy()
+
+
+def test_agreement_is_the_least_tau_of_mean_scores() -> None:
+    choices = [rows(RISING, noise=0.5, start=start) for start in (1, 2, 3)]
+    orders = [means(one) for one in choices]
+    taus = [stats.kendalltau(orders[a], orders[b]).statistic for a, b in ((0, 1), (0, 2), (1, 2))]
+    seeds = [means(choices[0].filter(seed=seed)) for seed in (0, 1, 2)]
+    of_seeds = [stats.kendalltau(seeds[a], seeds[b]).statistic for a, b in ((0, 1), (0, 2), (1, 2))]
+    assert least_tau(choices, "nDCG") == pytest.approx(min(taus))
+    assert least_tau_of_seeds(choices[:1], "nDCG") == pytest.approx(min(of_seeds))
+    assert least_tau_of_seeds([rows(RISING, seeds=1)], "nDCG") is None
+
+
+def test_topics_without_a_score_and_the_order_of_rows_change_no_agreement() -> None:
+    choices = [rows(RISING, noise=0.5, start=start) for start in (8, 9)]
+    holes = pl.col("topic").is_in(["3", "4"])
+    empty = [one.with_columns(nDCG=pl.when(~holes).then("nDCG").otherwise(float("nan"))) for one in choices]
+    without = [one.filter(~holes).sample(fraction=1, shuffle=True, seed=1) for one in choices]
+    assert least_tau(empty, "nDCG") == least_tau(without, "nDCG")
+    assert np.isnan(least_tau([one.with_columns(nDCG=float("nan")) for one in choices], "nDCG"))
+
+
+SWAPPED = RISING[[1, 0, 2, 3, 4]]
+CLOSE = RISING + np.array([0.025, -0.025, 0, 0, 0])
+"""Two losses at one level."""
+
+
+@pytest.mark.parametrize(
+    ("other", "noise", "verdict"),
+    [
+        (RISING, 0.005, CONFIRMED),
+        (RISING + 0.1, 0.005, CONFIRMED),
+        (CLOSE, 0.005, CONFIRMED),
+        (RISING[::-1], 0.005, REFUTED),
+        (SWAPPED, 0.005, REFUTED),
+        (RISING, 0.5, INCONCLUSIVE),
+        (RISING[::-1], 8.0, INCONCLUSIVE),
+    ],
+)
+def test_planted_orders_are_told_apart_and_noise_is_not(other: np.ndarray, noise: float, verdict: str) -> None:
+    found = order_kept([rows(levels, noise=noise, start=start) for start, levels in ((4, RISING), (5, other))], "nDCG")
+    assert found.verdict == verdict
+    assert found.pairs == LOSSES * (LOSSES - 1) // 2
+
+
+def test_pairs_are_named_left_open_and_counted_once() -> None:
+    choices = [rows(RISING, start=4), rows(SWAPPED, start=5)]
+    found = order_kept(choices, "nDCG")
+    assert found.exchanged == ["loss0 / none and loss1 / none"]
+    assert "1 of 10 pairs of losses exchange places significantly" in str(found)
+    # A loss without a tuned rate leaves its pairs open.
+    found = order_kept(choices, "nDCG", untuned=[("loss0", "none")])
+    assert (found.verdict, found.open) == (INCONCLUSIVE, LOSSES - 1)
+    # Boundings of nRBP that repeat each other are one.
+    names = {"loss0": "min-max", "loss1": "expectation", "loss2": "expectation-max"}
+    frame = rows(RISING).filter(pl.col("loss") != "loss4")
+    boundings = pl.col("loss").replace_strict(names, default="none").alias("bounding")
+    assert order_kept([frame.with_columns(boundings, pl.lit("nRBP").alias("loss"))] * 2, "nDCG").pairs == 1
+
+
+def test_one_seed_and_a_single_loss_say_nothing() -> None:
+    found = order_kept([rows(RISING, seeds=1, start=start) for start in (6, 7)], "nDCG")
+    assert found.verdict == INCONCLUSIVE
+    assert "with one seed" in str(found)
+    assert replace(found, has_seeds=True).verdict == CONFIRMED
+    with pytest.raises(MissingEvidence, match="the experiment has 1: add others"):
+        order_kept([rows(RISING).filter(loss="loss0")] * 2, "nDCG")
+
+
+# The sample that would decide a claim: a study of that size does decide, and smaller ones do so less often
+
+MARGIN = 0.01
+FOLDS = 2
+OF_TOPICS, OF_TRAININGS = 0.05, 0.008
+"""Standard deviations of a topic's difference, and of that of a training (a seed in a fold)."""
+
+
+def differences(random: np.random.Generator, topics: int, seeds: int, mean: float = 0.0) -> np.ndarray:
+    """Topics in all folds."""
+    own = random.normal(0, OF_TOPICS, (topics, 1, 1))
+    return mean + own + random.normal(0, OF_TRAININGS, (1, FOLDS, seeds))
+
+
+def true_sample(topics: int, seeds: int) -> Sample:
+    return Sample(MARGIN, topics, seeds, OF_TOPICS**2 / topics, OF_TRAININGS**2 / FOLDS / seeds)
+
+
+def shares(topics: int, seeds: int, repetitions: int = 400) -> tuple[float, float]:
+    """How often a difference of the margin is significant, and none is alike."""
+    random = np.random.default_rng(1)
+    found = {}
+    for mean in (MARGIN, 0.0):
+        drawn = [over_trainings(differences(random, topics, seeds, mean)) for _ in range(repetitions)]
+        found[mean] = [one for one in drawn if one is not None]
+    significant = np.mean([one.p_value() <= LEVEL for one in found[MARGIN]])
+    return float(significant), float(np.mean([_is_alike(one) for one in found[0.0]]))
+
+
+def _is_alike(one: Estimate) -> bool:
+    return max(one.p_above(-MARGIN), one.p_below(MARGIN)) <= LEVEL
+
+
+@pytest.mark.parametrize(("topics", "seeds"), [(60, 8), (150, 8)])
+def test_the_topics_needed_decide_in_80_of_100_studies(topics: int, seeds: int) -> None:
+    needed = true_sample(topics, seeds).topics_needed
+    assert needed is not None
+    assert min(shares(needed, seeds)) > 0.72
+    assert min(shares(needed // 3, seeds)) < 0.5
+
+
+def test_the_seeds_needed_decide_in_80_of_100_studies() -> None:
+    topics = 400
+    needed = true_sample(topics, 3).seeds_needed
+    assert needed is not None
+    assert min(shares(topics, needed)) > 0.72
+    assert needed == true_sample(topics, 30).seeds_needed, "it does not depend on the present number"
+
+
+def test_no_number_of_topics_outweighs_too_few_seeds() -> None:
+    assert true_sample(50, 2).topics_needed is None
+    assert true_sample(50, 1000).seeds_needed is None
+    assert replace(true_sample(50, 1000), of_trainings=0.0).seeds_needed is None, "trainings are no source of error"
+
+
+def test_an_interval_has_the_standard_error_of_its_estimate() -> None:
+    error = 0.004
+    one = Sample.of_interval(-1.959964 * error, 1.959964 * error, 500, MARGIN)
+    assert one.of_topics == pytest.approx(error**2, rel=1e-6)
+    assert one.topics_needed == int(np.ceil(500 * (error * REACH / MARGIN) ** 2))
+
+
+def pair_of(drawn: np.ndarray) -> Pair:
+    names = [list(map(str, range(size))) for size in drawn.shape]
+    return PairedScores(["a", "b"], names[0], np.stack([drawn, 0 * drawn]), names[1], names[2]).pair("a", "b")
+
+
+def test_a_contrast_knows_its_parts() -> None:
+    random = np.random.default_rng(2)
+    many = [contrast(pair_of(differences(random, 100, 5))) for _ in range(300)]
+    assert {(one.n, one.seeds) for one in many} == {(100, 5)}
+    assert np.mean([one.training_variance for one in many]) == pytest.approx(OF_TRAININGS**2 / FOLDS / 5, rel=0.1)
+    one_seed = contrast(pair_of(differences(random, 100, 1)))
+    assert (one_seed.training_variance, one_seed.seeds) == (0.0, 1)
+    assert Sample.of(one_seed, MARGIN).of_topics == pytest.approx(one_seed.estimate.standard_error**2)
+    of_most = sample_of_most(dict(enumerate(many[:5])), MARGIN)
+    errors = sorted(one.estimate.standard_error for one in many[:5])
+    assert of_most.of_topics + of_most.of_trainings == pytest.approx(errors[2] ** 2)
+
+
+def test_only_inconclusive_claims_have_a_sample(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    decided = {"T46": INCONCLUSIVE, "T45": CONFIRMED, "T21": INCONCLUSIVE}
+    samples = {"T46": true_sample(100, 4), "T45": true_sample(100, 4), "T21": true_sample(10**6, 8)}
+    table = verdict_table.frame(
+        (one, Verdict(decided.get(one.id, CONFIRMED), "Because.", sample=samples.get(one.id)))
+        for one in registry.claims()
+    )
+    table.write_csv(tmp_path / f"{verdict_table.NAME}.csv")
+    assert verdict_table.read(tmp_path / f"{verdict_table.NAME}.csv").equals(table)
+    known = table.drop_nulls("margin")
+    assert known["id"].to_list() == ["T46", "T21"]
+    (section,) = Claims(table).sections()
+    assert "Inconclusive claims number 2. For 2 of these" in section.text
+    notes = {row[0].text: row[3].note for block in section.blocks for row in block.rows}  # type: ignore[union-attr]
+    needed = samples["T46"].topics_needed
+    assert f"to decide for ±0.01: {needed:,} topics instead of 100" in notes["T46"]
+    assert notes["T21"].startswith("the sample decides for ±0.01")
+    assert "decide" not in notes["T45"]

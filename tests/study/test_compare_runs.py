@@ -1,5 +1,7 @@
-"""The step `compare`: two selections of results, and what they may lack."""
+"""The step `compare`, and the scores behind it: selections, means side by side, and several tests at once."""
 
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +9,16 @@ import numpy as np
 import polars as pl
 import pytest
 
+from rankbound.compare import PairedScores
+from rankbound.compare import compare as compare_pair
+from rankbound.compare.scores import scores_of_frame
+from rankbound.compare.statistics import bootstrap
+from rankbound.errors import DataError
+from rankbound_study.claims.rules import partial_conjunction
 from rankbound_study.cli import main
 from rankbound_study.data.contracts import read_table, write_table
+from rankbound_study.results.neural_pairs import MethodMeans, r_squared
+from rankbound_study.results.scores import names_pairs, scores_of_runs
 from tests.comparing import Compare, assert_as_scipy_says
 from tests.study.synthetic_runs import write_runs
 
@@ -145,3 +155,153 @@ def test_pairs_of_faces_know_their_members(tmp_path: Path, compare: Compare, res
 def test_messages(results: Path, compare: Compare, arguments: str, status: int, message: str) -> None:
     Path("empty").mkdir(exist_ok=True)
     assert message in compare(*arguments.split(), status=status)
+
+
+# Scores of runs tables, means of methods side by side, the coefficient of determination, and several tests at once
+
+stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
+
+RANDOM = np.random.default_rng(31)
+TRUE = RANDOM.normal(40, 10, 60)
+PREDICTED = TRUE + RANDOM.normal(0, 8, 60)
+VALUES = np.random.default_rng(32).beta(4, 2, (3, 60))
+FACES = np.stack([np.random.default_rng(pair).permutation(20)[:2] for pair in range(60)])
+
+
+class TestFrames:
+    ROWS = pl.DataFrame(
+        {
+            "model": ["mf", "mf", "mf", "popularity"],
+            "loss": ["AP", "AP", "AP", "none"],
+            "bounding": "none",
+            "epoch": [3, 3, 4, 0],
+            "fold": [1, 1, 1, 1],
+            "seed": [0, 0, 1, 0],
+            "topic": ["b", "a", "a", "a"],
+            "n": 10,
+            "AP": [0.1, None, 0.3, 0.7],
+        }
+    )
+
+    def test_rows_become_scores(self) -> None:
+        scores = scores_of_runs(self.ROWS, "AP")
+        assert list(scores.systems) == ["mf / AP / none", "popularity / none / none"]
+        assert scores.units == ["a", "b"]
+        # Controls stand beside every seed.
+        expected = [[[[math.nan, 0.3]], [[0.1, math.nan]]], [[[0.7, 0.7]], [[math.nan, math.nan]]]]
+        np.testing.assert_array_equal(scores.values, expected)
+        pair = scores.pair("mf / AP / none", "popularity / none / none")
+        assert list(pair.units) == ["a"]
+        assert pair.gaps.trainings == []
+        assert list(pair.gaps.units[1]) == ["b"]
+
+    def test_two_scores_of_one_list_are_refused_with_what_differs(self) -> None:
+        twice = pl.concat([self.ROWS, self.ROWS.with_columns(n=pl.lit(11))])
+        with pytest.raises(DataError, match=r"system mf.*topic a.*2 scores.*n: 10, 11: choose one"):
+            scores_of_runs(twice.sort("topic", "n"), "AP")
+
+    def test_topics_that_name_pairs(self) -> None:
+        pairs = pl.DataFrame({"system": "A", "topic": ["x y", "y z"], "n": 2, "PairAccuracy": [1.0, 0.0]})
+        assert names_pairs(pairs)
+        assert not names_pairs(self.ROWS)
+        members = scores_of_frame(pairs, "PairAccuracy", members=True).members
+        assert members is not None
+        assert members.tolist() == [[0, 1], [1, 2]]
+
+
+def test_partial_conjunctions_are_bonferronis_and_the_largest_at_their_ends() -> None:
+    p_values = (0.04, 0.001, 0.5, 0.01)
+    assert [partial_conjunction(p_values, count) for count in (1, 2, 4)] == pytest.approx([0.004, 0.03, 0.5])
+    # The worst dependence: equal p-values, which a binomial test of their count would take for many.
+    assert partial_conjunction([0.03] * 10, 6) == pytest.approx(0.15)
+    with pytest.raises(ValueError, match="count: found 5, expected a number from 1 to 4"):
+        partial_conjunction(p_values, 5)
+
+
+class TestExplainedVariance:
+    def test_the_truth_its_mean_and_worse(self) -> None:
+        assert r_squared(TRUE, TRUE, resamples=99) == (1, pytest.approx(1), pytest.approx(1))
+        value, low, high = r_squared(np.full(60, TRUE.mean()), TRUE, resamples=999)
+        assert value == pytest.approx(0, abs=1e-12)
+        # In a resample the mean of all is no longer the best constant.
+        assert low < high < 1e-9
+        assert r_squared(2 * TRUE.mean() - TRUE, TRUE, resamples=99)[0] == pytest.approx(-3)
+
+    @pytest.mark.parametrize("method", ["BCa", "percentile"])
+    def test_its_interval_is_scipys(self, method: str) -> None:
+        def by_hand(predicted: Any, true: Any, axis: int = -1) -> Any:
+            return 1 - ((true - predicted) ** 2).sum(axis) / (true.var(axis) * true.shape[axis])
+
+        value, low, high = r_squared(PREDICTED, TRUE, resamples=499, method=method, seed=7)
+        assert value == pytest.approx(1 - ((TRUE - PREDICTED) ** 2).sum() / ((TRUE - TRUE.mean()) ** 2).sum())
+        theirs = bootstrap(by_hand, np.stack([PREDICTED, TRUE]), resamples=499, method=method, seed=7)
+        assert (low, high) == pytest.approx(theirs, abs=1e-10)
+
+    @pytest.mark.parametrize("shifted", [lambda values: values, lambda values: values + 1e6])
+    def test_resamples_of_one_value_are_left_out(self, shifted: Callable[[Any], Any]) -> None:
+        true = shifted(np.array([10.0, 30.0]))
+        value, low, high = r_squared(true + np.array([1.0, -2.0]), true, resamples=199)
+        assert value == pytest.approx(1 - 5 / 200)
+        assert (low, high) == pytest.approx((value, value))
+
+    @pytest.mark.parametrize("true", [[], [3.0], [3.0, 3.0]])
+    def test_nothing_is_explained_where_nothing_varies(self, true: list[float]) -> None:
+        assert all(map(math.isnan, r_squared(np.array(true), np.array(true))))
+
+    @pytest.mark.parametrize("method", ["BCa", "percentile"])
+    def test_intervals_hold_it(self, method: str) -> None:
+        """Predictions that miss as much as there is to predict: 1 - 1/2, in 95 % of studies but for three errors."""
+        random, covered, studies = np.random.default_rng(12), 0, 400
+        for study in range(studies):
+            predicted, missed = random.normal(40, 10, (2, 120))
+            _, low, high = r_squared(predicted, predicted + missed - 40, resamples=499, method=method, seed=study)
+            covered += low <= 0.5 <= high
+        assert covered / studies == pytest.approx(0.95, abs=0.01 + 3 * math.sqrt(0.95 * 0.05 / studies))
+
+
+class TestMethodMeans:
+    @pytest.mark.parametrize("faces", [None, FACES])
+    def test_they_say_what_a_comparison_says(self, faces: np.ndarray | None) -> None:
+        means = MethodMeans(VALUES, faces)
+        theirs = compare_pair(PairedScores.of_matrix(VALUES.T, "ABC", members=faces).pair("A", "C"))
+        assert means.difference(0, 2) == pytest.approx((theirs.difference, theirs.low, theirs.high), abs=1e-14)
+        assert means.p_value(0, 2) == theirs.p_value
+        assert means.means[[0, 2]] == pytest.approx([theirs.mean_a, theirs.mean_b])
+        found, low, high, p_value = means.combination(np.array([0.5, 0.0, -2.0]))
+        assert found == pytest.approx(float(np.array([0.5, 0.0, -2.0]) @ VALUES.mean(1)))
+        assert (low < found < high, p_value < 0.01) == (True, True)
+        apart = np.array([1.0, -1.0, 0.0])
+        assert means.combination(apart) == pytest.approx((*means.difference(0, 1), means.p_value(0, 1)))
+        same = MethodMeans(VALUES[:1].repeat(2, 0), faces)
+        assert (*same.difference(0, 1), same.p_value(0, 1)) == (0, 0, 0, 1)
+
+    def test_lists_that_one_method_lacks_are_left_out_of_its_comparisons_alone(self) -> None:
+        values = VALUES.copy()
+        values[0, :7] = math.nan
+        means, kept = MethodMeans(values), MethodMeans(values[:, 7:])
+        for name, methods in (("difference", (0, 1)), ("p_value", (0, 1)), ("interval", (0,))):
+            assert getattr(means, name)(*methods) == getattr(kept, name)(*methods)
+        assert means.difference(1, 2) == MethodMeans(VALUES).difference(1, 2)
+
+    def test_the_interval_of_a_share_of_pairs_ends_at_one(self) -> None:
+        right = np.ones((1, 60))
+        right[0, :1] = 0
+        assert MethodMeans(right, FACES).interval(0)[1] == 1
+        assert MethodMeans(right, FACES).combination(np.ones(1))[2] > 1
+
+    @pytest.mark.parametrize("paired", [False, True])
+    def test_few_lists_have_means_without_an_error(self, paired: bool) -> None:
+        one, none = (
+            MethodMeans(np.full((2, n), 0.4), np.arange(2 * n).reshape(n, 2) if paired else None) for n in (1, 0)
+        )
+        assert one.interval(0) == (0.4, 0.4)
+        assert math.isnan(one.p_value(0, 1)) if paired else one.p_value(0, 1) == 1
+        assert all(map(math.isnan, (*none.interval(0), *none.difference(0, 1), none.p_value(0, 1), none.means[0])))
+        few = MethodMeans(VALUES[:, :4], np.array([[0, 1], [0, 2], [1, 2], [2, 3]]))
+        assert all(map(math.isnan, (*few.interval(0), *few.difference(0, 1)[1:], few.p_value(0, 1))))
+        # Two lists with a score: the t interval, for resamples reach no further than the two.
+        values = np.full((2, 6), math.nan)
+        values[:, :2] = [[0.2, 0.4], [0.3, 0.9]]
+        two = MethodMeans(values)
+        assert two.interval(0) == pytest.approx(stats.t(1, 0.3, 0.1).interval(0.95))
+        assert two.difference(1, 0)[1:] == pytest.approx(stats.t(1, 0.3, 0.2).interval(0.95))

@@ -21,9 +21,8 @@ from rankbound_study.provenance.manifest import make_manifest, write_manifest
 from rankbound_study.report import document, render
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.columns import TableBlock
-from rankbound_study.report.content import Finding, ReportSection
+from rankbound_study.report.content import Figures, Finding, ReportSection, table_blocks
 from rankbound_study.report.findings import Bounded
-from rankbound_study.report.made_blocks import Figures, table_blocks
 from rankbound_study.report.render import inline_svg
 from rankbound_study.report.table_files import write_json, write_text
 from rankbound_study.report.tables.table_5_1 import summarise, table_5_1

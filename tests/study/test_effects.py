@@ -1,19 +1,30 @@
-"""The effects of bounding: planted means and variances between cells are what the tables, the figure and tests find."""
+"""Effects of bounding, by regime, and what related work predicts: tables, figures and tests find what is planted."""
 
+import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from planted import Study, of_bounded
 
-from rankbound_study.claims.effects import CELL_COLUMNS, EVERY, KINDS, effects
+import rankbound as rb
+from rankbound_study.claims import related
+from rankbound_study.claims.effects import CELL_COLUMNS, EVERY, KINDS, REGIME_COLUMNS, effects, regimes
 from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.related import METRICS, coherence
 from rankbound_study.claims.statistics import pooled
 from rankbound_study.cli import main
+from rankbound_study.jobs.job import RUN_METRICS
+from rankbound_study.report.abstract import related_sections
 from rankbound_study.report.columns import TableBlock
+from rankbound_study.report.content import Paragraph
 from rankbound_study.report.tables import effects as table_effects
+from rankbound_study.report.tables.table_5_1 import COLUMNS
+from rankbound_study.results.study_files import StudyFiles
+from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
+from tests.study.planted import STUDY, Lists, Setting, Study, World, of_bounded, settings
 
 RISE = 0.004
 SMALL = Study(topics=30, ratios=(1, 2), controls=False, noise=0.002, wobble=0.001)
@@ -112,3 +123,167 @@ def test_a_study_without_honest_runs_has_empty_tables(tmp_path: Path) -> None:
     assert made.table.is_empty()
     made.write(tmp_path, "table_effects")
     assert list(table_effects.TABLES["table_effects"].shown("table_effects", tmp_path)) == []
+
+
+# The map of regimes, from runs whose effects are planted
+
+SHORT, LONG = 4, 40
+"""Relevant items of the two kinds of users; lists have as many irrelevant ones."""
+OF_SHORT, OF_LONG = 0.04, -0.01
+USERS = 20
+WIDE = "synthetic-wide"
+PLANTED = {WIDE: {"spread": 1.5, "correlation": 1.0, "rank": 4}}
+
+
+def of_kinds(one: Setting, rows: pl.DataFrame) -> pl.DataFrame:
+    """Bounding changes the scores of both kinds of users, twice as much in a variant; other runs do not count."""
+    is_short = pl.col("topic").cast(pl.Int32) < USERS // 2
+    effect = pl.when(is_short).then(OF_SHORT).otherwise(OF_LONG) * (one.bounding != "none") * (1 + bool(one.variant))
+    p = pl.when(is_short).then(SHORT).otherwise(LONG)
+    own = rows.with_columns(*(pl.col(metric) + effect for metric in RUN_METRICS), p=p, n=2 * p)
+    others = ({"selection": pl.lit("last")}, {"protocol": pl.lit("published")}, {"study": pl.lit("other")})
+    return pl.concat([own, *(own.with_columns(**other) for other in others)])
+
+
+def world(dataset: str = WIDE, factors: int = 4, boundings: tuple[str, ...] = ("none", "min-max")) -> World:
+    some = settings(["nRBP"], boundings, (1,), options=json.dumps({"factors": factors}), dataset=dataset)
+    return World(lambda one: 0.0, some, USERS, 1, own=0.0, training=0.0, chance=0.0, change=of_kinds)
+
+
+def files(folder: Path, of: World, gradient: float = 1.0) -> StudyFiles:
+    """Write the runs and a variant with two factors; the gradients of its bounded trainings are as large as stated."""
+    varied = settings(["nRBP"], ["none", "min-max"], (1,), "below-f2", options='{"factors": 2}', dataset=WIDE)
+    norms = {"none": 1.0, "min-max": gradient}
+    both = World(**(vars(of) | {"settings": [*of.settings, *varied], "gradient": lambda one: norms[one.bounding]}))
+    written = both.files(folder)
+    return StudyFiles(written.runs, written.epochs, experiments=written.experiments)
+
+
+def test_effects_are_those_of_the_runs(tmp_path: Path) -> None:
+    table = regimes(files(tmp_path, world()), STUDY, PLANTED)
+    assert table["factors"].to_list() == [4, 2]
+    for row, times in zip(table.iter_rows(named=True), (1, 2), strict=True):
+        assert row["effect_short"] == pytest.approx(OF_SHORT * times)
+        assert row["effect_long"] == pytest.approx(OF_LONG * times)
+        assert row["effect"] == pytest.approx(0.015 * times)
+        # The standard error over users is 0.0056: half of them differ by 0.05 from the others.
+        assert 0.001 * times < row["low"] < 0.008 * times
+        assert 0.022 * times < row["high"] < 0.029 * times
+        assert (row["n_topics"], row["n_trainings"], row["n_untrained"]) == (USERS, 3, 0)
+        assert (row["spread"], row["correlation"], row["rank"]) == (1.5, 1.0, 4)
+        # Influence is the range of the loss.
+        pairs = np.array([SHORT**2, LONG**2], dtype=float)
+        assert row["pairs"] == pytest.approx(pairs.mean())
+        assert row["influence_cv"] == pytest.approx(pairs.std() / pairs.mean())
+        assert row["log_sd"] == pytest.approx(np.log(LONG / SHORT) / 2)
+
+
+def test_real_data_have_no_planted_parameters_and_an_effect_takes_an_unbounded_loss(tmp_path: Path) -> None:
+    runs = world("movielens-mixed-1-2-3", 32).files(tmp_path).runs
+    row = regimes(StudyFiles(runs), STUDY, PLANTED).row(0, named=True)
+    assert row["spread"] is row["correlation"] is row["rank"] is None
+    assert row["factors"] == 32
+    assert regimes(StudyFiles(world(boundings=("min-max",)).files(tmp_path).runs), STUDY, PLANTED).is_empty()
+
+
+def test_table_and_figure_are_made_from_the_files_and_count_what_did_not_train(tmp_path: Path) -> None:
+    made = files(tmp_path, world(), 1e-12)
+    given = [f"--{name}={getattr(made, name)}" for name in ("runs", "epochs", "experiments")]
+    options = json.dumps({"study": STUDY, "planted": PLANTED})
+    assert not main(["table", "table_regimes", *given, "--options", options, "--out-dir", str(tmp_path)])
+    table = pl.read_csv(tmp_path / "table_regimes.csv", schema=REGIME_COLUMNS)
+    assert table["n_untrained"].to_list() == [3, 0], "three seeds; no epochs of the experiments were given"
+    assert "+0.0150†" in (tmp_path / "table_regimes.md").read_text("utf-8")
+    for given_table, text in ([["--regimes", str(tmp_path / "table_regimes.csv")], "fewer factors"], [[], "<svg"]):
+        drawing = tmp_path / "map.svg"
+        assert not main(["figure", "figure_regimes", *given_table, "--out", str(drawing)])
+        assert text in drawing.read_text("utf-8")
+
+
+# Related work: planted orders of systems, gradients of every bound, and the paragraphs that quote them
+
+STUDIED = Study(
+    topics=30, ratios=(2,), losses=("nDCG", "nRBP"), boundings=("none", "min-max"), controls=False, noise=0.0005
+)
+
+
+def evidence_of(folder: Path, plant=lambda lists: 0.0, **changes) -> Evidence:  # type: ignore[no-untyped-def]
+    return replace(STUDIED, plant=plant, **changes).evidence(folder)
+
+
+def towards_small_floors(lists: Lists) -> np.ndarray | float:
+    """One system gains where the unit of min-max bounding is small, and loses a little more elsewhere."""
+    if (lists.loss, lists.bounding) != ("nDCG", "min-max"):
+        return 0.0
+    unit = 1 - rb.minimum("nDCG", lists.n, lists.p)
+    order = np.argsort(np.argsort(unit))
+    signs = np.where(order < len(unit) / 2, 1.0, -1.02)
+    return 0.02 * signs
+
+
+def test_systems_that_differ_on_every_list_keep_their_order(tmp_path: Path) -> None:
+    """Whatever the weights of lists are: a system that is better on all of them is better on average."""
+    shifts = {("nDCG", "none"): 0.0, ("nDCG", "min-max"): 0.05, ("nRBP", "none"): 0.1, ("nRBP", "min-max"): 0.15}
+    made = evidence_of(tmp_path, lambda lists: shifts[lists.loss, lists.bounding] - lists.base + 0.5)
+    found = related.orders_table(made)
+    keys = set(product(("movielens", "mq2008-label1"), METRICS, AFFINE))
+    assert set(found.select("dataset", "metric", "bound").rows()) == keys
+    assert found.drop("dataset", "nsr", "metric", "bound").unique().rows() == [(4, 6, 1.0, 0, 0, 6, 6, 0, 0)]
+
+
+def test_a_gain_where_units_are_small_inverts_the_order_unless_all_lists_have_one_size(tmp_path: Path) -> None:
+    ours = related.orders_table(evidence_of(tmp_path, towards_small_floors)).filter(metric="nDCG", bound="min-max")
+    assert (ours["inverted"] > 0).all()
+    assert (ours["tau"] < 1).all()
+    alike = evidence_of(tmp_path, towards_small_floors, relevant=lambda topic: 5 + 0 * topic)
+    found = related.orders_table(alike).select("tau", "inverted", "exchanged", "gained", "lost")
+    assert found.unique().rows() == [(1.0, 0, 0, 0, 0)]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_bounds_change_no_direction_of_a_gradient(loss: str) -> None:
+    pairs, incoherent = coherence(loss, "none")
+    assert pairs == 50 * (3 * 5 + 4 * 8 + 5 * 15)
+    assert (incoherent > 0) == (loss != "nRBP"), "a sum of ranks pushes every relevant item up"
+    assert {coherence(loss, bound) for bound in BOUNDED} == {(pairs, incoherent)}
+
+
+def test_a_loss_of_ranks_is_compared_with_the_metrics_own(tmp_path: Path) -> None:
+    planted = evidence_of(tmp_path, lambda lists: 0.03 * (lists.loss == "nRBP") - lists.base + 0.5)
+    found = related.ranks_table(planted)
+    assert found.select("dataset", "nsr", "metric").rows() == [
+        ("movielens", 2, "nDCG"),
+        ("mq2008-label1", None, "nDCG"),
+    ]
+    assert found["difference"].to_list() == pytest.approx([0.03, 0.03], abs=0.001)
+
+
+def test_the_section_quotes_the_tables(tmp_path: Path) -> None:
+    made = evidence_of(tmp_path, towards_small_floors)
+    tables = tmp_path / "tables"
+    files = [f"--{name}={getattr(made, name)}" for name in ("runs", "epochs")]
+    assert main(["table", "table_related", *files, "--out-dir", str(tables)]) == 0
+    rows = [("nDCG", "none", 5, 0), ("nDCG", "min-max", 10, 1), ("nDCG", "distribution", 5, 2)]
+    honest = pl.DataFrame(
+        [
+            {"loss": loss, "bounding": bounding, "n_trainings": every, "n_untrained": untrained, "as_printed": True}
+            for loss, bounding, every, untrained in rows
+        ],
+        schema=COLUMNS,
+    )
+    (section,) = related_sections(tables, honest)
+    texts = {block.title: block.text for block in section.blocks if isinstance(block, Paragraph)}
+    assert len(texts) == 6
+    orders = pl.read_csv(tables / "table_related.csv", schema=related.COLUMNS)
+    inverted, pairs = orders["inverted"].sum(), orders["pairs"].sum()
+    assert f"invert {inverted} of {pairs} pairs of systems" in texts["Jeunen, Potapov and Ustimenko 2024"]
+    assert (
+        "1 of 10 with affine bounds, 2 of 5 with distribution bounding, 0 of 5 with no bounding did not train."
+        in (texts["XGBoost's normalisation of LambdaRank"])
+    )
+    assert "0 combinations of a loss and a bound have another share" in texts["Marcuzzi, Lucchese and Orlando 2023"]
+    assert " in nDCG (significantly higher on 0 of 2 data sets" in texts["Gomez, Wang and Fu 2023"]
+    assert texts["Gomez, Wang and Fu 2023"].endswith(" (without correction).")
+    for title in ("Karmaker Santu and Feng 2022", "Gienapp et al. 2020"):
+        assert "(at 5 %, without correction; pairs share systems and topics)" in texts[title]
+    assert list(related_sections(tmp_path, honest)) == []

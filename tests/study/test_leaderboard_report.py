@@ -20,9 +20,8 @@ from rankbound_study import figures
 from rankbound_study.figures import style
 from rankbound_study.report import document, render
 from rankbound_study.report.columns import TableBlock
-from rankbound_study.report.content import ReportSection
+from rankbound_study.report.content import Figures, ReportSection
 from rankbound_study.report.leaderboard_section import Leaderboard
-from rankbound_study.report.made_blocks import Figures
 from rankbound_study.report.table_files import write_json, write_text
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.report.tables.table_5_1 import summarise, table_5_1

@@ -15,9 +15,17 @@ from pydantic import ValidationError
 from scipy.stats import chisquare
 
 from rankbound.errors import DataError
-from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.data_sets import (
+    EVERY,
+    FULL,
+    POPULARITY,
+    UNIFORM,
+    DataSet,
+    SampledName,
+    Sampling,
+    sampled_name,
+)
 from rankbound_study.config.lines import merged
-from rankbound_study.config.samplings import EVERY, FULL, POPULARITY, UNIFORM, SampledName, Sampling, sampled_name
 from rankbound_study.config.sections.data import InteractionKeys
 from rankbound_study.config.study import Study
 from rankbound_study.data.contracts import CONTRACTS, FOLDS, SPLITS, read_metadata, write_table

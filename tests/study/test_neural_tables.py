@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import yaml
 from drawn_files import contents, run
-from synthetic_comparisons import AGES, WEB, Study, draw_pairs, method_scores, write_images, write_study
+from neural_studies import AGES, WEB, Study, draw_pairs, method_scores, write_images, write_study
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.data.contracts import read_table, write_table
@@ -19,8 +19,8 @@ from rankbound_study.report.neural_section import Results, facts, read_results
 from rankbound_study.report.tables import neural
 from rankbound_study.report.tables.neural import NeuralTable, neural_table
 from rankbound_study.results import neural_runs
-from rankbound_study.results.neural_names import TABLES, data_set_title, table_named, table_of
 from rankbound_study.results.neural_pairs import read_pairs
+from rankbound_study.results.neural_runs import TABLES, data_set_title, table_named, table_of
 
 QUERIES, PIXELS, FEATURES = TABLES
 

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_pages import BROWSER, SCHEMES, broken_rules, driven, unseen_stops
 from test_document import DRAWN, results_folder
 from test_svg_titles import told_figure
 
 from rankbound_study.cli import main
 from rankbound_study.figures import style
+from rankbound_study.report import render
+from rankbound_study.report.columns import Cell, TableBlock
+from rankbound_study.report.content import Document, ReportSection
 from rankbound_study.report.render import policy_source
+from tests.study.browser_pages import BROWSER, SCHEMES, broken_rules, driven, unseen_stops
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser here: `apt-get install chromium` for these tests")
 
@@ -118,3 +121,27 @@ def test_screen_readers_and_the_keyboard_can_use_it(page: Path) -> None:
     with driven() as shown:
         assert {scheme: broken_rules(page, scheme, shown) for scheme in SCHEMES} == {scheme: [] for scheme in SCHEMES}
         assert unseen_stops(shown, 40) == []
+
+
+# Numbers as the report prints them sort as numbers, in a real browser
+
+NUMBERS = ("−0.0051", "+0.0002", "–", "1,200", "−0.4000", "0.7 – 0.9", "30", "1,200,000")
+SORTED = ["−0.4000", "−0.0051", "+0.0002", "0.7 – 0.9", "30", "1,200", "1,200,000", "–"]
+
+SORTING_PROBE = """<script>
+addEventListener("load", () => {
+  const table = document.querySelector("table.sortable");
+  table.querySelector("button").click();
+  const told = document.createElement("script");
+  told.type = "application/json"; told.id = "found";
+  told.textContent = JSON.stringify({ascending: [...table.tBodies[0].rows].map(row => row.textContent.trim())});
+  document.body.append(told);
+});
+</script></head>"""
+
+
+def test_minus_signs_and_thousands(tmp_path: Path) -> None:
+    table = TableBlock("Numbers", "", ("number",), tuple((Cell(text),) for text in NUMBERS), 0, sortable=True)
+    text = render.html(Document("t", "s", False, (ReportSection("a", "A", "", (table,)),)), tmp_path)
+    (tmp_path / "index.html").write_text(with_probe(text, SORTING_PROBE), "utf-8")
+    assert seen(tmp_path / "index.html", tmp_path / "profile")["ascending"] == SORTED

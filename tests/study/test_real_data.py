@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rankbound.io.fetch import MIRROR_VARIABLE
-from rankbound_study.config.sections.known_sets import known_set
+from rankbound_study.config.sections.description import known_set
 from rankbound_study.data import judged_files
 from rankbound_study.data import ratings as ratings_files
 from rankbound_study.data.contracts import PARTS_KEY, read_metadata, read_table

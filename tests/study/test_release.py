@@ -1,4 +1,4 @@
-"""What a release states agrees: version, changelog, citation, tag, lowest versions, Pythons; and a lie is found."""
+"""What a release states agrees, and a lie is found; the locked environment has every package with checksums."""
 
 import re
 import subprocess
@@ -77,3 +77,32 @@ def test_the_pythons_that_are_claimed_are_those_that_are_tried() -> None:
     claimed = [one.rpartition(" ")[2] for one in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", one)]
     assert tuple(claimed) == release.CLAIMED
     assert PROJECT["requires-python"] == f">={release.CLAIMED[0]}"
+
+
+# The locked environment: every package at the version that the tests ran with, and with checksums
+
+ENVS = Path(__file__).resolve().parents[2] / "envs"
+
+
+def names_and_versions(text: str) -> dict[str, str]:
+    pins = re.findall(r"^([\w.-]+)==([^\s;]+)", text, re.MULTILINE)
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pins}
+
+
+def test_every_package_has_a_checksum_and_none_comes_from_elsewhere() -> None:
+    lock = (ENVS / "lock.txt").read_text("utf-8")
+    entries = re.split(r"^(?=\w)", lock, flags=re.MULTILINE)[1:]
+    assert len(entries) == len(names_and_versions(lock)) > 150
+    for entry in entries:
+        assert re.search(r"^    --hash=sha256:[0-9a-f]{64}", entry, re.MULTILINE), entry
+    assert not re.search(r"https?:|file:|^-", lock, re.MULTILINE)
+
+
+def test_versions_are_those_that_the_tests_ran_with() -> None:
+    lock, ran = (names_and_versions((ENVS / name).read_text("utf-8")) for name in ("lock.txt", "cpu.txt"))
+    assert {name: lock[name] for name in lock.keys() & ran.keys()} == {
+        name: ran[name] for name in lock.keys() & ran.keys()
+    }
+    # Those of other systems, and what installs the project.
+    assert lock.keys() - ran.keys() == {"httpx2-jsfetch", "pyreadline3", "pywin32", "setuptools", "tzdata"}
+    assert "torch" not in lock

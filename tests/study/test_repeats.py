@@ -1,6 +1,9 @@
-"""Folds and negatives that are drawn several times: the training seeds take turns in them."""
+"""A training repeats: drawings in turns, fixed settings of its process, stable seeds, and exactly the known options."""
 
+import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +11,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+import torch
 from test_train_job import frame, train
 
+from rankbound.errors import ConfigError
+from rankbound.texts import derive_seed
 from rankbound_study import cli
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import FOLDS, REPEATS_KEY, SPLITS, write_table
@@ -17,6 +23,9 @@ from rankbound_study.data.reader import FoldedLists, read_instances
 from rankbound_study.export import trec_folder
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.controls_job import run_controls
+from rankbound_study.jobs.determinism import subnormals_as_zero
+from rankbound_study.options import read_options
+from tests.forks import run_with_torch
 
 USERS, RELEVANT, ITEMS, REPEATS = 6, 11, 80, 3
 SHARED = {"threshold": 4.0, "min_relevant": 5, "seed": 0}
@@ -141,3 +150,100 @@ def test_every_drawing_selects_its_own_rates(tmp_path: Path, repeated: Path) -> 
     tried = frame(out.with_suffix("").with_suffix(".rates.parquet"), "rates")
     assert tried["seed"].to_list() == [0, 0, 1, 1], "the seeds 3 and 4 have the drawings of 0 and 1"
     assert tried.filter("chosen")["seed"].to_list() == [0, 1]
+
+
+# A training repeats: what its process is set to before it begins, and that the settings reach every step
+
+_JOB = """
+import sys, warnings
+warnings.simplefilter("error")
+import torch
+from rankbound_study.cli import main
+from rankbound_study.jobs import train_job, vgg16
+
+def tell(*arguments, **named):
+    # Below the smallest normal number: zero, where the processor can make it so.
+    tiny = float(torch.tensor(1e-38) / 1e3)
+    print(
+        torch.get_num_threads(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.backends.cudnn.benchmark,
+        torch.backends.cudnn.allow_tf32,
+        torch.backends.cuda.matmul.allow_tf32,
+        tiny == 0 or not torch.set_flush_denormal(True),
+        "torch._dynamo" in sys.modules,  # Torch's compiler, which nobody here needs: half of a job's start.
+    )
+    sys.exit()
+
+train_job.run_job = vgg16.read_weights = tell
+train_job.known_job = lambda options: None
+torch.set_num_threads(2)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "threads", "flushed"),
+    [
+        (["job", "--instances", "a", "--out", "b", "--options", "{}"], "1", "True"),
+        (["features", "--images", "a", "--weights", "b", "--out", "c"], "2", "False"),
+    ],
+)
+def test_steps_that_compute_with_networks_use_fixed_algorithms(
+    arguments: list[str], threads: str, flushed: str
+) -> None:
+    result = run_with_torch(_JOB, *arguments)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == [threads, "True", "False", "False", "False", flushed, "False"]
+
+
+def test_small_numbers_are_themselves_again_after_a_training() -> None:
+    tiny = torch.tensor(1e-38) / 1e3
+    with subnormals_as_zero():
+        inside = float(torch.tensor(1e-38) / 1e3)
+    assert inside == 0 or not torch.set_flush_denormal(False)
+    assert torch.tensor(1e-38) / 1e3 == tiny > 0
+
+
+# Derived seeds are stable and distinct; options are exactly the known keys
+
+DEFAULTS = {"nsr": 1, "share": 0.1, "name": "x", "flag": False}
+
+
+def test_seeds_do_not_change_between_versions_or_processes() -> None:
+    digest = hashlib.sha256(b'["folds", "movielens", 0]').hexdigest()
+    assert derive_seed("folds", "movielens", 0) == int(digest[:16], 16) // 2 == 2053635801640725812
+    code = "from rankbound.texts import derive_seed; print(derive_seed('folds', 'movielens', 0))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == derive_seed("folds", "movielens", 0)
+
+
+def test_seeds_differ_wherever_their_parts_do() -> None:
+    parts = [(), ("a",), ("a", "b"), ("ab",), ("a", 1), ("a", "1"), ("a", None), ("a,b",), (1, 12), (11, 2), (1.5,)]
+    seeds = [derive_seed(*some) for some in parts]
+    assert len(set(seeds)) == len(parts)
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    np.random.default_rng(seeds[0])
+
+
+def test_options_stand_over_the_defaults() -> None:
+    assert read_options("{}", DEFAULTS) == DEFAULTS
+    assert read_options('{"share": 1, "nsr": 3}', DEFAULTS) == {**DEFAULTS, "share": 1, "nsr": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{nsr: 1}", r"--options is not valid JSON \(.*\): \{nsr: 1\}"),
+        *((text, "--options is not valid JSON") for text in ("[" * 100_000, '{"a": NaN}', f'{{"a": {"9" * 5000}}}')),
+        ("[1]", r"should be a JSON object such as \{.*\}, found \[1\]"),
+        ('{"NSR": 1}', "unknown key 'NSR'; known are flag, name, nsr, share"),
+        ('{"nsr": 1.5}', "'nsr' is 1.5, expected a value like 1"),
+        ('{"nsr": true}', "'nsr' is true, expected a value like 1"),
+        ('{"share": "0.1"}', "'share' is \"0.1\", expected a value like 0.1"),
+        ('{"name": null}', "'name' is null, expected a value like 'x'"),
+    ],
+)
+def test_other_options_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_options(text, DEFAULTS)

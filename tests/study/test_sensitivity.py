@@ -1,4 +1,4 @@
-"""The table of sensitivity: what is planted in a variant is what its row says."""
+"""Sensitivity, the bias of a test-picked epoch, and options in words: what is planted is what the tables say."""
 
 import json
 from dataclasses import replace
@@ -6,13 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from planted import BOUNDS, EXPERIMENTS, LOSSES, RUNS, World, beside, raised, settings, usual
 from scipy import stats
 
 from rankbound_study.cli import main
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.tables import sensitivity
+from rankbound_study.data.contracts import write_table
+from rankbound_study.report.columns import Cell
+from rankbound_study.report.provenance_section import settings_table
+from rankbound_study.report.tables import protocols, sensitivity
+from rankbound_study.report.tables.sensitivity import differing, option_text
+from rankbound_study.results.study_files import StudyFiles
+from tests.study.planted import BOUNDS, EXPERIMENTS, LOSSES, RUNS, World, beside, raised, settings, usual
+from tests.study.synthetic_runs import write_runs
 
 COLUMN = DataSet("movielens", 2)
 OPTIONS = {"batch_size": 32, "factors": 32, "hidden": [46], "learning_rate": 0.01, "optimiser": "adam"}
@@ -119,3 +127,122 @@ def test_a_variant_beside_trainings_of_the_study_that_did_not_train_has_a_row_wi
     world = beside(2, {"rates-high": usual, "rates-low": usual}, gradient=lambda one: float(bool(one.variant)))
     found = table(tmp_path, world, "rates")
     assert found.select("variant", "n_trainings", "mean_change").rows() == [("high", 0, None), ("low", 0, None)]
+
+
+# Options in words: all that differ are told, and nothing that does not
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("learning_rate", 0.03, "learning rate 0.03"),
+        ("learning_rate", 0.00001, "learning rate 1e-05"),
+        ("temperature", 3.0, "temperature 3"),
+        ("factors", 16, "factors 16"),
+        ("hidden", [12], "hidden 12"),
+        ("hidden", [100, 30], "hidden 100-30"),
+        ("optimiser", "sgd", "optimiser sgd"),
+    ],
+)
+def test_an_option_and_its_value(name: str, value: object, text: str) -> None:
+    assert option_text(name, value) == text
+
+
+def test_what_differs_or_is_new_is_told_whatever_the_order() -> None:
+    usual = {"batch_size": 32, "learning_rate": 0.01, "optimiser": "adam", "temperature": 1.0}
+    for changed in ({}, {"learning_rate": 3}, {"optimiser": "sgd", "learning_rate": 3}, {"spread": 0.1}):
+        options = {**dict(reversed(usual.items())), **changed}
+        assert differing(options, usual) == [option_text(name, changed[name]) for name in sorted(changed)]
+    assert differing({**usual, "temperature": 1}, usual) == []
+
+
+# The bias of a test-picked epoch, against means that are written out
+
+SETS = (("movielens", 1), ("mq2008-label1", None))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Honest runs of which every epoch that the test part picks scores higher: by 0.01, by 0.03 of AP."""
+    folder = tmp_path_factory.mktemp("flattery")
+    path = write_runs(folder / "honest.parquet", sets=SETS, protocols=("honest", "published"), topics=10, seeds=2)
+    rows = pl.read_parquet(path).with_columns(pl.col(pl.Float64).clip(0, 0.9), pl.lit("validation").alias("selection"))
+    more = pl.when(pl.col("loss") == "AP").then(0.03).otherwise(0.01)
+    test = rows.with_columns(pl.lit("test").alias("selection"), pl.col("nDCG", "AP", "nRBP(p=0.95)") + more)
+    key = ["protocol", "dataset", "loss", "bounding", "model", "fold", "seed", "topic", "selection"]
+    both = pl.concat([rows, test]).unique(key, maintain_order=True)
+    schema = pa.parquet.read_schema(path).remove_metadata()
+    write_table(both.to_arrow().cast(schema), folder / "runs.parquet", "runs")
+    return folder / "runs.parquet"
+
+
+def test_the_same_trainings_are_compared_cell_by_cell(runs: Path) -> None:
+    table = protocols.make_flattery("table_flattery", StudyFiles(runs))
+    assert table["dataset"].to_list() == ["movielens"] * 15 + ["mq2008-label1"] * 15
+    assert table["loss"].to_list()[:15] == ["nDCG"] * 5 + ["AP"] * 5 + ["nRBP"] * 5
+    assert table["bounding"].to_list()[:5] == ["none", "min-max", "expectation", "expectation-max", "distribution"]
+    assert table["n_trainings"].unique().to_list() == [10]
+    ap = table.filter(pl.col("loss") == "AP")
+    assert ap["flattery"].to_list() == pytest.approx([0.03] * len(ap))
+    others = table.filter(pl.col("loss") != "AP")
+    assert others["flattery"].to_list() == pytest.approx([0.01] * len(others))
+    difference = table["test_picked"] - table["validation_picked"]
+    assert difference.to_list() == pytest.approx(table["flattery"].to_list())
+    assert ((table["low"] <= table["flattery"] + 1e-9) & (table["flattery"] <= table["high"] + 1e-9)).all()
+
+
+def test_the_report_has_a_row_per_loss_and_a_column_per_bounding(runs: Path) -> None:
+    table = protocols.make_flattery("table_flattery", StudyFiles(runs))
+    block = protocols.FLATTERY(table)
+    assert [loss.text for _, loss, *_ in block.rows] == ["nDCG", "AP", "nRBP"] * 2
+    assert block.rows[0][0].text == block.rows[2][0].text == "MovieLens NSR\N{NO-BREAK SPACE}1"
+    assert block.rules == {3}
+    assert [cell.text for cell in block.rows[1][2:]] == ["+0.0300"] * 5
+    assert all(cell.strong for _, _, *cells in block.rows for cell in cells)
+    unsure = table.with_columns(low=pl.lit(-0.01), high=pl.lit(0.03)).filter(pl.col("bounding") != "min-max")
+    assert protocols.FLATTERY(unsure).rows[0][2:4] == (Cell("+0.0100", "±0.0200"), Cell("–"))
+
+
+def test_without_honest_runs_the_table_is_empty_and_other_options_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_runs(tmp_path / "runs.parquet", sets=SETS, topics=4)
+    arguments = ["table", "table_flattery", "--runs", str(path), "--out-dir", str(tmp_path), "--options"]
+    assert main([*arguments, '{"study": "thesis"}']) == 0
+    assert pl.read_csv(tmp_path / "table_flattery.csv", schema=protocols.FLATTERY_COLUMNS).is_empty()
+    assert "test-picked" in (tmp_path / "table_flattery.md").read_text("utf-8")
+    assert r"\bottomrule" in (tmp_path / "table_flattery.tex").read_text("utf-8")
+    assert main([*arguments, '{"protocol": "honest"}']) == 2
+    assert "expected only study" in capsys.readouterr().err
+
+
+# The report's table of training options loses none of them
+
+TRAININGS: list[tuple[str, str, dict[str, Any], int]] = [
+    ("neural", "Net", {"epochs": 9, "optimiser": "adam", "hidden": [100, 30]}, 3),
+    ("neural", "Net", {"epochs": 9, "optimiser": "adam", "hidden": [100, 30]}, 7),
+    ("neural", "Net-of-5", {"epochs": 9, "optimiser": "adam", "hidden": [100, 30], "features": 5}, 1),
+    ("neural", "Net-of-20", {"epochs": 9, "optimiser": "adam", "hidden": [100, 30], "features": 20}, 8),
+    ("neural", "Line-of-5", {"epochs": 9, "optimiser": "sgd", "features": 5}, 2),
+    ("thesis", "mlp", {"epochs": 9, "temperature": 1.0}, 4),
+]
+
+
+def test_what_is_shared_is_said_once_and_the_rest_by_method(tmp_path: Path) -> None:
+    assert list(settings_table(tmp_path / "runs.parquet")) == []
+    path = write_runs(tmp_path / "some.parquet", sets=(("mq2008-label1", None),), topics=1)
+    row = pl.read_parquet(path).filter(pl.col("loss") != "none").row(0, named=True)
+    rows = [
+        {**row, "study": study, "model": model, "options": json.dumps(options), "epoch": epoch}
+        for study, model, options, epoch in TRAININGS
+    ]
+    arrow = pl.DataFrame(rows, schema=pl.read_parquet_schema(path)).to_arrow()
+    write_table(arrow.cast(pq.read_schema(path).remove_metadata()), tmp_path / "runs.parquet", "runs")
+    (table,) = settings_table(tmp_path / "runs.parquet")
+    assert [tuple(cell.text for cell in row) for row in table.rows] == [
+        ("MQ2008 (relevant: label ≥ 1), neural, published", "epochs 9", ""),
+        ("Line of 5", "optimiser sgd", "2"),
+        ("Net; of 5, 20", "optimiser adam, hidden 100-30", "1–8"),
+        (f"{DataSet('mq2008-label1', None).label}, thesis, published: mlp", "epochs 9, temperature 1", "4"),
+    ]
+    assert table.rules == {0, 3}

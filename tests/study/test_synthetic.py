@@ -12,7 +12,7 @@ from scipy.special import ndtri
 import rankbound as rb
 from rankbound.errors import ConfigError
 from rankbound_study.cli import main
-from rankbound_study.config.sections.planted import PlantedKeys
+from rankbound_study.config.sections.data import PlantedKeys
 from rankbound_study.data.contracts import contract_of, read_metadata, read_table
 from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances

@@ -1,4 +1,4 @@
-"""Table 5.1: means against sums spelled out by hand, joins with the printed numbers, summary, exports."""
+"""Table 5.1: means, margins and changes against sums spelled out by hand, printed numbers, summary, exports."""
 
 import json
 from pathlib import Path
@@ -7,13 +7,19 @@ from typing import Any
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from drawn_files import contents, run
-from synthetic_runs import BOUNDINGS, SETS, write_runs
+from scipy import stats
 
 from rankbound.errors import ConfigError, DataError
+from rankbound_study.claims.cells import certainty, holm_adjusted
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.report import findings
+from rankbound_study.report.findings import honest_findings
 from rankbound_study.report.tables import table_5_1
+from rankbound_study.report.tables.table_5_1 import COLUMNS, SIGNS_LAYOUT, signs, signs_block
 from rankbound_study.results.scores import RunsChoice
+from tests.study.drawn_files import contents, run
+from tests.study.planted import RUNS, World, settings
+from tests.study.synthetic_runs import BOUNDINGS, SETS, write_runs
 
 PUBLISHED = RunsChoice()
 
@@ -165,3 +171,237 @@ def test_the_command_writes_every_form_twice_the_same(runs: Path, tmp_path: Path
     with pytest.raises(ConfigError, match="--runs"):
         run("table", "table_5_1", "--out-dir", tmp_path / "c")
     assert not (tmp_path / "c").exists()
+
+
+# Margins and significant changes of Table 5.1: against sums spelled out and scipy, and in the report
+
+HONEST = RunsChoice("honest")
+
+
+def planted(change: float, *, topics: int = 40, seeds: int = 1, noise: float = 0.02) -> pl.DataFrame:
+    """Scores of an unbounded and of a bounded loss that differs from it by `change` on average."""
+    size = {"topics": topics, "folds": 1, "seeds": seeds, "own": 0.0, "training": 0.0, "chance": noise}
+    some = settings(["AP"], ["none", "min-max"], (1,))
+    return World(lambda one: change * (one.bounding != "none"), some, **size).frames(0)[RUNS]
+
+
+def of(found: pl.DataFrame, bounding: str) -> dict[str, float]:
+    return found.filter(bounding=bounding).row(0, named=True)
+
+
+def test_of_one_seed_margins_are_those_of_a_mean_over_topics() -> None:
+    scores = planted(0.05)
+    found = certainty(scores, "AP")
+    for bounding in ("none", "min-max"):
+        values = scores.filter(bounding=bounding)["AP"].to_numpy()
+        reach = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+        assert of(found, bounding)["margin"] == pytest.approx(reach, rel=1e-9)
+    a, b = (scores.filter(bounding=name)["AP"].to_numpy() for name in ("min-max", "none"))
+    bounded = of(found, "min-max")
+    assert bounded["change"] == pytest.approx((a - b).mean(), rel=1e-9)
+    assert bounded["p_value"] == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-6)
+    assert of(found, "none")["change"] is None
+
+
+def test_trainings_that_differ_widen_the_margin() -> None:
+    scores = planted(0.0, seeds=3, noise=0.0)
+    shifted = scores.with_columns(pl.col("AP") + (pl.col("seed") - 1) * 0.1)
+    calm, wild = (of(certainty(frame, "AP"), "none")["margin"] for frame in (scores, shifted))
+    assert wild > 2 * calm
+
+
+def test_a_single_topic_has_a_mean_and_no_margin() -> None:
+    found = certainty(planted(0.1, topics=1), "AP")
+    assert found.select("margin", "change", "p_value").null_count().row(0) == (2, 2, 2)
+
+
+def test_topics_on_which_the_metric_is_undefined_are_left_out() -> None:
+    scores = planted(0.05)
+    holes = scores.with_columns(pl.when(pl.col("topic").cast(pl.Int32) < 30).then(pl.col("AP")).alias("AP"))
+    left = certainty(scores.filter(pl.col("topic").cast(pl.Int32) < 30), "AP")
+    assert certainty(holes, "AP").equals(left)
+
+
+@pytest.fixture(scope="module")
+def tested_table(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
+    path = tmp_path_factory.mktemp("runs") / "runs.parquet"
+    write_runs(path, topics=30, seeds=2, protocols=("honest",))
+    return table_5_1.table_5_1(path, HONEST)
+
+
+def test_only_bounded_cells_that_are_printed_are_tested_and_correction_never_lowers(tested_table: pl.DataFrame) -> None:
+    tested = tested_table.filter(pl.col("p_holm").is_not_null())
+    assert set(tested["bounding"]) == {"min-max", "expectation", "expectation-max", "distribution"}
+    assert tested["as_printed"].all()
+    assert len(tested) == 60
+    assert tested["p_holm"].is_between(0, 1, closed="right").all()
+
+
+def test_a_bounding_that_repeats_another_is_corrected_in_its_place() -> None:
+    names = ["nDCG", *["nRBP"] * 3], ["min-max", "min-max", "expectation", "expectation-max"]
+    cells = {"loss": names[0], "bounding": names[1], "p_value": [0.02, 0.01, 0.02, 0.03], "as_printed": [True] * 4}
+    assert holm_adjusted(pl.DataFrame(cells)).to_list() == pytest.approx([0.02, 0.02, 0.04, 0.04])
+
+
+def test_arrows_stand_where_a_change_is_significant(tested_table: pl.DataFrame) -> None:
+    some = tested_table.filter(pl.col("p_holm").is_not_null()).row(0, named=True)
+    for p_value, change, arrow in ((0.01, 0.1, "▲"), (0.01, -0.1, "▼"), (0.5, 0.1, ""), (0.5, -0.1, "")):
+        row = pl.DataFrame([{**some, "p_holm": p_value, "change": change}], schema=table_5_1.COLUMNS)
+        text = table_5_1.texts(row).markdown
+        assert f"±{some['margin']:.4f}{arrow}" in text
+        assert sum(text.split("\n", 2)[2].count(one) for one in "▲▼") == len(arrow)
+        assert f"({some['published']:.4f})" not in text
+        in_tex = {"▲": r"$\uparrow$", "▼": r"$\downarrow$", "": ""}[arrow]
+        assert rf"$\pm${some['margin']:.4f}{in_tex}" in table_5_1.texts(row).latex
+
+
+def test_the_published_table_has_printed_scores_and_no_margins(tmp_path: Path) -> None:
+    path = write_runs(tmp_path / "runs.parquet", topics=10)
+    text = table_5_1.texts(table_5_1.table_5_1(path, RunsChoice())).markdown
+    assert "(0.9659)" in text
+    assert "±" not in text
+
+
+def test_the_first_finding_counts_what_is_significant(tested_table: pl.DataFrame) -> None:
+    tested = tested_table.filter(pl.col("p_holm").is_not_null())
+    signs = pl.Series([1.0] * 7 + [-1.0] * 53)
+    p_values = pl.Series([0.01] * 11 + [0.9] * 49)
+    # The last two of the eleven are further affine boundings of nRBP, which repeat the ninth.
+    assert tested.select("loss", "bounding").rows()[8:11] == [
+        ("nRBP", name) for name in ("min-max", "expectation", "expectation-max")
+    ]
+    (found,) = honest_findings(tested.with_columns(change=signs * 0.01, p_holm=p_values), tested_table)
+    assert found.headline == (
+        "Bounding improves 7 of 50 cells significantly and degrades 2; for 41 the difference is not significant."
+    )
+    assert "2 seeds" in found.detail
+    assert sum(int(row[1]) for row in found.rows) == 50
+    assert [sum(int(row[place]) for row in found.rows) for place in (2, 3)] == [7, 2]
+    assert "published protocol" not in found.detail, "no table by that protocol was given"
+    other = tested_table.with_columns(protocol=pl.lit("published"))
+    (found,) = honest_findings(tested.with_columns(change=signs * 0.01, p_holm=p_values), other)
+    assert "By the published protocol, and without a test," in found.detail
+    assert list(honest_findings(tested_table.with_columns(protocol=pl.lit("published")), tested_table)) == []
+
+
+# Cells whose effect changes its sign between the protocols: each is counted at the step that changes it
+
+CELLS = {
+    "min-max": (0.001, -0.002, -0.003),
+    "expectation": (0.001, 0.002, -0.003),
+    "expectation-max": (0.001, -0.002, 0.003),
+    "distribution": (-0.01, -0.02, -0.03),
+}
+"""Bounding -> the effect by the published protocol, at the lowest rate, and by the honest protocol."""
+
+
+def signs_of(place: int, loss: str = "AP", p_holm: float = 0.5) -> pl.DataFrame:
+    rows = [
+        {"dataset": "movielens", "nsr": 2, "loss": loss, "bounding": bounding, "as_printed": True}
+        | {"change": changes[place], "p_holm": p_holm}
+        for bounding, changes in CELLS.items()
+    ]
+    unbounded = {"dataset": "movielens", "nsr": 2, "loss": loss, "bounding": "none", "as_printed": True}
+    return pl.DataFrame([*rows, unbounded], schema=COLUMNS)
+
+
+def rates(loss: str = "AP") -> pl.DataFrame:
+    """Two folds and two rates; at the higher rate, all effects are those of the lower one with the other sign."""
+    rows = [
+        {"dataset": "movielens", "nsr_test": 2, "loss": loss, "bounding": bounding, "fold": fold}
+        | {"learning_rate": rate, "test_score": 0.6 + sign * effect + fold / 100}
+        for bounding, (_, effect, _) in {**CELLS, "none": (0, 0, 0)}.items()
+        for fold in (1, 2)
+        for rate, sign in ((0.003, 1), (0.1, -1))
+    ]
+    return pl.DataFrame(rows, schema_overrides={"nsr_test": pl.Int8})
+
+
+def counts(table: pl.DataFrame) -> dict[str, list[str]]:
+    return {row[0].text: [cell.text for cell in row[1:]] for row in signs_block(table).rows}
+
+
+def test_every_change_is_counted_at_its_step() -> None:
+    table = signs(signs_of(0), signs_of(2), rates())
+    assert table["lowest_rate"].to_list() == pytest.approx([changes[1] for changes in CELLS.values()])
+    found = dict(zip([column.title for column in SIGNS_LAYOUT.columns][1:], counts(table)["AP"], strict=True))
+    assert (found["cells"], found["other sign"]) == ("4", "2")
+    assert (found["by protocol"], found["by rate"]) == ("1", "1")
+    assert (found["there and back"], found["significantly"]) == ("1", "0")
+    assert counts(table)["all"] == counts(table)["AP"]
+
+
+def test_what_is_no_change_is_not_counted() -> None:
+    nrbp = signs(signs_of(0, "nRBP"), signs_of(2, "nRBP"), rates("nRBP"))
+    assert nrbp["bounding"].to_list() == ["min-max", "distribution"], "identical boundings count once"
+    assert counts(nrbp.with_columns(honest=pl.lit(1e-12)))["nRBP"][1] == "0", "equal scores have no sign"
+    significant = [signs(signs_of(0, p_holm=0.01), signs_of(2, p_holm=p), rates()) for p in (0.01, 0.5)]
+    assert [counts(table)["AP"][-1] for table in significant] == ["2", "0"], "by both protocols"
+    assert counts(signs(signs_of(0), signs_of(2), rates().clear()))["AP"] == ["4", "2", "–", "–", "–", "0"]
+
+
+# Printed scores that are not reproduced: the nearest attempt at each, and the count below a random ordering
+
+Row = dict[str, object]
+
+
+def row(dataset: str, ours: float, **changes: object) -> Row:
+    usual: Row = {
+        "protocol": "published",
+        "dataset": dataset,
+        "nsr": None,
+        "model": "mlp",
+        "loss": "nRBP",
+        "bounding": "none",
+        "metric": "nRBP(p=0.95)",
+        "as_printed": True,
+        "published": 0.7,
+        "ours": ours,
+    }
+    return usual | changes
+
+
+def attempts_table(*rows: Row) -> pl.DataFrame:
+    frame = pl.DataFrame(list(rows), infer_schema_length=None)
+    others = [pl.lit(None).alias(name) for name in table_5_1.COLUMNS if name not in frame.columns]
+    difference = pl.col("ours") - pl.col("published")
+    known = {"difference": difference, "within_0.015": difference.abs() <= table_5_1.TOLERANCE}
+    return frame.with_columns(*others).with_columns(**known).select(list(table_5_1.COLUMNS)).cast(table_5_1.COLUMNS)  # type: ignore[arg-type]
+
+
+def random_order(dataset: str, ours: float) -> Row:
+    return row(dataset, ours, model="random", loss="none", published=None)
+
+
+def test_a_score_is_reproduced_by_any_reading_of_the_labels_alone() -> None:
+    """By no other metric, nor by the honest protocol, whose runs are attempts."""
+    other = row("mq2008-label2", 0.701, metric="nRBP(p=0.8)", as_printed=False)
+    off = row("mq2008-label1", 0.8)
+    assert findings.not_reproduced(attempts_table(off, row("mq2008-label2", 0.71))) == []
+    assert len(findings.not_reproduced(attempts_table(off, other))) == 1
+    (found,) = findings.not_reproduced(
+        attempts_table(off), attempts_table(row("mq2008-label1", 0.701, protocol="honest"))
+    )
+    assert (found["n"], found["nearest"]["protocol"]) == (2, "honest")
+    assert findings.not_reproduced(attempts_table(row("synthetic-mq2008-label1", 0.8, published=None))) == []
+    assert list(findings.attempts_findings([], 60)) == []
+
+
+def test_the_nearest_attempt_is_named_with_its_distance() -> None:
+    tried = [row("mq2008-label1", 0.8), row("mq2008-label2", 0.66, metric="nRBP(p=0.8)", as_printed=False)]
+    block = findings.ATTEMPTS.of_rows(
+        findings.not_reproduced(attempts_table(*tried, random_order("mq2008-label1", 0.75)))
+    )
+    (text,) = [[cell.text for cell in cells] for cells in block.rows]
+    assert text[:6] == ["MQ2008", "nRBP", "unbounded", "0.7000", "0.7500", "2"]
+    assert text[6:8] == ["0.6600", "−0.0400"]
+    assert "nRBP(p=0.8)" in text[8]
+    assert len(text) == len(block.header)
+
+
+@pytest.mark.parametrize(("random", "below"), [(0.75, True), (0.65, False)])
+def test_a_printed_score_below_a_random_order_is_told(random: float, below: bool) -> None:
+    found = findings.not_reproduced(attempts_table(row("mq2008-label1", 0.8), random_order("mq2008-label1", random)))
+    (told,) = findings.attempts_findings(found, 60)
+    assert told.headline == "1 of 60 printed scores of Table 5.1 are not reproduced: nRBP on MQ2008."
+    assert ("1 of them lie below the score of a random ordering" in told.detail) == below

@@ -94,6 +94,11 @@ class Contrast:
         """The mean difference of two shares, in percentage points."""
         return f"{100 * self.mean:+.2f}"
 
+    @property
+    def points_range(self) -> str:
+        """Its interval as text."""
+        return " to ".join(f"{100 * end:+.2f}" for end in self.interval)
+
     def p_value(self) -> float:
         """Return the two-sided p-value of no difference."""
         return self.estimate.p_value()
@@ -149,6 +154,14 @@ def columns(evidence: Evidence, *datasets: str) -> tuple[DataSet, ...]:
     return tuple(found)
 
 
+def several_ratios(evidence: Evidence) -> tuple[DataSet, ...]:
+    """Return the columns of MovieLens; MissingEvidence if there is only one."""
+    found = columns(evidence, MOVIELENS)
+    if len(found) < 2:
+        raise MissingEvidence(f"{found[0]} alone shows no trend over ratios: add others to nsr of interactions")
+    return found
+
+
 def judge(loss: str) -> str:
     """Return the metric that judges a loss."""
     return JUDGED_BY.get(loss, loss)
@@ -197,9 +210,10 @@ def chosen(
     datasets: Iterable[str] = (),
     metrics: Iterable[str] = (),
     lowest_ratio: bool = False,
+    higher_ratios: bool = False,
 ) -> list[Cell]:
-    """Return the distinct cells of some axes (default: Table 5.1), or those at the lowest ratio."""
-    where = columns(evidence, *datasets)
+    """Return the distinct cells of some axes (default: Table 5.1), or those at the lowest ratio, or at all others."""
+    where = several_ratios(evidence)[1:] if higher_ratios else columns(evidence, *datasets)
     return distinct(cells(evidence, losses, boundings, where[:1] if lowest_ratio else where, metrics))
 
 

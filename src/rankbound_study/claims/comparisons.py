@@ -28,6 +28,7 @@ from rankbound_study.claims.varied import Training, best_bounding, on_the_same_l
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import scores_of_runs
+from rankbound_study.results.study_files import schema
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, POPULARITY, UNBOUNDED
 
 JUDGED = ("nDCG", "nDCG@10", "AP", JUDGED_BY["nRBP"], "RR", "P@5", "P@10")
@@ -39,10 +40,7 @@ TRAINED_FOR = {**{metric: loss for loss, metric in JUDGED_BY.items()}, "nDCG@10"
 COMMON = "nDCG"
 """The loss that others are compared with on metrics without a loss of their own."""
 
-DIFFERENCE: dict[str, pl.DataType] = {
-    **dict.fromkeys(("score", "difference", "low", "high", "p_value", "p_holm"), pl.Float64()),
-    "n_topics": pl.Int64(),
-}
+DIFFERENCE = schema("float: score difference low high p_value p_holm; int: n_topics")
 """A mean score, and its difference from that of a reference: null for the reference itself, or without one. Intervals
 are of 95 % over topics and trainings; `p_holm` is corrected over all differences of the table."""
 
@@ -55,10 +53,7 @@ def _second(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
 
 
 METRIC_COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    "bounded": pl.Boolean(),
-    **dict.fromkeys(("loss", "bounding", "metric", "reference"), pl.String()),
+    **schema("text: dataset; int8: nsr; flag: bounded; text: loss bounding metric reference"),
     **DIFFERENCE,
 }
 """Columns of the table; `reference` is the loss with which others are compared, bounded if they are."""
@@ -117,9 +112,7 @@ EFFECT = "effect_"
 """Prefix of the columns on bounded minus unbounded, both trained at one ratio."""
 
 RATIO_COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    **dict.fromkeys(("nsr_test", "nsr_train"), pl.Int8()),
-    **dict.fromkeys(("loss", "bounding"), pl.String()),
+    **schema("text: dataset; int8: nsr_test nsr_train; text: loss bounding"),
     **DIFFERENCE,
     **_second(EFFECT, DIFFERENCE),
 }
@@ -180,10 +173,7 @@ def _at_ratio(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[s
 
 
 POPULARITY_COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    **dict.fromkeys(("metric", "model", "loss", "bounding"), pl.String()),
-    "picked": pl.Boolean(),
+    **schema("text: dataset; int8: nsr; text: metric model loss bounding; flag: picked"),
     **DIFFERENCE,
 }
 """Columns of the table: differences from popularity; `picked` is the best bounding of its loss by validation."""
@@ -250,10 +240,7 @@ AFFINE_PREFIX = "affine_"
 """Prefix of the columns on the difference from the best affine bounding, by the validation part."""
 
 VARIANT_COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    **dict.fromkeys(("loss", "bounding", "affine"), pl.String()),
-    "trained": pl.Boolean(),
+    **schema("text: dataset; int8: nsr; text: loss bounding affine; flag: trained"),
     **DIFFERENCE,
     **_second(AFFINE_PREFIX, DIFFERENCE),
 }

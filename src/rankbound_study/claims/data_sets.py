@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -28,6 +29,7 @@ from rankbound_study.claims.cells import (
     pair,
     place,
     scores,
+    several_ratios,
     some_trained,
     values,
 )
@@ -152,14 +154,6 @@ def _names(boundings: Sequence[str]) -> str:
     return listed(["no bounding" if name == UNBOUNDED else name for name in boundings])
 
 
-def several_ratios(evidence: Evidence) -> Sequence[DataSet]:
-    """Return the columns of MovieLens; MissingEvidence if there is only one."""
-    found = columns(evidence, MOVIELENS)
-    if len(found) < 2:
-        raise MissingEvidence(f"{found[0]} alone shows no trend over ratios: add others to nsr of interactions")
-    return found
-
-
 @decides("T24")
 def scores_fall_with_the_ratio(evidence: Evidence) -> Ruling:
     """Decide by Page's trend test over the ratios, for every loss and bounding."""
@@ -248,12 +242,17 @@ def _pairs(evidence: Evidence, loss: str, bounding: str) -> list[Pair]:
     return [pair(evidence, Cell(loss, bounding, column, judge(loss))) for column in several_ratios(evidence)]
 
 
+def ratios_named(evidence: Evidence, family: Family[Any]) -> Mapping[str, object]:
+    """Return the ratios as text."""
+    return {"ratios": ", ".join(str(column.nsr) for column in several_ratios(evidence))}
+
+
 def _by_loss(evidence: Evidence, family: Family[str]) -> Mapping[str, object]:
     texts = []
     for loss, slope in slopes_over_ratios(evidence, LOSSES).items():
         means = [float(one.differences.mean()) for one in _pairs(evidence, loss, "distribution")]
         texts.append(f"{loss}: {', '.join(map(signed, means))}, slope {slope} ({slope.range})")
-    return {"ratios": ", ".join(str(column.nsr) for column in several_ratios(evidence)), "slopes": "; ".join(texts)}
+    return {**ratios_named(evidence, family), "slopes": "; ".join(texts)}
 
 
 @shape("slopes_over_ratios", _by_loss)

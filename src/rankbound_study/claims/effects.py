@@ -32,11 +32,10 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.statistics import Pooled, pooled, resampled_means
 from rankbound_study.claims.verdict import MissingEvidence
-from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.experiments import VARIANT
-from rankbound_study.config.samplings import SampledName
+from rankbound_study.config.comparisons import VARIANT
+from rankbound_study.config.data_sets import DataSet, SampledName
 from rankbound_study.results.scores import scores_of_runs
-from rankbound_study.results.study_files import StudyFiles, scan_runs
+from rankbound_study.results.study_files import StudyFiles, scan_runs, schema
 from rankbound_study.results.trained import read_trainings, untrained_counts
 from rankbound_study.vocabulary import AFFINE, BOUNDED, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED
 
@@ -105,19 +104,11 @@ def effects(evidence: Evidence) -> Effects:
 
 NAME, MEANS = "table_effects", "table_effects_means"
 
-CELL_COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    **dict.fromkeys(("loss", "bounding", "metric"), pl.String()),
-    **dict.fromkeys(("effect", "low", "high", "margin", "p_holm"), pl.Float64()),
-    "alike": pl.Boolean(),
-    "n_topics": pl.Int64(),
-}
-MEAN_COLUMNS: dict[str, pl.DataType] = {
-    **dict.fromkeys(("bounds", "loss"), pl.String()),
-    "n": pl.Int64(),
-    **dict.fromkeys(("mean", "low", "high", "between", "new_low", "new_high"), pl.Float64()),
-}
+CELL_COLUMNS = schema(
+    "text: dataset; int8: nsr; text: loss bounding metric; float: effect low high margin p_holm; "
+    "flag: alike; int: n_topics"
+)
+MEAN_COLUMNS = schema("text: bounds loss; int: n; float: mean low high between new_low new_high")
 
 
 def cells_table(found: Effects) -> pl.DataFrame:
@@ -154,18 +145,11 @@ _REGIME = ("study", "dataset", "nsr_test", "options")
 _SYSTEM = ("loss", "bounding")
 
 PLANTED = ("spread", "correlation", "rank")
-REGIME_COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    **dict.fromkeys(("spread", "correlation"), pl.Float64()),
-    **dict.fromkeys(("rank", "factors"), pl.Int64()),
-    "log_sd": pl.Float64(),
-    **dict.fromkeys(("loss", "bounding", "metric"), pl.String()),
-    "influence_cv": pl.Float64(),
-    "pairs": pl.Float64(),
-    **dict.fromkeys(("unbounded", "effect", "low", "high", "effect_short", "effect_long"), pl.Float64()),
-    **dict.fromkeys(("n_topics", "n_trainings", "n_untrained"), pl.Int64()),
-}
+REGIME_COLUMNS = schema(
+    "text: dataset; int8: nsr; float: spread correlation; int: rank factors; float: log_sd; text: "
+    "loss bounding metric; float: influence_cv pairs unbounded effect low high effect_short "
+    "effect_long; int: n_topics n_trainings n_untrained"
+)
 """Columns of the table: planted parameters (null for real data), facts about the lists, and effects.
 
 `log_sd` is the standard deviation of log P, `pairs` the mean of `P(N - P)`. Effects are bounded minus unbounded, with a

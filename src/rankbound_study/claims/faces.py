@@ -33,8 +33,8 @@ from rankbound_study.claims.verdict import (
     each_way,
 )
 from rankbound_study.data.images import read_faces
-from rankbound_study.results.neural_names import CONTROL, FAMILIES
 from rankbound_study.results.neural_pairs import GAPS, coefficients, explained, read_pairs
+from rankbound_study.results.neural_runs import CONTROL, FAMILIES
 from rankbound_study.results.scores import names_pairs, scores_of_runs
 from rankbound_study.results.study_files import score
 

@@ -31,7 +31,7 @@ from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REF
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
 from rankbound_study.data.reader import FoldedLists
-from rankbound_study.results.study_files import signed
+from rankbound_study.results.study_files import schema, signed
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
 
 EXPERIMENT = "weights"
@@ -63,9 +63,7 @@ NAME = "table_law"
 LINES, PREDICTIONS = f"{NAME}_lines", f"{NAME}_predictions"
 
 COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    **dict.fromkeys(("loss", "weights", "metric", "origin", "same_as"), pl.String()),
+    **schema("text: dataset; int8: nsr; text: loss weights metric origin same_as"),
     **dict.fromkeys((*CHANGES.values(), "effect", "low", "high", "predicted", "p_residual"), pl.Float64()),
     "n_topics": pl.Int64(),
 }
@@ -75,8 +73,7 @@ that count; changes are means over folds; `predicted` is the effect on the law's
 
 _RANGES = ("slope", "slope_low", "slope_high", "intercept", "intercept_low", "intercept_high")
 LINE_COLUMNS: dict[str, pl.DataType] = {
-    **dict.fromkeys(("predictor", "cells"), pl.String()),
-    "n": pl.Int64(),
+    **schema("text: predictor cells; int: n"),
     **dict.fromkeys((*_RANGES, "r_squared"), pl.Float64()),
 }
 """Columns of the lines by least squares through some cells, with 95 % intervals of slope and intercept."""
@@ -200,7 +197,7 @@ class Law:
 
 def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
     """Return all cells of a study on the data sets whose instances are given."""
-    from rankbound_study.results.influence import Influence, mean_weighting
+    from rankbound_study.jobs.weighting import Influence, mean_weighting
 
     @cache
     def influence(column: DataSet, fold: int, loss: str) -> Influence:

@@ -23,6 +23,7 @@ from rankbound.compare.statistics import CONFIDENCE
 from rankbound_study.claims.cells import Contrast, contrast, estimate
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.results.scores import METRICS, SYSTEM, control_place
+from rankbound_study.results.study_files import schema
 from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, POPULARITY, UNBOUNDED
 
 BEST, COUNTERPART, BASELINE = "best", "counterpart", "baseline"
@@ -43,9 +44,7 @@ Key = tuple[str, ...]
 """Variant, model, loss and bounding."""
 
 COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    "rank": pl.Int64(),
+    **schema("text: dataset; int8: nsr; int: rank"),
     **dict.fromkeys((*SYSTEM, "metric"), pl.String()),
     **dict.fromkeys(("validation", "score", "low", "high", *METRICS), pl.Float64()),
     **{
@@ -53,9 +52,7 @@ COLUMNS: dict[str, pl.DataType] = {
         for name in COMPARISONS
         for what in ("_difference", "_low", "_high", "_p_holm", "_verdict")
     },
-    **dict.fromkeys(("n_topics", "n_skipped", "n_folds", "n_seeds", "n_untrained"), pl.Int64()),
-    "role": pl.String(),
-    "options": pl.String(),
+    **schema("int: n_topics n_skipped n_folds n_seeds n_untrained; text: role options"),
 }
 """`score` with its 95 % interval is on `metric`; the columns named like metrics are means on each of them.
 `role` marks the best system by validation and the baseline. `n_skipped` topics have no defined score; `n_untrained`
@@ -234,21 +231,16 @@ EXTREMES = 50
 """Topics at either end that are always kept."""
 
 _SYSTEM = {"role": pl.String(), **dict.fromkeys(SYSTEM, pl.String())}
-_DATA: dict[str, pl.DataType] = {"dataset": pl.String(), "nsr": pl.Int8()}
+_DATA = schema("text: dataset; int8: nsr")
 LENGTHS: dict[str, pl.DataType] = {
     **_DATA,
     **_SYSTEM,
-    "metric": pl.String(),
-    **dict.fromkeys(("from_items", "to_items", "n_topics"), pl.Int64()),
-    **dict.fromkeys(("mean", "low", "high"), pl.Float64()),
+    **schema("text: metric; int: from_items to_items n_topics; float: mean low high"),
 }
 TOPICS: dict[str, pl.DataType] = {
     **_DATA,
     **_SYSTEM,
-    "metric": pl.String(),
-    **dict.fromkeys(("place", "n_topics"), pl.Int64()),
-    "topic": pl.String(),
-    **dict.fromkeys(("items", "relevant", "best_score", "other_score", "difference"), pl.Float64()),
+    **schema("text: metric; int: place n_topics; text: topic; float: items relevant best_score other_score difference"),
 }
 """The best system minus another one (`role`, and its model, loss and bounding), by `place` in ascending order."""
 

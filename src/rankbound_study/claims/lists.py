@@ -27,19 +27,19 @@ from rankbound_study.claims.cells import (
     columns,
     contrast,
     contrasts,
-    distinct,
     enough,
     judge,
     kept_units,
     pair,
     pairs,
     scores,
+    several_ratios,
     values,
 )
-from rankbound_study.claims.data_sets import several_ratios, slope_over_ratios
+from rankbound_study.claims.data_sets import ratios_named, slope_over_ratios
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides, shape
-from rankbound_study.claims.rules import HALF, NEGLIGIBLE, Family, adjusted, together
+from rankbound_study.claims.rules import HALF, Family, adjusted
 from rankbound_study.claims.statistics import (
     PEARSON,
     SPEARMAN,
@@ -51,7 +51,7 @@ from rankbound_study.claims.statistics import (
 )
 from rankbound_study.claims.verdict import MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.vocabulary import AFFINE, BOUNDED, BOUNDINGS, LOSSES
+from rankbound_study.vocabulary import AFFINE, BOUNDINGS, LOSSES
 
 
 class OfKind(NamedTuple):
@@ -90,30 +90,10 @@ def list_correlations(evidence: Evidence, **axes: Any) -> Mapping[OfKind, Correl
 @shape("correlations_with_relevant_items")
 def correlations_with_relevant_items(evidence: Evidence, **axes: Any) -> Mapping[Cell, Correlation]:
     """Return the rank correlations of the change by bounding with the number of relevant items."""
-    return {cell: _with_relevant(evidence, cell) for cell in chosen(evidence, **axes)}
-
-
-@decides("T44")
-def many_relevant_items_gain_more_under_nrbp(evidence: Evidence) -> Ruling:
-    """Decide by whether the gain at higher ratios grows with the relevant items and users with fewest do not lose."""
-    every = distinct(cells(evidence, ["nRBP"], BOUNDED, several_ratios(evidence)[1:]))
-    found = Family({cell: _with_relevant(evidence, cell) for cell in every})
-    fewest = Family({cell: _of_lowest_third(evidence, cell) for cell in every})
-    # A group loses if it is shown to lose more than the noise margin; none can have lost as much to confirm.
-    loses = fewest.shown(lambda one: one.p_below(-one.margin if one.margin > 0 else 0.0))
-    none_loses = each_way(all(one.is_no_lower for one in fewest.contrasts.values()), bool(loses))
-    lowest, highest = (fewest.contrasts[key] for key in (fewest.least(), fewest.most()))
-    return Ruling(
-        together(found.none_lower(), none_loses),
-        found.facts({"lowest": lowest, "highest": highest}),
-        *found.contrasts[found.least()].measured,
-        found.worst_p(),
-        len(found),
-    )
-
-
-def _with_relevant(evidence: Evidence, cell: Cell) -> Correlation:
-    return correlation(pair(evidence, cell).differences, _relevant(evidence, cell), SPEARMAN)
+    return {
+        cell: correlation(pair(evidence, cell).differences, _relevant(evidence, cell), SPEARMAN)
+        for cell in chosen(evidence, **axes)
+    }
 
 
 def _relevant(evidence: Evidence, cell: Cell) -> Floats:
@@ -123,14 +103,18 @@ def _relevant(evidence: Evidence, cell: Cell) -> Floats:
     return np.array([by_name[name] for name in pair(evidence, cell).units])
 
 
-def _of_lowest_third(evidence: Evidence, cell: Cell) -> Contrast:
-    relevant = _relevant(evidence, cell)
-    kept = relevant <= np.quantile(relevant, 1 / 3)
-    enough(int(kept.sum()), "in the third with the fewest relevant items")
-    return contrast(kept_units(pair(evidence, cell), kept))
+@shape("third_with_fewest_relevant_items")
+def third_with_fewest_relevant_items(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
+    """Return each cell's difference in the third of the topics with the fewest relevant items."""
+    found = {}
+    for cell in chosen(evidence, **axes):
+        relevant = _relevant(evidence, cell)
+        kept = relevant <= np.quantile(relevant, 1 / 3)
+        enough(int(kept.sum()), "in the third with the fewest relevant items")
+        found[cell] = contrast(kept_units(pair(evidence, cell), kept))
+    return found
 
 
-TENTHS = (0.1, 0.9)
 LOWEST_TENTH = 0.1
 
 AS_IT_IS = 0.05
@@ -177,27 +161,11 @@ def _lowest_lists(of: Pair) -> Pair:
     return kept_units(replace(of, a=a, b=b), kept)
 
 
-@decides("T36")
-def distribution_bounding_of_ap_lifts_low_scores(evidence: Evidence) -> Ruling:
-    """Decide by whether the lowest tenth shrinks at every ratio, less so at higher ones, and the highest does not."""
-    ratios = several_ratios(evidence)
-    found = pairs(evidence, cells(evidence, ["AP"], ["distribution"], ratios)).values()
-    at_low, at_top = ([_share(one, end) for one in found] for end in TENTHS)
-    fewer = Family(dict(enumerate(map(contrast, at_low))))
-    top = list(map(contrast, at_top))
-    slope = slope_over_ratios(at_low, ratios)
-    p_value = slope.estimate.p_value()
-    fewer_on_top = any(one.margin > 0 and one.p_below_margin <= LEVEL / len(top) for one in top)
-    no_fewer = each_way(all(one.is_no_lower for one in top), fewer_on_top)
-    fades = p_value <= LEVEL and slope.mean > 0, p_value <= LEVEL and slope.mean <= 0
-    low, high = slope.interval
-    facts: dict[str, object] = {"ratios": ", ".join(str(column.nsr) for column in ratios)}
-    facts |= {"lowest": ", ".join(one.points for one in fewer.contrasts.values())}
-    facts |= {"highest": ", ".join(one.points for one in top), "down": len(fewer.lower), "slope": slope}
-    facts |= {"low": 100 * low, "high": 100 * high}
-    return Ruling(
-        together(fewer.all_lower(NEGLIGIBLE), no_fewer, each_way(*fades)), facts, *slope.measured, p_value, slope.n
-    )
+@shape("slope_of_share", ratios_named)
+def slope_of_share(evidence: Evidence, at: float, **axes: Any) -> Mapping[str, Contrast]:
+    """Return the slope on the ratio of the change in such a share of lists, of the only cell of each ratio."""
+    found = pairs(evidence, chosen(evidence, **axes)).values()
+    return {"slope": slope_over_ratios([_share(one, at) for one in found], several_ratios(evidence))}
 
 
 @decides("T37")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,6 @@ import rankbound as rb
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, per_unit
 from rankbound_study.claims.cells import (
-    COLLAPSE,
     CUT_OFFS,
     MOVIELENS,
     MQ2008,
@@ -33,34 +32,13 @@ from rankbound_study.claims.comparisons import COUNT, picked_systems, rated_data
 from rankbound_study.claims.data_sets import slope_weights
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides, differences, shape
-from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, Sample, among, by_p, no_noise, together
+from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, no_noise, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.study_files import signed
 from rankbound_study.vocabulary import BOUNDINGS, LOSSES, UNBOUNDED
 
 HIGHEST_RATIO = 3
-
-
-@decides("T26")
-def distribution_bounding_hurts_ndcg_on_movielens(evidence: Evidence) -> Ruling:
-    """Decide by whether it scores more than 0.01 below the unbounded loss at every ratio, but not on MQ2008."""
-    evidence = evidence.of_all_trainings()
-    found = contrasts(evidence, cells(evidence, ["nDCG"], ["distribution"]))
-    there = Family({cell: one for cell, one in found.items() if cell.column.dataset == MOVIELENS})
-    elsewhere = next(one for cell, one in found.items() if cell not in there.contrasts)
-    below = there.adjusted(lambda one: one.p_below(-COLLAPSE)).values()
-    above = there.adjusted(lambda one: one.p_above(-COLLAPSE)).values()
-    does_not = elsewhere.p_below_margin if elsewhere.margin > 0 else 1.0
-    worst = there.contrasts[there.most()]
-    changes = ", ".join(f"{one} on {cell.column}" for cell, one in found.items())
-    return Ruling(
-        together(by_p(max(below), min(above)), CONFIRMED if elsewhere.is_no_lower else by_p(1.0, does_not)),
-        {"changes": changes, "margin": elsewhere.margin, "collapse": COLLAPSE},
-        *worst.measured,
-        n=worst.n,
-        sample=Sample.of(worst, COLLAPSE),
-    )
 
 
 def _sizes(evidence: Evidence, loss: str, column: DataSet) -> tuple[np.ndarray, np.ndarray]:
@@ -140,31 +118,36 @@ def _variation_of_quotient(evidence: Evidence, loss: str, column: DataSet) -> fl
     return float(quotient.std() / quotient.mean()) if usable.any() else 0.0
 
 
-@decides("P01")
-def popularity_ranks_better_than_trained_models(evidence: Evidence) -> Ruling:
-    """Decide by popularity minus the best bounding of every loss by validation, on every data set of ratings."""
-    found: dict[tuple[DataSet, str], Contrast] = {}
+class OnLoss(NamedTuple):
+    """A loss on a data set of ratings."""
+
+    column: DataSet
+    loss: str
+
+    def __str__(self) -> str:
+        return f"{judge(self.loss)} on {self.column}"
+
+
+def _by_data_set(evidence: Evidence, family: Family[OnLoss]) -> Mapping[str, object]:
+    texts: dict[DataSet, list[str]] = {}
+    for key, one in family.contrasts.items():
+        texts.setdefault(key.column, []).append(f"{one} ({judge(key.loss)})")
+    differences = "; ".join(f"{column}: {', '.join(of_losses)}" for column, of_losses in texts.items())
+    return {"differences": differences, "level": LEVEL}
+
+
+@shape("popularity_minus_trained", _by_data_set)
+def popularity_minus_trained(evidence: Evidence) -> Mapping[OnLoss, Contrast]:
+    """Return popularity minus the best bounding of every loss by validation, on every data set of ratings."""
+    found = {}
     for column in rated_data_sets(evidence):
         for loss, (scores, system) in picked_systems(evidence, column).items():
             pair = scores.pair(COUNT, system)
             enough(len(pair.units), f"of {column} with a score of popularity")
-            found[column, loss] = contrast(pair)
+            found[OnLoss(column, loss)] = contrast(pair)
     if not found:
         raise MissingEvidence("no honest runs of popularity beside trained models: add it to controls in config.yaml")
-    family = Family(found)
-    texts = [
-        f"{column}: {', '.join(f'{found[column, loss]} ({judge(loss)})' for loss in LOSSES if (column, loss) in found)}"
-        for column in dict.fromkeys(column for column, _ in found)
-    ]
-    lower = among([f"{judge(loss)} on {column}" for column, loss in family.lower])
-    decisive = family.least()
-    return Ruling(
-        family.all_higher(),
-        family.facts({"differences": "; ".join(texts), "at_lower": lower, "level": LEVEL}),
-        *found[decisive].measured,
-        family.own_p(decisive),
-        found[decisive].n,
-    )
+    return found
 
 
 @decides("T29")

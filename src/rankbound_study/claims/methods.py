@@ -34,8 +34,17 @@ from rankbound_study.claims.verdict import (
 )
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title, table_of
-from rankbound_study.results.neural_runs import FAMILY_NAMES, NETWORKS, FeatureResults, feature_results
+from rankbound_study.results.neural_runs import (
+    AS_PRINTED,
+    CONTROL,
+    FAMILIES,
+    FAMILY_NAMES,
+    NETWORKS,
+    FeatureResults,
+    data_set_title,
+    feature_results,
+    table_of,
+)
 from rankbound_study.results.scores import best_of, names_pairs, scores_of_methods, scores_of_runs
 from rankbound_study.results.study_files import score, signed
 

@@ -31,6 +31,7 @@ from rankbound_study.claims.rules import (
     collapsed,
     no_noise,
     sample_of_most,
+    together,
 )
 from rankbound_study.claims.verdict import (
     INCONCLUSIVE,
@@ -65,7 +66,8 @@ class Claim:
         statistic: the meaning of the deciding number, with the same names; empty for theorems that hold in every case.
         shown_in: names of the tables and figures that show it, separated by spaces.
         asides: parts of the sentence, `{if_NAME}`, that are left out if the fact of that name is zero.
-        shape: the name of its shape, and the arguments of `decide_by_shape`; empty if a function decides.
+        shape: its parts by the name of their shape, with the arguments of `decide_by_shape`, the deciding part first;
+            empty if a function decides.
     """
 
     id: str
@@ -126,8 +128,8 @@ def deciders() -> Mapping[str, Decider]:
     for found in iter_modules(import_module(package).__path__):
         import_module(f"{package}.{found.name}")
     for one in claims():
-        for name, row in one.shape.items():
-            decides(one.id)(partial(decide_by_shape, shape=name, **row))
+        if one.shape:
+            decides(one.id)(partial(decide_by_parts, parts=one.shape))
     for claim, ruling in THEOREMS.items():
         decides(claim)(lambda evidence, ruling=ruling: ruling())  # type: ignore[misc]
     return _DECIDERS
@@ -205,6 +207,19 @@ def _is_decided(decider: Decider, evidence: Evidence) -> bool:
         return False
 
 
+def decide_by_parts(evidence: Evidence, parts: Mapping[str, Mapping[str, Any]]) -> Ruling | Verdict:
+    """Decide a claim whose parts must all hold: numbers are those of the first, whose sentences name the others' facts.
+
+    `parts` are arguments of `decide_by_shape` by the name of their shape, or by another one beside the key `shape`.
+    """
+    first, *others = (decide_by_shape(evidence, **{"shape": name, **part}) for name, part in parts.items())
+    if not others or not isinstance(first, Ruling):
+        return first
+    named = {name: one.facts for name, one in zip([*parts][1:], others, strict=True) if isinstance(one, Ruling)}
+    facts: ChainMap[str, object] = ChainMap(named, first.facts)  # type: ignore[arg-type]
+    return replace(first, verdict=together(first.verdict, *(one.verdict for one in others)), facts=facts)
+
+
 def decide_by_shape(
     evidence: Evidence,
     shape: str,
@@ -215,6 +230,8 @@ def decide_by_shape(
     limit: float = math.nan,
     matters: float = math.nan,
     of_topics: bool = False,
+    of_all_trainings: bool = False,
+    plans: bool = True,
     takes_noise: bool = False,
     without_collapsed: bool = False,
     **axes: Any,
@@ -231,12 +248,15 @@ def decide_by_shape(
         limit: with which the rule compares the differences.
         matters: the smallest difference that matters; NaN: the noise margin, or 0.01 if it is unknown.
         of_topics: the verdict's number of units is that of topics instead of differences.
+        of_all_trainings: models that did not train count, too.
+        plans: an inconclusive verdict has the sample that would decide it.
         takes_noise: without a noise margin, nothing is decided.
         without_collapsed: cells whose training collapsed do not count; the sentences name how many, and what the
             verdict would be with them.
         axes: arguments of the shape.
     """
     (found, more_facts), verdict_on_family, pick = _SHAPES[shape], RULES[rule], DECIDING[deciding]
+    evidence = evidence.of_all_trainings() if of_all_trainings else evidence
     family = every = Family(found(evidence, **axes), limit)
     if takes_noise and (missing := no_noise(family.contrasts.values())):
         return Verdict(INCONCLUSIVE, missing, n=len(family))
@@ -258,7 +278,7 @@ def decide_by_shape(
         *decisive.measured,
         P_VALUES[p](family, key),
         decisive.n if of_topics else len(family),
-        Sample.of(decisive, decisive.matters() if math.isnan(matters) else matters) if decisive.n else None,
+        Sample.of(decisive, decisive.matters() if math.isnan(matters) else matters) if decisive.n and plans else None,
     )
 
 

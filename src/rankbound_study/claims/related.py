@@ -37,10 +37,10 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.varied import Training, p_exchanged, picked_by_validation, picked_rows, trainings
 from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import GRADED, DataSet
-from rankbound_study.config.experiments import VARIANT
 from rankbound_study.results.scores import scores_of_runs
-from rankbound_study.results.study_files import scan_runs
+from rankbound_study.results.study_files import scan_runs, schema
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, UNBOUNDED
 
 NAME, GRADIENTS, RANKS = "table_related", "table_related_gradients", "table_related_ranks"
@@ -51,14 +51,10 @@ METRICS = ("nDCG", "AP")
 _FEWEST = 3  # systems whose order says something
 _DECIMALS = 12  # means that agree to so many decimals are tied
 
-COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    **dict.fromkeys(("metric", "bound"), pl.String()),
-    **dict.fromkeys(("systems", "pairs"), pl.Int64()),
-    "tau": pl.Float64(),
-    **dict.fromkeys(("inverted", "exchanged", "significant", "significant_bounded", "gained", "lost"), pl.Int64()),
-}
+COLUMNS = schema(
+    "text: dataset; int8: nsr; text: metric bound; int: systems pairs; float: tau; int: inverted "
+    "exchanged significant significant_bounded gained lost"
+)
 """The systems of a data set by a metric and by its bounded form, on the same lists: the numbers of systems and of pairs
 of them, Kendall's tau between both orders of means, and these pairs: `inverted` ones have means in the other order,
 `exchanged` ones are shown to be in the other order (significantly so by both forms, Holm), `significant` and
@@ -110,12 +106,7 @@ def _compared(plain: PairedScores, bounded: PairedScores) -> tuple[object, ...]:
 
 RANK_LOSS = "nRBP"
 
-RANK_COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    "metric": pl.String(),
-    **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64()),
-}
+RANK_COLUMNS = schema("text: dataset; int8: nsr; text: metric; float: difference low high p_value")
 
 
 def ranks_table(evidence: Evidence) -> pl.DataFrame:
@@ -140,10 +131,7 @@ SIZES = ((8, 3), (12, 4), (20, 5))  # items and relevant items of the random lis
 LISTS = 50  # of each size
 SPREAD = 4.0  # standard deviation of the scores, in temperatures: close scores alone have coherent gradients
 
-GRADIENT_COLUMNS: dict[str, pl.DataType] = {
-    **dict.fromkeys(("loss", "bound"), pl.String()),
-    **dict.fromkeys(("pairs", "incoherent"), pl.Int64()),
-}
+GRADIENT_COLUMNS = schema("text: loss bound; int: pairs incoherent")
 
 
 def gradients_table() -> pl.DataFrame:
@@ -183,11 +171,7 @@ _PUBLISHED_TEMPERATURES = {"nRBP": 100.0}
 _PUBLISHED_LOSSES = {"dcg": "nDCG", "ap": "AP", **dict.fromkeys(("rbp", "rbp_80", "rbp_90", "rbp_95"), "nRBP")}
 
 _TRAINED: dict[str, pl.DataType] = {
-    "nsr": pl.Int8(),
-    "temperature": pl.Float64(),
-    **dict.fromkeys(("loss", "bounding"), pl.String()),
-    "rate": pl.Float64(),
-    "at_edge": pl.Boolean(),
+    **schema("int8: nsr; float: temperature; text: loss bounding; float: rate; flag: at_edge"),
     **{f"{picked}{metric}": pl.Float64() for picked in ("", "test_picked_") for metric in METRICS},
     **{f"{metric}_{name}": pl.Float64() for metric in METRICS for name in ("behind", "low", "high")},
     "n_trainings": pl.Int64(),

@@ -203,7 +203,18 @@ RULES: Mapping[str, Callable[[Family[Any]], str]] = {
     "none is lower": Family.none_lower,
     # Refuted by one on the other side of the limit.
     "all are above": _rule(lambda one: 0 < len(one.above) == len(one), lambda one: bool(one.below)),
+    "all are below": _rule(lambda one: 0 < len(one.below) == len(one), lambda one: bool(one.above)),
     "all are within": _rule(lambda one: 0 < len(one.within) == len(one), lambda one: bool(one.beyond)),
+    # Confirmed if none can have fallen by the noise margin, refuted by one that fell by more; if it is unknown, by any.
+    "none falls": _rule(
+        lambda one: all(each.is_no_lower for each in one.contrasts.values()),
+        lambda one: bool(one.shown(lambda each: each.p_below(-each.margin if each.margin > 0 else 0.0))),
+    ),
+    # The same, but an unknown margin leaves it open.
+    "none falls beyond noise": _rule(
+        lambda one: all(each.is_no_lower for each in one.contrasts.values()),
+        lambda one: bool(one.shown(lambda each: each.p_below_margin if each.margin > 0 else 1.0)),
+    ),
     # Refuted by one below zero, or if all are alike.
     "all tend to be higher": _rule(
         lambda one: len(one.higher) == len(one), lambda one: bool(one.lower) or len(one.alike) == len(one)
@@ -268,6 +279,8 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "mean": lambda family: signed(float(np.mean(family.means))),
     "margins": lambda family: ", ".join(f"{one.margin:.4f}" for one in family.contrasts.values()),
     "changes": lambda family: ", ".join(map(str, family.contrasts.values())),
+    "points": lambda family: ", ".join(one.points for one in family.contrasts.values()),
+    "by_column": lambda family: ", ".join(f"{one} on {key.column}" for key, one in family.contrasts.items()),
     "each": lambda family: ", ".join(f"{key} {one}" for key, one in family.contrasts.items()),
     "within_noise": lambda family: _within_noise(family.facts({})),
     "without_fallen": lambda family: _without_fallen(family),

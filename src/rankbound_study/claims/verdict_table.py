@@ -8,24 +8,18 @@ import polars as pl
 
 from rankbound.texts import quantity
 from rankbound_study.claims.verdict import INCONCLUSIVE, VERDICTS, Verdict
-from rankbound_study.results.study_files import reading
+from rankbound_study.results.study_files import reading, schema
 
 if TYPE_CHECKING:
     from rankbound_study.claims.registry import Claim
 
 NAME = "table_claims"
 
-COLUMNS: dict[str, pl.DataType] = {
-    **dict.fromkeys(
-        ("id", "group", "source", "claim", "kind", "datasets", "verdict", "reason", "statistic"), pl.String()
-    ),
-    **dict.fromkeys(("value", "low", "high", "p_value"), pl.Float64()),
-    "n": pl.Int64(),
-    "shown_in": pl.String(),
-    "printed_evidence": pl.String(),
-    "margin": pl.Float64(),
-    **dict.fromkeys(("topics", "topics_needed", "seeds", "seeds_needed"), pl.Int64()),
-}
+COLUMNS = schema(
+    "text: id group source claim kind datasets verdict reason statistic; float: value low high "
+    "p_value; int: n; text: shown_in printed_evidence; float: margin; int: topics topics_needed seeds "
+    "seeds_needed"
+)
 
 SOURCES = {
     "T": "user/query-wise metric bounding",

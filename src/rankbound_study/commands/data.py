@@ -76,7 +76,7 @@ def _described(name: str, text: str) -> "RawSource":
 def generate(dataset: str, out: Path, seed: int, size: str, planted: str | None) -> None:
     """Generate a synthetic stand-in for a data set."""
     from rankbound_study.config.messages import of_flag
-    from rankbound_study.config.sections.planted import PlantedKeys
+    from rankbound_study.config.sections.data import PlantedKeys
     from rankbound_study.data import synthetic
 
     parameters = None if planted is None else of_flag(PlantedKeys, planted, "--planted")
@@ -150,7 +150,7 @@ def sample(dataset: str, data: Path, folds: Path, out: Path, options: str) -> No
 
 def _drawing(dataset: str, text: str) -> tuple["Drawing", dict[str, float]]:
     """Return how to draw, and the options that the folds were made with."""
-    from rankbound_study.config.samplings import EVERY, PLAIN, Sampling
+    from rankbound_study.config.data_sets import EVERY, PLAIN, Sampling
     from rankbound_study.data.negatives import Drawing
 
     given, defaults = parse_options(text), {**OF_LISTS["interactions"], "sampling": PLAIN._asdict()}

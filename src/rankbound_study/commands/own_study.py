@@ -24,9 +24,7 @@ from rankbound_study.config.check import check_config, editor_schema
 from rankbound_study.config.estimate import estimated, uncounted
 from rankbound_study.config.lines import ConfigLines, listed, merged
 from rankbound_study.config.new_study import new_study, study_name
-from rankbound_study.config.own_files import own_files
-from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.config.sections.known_sets import known_names, known_set
+from rankbound_study.config.sections.description import DescriptionKeys, known_names, known_set, own_files
 from rankbound_study.config.steps import as_json
 from rankbound_study.config.study import Job, Study
 from rankbound_study.data.inspection import inspect, with_relevance

@@ -30,7 +30,7 @@ NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds")
 
 WHOLE = {
     f"{STUDY}.claims.registry": (f"{STUDY}.claims",),
-    f"{STUDY}.report.made_blocks": (f"{STUDY}.figures", f"{STUDY}.report.tables"),
+    f"{STUDY}.report.content": (f"{STUDY}.figures", f"{STUDY}.report.tables"),
 }
 """Modules that find all modules of packages at run time, with those packages."""
 

@@ -1,4 +1,4 @@
-"""The study of methods: its names in results, and the weights of VGG16, without which a comparison is left out."""
+"""Names in results: of the study of methods, and of experiments' variants; and the weights of VGG16."""
 
 import os
 from pathlib import Path
@@ -25,3 +25,10 @@ def vgg16_at(data: str, mirror: str) -> Path | None:
     if mirror and "://" not in mirror:
         places.append(Path(mirror, VGG16_FILE))
     return next((place for place in places if place.is_file()), None)
+
+
+VARIANT = "@"
+"""Separates the study's name from the variant's, in runs and folders: `thesis@factors-16`."""
+
+TESTING = ("test_nsr", "test_relevant", "judged_by")
+"""The settings that change how a training is measured, not how it is done."""

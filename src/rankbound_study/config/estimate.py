@@ -10,13 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.config.own_files import own_files
-from rankbound_study.config.samplings import FULL, TEST, TRAIN, UNIFORM, SampledName
+from rankbound_study.config.data_sets import FULL, SYNTHETIC, TEST, TRAIN, UNIFORM, SampledName
 from rankbound_study.config.score_distributions import needs_distributions
 from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.data import ImageKeys
-from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.config.sections.description import DescriptionKeys, own_files
 from rankbound_study.config.sections.training import ConvolutionKeys, MatrixFactorizationKeys, PenalisedKeys, TreeKeys
 from rankbound_study.config.study import Job, Study
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, Strict, model_validator
 
+from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.experiments import VARIANT
 from rankbound_study.config.list_weights import LIST_WEIGHTS
 from rankbound_study.config.messages import of_flag
 from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed

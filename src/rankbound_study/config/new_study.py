@@ -7,8 +7,7 @@ from typing import Any
 
 from rankbound_study.config.data_sets import GRADED
 from rankbound_study.config.score_distributions import needs_distributions
-from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.config.sections.known_sets import known_names
+from rankbound_study.config.sections.description import DescriptionKeys, known_names
 from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, LOSSES, POPULARITY, UNBOUNDED
 
 AFFINE = tuple(name for name in BOUNDINGS if not needs_distributions(name))

@@ -13,8 +13,7 @@ from typing import Any
 from rankbound.errors import ConfigError
 from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.own_files import own_files
-from rankbound_study.config.sections.known_sets import known_names
+from rankbound_study.config.sections.description import known_names, own_files
 from rankbound_study.config.study import Request, Study
 
 NOT_CONVERTED = {"homepage", "terms", "citation", "archives", "addresses", "validation_share", "seed", "by_time"}

@@ -18,20 +18,18 @@ from typing import Any, NamedTuple
 from rankbound_study.config.comparisons import (
     PROTOCOL,
     STUDY,
+    VARIANT,
     VGG16_FILE,
     VGG16_WEIGHTS,
     vgg16_at,
 )
-from rankbound_study.config.data_sets import SYNTHETIC, THESIS, Instances, converted_path, features_path
-from rankbound_study.config.experiments import VARIANT
+from rankbound_study.config.data_sets import OWN, SYNTHETIC, THESIS, Instances, converted_path, features_path
 from rankbound_study.config.job import Settings, TrainingJob
-from rankbound_study.config.samplings import OWN
 from rankbound_study.config.score_distributions import DistributionFile, needs_distributions
 from rankbound_study.config.sections.configuration import Configuration
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, SourceKeys
-from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.config.sections.description import DescriptionKeys, known_set
 from rankbound_study.config.sections.halves import OF_TRAINER, ComparisonKeys, Variant
-from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.vocabulary import BEST_FEATURE, BOOSTED_TREES, COMPARED, EXPERIMENTS, HONEST, POPULARITY
 
 

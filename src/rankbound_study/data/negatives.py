@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from rankbound.errors import DataError
 from rankbound.texts import derive_seed
-from rankbound_study.config.samplings import FULL, OWN, PLAIN, UNIFORM, Sampling
+from rankbound_study.config.data_sets import FULL, OWN, PLAIN, UNIFORM, Sampling
 from rankbound_study.data.contracts import FOLDS, LARGEST_PART, SPLITS, FoldLists, lists_table
 
 Items = npt.NDArray[np.int64]

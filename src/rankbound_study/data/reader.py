@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.errors import DataError
-from rankbound_study.config.samplings import FULL, SampledName
+from rankbound_study.config.data_sets import FULL, SampledName
 from rankbound_study.data.contracts import (
     ITEM_COUNT_KEY,
     ITEM_NAMES_KEY,

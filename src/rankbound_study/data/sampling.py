@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.ragged import rows_of_lists
 from rankbound.texts import derive_seed, quantity
-from rankbound_study.config.samplings import OWN, sampled_name
+from rankbound_study.config.data_sets import OWN, sampled_name
 from rankbound_study.data.contracts import (
     DATASET_KEY,
     ITEM_COUNT_KEY,

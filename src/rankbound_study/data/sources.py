@@ -21,8 +21,14 @@ from typing import BinaryIO
 
 from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound.io.text_files import checksum, open_unpacked
-from rankbound_study.config.sections.description import ContentKeys, DescriptionKeys, FolderKeys, LimitKeys
-from rankbound_study.config.sections.known_sets import known_names, known_set
+from rankbound_study.config.sections.description import (
+    ContentKeys,
+    DescriptionKeys,
+    FolderKeys,
+    LimitKeys,
+    known_names,
+    known_set,
+)
 from rankbound_study.data.archives import (
     ARCHIVE_STARTS,
     Limits,

@@ -28,7 +28,7 @@ from scipy.special import ndtri
 from rankbound.errors import ConfigError
 from rankbound.texts import derive_seed
 from rankbound_study.config.data_sets import SMALLEST_GENERATED, SYNTHETIC
-from rankbound_study.config.sections.planted import PlantedKeys
+from rankbound_study.config.sections.data import PlantedKeys
 from rankbound_study.data.contracts import (
     CONTRACTS,
     DATASET_KEY,

@@ -8,7 +8,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import polars as pl
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.judged import listed
-from rankbound.io.table_columns import has_no_name, notations, told_apart
+from rankbound.io.table_columns import OTHER_NAMES, has_no_name, notations, told_apart
 from rankbound.io.text_files import open_unpacked, separator_of
 from rankbound.texts import LONGEST_VALUE, is_number, printable, quantity, shortened
 from rankbound_study.config.sections.description import HIGHEST, LAST, LATIN_1, RATINGS, REPEATS, SUM, TEXTS, UTF_8
@@ -46,30 +46,18 @@ _LINES, _ROWS = 20, 3
 
 _USERS = ("user", "customer", "visitor", "reviewer", "member", "profile", "listener", "reader")
 _STEMS = {
-    "topic": ("topic", "query", "q", "search", "session", *_USERS),
+    "topic": ("q", "search", *_USERS),
     "item": (
-        *(
-            "item",
-            "doc",
-            "document",
-            "passage",
-            "sku",
-            "product",
-            "movie",
-            "film",
-            "book",
-            "isbn",
-            "asin",
-            "parentasin",
-        ),
-        *("song", "track", "artist", "album", "business", "restaurant", "recipe", "article", "app", "game", "anime"),
+        *("sku", "movie", "film", "book", "isbn", "asin", "parentasin", "song", "track", "artist", "album"),
+        *("business", "restaurant", "recipe", "article", "app", "game", "anime"),
     ),
-    "relevance": ("relevance", "label", "grade", "judgment", "judgement", "clicked", "click", "clicks"),
+    "relevance": ("judgment", "judgement", "clicked", "click", "clicks"),
     "rating": ("rating", "stars", "score", "overall", "bookrating"),
     "count": ("count", "counts", "plays", "playcount", "listens", "views", "purchases", "quantity"),
     "timestamp": ("timestamp", "time", "date", "datetime", "unixreviewtime"),
 }
-"""Usual names of columns, in small letters, without `_`; those of topics and items may end in `id`."""
+"""Usual names of columns beside the library's `OTHER_NAMES`, in small letters, without `_`; those of topics and items
+may end in `id`."""
 
 _LABELS = (
     ("bad", "fair", "good", "excellent", "perfect"),
@@ -573,7 +561,7 @@ def _letters(name: str) -> str:
 
 
 def _is_named(name: str, role: str, stems: Sequence[str] | None = None) -> bool:
-    letters, stems = _letters(name), stems or _STEMS[role]
+    letters, stems = _letters(name), stems or (*_STEMS[role], *map(_letters, chain(*OTHER_NAMES.get(role, ()))))
     return letters in stems or (role in ("topic", "item") and letters.endswith("id") and letters[:-2] in stems)
 
 

@@ -6,16 +6,19 @@ import polars as pl
 
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import Catalogue, FigureSpec, neural_title
-from rankbound_study.results.neural_names import (
+from rankbound_study.results.neural_pairs import GAPS, PAIR_ACCURACY, by_gap, read_pairs
+from rankbound_study.results.neural_runs import (
     FAMILIES,
-    PAIR_ACCURACY,
+    NOT_RUN,
     TABLES,
+    FeatureResults,
     data_set_title,
+    feature_results,
+    read_epochs,
+    read_runs,
     table_of,
     what_is_missing,
 )
-from rankbound_study.results.neural_pairs import GAPS, by_gap, read_pairs
-from rankbound_study.results.neural_runs import NOT_RUN, FeatureResults, feature_results, read_epochs, read_runs
 from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.templates import text

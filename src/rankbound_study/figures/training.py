@@ -5,9 +5,8 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.config.comparisons import STUDY
+from rankbound_study.config.comparisons import STUDY, VARIANT
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.experiments import VARIANT
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import Catalogue, FigureSpec
 from rankbound_study.jobs.files import RATES

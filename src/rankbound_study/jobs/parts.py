@@ -17,9 +17,8 @@ from rankbound.metrics import metric
 from rankbound.metrics.base import values_of
 from rankbound.texts import derive_seed
 from rankbound.training.trainer import Epoch, Part
-from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.data_sets import DataSet, SampledName
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.config.samplings import SampledName
 from rankbound_study.data.contracts import CONTRACTS, repeated, strings_to_arrow, to_arrow
 from rankbound_study.data.images import read_faces, read_image_features, read_pixels
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances

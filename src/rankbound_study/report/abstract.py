@@ -15,9 +15,8 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.report.claims_section import GENERATED, Claims
 from rankbound_study.report.columns import signed, with_minus, with_minus_signs
-from rankbound_study.report.content import Finding, Paragraph, ReportSection, finding, paragraph
+from rankbound_study.report.content import Finding, Paragraph, ReportSection, finding, paragraph, table_blocks
 from rankbound_study.report.findings import Bounded
-from rankbound_study.report.made_blocks import table_blocks
 from rankbound_study.results.study_files import read_made, read_table
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED

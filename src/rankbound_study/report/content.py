@@ -1,10 +1,16 @@
-"""The report's content, free of any output format: findings, paragraphs and figures in sections, and tables."""
+"""The report's content, free of any output format: findings, paragraphs, figures and tables, in sections.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+Figures and tables that a results folder has become blocks with what stands in their modules.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from rankbound_study.figures import figure_file, figure_specs, title
 from rankbound_study.report.columns import Row, TableBlock
+from rankbound_study.report.tables import table_specs
 from rankbound_study.templates import text
 
 
@@ -72,3 +78,41 @@ def paragraph(file: str, name: str, /, **facts: Any) -> Paragraph:
 def _titled(file: str, name: str, facts: dict[str, Any]) -> tuple[str, str]:
     title, _, rest = text(file, name, **facts).removeprefix("**").partition("**")
     return title.strip(), rest.strip()
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of a report.
+
+    Attributes:
+        folder: the results folder that has their files.
+        remarks: what the report says of a figure that is not there, by its name. Others are left out.
+    """
+
+    folder: Path
+    remarks: Mapping[str, str] = field(default_factory=dict)
+
+    def blocks(self, names: Iterable[str], *, synthetic: bool) -> Iterator[FigureBlock | Paragraph]:
+        """Yield each figure that is there, and for others a paragraph with caption and remark, if they have one.
+
+        The caption of a figure drawn from synthetic data begins by saying so.
+        """
+        for name in names:
+            spec = figure_specs()[name]
+            if figure_file(self.folder, name, ".svg").exists():
+                label = "Synthetic data. " if synthetic and spec.needs else ""
+                yield FigureBlock(name, title(name), label + spec.caption)
+            elif name in self.remarks:
+                yield Paragraph(title(name), f"{spec.caption} {self.remarks[name]}")
+
+
+def figures_named(*prefixes: str) -> list[str]:
+    """Return the names of all figures that begin so, in their order."""
+    return [name for name in figure_specs() if name.startswith(prefixes)]
+
+
+def table_blocks(section: str, folder: Path) -> Iterator[TableBlock]:
+    """Yield what a section shows of the tables in a folder."""
+    for name, spec in table_specs().items():
+        if spec.section == section and (folder / f"{name}.csv").exists():
+            yield from spec.shown(name, folder)

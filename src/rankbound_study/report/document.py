@@ -12,10 +12,9 @@ from rankbound_study.provenance.checksums import Places
 from rankbound_study.provenance.manifest import check_recorded, read_manifest
 from rankbound_study.report.abstract import abstract, law_findings, related_sections
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.content import Document, ReportSection
+from rankbound_study.report.content import Document, Figures, ReportSection, figures_named, table_blocks
 from rankbound_study.report.findings import Bounded, crossed_findings, distribution_findings
 from rankbound_study.report.leaderboard_section import Leaderboard
-from rankbound_study.report.made_blocks import Figures, figures_named, table_blocks
 from rankbound_study.report.methods_section import left_out_blocks, methods_section
 from rankbound_study.report.neural_section import neural_sections
 from rankbound_study.report.provenance_section import provenance_section

@@ -19,8 +19,7 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.columns import DASH, Column, Layout, Row, TableBlock, between, fixed, signed
-from rankbound_study.report.content import Finding, ReportSection, finding
-from rankbound_study.report.made_blocks import table_blocks
+from rankbound_study.report.content import Finding, ReportSection, finding, table_blocks
 from rankbound_study.report.tables import table_5_1
 from rankbound_study.report.tables.crossed import METRICS_CROSSED
 from rankbound_study.report.tables.table_5_1 import COLUMNS, TOLERANCE, cell_name

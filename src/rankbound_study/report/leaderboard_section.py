@@ -13,8 +13,7 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.leaderboard import system_text
 from rankbound_study.provenance.manifest import Manifest
 from rankbound_study.report.columns import DATA_SET, Column, Layout, Row, TableBlock, between, fixed, signed
-from rankbound_study.report.content import Finding, ReportSection, finding
-from rankbound_study.report.made_blocks import Figures, figures_named
+from rankbound_study.report.content import Figures, Finding, ReportSection, figures_named, finding
 from rankbound_study.report.provenance_section import settings_table
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.results.scores import SYSTEM, names_of, of_data_set

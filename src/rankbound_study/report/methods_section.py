@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from rankbound.texts import quantity
-from rankbound_study.config.data_sets import GRADED, DataSet
-from rankbound_study.config.samplings import FULL, OWN, POPULARITY, samplings_of
+from rankbound_study.config.data_sets import FULL, GRADED, OWN, POPULARITY, DataSet, samplings_of
 from rankbound_study.config.score_distributions import SAMPLED, method_of
 from rankbound_study.data.contracts import DATASET_KEY, LEFT_OUT_KEY, read_metadata
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.columns import TableBlock, plain_rows
 from rankbound_study.report.content import Paragraph, ReportSection
-from rankbound_study.results.neural_names import data_set_title
+from rankbound_study.results.neural_runs import data_set_title
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import HONEST, PUBLISHED
 

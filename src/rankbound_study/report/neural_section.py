@@ -13,12 +13,18 @@ import polars as pl
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.columns import between, four, signed
-from rankbound_study.report.content import Finding, ReportSection, finding
-from rankbound_study.report.made_blocks import Figures, figures_named, table_blocks
+from rankbound_study.report.content import Figures, Finding, ReportSection, figures_named, finding, table_blocks
 from rankbound_study.report.tables.neural import COLUMNS, COMPARISON_COLUMNS
-from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, TABLES, Printed, data_set_title
 from rankbound_study.results.neural_pairs import READINGS
-from rankbound_study.results.neural_runs import printed_scores
+from rankbound_study.results.neural_runs import (
+    AS_PRINTED,
+    CONTROL,
+    FAMILIES,
+    TABLES,
+    Printed,
+    data_set_title,
+    printed_scores,
+)
 from rankbound_study.results.study_files import read_table
 from rankbound_study.templates import text
 

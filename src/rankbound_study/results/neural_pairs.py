@@ -5,7 +5,7 @@ and tests of `rankbound.compare`.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,17 +27,14 @@ from rankbound.errors import DataError
 from rankbound.io.models import check_seal
 from rankbound_study.config.comparisons import STUDY
 from rankbound_study.data.images import read_faces
-from rankbound_study.results.neural_names import PAIR_ACCURACY
-from rankbound_study.results.study_files import read_frame
+from rankbound_study.results.study_files import read_frame, schema
+
+PAIR_ACCURACY = "PairAccuracy"
 
 GAPS = ((6, 10), (11, 20), (21, 30), (31, 99))
 """Groups of age differences, in years, with their own accuracy; only pairs more than 5 years apart are drawn."""
 
-GAP_COLUMNS: Mapping[str, Any] = {
-    "method": pl.String,
-    **dict.fromkeys(("from_years", "to_years", "n"), pl.Int64),
-    **dict.fromkeys(("accuracy", "low", "high"), pl.Float64),
-}
+GAP_COLUMNS = schema("text: method; int: from_years to_years n; float: accuracy low high")
 
 _CONSTANT = 1e-12
 """A variance below this share of the mean square is that of a constant."""

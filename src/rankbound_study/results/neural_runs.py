@@ -23,19 +23,100 @@ import polars as pl
 from rankbound.compare.scores import Floats
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
+from rankbound_study.config.data_sets import SYNTHETIC, described_title
 from rankbound_study.data.images import read_faces
-from rankbound_study.results.neural_names import (
-    CONTROL,
-    CONTROLS,
-    FAMILIES,
-    FEATURES_TABLE,
-    TABLES,
-    Printed,
-    table_of,
-)
-from rankbound_study.results.neural_pairs import MethodMeans, method_means, read_pairs
+from rankbound_study.results.neural_pairs import PAIR_ACCURACY, MethodMeans, method_means, read_pairs
 from rankbound_study.results.scores import best_of, scores_of_methods
-from rankbound_study.results.study_files import read_table, scan_runs
+from rankbound_study.results.study_files import read_table, scan_runs, schema
+
+FAMILIES = ("rank", "regression", "classification")
+CONTROLS = ("random", "oracle")
+CONTROL = "control"
+"""The family of random order and oracle."""
+
+AS_PRINTED = "-as-printed"
+"""Suffix of methods that are trained with the optimiser, rate and batches of the paper."""
+
+FEATURES_TABLE = "table_neural_features"
+"""The table of scores by the number of features, of the comparisons with `feature_counts`."""
+
+
+_PRINTED_LABEL = 2
+"""Smallest label of a web query's documents that the paper treats as relevant."""
+
+_FACES, _FEATURES, _GRADED = "aaf", "vgg16", "-graded"
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The subject of one of the paper's three tables."""
+
+    number: int
+    title: str
+    metric: str
+    metrics: tuple[str, ...]
+    dataset: str
+
+    @property
+    def name(self) -> str:
+        """The table's name in the configuration and in its file names."""
+        return f"table_neural_{self.number}"
+
+    def is_on(self, dataset: str) -> bool:
+        """Check that a data set is that of the printed scores, in the paper's reading of its labels."""
+        return dataset == f"{self.dataset.lower()}-label{_PRINTED_LABEL}"
+
+    @property
+    def of_faces(self) -> bool:
+        """The table is about pairs of faces, not about documents of queries."""
+        return self.number > 1
+
+
+TABLES = (
+    Printed(1, "web queries", "nDCG@10", ("nDCG@10", "AP"), "MSLR-WEB10K"),
+    Printed(2, "faces by age, 3 x 100 x 100 pixels", PAIR_ACCURACY, (PAIR_ACCURACY,), "All-Age-Faces"),
+    Printed(3, "faces by age, features of VGG16", PAIR_ACCURACY, (PAIR_ACCURACY,), "All-Age-Faces"),
+)
+"""The paper's three tables: our metrics, the printed one first, and the data set of the printed scores."""
+
+
+def table_named(name: str) -> Printed:
+    """Return the table of that name; ConfigError if there is none."""
+    by_name = {table.name: table for table in TABLES}
+    if name not in by_name:
+        raise ConfigError(f"there is no {name!r}; the tables of the neural-ranking study are {', '.join(by_name)}")
+    return by_name[name]
+
+
+def table_of(dataset: str) -> Printed:
+    """Return the table of a data set."""
+    if _FACES not in dataset:
+        return TABLES[0]
+    return TABLES[2 if _FEATURES in dataset else 1]
+
+
+def what_is_missing(table: Printed) -> str:
+    """Explain why no method of a table has run."""
+    if table.number == len(TABLES):
+        return (
+            "No method has run on the features of VGG16, which need its published weights: "
+            "`python -m rankbound_study weights --help` explains how to make them from the publisher's file."
+        )
+    return f"No method has run on {table.title}: add their data sets to comparisons in the configuration."
+
+
+def data_set_title(name: str) -> str:
+    """Return the title of a data set of this study."""
+    real = name.removeprefix(SYNTHETIC)
+    title = {_FACES: "All-Age-Faces", f"{_FACES}-{_FEATURES}": "All-Age-Faces, VGG16 features"}.get(real)
+    if title is None:
+        stem, found, label = real.partition("-label")
+        stem, is_graded = stem.removesuffix(_GRADED), real.endswith(_GRADED)
+        title = described_title(stem) or stem.upper()
+        if found or is_graded:
+            title += f" (relevant: label ≥ {label})" if found else " (graded)"
+    return f"synthetic stand-in for {title}" if real != name else title
+
 
 NETWORKS = ("mlp", "cnn")
 """Models that are networks; others are linear or trees."""
@@ -45,21 +126,11 @@ _KEY = ("study", "dataset", "model", "options", "loss", "fold", "seed", "selecti
 FAMILY_NAMES = {"class": "classification", "reg": "regression"}
 """Family by its name in runs, where the names differ."""
 
-SCORE_COLUMNS: Mapping[str, Any] = {
-    **dict.fromkeys(("dataset", "family", "method"), pl.String),
-    "network": pl.Boolean,
-    "features": pl.Int64,
-    "metric": pl.String,
-    **dict.fromkeys(("ours", "low", "high"), pl.Float64),
-    "n": pl.Int64,
-}
+SCORE_COLUMNS = schema(
+    "text: dataset family method; flag: network; int: features; text: metric; float: ours low high; int: n"
+)
 
-GAP_COLUMNS: Mapping[str, Any] = {
-    **dict.fromkeys(("dataset", "family"), pl.String),
-    "features": pl.Int64,
-    **dict.fromkeys(("network", "other"), pl.String),
-    **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64),
-}
+GAP_COLUMNS = schema("text: dataset family; int: features; text: network other; float: difference low high p_value")
 """A row per family and number of features; without a number, the change of the gap with ten times the features."""
 
 NOT_RUN = (

@@ -25,6 +25,15 @@ _DAMAGE = (
 )
 
 
+_KINDS = {"text": pl.String(), "int8": pl.Int8(), "int": pl.Int64(), "float": pl.Float64(), "flag": pl.Boolean()}
+
+
+def schema(text: str) -> dict[str, pl.DataType]:
+    """Return the columns of a table in their order, by kind: `text: dataset; int8: nsr; float: low high`."""
+    parts = (part.partition(":") for part in text.split(";"))
+    return {name: _KINDS[kind.strip()] for kind, _, names in parts for name in names.split()}
+
+
 @dataclass(frozen=True)
 class StudyFiles:
     """The files of a study that a figure or a table is made from."""

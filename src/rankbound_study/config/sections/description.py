@@ -1,6 +1,11 @@
-"""The description of a data set: where its files are, what they hold, how they split, and what is known of them."""
+"""The description of a data set: where its files are, what they hold, how they split, and what is known of them.
 
-from collections.abc import Iterator
+The data sets that the project knows are rows of the library's table, and files in the folder `known`.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -286,3 +291,48 @@ class DescriptionKeys(Keys):
 def _files_of(fold: FoldKeys) -> dict[str, list[str]]:
     named = {split: getattr(fold, split) for split in ("train", "validation", "test")}
     return {split: names for split, names in named.items() if names}
+
+
+ARCHIVES = (".zip", ".rar")
+"""Endings of archives, which hold all files of a data set."""
+
+
+def own_files(described: DescriptionKeys) -> list[str]:
+    """Return the files that conversion reads: the file at the description's path, or those that it names in a folder.
+
+    A folder of which nothing is named has all its files.
+    """
+    path = Path(described.path or "")
+    if path.is_dir() and not described.wanted:
+        return sorted(str(file) for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    files = [path / name for name in described.wanted] if path.is_dir() else [path]
+    is_grouped = described.format == "lightgbm" and path.suffix not in ARCHIVES
+    beside = [f"{file}{described.groups}" for file in files] if is_grouped else []
+    copies = [str(path / name) for name in described.copies.values()] if path.is_dir() else []
+    return [*map(str, files), *copies, *beside]
+
+
+FOLDER = Path(__file__).parents[1] / "known"
+
+
+@cache
+def known_names() -> tuple[str, ...]:
+    """Return the names of the data sets that the library's table or a file in the folder `known` describes."""
+    return tuple(sorted(_known()))
+
+
+@cache
+def known_set(name: str) -> DescriptionKeys:
+    """Return the description of a data set of that name."""
+    return DescriptionKeys.model_validate(_known()[name])
+
+
+@cache
+def _known() -> Mapping[str, Any]:
+    import tomllib
+    from importlib.resources import files
+
+    import yaml  # type: ignore[import-untyped]
+
+    public = tomllib.loads(files("rankbound").joinpath("datasets.toml").read_text("utf-8"))
+    return public | {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in FOLDER.glob("*.yaml")}

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 from pydantic import Field
 
 from rankbound.texts import split_text
-from rankbound_study.config.comparisons import OF_FEATURES
-from rankbound_study.config.data_sets import Instances
-from rankbound_study.config.experiments import TESTING
+from rankbound_study.config.comparisons import OF_FEATURES, TESTING
+from rankbound_study.config.data_sets import Instances, SampledName
 from rankbound_study.config.lines import listed, nearest
 from rankbound_study.config.list_weights import EXPECTED, LIST_WEIGHTS, PATTERN, ListWeights
-from rankbound_study.config.samplings import SampledName
 from rankbound_study.config.score_distributions import METHODS, needs_distributions
 from rankbound_study.config.sections.base import (
     METRIC_LOSSES,

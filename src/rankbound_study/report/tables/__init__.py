@@ -19,6 +19,7 @@ from rankbound_study.figures.catalogue import Spec, found_specs
 from rankbound_study.report.columns import TableBlock
 from rankbound_study.report.table_files import TableFiles, plain_texts
 from rankbound_study.results.study_files import StudyFiles, read_table
+from rankbound_study.vocabulary import HONEST
 
 Lays = Callable[[pl.DataFrame], TableBlock]
 """Lays the rows of a table out for people, such as a `report.columns.Layout`."""
@@ -56,6 +57,11 @@ class TableSpec(Spec):
             yield from (lay(read_table(folder / f"{name}{end}.csv", columns)) for end, columns, lay in self.first)
             yield self.layout(table)
 
+
+OF_STUDY: Mapping[str, Any] = {"needs": ("runs", "epochs"), "part": HONEST, "options": ("study",)}
+"""Fields of a table that is made from a study's honest runs and epochs."""
+OF_EXPERIMENTS = {**OF_STUDY, "needs": ("runs", "epochs", "experiments", "experiment_epochs")}
+"""Fields of a table that is made from those and from the experiments."""
 
 _REQUIRED = ("runs", "epochs")
 """Files without which a table that needs them cannot be made; others are absent from some studies."""

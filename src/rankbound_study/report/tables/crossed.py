@@ -26,12 +26,12 @@ from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.columns import DASH, DATA_SET, Across, Cell, Column, Layout, Row, TableBlock, with_margin
 from rankbound_study.report.table_files import TableFiles, texts_of
-from rankbound_study.report.tables import TableSpec, of_evidence
+from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, of_evidence
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
 from rankbound_study.results.study_files import read_table
 from rankbound_study.results.trained import MARK
 from rankbound_study.templates import text
-from rankbound_study.vocabulary import HONEST, POPULARITY, UNBOUNDED
+from rankbound_study.vocabulary import POPULARITY, UNBOUNDED
 
 FILE = "table_crossed.md"
 TABLES = Catalogue(TableSpec, FILE)
@@ -72,12 +72,10 @@ METRICS = Layout(
 TABLES.add(
     "table_metrics_crossed",
     title="metric trained and metric judged",
-    needs=("runs", "epochs"),
-    part=HONEST,
-    options=("study",),
     section="crossed",
     columns=METRIC_COLUMNS,
     layout=METRICS,
+    **OF_STUDY,
 )(of_evidence(metrics_crossed))
 
 
@@ -124,11 +122,9 @@ def _ratios_shown(name: str, folder: Path) -> Iterator[TableBlock]:
 @TABLES.add(
     "table_ratios",
     title="ratio trained and ratio tested",
-    needs=("runs", "epochs", "experiments", "experiment_epochs"),
-    part=HONEST,
-    options=("study",),
     section="crossed",
     blocks=_ratios_shown,
+    **OF_EXPERIMENTS,
 )
 @of_evidence
 def _ratios(evidence: Evidence) -> TableFiles:
@@ -166,10 +162,8 @@ SAMPLINGS = Layout(
 TABLES.add(
     "table_samplings",
     title="losses and samplings",
-    needs=("runs", "epochs"),
-    part=HONEST,
-    options=("study",),
     section="evaluation",
     columns=SAMPLING_COLUMNS,
     layout=samplings_block,
+    **OF_STUDY,
 )(of_evidence(against_popularity))

@@ -41,8 +41,8 @@ from rankbound_study.report.columns import (
     with_minus_signs,
 )
 from rankbound_study.report.table_files import TableFiles
-from rankbound_study.report.tables import TableSpec, evidence_of, of_evidence
-from rankbound_study.results.study_files import StudyFiles
+from rankbound_study.report.tables import OF_STUDY, TableSpec, evidence_of, of_evidence
+from rankbound_study.results.study_files import StudyFiles, schema
 from rankbound_study.results.trained import MARK
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES
@@ -95,14 +95,12 @@ MEANS = Layout(
 @TABLES.add(
     "table_effects",
     title="the effects of bounding",
-    needs=("runs", "epochs"),
-    part=HONEST,
-    options=("study",),
     beside=(".md", ".tex", "_means.csv"),
     section="effects",
     columns=EFFECT_COLUMNS,
     layout=EFFECTS,
     first=(("_means", MEAN_COLUMNS, MEANS),),
+    **OF_STUDY,
 )
 @of_evidence
 def make_effects(evidence: Evidence) -> TableFiles:
@@ -199,9 +197,7 @@ _NUMBERS = {
 """Number -> its title and decimals."""
 
 WEIGHT_COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    **dict.fromkeys(("loss", "bounding"), pl.String()),
+    **schema("text: dataset; int8: nsr; text: loss bounding"),
     **{f"{name}{end}": pl.Float64() for name in _NUMBERS for end in ("", "_least", "_largest")},
 }
 
@@ -258,7 +254,7 @@ WEIGHTS = Layout(
 )
 def make_list_weights(name: str, files: StudyFiles) -> pl.DataFrame:
     """Return the table of the data sets whose instances are given: a row per loss and bound, means over folds."""
-    from rankbound_study.results.influence import Influence
+    from rankbound_study.jobs.weighting import Influence
 
     every = sorted(map(read_instances, files.instances), key=lambda one: DataSet(one.dataset, one.nsr).place)
     rows = []

@@ -25,16 +25,6 @@ from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock, four, with_minus
 from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
 from rankbound_study.report.tables import TableSpec
-from rankbound_study.results.neural_names import (
-    AS_PRINTED,
-    CONTROL,
-    FAMILIES,
-    Printed,
-    data_set_title,
-    table_named,
-    what_is_missing,
-)
-from rankbound_study.results.neural_names import TABLES as PRINTED_TABLES
 from rankbound_study.results.neural_pairs import (
     GAP_COLUMNS,
     READINGS,
@@ -46,14 +36,22 @@ from rankbound_study.results.neural_pairs import (
     read_pairs,
 )
 from rankbound_study.results.neural_runs import (
+    AS_PRINTED,
+    CONTROL,
+    FAMILIES,
     NOT_RUN,
     FeatureResults,
+    Printed,
+    data_set_title,
     feature_results,
     printed_scores,
     read_runs,
+    table_named,
+    what_is_missing,
 )
+from rankbound_study.results.neural_runs import TABLES as PRINTED_TABLES
 from rankbound_study.results.scores import best_of, scores_of_methods
-from rankbound_study.results.study_files import StudyFiles, read_table
+from rankbound_study.results.study_files import StudyFiles, read_table, schema
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import COMPARED
 
@@ -62,15 +60,10 @@ TABLES = Catalogue(TableSpec, FILE)
 
 _DIFFERENCE = ("difference_to_best", "difference_low", "difference_high")
 COLUMNS: Mapping[str, Any] = {
-    **dict.fromkeys(("dataset", "family", "method", "loss", "metric"), pl.String),
-    **dict.fromkeys(("ours", "low", "high", "printed"), pl.Float64),
-    **dict.fromkeys(("n", "n_skipped", "n_folds", "n_seeds"), pl.Int64),
+    **schema("text: dataset family method loss metric; float: ours low high printed; int: n n_skipped n_folds n_seeds"),
     **dict.fromkeys((*_DIFFERENCE, "p_value", "p_holm"), pl.Float64),
 }
-COMPARISON_COLUMNS: Mapping[str, Any] = {
-    **dict.fromkeys(("dataset", "metric", "method", "other"), pl.String),
-    **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64),
-}
+COMPARISON_COLUMNS = schema("text: dataset metric method other; float: difference low high p_value")
 R_SQUARED = "R2"
 
 # Only the CSV file has the fourth reading, both wrong: it is what remains of the other two.

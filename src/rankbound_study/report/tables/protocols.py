@@ -25,22 +25,19 @@ from rankbound_study.report.columns import (
     with_margin,
 )
 from rankbound_study.report.tables import TableSpec
-from rankbound_study.results.neural_names import data_set_title
+from rankbound_study.results.neural_runs import data_set_title
 from rankbound_study.results.scores import place, scores_of_runs
-from rankbound_study.results.study_files import StudyFiles, read_frame, scan_runs
+from rankbound_study.results.study_files import StudyFiles, read_frame, scan_runs, schema
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
 
 FILE = "table_protocols.md"
 TABLES = Catalogue(TableSpec, FILE)
 
-FLATTERY_COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    **dict.fromkeys(("loss", "bounding", "metric"), pl.String()),
-    **dict.fromkeys(("test_picked", "validation_picked", "flattery", "low", "high"), pl.Float64()),
-    **dict.fromkeys(("n_topics", "n_trainings"), pl.Int64()),
-}
+FLATTERY_COLUMNS = schema(
+    "text: dataset; int8: nsr; text: loss bounding metric; float: test_picked validation_picked "
+    "flattery low high; int: n_topics n_trainings"
+)
 FLATTERY_IN_FILES = Layout(
     "Bias of a test-picked epoch",
     text(FILE, "flattery-in-files"),
@@ -111,15 +108,10 @@ def _cell_place(row: Row) -> tuple[Any, ...]:
     return data_set.place, row.get("model"), place(row["loss"], LOSSES), place(row["bounding"], BOUNDINGS)
 
 
-RATE_COLUMNS: dict[str, pl.DataType] = {
-    "study": pl.String(),
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    **dict.fromkeys(("model", "loss", "bounding"), pl.String()),
-    **dict.fromkeys(("learning_rate", "mean_score", "mean_test_score"), pl.Float64()),
-    **dict.fromkeys(("n_selected", "n_folds"), pl.Int64()),
-    "at_edge": pl.Boolean(),
-}
+RATE_COLUMNS = schema(
+    "text: study dataset; int8: nsr; text: model loss bounding; float: learning_rate mean_score "
+    "mean_test_score; int: n_selected n_folds; flag: at_edge"
+)
 _RATE_CELL = ["study", "dataset", "nsr", "model", "loss", "bounding"]
 
 

@@ -22,7 +22,7 @@ from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, DATA_SET, Column, Layout, signed, with_minus
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import TableSpec, evidence_of
-from rankbound_study.results.study_files import StudyFiles
+from rankbound_study.results.study_files import StudyFiles, schema
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import HONEST, JUDGED_BY
 
@@ -30,14 +30,11 @@ FILE = "table_sensitivity.md"
 TABLES = Catalogue(TableSpec, FILE)
 T = TypeVar("T")
 
-COLUMNS: dict[str, pl.DataType] = {
-    **dict.fromkeys(("choice", "variant", "setting", "dataset"), pl.String()),
-    "nsr": pl.Int8(),
-    **dict.fromkeys(("n_trainings", "n_untrained"), pl.Int64()),
-    **dict.fromkeys(("mean_change", "least_change", "largest_change"), pl.Float64()),
-    **dict.fromkeys(("n_higher", "n_lower"), pl.Int64()),
-    **dict.fromkeys(("order_agreement", "agreement_of_seeds"), pl.Float64()),
-}
+COLUMNS = schema(
+    "text: choice variant setting dataset; int8: nsr; int: n_trainings n_untrained; float: "
+    "mean_change least_change largest_change; int: n_higher n_lower; float: order_agreement "
+    "agreement_of_seeds"
+)
 LAST_EPOCH = "last epoch"
 """A variant that needs no training: the last epoch instead of the one picked by validation."""
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-import polars as pl
-
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.related import (
     CITEULIKE_COLUMNS,
@@ -18,22 +16,16 @@ from rankbound_study.claims.worked import PERSISTENCE, worked_table
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, DATA_SET, Cell, Column, Layout, between, fixed, signed
 from rankbound_study.report.table_files import TableFiles
-from rankbound_study.report.tables import TableSpec, of_evidence
-from rankbound_study.results.study_files import StudyFiles, score
+from rankbound_study.report.tables import OF_STUDY, TableSpec, of_evidence
+from rankbound_study.results.study_files import StudyFiles, schema, score
 from rankbound_study.templates import text
-from rankbound_study.vocabulary import HONEST
 
 FILE = "table_sources.md"
 TABLES = Catalogue(TableSpec, FILE)
 
 _WORKED = ("1.1", "2.2", "2.3", "2.4", "3.1", "3.2", "3.3")
 HOLDS = {True: "yes", False: "NO", None: "–"}
-_WORKED_COLUMNS = {
-    **dict.fromkeys(("part", "row", "quantity"), pl.String),
-    "ours": pl.Float64,
-    "printed": pl.String,
-    "holds": pl.Boolean,
-}
+_WORKED_COLUMNS = schema("text: part row quantity; float: ours; text: printed; flag: holds")
 
 
 def make_worked(name: str, files: StudyFiles) -> TableFiles:
@@ -124,13 +116,11 @@ RELATED = Layout(
 @TABLES.add(
     "table_related",
     title="what related work predicts here",
-    needs=("runs", "epochs"),
-    part=HONEST,
-    options=("study",),
     beside=(".md", ".tex", "_gradients.csv", "_ranks.csv"),
     section="related",
     columns=RELATED_COLUMNS,
     layout=RELATED,
+    **OF_STUDY,
 )
 @of_evidence
 def make_related(evidence: Evidence) -> TableFiles:

@@ -31,7 +31,7 @@ from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
-from rankbound_study.results.study_files import StudyFiles, read_frame
+from rankbound_study.results.study_files import StudyFiles, read_frame, schema
 from rankbound_study.results.trained import MARK, UNTRAINED, untrained_counts
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, UNBOUNDED
@@ -49,15 +49,11 @@ METRICS = {
 }
 """Loss -> the metrics reported for it, the printed one first."""
 
-COLUMNS = {
-    **dict.fromkeys(("protocol", "dataset"), pl.String),
-    "nsr": pl.Int8,
-    **dict.fromkeys(("model", "loss", "bounding", "metric"), pl.String),
-    **dict.fromkeys(("published", "ours", "ours_pooled", "difference"), pl.Float64),
-    **dict.fromkeys(("within_0.015", "as_printed"), pl.Boolean),
-    **dict.fromkeys(("margin", "change", "change_margin", "p_holm"), pl.Float64),
-    **dict.fromkeys(("n_lists", "n_skipped", "n_folds", "n_seeds", "n_trainings", "n_untrained"), pl.Int64),
-}
+COLUMNS = schema(
+    "text: protocol dataset; int8: nsr; text: model loss bounding metric; float: published ours "
+    "ours_pooled difference; flag: within_0.015 as_printed; float: margin change change_margin "
+    "p_holm; int: n_lists n_skipped n_folds n_seeds n_trainings n_untrained"
+)
 
 _TRAINED = ["dataset", "nsr", "model", "loss", "bounding"]
 _READINGS = {"mq2008": ("mq2008-label1", "mq2008-label2")}
@@ -361,9 +357,7 @@ def make_table_5_1(name: str, files: StudyFiles, **options: str) -> TableFiles:
 _CELL = ("dataset", "nsr", "loss", "bounding")
 _CHANGES = ("published", "lowest_rate", "honest")
 SIGN_COLUMNS: dict[str, pl.DataType] = {
-    "dataset": pl.String(),
-    "nsr": pl.Int8(),
-    **dict.fromkeys(("loss", "bounding"), pl.String()),
+    **schema("text: dataset; int8: nsr; text: loss bounding"),
     **dict.fromkeys((*_CHANGES, "p_published", "p_honest"), pl.Float64()),
 }
 SIGNS_LAYOUT = Layout(
