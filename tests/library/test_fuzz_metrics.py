@@ -125,9 +125,16 @@ def test_a_topic_has_one_value_whatever_other_topics_lack(round_: int) -> None:
         run[topic] = {f"d{i}": round(float(random.normal()), int(random.choice([0, 1, 6]))) for i in range(n)}
         judged = random.choice(40, size=int(random.integers(1, 30)), replace=False)
         qrels[topic] = {f"d{i}": int(random.integers(0, highest + 1)) for i in judged}
-    refusing = "ERR", "Linear", "Pair", "Kendall"
+    refusing = "ERR", "SDCG", "INS", "Linear", "Pair", "Kendall"
     texts = [text for text in TEXTS if rb.metric(text).higher_is_better and not text.startswith(refusing)]
-    texts += ["ERR(max=20)", "Judged@5", "SetF", "infAP"]
+    texts += [
+        *(f"{name}(max=20)" for name in ("ERR", "INSQ", "INST")),
+        "SDCG(max=20)@3",
+        "INST(max=20)@4",
+        "Judged@5",
+        "SetF",
+        "infAP",
+    ]
     together = rb.evaluate_run(run, qrels, texts)
     for place, topic in enumerate(together.topics):
         alone = rb.evaluate_run({topic: run[topic]}, {topic: qrels[topic]}, texts)
