@@ -1,39 +1,47 @@
 """Try features in each library: `python -m benchmarks.features` prints the tables as Markdown.
 
-`features.yaml` has the rows, `features_probes` the programs that try them: a verdict, and the observation behind it.
+`features.yaml` has the tables, whose cells are expressions of the programs in `features_probes`. A cell becomes a
+verdict, and the observation behind it.
 """
 
 import argparse
+import json
 import os
 import re
+import subprocess
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 import yaml
 
-from benchmarks.features_probes import EVALUATORS, NO, PROBES, Probe, Seen
+from benchmarks import features_probes
+from benchmarks.features_probes import NO, Seen, holds
 from benchmarks.measure import ROOT, table, versions
 
 PAGE = ROOT / "docs" / "features.md"
 BEGIN, END = "<!-- Written by python -m benchmarks.features --write-docs -->", "<!-- End of what is written -->"
 
-LIBRARIES = ("rankbound", "Rax", "allRank", "pytorchltr", "sentence-transformers", "LightGBM", "XGBoost")
-PACKAGES = {name: name.lower().replace("-", "_") for name in (*LIBRARIES, "torchmetrics", "ranx", "ir_measures")}
-"""The libraries that are tried, and what each is imported as."""
+SOURCE_ONLY = ("RankLib", "TF-Ranking")
+"""Not tried: Java, and a version of TensorFlow that does not install beside the others. Sources are read instead."""
 
-SOURCE_ONLY = "TF-Ranking"
-"""Not tried, since it needs a version of TensorFlow that does not install beside the others: cells from its source."""
+OTHER_PYTHON = {"RecBole": ROOT / ".venv-names" / "bin" / "python"}
+"""The interpreter that has a library which requires other versions than its peers do."""
 
 NOT_TRIED, FAILS = "not tried", "fails"
 DISTRIBUTIONS = (
     *("rankbound", "torch", "rax", "jax", "allRank", "pytorchltr", "sentence-transformers", "lightgbm", "xgboost"),
-    *("xgboost-cpu", "torchmetrics", "ranx", "ir-measures"),
+    *("xgboost-cpu", "implicit", "choix", "torchmetrics", "ranx", "ir-measures"),
 )
+
+Cell = str | Sequence[str]
+"""An expression that returns what was seen; or verdict, note, and an expression that is true for the verdict."""
 
 
 @dataclass(frozen=True)
@@ -41,29 +49,25 @@ class Feature:
     """A row of a table.
 
     Attributes:
-        words: a regular expression of the names that the feature would have. A library without a probe of its own lacks
-            the feature if no public function or class has such a name.
-        probes: the programs that try it, by library.
-        source: verdict, remark and file of the library whose source was read.
+        words: a regular expression of the names that the feature would have. A library without a cell lacks the feature
+            if no public function or class has such a name.
+        cells: what is tried, by library; of a library whose source was read: verdict, remark and file.
     """
 
     name: str
     meaning: str
     words: str = ""
-    probes: Mapping[str, Probe] = field(default_factory=dict)
-    source: Sequence[str] = ()
+    cells: Mapping[str, Cell] = field(default_factory=dict)
 
 
-_ROWS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
-TABLES = {
-    heading: (
-        [
-            Feature(name, row["meaning"], row.get("words", ""), PROBES[name], row[SOURCE_ONLY])
-            for name, row in rows.items()
-        ],
-        (*libraries, SOURCE_ONLY),
-    )
-    for (heading, rows), libraries in zip(_ROWS.items(), (LIBRARIES, EVALUATORS), strict=True)
+def _feature(name: str, row: Mapping[str, Any], columns: Sequence[str]) -> Feature:
+    cells = {library: row["each"] for library in columns if "each" in row} | row["cells"]
+    return Feature(name, row["meaning"], row.get("words", ""), cells)
+
+
+TABLES: Mapping[str, tuple[list[Feature], Sequence[str]]] = {
+    heading: ([_feature(name, row, own["columns"]) for name, row in own["rows"].items()], own["columns"])
+    for heading, own in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8")).items()
 }
 """Heading -> the rows, and the columns."""
 
@@ -71,11 +75,18 @@ TABLES = {
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables, and write them into the page if asked to."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.features", description=__doc__)
+    parser.add_argument("--library", help="print only the cells of a library, as JSON (default: all tables)")
     parser.add_argument("--write-docs", action="store_true", help=f"also write them into docs/{PAGE.name}")
     chosen = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
-    parts = [f"Tried with Python {sys.version.split()[0]}, {versions(DISTRIBUTIONS)}."]
+    if chosen.library:
+        rows = [row for rows, columns in TABLES.values() if chosen.library in columns for row in rows]
+        cells = {row.name: try_cell(row, chosen.library) for row in rows}
+        print("\n" + json.dumps({"versions": versions([chosen.library]), "cells": cells}))
+        return 0
+    others = [elsewhere(library)["versions"] for library, python in OTHER_PYTHON.items() if python.exists()]
+    parts = [f"Tried with Python {sys.version.split()[0]}, {', '.join([versions(DISTRIBUTIONS), *others])}."]
     parts += [render(heading, *rows_and_columns) for heading, rows_and_columns in TABLES.items()]
     text = "\n\n".join(parts)
     if chosen.write_docs:
@@ -103,16 +114,19 @@ def render(heading: str, rows: Sequence[Feature], libraries: Sequence[str]) -> s
 
 def try_cell(feature: Feature, library: str) -> Seen:
     """Try a feature in a library; one that is absent or fails is a result, too."""
-    if library == SOURCE_ONLY:
-        verdict, note, file = feature.source
+    cell = feature.cells.get(library)
+    if library in SOURCE_ONLY:
+        verdict, note, file = feature.cells[library]
         return Seen(f"{verdict}*", f"{note}: `{file}`")
-    package = PACKAGES[library]
-    spec = find_spec(package)
-    if spec is None:
-        return Seen(NOT_TRIED, f"{package} is not installed")
+    spec = find_spec(library.lower().replace("-", "_"))
     try:
-        if library in feature.probes:
-            return feature.probes[library]()
+        if spec is None:
+            return Seen(*elsewhere(library)["cells"][feature.name])
+        if isinstance(cell, str):
+            return evaluated(cell, library)
+        if cell is not None:
+            verdict, note, expression = cell
+            return holds(evaluated(expression, library), note, verdict)
     except ModuleNotFoundError as error:
         return Seen(NOT_TRIED, f"{error.name} is not installed")
     except Exception as error:
@@ -124,6 +138,22 @@ def try_cell(feature: Feature, library: str) -> Seen:
     return Seen(NOT_TRIED, f"has {', '.join(sorted(names)[:3])}") if names else Seen(NO, "no such name")
 
 
+def evaluated(expression: str, library: str) -> Any:
+    return eval(expression, {**vars(features_probes), "library": library})
+
+
+@cache
+def elsewhere(library: str) -> Mapping[str, Any]:
+    """Return the cells of a library by feature, and its version, as the interpreter that has it prints them."""
+    python = OTHER_PYTHON.get(library)
+    if python is None or not python.exists() or python == Path(sys.executable):
+        raise ModuleNotFoundError(name=library)
+    command = [python, "-m", "benchmarks.features", "--library", library]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    found: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
 if __name__ == "__main__":
-    os.environ |= {"JAX_PLATFORMS": "cpu", "HF_HUB_OFFLINE": "1"}
+    os.environ |= {"JAX_PLATFORMS": "cpu", "HF_HUB_OFFLINE": "1", "MPLBACKEND": "agg"}
     sys.exit(main())

@@ -1,14 +1,18 @@
-"""Programs that try a feature in a library: a verdict, and the observation behind it; `PROBES` has them by feature.
+"""Programs that try a feature in a library, whose names the expressions of `features.yaml` use.
 
-The loss of a library nearest to nDCG is tried on a few short lists, its metrics on one list of a few items.
+The loss of a library nearest to nDCG is tried on a few short lists, its metrics on one list of a few items, rankers and
+recommenders on small generated data.
 """
 
+import json
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from importlib import import_module
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import chdir
+from functools import cache, partial
+from importlib import import_module as use
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +20,8 @@ import torch
 
 import rankbound as rb
 from benchmarks import losses
+from benchmarks.losses import allrank
 from benchmarks.measure import added_peak
-from benchmarks.questions import evaluated_by_ir_measures, evaluated_by_rankbound, evaluated_by_ranx
 from benchmarks.rerankers import Outputs, labelled_queries, tiny_reranker
 
 YES, PARTLY, NO = "yes", "partly", "no"
@@ -30,19 +34,13 @@ class Seen(NamedTuple):
     note: str
 
 
-Probe = Callable[[], Seen]
-Step = Callable[[losses.Batch], float]
-"""Returns the mean loss of lists (or the predictions of a tree); the gradient is computed, too."""
-
-
 def holds(is_true: Any, note: str, verdict: str = YES) -> Seen:
     """Return the verdict if the feature was observed, otherwise no."""
     return Seen(verdict if is_true else NO, note)
 
 
-def each(probe: Callable[[Any], Seen], cases: Mapping[str, Any], *libraries: str) -> dict[str, Probe]:
-    """Return the same program for several libraries, by default for all."""
-    return {library: partial(probe, cases[library]) for library in libraries or cases}
+def differ(one: Any, other: Any) -> bool:
+    return not np.allclose(one, other)
 
 
 # Losses and training.
@@ -61,14 +59,15 @@ WITH_UNINFORMATIVE = losses.Batch(
 """The same, and a list without relevant items."""
 LONG = 3_000
 """Items of a list, of whose pairs an array takes 36 MB: more than any allocator keeps from earlier probes."""
+QUIET = {"objective": "lambdarank", "verbosity": -1}
+"""Settings of LightGBM."""
 
 
 def _sentence_transformers(batch: losses.Batch) -> losses.Prepared:
-    from sentence_transformers.cross_encoder.losses import LambdaLoss
-
     model = Outputs(batch.scores)
+    loss = use("sentence_transformers.cross_encoder.losses").LambdaLoss(model, mini_batch_size=-1)
     inputs = [["q"] * len(batch.sizes), [["d"] * size for size in batch.sizes]]
-    return partial(LambdaLoss(model, mini_batch_size=-1), inputs, batch.relevance.split(batch.sizes)), model.outputs
+    return partial(loss, inputs, batch.relevance.split(batch.sizes)), model.outputs
 
 
 TORCH: Mapping[str, Callable[[losses.Batch], losses.Prepared]] = {
@@ -81,59 +80,51 @@ TORCH: Mapping[str, Callable[[losses.Batch], losses.Prepared]] = {
 
 def _rax_arrays(batch: losses.Batch) -> tuple[Any, Any, Any]:
     """Return scores, relevance and the number of each item's list."""
-    import jax.numpy as jnp
-
     segments = np.repeat(np.arange(len(batch.sizes)), batch.sizes)
-    return jnp.array(batch.scores.numpy()), jnp.array(batch.relevance.numpy(), dtype="float32"), jnp.array(segments)
+    arrays = batch.scores.numpy(), batch.relevance.numpy().astype("float32"), segments
+    return tuple(map(use("jax.numpy").array, arrays))
 
 
 def _rax_step(batch: losses.Batch) -> float:
-    import jax
-
     scores, relevance, segments = _rax_arrays(batch)
-    step = jax.jit(jax.value_and_grad(losses.rax_loss))
-    return float(jax.block_until_ready(step(scores, relevance, segments=segments))[0])
+    step = use("jax").jit(use("jax").value_and_grad(losses.rax_loss))
+    return float(use("jax").block_until_ready(step(scores, relevance, segments=segments))[0])
 
 
-def _lightgbm_tree(batch: losses.Batch) -> Any:
+def lightgbm_tree(batch: losses.Batch = INFORMATIVE, **columns: Any) -> Any:
     """Return the predictions of a tree whose only feature are the scores."""
-    import lightgbm as lgb
-
-    rows = batch.scores.numpy()[:, None]
-    data = lgb.Dataset(rows, batch.relevance.numpy(), group=batch.sizes, params={"min_data_in_bin": 1})
-    settings = {"min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0, "verbosity": -1}
-    return lgb.train({"objective": "lambdarank", **settings}, data, 1).predict(rows)
+    rows, how = batch.scores.numpy()[:, None], {"min_data_in_bin": 1}
+    data = use("lightgbm").Dataset(rows, batch.relevance.numpy(), group=batch.sizes, params=how, **columns)
+    settings = {**QUIET, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0}
+    return use("lightgbm").train(settings, data, 1).predict(rows)
 
 
-def _xgboost_tree(batch: losses.Batch) -> Any:
-    import xgboost as xgb
-
-    data = _xgboost_data(batch.scores.numpy()[:, None], batch.relevance.numpy(), batch.sizes)
-    return xgb.train({"objective": "rank:ndcg", "min_child_weight": 0}, data, 1).predict(data)
+def _xgboost_data(rows: Any, relevance: Any, sizes: Sequence[int], **columns: Any) -> Any:
+    return use("xgboost").DMatrix(rows, relevance, qid=np.repeat(np.arange(len(sizes)), sizes), **columns)
 
 
-def _xgboost_data(rows: Any, relevance: Any, sizes: Sequence[int]) -> Any:
-    import xgboost as xgb
-
-    data = xgb.DMatrix(rows, relevance)
-    data.set_group(sizes)
-    return data
+def xgboost_tree(batch: losses.Batch = INFORMATIVE, **columns: Any) -> Any:
+    data = _xgboost_data(batch.scores.numpy()[:, None], batch.relevance.numpy(), batch.sizes, **columns)
+    return use("xgboost").train({"objective": "rank:ndcg", "min_child_weight": 0}, data, 1).predict(data)
 
 
-LOSSES: Mapping[str, Step] = {
+STEPS: Mapping[str, Callable[[losses.Batch], Any]] = {
     **{library: lambda batch, loss=loss: float(losses.step_of(loss, batch)()[0]) for library, loss in TORCH.items()},
     "Rax": _rax_step,
+    "LightGBM": lightgbm_tree,
+    "XGBoost": xgboost_tree,
 }
-TREES: Mapping[str, Callable[[losses.Batch], Any]] = {"LightGBM": _lightgbm_tree, "XGBoost": _xgboost_tree}
+"""Library -> the mean loss of lists, whose gradient is computed as well, or the predictions of a tree."""
 
 
-def _without_padding(step: Step) -> Seen:
+def without_padding(library: str) -> Seen:
+    step = STEPS[library]
     together, apart = step(INFORMATIVE), np.mean([step(one) for one in APART])
     return holds(abs(together - apart) < 1e-5, f"both lists {together:.3f}, mean of each alone {apart:.3f}")
 
 
-def _flat_refused(loss: Callable[[losses.Batch], losses.Prepared]) -> Seen:
-    call, _ = loss(INFORMATIVE)
+def flat_refused(library: str) -> Seen:
+    call, _ = TORCH[library](INFORMATIVE)
     flat = INFORMATIVE.scores, INFORMATIVE.relevance.to(call.args[1].dtype)
     try:
         return Seen(NO, f"takes flat scores for one list ({call.func(*flat, *call.args[2:]).mean():.3f})")
@@ -141,93 +132,36 @@ def _flat_refused(loss: Callable[[losses.Batch], losses.Prepared]) -> Seen:
         return Seen(NO, f"refuses flat scores ({type(error).__name__})")
 
 
-def _groups(fit: Callable[[losses.Batch], Any]) -> Seen:
-    note = "sizes of groups" if fit in TREES.values() else "a list of documents per query"
-    return holds(np.isfinite(fit(INFORMATIVE)).all(), note)
-
-
-def _memory(step: Callable[[losses.Batch], object]) -> Seen:
+def memory(library: str) -> Seen:
+    step = STEPS[library]
     step(losses.one_list(20))
     batch = losses.one_list(LONG)
     added = added_peak(lambda: step(batch))
     return holds(added < 4 * LONG**2 / 2, f"{max(added, 0.0) / 1e6:.0f} MB")
 
 
-def _memory_of_lightgbm() -> Seen:
+def memory_of_lightgbm() -> Seen:
+    verdict, note = memory("LightGBM")
     try:
-        _lightgbm_tree(losses.one_list(10_001))
+        lightgbm_tree(losses.one_list(10_001))
     except Exception as error:
-        verdict, note = _memory(_lightgbm_tree)
         return holds(verdict == YES, f"{note}; {error}", PARTLY)
-    return _memory(_lightgbm_tree)
+    return Seen(verdict, note)
 
 
-def _uninformative(step: Step) -> Seen:
-    alone, with_it = step(INFORMATIVE), step(WITH_UNINFORMATIVE)
-    return holds(abs(alone - with_it) < 1e-6, f"{alone:.3f} becomes {with_it:.3f}")
+def uninformative(library: str) -> Seen:
+    alone, with_it = (np.atleast_1d(STEPS[library](batch)) for batch in (INFORMATIVE, WITH_UNINFORMATIVE))
+    return holds(not differ(alone, with_it[: len(alone)]), f"{alone[0]:.3f} becomes {with_it[0]:.3f}")
 
 
-def _uninformative_in_trees(tree: Callable[[losses.Batch], Any]) -> Seen:
-    alone, with_it = tree(INFORMATIVE), tree(WITH_UNINFORMATIVE)
-    return holds(np.allclose(alone, with_it[: len(alone)]), f"leaf {alone[0]:.3f} becomes {with_it[0]:.3f}")
-
-
-def _bounds_of_rankbound() -> Seen:
+def bounds_of_rankbound() -> Seen:
     scores = rb.score_distribution("nDCG", n=3, p=1)
     shown = f"{scores.minimum:.2f} to {scores.maximum:.2f}, on average {scores.expectation:.2f}"
     return holds(len(scores.support) == 3 and scores.minimum < scores.expectation < scores.maximum, shown)
 
 
-def _learnable() -> tuple[Any, Any, list[int]]:
-    rows = np.random.default_rng(0).normal(size=(200, 3))
-    return rows, (rows[:, 0] > 0).astype(int), [10] * 20
-
-
-def _boosted_by_rankbound() -> Seen:
-    import lightgbm as lgb
-
-    rows, relevance, sizes = _learnable()
-    ranker = lgb.LGBMRanker(objective=rb.boosting_objective(rb.loss("RankNet")), n_estimators=2, verbosity=-1)
-    scores = ranker.fit(rows, relevance, group=sizes).predict(rows)
-    return holds(scores[relevance > 0].mean() > scores[relevance == 0].mean(), "`boosting_objective(loss)`")
-
-
-def _boosted_by_lightgbm() -> Seen:
-    import lightgbm as lgb
-
-    groups = []
-
-    def objective(labels: Any, scores: Any, weight: Any, group: Any) -> Any:
-        groups.append(group)
-        return scores - labels, np.ones(len(labels))
-
-    rows, relevance, sizes = _learnable()
-    lgb.LGBMRanker(objective=objective, n_estimators=1, verbosity=-1).fit(rows, relevance, group=sizes)
-    knows = groups[0] is not None and list(groups[0]) == sizes
-    return holds(knows, "a function of four parameters gets the groups", PARTLY)
-
-
-def _boosted_by_xgboost() -> Seen:
-    import xgboost as xgb
-
-    groups = []
-
-    def objective(scores: Any, data: Any) -> Any:
-        groups.append(data.get_uint_info("group_ptr"))
-        return scores - data.get_label(), np.ones(len(scores))
-
-    rows, relevance, sizes = _learnable()
-    xgb.train({}, _xgboost_data(rows, relevance, sizes), 1, obj=objective)
-    try:
-        xgb.XGBRanker(objective=lambda labels, scores: (scores - labels, scores)).fit(rows, relevance, group=sizes)
-        note = "a function gets the groups in `train` and `XGBRanker`"
-    except ValueError:
-        note = "a function gets the groups in `train`; `XGBRanker` refuses it"
-    return holds(np.diff(groups[0]).tolist() == sizes, note, PARTLY)
-
-
-def _compiled_by_torch(loss: Callable[[losses.Batch], losses.Prepared]) -> Seen:
-    call, _ = loss(INFORMATIVE)
+def compiled_by_torch(library: str) -> Seen:
+    call, _ = TORCH[library](INFORMATIVE)
     try:
         with torch.no_grad():
             plain = call()
@@ -237,93 +171,359 @@ def _compiled_by_torch(loss: Callable[[losses.Batch], losses.Prepared]) -> Seen:
     return holds(torch.allclose(plain, compiled), "by torch.compile")
 
 
-def _compiled_by_jax() -> Seen:
-    import jax
-
+def compiled_by_jax() -> bool:
     scores, relevance, segments = _rax_arrays(INFORMATIVE)
-    values = [loss(scores, relevance, segments=segments) for loss in (losses.rax_loss, jax.jit(losses.rax_loss))]
-    return holds(np.isclose(*values), "by jax.jit, for CPU, GPU and TPU")
+    steps = losses.rax_loss, use("jax").jit(losses.rax_loss)
+    return not differ(*(loss(scores, relevance, segments=segments) for loss in steps))
 
 
-def _attention_of_rankbound() -> Seen:
-    from rankbound.training.models import AttentionScorer
-
-    model, rows, lists = AttentionScorer(3).eval(), torch.randn(4, 3), rb.Lists.of_sizes([4])
-    with torch.no_grad():
-        before = model(rows, lists)[0].item()
-        rows[3] += 1
-        after = model(rows, lists)[0].item()
-    return holds(abs(after - before) > 1e-6, "another item's features change the score, in `train_ranker`")
+def doubled(loss: Callable[[float], Any]) -> bool:
+    """Return whether weights of 2 double a loss of one list."""
+    return not differ(2 * loss(1.0), loss(2.0))
 
 
-def _attention_of_allrank() -> Seen:
-    transformer = losses.allrank("config").TransformerConfig(N=1, d_ff=8, h=1, positional_encoding=None, dropout=0.0)
-    layers = {"sizes": [8], "input_norm": False, "activation": None, "dropout": 0.0}
-    ranker = losses.allrank("models.model").make_model(layers, transformer, {"d_output": 1}, n_features=3).eval()
-    rows, mask = torch.randn(1, 4, 3), torch.zeros(1, 4, dtype=torch.bool)
-    before = ranker.score(rows, mask, None)[0, 0].item()
-    rows[0, 3] += 1
-    after = ranker.score(rows, mask, None)[0, 0].item()
-    return holds(abs(after - before) > 1e-6, "another item's features change the score")
+def weighted_by_rankbound() -> bool:
+    lists = INFORMATIVE.scores, INFORMATIVE.relevance, INFORMATIVE.offsets
+    return doubled(lambda weight: rb.loss("DCG")(*lists, weights=torch.full((5,), weight)))
 
 
-def _texts(ours: bool) -> Seen:
-    from sentence_transformers.cross_encoder.losses import LambdaLoss
+def weighted_by_rax() -> bool:
+    scores, relevance, _ = _rax_arrays(APART[0])
+    return doubled(lambda weight: use("rax").softmax_loss(scores, relevance, weights=0 * scores + weight))
 
-    from rankbound.interop.sentence_transformers import ListwiseLoss
 
+def weighted_by_xgboost() -> Seen:
+    try:
+        return holds(differ(xgboost_tree(weight=[3, 1, 1, 1, 1]), xgboost_tree()), "weights of items")
+    except use("xgboost").core.XGBoostError:
+        return holds(differ(xgboost_tree(weight=[3, 1]), xgboost_tree()), "weights of lists alone", PARTLY)
+
+
+def texts(ours: bool) -> bool:
+    """Return whether the gradient of a loss on texts reaches the weights of a language model."""
     with tempfile.TemporaryDirectory() as folder:
         model = tiny_reranker(Path(folder))
+    if ours:
+        loss = use("rankbound.interop.sentence_transformers").ListwiseLoss(model, "nDCG")
+    else:
+        loss = use("sentence_transformers.cross_encoder.losses").LambdaLoss(model)
     columns = labelled_queries([3, 4])
-    loss = ListwiseLoss(model, "nDCG") if ours else LambdaLoss(model)
-    inputs, labels = [columns["query"], columns["documents"]], [torch.tensor(one) for one in columns["labels"]]
-    loss(inputs, labels).backward()
-    learns = any(weight.grad is not None and weight.grad.any() for weight in model.parameters())
-    note = "in sentence-transformers' trainer" if ours else "a cross-encoder gets gradients from texts"
-    return holds(learns, note, PARTLY if ours else YES)
+    loss([columns["query"], columns["documents"]], [torch.tensor(one) for one in columns["labels"]]).backward()
+    return any(weight.grad is not None and bool(weight.grad.any()) for weight in model.parameters())
 
 
-def _clicks_of_rankbound() -> Seen:
+def clicks_of_rankbound() -> bool:
     rankers = np.array([[3.0, 2.0, 1.0], [1.0, 3.0, 2.0], [2.0, 1.0, 3.0]])
     model = rb.clicks.PositionBased(eta=1.0)
     log = rb.clicks.simulate(model, [1, 1, 1], [0, 3], scores=rankers, sessions=20_000)
-    found = rb.clicks.intervention_harvesting(log)
-    return holds(
-        np.allclose(found, model.propensities(3), atol=0.05), "four click models, three estimates of propensities"
+    return np.allclose(rb.clicks.intervention_harvesting(log), model.propensities(3), atol=0.05)
+
+
+def clicks_of_allrank() -> bool:
+    model = allrank("click_models.cascade_models").BaseCascadeModel(eta=0.0, threshold=1)
+    return bool(model.click((torch.zeros(3, 1), torch.tensor([0.0, 1.0, 1.0]))).tolist() == [False, True, True])
+
+
+def clicks_of_pytorchltr() -> bool:
+    simulated = use("pytorchltr.click_simulation.pbm").simulate_position
+    clicks, _ = simulated(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 4, 4]]), torch.tensor([3]), eta=0.0)
+    return bool(clicks.shape == (1, 3))
+
+
+# Rankers, of 20 lists of 10 items.
+
+SIZES = [10] * 20
+ROWS = np.random.default_rng(0).normal(size=(200, 3)).astype("float32")
+RELEVANCE = (ROWS[:, 0] > 0).astype(int)
+"""Relevance that follows the first of three features."""
+BRANDS = np.random.default_rng(1).integers(0, 6, 200)
+OF_BRANDS = np.isin(BRANDS, [0, 2, 5]).astype(int)
+"""Relevance that follows a category, whose numbers have no order."""
+MIXED = np.column_stack([BRANDS, np.where(ROWS[:, 1] > 1, np.nan, ROWS[:, 1])])
+CATEGORICAL: Mapping[str, Any] = {"feature_types": ["c", "q"], "enable_categorical": True}
+CLASSICAL: Mapping[str, Mapping[str, Any]] = {
+    "ranksvm": {"cost": 1.0},
+    "adarank": {"loss": "AP"},
+    "rankboost": {},
+    "coordinate-ascent": {"loss": "AP", "starts": 1},
+}
+
+
+def separates(scores: Any, relevance: Any = RELEVANCE) -> bool:
+    """Return whether relevant items have higher scores on average."""
+    return bool(scores[relevance > 0].mean() > scores[relevance == 0].mean())
+
+
+def judged() -> rb.JudgedLists:
+    names = {"topics": [f"q{place}" for place in range(20)], "items": [f"d{place}" for place in range(200)]}
+    columns = {"offsets": np.arange(0, 201, 10), "features": ROWS, "feature_names": ["a", "b", "c"]}
+    return rb.JudgedLists(**names, **columns, relevance=RELEVANCE)
+
+
+def trained(**recipe: Any) -> rb.Ranker:
+    return rb.train_ranker(judged(), **{"epochs": 3} | recipe)
+
+
+def lightgbm_trees(rows: Any = ROWS, relevance: Any = RELEVANCE, **columns: Any) -> Any:
+    return use("lightgbm").train(QUIET, use("lightgbm").Dataset(rows, relevance, group=SIZES, **columns), 5)
+
+
+def lightgbm_scores(rows: Any = ROWS, relevance: Any = RELEVANCE, **columns: Any) -> Any:
+    return lightgbm_trees(rows, relevance, **columns).predict(rows)
+
+
+def xgboost_trees(data: Any = None, **settings: Any) -> Any:
+    data = _xgboost_data(ROWS, RELEVANCE, SIZES) if data is None else data
+    return use("xgboost").train({"objective": "rank:ndcg", **settings}, data, 5)
+
+
+def xgboost_scores(rows: Any = ROWS, relevance: Any = RELEVANCE, columns: Any = None, **settings: Any) -> Any:
+    data = _xgboost_data(rows, relevance, SIZES, **columns or {})
+    return xgboost_trees(data, **settings).predict(data)
+
+
+def boosted_by_rankbound() -> bool:
+    ranker = use("lightgbm").LGBMRanker(objective=rb.boosting_objective("RankNet"), n_estimators=2, verbosity=-1)
+    return separates(ranker.fit(ROWS, RELEVANCE, group=SIZES).predict(ROWS))
+
+
+def boosted_by_lightgbm() -> bool:
+    groups: list[Any] = []
+
+    def objective(labels: Any, scores: Any, weight: Any, group: Any) -> Any:
+        groups.append(group)
+        return scores - labels, np.ones(len(labels))
+
+    ranker = use("lightgbm").LGBMRanker(objective=objective, n_estimators=1, verbosity=-1)
+    ranker.fit(ROWS, RELEVANCE, group=SIZES)
+    return groups[0] is not None and list(groups[0]) == SIZES
+
+
+def boosted_by_xgboost() -> Seen:
+    xgb, groups, both = use("xgboost"), list[Any](), "a function gets the groups in `train`{} `XGBRanker`{}"
+
+    def objective(scores: Any, data: Any) -> Any:
+        groups.append(data.get_uint_info("group_ptr"))
+        return scores - data.get_label(), np.ones(len(scores))
+
+    xgb.train({}, _xgboost_data(ROWS, RELEVANCE, SIZES), 1, obj=objective)
+    note = both.format(" and", "")
+    try:
+        xgb.XGBRanker(objective=lambda labels, scores: (scores - labels, scores)).fit(ROWS, RELEVANCE, group=SIZES)
+    except ValueError:
+        note = both.format(";", " refuses it")
+    return holds(np.diff(groups[0]).tolist() == SIZES, note, PARTLY)
+
+
+def _attends(score: Callable[[Any], Any]) -> bool:
+    """Return whether the score of the first of four items changes with the features of the last."""
+    rows = torch.randn(4, 3)
+    with torch.no_grad():
+        before = float(score(rows).flatten()[0])
+        rows[3] += 1
+        return abs(float(score(rows).flatten()[0]) - before) > 1e-6
+
+
+def attention_of_rankbound() -> bool:
+    model, lists = use("rankbound.training.models").AttentionScorer(3).eval(), rb.Lists.of_sizes([4])
+    return _attends(lambda rows: model(rows, lists))
+
+
+def attention_of_allrank() -> bool:
+    transformer = allrank("config").TransformerConfig(N=1, d_ff=8, h=1, positional_encoding=None, dropout=0.0)
+    layers = {"sizes": [8], "input_norm": False, "activation": None, "dropout": 0.0}
+    ranker = allrank("models.model").make_model(layers, transformer, {"d_output": 1}, n_features=3).eval()
+    return _attends(lambda rows: ranker.score(rows[None], torch.zeros(1, 4, dtype=torch.bool), None))
+
+
+def mixed_by_rankbound() -> Any:
+    """Return the scores of items with categories and missing values."""
+    brands, topics = np.array([*"uvwxyz"])[BRANDS], np.repeat(np.arange(20), 10).astype(str)
+    table = {"topic": topics, "brand": brands, "price": MIXED[:, 1], "relevance": OF_BRANDS}
+    lists = rb.read_lists(table, categorical=["brand"], missing_features="keep")
+    ranker = rb.train_ranker(lists, missing_features="indicator", epochs=5, learning_rate=0.1)
+    return ranker.score_lists(lists).scores
+
+
+def folds_of(library: str) -> list[int]:
+    """Return the sizes of the lists that a cross-validation of boosted trees tests, fold by fold."""
+    tested: list[int] = []
+
+    def folds(training: Any, test: Any, settings: Any) -> Any:
+        tested.extend(
+            test.construct().get_group() if library == "LightGBM" else np.diff(test.get_uint_info("group_ptr"))
+        )
+        return training, test, settings
+
+    if library == "LightGBM":
+        data, settings = use("lightgbm").Dataset(ROWS, RELEVANCE, group=SIZES), QUIET
+    else:
+        data, settings = _xgboost_data(ROWS, RELEVANCE, SIZES), {"objective": "rank:ndcg"}
+    use(library.lower()).cv(settings, data, 2, nfold=4, fpreproc=folds)
+    return tested
+
+
+def curves_by_lightgbm() -> Any:
+    lgb, values = use("lightgbm"), dict[str, Any]()
+    data = lgb.Dataset(ROWS, RELEVANCE, group=SIZES)
+    lgb.train(QUIET, data, 3, valid_sets=[data], callbacks=[lgb.record_evaluation(values)])
+    return lgb.plot_metric(values, metric="ndcg@1").lines
+
+
+def saved_by_rankbound(ranker: rb.Ranker) -> bool:
+    """Return whether a file of a header in JSON and numbers gives the same model."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "ranker.safetensors")
+        ranker.save(path)
+        content, state = path.read_bytes(), rb.load(path).model.state_dict()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    return bool(header) and all(torch.equal(value, state[name]) for name, value in ranker.model.state_dict().items())
+
+
+def exported_by_rankbound() -> bool:
+    reference, _ = use("onnx.reference").ReferenceEvaluator, use("onnxscript")
+    ranker = trained(model="mlp")
+    with tempfile.TemporaryDirectory() as folder:
+        onnx, pt2 = (Path(folder, f"ranker{ending}") for ending in (".onnx", ".pt2"))
+        ranker.export(onnx)
+        ranker.export(pt2)
+        (scores,) = reference(str(onnx)).run(None, {"features": ROWS})
+        others = torch.export.load(pt2).module()(torch.from_numpy(ROWS)).detach()
+    return all(np.allclose(one, ranker.score(ROWS), atol=1e-5) for one in (scores, others))
+
+
+# Recommenders, and strengths of items.
+
+CHOICES = [
+    (u, i, (5 * i + 3 * u) % 16) for u in range(20) for i in range(16) if i % 2 == u % 2 and i // 2 != u // 2 % 8
+]
+"""User, item and time: even users choose even items and odd users odd ones, each all but one."""
+BASELINES = ("popularity", "item-knn", "ease")
+BPR: Mapping[str, Any] = {"factors": 8, "iterations": 100, "learning_rate": 0.1, "random_state": 0}
+"""Settings of implicit."""
+
+
+def alike(recommended: Iterable[tuple[Any, Any]]) -> bool:
+    """Return whether most users are recommended an item of their kind."""
+    return bool(np.mean([int(user) % 2 == int(item) % 2 for user, item in recommended]) > 0.75)
+
+
+@cache
+def split() -> rb.Split:
+    users, items, times = zip(*CHOICES, strict=True)
+    table = {"topic": [*map(str, users)], "item": [*map(str, items)], "time": times}
+    return rb.leave_last_out(table, time="time", relevance=None)
+
+
+@cache
+def recommender(model: str) -> rb.Ranker:
+    recipe = {} if model in BASELINES else {"loss": "BPR", "epochs": 30, "learning_rate": 0.05, "negatives": 2}
+    return rb.train_ranker(split().training, model=model, **recipe)
+
+
+def recommended(model: str) -> Iterable[tuple[Any, Any]]:
+    run = recommender(model).recommend(split().training, k=1, exclude=split().training)
+    return zip(run.topics, run.items, strict=True)
+
+
+def evaluated_catalogue() -> float:
+    return rb.evaluate_catalogue(recommender("ease"), split().test, "AP", exclude=split().training).means()["AP"]
+
+
+@cache
+def implicit(model: str, **settings: Any) -> tuple[Any, Any]:
+    """Return a fitted model, and its users by items."""
+    users, items, _ = zip(*CHOICES, strict=True)
+    matrix = use("scipy.sparse").csr_matrix((np.ones(len(users), np.float32), (users, items)))
+    module, _, name = model.rpartition(".")
+    fitted = getattr(use(f"implicit.{module}"), name)(**settings)
+    fitted.fit(matrix, show_progress=False)
+    return fitted, matrix
+
+
+def recommended_by_implicit(model: str = "bpr.BayesianPersonalizedRanking", **settings: Any) -> Any:
+    fitted, matrix = implicit(model, **settings)
+    return enumerate(fitted.recommend(np.arange(20), matrix, N=1, filter_already_liked_items=True)[0][:, 0])
+
+
+def evaluated_by_implicit() -> Mapping[str, float]:
+    matrix = implicit("bpr.BayesianPersonalizedRanking", **BPR)[1]
+    fitted = use("implicit.bpr").BayesianPersonalizedRanking(**BPR)
+    training, tested = use("implicit.evaluation").leave_k_out_split(matrix, K=1, random_state=0)
+    fitted.fit(training, show_progress=False)
+    values: Mapping[str, float] = use("implicit.evaluation").ranking_metrics_at_k(
+        fitted, training, tested, K=3, show_progress=False
     )
+    return values
 
 
-def _clicks_of_allrank() -> Seen:
-    model = losses.allrank("click_models.cascade_models").BaseCascadeModel(eta=0.0, threshold=1)
-    clicks = model.click((torch.zeros(3, 1), torch.tensor([0.0, 1.0, 1.0])))
-    return holds(clicks.tolist() == [False, True, True], "click models")
+def saved_by_implicit() -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.npz")
+        implicit("bpr.BayesianPersonalizedRanking", **BPR)[0].save(path)
+        with np.load(path, allow_pickle=False) as arrays:
+            return len([arrays[name] for name in arrays]) > 0
 
 
-def _clicks_of_pytorchltr() -> Seen:
-    from pytorchltr.click_simulation.pbm import simulate_position
+@cache
+def recbole(model: str) -> Any:
+    """Return the parts of RecBole after a training, whose files stay until the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="recbole-")
+    lines = ["user_id:token\titem_id:token\ttimestamp:float", *("\t".join(map(str, row)) for row in CHOICES)]
+    path = Path(folder.name, "tiny", "tiny.inter")
+    path.parent.mkdir()
+    path.write_text("\n".join(lines), encoding="utf-8")
+    # RecBole 1.2.1 uses names that NumPy 2 lacks.
+    vars(np).update({"float": float, "float_": np.float64, "complex_": np.complex128, "unicode_": np.str_})
+    settings = {"data_path": folder.name, "checkpoint_dir": folder.name, "use_gpu": False, "show_progress": False}
+    settings |= {"state": "CRITICAL", "epochs": 30, "learning_rate": 0.05, "embedding_size": 8, "seed": 0}
+    settings |= {
+        "load_col": {"inter": ["user_id", "item_id", "timestamp"]},
+        "metrics": ["NDCG"],
+        "valid_metric": "NDCG@3",
+    }
+    settings |= {"eval_args": {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"}, "topk": [3]}
+    config = use("recbole.config").Config(model=model, dataset="tiny", config_dict=settings)
+    dataset = use("recbole.data").create_dataset(config)
+    training, validation, test = use("recbole.data").data_preparation(config, dataset)
+    fitted = use("recbole.utils").get_model(model)(config, training.dataset)
+    with chdir(folder.name):
+        # Where it writes for TensorBoard, too.
+        trainer = use("recbole.utils").get_trainer(config["MODEL_TYPE"], model)(config, fitted)
+        trainer.fit(training, validation, saved=True, show_progress=False)
+    return SimpleNamespace(folder=folder, dataset=dataset, test=test, model=fitted, trainer=trainer)
 
-    clicks, _ = simulate_position(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 4, 4]]), torch.tensor([3]), eta=0.0)
-    return holds(clicks.shape == (1, 3), "simulated clicks")
+
+def recommended_by_recbole(model: str) -> Iterable[tuple[Any, Any]]:
+    parts, users = recbole(model), np.arange(1, 21)
+    top = use("recbole.utils.case_study").full_sort_topk(users, parts.model, parts.test, k=1, device="cpu")[1]
+    names = parts.dataset.id2token
+    return zip(names("user_id", users), names("item_id", top[:, 0].numpy()), strict=True)
 
 
-def _positions_of_lightgbm() -> Seen:
-    import lightgbm as lgb
-
-    rows, relevance, sizes = _learnable()
-    trees = []
-    for position in (None, list(range(10)) * 20):
-        data = lgb.Dataset(rows, relevance, group=sizes, position=position)
-        trees.append(lgb.train({"objective": "lambdarank", "verbosity": -1}, data, 5).predict(rows))
-    return holds(not np.allclose(*trees), "estimates the bias of `position`")
+def saved_by_recbole() -> Seen:
+    path = recbole("BPR").trainer.saved_model_file
+    try:
+        torch.load(path, weights_only=True)
+    except Exception as error:
+        return Seen(NO, f"torch.load refuses it with `weights_only` ({type(error).__name__})")
+    return Seen(YES, "torch.load reads it with `weights_only`")
 
 
-def _positions_of_xgboost() -> Seen:
-    import xgboost as xgb
+THREE_TO_ONE = [("a", "b")] * 3 + [("b", "a")]
+AS_PLACES = [(0, 1)] * 3 + [(1, 0)]
+LOG_3 = 1.0986
+"""The difference of strengths under which the first wins three of four."""
 
-    data = _xgboost_data(*_learnable())
-    settings = [{"objective": "rank:ndcg", "lambdarank_unbiased": unbiased} for unbiased in (False, True)]
-    trees = [xgb.train(one, data, 5).predict(data) for one in settings]
-    return holds(not np.allclose(*trees), "`lambdarank_unbiased`")
+
+def strengths_of_rankbound() -> bool:
+    found = rb.preferences.bradley_terry(THREE_TO_ONE), rb.preferences.plackett_luce(THREE_TO_ONE)
+    return np.allclose([one.difference("a", "b")[0] for one in found], LOG_3, atol=1e-3)
+
+
+def strengths_of_choix() -> bool:
+    found = use("choix").ilsr_pairwise(2, AS_PLACES), use("choix").ilsr_rankings(2, AS_PLACES)
+    return np.allclose([one[0] - one[1] for one in found], LOG_3, atol=1e-3)
 
 
 # Metrics and evaluation.
@@ -336,10 +536,11 @@ TIED = 0.8155, 0.75
 """The means of nDCG and RR over both orders of a relevant and an irrelevant item."""
 
 
-def _means(prepare: Callable[[Any], Callable[[], Mapping[str, float]]]) -> Evaluator:
+def _means(library: str) -> Evaluator:
     """Return the evaluator of a contender of the question `evaluation`."""
 
     def evaluator(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
+        prepare = getattr(use("benchmarks.questions"), f"evaluated_by_{library}")
         means = prepare((np.array([scores]), np.array([relevance])))()
         return [means[name] for name in ("nDCG@10", "RR")]
 
@@ -347,123 +548,101 @@ def _means(prepare: Callable[[Any], Callable[[], Mapping[str, float]]]) -> Evalu
 
 
 def _rax(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
-    import jax.numpy as jnp
-    import rax
-
-    arrays = jnp.array(scores), jnp.array(relevance, dtype=float)
-    return [float(metric(*arrays, topn=10)) for metric in (rax.ndcg_metric, rax.mrr_metric)]
+    arrays = use("jax.numpy").array(scores), use("jax.numpy").array(relevance, dtype=float)
+    return [float(getattr(use("rax"), f"{name}_metric")(*arrays, topn=10)) for name in ("ndcg", "mrr")]
 
 
 def _allrank(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
-    metrics, rows = losses.allrank("models.metrics"), (torch.tensor([scores]), torch.tensor([relevance]).float())
+    metrics, rows = allrank("models.metrics"), (torch.tensor([scores]), torch.tensor([relevance]).float())
     return [float(metric(*rows, ats=[10])) for metric in (metrics.ndcg, metrics.mrr)]
 
 
 def _pytorchltr(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
-    from pytorchltr.evaluation import ndcg
-
-    return [float(ndcg(torch.tensor([scores]), torch.tensor([relevance]), torch.tensor([len(scores)]), k=10)[0])]
+    rows = torch.tensor([scores]), torch.tensor([relevance]), torch.tensor([len(scores)])
+    return [float(use("pytorchltr.evaluation").ndcg(*rows, k=10)[0])]
 
 
 def _lightgbm(scores: Sequence[float], relevance: Sequence[int], *metrics: str) -> dict[str, float]:
     """Return the values of those metrics that LightGBM has; it skips the others silently."""
-    import lightgbm as lgb
-
+    lgb, values = use("lightgbm"), dict[str, Any]()
     data = lgb.Dataset(np.zeros((len(scores), 1)), relevance, group=[len(scores)], init_score=scores)
-    values: dict[str, Any] = {}
-    settings = {"objective": "lambdarank", "metric": metrics, "eval_at": [10], "verbosity": -1}
+    settings = {**QUIET, "metric": metrics, "eval_at": [10]}
     lgb.train(settings, data, 1, valid_sets=[data], callbacks=[lgb.record_evaluation(values)])
     return {name.partition("@")[0]: series[0] for name, series in values["training"].items()}
 
 
 def _torchmetrics(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
-    from torchmetrics.retrieval import RetrievalMRR, RetrievalNormalizedDCG
+    rows, metrics = (torch.tensor(scores), torch.tensor(relevance), torch.zeros(len(scores)).long()), _retrieval()
+    return [float(metric(top_k=10)(*rows)) for metric in (metrics.RetrievalNormalizedDCG, metrics.RetrievalMRR)]
 
-    rows = torch.tensor(scores), torch.tensor(relevance), torch.zeros(len(scores)).long()
-    return [float(metric(top_k=10)(*rows)) for metric in (RetrievalNormalizedDCG, RetrievalMRR)]
+
+def _retrieval() -> Any:
+    return use("torchmetrics.retrieval")
 
 
 EVALUATORS: Mapping[str, Evaluator] = {
-    "rankbound": _means(evaluated_by_rankbound),
+    "rankbound": _means("rankbound"),
     "Rax": _rax,
     "allRank": _allrank,
     "pytorchltr": _pytorchltr,
     "LightGBM": lambda scores, relevance: [*_lightgbm(scores, relevance, "ndcg", "map").values()],
     "torchmetrics": _torchmetrics,
-    "ranx": _means(evaluated_by_ranx),
-    "ir_measures": _means(evaluated_by_ir_measures),
+    "ranx": _means("ranx"),
+    "ir_measures": _means("ir_measures"),
 }
 
 
-def _ties(evaluator: Evaluator) -> Seen:
+def ties(library: str) -> Seen:
+    evaluator = EVALUATORS[library]
     values = [*zip(evaluator([1.0, 1.0], [0, 1]), evaluator([1.0, 1.0], [1, 0]), strict=True)]
     averaged = [max(abs(value - mean) for value in pair) < 1e-4 for pair, mean in zip(values, TIED, strict=False)]
     note = "; ".join(f"{one:.2f} and {other:.2f}" for one, other in values)
     return holds(any(averaged), note, YES if all(averaged) else PARTLY)
 
 
-def _undefined(evaluator: Evaluator) -> Seen:
-    value = evaluator([2.0, 1.0], [0, 0])[0]
+def undefined(library: str) -> Seen:
+    value = EVALUATORS[library]([2.0, 1.0], [0, 0])[0]
     return holds(value != value, f"{value:.0f}")
 
 
-def _skipped_by_torchmetrics() -> Seen:
-    from torchmetrics.retrieval import RetrievalMRR
-
+def skipped_by_torchmetrics() -> bool:
     rows = torch.tensor([2.0, 1.0, 2.0, 1.0]), torch.tensor([0, 0, 1, 0]), torch.tensor([0, 0, 1, 1])
-    plain, skipping = (float(RetrievalMRR(empty_target_action=action)(*rows)) for action in ("neg", "skip"))
-    return holds((plain, skipping) == (0.5, 1.0), "0; left out with `empty_target_action`", PARTLY)
+    means = [float(_retrieval().RetrievalMRR(empty_target_action=action)(*rows)) for action in ("neg", "skip")]
+    return means == [0.5, 1.0]
 
 
-def _twenty_topics() -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    qrels = {f"q{i}": {DOCUMENTS[i % 4]: 1} for i in range(20)}
-    runs = {
-        name: {f"q{i}": {d: (step * i + 3 * j) % 7 + j / 10 for j, d in enumerate(DOCUMENTS)} for i in range(20)}
-        for name, step in (("x", 1), ("y", 2))
-    }
-    return qrels, runs
+QRELS = {f"q{i}": {DOCUMENTS[i % 4]: 1} for i in range(20)}
+RUNS = {
+    name: {f"q{i}": {d: (step * i + 3 * j) % 7 + j / 10 for j, d in enumerate(DOCUMENTS)} for i in range(20)}
+    for name, step in (("x", 1), ("y", 2))
+}
+TO_FUSE = [{"q": {"a": 2.0, "b": 1.0}}, {"q": {"c": 1.0, "a": 0.5}}]
 
 
-def _compared_by_rankbound() -> Seen:
-    qrels, runs = _twenty_topics()
-    columns = rb.compare_runs(runs, qrels, "RR").to_polars().columns
-    return holds({"low", "high", "p_adjusted"} <= set(columns), "an interval, and a p-value corrected for all tests")
+def compared_by_ranx(how: str, *more: Any) -> Any:
+    runs = [use("ranx").Run(run, name=name) for name, run in RUNS.items()]
+    return getattr(use("ranx"), how)(use("ranx").Qrels(QRELS), runs, *more)
 
 
-def _compared_by_ranx() -> Seen:
-    import ranx
-
-    qrels, runs = _twenty_topics()
-    report = ranx.compare(ranx.Qrels(qrels), [ranx.Run(run, name=name) for name, run in runs.items()], ["mrr"])
-    p_value = report.to_dict()["x"]["comparisons"]["y"]["mrr"]
-    return holds(0 <= p_value <= 1, "a p-value, no interval", PARTLY)
+def drawn_by_ranx() -> Any:
+    use("matplotlib.pyplot").close("all")
+    compared_by_ranx("plot")
+    return use("matplotlib.pyplot").get_fignums()
 
 
-def _fused_by_rankbound() -> Seen:
-    fused = rb.fuse([{"q": {"a": 2.0, "b": 1.0}}, {"q": {"c": 1.0, "a": 0.5}}], "rrf")
-    return holds(set(fused.items) == {"a", "b", "c"}, "`fuse`, by 23 methods")
-
-
-def _fused_by_ranx() -> Seen:
-    import ranx
-
-    runs = [ranx.Run({"q": {"a": 2.0, "b": 1.0}}), ranx.Run({"q": {"c": 1.0, "a": 0.5}})]
-    return holds(set(ranx.fuse(runs, method="rrf").run["q"]) == {"a", "b", "c"}, "`fuse`, by reciprocal ranks")
-
-
-def _names(pattern: str, module: str, load: Callable[[str], object] = import_module) -> Callable[[], list[str]]:
+def _names(pattern: str, module: str, load: Callable[[str], object] = use) -> Callable[[], list[str]]:
     return lambda: [name for name in vars(load(module)) if re.search(pattern, name)]
 
 
 def _of_ir_measures() -> list[str]:
-    registry = import_module("ir_measures.measures").registry
+    registry = use("ir_measures.measures").registry
     return list({id(measure): name for name, measure in registry.items()}.values())
 
 
 MEASURES: Mapping[str, Callable[[], list[str]]] = {
-    "rankbound": lambda: [*import_module("rankbound.metrics").KINDS, "nRBP"],
+    "rankbound": lambda: [*use("rankbound.metrics").KINDS, "nRBP"],
     "Rax": _names("_metric$", "rax"),
-    "allRank": _names("^(n?dcg|mrr)$", "models.metrics", losses.allrank),
+    "allRank": _names("^(n?dcg|mrr)$", "models.metrics", allrank),
     "pytorchltr": _names("^(n?dcg|arp)$", "pytorchltr.evaluation"),
     "LightGBM": lambda: [
         *_lightgbm([2.0, 1.0], [0, 1], *["ndcg", "map", "mrr", "precision", "recall", "err", "dcg", "hit"])
@@ -474,37 +653,6 @@ MEASURES: Mapping[str, Callable[[], list[str]]] = {
 }
 
 
-def _number(names: Callable[[], list[str]]) -> Seen:
-    found = names()
+def number(library: str) -> Seen:
+    found = MEASURES[library]()
     return Seen(str(len(found)), ", ".join(sorted(found)[:6]) + ", ..." * (len(found) > 6))
-
-
-PROBES: Mapping[str, Mapping[str, Probe]] = {
-    "Lists without padding": each(_without_padding, LOSSES, "rankbound", "Rax")
-    | each(_flat_refused, TORCH, "allRank", "pytorchltr")
-    | each(_groups, {**LOSSES, **TREES}, "sentence-transformers", *TREES),
-    "Memory linear in a list's length": each(_memory, {**LOSSES, **TREES}) | {"LightGBM": _memory_of_lightgbm},
-    "Uninformative lists change nothing": each(_uninformative, LOSSES) | each(_uninformative_in_trees, TREES),
-    "Bounds and distributions of metrics": {"rankbound": _bounds_of_rankbound},
-    "Boosted trees by a loss of choice": {
-        "rankbound": _boosted_by_rankbound,
-        "LightGBM": _boosted_by_lightgbm,
-        "XGBoost": _boosted_by_xgboost,
-    },
-    "Compiles as a whole": each(_compiled_by_torch, TORCH) | {"Rax": _compiled_by_jax},
-    "Attention between items": {"rankbound": _attention_of_rankbound, "allRank": _attention_of_allrank},
-    "Trains on texts": each(_texts, {"rankbound": True, "sentence-transformers": False}),
-    "Clicks": {
-        "rankbound": _clicks_of_rankbound,
-        "allRank": _clicks_of_allrank,
-        "pytorchltr": _clicks_of_pytorchltr,
-        "LightGBM": _positions_of_lightgbm,
-        "XGBoost": _positions_of_xgboost,
-    },
-    "Ties are averaged": each(_ties, EVALUATORS),
-    "An undefined list is not a value": each(_undefined, EVALUATORS) | {"torchmetrics": _skipped_by_torchmetrics},
-    "Paired tests with intervals": {"rankbound": _compared_by_rankbound, "ranx": _compared_by_ranx},
-    "Fusion of runs": {"rankbound": _fused_by_rankbound, "ranx": _fused_by_ranx},
-    "Number of ranking measures": each(_number, MEASURES),
-}
-"""Feature -> library -> program."""

@@ -44,6 +44,9 @@ SETUP = (
     "says what data, programs, memory and GPUs there are"
 )
 
+OF_THE_REPOSITORY = ("cloud", "dev", "faults", "peers", "s3", "study")
+"""Extras of pyproject.toml that are not the library's."""
+
 DISK_GIGABYTES = 2.0
 """Free disk below which a note says so: the default study writes 0.6 GB, and DVC's cache as much again."""
 
@@ -87,6 +90,7 @@ def _findings(files: Sequence[Path]) -> Iterator[Finding]:
     if nothing_installed():
         yield from disk([Path.cwd()])
         return
+    yield from extras()
     yield accelerators()
     yield kernels()
     if any(finding.level == MISSING for finding in found):
@@ -168,6 +172,20 @@ def packages(root: Path = ROOT) -> Iterator[Finding]:
     if others:
         text = "other versions than the tested ones, which may change the last digits of results: "
         yield Finding("packages", text + ", ".join(others), NOTE)
+
+
+def extras(root: Path = ROOT) -> Iterator[Finding]:
+    """Yield which extras of the library are there, and what the others lack; the study needs none but its own."""
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    lacking: dict[str, list[str]] = {}
+    for name in sorted(project["optional-dependencies"].keys() - {*OF_THE_REPOSITORY}):
+        found = [(one, installed_version(one.name)) for one in required(project, name)]
+        lacking[name] = [str(one) for one, has in found if not (has and one.specifier.contains(has, prereleases=True))]
+    if complete := [name for name, lacks in lacking.items() if not lacks]:
+        yield Finding("extras", f"of the library: {', '.join(complete)}")
+    if incomplete := [f"{name} ({', '.join(lacks)})" for name, lacks in lacking.items() if lacks]:
+        text = f"not installed: {', '.join(incomplete)}; what needs one says so, and its tests are skipped"
+        yield Finding("extras", f"{text}: pip install -c envs/cpu.txt -e '.[NAME]'", NOTE)
 
 
 def nothing_installed() -> bool:

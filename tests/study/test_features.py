@@ -1,35 +1,26 @@
 """The table of features: our column is tried, absent and failing libraries are reported, the page is the program's."""
 
+import ast
+import builtins
+import json
 import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks import features
-from benchmarks.features import FAILS, NOT_TRIED, Feature, try_cell
-from benchmarks.features_probes import NO, PARTLY, PROBES, YES, Seen, holds
+from benchmarks import features, features_probes
+from benchmarks.features import FAILS, NOT_TRIED, SOURCE_ONLY, Feature, try_cell
+from benchmarks.features_probes import NO, PARTLY, YES
 from benchmarks.losses import allrank
 
 ROWS = {row.name: row for rows, _ in features.TABLES.values() for row in rows}
 
-OURS = {
-    "Lists without padding": YES,
-    "Memory linear in a list's length": YES,
-    "Uninformative lists change nothing": YES,
-    "Bounds and distributions of metrics": YES,
-    "Boosted trees by a loss of choice": YES,
-    "Compiles as a whole": YES,
-    "Attention between items": YES,
-    "Trains on texts": PARTLY,
-    "Clicks": YES,
-    "Ties are averaged": YES,
-    "An undefined list is not a value": YES,
-    "Paired tests with intervals": YES,
-    "Fusion of runs": YES,
-}
-SLOW = {"Compiles as a whole", "Trains on texts"}
-"""Which import a compiler, or language models."""
+COUNTED = "Number of ranking measures"
+OURS = dict.fromkeys(ROWS.keys() - {COUNTED}, YES) | {"Trains on texts": PARTLY}
+"""The library has no text model and no trainer of one."""
+SLOW = {"Compiles as a whole", "Trains on texts", "Exported as a graph"}
+"""Which import a compiler or language models, or trace a graph."""
 
 
 def page_tables() -> list[list[list[str]]]:
@@ -40,7 +31,7 @@ def page_tables() -> list[list[list[str]]]:
     return [[line.strip("| ").split(" | ") for line in table.splitlines() if "---" not in line] for _, table in tables]
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] if n in SLOW else []) for n in OURS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] if n in SLOW else []) for n in sorted(OURS)])
 def test_rankbound_has_what_the_table_says(name: str) -> None:
     seen = try_cell(ROWS[name], "rankbound")
     if seen.verdict == NOT_TRIED:
@@ -49,8 +40,25 @@ def test_rankbound_has_what_the_table_says(name: str) -> None:
 
 
 def test_rankbound_measures_are_counted() -> None:
-    assert OURS.keys() | {"Number of ranking measures"} == ROWS.keys() == PROBES.keys()
-    assert int(try_cell(ROWS["Number of ranking measures"], "rankbound").verdict) > 20
+    assert int(try_cell(ROWS[COUNTED], "rankbound").verdict) > 20
+
+
+def test_every_cell_is_of_a_column_and_says_where_it_is_from() -> None:
+    for rows, columns in features.TABLES.values():
+        for row in rows:
+            assert row.cells.keys() <= {*columns}
+            assert row.words or row.cells.keys() == {*columns}, row.name
+            for library, cell in row.cells.items():
+                if library in SOURCE_ONLY:
+                    verdict, _, file = cell
+                    assert verdict in (YES, PARTLY, NO) or verdict.isdigit()
+                    assert re.fullmatch(r"[\w/]+\.(py|java)", file), file
+                else:
+                    tree = ast.parse(cell if isinstance(cell, str) else cell[2], mode="eval")
+                    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+                    own = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {"library"}
+                    assert {node.id for node in names} <= own | vars(features_probes).keys() | vars(builtins).keys()
+            assert {*SOURCE_ONLY} & {*columns} <= row.cells.keys()
 
 
 def test_the_page_is_the_programs() -> None:
@@ -65,25 +73,41 @@ def test_the_page_is_the_programs() -> None:
 
 
 def test_an_absent_library_is_reported_and_the_rest_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(features.PACKAGES, "absent", "no_such_package")
-
-    def lacks_a_module() -> Seen:
-        import no_such_module  # noqa: F401
-
-        raise AssertionError
-
-    def breaks() -> Seen:
+    def breaks() -> bool:
         raise ValueError("a message\nof two lines")
 
-    probes = {"absent": breaks, "Rax": lacks_a_module, "LightGBM": breaks, "rankbound": lambda: holds(True, "seen")}
-    row = Feature("A feature", "", "word", probes)
-    monkeypatch.setattr(features, "find_spec", lambda name: None if name == "no_such_package" else object())
-    assert {library: try_cell(row, library) for library in probes} == {
-        "absent": (NOT_TRIED, "no_such_package is not installed"),
+    monkeypatch.setattr(features_probes, "breaks", breaks, raising=False)
+    cells = {
+        "absent": "breaks()",
+        "Rax": "use('no_such_module')",
+        "LightGBM": "breaks()",
+        "rankbound": [PARTLY, "seen", "1 < 2"],
+        "XGBoost": [YES, "not seen", "2 < 1"],
+        "RecBole": "breaks()",
+    }
+    row = Feature("A feature", "", "word", cells)
+    monkeypatch.setattr(features, "find_spec", lambda name: None if name in ("absent", "recbole") else object())
+    shown = {"versions": "RecBole 1", "cells": {"A feature": [YES, "seen elsewhere"]}}
+    of_the_program = features.elsewhere
+    monkeypatch.setattr(features, "elsewhere", lambda name: shown if name == "RecBole" else of_the_program(name))
+    assert {library: try_cell(row, library) for library in cells} == {
+        "absent": (NOT_TRIED, "absent is not installed"),
         "Rax": (NOT_TRIED, "no_such_module is not installed"),
         "LightGBM": (FAILS, "ValueError: a message"),
-        "rankbound": (YES, "seen"),
+        "rankbound": (PARTLY, "seen"),
+        "XGBoost": (NO, "not seen"),
+        "RecBole": (YES, "seen elsewhere"),
     }
+
+
+def test_the_cells_of_a_library_of_another_interpreter_are_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [Feature("A feature", "", "", {"rankbound": [YES, "seen", "True"]}), Feature("Another", "", "no_such_word")]
+    monkeypatch.setattr(features, "TABLES", {"A table": (rows, ["rankbound"]), "Others": ([], ["Rax"])})
+    assert features.main(["--library", "rankbound"]) == 0
+    cells = {"A feature": [YES, "seen"], "Another": [NO, "no such name"]}
+    assert json.loads(capsys.readouterr().out)["cells"] == cells
 
 
 @pytest.fixture
@@ -119,7 +143,7 @@ def test_stand_ins_are_gone_after_the_import(package: Path, monkeypatch: pytest.
 def test_the_program_writes_between_the_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "features.md"
     page.write_text(f"# Before\n\n{features.BEGIN}\nold\n{features.END}\n\n## After\n")
-    row = Feature("A feature", "What it means.", "", {"rankbound": lambda: holds(True, "0.5")})
+    row = Feature("A feature", "What it means.", "", {"rankbound": [YES, "0.5", "True"]})
     monkeypatch.setattr(features, "PAGE", page)
     monkeypatch.setattr(features, "TABLES", {"A table": ([row], ["rankbound"])})
     assert features.main(["--write-docs"]) == 0
