@@ -318,7 +318,7 @@ def test_a_regular_file_takes_the_short_way_and_a_query_that_occurs_again_the_lo
     for name, text in (("regular.txt", REGULAR), ("again.txt", REGULAR + REGULAR)):
         (tmp_path / name).write_bytes(text)
     assert letor._read_regular(io.BytesIO(REGULAR), letor.Extent(3, lines=3), [letor.Chunk(len(REGULAR), 3, 3, False)])
-    with pytest.raises(DataError, match="again.txt, line 4: query 10 occurs again after other queries"):
+    with pytest.raises(DataError, match=r"again\.txt, line 4: query 10 occurs again after other queries"):
         letor.read_letor(tmp_path / "again.txt")
     monkeypatch.setattr(letor, "read_lists", None)
     assert letor.read_letor(tmp_path / "regular.txt").topics == ["10", "7"]
