@@ -642,15 +642,16 @@ def _guard(quick: bool) -> Iterator[Cell]:
     long = losses.one_list(1_000 if quick else 100_000)
     yield pair("one list of 100,000", long, _BY_CHOICE, "sorting", lambda batch: batch.scores.sort)
     shown = _held(few, FILES, OURS)
-    ours, peer = (["-m", "rankbound", "evaluate", *shown, "-m", "AP"], ["-c", "import numpy, polars"])
-    yield pair("command line", None, lambda _: _process(*ours), "import of NumPy and polars", lambda _: _process(*peer))
+    command, imports = ["-m", "rankbound", "evaluate", *shown, "-m", "AP"], ["-c", "import numpy, polars"]
+    start = partial(_process, command), "import of NumPy and polars", partial(_process, imports)
+    yield pair("command line", None, *start)
     draws = np.random.default_rng(0)
     shape = _SMALL_LISTS // (20 if quick else 1), _SMALL_SIZE
     lists = draws.normal(size=(*shape, _WIDTH)).astype(np.float32), draws.integers(0, 3, shape)
     yield pair("an epoch of a network", lists, _epoch, "torch", _epoch_of_torch)
 
 
-def _process(*arguments: str) -> Call:
+def _process(arguments: list[str], _: Any) -> Call:
     return partial(subprocess.run, [sys.executable, *arguments], check=True, capture_output=True)
 
 
@@ -665,15 +666,15 @@ def _epoch(data: tuple[Any, Any]) -> Call:
 
     features, grades = data
     n_lists, n = grades.shape
-    names = {"topics": [*map(str, range(n_lists))], "items": [*map(str, range(n))] * n_lists}
-    columns = {
+    names: dict[str, Any] = {"topics": [*map(str, range(n_lists))], "items": [*map(str, range(n))] * n_lists}
+    columns: dict[str, Any] = {
         "relevance": grades.ravel(),
         "offsets": np.arange(n_lists + 1) * n,
         "features": features.reshape(-1, _WIDTH),
     }
     lists = rb.JudgedLists(**names, **columns, feature_names=[*map(str, range(_WIDTH))])
-    settings = {"model": "mlp", "loss": "softmax", "epochs": 1, "batch_size": _TOPICS, "validation_share": 0}
-    return partial(rb.train_ranker, lists, device="cpu", **settings)
+    settings: dict[str, Any] = {"model": "mlp", "loss": "softmax", "batch_size": _TOPICS, "validation_share": 0}
+    return partial(rb.train_ranker, lists, device="cpu", epochs=1, **settings)
 
 
 def _epoch_of_torch(data: tuple[Any, Any]) -> Call:
