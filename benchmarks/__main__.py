@@ -9,11 +9,12 @@ import sys
 import warnings
 from pathlib import Path
 
-from benchmarks.measure import BUSY_CORES, ROOT, cores_in_use, describe, usable_cores, write_rows
-from benchmarks.questions import ALLOCATORS, QUESTIONS, measure
-from benchmarks.report import FIGURE, MACHINES, draw, read_results, summary
+from benchmarks.measure import BUSY_CORES, ROOT, cores_in_use, describe, read_rows, usable_cores, write_rows
+from benchmarks.questions import ALLOCATORS, GUARD, QUESTIONS, measure
+from benchmarks.report import FIGURE, MACHINES, draw, guarded, read_results, summary
 
 DOCS = ROOT / "docs"
+KEPT_RATIOS = Path(__file__).with_name("guard.csv")
 PAGE, PAGE_FIGURE = "benchmarks_results.md", "images/benchmarks_loss.svg"
 
 EXAMPLES = """\
@@ -21,13 +22,15 @@ examples:
   python -m benchmarks --quick                  a check that everything works: small sizes, a minute or two
   python -m benchmarks                          all questions, about half an hour on two cores
   python -m benchmarks --only loss evaluation   two of the questions; the tables of the others are kept
+  python -m benchmarks --guard                  is anything slower than before? two minutes, by guard.csv
+  python -m benchmarks --guard --keep           keep the ratios as they are now
   python -m benchmarks --report --write-docs    no measurements: docs/ from earlier results
 Libraries that are not installed are reported and left out; `make bench` installs them all. Use an idle machine.
 """
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the questions and print the page; return 1 if a question failed."""
+    """Run the questions and print the page; return 1 if a question failed, or a guarded ratio got worse."""
     chosen = _parser().parse_args(arguments)
     if chosen.measure_to:
         # In the process of a question: ignore deprecation warnings of the peers.
@@ -37,6 +40,17 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     folder = chosen.out / "quick" if chosen.quick else chosen.out
     folder.mkdir(parents=True, exist_ok=True)
+    if chosen.guard:
+        # Other threads and a return of memory to the system depend on the machine more than one thread does.
+        chosen.threads = 1
+        found = folder / f"{GUARD}.csv"
+        if not _run_one(chosen, GUARD, "kept", found):
+            return 1
+        if chosen.keep:
+            shutil.copyfile(found, KEPT_RATIOS)
+        text, worse = guarded(read_rows(found), read_rows(KEPT_RATIOS))
+        print(text, *(f"benchmarks: {size} got slower" for size in worse), sep="\n")
+        return 1 if worse else 0
     failed = [] if chosen.report else _run_all(chosen, folder)
     if not read_results(folder):
         print(f"benchmarks: there are no results in {folder}; run without --report first", file=sys.stderr)
@@ -61,9 +75,12 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    asked = [name for name in QUESTIONS if name != GUARD]
     parser.add_argument(
-        "--only", nargs="+", choices=[*QUESTIONS], default=[*QUESTIONS], metavar="QUESTION", help=", ".join(QUESTIONS)
+        "--only", nargs="+", choices=[*QUESTIONS], default=asked, metavar="QUESTION", help=", ".join(asked)
     )
+    parser.add_argument("--guard", action="store_true", help="compare some ratios with those kept; 1 if one got worse")
+    parser.add_argument("--keep", action="store_true", help="with --guard: keep the ratios that are found")
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, in a separate folder")
     parser.add_argument("--no-peers", action="store_true", help="measure only rankbound")
     threads = "threads of all contenders (default: all cores)"

@@ -26,7 +26,7 @@ import torch
 
 from benchmarks import losses
 from benchmarks.generated_sets import MQ2008, PARTS, generated_source, sizes_of, write_queries
-from benchmarks.measure import FULL, LONGEST_CALL, OURS, QUICK, ROOT, Call, Row, added_peak, race
+from benchmarks.measure import FULL, LONGEST_CALL, OURS, QUICK, ROOT, Call, Pace, Row, added_peak, race
 from benchmarks.rerankers import RERANKED, TRAINED, step_of_model
 
 LARGEST_MEMORY = 6e9
@@ -96,12 +96,14 @@ class Question:
         check: raises ArithmeticError if results by contender differ.
         settings: the allocators under which it is measured.
         in_memory: True if memory is measured, not time.
+        pace: the length of a race at full sizes.
     """
 
     cells: Callable[[bool], Iterator[Cell]]
     check: Callable[[Mapping[str, Any]], None] | None = None
     settings: tuple[str, ...] = ("default",)
     in_memory: bool = False
+    pace: Pace = FULL
 
 
 def measure(name: str, *, quick: bool = False, peers: bool = True, label: str = "") -> list[Row]:
@@ -142,7 +144,7 @@ def _times(
     if check and alike:
         check(alike)
     scales = {one.name: one.scale for one in running}
-    rows, taken = race(calls, QUICK if quick else FULL, cell.size, cell.n, scales)
+    rows, taken = race(calls, QUICK if quick else QUESTIONS[question].pace, cell.size, cell.n, scales)
     # The first is never left out.
     seconds_per_pair |= {one.name: taken[one.name] / pairs for one in running[1:] if (pairs := one.pairs(cell.data))}
     notes = {one.name: one.note(prepared[one.name], taken[one.name]) for one in running}
@@ -413,6 +415,23 @@ def evaluated_by_ir_measures(runs: _Runs, door: str = DICTIONARIES) -> _Means:
     return call
 
 
+def evaluated_by_numpy(runs: _Runs, door: str = ARRAYS) -> _Means:
+    """Prepare the plain formulas of matrices without ties."""
+    scores, grades = runs
+    ranks = np.arange(1, scores.shape[1] + 1)
+    discounts = (ranks <= 10) / np.log2(ranks + 1)
+
+    def means() -> dict[str, float]:
+        sorted_by = np.take_along_axis(grades, np.argsort(-scores, axis=1), axis=1)
+        hits = sorted_by > 0
+        dcg, ideal = ((own * discounts).sum(axis=1) for own in (sorted_by, -np.sort(-grades, axis=1)))
+        precision = hits.cumsum(axis=1) / ranks
+        columns = dcg / ideal, (precision * hits).sum(axis=1) / hits.sum(axis=1), 1 / (hits.argmax(axis=1) + 1)
+        return dict(zip(MEASURES, map(float, map(np.mean, (*columns, precision[:, 9]))), strict=True))
+
+    return means
+
+
 def evaluated_by_scikit_learn(runs: _Runs, door: str = ARRAYS) -> _Means:
     from sklearn.metrics import ndcg_score
 
@@ -585,6 +604,101 @@ def _rerankers(quick: bool) -> Iterator[Cell]:
             yield Cell(f"{loss}, {n:,} documents", n, n, contenders, few=FEW_DOCUMENTS)
 
 
+# What `--guard` compares with `guard.csv`: for each kind of work one ratio, to a common peer or a plain reference.
+
+GUARD = "guard"
+_GUARDED = ("softmax, 128 x 10", "nDCG, 128 x 10", "nDCG, 128 x 100", "nDCG, 64 lists of 10 to 324")
+_SMALL_LISTS, _SMALL_SIZE, _WIDTH, _TOPICS = 1_000, 20, 46, 32
+
+
+def _guard(quick: bool) -> Iterator[Cell]:
+    def pair(
+        size: str, data: Any, ours: Any, name: str, peer: Any, package: str | None = None, few: Any = None
+    ) -> Cell:
+        """Only means of an evaluation are to be the same."""
+        ours, other = (
+            Contender(OURS, ours, True, same=few is not None),
+            Contender(name, peer, True, package, few is not None),
+        )
+        return Cell(size, 0, data, (ours, other), few)
+
+    runs, few = _runs(200 if quick else EVALUATED), _runs(10)
+    yield pair("evaluation of arrays", runs, evaluated_by_rankbound, "NumPy", evaluated_by_numpy, few=few)
+    ours, peer = (partial(by, door=DICTIONARIES) for by in (evaluated_by_rankbound, evaluated_by_pytrec_eval))
+    yield pair("evaluation of dictionaries", runs, ours, "pytrec_eval", peer, "pytrec_eval", few)
+    for cell in _short(quick):
+        if cell.size in _GUARDED:
+            yield replace(cell, contenders=[replace(cell.contenders[place], same=False) for place in (0, 2)])
+    with tempfile.TemporaryDirectory(prefix="rankbound-letor-") as name:
+        parts = _write_letor(Path(name), 50 if quick else 2_000)
+        yield pair(
+            "LETOR text to lists",
+            parts,
+            partial(partial, _read_lists),
+            "scikit-learn",
+            partial(partial, _read),
+            "sklearn",
+        )
+    long = losses.one_list(1_000 if quick else 100_000)
+    yield pair("one list of 100,000", long, _BY_CHOICE, "sorting", lambda batch: batch.scores.sort)
+    shown = _held(few, FILES, OURS)
+    command, imports = ["-m", "rankbound", "evaluate", *shown, "-m", "AP"], ["-c", "import numpy, polars"]
+    start = partial(_process, command), "import of NumPy and polars", partial(_process, imports)
+    yield pair("command line", None, *start)
+    draws = np.random.default_rng(0)
+    shape = _SMALL_LISTS // (20 if quick else 1), _SMALL_SIZE
+    lists = draws.normal(size=(*shape, _WIDTH)).astype(np.float32), draws.integers(0, 3, shape)
+    yield pair("an epoch of a network", lists, _epoch, "torch", _epoch_of_torch)
+
+
+def _process(arguments: list[str], _: Any) -> Call:
+    return partial(subprocess.run, [sys.executable, *arguments], check=True, capture_output=True)
+
+
+def _read_lists(parts: list[Path]) -> list[Any]:
+    import rankbound as rb
+
+    return [rb.read_lists(path) for path in parts]
+
+
+def _epoch(data: tuple[Any, Any]) -> Call:
+    import rankbound as rb
+
+    features, grades = data
+    n_lists, n = grades.shape
+    names: dict[str, Any] = {"topics": [*map(str, range(n_lists))], "items": [*map(str, range(n))] * n_lists}
+    columns: dict[str, Any] = {
+        "relevance": grades.ravel(),
+        "offsets": np.arange(n_lists + 1) * n,
+        "features": features.reshape(-1, _WIDTH),
+    }
+    lists = rb.JudgedLists(**names, **columns, feature_names=[*map(str, range(_WIDTH))])
+    settings: dict[str, Any] = {"model": "mlp", "loss": "softmax", "batch_size": _TOPICS, "validation_share": 0}
+    return partial(rb.train_ranker, lists, device="cpu", epochs=1, **settings)
+
+
+def _epoch_of_torch(data: tuple[Any, Any]) -> Call:
+    features, grades = map(torch.from_numpy, data)
+    layers = [
+        torch.nn.Linear(_WIDTH, 64),
+        torch.nn.ReLU(),
+        torch.nn.Linear(64, 32),
+        torch.nn.ReLU(),
+        torch.nn.Linear(32, 1),
+    ]
+    model, mask = torch.nn.Sequential(*layers), torch.ones(_TOPICS, _SMALL_SIZE, dtype=torch.bool)
+    optimiser = torch.optim.Adam(model.parameters())
+
+    def call() -> None:
+        for index in torch.randperm(len(grades)).split(_TOPICS):
+            own = grades[index].float()
+            optimiser.zero_grad()
+            losses.PADDED["softmax"](model(features[index]).squeeze(2), own, mask[: len(index)]).mean().backward()
+            optimiser.step()
+
+    return call
+
+
 _BOTH = ("default", "kept")
 QUESTIONS = {
     "loss": Question(partial(_one_list, LENGTHS, LENGTHS[:3]), losses.check_same, settings=_BOTH),
@@ -597,6 +711,7 @@ QUESTIONS = {
     "boosting": Question(_boosting),
     "rerankers": Question(_rerankers, partial(losses.check_same, tolerance=1e-4)),
     "rerankers-memory": Question(_rerankers, in_memory=True),
+    GUARD: Question(_guard, _same_means, settings=("kept",), pace=Pace(fewest=7, most=30, seconds=6.0, turn=0.05)),
 }
 
 if __name__ == "__main__":

@@ -54,6 +54,26 @@ def outcomes(results: Results) -> Iterator[tuple[Goal, str, tuple[float, float, 
                 yield goal, setting, measured
 
 
+SLOWER = 1.25
+"""How many times as slow guarded work may become, by its median; and a round must have been as fast as it was."""
+
+
+def guarded(rows: Sequence[Row], kept: Sequence[Row]) -> tuple[str, list[str]]:
+    """Return a table of ratios now and before, and the sizes whose ratio got worse."""
+    before = {(row.size, row.contender): row for row in kept if not row.left_out}
+    lines, worse = [], list[str]()
+    for row in rows:
+        if row.contender == OURS or (old := before.get((row.size, row.contender))) is None:
+            continue
+        shown = row.note or "left out" if row.left_out else _with_spread(row.ratio, row.ratio_low, row.ratio_high, "x")
+        if not row.left_out and row.ratio * SLOWER < old.ratio and row.ratio_high < old.ratio:
+            worse.append(row.size)
+        lines.append(
+            [row.size, row.contender, f"{digits(old.ratio)}x", shown, "**slower**" if row.size in worse else ""]
+        )
+    return table(["work", "times ours", "kept", "now", ""], lines), worse
+
+
 def read_results(folder: Path) -> Results:
     """Read all results in `folder`, in the order of the questions."""
     files = {(name, setting): folder / f"{name}-{setting}.csv" for name in QUESTIONS for setting in ALLOCATORS}

@@ -15,6 +15,7 @@ import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.lists import Lists
+from rankbound.training import trainer
 from rankbound.training.factorisation import (
     EpochNegatives,
     Vocabulary,
@@ -23,7 +24,7 @@ from rankbound.training.factorisation import (
     sorted_pairs,
     with_negatives,
 )
-from rankbound.training.models import Factorization, score_pairs
+from rankbound.training.models import MLP, WORTH_THREADS, Factorization, score_pairs, threads_for
 from rankbound.training.trainer import Part
 from tests.library.conftest import Program
 from tests.library.planted_ratings import frame, lists_of, ratings, rewrite
@@ -321,13 +322,28 @@ def test_more_negatives_than_items_are_refused_and_older_files_have_drawn_once(t
     assert rb.load(path).recipe.negative_sampling == "once"
 
 
-def test_the_number_of_threads_is_what_it_was() -> None:
-    before = torch.get_num_threads()
+def test_small_steps_take_one_thread_and_the_number_of_threads_is_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, seen = torch.get_num_threads(), list[int]()
+
+    def predict(*arguments: Any) -> torch.Tensor:
+        seen.append(torch.get_num_threads())
+        return own(*arguments)
+
+    own = trainer.predict
+    monkeypatch.setattr(trainer, "predict", predict)
     try:
         torch.set_num_threads(2)
-        seen = list[int]()
-        rb.train_ranker(small(), **QUICK, on_epoch=lambda epoch: seen.append(torch.get_num_threads()))
-        assert (set(seen), torch.get_num_threads()) == ({1}, 2)
+        rb.train_ranker(small(), **QUICK, on_epoch=lambda epoch: seen.append(-torch.get_num_threads()))
+        assert (set(seen), torch.get_num_threads()) == ({1, -2}, 2)
+        network = MLP(10, (8,))
+        for n_items, threads in ((10, 1), (WORTH_THREADS // 97, 1), (WORTH_THREADS // 97 + 1, 2)):
+            # 10 x 8 weights, 8 of the second layer, 9 biases.
+            with threads_for([network, Factorization(1000, 1000)], n_items):
+                assert torch.get_num_threads() == threads
+            assert torch.get_num_threads() == 2
+        with pytest.raises(KeyError), threads_for([network], 1):
+            raise KeyError
+        assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
 

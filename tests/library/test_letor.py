@@ -267,6 +267,63 @@ def test_any_text_is_read_or_refused_whatever_the_chunks_and_with_the_kernel_as_
         assert attempt(size, with_kernel=True) == whole
 
 
+well_formed = queries.map(
+    lambda lists: "".join(
+        f"{label} qid:{query} {' '.join(f'{key}:{pairs[key]!r}' for key in sorted(pairs))} {comment}\n"
+        for query, one in enumerate(lists)
+        for label, pairs, comment in one
+    )
+)
+
+
+@needs_kernel
+@given(well_formed, st.lists(bits, max_size=4).map("".join), st.integers(1, 90), st.sampled_from(["1", "3"]))
+def test_files_read_whole_by_kernels_in_threads_are_those_read_line_by_line(
+    tmp_path_factory: pytest.TempPathFactory, text: str, last: str, size: int, threads: str
+) -> None:
+    """Lists or error, to the last bit, with irregular ends as well."""
+    path = tmp_path_factory.mktemp("letor") / "toy.txt"
+    path.write_bytes((text + last).encode())
+    taken = []
+
+    def attempt(with_kernel: bool) -> object:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("OMP_NUM_THREADS", threads)
+            patch.setattr(letor, "CHUNK_BYTES", size)
+            patch.setattr(letor, "worth_a_kernel", lambda bytes_read: with_kernel)
+            patch.setattr(
+                letor, "_read_regular", lambda *args, whole=letor._read_regular: taken.append(whole(*args)) or taken[-1]
+            )
+            try:
+                lists = letor.read_letor(path)
+            except DataError as error:
+                return str(error)
+            arrays = lists.relevance, lists.offsets, lists.features
+            return [
+                list(lists.topics),
+                list(lists.items),
+                lists.feature_names,
+                *((own.dtype, own.tobytes()) for own in arrays),
+            ]
+
+    assert attempt(with_kernel=True) == attempt(with_kernel=False)
+    assert len(taken) <= 1
+
+
+@needs_kernel
+def test_a_regular_file_takes_the_short_way_and_a_query_that_occurs_again_the_long_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(letor, "worth_a_kernel", lambda bytes_read: True)
+    for name, text in (("regular.txt", REGULAR), ("again.txt", REGULAR + REGULAR)):
+        (tmp_path / name).write_bytes(text)
+    assert letor._read_regular(io.BytesIO(REGULAR), letor.Extent(3, lines=3), [letor.Chunk(len(REGULAR), 3, 3, False)])
+    with pytest.raises(DataError, match=r"again\.txt, line 4: query 10 occurs again after other queries"):
+        letor.read_letor(tmp_path / "again.txt")
+    monkeypatch.setattr(letor, "read_lists", None)
+    assert letor.read_letor(tmp_path / "regular.txt").topics == ["10", "7"]
+
+
 decimals = st.from_regex(r"[-+]?[0-9]{0,8}\.?[0-9]{0,12}([eE][-+]?[0-9]{1,2})?", fullmatch=True)
 bodies_of_lines = st.lists(bits | decimals.map("3:{}".format), max_size=12).map("".join)
 pairs_of_lines = st.lists(decimals, min_size=1, max_size=WIDTH).map(
@@ -278,7 +335,7 @@ pairs_of_lines = st.lists(decimals, min_size=1, max_size=WIDTH).map(
 @given(bodies_of_lines | pairs_of_lines, st.integers(1, 10**12))
 def test_the_kernel_gives_what_the_careful_parser_gives_or_leaves_it_to_it(text: str, first: int) -> None:
     """To the last bit, as Python rounds decimal numbers."""
-    lines = text.encode() + b"\n"
+    lines = bytearray(text.encode() + b"\n")
     rows = letor.parse_by_kernel(lines, first, LAYOUT)
     assert rows is None or rows.equals(letor.parse_lines(lines, first, LAYOUT, "toy.txt"))
 
@@ -289,7 +346,7 @@ def test_the_kernel_gives_what_the_careful_parser_gives_or_leaves_it_to_it(text:
 )
 def test_the_kernel_reads_usual_numbers(value: str) -> None:
     text = f"\n# only a comment\n2 qid:10\t1:{value}  3:7 #docid = GX00 inc = 1\r\n0 qid:10\n"
-    rows = letor.parse_by_kernel(text.encode(), 8, LAYOUT)
+    rows = letor.parse_by_kernel(bytearray(text.encode()), 8, LAYOUT)
     assert (rows["items"].to_pylist(), rows["number"].to_pylist()) == (["GX00", "10-11"], [10, 11])
     assert rows["features"][0].as_py() == [float(np.float32(float(value))), 0, 7, 0, 0]
 

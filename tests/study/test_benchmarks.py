@@ -17,7 +17,7 @@ from benchmarks import data_sizes, generated_sets, measure, questions, sweep
 from benchmarks.losses import MOVIELENS_RELEVANT, Batch, Step, check_same, movielens_lists, movielens_sizes, one_list
 from benchmarks.measure import FULL, OURS, Call, Pace, Row, race, read_rows, write_rows
 from benchmarks.questions import ALLOCATORS, AUTO, DIRECT, DIRECT_TORCH, OF_ONE_LIST, PADDED_TORCH, QUESTIONS, Contender
-from benchmarks.report import GOALS, outcomes, read_results, summary
+from benchmarks.report import GOALS, guarded, outcomes, read_results, summary
 from rankbound.io.files import read_lists
 from rankbound_study.config.check import check_config
 from rankbound_study.config.sections.description import SizeKeys, known_set
@@ -253,6 +253,37 @@ def test_the_generated_sweep_is_a_valid_study_of_its_size_and_its_run_has_to_end
     for flag, seconds, message in (("--help-me", 60, "ended with 2"), ("--help", 0, "took more than 0 seconds")):
         with pytest.raises(RuntimeError, match=rf"snakemake --cores 1 {flag} {message}"):
             sweep.snakemake([flag], tmp_path, seconds)
+
+
+def test_the_guard_names_what_got_slower_in_the_median_and_in_every_round() -> None:
+    def rows(*ratios: tuple[float, float]) -> list[Row]:
+        return [Row(f"work {at}", 0, "peer", 1.0, "s", own, own / 2, high) for at, (own, high) in enumerate(ratios)]
+
+    kept = rows((4.0, 5.0), (4.0, 5.0), (4.0, 5.0), (4.0, 5.0))
+    text, worse = guarded(rows((3.1, 3.9), (3.1, 4.1), (3.3, 3.9), (9.0, 9.0)), [*kept, Row("work 4", 0, "peer")])
+    assert worse == ["work 0"]
+    assert "| work 0 | peer | 4.00x | 3.10x (1.55 to 3.90) | **slower** |" in text
+    text, worse = guarded([Row("work 0", 0, "peer", note="peer is not installed")], kept)
+    assert (worse, "peer is not installed" in text) == ([], True)
+
+
+def test_the_guard_ends_with_1_where_something_got_slower_and_keeps_what_it_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ratios, kept = [2.0], tmp_path / "kept.csv"
+
+    def run(chosen: Any, name: str, setting: str, out: Path) -> bool:
+        assert (name, chosen.threads) == ("guard", 1)
+        write_rows(out, [Row("work", 0, "peer", 1.0, "s", *ratios * 3)])
+        return True
+
+    monkeypatch.setattr(program, "_run_one", run)
+    monkeypatch.setattr(program, "KEPT_RATIOS", kept)
+    assert program.main(["--guard", "--keep", "--out", str(tmp_path)]) == 0
+    ratios[0] = 1.0
+    assert program.main(["--guard", "--out", str(tmp_path)]) == 1
+    assert "benchmarks: work got slower" in capsys.readouterr().out
+    assert read_rows(kept)[0].ratio == 2
 
 
 def test_a_question_that_fails_is_named(

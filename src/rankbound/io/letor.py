@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import io
 import itertools
+import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +25,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from rankbound import kernels
 from rankbound.errors import DataError
@@ -60,6 +64,8 @@ _WHOLE_LABEL = re.compile(rb"^(\d+)(?:\.0*)?$")
 _DOCUMENT_NAME = re.compile(rb"docid\s*=\s*(\S+)")
 
 _ZERO = (b" 0", b"\t0")
+_MOST_THREADS = 16
+"""More threads wait for the one that reads the file."""
 _KERNEL = "rankbound.kernels.text"
 _WORTH_LOADING = 2**22
 """Bytes of text whose reading line by line takes about as long as loading the kernel, half a second."""
@@ -77,8 +83,9 @@ def read_letor(path: File, features: Sequence[str] | None = None, groups: File |
         DataError: the file cannot be read, or a line is malformed; the message names line and token.
     """
     try:
+        chunks: list[Chunk] = []
         with open_unpacked(path) as stream:
-            known = extent(stream, str(path))
+            known = extent(stream, str(path), chunks)
         names = None if features is None else list(features)
         for name in names or ():
             if not (name.isascii() and name.isdigit() and len(name) <= _LONGEST_INDEX and int(name) <= LARGEST_INDEX):
@@ -93,8 +100,14 @@ def read_letor(path: File, features: Sequence[str] | None = None, groups: File |
                 f"{path}: {known.lines} lines of {known.width} features take {needed / 2**30:.0f} GiB, zeros included, "
                 "more than this machine has: pack them by pack_lists (`rankbound pack`)"
             )
-        with open_judged(path, groups) as stream:
-            lists = joined(list(read_lists(stream, known, str(path))), known.feature_names)
+        lists = None
+        usable = groups is None and worth_a_kernel(sum(chunk.size for chunk in chunks))
+        if usable and not any(chunk.is_irregular for chunk in chunks):
+            with open_unpacked(path) as stream:
+                lists = _read_regular(stream, known, chunks)
+        if lists is None:
+            with open_judged(path, groups) as stream:
+                lists = joined(list(read_lists(stream, known, str(path))), known.feature_names)
         return chosen_features(lists, known.feature_names if names is None else names, str(path))
     except DataError as error:
         if not Path(path).exists() or is_letor(path):
@@ -143,12 +156,56 @@ class Extent:
         return replace(self, smallest=min(every), largest=max(*every, 1))
 
 
-def extent(lines: Iterable[bytes], where: str) -> Extent:
-    """Return what the first and last pairs and the labels of all lines need; malformed lines are left to the parser."""
+@dataclass(frozen=True)
+class Chunk:
+    """Whole lines of a file: their bytes and number, how many are rows, and whether a kernel refused them."""
+
+    size: int
+    lines: int
+    rows: int
+    is_irregular: bool
+
+
+def extent(stream: BinaryIO, where: str, chunks: list[Chunk] | None = None) -> Extent:
+    """Return what the first and last pairs and the labels of all lines need; malformed lines are left to the parser.
+
+    If given a list, the chunks are appended to it.
+    """
+    known, first, kept = Extent(0), 1, list[Chunk]() if chunks is None else chunks
+
+    def texts() -> Iterator[tuple[bytearray, bool]]:
+        bytes_read = 0
+        while text := _whole_lines(stream, CHUNK_BYTES):
+            bytes_read += len(text)
+            yield text, worth_a_kernel(bytes_read)
+
+    def found(text: bytearray, by_kernel: bool) -> tuple[bytearray, bool, tuple[Extent, int] | None]:
+        return text, by_kernel, _extent_by_kernel(text) if by_kernel else None
+
+    for text, by_kernel, made in _in_threads(found, texts()):
+        own, lines = made or (_extent_of_lines(text, first, where), text.count(b"\n"))
+        kept.append(Chunk(len(text), lines, own.lines, by_kernel and made is None))
+        smallest, label = min(known.smallest, own.smallest), max(known.label, own.label)
+        known = Extent(max(known.largest, own.largest), smallest, label, known.lines + own.lines)
+        first += lines
+    return known
+
+
+def _extent_by_kernel(text: bytearray) -> tuple[Extent, int] | None:
+    """Return the extent and the number of whole lines; None where one is irregular."""
+    from rankbound.kernels.text import extent as kernel
+
+    numbers = np.empty(4, np.int64)
+    rows = kernel(np.frombuffer(text, np.uint8), numbers)
+    smallest, largest, label, lines = numbers.tolist()
+    return None if rows < 0 or largest > LARGEST_INDEX else (Extent(largest, smallest, label, rows), lines)
+
+
+def _extent_of_lines(text: bytearray, first: int, where: str) -> Extent:
     largest, smallest, labels, count = 0, 1, set[bytes](), 0
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(bytes(text).split(b"\n"), start=first):
         body = line.partition(b"#")[0]
-        label = body[: body.find(b" ")]
+        label = body.partition(b" ")[0]
         if not label.isdigit() and not (label := body.strip().partition(b" ")[0].partition(b"\t")[0]):
             continue
         key = body.rsplit(None, 1)[-1].partition(b":")[0]
@@ -247,9 +304,7 @@ def read_lists(
 
     def batches() -> Iterator[pa.Table]:
         bytes_read, first = 0, 1
-        # Whole lines, about `chunk_bytes` at a time.
-        while text := b"".join((stream.read(chunk_bytes), stream.readline())):
-            text += b"" if text.endswith(b"\n") else b"\n"
+        while text := _whole_lines(stream, chunk_bytes):
             bytes_read += len(text)
             rows = parse_by_kernel(text, first, layout) if worth_a_kernel(bytes_read) else None
             rows = parse_lines(text, first, layout, where) if rows is None else rows
@@ -316,25 +371,101 @@ def worth_a_kernel(bytes_read: int) -> bool:
     return (_KERNEL in sys.modules or bytes_read >= _WORTH_LOADING) and kernels.usable()
 
 
-def parse_by_kernel(text: bytes, first: int, layout: Layout) -> pa.Table | None:
-    """Return the rows of whole lines, numbered from `first`; None if any of them is irregular."""
-    from rankbound.kernels.text import parse as kernel
+def _whole_lines(stream: BinaryIO, chunk_bytes: int) -> bytearray:
+    """Return about so many bytes as whole lines, of which the last one ends as well; none at the end."""
+    # An array of its own, as the kernels' arguments are writable.
+    text = bytearray(stream.read(chunk_bytes))
+    text += stream.readline()
+    if text and not text.endswith(b"\n"):
+        text += b"\n"
+    return text
 
-    n, known = text.count(b"\n"), layout.known
+
+def _in_threads(work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Yield the results of kernels in the order of their tasks, of which a few are held at once.
+
+    As many threads work as polars has (`POLARS_MAX_THREADS`), or `OMP_NUM_THREADS` if that is less.
+    """
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    threads = min(pl.thread_pool_size(), max(int(given), 1) if given.isdecimal() else _MOST_THREADS)
+    if threads == 1:
+        yield from itertools.starmap(work, tasks)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting = deque[Future[Any]]()
+        for task in tasks:
+            waiting.append(pool.submit(work, *task))
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _read_regular(stream: BinaryIO, known: Extent, chunks: Sequence[Chunk]) -> JudgedLists | None:
+    """Return all lists of chunks that kernels can read, without copies; None where a line or a query is irregular."""
+    n = known.lines
     labels, queries, lines = np.empty(n, np.int8), np.empty(n, np.int64), np.empty(n, np.int64)
-    features = np.zeros((n, known.width), np.float32)
-    names, ends = np.empty(len(text) + _LONGEST_MADE_NAME * n, np.uint8), np.zeros(n + 1, np.int32)
-    # A copy, since the kernel's argument is writable.
-    data, largest = np.array(np.frombuffer(text, np.uint8)), min(layout.largest_label, LARGEST_LABEL)
-    count = kernel(data, first, largest, known.smallest, labels, queries, lines, features, names, ends)
-    if count < 0:
+    features, names = np.zeros((n, known.width), np.float32), list[pa.Array]()
+
+    def tasks() -> Iterator[tuple[bytearray, int, slice]]:
+        first, row = 1, 0
+        for chunk in chunks:
+            text = bytearray(stream.read(chunk.size))
+            # The last line of a file may lack its end.
+            text += b"" if text.endswith(b"\n") else b"\n"
+            yield text, first, slice(row, row + chunk.rows)
+            first, row = first + chunk.lines, row + chunk.rows
+
+    def parsed(text: bytearray, first: int, rows: slice) -> pa.Array | None:
+        arrays = labels[rows], queries[rows], lines[rows], features[rows]
+        return _parsed(text, first, LARGEST_LABEL, known.smallest, *arrays)
+
+    for made, chunk in zip(_in_threads(parsed, tasks()), chunks, strict=True):
+        if made is None or len(made) != chunk.rows:
+            return None
+        names.append(made)
+    starts = np.flatnonzero(np.diff(queries, prepend=-1))
+    topics = queries[starts]
+    if n == 0 or len(np.unique(topics)) < len(topics):
         return None
-    buffers = pa.py_buffer(ends[: count + 1]), pa.py_buffer(names[: ends[count]].copy())
-    made = pa.StringArray.from_buffers(count, *buffers)
+    return JudgedLists(
+        topics=list(map(str, topics.tolist())),
+        items=pl.Series(pl.from_arrow(pa.chunked_array(names, pa.string()))),
+        relevance=labels,
+        offsets=np.append(starts, n),
+        features=features,
+        feature_names=known.feature_names,
+    )
+
+
+def parse_by_kernel(text: bytearray, first: int, layout: Layout) -> pa.Table | None:
+    """Return the rows of whole lines, numbered from `first`; None if any of them is irregular."""
+    n = text.count(b"\n")
+    labels, queries, lines = np.empty(n, np.int8), np.empty(n, np.int64), np.empty(n, np.int64)
+    features, largest = np.zeros((n, layout.known.width), np.float32), min(layout.largest_label, LARGEST_LABEL)
+    made = _parsed(text, first, largest, layout.known.smallest, labels, queries, lines, features)
+    if made is None:
+        return None
+    count = len(made)
     return layout.rows(labels[:count], queries[:count], lines[:count], features[:count], made)
 
 
-def parse_lines(text: bytes, first: int, layout: Layout, where: str) -> pa.Table:
+def _parsed(
+    text: bytearray, first: int, largest_label: int, smallest: int, *arrays: npt.NDArray[Any]
+) -> pa.Array | None:
+    """Write labels, queries, line numbers and features of lines, and return their names; None if any is irregular."""
+    from rankbound.kernels.text import parse as kernel
+
+    n = len(arrays[0])
+    names, ends = np.empty(len(text) + _LONGEST_MADE_NAME * n, np.uint8), np.zeros(n + 1, np.int32)
+    count = kernel(np.frombuffer(text, np.uint8), first, largest_label, smallest, *arrays, names, ends)
+    if count < 0:
+        return None
+    buffers = pa.py_buffer(ends[: count + 1]), pa.py_buffer(names[: ends[count]].copy())
+    return pa.StringArray.from_buffers(count, *buffers)
+
+
+def parse_lines(text: bytes | bytearray, first: int, layout: Layout, where: str) -> pa.Table:
     """Return the rows of whole lines, numbered from `first`; slow, and accepts whatever is unambiguous.
 
     Raises:
@@ -342,7 +473,7 @@ def parse_lines(text: bytes, first: int, layout: Layout, where: str) -> pa.Table
     """
     numbers, label, query, names = list[int](), list[int](), list[int](), list[str]()
     features = np.zeros((text.count(b"\n"), layout.known.width), np.float32)
-    for number, line in enumerate(text.split(b"\n"), start=first):
+    for number, line in enumerate(bytes(text).split(b"\n"), start=first):
         body, _, comment = line.partition(b"#")
         tokens = body.split()
         if not tokens:

@@ -1,4 +1,4 @@
-"""LETOR text into labels, query ids, features and names, in one pass over its bytes.
+"""LETOR text into labels, query ids, features and names, in one pass over its bytes, and what these need.
 
 Numbers of up to 15 digits and powers of ten up to 22 are exact as doubles, so that one operation rounds their quotient
 or product as a decimal text is to be rounded, and single precision holds all of them. Everything else is left to the
@@ -172,14 +172,14 @@ def write_name(text, i, query, line, names, at):
 def parse(text, first, largest_label, smallest, labels, queries, lines, features, names, ends):
     """Write the rows of whole lines, numbered from `first`, with feature indices from `smallest` on.
 
-    Return how many there are, or -1 if any line is irregular.
+    Return how many there are, or -1 if any line is irregular or the arrays hold fewer.
     """
     row, line, i = 0, first, 0
     while i < len(text):
         i = past_space(text, i)
         if text[i] != NEWLINE and text[i] != HASH:
             label, query, i = head(text, i)
-            if i < 0 or label > largest_label:
+            if i < 0 or label > largest_label or row == len(labels):
                 return -1
             i = pairs(text, i, smallest, features[row])
             if i < 0:
@@ -194,3 +194,46 @@ def parse(text, first, largest_label, smallest, labels, queries, lines, features
         i += 1
         line += 1
     return row
+
+
+@compiled("i8(u1[::1],i8[::1])", exact=True)
+def extent(text, found):
+    """Write the smallest index (1 if all are larger) and the largest one, the largest label, and the number of lines.
+
+    Return how many rows there are, or -1 if the first or last pair of any line is irregular.
+    """
+    smallest, largest, most, lines, rows, i = 1, 0, 0, 0, 0, 0
+    while i < len(text):
+        i = past_space(text, i)
+        if text[i] != NEWLINE and text[i] != HASH:
+            label, _, i = head(text, i)
+            if i < 0:
+                return -1
+            begin = i
+            while text[i] != NEWLINE and text[i] != HASH:
+                i += 1
+            if i > begin:
+                last = i - 1
+                while is_space(text[last]):
+                    last -= 1
+                while not is_space(text[last - 1]):
+                    last -= 1
+                first, behind = whole(text, begin)
+                index, end = whole(text, last)
+                if (
+                    behind < 0
+                    or end < 0
+                    or text[behind] != COLON
+                    or text[end] != COLON
+                    or (first == 0 and behind > begin + 1)
+                ):
+                    return -1
+                smallest, largest = min(smallest, first), max(largest, index)
+            most = max(most, label)
+            rows += 1
+        while text[i] != NEWLINE:
+            i += 1
+        i += 1
+        lines += 1
+    found[0], found[1], found[2], found[3] = smallest, largest, most, lines
+    return rows

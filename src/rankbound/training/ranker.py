@@ -6,8 +6,8 @@ names of topics and items are tensors, everything else is JSON in the header. Lo
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from rankbound.training.models import (
     row_blocks,
     score_pairs,
     score_rows,
+    threads_for,
 )
 from rankbound.training.neighbours import restored, score_listed
 from rankbound.training.recipe import (
@@ -168,18 +169,17 @@ def train_ranker(
     name, measured = (LAST, training) if held_out is None else (VALIDATION, held_out)
     source = moved(training, where) if draw is None else lambda: moved(draw(), where)
     shuffled = draw is None or chosen.negative_sampling != "in-batch"
-    with _one_thread() if chosen.model in FACTORIZATIONS else nullcontext():
-        (trained,) = train(
-            [Learner(model.to(where), score, source, {name: moved(measured, where)}, generator, shuffled)],
-            objective,
-            learning_rate=chosen.learning_rate,
-            epochs=chosen.epochs,
-            batch_size=chosen.batch_size,
-            monitored=[criterion],
-            selections={} if held_out is None else {VALIDATION: criterion},
-            patience=chosen.patience_for(len(training.lists)),
-            on_epoch=on_epoch,
-        )
+    (trained,) = train(
+        [Learner(model.to(where), score, source, {name: moved(measured, where)}, generator, shuffled)],
+        objective,
+        learning_rate=chosen.learning_rate,
+        epochs=chosen.epochs,
+        batch_size=chosen.batch_size,
+        monitored=[criterion],
+        selections={} if held_out is None else {VALIDATION: criterion},
+        patience=chosen.patience_for(len(training.lists)),
+        on_epoch=on_epoch,
+    )
     best = trained.selected[name]
     model.load_state_dict(best.weights)
     validated = None if held_out is None else best.score
@@ -382,9 +382,9 @@ class Ranker:
         if self.model.training or next(iter(self.model.state_dict().values())).device != rows.device:
             self.model.eval().to(rows.device)
         blocks = []
-        for block, own in row_blocks(self.model, len(rows), lists):
-            self.encoding.require(rows[block], self.feature_names, block.start)
-            with torch.no_grad():
+        with threads_for([self.model], len(rows)), torch.no_grad():
+            for block, own in row_blocks(self.model, len(rows), lists):
+                self.encoding.require(rows[block], self.feature_names, block.start)
                 blocks.append(score_rows(self.model, scaled.of_rows(block), own))
         return _finite(torch.cat(blocks))
 
@@ -523,17 +523,6 @@ class Ranker:
                 "as linear and mlp are"
             )
         export_graph(self.model, self.scaling, self.encoding, path)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread: steps on a few thousand pairs take longer with more, ten times on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _counted(lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe) -> Ranker:

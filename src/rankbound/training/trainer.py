@@ -18,6 +18,7 @@ from rankbound.errors import RankboundError
 from rankbound.lists import Lists, NotFiniteError, require_finite
 from rankbound.metrics import Metric
 from rankbound.metrics.base import values_of
+from rankbound.training.models import threads_for
 
 if TYPE_CHECKING:
     from rankbound.losses import RankingLoss
@@ -156,8 +157,8 @@ def train(
 ) -> list[Trained]:
     """Train the learners' models, and evaluate each on its parts after every epoch.
 
-    All learners take a step together, with one call of the loss on all their lists. Their gradients are independent:
-    up to rounding, each model is trained as it would be alone.
+    All learners take a step together, with one call of the loss on all their lists, on one thread if it is small. Their
+    gradients are independent: up to rounding, each model is trained as it would be alone.
 
     Args:
         learners: the models to train, with their data.
@@ -187,10 +188,12 @@ def train(
     )
     measured = [joined(list(learner.parts.values())) for learner in learners]
     records = [Trained() for _ in learners]
+    networks = [learner.model for learner in learners]
     for number in range(1, epochs + 1):
-        progress = group.train_epoch(number)
-        scores = [predict(one.model, one.scorer, part) for one, part in zip(learners, measured, strict=True)]
-        means = measuring.means(torch.cat(scores))
+        with threads_for(networks, group.items_of_step):
+            progress = group.train_epoch(number)
+            scores = [predict(one.model, one.scorer, part) for one, part in zip(learners, measured, strict=True)]
+            means = measuring.means(torch.cat(scores))
         for place, (learner, record) in enumerate(zip(learners, records, strict=True)):
             epoch = Epoch(number, *progress[place], {name: means[place, name] for name in learner.parts})
             record.epochs.append(epoch)
@@ -280,6 +283,11 @@ class _Group:
         self._take_lists()
         # Folds are of one size, so that this doesn't depend on which are trained together.
         self.by_kernel = worth_a_kernel(epochs, int(self._part.lists.offsets[self._first].diff().max()))
+
+    @property
+    def items_of_step(self) -> int:
+        """The number of items of a learner's step, on average."""
+        return self._batch_size * self._part.lists.n_items // max(len(self._part.lists), 1)
 
     def train_epoch(self, number: int) -> list[tuple[float, float]]:
         """Train every model on its lists once; return each one's mean loss over informative lists and gradient norm."""
