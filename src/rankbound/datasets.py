@@ -267,7 +267,7 @@ def _frame(described: DataSet, path: Path) -> "pl.DataFrame":
 def _judgements(name: str) -> Qrels:
     """Return the judgements of a data set of `ir_datasets`."""
     with needs_extra("ir-datasets"):
-        import ir_datasets  # type: ignore[import-not-found,unused-ignore]
+        import ir_datasets  # type: ignore[import-not-found,import-untyped,unused-ignore]
     try:
         rows = ir_datasets.load(name).qrels_iter()
     except (KeyError, AttributeError) as error:
