@@ -40,6 +40,10 @@ WEB: dict[str, dict[str, Any]] = {
     "Class-NN": {"family": "class", "model": {"name": "mlp", "hidden": [4]}, "settings": ITEMS},
     "LambdaMART": {"model": BOOSTED, "loss": "LambdaRank"},
     "Class-RF": {"family": "class", "model": {"name": "random-forest", **TREES}, "loss": "squared"},
+    "RankSVM": {"model": {"name": "ranksvm"}, "loss": "hinge", "settings": {"epochs": 20}},
+    "AdaRank": {"model": {"name": "adarank"}, "loss": "AP", "bounding": "min-max", "settings": {"epochs": 3}},
+    "RankBoost": {"model": {"name": "rankboost", "pair_weights": "list"}, "loss": "hinge", "settings": {"epochs": 3}},
+    "McRank": {"model": {"name": "mcrank", "leaves": 3}, "loss": "hinge", "settings": {"epochs": 2}},
 }
 VALUES: dict[str, Any] = {"family": "reg", "loss": "squared", "target": "value"}
 SLOW = {**TRAINER, "learning_rate": 1e-4}

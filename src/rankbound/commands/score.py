@@ -2,9 +2,16 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rankbound.commands import UNKNOWN, Source, add_file_flags, without_warnings
 from rankbound.errors import naming, plain_errors
+
+if TYPE_CHECKING:
+    from rankbound.io.judged import Run
+
+_AT_ONCE = (".json", ".jsonl", ".gz", ".bz2", ".zst")
+"""Endings of runs that are written in one piece."""
 
 SUMMARY = "Score your own lists with a trained ranker, as a TREC run or a table"
 EXAMPLES = """\
@@ -12,6 +19,8 @@ EXAMPLES = """\
   rankbound score model.safetensors test.letor --out scores.parquet
 
 Features are matched by name, and for a matrix factorisation topics and items; the file needs no relevance labels.
+LETOR text, CSV and parquet with a row per item are read in a stream: they may exceed memory. Runs in JSON or compressed
+are not.
 `rankbound evaluate` reads the result."""
 
 
@@ -31,14 +40,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Score and write."""
-    from rankbound.io.files import write_run
+    from rankbound.io.files import stream_lists, write_run, write_runs
     from rankbound.texts import quantity
     from rankbound.training.ranker import load
 
-    ranker = load(arguments.model)
+    ranker, parts, counts = load(arguments.model), None, [0, 0]
     columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance", "groups")}
+
+    def scored(lists: Any, **named: Any) -> "Run":
+        run = ranker.score_lists(lists, arguments.unknown, **named)
+        counts[:] = counts[0] + len(run.items), counts[1] + len(run.topics)
+        return run
+
     with naming(arguments.lists), plain_errors(), without_warnings():
-        scored = ranker.score_lists(arguments.lists, arguments.unknown, **columns)
-    write_run(arguments.out, scored, tag=arguments.tag)
-    items, topics = quantity(len(scored.items), "item"), quantity(len(scored.topics), "topic")
+        if ranker.vocabulary is None and not ranker.encoding.categories and arguments.out.suffix not in _AT_ONCE:
+            keep = ranker.encoding.missing != "refuse"
+            parts = stream_lists(arguments.lists, ranker.feature_names, keep_missing=keep, **columns)
+        if parts is None:
+            write_run(arguments.out, scored(arguments.lists, **columns), tag=arguments.tag)
+        else:
+            write_runs(arguments.out, map(scored, parts), tag=arguments.tag)
+    items, topics = quantity(counts[0], "item"), quantity(counts[1], "topic")
     print(f"scored {items} of {topics}\nwrote {arguments.out}")

@@ -12,7 +12,7 @@ TREC file, as MS MARCO's are. Columns may have the names that other tools give t
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from math import inf
 from numbers import Real
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rankbound.errors import DataError, RankboundError
-from rankbound.io.atomic import File
+from rankbound.io.atomic import File, atomic_path
 from rankbound.io.judged import (
     JudgedLists,
     Qrels,
@@ -335,6 +335,59 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
     >>> rb.write_run("run.txt", rb.read_run({"q": {"a": 0.5}}))
     """
     _write(path, run, tag)
+
+
+def stream_lists(
+    path: File, features: Sequence[str], groups: File | None = None, keep_missing: bool = False, **columns: Any
+) -> Iterator[JudgedLists] | None:
+    """Return lists to score, some whole topics at a time, in the order of `read_lists`; labels of tables are not read.
+
+    None for what is read whole: packed files, whose features stay in the file, tables with a row per topic, and LETOR
+    text beside features that are no indices. Raises DataError as `read_lists`.
+    """
+    from rankbound.io import letor, packed, table_columns, tables
+
+    kind = kind_of(path)
+    if kind == "rows" and groups is None and not tables.has_lists(path):
+        named = table_columns.Columns(**columns, keep_missing=keep_missing)
+        return iter(tables.TableStream(path, named, features, None))
+    if kind != "text" or not all(name.isascii() and name.isdigit() for name in features):
+        return None
+    with letor.open_judged(path) as text:
+        known = letor.extent(text, str(path)).covering(map(int, features))
+
+    def parts() -> Iterator[JudgedLists]:
+        with letor.open_judged(path, groups) as text:
+            for table in letor.read_lists(text, known, str(path)):
+                yield packed.joined([table], known.feature_names)
+
+    return parts()
+
+
+def write_runs(path: File, runs: Iterable[Run], *, tag: str = "rankbound") -> None:
+    """Write a run that comes in parts, one part in memory at a time, as `write_run` does; whole, or not at all."""
+    import pyarrow.parquet as pq
+
+    from rankbound.io import text_files, trec
+    from rankbound.io.table_columns import rows_of
+
+    suffix = Path(path).suffix
+    with atomic_path(path) as temporary, ExitStack() as stack:
+        writer: Any = None
+        for place, run in enumerate(runs):
+            if not _is_named_table(path):
+                writer = writer or stack.enter_context(temporary.open("wb"))
+                trec.rows_of_run(path, run, tag).write_csv(writer, **trec.TEXT)
+                continue
+            frame = rows_of(run, score=run.scores)
+            if suffix == ".parquet":
+                rows = frame.to_arrow()
+                writer = writer or stack.enter_context(pq.ParquetWriter(temporary, rows.schema, compression="zstd"))
+                writer.write_table(rows)
+            else:
+                writer = writer or stack.enter_context(temporary.open("wb"))
+                frame.write_csv(writer, include_header=place == 0, separator=text_files.separator_of(path))
+        stack.close()
 
 
 def write_qrels(path: File, qrels: Qrels) -> None:

@@ -344,6 +344,8 @@ def _renamed(frame: pl.DataFrame, names: Iterable[Any]) -> pl.DataFrame:
 class TableStream:
     """The judged lists of a file, CSV or parquet, in the order of `read_judged`, in a stream.
 
+    Labels are not read if `labelled` is None; relevance is then 0.
+
     Attributes:
         feature_names: the features.
         left_out: the columns that are no features unless they are chosen, with what they are.
@@ -352,16 +354,21 @@ class TableStream:
         DataError: as `read_judged`; if a file has several mistakes, the one that is named may be another.
     """
 
-    def __init__(self, path: File, columns: Columns, features: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, path: File, columns: Columns, features: Sequence[str] | None = None, labelled: bool | None = True
+    ) -> None:
         is_parquet = Path(path).suffix == ".parquet"
         with _explained(path, "parquet" if is_parquet else "CSV"):
             names = pq.read_schema(path).names if is_parquet else text_files.first_fields(path)
-        self._columns, self._topics = columns.found_in(names, str(path), features), _Topics()
+        self._columns = columns.found_in(names, str(path), features, bool(labelled))
+        self._topics, self._labelled = _Topics(), labelled
         columns = self._columns
         self._file = (_Parquet if is_parquet else _Csv)(path, columns)
         for table in self._file.look():
             if not self._topics.sizes:
-                require_columns(replace(table, frame=pl.DataFrame(schema=self._file.types)), columns, features)
+                require_columns(
+                    replace(table, frame=pl.DataFrame(schema=self._file.types)), columns, features, bool(labelled)
+                )
             self._topics.count(text(table, columns.topic))
         if not self._topics.sizes:
             raise DataError(f"{path}: there are no rows in it; expected a row for each item")
@@ -375,7 +382,7 @@ class TableStream:
         self._suspects = self.feature_names if features is None else []
         self._shadows = Shadows(self._suspects, sum(self._topics.sizes))
         # A column that is read as text has mistakes.
-        labels = [] if columns.grades else [columns.relevance]
+        labels = [] if columns.grades or labelled is None else [columns.relevance]
         ways_of = {**dict.fromkeys(labels, WAYS_OF_LABELS), **dict.fromkeys(self.feature_names, WAYS)}
         for name, ways in ways_of.items():
             if self._file.types[name] == pl.String:
@@ -422,13 +429,16 @@ class TableStream:
         """Yield the rows with the numbers of their topics, and their numbers in the file."""
         columns = self._columns
         has_items = columns.item is not None or columns.items in self._file.types
-        names = [columns.topic, *([columns.items] if has_items else []), columns.relevance, *self.feature_names]
+        names = [columns.topic, *([columns.items] if has_items else []), *self.feature_names]
+        names += [] if self._labelled is None else [columns.relevance]
         for table in self._file.batches(list(dict.fromkeys(names))):
             rows = {
                 "topic": self._topics.number(text(table, columns.topic)),
                 "item": item_names(table, columns).to_arrow().cast(pa.large_string()),
-                "relevance": relevance_of(table, columns),
-                "features": vectors(matrix(table, self.feature_names)[0], len(self.feature_names)),
+                "relevance": relevance_of(table, columns, self._labelled),
+                "features": vectors(
+                    matrix(table, self.feature_names, (), columns.keep_missing)[0], len(self.feature_names)
+                ),
                 "row": table.row_numbers(),
             }
             self._shadows.read_rows(table, rows["relevance"])

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -215,21 +216,28 @@ def _named_layout(names: Sequence[str], where: str, numbers: Sequence[str]) -> _
     return _Layout([role_of.get(name, f"other {place}") for place, name in enumerate(names)], number)
 
 
+TEXT: dict[str, Any] = {"separator": " ", "include_header": False, "quote_style": "never"}
+"""The options of polars by which rows are TREC's."""
+
+
 def write(path: File, lists: Run | Qrels, tag: str = "") -> None:
     """Write a run with its name, or qrels, whose relevance labels must be whole numbers, as in trec_eval."""
-    columns = _run_columns(path, lists, tag) if isinstance(lists, Run) else _qrels_columns(path, lists)
+    rows = rows_of_run(path, lists, tag) if isinstance(lists, Run) else pl.DataFrame(_qrels_columns(path, lists))
     with atomic_path(path) as temporary:
-        write_rows(temporary, pl.DataFrame(columns), separator=" ", include_header=False, quote_style="never")
+        write_rows(temporary, rows, **TEXT)
 
 
-def _run_columns(path: File, run: Run, tag: str) -> Mapping[str, pl.Series]:
-    """Return the columns of a run, each topic in descending order of scores, which keep all their digits."""
+def rows_of_run(path: File, run: Run, tag: str) -> pl.DataFrame:
+    """Return the rows of a run, each topic in descending order of scores, which keep all their digits.
+
+    The `path` is for messages.
+    """
     if not np.isfinite(run.scores).all():
         raise DataError(f"{path}: found the score {run.scores[~np.isfinite(run.scores)][0]}, expected finite numbers")
     sizes = np.diff(run.offsets)
     topic = np.repeat(np.arange(len(sizes)), sizes)
     order = np.lexsort((-run.scores.astype(np.float64), topic))
-    return {
+    columns = {
         "topic": _names(run.topics, "topics", path)[topic],
         "Q0": pl.repeat("Q0", len(order), eager=True),
         "item": _names(run.items, "items", path)[order],
@@ -237,6 +245,7 @@ def _run_columns(path: File, run: Run, tag: str) -> Mapping[str, pl.Series]:
         "score": pl.Series(run.scores[order]),
         "tag": pl.repeat(_names([tag], "tag", path)[0], len(order), eager=True),
     }
+    return pl.DataFrame(columns)
 
 
 def _qrels_columns(path: File, qrels: Qrels) -> Mapping[str, pl.Series]:

@@ -13,12 +13,13 @@ from collections.abc import Iterable
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import grimp
 
 from rankbound.errors import ConfigError
 from rankbound_study.config.sections.base import SOURCES, names_given
+from rankbound_study.config.sections.training import RankerName
 
 LIBRARY, STUDY = "rankbound", "rankbound_study"
 
@@ -37,6 +38,7 @@ WHOLE = {
 ONLY_WITH = {
     (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_trees"): ("boosted-trees", "random-forest"),
     (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_penalised"): ("lasso", "ridge"),
+    (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_ranker"): get_args(RankerName),
     (f"{STUDY}.jobs.fitted", f"{STUDY}.models.cnn"): ("cnn",),
     (f"{STUDY}.commands.data", f"{STUDY}.data.ratings"): ("ratings",),
     (f"{STUDY}.commands.data", f"{STUDY}.data.judged_files"): ("letor", "lightgbm", "table"),

@@ -19,7 +19,7 @@ from rankbound.losses import KINDS, RankingLoss, SmoothLoss, loss
 from rankbound.texts import split_text
 from rankbound.training.trainer import Epoch, Learner, Trained, predict, train
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.config.sections.training import PenalisedKeys, TrainerSettings, TreeKeys
+from rankbound_study.config.sections.training import PenalisedKeys, RankerKeys, TrainerSettings, TreeKeys
 from rankbound_study.jobs.examples import FoldTraining
 from rankbound_study.jobs.files import RATES
 from rankbound_study.jobs.fitted import Chosen, Fitted, build_model
@@ -49,6 +49,10 @@ def fit(
         from rankbound_study.jobs.fit_trees import fit_trees
 
         fitted = [fit_trees(job, training, _objective(job, tables), on_epoch) for training in trainings]
+    elif isinstance(job.model, RankerKeys):
+        from rankbound_study.jobs.fit_ranker import fit_ranker
+
+        fitted = [fit_ranker(job, training, _objective(job, tables), on_epoch) for training in trainings]
     elif isinstance(job.model, PenalisedKeys):
         from rankbound_study.jobs.fit_penalised import fit_penalised
 

@@ -142,6 +142,10 @@ class StepRecord:
         """Return the items to score after every step."""
         return self._measuring.joined
 
+    def best(self, part: str) -> int:
+        """Return the number of the epoch that a part selects so far; 0 before any whose metric is defined."""
+        return self._best[part][1] if part in self._best else 0
+
     def add(self, number: int, loss: float, scores: Tensor) -> None:
         """Record step `number`: the mean training loss, and the scores of `measured`."""
         epoch = Epoch(number, loss, math.nan, self._measuring.means(scores))

@@ -42,6 +42,8 @@ from rankbound_study.config.sections.data import ImageKeys
 from rankbound_study.config.sections.training import (
     BOUNDED_MODELS,
     LAMBDARANK_NORM,
+    OF_METRICS,
+    OWN_LOSS,
     Activation,
     Bias,
     BoostedTreeKeys,
@@ -53,6 +55,7 @@ from rankbound_study.config.sections.training import (
     NetworkKeys,
     PenalisedKeys,
     RandomForestKeys,
+    RankerKeys,
     Scale,
     TrainerSettings,
     TreeOptions,
@@ -103,6 +106,8 @@ class MethodKeys(Keys):
         """Yield losses and targets that the model does not take."""
         if isinstance(self.model, RandomForestKeys | PenalisedKeys) and self.loss != "squared":
             yield ("loss",), f"is {self.loss!r}: {self.model.name} requires squared"
+        if isinstance(self.model, RankerKeys) and self.model.name not in OF_METRICS and self.loss != OWN_LOSS:
+            yield ("loss",), f"is {self.loss!r}: {self.model.name} has its own, which {OWN_LOSS} stands for"
         if isinstance(self.model, PenalisedKeys) and self.target != "value":
             yield (), "is a regression: it needs target: value"
 
@@ -187,7 +192,12 @@ class ComparisonKeys(Keys):
         Trees and penalised regressions have no trainer; only moved pictures and the features' scale apply to them.
         """
         merged = {key: value for own in (self.settings, method.settings) if own for key, value in own.given().items()}
-        kept = {PenalisedKeys: ("scale", "shift"), BoostedTreeKeys: ("shift",), RandomForestKeys: ("shift",)}
+        kept = {
+            RankerKeys: ("scale", "epochs"),
+            PenalisedKeys: ("scale", "shift"),
+            BoostedTreeKeys: ("shift",),
+            RandomForestKeys: ("shift",),
+        }
         names = kept.get(type(method.model), tuple(merged))
         return {key: value for key, value in merged.items() if value is not None and key in names}
 

@@ -103,10 +103,37 @@ class PenalisedKeys(Keys):
     )
 
 
+OF_METRICS = ("adarank", "coordinate-ascent")
+"""The rankers that maximise the metric of their loss, with its bounding."""
+
+OWN_LOSS = "hinge"
+"""What stands for the loss of a ranker that has its own; it trains on the lists that this loss can learn from."""
+
+
+RankerName = Literal["ranksvm", "adarank", "rankboost", "coordinate-ascent", "subset-ranking", "prank", "mcrank"]
+
+
+class RankerKeys(Keys):
+    """A ranker of the library that is fitted without gradients of a loss; the options are those of its recipes."""
+
+    nullable = ("cost",)
+
+    name: RankerName = Field(description="Name of the model")
+    cost: Rate | None = Field(None, description="ranksvm, subset-ranking: the factor of the loss (null: by validation)")
+    pair_weights: Annotated[str, Allowed("equal", "list")] | None = Field(
+        None, description="ranksvm, rankboost: all pairs weigh the same, or all lists"
+    )
+    starts: Positive | None = Field(None, description="coordinate-ascent: number of initial weights")
+    classification: Annotated[str, Allowed("multiclass", "ordinal")] | None = Field(
+        None, description="mcrank: one classifier of all labels, or one for each"
+    )
+    leaves: int | None = Field(None, ge=2, le=2**17, description="mcrank: largest number of leaves of a tree")
+
+
 BOUNDED_MODELS = (MatrixFactorizationKeys, NetworkKeys, LinearKeys, BoostedTreeKeys)
 """The models of the bounded half and its experiments."""
 
-Method = NetworkKeys | LinearKeys | ConvolutionKeys | BoostedTreeKeys | RandomForestKeys | PenalisedKeys
+Method = NetworkKeys | LinearKeys | ConvolutionKeys | BoostedTreeKeys | RandomForestKeys | PenalisedKeys | RankerKeys
 Model = MatrixFactorizationKeys | Method
 
 
