@@ -5,6 +5,7 @@ import re
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -284,16 +285,18 @@ def test_files_read_whole_by_kernels_in_threads_are_those_read_line_by_line(
     """Lists or error, to the last bit, with irregular ends as well."""
     path = tmp_path_factory.mktemp("letor") / "toy.txt"
     path.write_bytes((text + last).encode())
-    taken = []
+    taken, whole = list[object](), letor._read_regular
+
+    def read_regular(*arguments: Any) -> Any:
+        taken.append(whole(*arguments))
+        return taken[-1]
 
     def attempt(with_kernel: bool) -> object:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OMP_NUM_THREADS", threads)
             patch.setattr(letor, "CHUNK_BYTES", size)
             patch.setattr(letor, "worth_a_kernel", lambda bytes_read: with_kernel)
-            patch.setattr(
-                letor, "_read_regular", lambda *args, whole=letor._read_regular: taken.append(whole(*args)) or taken[-1]
-            )
+            patch.setattr(letor, "_read_regular", read_regular)
             try:
                 lists = letor.read_letor(path)
             except DataError as error:
