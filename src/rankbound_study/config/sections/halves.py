@@ -43,7 +43,6 @@ from rankbound_study.config.sections.training import (
     BOUNDED_MODELS,
     LAMBDARANK_NORM,
     OF_METRICS,
-    OWN_LOSS,
     Activation,
     Bias,
     BoostedTreeKeys,
@@ -85,6 +84,10 @@ class TrainingKeys(Keys):
         """Yield a scale of features for a model that reads none."""
         if self.scale is not None and self.model.name == "matrix-factorization":
             yield ("scale",), "is for models that read features: remove it"
+
+
+OWN_LOSS = "hinge"
+"""What stands for the loss of a ranker that has its own; it trains on the lists that this loss can learn from."""
 
 
 class MethodKeys(Keys):

@@ -106,9 +106,6 @@ class PenalisedKeys(Keys):
 OF_METRICS = ("adarank", "coordinate-ascent")
 """The rankers that maximise the metric of their loss, with its bounding."""
 
-OWN_LOSS = "hinge"
-"""What stands for the loss of a ranker that has its own; it trains on the lists that this loss can learn from."""
-
 
 RankerName = Literal["ranksvm", "adarank", "rankboost", "coordinate-ascent", "subset-ranking", "prank", "mcrank"]
 
