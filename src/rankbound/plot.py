@@ -90,7 +90,7 @@ def learning_curves(ranker: "Ranker | Sequence[Ranker]", ax: "Axes | None" = Non
     >>> ax = rb.plot.learning_curves(rb.load("model.safetensors"))  # doctest: +SKIP
     """
     rankers = list(ranker) if isinstance(ranker, Sequence) else [ranker]
-    recipes = {(one.recipe.loss, one.recipe.bound, one.recipe.metric) for one in rankers}
+    recipes = {(_loss_of(one), one.recipe.metric) for one in rankers}
     if len(recipes) != 1:
         raise ValueError(f"rankers: found {len(recipes)} pairs of loss and metric, expected one for all")
     for one in rankers:
@@ -99,7 +99,7 @@ def learning_curves(ranker: "Ranker | Sequence[Ranker]", ax: "Axes | None" = Non
                 f"ranker: found {one.recipe.model} without a record of its epochs, which models without epochs and "
                 "those of earlier versions lack: train it again"
             )
-    ((loss, bound, metric),) = recipes
+    ((loss, metric),) = recipes
     ax = _axes(ax, 4.0)
     from matplotlib.ticker import MaxNLocator
 
@@ -114,10 +114,18 @@ def learning_curves(ranker: "Ranker | Sequence[Ranker]", ax: "Axes | None" = Non
         right.plot(number, values, color=B_HIGHER, linestyle="--", alpha=len(rankers) ** -0.3)
         right.plot(best, values[best - 1], color=B_HIGHER, marker="o")
     ax.set_xlabel("epoch")
-    ax.set_ylabel(f"training loss, {loss}" + (f" (bound: {bound})" if bound != "none" else ""), color=A_HIGHER)
+    ax.set_ylabel(f"training loss, {loss}", color=A_HIGHER)
     right.set_ylabel(f"{metric}, {' or '.join(sorted(of))} topics (dashed)", color=B_HIGHER)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return ax
+
+
+def _loss_of(ranker: "Ranker") -> str:
+    """Return the text of the loss that a ranker minimised, with its bound; the model of one that has its own loss."""
+    recipe = ranker.recipe
+    if not recipe.takes_loss:
+        return recipe.model
+    return recipe.loss + (f" (bound: {recipe.bound})" if recipe.bound != "none" else "")
 
 
 def distribution(metric: Any, n: int, p: int, ax: "Axes | None" = None, **how: Any) -> "Axes":

@@ -138,10 +138,20 @@ def test_a_distribution_of_an_undefined_metric_is_refused() -> None:
         rb.plot.distribution("nDCG", 10, 0)
 
 
-@pytest.mark.parametrize("validation_share", [0.25, 0.0])
-def test_curves_are_those_of_the_epochs_and_a_file_keeps_them(validation_share: float, tmp_path: Any) -> None:
+@pytest.mark.parametrize(
+    ("validation_share", "options", "loss_text"),
+    [
+        (0.25, {"learning_rate": 0.5, "bound": "min-max"}, "nDCG (bound: min-max)"),
+        (0.0, {"learning_rate": 0.5}, "nDCG"),
+        (0.25, {"model": "rankboost"}, "rankboost"),
+        (0.25, {"model": "adarank", "loss": "AP"}, "AP"),
+    ],
+)
+def test_curves_are_those_of_the_epochs_and_a_file_keeps_them(
+    validation_share: float, options: dict[str, Any], loss_text: str, tmp_path: Any
+) -> None:
     seen: list[Any] = []
-    how: dict[str, Any] = {"epochs": 6, "learning_rate": 0.5, "validation_share": validation_share}
+    how: dict[str, Any] = {"epochs": 6, "validation_share": validation_share, **options}
     rb.train_ranker(planted(), on_epoch=seen.append, **how).save(tmp_path / "model.safetensors")
     ranker = rb.load(tmp_path / "model.safetensors")
     ax = rb.plot.learning_curves(ranker)
@@ -151,6 +161,7 @@ def test_curves_are_those_of_the_epochs_and_a_file_keeps_them(validation_share: 
     np.testing.assert_array_equal(curve.get_ydata(), values)
     epoch = ranker.record["epoch"]
     assert (dot.get_xdata()[0], dot.get_ydata()[0]) == (epoch, values[epoch - 1])
+    assert ax.get_ylabel() == f"training loss, {loss_text}"
     part = "validation" if validation_share else "training"
     assert ax.figure.axes[1].get_ylabel() == f"nDCG@10, {part} topics (dashed)"
     assert len(rb.plot.learning_curves([ranker, ranker]).get_lines()) == 2

@@ -72,16 +72,24 @@ def fit(
         DataError: a classification has one class, or LambdaMART grades that are no whole numbers.
     """
 
+    epochs: list[Epoch] = []
+
     def report(number: int, training_loss: float, validation: float | None) -> None:
         metrics = {} if validation is None else {"validation": {str(criterion): validation}}
-        on_epoch(Epoch(number, training_loss, math.nan, metrics))
+        epochs.append(Epoch(number, training_loss, math.nan, metrics))
+        on_epoch(epochs[-1])
 
     columns = columns_of(score, training)
     with torch.no_grad():
         selection = Selection(None if held_out is None else columns_of(score, held_out), criterion, report)
     record = fit_columns(recipe, objective, columns, selection)
     model = model_of(recipe, selection.model, len(columns.values))
-    return model, record | {"epoch": selection.epoch, "validation": None if held_out is None else selection.validation}
+    record |= {"epoch": selection.epoch, "validation": None if held_out is None else selection.validation}
+    # A Ranking SVM's are numbered by Newton steps, of which only the last one of each cost has a model.
+    if held_out is not None and [epoch.number for epoch in epochs] == list(range(1, len(epochs) + 1)):
+        values = [epoch.metrics["validation"][str(criterion)] for epoch in epochs]
+        record["curves"] = {"loss": [epoch.loss for epoch in epochs], "validation": values}
+    return model, record
 
 
 def fit_columns(recipe: Recipe, objective: RankingLoss, columns: Columns, selection: Selection) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,13 +28,13 @@ def fit_ranker(
     assert isinstance(job.model, RankerKeys)
     features, examples = training.features, training.lists
     scale = input_scale(job.settings.scale or "standard", features, examples.items, training.channels)
-    recipe = Recipe(
-        model=job.model.name,
-        **job.model.given("name"),
-        **({"loss": job.loss, "bound": job.bounding} if job.model.name in OF_METRICS else {}),
-        **({"epochs": job.settings.epochs} if job.settings.epochs else {}),
-        seed=derive_seed("ranker", job.study, job.dataset, training.fold, training.seed) % 2**31,
-    )
+    options: dict[str, Any] = {"model": job.model.name, **job.model.given("name")}
+    if job.model.name in OF_METRICS:
+        options |= {"loss": job.loss, "bound": job.bounding}
+    if job.settings.epochs:
+        options["epochs"] = job.settings.epochs
+    seed = derive_seed("ranker", job.study, job.dataset, training.fold, training.seed) % 2**31
+    recipe = Recipe(**options, seed=seed)
 
     def scaled(rows: nn.Module, part: Part) -> Tensor:
         values: Tensor = rows(scale(features.index_select(0, part.items)))
