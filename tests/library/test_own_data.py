@@ -232,3 +232,9 @@ def test_what_cannot_be_packed_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"x\.parquet: expected a name that ends in \.arrow"):
         rb.pack_lists(FRAME, tmp_path / "x.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["x.txt"]
+
+
+@pytest.mark.parametrize("name", ["topic", "relevance"])
+def test_a_column_without_a_name_is_refused_before_it_is_searched(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}: found None, expected the name of a column"):
+        rb.read_lists(rows(), **{name: None})  # type: ignore[arg-type]

@@ -104,6 +104,9 @@ def read_lists(
     """
     with needs_extra("data"):
         from rankbound.io import letor, packed, table_columns, tables
+    for name, column in (("topic", topic), ("relevance", relevance)):
+        if not isinstance(column, str):
+            raise ValueError(f"{name}: found {column!r}, expected the name of a column; labelled=None reads no labels")
     for name, names in (("features", features), ("exclude", exclude), ("categorical", categorical)):
         _require_distinct(name, list(names) if isinstance(names, Mapping) else names)
     if missing_features not in MISSING:
