@@ -37,7 +37,7 @@ STUDY = "valid: study 'thesis', "
             "study.md",
             [
                 "valid: study 'seeds', 2 data sets, 30 training jobs, 2,100 trainings\n",
-                *[STUDY] * 3,
+                *[STUDY] * 4,
                 "experiment budgets: 30 training jobs, 540 trainings\n",
             ],
         ),

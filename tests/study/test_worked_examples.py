@@ -20,7 +20,6 @@ import rankbound as rb
 from rankbound.errors import ConfigError
 from rankbound.lists import Lists
 from rankbound.losses.sampled import warp_penalty, warp_rank
-from rankbound.losses.softmax import n_top_k_permutations
 from rankbound.ranks import Ranks, descending_order, tie_blocks
 from rankbound.training.models import MLP
 from rankbound_study.claims import worked
@@ -298,7 +297,7 @@ EVALUATORS: dict[str, Callable[[Inputs], Values]] = {
     "bounded_smooth": bounded_smooth,
     "bounded": bounded,
     "softmax": softmax,
-    "n_top_k_permutations": lambda given: [n_top_k_permutations(int(given["m"]), int(given["k"]))],
+    "n_top_k_permutations": lambda given: [math.perm(int(given["m"]), int(given["k"]))],
     "hinge": lambda given: [pair_loss("hinge", float(given["f_a"]) - float(given["f_b"]))],
     # The probability whose negative logarithm is the cross-entropy of a pair.
     "sigmoid": lambda given: [math.exp(-pair_loss("RankNet", float(given["x"])))],

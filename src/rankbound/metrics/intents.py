@@ -211,6 +211,9 @@ class AlphaDCG(AlphaNDCG):
 
     Raises:
         ValueError: as `AlphaNDCG`, and for a cut-off above 10,000,000.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "alpha_DCG@2").means()
+    {'alpha_DCG@2': 0.6199062332840657}
     """
 
     name = "alpha_DCG"
@@ -232,6 +235,9 @@ class NormalizedIntentAwareERR(NoveltyMetric):
 
     Raises:
         ValueError: as `AlphaNDCG`.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "nERR_IA@2").means()
+    {'nERR_IA@2': 1.0}
     """
 
     name = "nERR_IA"
@@ -317,6 +323,9 @@ class NormalizedNoveltyRBP(NoveltyRBP):
 
     Raises:
         ValueError: as `NoveltyRBP`.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "novelty_nRBP").means()
+    {'novelty_nRBP': 1.0}
     """
 
     name = "novelty_nRBP"
@@ -334,6 +343,9 @@ class IntentAwarePrecision(NoveltyMetric):
 
     Raises:
         ValueError: as `AlphaNDCG`, and for a cut-off above 10,000,000.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "P_IA@1").means()
+    {'P_IA@1': 0.5}
     """
 
     name = "P_IA"
@@ -353,6 +365,9 @@ class IntentRecall(IntentAwarePrecision):
 
     Raises:
         ValueError: as `IntentAwarePrecision`.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "StRecall@1").means()
+    {'StRecall@1': 0.5}
     """
 
     name = "StRecall"
@@ -368,6 +383,9 @@ class IntentAwareAP(IntentMetric):
 
     Raises:
         ValueError: for `rel` below 1, and when called with lists or judgements without intents.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "AP_IA").means()
+    {'AP_IA': 0.75}
     """
 
     name = "AP_IA"

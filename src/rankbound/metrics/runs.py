@@ -242,6 +242,9 @@ class SetAveragePrecision(SetMetric):
 
     Raises:
         ValueError: as `SetPrecision`.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"a": 1, "c": 1, "d": 1}}, "SetAP").means()
+    {'SetAP': 0.16666666666666666}
     """
 
     name = "SetAP"
@@ -262,6 +265,9 @@ class SetRelativePrecision(SetMetric):
 
     Raises:
         ValueError: as `SetPrecision`.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"a": 1, "c": 1, "d": 1}}, "SetRelP").means()
+    {'SetRelP': 0.5}
     """
 
     name = "SetRelP"
