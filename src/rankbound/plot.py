@@ -293,7 +293,7 @@ def critical_differences(
     for number, (first, last) in enumerate(_alike(ranks, distance), start=1):
         ax.vlines(ranks[-1] + 0.04 * number * (k - 1), first, last, color=MUTED, linewidth=3)
     _name_rows(ax, [f"{name}  {rank:.2f}" for name, rank in zip(names, ranks, strict=True)])
-    ax.set_xlabel(f"mean rank by {_text(metric)} over {quantity(n, 'topic')} (critical difference: {distance:.2f})")
+    ax.set_xlabel(f"mean rank by {_text(metric)} over {quantity(n, 'topic')}\n(critical difference: {distance:.2f})")
     return ax
 
 
