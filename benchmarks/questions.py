@@ -604,6 +604,54 @@ def _rerankers(quick: bool) -> Iterator[Cell]:
             yield Cell(f"{loss}, {n:,} documents", n, n, contenders, few=FEW_DOCUMENTS)
 
 
+# Training steps of a model and a loss as one graph.
+
+_STEPS = ((128, 10), (128, 100))
+
+
+def _compiled(quick: bool) -> Iterator[Cell]:
+    for n_lists, n in _STEPS[:1] if quick else _STEPS:
+        for name in ("nDCG", "AP", "softmax"):
+            backend = "eager" if quick else "inductor"
+            contenders = [
+                Contender(OURS, partial(_step, None), True),
+                Contender(f"{OURS}, compiled", partial(_step, backend), True),
+            ]
+            yield Cell(f"{name}, {n_lists} lists of {n}", n_lists * n, (name, n_lists, n), contenders)
+
+
+def _step(backend: str | None, data: tuple[str, int, int]) -> Call:
+    """Return a forward and backward step of a small network and a loss, whose value is the mean loss."""
+    import rankbound as rb
+
+    name, n_lists, n = data
+    draws = torch.Generator().manual_seed(0)
+    features = torch.randn((n_lists * n, 46), generator=draws)
+    relevance = (torch.rand(n_lists * n, generator=draws) < 0.2).to(torch.int64)
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Linear(46, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+    offsets, loss = torch.arange(n_lists + 1) * n, rb.loss(name)
+
+    def mean(features: torch.Tensor) -> torch.Tensor:
+        return loss(network(features).squeeze(1), relevance, offsets, reduction="mean")
+
+    forward = mean if backend is None else torch.compile(mean, fullgraph=True, dynamic=True, backend=backend)
+
+    def call() -> float:
+        network.zero_grad()
+        value = forward(features)
+        value.backward()
+        return value.item()
+
+    return call
+
+
+def _same_losses(results: Mapping[str, float]) -> None:
+    for name, value in results.items():
+        if not abs(value - results[OURS]) <= 1e-5 * abs(results[OURS]):
+            raise ArithmeticError(f"{name}: found the mean loss {value}, expected {results[OURS]}")
+
+
 # What `--guard` compares with `guard.csv`: for each kind of work one ratio, to a common peer or a plain reference.
 
 GUARD = "guard"
@@ -709,6 +757,7 @@ QUESTIONS = {
     "distributions": Question(_distributions),
     "letor": Question(_letor),
     "boosting": Question(_boosting),
+    "compiled": Question(_compiled, _same_losses),
     "rerankers": Question(_rerankers, partial(losses.check_same, tolerance=1e-4)),
     "rerankers-memory": Question(_rerankers, in_memory=True),
     GUARD: Question(_guard, _same_means, settings=("kept",), pace=Pace(fewest=7, most=30, seconds=6.0, turn=0.05)),
