@@ -218,6 +218,8 @@ def test_every_goal_is_measured_by_its_question() -> None:
     assert [goal for goal, *_ in outcomes(results)] == list(GOALS)
 
 
+# PyTorch's own warning, while it traces a step.
+@pytest.mark.filterwarnings("ignore:.*Function.* should not be instantiated:DeprecationWarning")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if "rerankers" in name else []) for name in QUESTIONS]
 )
