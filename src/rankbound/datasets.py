@@ -52,10 +52,11 @@ class DataSet:
     row: Mapping[str, Any]
 
     def __getattr__(self, key: str) -> Any:
-        try:
-            return self.row[key]
-        except KeyError:
-            raise AttributeError(key) from None
+        # A copy is asked for attributes before it has a row.
+        row = vars(self).get("row", {})
+        if key not in row:
+            raise AttributeError(key)
+        return row[key]
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.row['title']}"]

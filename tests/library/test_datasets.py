@@ -1,5 +1,6 @@
 """Public data sets by name: their table, and what is read from folders and archives; all of it generated."""
 
+import copy
 import hashlib
 import sys
 import zipfile
@@ -148,6 +149,7 @@ def test_the_table_says_of_each_set_what_people_have_to_know(tmp_path: Path) -> 
         described = rb.datasets.describe(name)
         assert {"title", "homepage", "terms", "citation", "format"} <= {*described.row}
         assert described.terms in str(described)
+        assert copy.deepcopy(described) == described
         assert described.folds or described.format == "ratings"
         assert all({"train", "test"} <= {*fold} <= {*datasets.PARTS} for fold in described.folds)
         assert "content" in described.row or "no checksums are known" in described.remark
