@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -36,7 +36,7 @@ IR_DATASETS = "ir_datasets:"
 """What the names of that package's data sets begin with."""
 
 PARTS = {"train": "training", "validation": "validation", "test": "test"}
-_BLOCK, _MEGABYTE = 2**20, 2**20
+_MEGABYTE = 2**20
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,8 @@ class Folds(Sequence[Split]):
         number = range(len(self))[index]
         of_parts = self.described.folds[number]
         lists = {PARTS[part]: _joined([self._read(name) for name in of]) for part, of in of_parts.items()}
-        self._require_sizes(lists)
+        topics, rows = sum(map(len, lists.values())), sum(len(one.items) for one in lists.values())
+        _require_sizes(self.described, topics, rows)
         return Split(**lists, name=f"{self.described.title}, fold {number + 1}")
 
     def __iter__(self) -> Iterator[Split]:
@@ -196,10 +197,6 @@ class Folds(Sequence[Split]):
         if "parts" in self.described.row:
             self._parts[name] = lists
         return lists
-
-    def _require_sizes(self, lists: Mapping[str, JudgedLists]) -> None:
-        found = (sum(map(len, lists.values())), sum(len(one.items) for one in lists.values()))
-        _require_sizes(self.described, *found)
 
 
 def _require_sizes(described: DataSet, topics: int, rows: int) -> None:
@@ -307,15 +304,15 @@ class _Files:
         with TemporaryDirectory(prefix="rankbound-") as folder, zipfile.ZipFile(self._archive) as archive:
             path = Path(folder, PurePosixPath(name).name)
             with archive.open(self._member(archive, name)) as stream, path.open("wb") as file:
-                shutil.copyfileobj(stream, file, _BLOCK)
+                shutil.copyfileobj(stream, file, _MEGABYTE)
             yield path
 
     @cached_property
     def _archive(self) -> Path:
         described = self.described
         zips = [name for name in described.row.get("archives", []) if name.endswith(".zip")]
-        wanted = " and ".join(dict.fromkeys(name for fold in described.folds for of in fold.values() for name in of))
         if not zips:
+            wanted = " and ".join(self._members)
             raise SourceError(
                 f"{self.folder}: {described.title} is not there: expected {wanted}, unpacked from the archive of "
                 f"{described.homepage}"
@@ -326,7 +323,7 @@ class _Files:
                 zips,
                 [address for address in described.row.get("addresses", []) if not address.endswith(".rar")],
                 f"{described.homepage}, whose files may also be unpacked into {self.folder},",
-                partial(self._check, self._members),
+                self._check,
                 "content" in described.row,
             ),
             self.folder / zips[0],
@@ -339,11 +336,11 @@ class _Files:
         of_folds = [name for fold in self.described.folds for of in fold.values() for name in of]
         return list(dict.fromkeys([*content, *self.described.row.get("files", of_folds)]))
 
-    def _check(self, members: Sequence[str], path: Path) -> None:
-        """Raise SourceError unless an archive has these members, with the right content where it is known."""
+    def _check(self, path: Path) -> None:
+        """Raise SourceError unless an archive has the members, with the right content where it is known."""
         try:
             with zipfile.ZipFile(path) as archive:
-                for name in members:
+                for name in self._members:
                     with archive.open(self._member(archive, name)) as stream:
                         self._require(name, stream, f"{path}: {name}")
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError) as error:
