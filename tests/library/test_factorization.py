@@ -24,8 +24,8 @@ from rankbound.training.factorisation import (
     sorted_pairs,
     with_negatives,
 )
-from rankbound.training.models import MLP, WORTH_THREADS, Factorization, score_pairs, threads_for
-from rankbound.training.trainer import Part
+from rankbound.training.models import MLP, Factorization, score_pairs
+from rankbound.training.trainer import WORTH_THREADS, Part, threads_for
 from tests.library.conftest import Program
 from tests.library.planted_ratings import frame, lists_of, ratings, rewrite
 
@@ -336,8 +336,8 @@ def test_small_steps_take_one_thread_and_the_number_of_threads_is_what_it_was(mo
         rb.train_ranker(small(), **QUICK, on_epoch=lambda epoch: seen.append(-torch.get_num_threads()))
         assert (set(seen), torch.get_num_threads()) == ({1, -2}, 2)
         network = MLP(10, (8,))
-        for n_items, threads in ((10, 1), (WORTH_THREADS // 97, 1), (WORTH_THREADS // 97 + 1, 2)):
-            # 10 x 8 weights, 8 of the second layer, 9 biases.
+        for n_items, threads in ((10, 1), (WORTH_THREADS // 88, 1), (WORTH_THREADS // 88 + 1, 2)):
+            # 10 x 8 weights, and 8 of the second layer.
             with threads_for([network, Factorization(1000, 1000)], n_items):
                 assert torch.get_num_threads() == threads
             assert torch.get_num_threads() == 2

@@ -6,7 +6,6 @@ reads them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -33,9 +32,6 @@ INITIAL_RANGE = 0.01
 
 PAIRS_AT_ONCE = 2**18
 """The number of pairs whose factors are copied at once for scoring."""
-
-WORTH_THREADS = 2**26
-"""Products with weights in a step, some milliseconds of work, from which threads are worth their waiting."""
 
 ROWS_AT_ONCE = 2**16
 """The number of rows of features that are copied at once."""
@@ -175,26 +171,6 @@ def _linear(width_in: int, width_out: int, generator: torch.Generator | None) ->
         for parameter in layer.parameters():
             parameter.uniform_(-(width_in**-0.5), width_in**-0.5, generator=generator)
     return layer
-
-
-@contextmanager
-def threads_for(models: Sequence[nn.Module], n_items: int) -> Iterator[None]:
-    """Let PyTorch use one thread for steps or calls on so many items, unless each takes several milliseconds.
-
-    Threads wait for one another at every operation: where another process has a core, many times as long as one thread
-    takes alone. Afterwards PyTorch has the threads that it had. Steps on factors are always that short.
-    """
-    networks = [model for model in models if not isinstance(model, Factorization)]
-    weights = sum(own.numel() for model in networks for own in model.parameters())
-    threads = torch.get_num_threads()
-    if threads == 1 or n_items * weights >= WORTH_THREADS:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def score_rows(model: nn.Module, inputs: Tensor, lists: Lists | None) -> Tensor:

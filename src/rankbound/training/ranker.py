@@ -35,7 +35,6 @@ from rankbound.training.models import (
     row_blocks,
     score_pairs,
     score_rows,
-    threads_for,
 )
 from rankbound.training.neighbours import restored, score_listed
 from rankbound.training.recipe import (
@@ -51,7 +50,7 @@ from rankbound.training.recipe import (
     Recipe,
 )
 from rankbound.training.splits import require_apart
-from rankbound.training.trainer import LAST, Draw, Epoch, Learner, Scorer, train
+from rankbound.training.trainer import LAST, Draw, Epoch, Learner, Scorer, threads_for, train
 
 if TYPE_CHECKING:
     from rankbound.training.factorisation import Vocabulary

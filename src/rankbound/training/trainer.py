@@ -6,6 +6,7 @@ be trained in joint steps, which is faster if the overhead of operations exceeds
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
@@ -18,13 +19,15 @@ from rankbound.errors import RankboundError
 from rankbound.lists import Lists, NotFiniteError, require_finite
 from rankbound.metrics import Metric
 from rankbound.metrics.base import values_of
-from rankbound.training.models import threads_for
 
 if TYPE_CHECKING:
     from rankbound.losses import RankingLoss
 
 WORTH_A_KERNEL = 200_000
 """The number of items, counted again in every epoch, from which kernels save more time than they take to load."""
+
+WORTH_THREADS = 2**26
+"""Products with weights in a step, some milliseconds of work, from which threads are worth their waiting."""
 
 LAST = "last"
 """The name of the last epoch's selection, which is always made."""
@@ -217,6 +220,26 @@ def _weights(model: nn.Module) -> dict[str, Tensor]:
 def worth_a_kernel(epochs: int, n_items: int) -> bool:
     """Return true if compiled kernels shorten a training on so many items."""
     return epochs * n_items >= WORTH_A_KERNEL
+
+
+@contextmanager
+def threads_for(models: Sequence[nn.Module], n_items: int) -> Iterator[None]:
+    """Let PyTorch use one thread for steps or calls on so many items, unless each takes several milliseconds.
+
+    Threads wait for one another at every operation: where another process has a core, many times as long as one thread
+    takes alone. Afterwards PyTorch has the threads that it had. Factors are looked up: their steps are short.
+    """
+    layers = [layer for model in models for layer in model.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
+    weights = sum(layer.weight.numel() for layer in layers)
+    threads = torch.get_num_threads()
+    if threads == 1 or n_items * weights >= WORTH_THREADS:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def predict(model: nn.Module, scorer: Scorer, part: Part) -> Tensor:
