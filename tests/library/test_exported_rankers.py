@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import polars as pl
 import pytest
 import torch
@@ -23,6 +24,7 @@ RECIPES: list[dict[str, Any]] = [
     {"model": "mlp", "hidden": (4,), "missing_features": "indicator"},
     {"model": "linear", "missing_features": "mean", "scale": "query"},
     {"model": "ranksvm"},
+    {"model": "rankboost"},
 ]
 
 
@@ -33,8 +35,7 @@ def run_pt2(path: Path, features: Any) -> Any:
 
 
 def run_onnx(path: Path, features: Any) -> Any:
-    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     (scores,) = session.run(["scores"], {"features": features})
     return scores, session.get_modelmeta().custom_metadata_map["features"]
 
@@ -47,15 +48,12 @@ RUN = {".pt2": run_pt2, ".onnx": run_onnx}
 def test_the_scores_of_a_graph_are_those_of_the_ranker(
     recipe: dict[str, Any], ending: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    if ending == ".onnx":
-        pytest.importorskip("onnxscript", reason="onnxscript is not installed")
-        pytest.importorskip("onnx", reason="onnx is not installed")
     lists = planted()
     if "missing_features" in recipe:
         features = np.array(lists.features)
         features[np.random.default_rng(1).random(features.shape) < 0.2] = np.nan
         lists = replace(lists, features=features)
-    how = {} if recipe["model"] == "ranksvm" else {"epochs": 5, "learning_rate": 0.05}
+    how = {} if recipe["model"] in ("ranksvm", "rankboost") else {"epochs": 5, "learning_rate": 0.05}
     ranker = rb.train_ranker(lists, **how, **recipe)
     ranker.export(tmp_path / f"model{ending}")
     assert capfd.readouterr() == ("", "")
@@ -79,7 +77,7 @@ def test_what_has_no_graph_is_refused_by_name(tmp_path: Path, monkeypatch: pytes
     for ranker, name, kind, message in (
         (numbers, "model.pb", ValueError, r"model\.pb', expected a name with the ending \.onnx or \.pt2"),
         (texts, "model.pt2", ValueError, "features: kind have categories"),
-        (attention, "model.pt2", ValueError, "model: found attention, expected a linear function"),
+        (attention, "model.pt2", ValueError, "model: found attention, expected a function of an item's features"),
         (numbers, "model.onnx", RankboundError, r"onnx is not installed: run pip install 'rankbound\[export\]'"),
     ):
         with pytest.raises(kind, match=message):

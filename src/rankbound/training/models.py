@@ -219,7 +219,8 @@ class Steps(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Return the scores `(n,)` of items with `features` `(n, n_features)`."""
         chosen, thresholds, weights = (self.get_buffer(name) for name in ("features", "thresholds", "weights"))
-        blocks = torch.split(features, ROWS_OF_STEPS)
+        # An exported graph has no blocks: their number would be that of the example.
+        blocks = [features] if torch.compiler.is_compiling() else torch.split(features, ROWS_OF_STEPS)
         return torch.cat([(block.index_select(1, chosen) > thresholds).to(weights) @ weights for block in blocks])
 
 

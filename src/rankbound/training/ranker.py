@@ -507,8 +507,8 @@ class Ranker:
             path: the file: `.onnx` for ONNX, which needs the extra `export`, or `.pt2` for `torch.export.load`.
 
         Raises:
-            ValueError: another ending, features with categories, or a model that is neither a linear function nor an
-                `mlp` of them.
+            ValueError: another ending, features with categories, or a model that is none of a linear function of them,
+                an `mlp` and `rankboost`.
             RankboundError: a library of the extra `export` is missing.
             OutputError: the file could not be written.
 
@@ -516,10 +516,10 @@ class Ranker:
         """
         from rankbound.training.export import export_graph
 
-        if not isinstance(self.model, MLP):
+        if not isinstance(self.model, MLP | Steps):
             raise ValueError(
-                f"model: found {self.recipe.model}, expected a linear function or a network of an item's features, "
-                "as linear and mlp are"
+                f"model: found {self.recipe.model}, expected a function of an item's features that PyTorch computes, "
+                "as linear, mlp and rankboost are"
             )
         export_graph(self.model, self.scaling, self.encoding, path)
 
