@@ -187,7 +187,7 @@ class Distribution(Bound):
 
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
         known = facts.orders_differ
-        bounded = facts.select(torch.nonzero(known).squeeze(1)).distribution(value[known], self.gain)
+        bounded = facts.select(torch.nonzero(known).squeeze(1)).distribution(value[..., known], self.gain)
         of_one_score = torch.where(value >= facts.minimum, 1.0, 0.0).to(value)
         undefined = value.isnan() | facts.minimum.isnan()
         return torch.where(undefined, torch.nan, of_one_score).masked_scatter(known, bounded)
@@ -315,11 +315,11 @@ class BoundedMetric:
         """Bound values, which rounding must not carry beyond the extremes: min-max is from 0 to 1.
 
         Args:
-            value: `(n_lists,)`, the metric's values.
+            value: `(..., n_lists)`, the metric's values.
             facts: the lists' facts, as `facts` returns them.
 
         Returns:
-            `(n_lists,)`; NaN where undefined.
+            `(..., n_lists)`; NaN where undefined.
         """
         if isinstance(self.bound, Unbounded):
             return value
@@ -340,7 +340,8 @@ class BoundedMetric:
             result = torch.empty_like(values)
             for index, profile in enumerate(distinct):
                 own = which == index
-                result[own] = torch.from_numpy(known[profile].cdf(values[own].cpu().numpy())).to(values)
+                bounded = known[profile].cdf(values[..., own].cpu().numpy())
+                result[..., own] = torch.from_numpy(bounded).to(values)
             return result
 
         return cdf

@@ -16,6 +16,7 @@ formulas for uniform orders, such as Mann-Whitney U. A tilt requires binary rele
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil, comb, expm1, inf, log, log1p
 from operator import index
 from typing import Any, Literal
@@ -135,16 +136,21 @@ class ScoreDistribution:
             Probabilities in the shape of `x`; NaN where x is NaN or the metric is undefined (P = 0).
         """
         at: Floats = np.asarray(x, dtype=np.float64)
-        below = np.concatenate([[0.0], np.cumsum(self.probability)]).clip(max=1.0)
-        below[-1] = 1.0
         if self.width == 0:
-            value = below[self._atoms_up_to(at)]
+            value = self._below[self._atoms_up_to(at)]
         else:
             if counts_pairs(self.metric):
                 # The scores are integers and the bins end halfway between them: F(2.9) = F(2) = F_bins(2.5).
                 at = np.floor(at + SAME_SCORE * np.maximum(1.0, np.abs(at))) + 0.5
-            value = np.interp(at, self.edges(), below)
+            value = np.interp(at, self.edges(), self._below)
         return np.where(np.isnan(at) | np.isnan(self.minimum), np.nan, value)
+
+    @cached_property
+    def _below(self) -> Floats:
+        """The probability before each atom or bin, and after the last one."""
+        below = np.concatenate([[0.0], np.cumsum(self.probability)]).clip(max=1.0)
+        below[-1] = 1.0
+        return below
 
     def _atoms_up_to(self, x: Floats) -> npt.NDArray[np.int64]:
         """Return the number of single scores up to each x; a score that x misses by rounding alone counts."""

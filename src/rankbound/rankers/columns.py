@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rankbound.bounds.base import Affine, Bound, BoundedMetric, Unbounded
+from rankbound.bounds.base import Bound, BoundedMetric, Unbounded
 from rankbound.kernels import usable
 from rankbound.kernels.formulas import (
     AP,
@@ -170,12 +170,7 @@ class Performance:
                 values[place] = next(
                     iter(values_of([self._metric], torch.from_numpy(moved.astype(np.float32)), *lists).values())
                 )
-        if isinstance(self._bounded.bound, Affine):
-            return self._bounded.of_value(torch.from_numpy(values), self._facts).numpy()
-        if not isinstance(self._bounded.bound, Unbounded):
-            for row in values:
-                row[:] = self._bounded.of_value(torch.from_numpy(row), self._facts).numpy()
-        return values
+        return self._bounded.of_value(torch.from_numpy(values), self._facts).numpy()
 
     def of(self, scores: Floats) -> Floats:
         """Return the values `(n_lists,)` at these scores."""
