@@ -309,8 +309,10 @@ STEPS = (
                 default=[],
             ),
             TITLES,
+            file("--elsewhere", "the tables of other profiles, for the paper's counter-examples", "DIR"),
             file("--out", metavar="PDF", required=True),
             file("--html", metavar="HTML", required=True),
+            file("--paper", "the paper of a few pages, as PDF and HTML", "FILE", nargs="*", default=[]),
         ],
     ),
     Step(

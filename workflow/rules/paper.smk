@@ -16,6 +16,8 @@ rule document:
         # Beside the runs: the settings of the experiments are shown, too.
         experiments=study.experiment_tables()[:1],
         instances=study.own_negatives(),
+        # Of other profiles, for the paper's counter-examples.
+        elsewhere=[path for path in map(PUBLISHED.joinpath, OTHER_TABLES if PAPER else ()) if path.exists()],
     output:
         pdf=report(
             "<results>/paper/rankbound.pdf",
@@ -24,6 +26,7 @@ rule document:
             labels={"format": "PDF"},
         ),
         html="<results>/paper/index.html",
+        paper=PAPER,
     log:
         "<logs>/document.log",
     localrule: True
@@ -36,6 +39,8 @@ rule document:
         code=steps.code("document"),
         results=subpath(input.runs, parent=True),
         titles=" ".join(steps.titles_flag()),
+        elsewhere=lambda wildcards, input: f"--elsewhere {PUBLISHED}" if input.elsewhere else "",
     shell:
         "{params.step} document --results {params.results:q} --provenance {input.provenance:q}"
-        " --out {output.pdf:q} --html {output.html:q} --instances {input.instances:q} {params.titles} > {log:q} 2>&1"
+        " --out {output.pdf:q} --html {output.html:q} --instances {input.instances:q} {params.titles}"
+        " --paper {output.paper:q} {params.elsewhere} > {log:q} 2>&1"

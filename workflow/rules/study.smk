@@ -15,6 +15,7 @@ from rankbound_study.config.steps import Steps, as_json, one_of
 from rankbound_study.config.score_distributions import KIND
 from rankbound_study.config.study import Study
 from rankbound_study.figures import figure_file, figure_specs
+from rankbound_study.report.paper import OTHER_TABLES
 from rankbound_study.report.tables import table_names, table_specs
 from rankbound_study.vocabulary import EXPERIMENTS
 from rankbound_study.workflow.running import end_by_signal_in_a_thread, failures, step_command
@@ -46,7 +47,10 @@ step = step_command(config["pathvars"]["results"], config.get("mirror", ""))
 figure_files = [
     str(figure_file(Path("<results>"), name, suffix)) for name in config["figures"] for suffix in (".svg", ".pdf")
 ]
-REPORT = ["<results>/paper/rankbound.pdf", "<results>/paper/index.html"]
+# The report of every study, and a paper of a few pages for those of the sources.
+PAPER = ["<results>/paper/paper.pdf", "<results>/paper/paper.html"] if study.of_the_sources else []
+REPORT = ["<results>/paper/rankbound.pdf", "<results>/paper/index.html", *PAPER]
+PUBLISHED = Path("published_results")
 ALL_FILES = [*study.table_files(), *figure_files, *study.experiment_tables(), *REPORT]
 
 

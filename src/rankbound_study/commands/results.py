@@ -68,15 +68,32 @@ def table(names: list[str], out_dir: Path, metrics: Path | None, options: str, t
             write_json(metrics, made.metrics)
 
 
-def document(results: Path, provenance: Path | None, instances: list[Path], titles: str, out: Path, html: Path) -> None:
-    """Build the report's content once, and render it as one PDF and one web page."""
+def document(
+    results: Path,
+    provenance: Path | None,
+    instances: list[Path],
+    titles: str,
+    elsewhere: Path | None,
+    out: Path,
+    html: Path,
+    paper: list[Path],
+) -> None:
+    """Build the report's content once, and render it as one PDF and one web page; the paper likewise, if asked for."""
     from rankbound_study.report import document as report
+    from rankbound_study.report import paper as short
     from rankbound_study.report import render
 
     _use_titles(titles)
     content = report.build(results, provenance, instances)
     render.write_html(content, results, html)
     render.write_pdf(content, results, out)
+    if paper:
+        content = short.paper(results, elsewhere=elsewhere)
+    for path in paper:
+        write = {".html": render.write_html, ".pdf": render.write_pdf}.get(path.suffix)
+        if write is None:
+            raise ConfigError(f"--paper {path}: expected files that end in .pdf or .html")
+        write(content, results, path)
 
 
 def _study_files(files: Mapping[str, Path | list[Path] | None]) -> "StudyFiles":

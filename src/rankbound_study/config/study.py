@@ -166,6 +166,11 @@ class Study:
         files = {archive: name for name in self.converted if (archive := self.sources[name].archive)}
         return files | ({VGG16_FILE: "vgg16"} if any(map(_needs_vgg16, self.instances.values())) else {})
 
+    @property
+    def of_the_sources(self) -> bool:
+        """A data set of the bounded half is one of the reproduced sources', or generated like it."""
+        return any(name.removeprefix(SYNTHETIC) in THESIS for name in self.config.datasets)
+
     @cached_property
     def titles(self) -> dict[str, str]:
         """The titles that descriptions give to data sets, by name; those of the thesis have others."""

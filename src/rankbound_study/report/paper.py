@@ -1,0 +1,289 @@
+"""The paper: a few pages that say what was asked, what was found, and what speaks against it, from the tables alone.
+
+The full report, with every table, figure and claim, is its supplement (`rankbound_study.report.document`).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rankbound_study.claims import effects, law, verdict_table
+from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
+from rankbound_study.claims.law import SECOND_HYPOTHESIS
+from rankbound_study.claims.related import CITEULIKE_COLUMNS
+from rankbound_study.claims.rules import FLAT
+from rankbound_study.claims.verdict import CONFIRMED
+from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.columns import DASH, Cell, Column, Layout, TableBlock, between, signed, with_minus_signs
+from rankbound_study.report.content import Document, Figures, Paragraph, ReportSection, paragraph
+from rankbound_study.report.findings import Bounded
+from rankbound_study.report.tables import table_5_1
+from rankbound_study.results import scores
+from rankbound_study.results.study_files import read_made
+from rankbound_study.templates import text
+from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
+
+FILE = "paper.md"
+FIGURES = {"effects": ("figure_effects",), "law": ("figure_law", "figure_weight_powers")}
+"""Anchor -> the figures of a section."""
+
+OTHER_TABLES = (
+    "citeulike/tables/table_citeulike.csv",
+    "evaluation/tables/table_samplings.csv",
+    "mixed-ratios/tables/table_regimes.csv",
+    "regimes/tables/table_regimes.csv",
+)
+"""The tables of other profiles that have counter-examples, below a folder of their results."""
+
+_QUESTIONS = {
+    ("affine", "nDCG"): "Does affine bounding raise the mean nDCG?",
+    ("affine", "AP"): "The mean AP?",
+    ("affine", "nRBP"): "The mean nRBP?",
+    ("distribution", "nDCG"): "Does distribution bounding raise the mean nDCG?",
+    ("distribution", "AP"): "The mean AP?",
+    ("distribution", "nRBP"): "The mean nRBP?",
+}
+"""Bounds and loss of a mean effect -> the question that it answers."""
+
+ANSWERS = Layout(
+    "Questions and answers",
+    text(FILE, "answers"),
+    (
+        Column("question"),
+        Column("answer"),
+        Column("effect", write=lambda effect: Cell(effect or DASH)),
+        Column("where"),
+    ),
+    labels=4,
+    prose=frozenset({0, 1}),
+)
+
+ELSEWHERE = Layout(
+    "Counter-examples",
+    text(FILE, "elsewhere-table"),
+    (
+        *(Column("data"), Column("loss"), Column("bounds"), Column("cells")),
+        *(Column("lowest", write=signed), Column("highest", write=signed)),
+        *(Column("lower"), Column("higher")),
+    ),
+    labels=3,
+    rules=("data",),
+)
+
+
+def paper(results: Path, *, elsewhere: Path | None = None) -> Document:
+    """Return the paper of a results folder.
+
+    Args:
+        results: the folder, with the tables of a study of the sources.
+        elsewhere: a folder with those of the profiles `citeulike`, `evaluation`, `mixed-ratios` and `regimes`, each by
+            its name, for the counter-examples.
+
+    Raises:
+        DataError: a table is damaged, or Table 5.1 is missing.
+    """
+    tables, figures = results / "tables", Figures(results)
+    bounded, claims, others = Bounded.read(tables), Claims.read(tables), list(counter_examples(elsewhere))
+    means = read_made(tables / f"{effects.MEANS}.csv", effects.MEAN_COLUMNS).filter(pl.col("loss").is_in(LOSSES))
+    weights = of_law(tables)
+    synthetic = bounded.summary["synthetic"]
+    honest = bounded.honest.filter(pl.col("n_trainings") > 0)
+    facts: dict[str, Any] = {
+        "names": list(dict.fromkeys(one.label.partition(" ")[0] for one in bounded.data_sets)),
+        "seeds": honest["n_seeds"].max() or 1,
+        **_within(bounded),
+    }
+
+    def drawn(anchor: str) -> Iterator[Any]:
+        return figures.blocks(FIGURES[anchor], synthetic=synthetic)
+
+    sections = [
+        ReportSection("abstract", "Abstract", _abstract(facts, means, weights, others)),
+        ReportSection("answers", "Answers", "", (ANSWERS.of_rows(list(_answers(means, weights, bounded, claims))),)),
+        ReportSection("effects", "What bounding does", text(FILE, "effects"), tuple(drawn("effects"))),
+    ]
+    if weights:
+        opening = text(FILE, "law", slopes=weights["slopes"], cells=weights["cells"])
+        sections.append(ReportSection("law", "Why", with_minus_signs(opening), tuple(drawn("law"))))
+    if others:
+        sections.append(ReportSection("elsewhere", "On other data", _elsewhere(others), (ELSEWHERE.of_rows(others),)))
+    opening = text(FILE, "reproduced", **facts)
+    sections += [
+        ReportSection("table-5-1", "What is reproduced", opening, (_table_5_1(bounded),)),
+        ReportSection("practice", "Which loss and bound to take", "", tuple(_advice(means))),
+        ReportSection("limits", "Limitations", "", tuple(_limits(bounded, facts))),
+        ReportSection("data", "Data and code", text(FILE, "data")),
+        ReportSection("references", "References", "", tuple(references())),
+    ]
+    return Document(
+        text(FILE, "title"), "The supplement has every table, figure and claim.", synthetic, tuple(sections)
+    )
+
+
+def _within(bounded: Bounded) -> dict[str, Any]:
+    """Return how many printed scores come out, by the reading of MQ2008's labels that fits more of them."""
+    cells = bounded.summary["cells"]
+    readings = [one for name, one in cells.items() if name.startswith("mq2008")]
+    counted = [one for name, one in cells.items() if not name.startswith("mq2008")]
+    counted += [max(readings, key=lambda one: one["within"])] if readings else []
+    totals = {key: sum(one[key] for one in counted) for key in ("within", "total")}
+    return {**totals, "reading": bool(readings), "tolerance": bounded.summary["tolerance"]}
+
+
+def of_law(tables: Path) -> dict[str, Any] | None:
+    """Return the verdicts on the law of list weights and on its predictions; None if they were not decided."""
+    predictions = read_made(tables / f"{law.PREDICTIONS}.csv", law.PREDICTION_COLUMNS)
+    if len(predictions) < 2:
+        return None
+    (_, direction, slopes), (_, fit, cells), *others = predictions.rows()
+    second = [outcome for name, outcome, _ in others if name.startswith(SECOND_HYPOTHESIS)]
+    held = (len(second), second.count(CONFIRMED)) if second else None
+    return {"direction": direction, "fit": fit, "slopes": slopes, "cells": cells, "second": held}
+
+
+def _abstract(facts: Mapping[str, Any], means: pl.DataFrame, weights: Any, others: list[dict[str, Any]]) -> str:
+    listed = {
+        kind: ", ".join(f"{signed(row['mean'])} ({row['loss']})" for row in means.filter(bounds=kind).to_dicts())
+        for kind in ("affine", "distribution")
+    }
+    ends = [row[key] for row in others if row["bounds"] == "affine" for key in ("lowest", "highest")]
+    ends = ends or [None]
+    return text(FILE, "abstract", **facts, **listed, law=weights, worst=min(ends), best=max(ends))
+
+
+def _answers(means: pl.DataFrame, weights: Any, bounded: Bounded, claims: Claims) -> Iterator[dict[str, str]]:
+    """Yield the questions with their answers, as far as the tables have them."""
+
+    def row(question: str, answer: str, effect: str, where: str) -> dict[str, str]:
+        return {"question": question, "answer": answer, "effect": effect, "where": where}
+
+    for one in means.iter_rows(named=True):
+        if (one["bounds"], one["loss"]) in _QUESTIONS:
+            effect = f"{signed(one['mean'])} ({between(one['low'], one['high'])})"
+            yield row(_QUESTIONS[one["bounds"], one["loss"]], text(FILE, "raises", **one), effect, "What bounding does")
+    if weights:
+        answer = text(FILE, "law-answer", direction=weights["direction"], fit=weights["fit"])
+        yield row("Do weights that equalise influence gain?", answer, "", "Why")
+    if weights and weights["second"]:
+        answer = text(FILE, "second-answer", written=weights["second"][0], held=weights["second"][1])
+        yield row("Is the best influence proportional to the relevant items?", answer, "", "Why")
+    yield row(
+        "Are the printed scores reproduced?",
+        text(FILE, "reproduced-answer", **_within(bounded)),
+        "",
+        "What is reproduced",
+    )
+    summary = bounded.honest_summary or bounded.summary
+    counted = [
+        one
+        for metrics in summary["controls"].values()
+        for one in metrics.values()
+        if one.get("popularity") is not None and one["best"] is not None
+    ]
+    if counted:
+        beaten = sum(one["popularity"] > one["best"] for one in counted)
+        answer = text(FILE, "popularity-answer", beaten=beaten, of=len(counted))
+        yield row("Do trained models beat counting ratings?", answer, "", "supplement")
+    if claims.table is not None:
+        empirical = claims.table.filter(kind="empirical")
+        answer = text(
+            FILE, "claims-answer", counts=verdict_table.counts(empirical), theorems=len(claims.table) - len(empirical)
+        )
+        yield row("What becomes of the sources' empirical claims?", answer, "", "supplement")
+        answer = text(FILE, "second-study-answer", counts=verdict_table.counts(verdict_table.of_source(empirical, "N")))
+        yield row("And of those on neural networks in ranking?", answer, "", "supplement")
+
+
+def _table_5_1(bounded: Bounded) -> TableBlock:
+    return table_5_1.block(bounded.table, scores.PROTOCOLS.get(bounded.summary["protocol"], "no runs"))
+
+
+def _advice(means: pl.DataFrame) -> Iterator[Paragraph]:
+    """Yield what follows for practice from the mean effects."""
+    affine, other = (means.filter(bounds=kind) for kind in ("affine", "distribution"))
+    gaining = affine.filter(pl.col("low") > 0)["loss"].to_list()
+    plain = [loss for loss in affine["loss"] if loss not in gaining]
+    if plain:
+        yield paragraph(FILE, "take-none", losses=plain)
+    if gaining:
+        yield paragraph(FILE, "take-weights", losses=gaining)
+    if len(other):
+        yield paragraph(FILE, "take-distribution", gaining=other.filter(pl.col("low") > 0)["loss"].to_list())
+    yield paragraph(FILE, "check-first", flat=FLAT)
+
+
+def _limits(bounded: Bounded, facts: Mapping[str, Any]) -> Iterator[Paragraph]:
+    yield paragraph(FILE, "limits", sets=len(bounded.data_sets))
+    yield paragraph(FILE, "limits-noise", **facts)
+    yield paragraph(FILE, "limits-print")
+    yield paragraph(FILE, "limits-selection")
+
+
+def counter_examples(folder: Path | None) -> Iterator[dict[str, Any]]:
+    """Yield the lowest and highest effects of bounds in the tables of other profiles, by data and loss."""
+    if folder is None:
+        return
+    of_citeulike, of_samplings, *of_regimes = (folder / name for name in OTHER_TABLES)
+    citeulike = read_made(of_citeulike, CITEULIKE_COLUMNS)
+    # Its runs are scored by nDCG and AP alone.
+    score = pl.when(loss="AP").then("AP").otherwise("nDCG").alias("score")
+    yield from _summarised("CiteULike-a", _differences(citeulike.with_columns(score), ["nsr", "temperature", "loss"]))
+    samplings = read_made(of_samplings, SAMPLING_COLUMNS)
+    samplings = samplings.filter(pl.col("loss").is_in(LOSSES), pl.col("dataset") != "movielens")
+    yield from _summarised("MovieLens, other negatives", _differences(samplings, ["dataset", "nsr", "loss"]))
+    for path, title in zip(of_regimes, ("MovieLens, mixed ratios", "generated lists"), strict=True):
+        table = read_made(path, effects.REGIME_COLUMNS)
+        yield from _summarised(title, table.filter(pl.col("n_untrained") == 0))
+
+
+def _elsewhere(others: list[dict[str, Any]]) -> str:
+    spans = {
+        one["data"]: between(one["lowest"], one["highest"])
+        for one in others
+        if one["loss"] == "nRBP" and one["bounds"] == "affine"
+    }
+    return text(FILE, "elsewhere", spans=spans)
+
+
+def _differences(table: pl.DataFrame, cell: list[str]) -> pl.DataFrame:
+    """Return the effect of each bounded loss: its score without that of the unbounded loss, untested."""
+    unbounded = table.filter(bounding=UNBOUNDED).select(*cell, unbounded="score")
+    paired = table.filter(pl.col("bounding") != UNBOUNDED).join(unbounded, on=cell, nulls_equal=True)
+    none = pl.lit(None, pl.Float64)
+    return paired.with_columns(effect=pl.col("score") - pl.col("unbounded"), low=none, high=none)
+
+
+def _summarised(data: str, cells: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    kind = pl.when(pl.col("bounding").is_in(AFFINE)).then(pl.lit("affine")).otherwise(pl.lit("distribution"))
+    for (loss, bounds), own in cells.with_columns(bounds=kind).group_by("loss", "bounds", maintain_order=True):
+        tested = own["low"].null_count() < len(own)
+        yield {
+            "data": data,
+            "loss": loss,
+            "bounds": bounds,
+            "cells": len(own),
+            "lowest": own["effect"].min(),
+            "highest": own["effect"].max(),
+            "lower": int((own["high"] < 0).sum()) if tested else None,
+            "higher": int((own["low"] > 0).sum()) if tested else None,
+        }
+
+
+_ENTRY = re.compile(r"@\w+\{(\w+),\n(.*?)\n\}", re.S)
+_FIELD = re.compile(r"(\w+) = \{(.*)\}")
+
+
+def references() -> Iterator[Paragraph]:
+    """Yield the entries of `references.bib`, by their first authors."""
+    content = files("rankbound_study.reference").joinpath("references.bib").read_text("utf-8").replace(r"\&", "&")
+    entries = [dict(_FIELD.findall(body)) for _, body in _ENTRY.findall(content)]
+    for one in sorted(entries, key=lambda one: (one["author"].split(" and ")[0].split()[-1], one["title"])):
+        authors = re.sub(r", others$", " et al", one["author"].replace(" and ", ", "))
+        place = next((one[key] for key in ("journal", "booktitle", "school", "howpublished") if key in one), "")
+        rest = " ".join(filter(None, [place, one.get("volume", "")]))
+        year = f" {one['year']}." if "year" in one else ""
+        yield Paragraph(f"{authors}.{year}".rstrip("."), f"{one['title']}. {rest}.")
