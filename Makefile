@@ -76,7 +76,7 @@ demo: $(READY)
 paper: $(READY)
 	$(BIN)/python -m rankbound_study check-config
 	$(call SNAKEMAKE,)
-	@echo "paper: results/paper/index.html, results/paper/rankbound.pdf"
+	@echo "paper: results/paper/paper.html, results/paper/paper.pdf; its supplement: results/paper/index.html, rankbound.pdf"
 
 # FILES="config.yaml mine.yaml" for another configuration.
 doctor:

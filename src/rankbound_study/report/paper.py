@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.claims import effects, law, verdict_table
+from rankbound_study.claims.cells import is_distinct
 from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
 from rankbound_study.claims.law import SECOND_HYPOTHESIS
 from rankbound_study.claims.related import CITEULIKE_COLUMNS
@@ -258,8 +259,10 @@ def _differences(table: pl.DataFrame, cell: list[str]) -> pl.DataFrame:
 
 
 def _summarised(data: str, cells: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    distinct = [is_distinct(*pair) for pair in cells.select("loss", "bounding").rows()]
     kind = pl.when(pl.col("bounding").is_in(AFFINE)).then(pl.lit("affine")).otherwise(pl.lit("distribution"))
-    for (loss, bounds), own in cells.with_columns(bounds=kind).group_by("loss", "bounds", maintain_order=True):
+    cells = cells.filter(distinct).with_columns(kind.alias("bounds"), pl.col("loss").cast(pl.Enum(LOSSES)))
+    for (loss, bounds), own in cells.sort("loss", "bounds").group_by("loss", "bounds", maintain_order=True):
         tested = own["low"].null_count() < len(own)
         yield {
             "data": data,

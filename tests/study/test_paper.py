@@ -1,0 +1,131 @@
+"""The paper: short, answers that follow the numbers, counter-examples by plain arithmetic."""
+
+import re
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from rankbound.errors import ConfigError, DataError
+from rankbound_study.claims import effects, law
+from rankbound_study.commands.results import document
+from rankbound_study.report.columns import TableBlock
+from rankbound_study.report.content import Document
+from rankbound_study.report.paper import OTHER_TABLES, counter_examples, paper, references
+
+PUBLISHED = Path(__file__).parents[2] / "published_results"
+MEANS, PREDICTIONS = f"{effects.MEANS}.csv", f"{law.PREDICTIONS}.csv"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A results folder with the tables of the repository, to change."""
+    shutil.copytree(PUBLISHED / "tables", tmp_path / "results" / "tables")
+    return tmp_path / "results"
+
+
+def answers(content: Document) -> dict[str, list[str]]:
+    (block,) = next(section for section in content.sections if section.anchor == "answers").blocks
+    assert isinstance(block, TableBlock)
+    return {f"{place} {row[0].text}": [cell.text for cell in row[1:]] for place, row in enumerate(block.rows)}
+
+
+def section(content: Document, anchor: str) -> str:
+    return next(one.text for one in content.sections if one.anchor == anchor)
+
+
+def test_the_abstract_is_short_and_its_numbers_are_those_of_the_tables(results: Path) -> None:
+    abstract = section(paper(results, elsewhere=PUBLISHED), "abstract")
+    assert len(abstract.split()) <= 200
+    means = pl.read_csv(results / "tables" / MEANS).filter(pl.col("loss") != "all")
+    spans = [row for row in counter_examples(PUBLISHED) if row["bounds"] == "affine"]
+    ends = [min(row["lowest"] for row in spans), max(row["highest"] for row in spans)]
+    known = {f"{value:.4f}" for value in means["mean"].abs()} | {f"{abs(end):.4f}" for end in ends}
+    assert set(re.findall(r"\d\.\d{4}", abstract)) == known
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "answer"),
+    [(0.001, 0.009, "Yes"), (-0.009, -0.001, "No: it lowers it"), (-0.001, 0.001, "Not shown")],
+)
+def test_answers_follow_the_intervals(results: Path, low: float, high: float, answer: str) -> None:
+    path = results / "tables" / MEANS
+    means = pl.read_csv(path)
+    of_loss = pl.col("loss") == "nDCG"
+    changed = means.with_columns(
+        low=pl.when(of_loss).then(low).otherwise("low"), high=pl.when(of_loss).then(high).otherwise("high")
+    )
+    path.write_text(changed.write_csv(float_precision=6))
+    found = answers(paper(results))
+    (of_affine,) = (row for question, row in found.items() if question.endswith("affine bounding raise the mean nDCG?"))
+    assert of_affine[0].startswith(f"{answer}, over 12 cells")
+    assert f"{abs(low):.4f}" in of_affine[1]
+    advice = str(next(one.blocks for one in paper(results).sections if one.anchor == "practice"))
+    assert ("Losses of nDCG and nRBP" in advice) == (low > 0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "answer", "abstract"),
+    [("confirmed", "In part", "it holds for every loss"), ("refuted", "No", "it is not shown for every loss")],
+)
+def test_the_hypothesis_is_told_as_its_verdict_is(results: Path, outcome: str, answer: str, abstract: str) -> None:
+    path = results / "tables" / PREDICTIONS
+    rows = pl.read_csv(path)
+    first = pl.int_range(pl.len()) == 0
+    path.write_text(rows.with_columns(outcome=pl.when(first).then(pl.lit(outcome)).otherwise("outcome")).write_csv())
+    content = paper(results)
+    (found,) = (row for question, row in answers(content).items() if "equalise influence" in question)
+    assert found[0].startswith(answer)
+    assert abstract in section(content, "abstract")
+
+
+def test_counter_examples_are_differences_of_the_tables() -> None:
+    found = {(row["data"], row["loss"], row["bounds"]): row for row in counter_examples(PUBLISHED)}
+    citeulike = pl.read_csv(PUBLISHED / OTHER_TABLES[0])
+    of_loss = citeulike.filter(loss="nRBP").pivot("bounding", index=["nsr", "temperature"], values="nDCG")
+    changes = (of_loss["min-max"] - of_loss["none"]).to_list()
+    row = found["CiteULike-a", "nRBP", "affine"]
+    assert (row["cells"], row["lowest"], row["highest"]) == (len(changes), min(changes), max(changes))
+    assert row["lower"] is None
+    regimes = pl.read_csv(PUBLISHED / OTHER_TABLES[3]).filter(loss="nRBP", bounding="min-max", n_untrained=0)
+    row = found["generated lists", "nRBP", "affine"]
+    assert (row["cells"], row["lower"], row["higher"]) == (
+        len(regimes),
+        (regimes["high"] < 0).sum(),
+        (regimes["low"] > 0).sum(),
+    )
+    assert ("MovieLens, other negatives", "AP", "distribution") in found
+    assert not [*counter_examples(None)]
+
+
+def test_references_have_all_their_parts() -> None:
+    every = [*references()]
+    content = (Path(__file__).parents[2] / "src/rankbound_study/reference/references.bib").read_text("utf-8")
+    assert len(every) == content.count("@")
+    assert "T. D. Westerborg. 2022" in [one.title for one in every]
+    assert not [one for one in every if re.search(r"[{}\\]| \.|\.\.", one.title + one.text)]
+
+
+def test_without_other_tables_the_paper_says_less(results: Path) -> None:
+    for name in (MEANS, PREDICTIONS, "table_claims.csv"):
+        (results / "tables" / name).unlink()
+    content = paper(results)
+    assert [one.anchor for one in content.sections] == [
+        *("abstract", "answers", "effects", "table-5-1", "practice", "limits", "data", "references")
+    ]
+    (results / "tables" / "table_5_1.csv").unlink()
+    with pytest.raises(DataError, match=r"table_5_1\.csv"):
+        paper(results)
+
+
+def test_the_step_writes_the_paper_beside_the_report(results: Path, tmp_path: Path) -> None:
+    made = [tmp_path / name for name in ("report.pdf", "report.html", "paper.pdf", "paper.html")]
+    document(results, None, [], "{}", PUBLISHED, *made[:2], made[2:])
+    assert made[2].read_bytes().startswith(b"%PDF-")
+    page = made[3].read_text("utf-8")
+    assert "<title>Does bounding a ranking loss list by list train better rankers? A reproduction</title>" in page
+    for one in paper(results, elsewhere=PUBLISHED).sections:
+        assert f'id="{one.anchor}"' in page
+    with pytest.raises(ConfigError, match=r"--paper .*x\.txt: expected files that end in \.pdf or \.html"):
+        document(results, None, [], "{}", None, *made[:2], [tmp_path / "x.txt"])
