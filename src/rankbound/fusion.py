@@ -35,19 +35,16 @@ from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rankbound.evaluation import chosen_topics, evaluate_run, judged_by
 from rankbound.io.files import needs_extra, read_run
 from rankbound.io.judged import Qrels, Run, is_nested
+from rankbound.kernels.formulas import Floats, Integers
 from rankbound.metrics import Metric
 from rankbound.texts import is_number, quantity, require_one_of, split_text, unknown_name
 
 if TYPE_CHECKING:
     import polars as pl
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 SMALLEST = 1e-9
 """What normalisations divide by at least, as those of ranx do."""
@@ -160,13 +157,12 @@ def tune_fusion(
     >>> rb.tune_fusion(runs, "wsum", {"q": {"b": 1}}, "RR", step=0.5).weights
     (0.0, 1.0)
     """
-    several, (chosen, judged) = _read(runs, format), judged_by(metric, qrels)
+    several, ((measured,), judged) = _read(runs, format), judged_by(metric, qrels)
     wanted = chosen_topics(topics, judged.topics, "the qrels")
     name, given = _split(method)
     opened = [one for one in signature(METHODS[name]).parameters if one not in given]
-    settings = (
-        given | dict(zip(opened, row, strict=True)) for row in product(*(PARAMETERS[one].grid for one in opened))
-    )
+    rows = product(*(PARAMETERS[one].grid for one in opened))
+    settings = (given | dict(zip(opened, row, strict=True)) for row in rows)
     inside = [",".join(f"{key}={value:g}" for key, value in setting.items()) for setting in settings]
     texts = [f"{name}({one})" if one else name for one in inside]
     first = Fusion(texts[0], normalise)._method()
@@ -181,7 +177,6 @@ def tune_fusion(
     kept = [_of_topics(run, wanted) for run in several]
     joined = _Joined.of(kept)
     training = [] if first.train is None else _trainings(kept, judged, wanted)
-    (measured,) = chosen
     tried: dict[Fusion, float] = {}
     for text, vector in product(texts, vectors):
         fusion = Fusion(text, normalise, vector)
@@ -259,7 +254,10 @@ class Fusion:
             if (missing := method.missing or absent) is not None:
                 row[:] = missing(run)[joined.topic]
             row[run.item] = method.term(run, normalised(run), trained)
-        return joined.run(method.combine(terms, weights[:, None], joined))
+        scores = method.combine(terms, weights[:, None], joined)
+        order = np.lexsort((-scores, joined.topic))
+        items = joined.names[order]
+        return Run(topics=joined.topics, items=items, scores=scores[order], offsets=joined.offsets)
 
 
 class _List:
@@ -269,7 +267,20 @@ class _List:
     and `least` are of the lists that have items, and `position` is the items' places in them, from 0.
     """
 
-    def __init__(self, item: Integers, topic: Integers, scores: Floats, n: Integers) -> None:
+    def __init__(self, run: Run, topic: Integers, item: Integers, n: Integers) -> None:
+        scores, of_list = run.scores.astype(np.float64), np.repeat(np.arange(len(run.topics)), np.diff(run.offsets))
+        if not np.isfinite(scores).all():
+            at = int((~np.isfinite(scores)).argmax())
+            raise ValueError(f"scores: found {scores[at]} in topic {run.topics[of_list[at]]}")
+        if np.bincount(item, minlength=1).max() > 1:
+            import polars as pl
+
+            from rankbound.io.table_columns import require_distinct_items
+
+            require_distinct_items(pl.DataFrame({"topic": of_list, "item": run.names}), "scores", run.topics)
+        if ((np.diff(scores) > 0) & (np.diff(topic) == 0)).any():
+            order = np.lexsort((-scores, of_list))
+            item, topic, scores = item[order], topic[order], scores[order]
         self.item, self.topic, self.scores, self.n = item, topic, scores, n
         self.sizes = np.bincount(topic, minlength=len(n))
         self.starts = np.flatnonzero(np.diff(topic, prepend=-1))
@@ -283,7 +294,7 @@ class _List:
         begins = (np.diff(self.topic, prepend=-1) != 0) | (np.diff(self.scores, prepend=np.nan) != 0)
         return None if begins.all() else np.cumsum(begins) - 1
 
-    def mean(self, values: npt.NDArray[Any]) -> Floats:
+    def mean(self, values: Floats | Integers) -> Floats:
         """Return the means of values, one per place, over tied items."""
         if self._block is None:
             return values.astype(np.float64)
@@ -338,24 +349,9 @@ NORMALISATIONS: Mapping[str, tuple[_Values, _Values | None]] = {
 _Combined = Callable[[Floats, Floats, "_Joined"], Floats]
 
 
-def _sum(factor: Callable[[Floats, Floats], Floats] | None = None, of_n: bool = False) -> _Combined:
-    """Return the sum of weighted terms, or a factor of it and the number of terms, of which one is weighted."""
-
-    def combine(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
-        total = np.nansum(terms if of_n else weights * terms, axis=0)
-        if factor is None:
-            return np.asarray(total)
-        return factor(total, (~np.isnan(terms) * (weights if of_n else 1.0)).sum(axis=0))
-
-    return combine
-
-
-def _median(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
-    # NaN is sorted last.
-    every = np.sort(terms, axis=0)
-    n = len(terms) - np.isnan(every).sum(axis=0)
-    low, high = (np.take_along_axis(every, middle[None], axis=0)[0] for middle in ((n - 1) // 2, n // 2))
-    return np.asarray((low + high) / 2)
+def _sum(factor: Callable[[Floats, Integers], Floats] = lambda total, n: total) -> _Combined:
+    """Return a factor of the sum of the weighted terms and their number; by default, the sum alone."""
+    return lambda terms, weights, _: factor(np.nansum(weights * terms, axis=0), (~np.isnan(terms)).sum(axis=0))
 
 
 def _condorcet(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
@@ -394,7 +390,7 @@ def _of_ranks(value: Callable[[Integers], Floats], **others: Any) -> _Method:
     return _Method(lambda run, scores, _: run.mean(value(run.position + 1)), of_scores=False, **others)
 
 
-def _of_inverse_squares(factor: Callable[[Floats, Floats], Floats]) -> _Method:
+def _of_inverse_squares(factor: Callable[[Floats, Integers], Floats]) -> _Method:
     return _of_ranks(lambda rank: 1 / rank**2, combine=_sum(factor))
 
 
@@ -455,10 +451,13 @@ METHODS: Mapping[str, Callable[..., _Method]] = {
     "combanz": lambda: _Method(combine=_sum(np.divide)),
     "combmax": lambda: _Method(combine=lambda terms, *_: np.fmax.reduce(terms)),
     "combmin": lambda: _Method(combine=lambda terms, *_: np.fmin.reduce(terms)),
-    "combmed": lambda: _Method(combine=_median),
+    "combmed": lambda: _Method(combine=lambda terms, *_: np.nanmedian(terms, axis=0)),
     "combgmnz": lambda gamma: _Method(combine=_sum(lambda total, n: total * n**gamma)),
     "wsum": lambda: _Method(weights="must"),
-    "wmnz": lambda: _Method(combine=_sum(np.multiply, of_n=True), weights="must"),
+    "wmnz": lambda: _Method(
+        combine=lambda terms, weights, _: np.nansum(terms, axis=0) * (~np.isnan(terms) * weights).sum(axis=0),
+        weights="must",
+    ),
     "mixed": lambda: _Method(combine=_sum(lambda total, n: total * np.sqrt(n)), weights="must"),
     "rrf": lambda k: _of_ranks(lambda rank: 1 / (k + rank), weights="may"),
     "rbc": lambda phi: _of_ranks(lambda rank: (1 - phi) * phi ** (rank - 1.0), weights="may"),
@@ -527,32 +526,8 @@ class _Joined:
                 break
         n = np.bincount(topic[rows], minlength=len(topics))
         parts = np.split(number, np.cumsum([len(of) for of in of_items])[:-1])
-        lists = [_sorted(*one, n) for one in zip(runs, of_items, parts, strict=True)]
+        lists = [_List(*one, n) for one in zip(runs, of_items, parts, strict=True)]
         return cls(topics, names[rows], topic[rows], np.append(0, np.cumsum(n)), lists)
-
-    def run(self, scores: Floats) -> Run:
-        """Return the run of these scores of all items, each topic in descending order."""
-        order = np.lexsort((-scores, self.topic))
-        return Run(topics=self.topics, items=self.names[order], scores=scores[order], offsets=self.offsets)
-
-
-def _sorted(run: Run, topic: Integers, number: Integers, n: Integers) -> _List:
-    """Return a run's lists in descending order of scores; DataError for an item twice in a topic."""
-    scores, of_list = run.scores.astype(np.float64), np.repeat(np.arange(len(run.topics)), np.diff(run.offsets))
-    if not np.isfinite(scores).all():
-        at = int((~np.isfinite(scores)).argmax())
-        raise ValueError(f"scores: found {scores[at]} in topic {run.topics[of_list[at]]}")
-    if np.bincount(number, minlength=1).max() > 1:
-        import polars as pl
-
-        from rankbound.io.table_columns import require_distinct_items
-
-        require_distinct_items(pl.DataFrame({"topic": of_list, "item": run.names}), "scores", run.topics)
-    rises = (np.diff(scores) > 0) & (np.diff(topic) == 0)
-    if rises.any():
-        order = np.lexsort((-scores, of_list))
-        number, topic, scores = number[order], topic[order], scores[order]
-    return _List(number, topic, scores, n)
 
 
 def _read(runs: Sequence[Any] | Mapping[str, Any], format: str | None) -> list[Run]:
