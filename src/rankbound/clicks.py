@@ -488,7 +488,7 @@ def _logistic(design: Floats, positive: Floats, total: Floats, start: Floats) ->
 
 def _require_connected(item: Integers, rank: Integers) -> None:
     """Raise ValueError unless every rank is connected with the first by items that were shown at several ranks."""
-    label, before = np.arange(int(rank.max()) + 1), np.empty(0)
+    label, before = np.arange(int(rank.max()) + 1), np.empty(0, np.int64)
     while not np.array_equal(label, before):
         before, of_item = label.copy(), np.full(int(item.max()) + 1, len(label))
         np.minimum.at(of_item, item, label[rank])
