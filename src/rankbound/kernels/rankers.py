@@ -154,7 +154,7 @@ def _sum_of(tree, count):
 
 @compiled("void(f8[::1],i8[::1],i8,i8[::1],i8[::1],f8[::1],f8[:,::1])")
 def violators(scores, grades, n_grades, order, offsets, values, sums):
-    """Write the sums of values over the pairs that violate a margin of 1; see `rankbound.rankers.svm.Pairs`."""
+    """Write the sums of values over the pairs that violate a margin of 1; see `rankbound.rankers.linear.Pairs`."""
     counts, totals = np.zeros(n_grades + 1), np.zeros(n_grades + 1)
     for t in range(len(offsets) - 1):
         first, last = offsets[t], offsets[t + 1]

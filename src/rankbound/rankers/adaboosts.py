@@ -33,9 +33,10 @@ import numpy.typing as npt
 
 from rankbound.bounds.base import Bound
 from rankbound.kernels import usable
+from rankbound.kernels.formulas import Floats
 from rankbound.metrics import Metric
-from rankbound.rankers.columns import Columns, Floats, Performance, Selection
-from rankbound.rankers.svm import Pairs
+from rankbound.rankers.columns import Columns, Performance, Selection
+from rankbound.rankers.linear import Pairs
 
 NEARLY_ONE = 1 - 1e-9
 """The largest advantage of a weak ranker that has a finite weight."""
@@ -59,13 +60,8 @@ def fit_adarank(columns: Columns, selection: Selection, *, of: Metric, bound: Bo
     performance = Performance(of, bound, columns.relevance, columns.offsets)
     unit, nothing = max(performance.largest, 1.0), np.zeros(len(columns.relevance))
     of_features = np.stack([performance.of_steps(nothing, one, np.ones(1))[0] for one in columns.values]) / unit
-    lists, weights, scores, values = (
-        columns.shares,
-        np.zeros(len(columns.values)),
-        nothing,
-        np.zeros(len(columns.shares)),
-    )
-    held_out = selection.held_out
+    lists, weights, scores = columns.shares, np.zeros(len(columns.values)), nothing
+    values, held_out = np.zeros(len(lists)), selection.held_out
     of_held_out = None if held_out is None else np.zeros(len(held_out.relevance))
     for number in range(1, epochs + 1):
         means = of_features @ lists

@@ -18,6 +18,7 @@ from rankbound.training.models import ROWS_AT_ONCE, Steps
 from rankbound.training.recipe import (
     ADARANK,
     COORDINATE_ASCENT,
+    FITTED_MODELS,
     LAMBDAMART,
     MCRANK,
     PRANK,
@@ -28,6 +29,8 @@ from rankbound.training.recipe import (
     Recipe,
 )
 from rankbound.training.trainer import Epoch, Part, Scorer
+
+OF_TREES = ("model", "classification", "leaves", "min_rows", "shrinkage")
 
 
 def objective_of(recipe: Recipe) -> RankingLoss:
@@ -104,9 +107,7 @@ def fit_columns(recipe: Recipe, objective: RankingLoss, columns: Columns, select
     Raises:
         ValueError, DataError: as `fit`.
     """
-    from rankbound.rankers.adaboosts import fit_adarank, fit_rankboost
-    from rankbound.rankers.linear import fit_coordinate_ascent, fit_prank, fit_subset_ranking
-    from rankbound.rankers.svm import fit_svm
+    from rankbound.rankers import adaboosts, linear
 
     if recipe.model in (RANKSVM, SUBSET_RANKING) and recipe.cost is None and selection.held_out is None:
         raise ValueError(
@@ -121,32 +122,28 @@ def fit_columns(recipe: Recipe, objective: RankingLoss, columns: Columns, select
         raise DataError(f"relevance: found {columns.relevance[0]:g} alone in training, expected two grades or more")
     if recipe.model == LAMBDAMART and bool((columns.relevance % 1).any()):
         raise DataError("relevance: found grades that are no whole numbers, which lambdamart needs")
-    record: dict[str, Any] = {}
-    if recipe.model == RANKSVM:
-        options: dict[str, Any] = {"cost": recipe.cost, "pair_weights": recipe.pair_weights, "epochs": recipe.epochs}
-        record |= fit_svm(columns, selection, **options)
-    elif recipe.model == SUBSET_RANKING:
-        options = {"cost": recipe.cost, "top": recipe.top, "rest_weight": recipe.rest_weight, "epochs": recipe.epochs}
-        record |= fit_subset_ranking(columns, selection, **options)
-    elif recipe.model == PRANK:
-        fit_prank(columns, selection, epochs=recipe.epochs, seed=derive_seed("prank", recipe.seed))
-    elif recipe.model == RANKBOOST:
-        fit_rankboost(columns, selection, pair_weights=recipe.pair_weights, epochs=recipe.epochs)
-    elif recipe.model in TREES:
+    options: dict[str, Any] = {"epochs": recipe.epochs}
+    if recipe.model in TREES:
         from rankbound.rankers.trees import fit_trees
 
-        names = ("model", "classification", "leaves", "min_rows", "shrinkage", "epochs")
-        options = {name: getattr(recipe, name) for name in names}
+        options |= {name: getattr(recipe, name) for name in OF_TREES}
         fit_trees(columns, selection, **options, objective=objective, seed=derive_seed("trees", recipe.seed))
-    else:
-        assert isinstance(objective, SmoothLoss)
-        options = {"of": objective.metric, "bound": objective.bound, "epochs": recipe.epochs}
-        if recipe.model == ADARANK:
-            fit_adarank(columns, selection, **options)
-        else:
-            seed = derive_seed("coordinate ascent", recipe.seed)
-            fit_coordinate_ascent(columns, selection, **options, starts=recipe.starts, seed=seed)
-    return record
+        return {}
+    own = [name for name in FITTED_MODELS[recipe.model] if name not in ("loss", "bound")]
+    options |= {name: getattr(recipe, name) for name in own}
+    if isinstance(objective, SmoothLoss) and recipe.takes_loss:
+        options |= {"of": objective.metric, "bound": objective.bound}
+    if recipe.model in (PRANK, COORDINATE_ASCENT):
+        options["seed"] = derive_seed(recipe.model.replace("-", " "), recipe.seed)
+    fits: dict[str, Callable[..., dict[str, Any] | None]] = {
+        RANKSVM: linear.fit_svm,
+        ADARANK: adaboosts.fit_adarank,
+        RANKBOOST: adaboosts.fit_rankboost,
+        COORDINATE_ASCENT: linear.fit_coordinate_ascent,
+        SUBSET_RANKING: linear.fit_subset_ranking,
+        PRANK: linear.fit_prank,
+    }
+    return fits[recipe.model](columns, selection, **options) or {}
 
 
 def model_of(recipe: Recipe, numbers: Model, n_features: int) -> nn.Module:
