@@ -35,19 +35,16 @@ def traced_loss(number: int, scores: Tensor, *others: Any) -> Tensor:
     return values
 
 
-@torch.library.custom_op("rankbound::loss", mutates_args=())
-def _loss(
-    number: int,
-    scores: Tensor,
-    relevance: Tensor,
-    offsets: Tensor,
-    weights: Tensor | None,
-    list_weights: Tensor | None,
-    reduction: str,
-    validate: bool,
-) -> tuple[Tensor, Tensor]:
+_ARGUMENTS = (
+    "int number, Tensor scores, Tensor relevance, Tensor offsets, "
+    "Tensor? weights, Tensor? list_weights, str reduction, bool validate"
+)
+
+
+@torch.library.custom_op("rankbound::loss", mutates_args=(), schema=f"({_ARGUMENTS}) -> (Tensor, Tensor)")
+def _loss(number: int, scores: Tensor, relevance: Tensor, offsets: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
     """Return the values of a loss, and their derivatives by the scores `(n_items,)`."""
-    options: Any = {"weights": weights, "list_weights": list_weights, "reduction": reduction, "validate": validate}
+    options = dict(zip(("weights", "list_weights", "reduction", "validate"), others, strict=True))
     stream = torch.cuda.current_stream(scores.device) if scores.is_cuda else None
 
     def derived() -> tuple[Tensor, Tensor]:
@@ -63,16 +60,8 @@ def _loss(
 
 
 @_loss.register_fake
-def _shapes(
-    number: int,
-    scores: Tensor,
-    relevance: Tensor,
-    offsets: Tensor,
-    weights: Any,
-    list_weights: Any,
-    reduction: str,
-    _: bool,
-) -> tuple[Tensor, Tensor]:
+def _shapes(number: int, scores: Tensor, relevance: Tensor, offsets: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    _, _, reduction, _ = others
     shape = (offsets.shape[0] - 1,) if reduction == "none" else ()
     return scores.new_empty(shape, dtype=torch.promote_types(scores.dtype, torch.float32)), torch.empty_like(scores)
 
