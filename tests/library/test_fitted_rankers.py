@@ -16,8 +16,8 @@ import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.kernels.formulas import Floats
 from rankbound.rankers import columns as columns_module
-from rankbound.rankers.adaboosts import BINS, fit_adarank, fit_rankboost, potentials, thresholds
 from rankbound.rankers.columns import Columns, Performance, Selection
+from rankbound.rankers.ensembles import BINS, fit_adarank, fit_rankboost, potentials, thresholds
 from rankbound.rankers.linear import (
     Pairs,
     Violations,

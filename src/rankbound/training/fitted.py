@@ -1,8 +1,9 @@
 """Rankers of features that are fitted without gradients of a loss: the door to `rankbound.rankers`."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,13 @@ from torch import nn
 from rankbound.errors import DataError
 from rankbound.losses import RankingLoss, SmoothLoss, loss
 from rankbound.metrics import Metric
+from rankbound.rankers import ensembles, linear
 from rankbound.rankers.columns import Columns, Model, Selection
 from rankbound.texts import derive_seed
 from rankbound.training.models import ROWS_AT_ONCE, Steps
 from rankbound.training.recipe import (
     ADARANK,
     COORDINATE_ASCENT,
-    FITTED_MODELS,
     LAMBDAMART,
     MCRANK,
     PRANK,
@@ -30,7 +31,16 @@ from rankbound.training.recipe import (
 )
 from rankbound.training.trainer import Epoch, Part, Scorer
 
-OF_TREES = ("model", "classification", "leaves", "min_rows", "shrinkage")
+FITS: Mapping[str, Callable[..., dict[str, float] | None]] = {
+    RANKSVM: linear.fit_svm,
+    ADARANK: ensembles.fit_adarank,
+    RANKBOOST: ensembles.fit_rankboost,
+    COORDINATE_ASCENT: linear.fit_coordinate_ascent,
+    SUBSET_RANKING: linear.fit_subset_ranking,
+    PRANK: linear.fit_prank,
+    **dict.fromkeys(TREES, ensembles.fit_trees),
+}
+"""What fits each model; the names of its settings are those of a recipe."""
 
 
 def objective_of(recipe: Recipe) -> RankingLoss:
@@ -74,7 +84,6 @@ def fit(
         ValueError: a cost is to be chosen, and there are no validation lists, or `prank` has weights of lists.
         DataError: a classification has one class, or LambdaMART grades that are no whole numbers.
     """
-
     epochs: list[Epoch] = []
 
     def report(number: int, training_loss: float, validation: float | None) -> None:
@@ -107,8 +116,6 @@ def fit_columns(recipe: Recipe, objective: RankingLoss, columns: Columns, select
     Raises:
         ValueError, DataError: as `fit`.
     """
-    from rankbound.rankers import adaboosts, linear
-
     if recipe.model in (RANKSVM, SUBSET_RANKING) and recipe.cost is None and selection.held_out is None:
         raise ValueError(
             "cost: found none, and no validation topics that choose it: expected a cost, such as 1, or validation "
@@ -122,28 +129,14 @@ def fit_columns(recipe: Recipe, objective: RankingLoss, columns: Columns, select
         raise DataError(f"relevance: found {columns.relevance[0]:g} alone in training, expected two grades or more")
     if recipe.model == LAMBDAMART and bool((columns.relevance % 1).any()):
         raise DataError("relevance: found grades that are no whole numbers, which lambdamart needs")
-    options: dict[str, Any] = {"epochs": recipe.epochs}
-    if recipe.model in TREES:
-        from rankbound.rankers.trees import fit_trees
-
-        options |= {name: getattr(recipe, name) for name in OF_TREES}
-        fit_trees(columns, selection, **options, objective=objective, seed=derive_seed("trees", recipe.seed))
-        return {}
-    own = [name for name in FITTED_MODELS[recipe.model] if name not in ("loss", "bound")]
-    options |= {name: getattr(recipe, name) for name in own}
-    if isinstance(objective, SmoothLoss) and recipe.takes_loss:
-        options |= {"of": objective.metric, "bound": objective.bound}
-    if recipe.model in (PRANK, COORDINATE_ASCENT):
-        options["seed"] = derive_seed(recipe.model.replace("-", " "), recipe.seed)
-    fits: dict[str, Callable[..., dict[str, Any] | None]] = {
-        RANKSVM: linear.fit_svm,
-        ADARANK: adaboosts.fit_adarank,
-        RANKBOOST: adaboosts.fit_rankboost,
-        COORDINATE_ASCENT: linear.fit_coordinate_ascent,
-        SUBSET_RANKING: linear.fit_subset_ranking,
-        PRANK: linear.fit_prank,
-    }
-    return fits[recipe.model](columns, selection, **options) or {}
+    purpose = "trees" if recipe.model in TREES else recipe.model.replace("-", " ")
+    given: dict[str, Any] = {"objective": objective, "seed": derive_seed(purpose, recipe.seed)}
+    if isinstance(objective, SmoothLoss):
+        given |= {"of": objective.metric, "bound": objective.bound}
+    fitted = FITS[recipe.model]
+    names = list(signature(fitted).parameters)[2:]
+    options = {name: given[name] if name in given else getattr(recipe, name) for name in names}
+    return fitted(columns, selection, **options) or {}
 
 
 def model_of(recipe: Recipe, numbers: Model, n_features: int) -> nn.Module:
@@ -152,9 +145,7 @@ def model_of(recipe: Recipe, numbers: Model, n_features: int) -> nn.Module:
     if recipe.model == RANKBOOST:
         return Steps(**tensors)
     if recipe.model in TREES:
-        from rankbound.rankers.trees import Trees
-
-        return Trees(**tensors)
+        return ensembles.Trees(**tensors)
     model = recipe.build(n_features)
     model.load_state_dict({"layers.0.weight": tensors["weights"][None], "layers.0.bias": torch.zeros(1)})
     return model

@@ -22,6 +22,7 @@ from rankbound.io.files import kind_of, needs_extra, read_lists
 from rankbound.io.judged import JudgedLists, Qrels, Run, chosen_features
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu
 from rankbound.metrics import evaluate, metric
+from rankbound.rankers.ensembles import Trees
 from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortened
 from rankbound.training.catalogue import recommend, restored, score_listed
 from rankbound.training.encoding import TENSOR, Encoding
@@ -246,8 +247,6 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             elif recipe.model == RANKBOOST:
                 model = Steps.restored(weights, len(encoding.inputs))
             elif recipe.model in TREES:
-                from rankbound.rankers.trees import Trees
-
                 model = Trees.restored(weights, len(encoding.inputs))
             elif recipe.model != FACTORIZATION and len(recipe.hidden) > len(weights):
                 raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
