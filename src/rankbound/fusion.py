@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from inspect import signature
-from itertools import combinations, count, product, repeat
+from itertools import combinations, product, repeat
 from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -503,7 +503,7 @@ class _Joined:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> "_Joined":
-        """Join runs by the hashes of their items' names, which are compared where hashes are equal."""
+        """Join runs by the names of their topics and items; both are in the order of their first appearance."""
         import polars as pl
 
         topics = list(dict.fromkeys(topic for run in runs for topic in run.topics))
@@ -512,18 +512,12 @@ class _Joined:
             np.repeat(np.array([place[topic] for topic in run.topics], np.int64), np.diff(run.offsets)) for run in runs
         ]
         topic, names = np.concatenate(of_items), pl.concat([run.names for run in runs])
-        for seed in count():
-            keys = np.concatenate([run.keys_of(seed) for run in runs])
-            order = np.argsort(keys)
-            begins = np.diff(keys[order], prepend=~keys[order[:1]]) != 0
-            first = np.minimum.reduceat(order, np.flatnonzero(begins)) if len(keys) else order
-            # Items of all topics in order of their first appearance.
-            by_topic = np.argsort(topic[first] * len(topic) + first)
-            rows, number = first[by_topic], np.empty_like(order)
-            number[order] = np.argsort(by_topic)[np.cumsum(begins) - 1]
-            # Different names may have the same key, by a chance of 1 in 2^64 for a pair.
-            if (topic[rows[number]] == topic).all() and (names[rows[number]] == names).all():
-                break
+        frame = pl.DataFrame({"topic": topic, "item": names}).with_row_index("row")
+        first = frame.select(pl.col("row").first().over("topic", "item")).to_series().to_numpy()
+        rows, number = np.flatnonzero(first == np.arange(len(topic))), np.empty(len(topic), np.int64)
+        rows = rows[np.argsort(topic[rows], kind="stable")]
+        number[rows] = np.arange(len(rows))
+        number = number[first]
         n = np.bincount(topic[rows], minlength=len(topics))
         parts = np.split(number, np.cumsum([len(of) for of in of_items])[:-1])
         lists = [_List(*one, n) for one in zip(runs, of_items, parts, strict=True)]
