@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankbound.kernels.formulas import Floats, Integers
-from rankbound.kernels.ties import Mask
+from rankbound.kernels.ties import Mask, cases_of
 from rankbound.metrics import Metric
 from rankbound.metrics import metric as metric_of
 from rankbound.texts import require_one_of
@@ -224,8 +224,7 @@ def simulate(
         raise ValueError("offsets: found no list with items, expected one or more to show")
     lists = filled[draws.integers(len(filled), size=sessions)]
     sizes = np.diff(limits)[lists]
-    session = np.repeat(np.arange(sessions), sizes)
-    place = np.arange(len(session)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    session, place = cases_of(sizes)
     item = limits[lists[session]] + place
     if scores is not None:
         table = np.atleast_2d(np.asarray(scores, np.float64))
@@ -233,10 +232,8 @@ def simulate(
             raise ValueError(f"scores: found shape {table.shape}, expected finite (n_rankers, {len(grades)})")
         ranker = draws.integers(len(table), size=sessions)
         item = item[np.lexsort((draws.random(len(item)), -table[ranker[session], item], session))]
-    shown = place < (len(grades) if depth is None else depth)
-    item, rank = item[shown], place[shown] + 1
-    counts = sizes if depth is None else sizes.clip(max=depth)
-    ends = np.append(0, np.cumsum(counts))
+    shown = place < (deepest := len(grades) if depth is None else depth)
+    item, rank, ends = item[shown], place[shown] + 1, np.append(0, np.cumsum(sizes.clip(max=deepest)))
     clicked = model.clicks(model.attraction(grades, highest)[item], rank, ends, draws)
     return ClickLog(lists, item, rank, clicked, ends, limits)
 
@@ -319,6 +316,7 @@ def dual_learning(
     import torch
 
     from rankbound.lists import Lists
+    from rankbound.losses.softmax import log_sum_exp
 
     columns = torch.as_tensor(np.asarray(features, np.float64))
     if len(columns) != log.limits[-1]:
@@ -336,9 +334,7 @@ def dual_learning(
         inverse = [torch.exp(lists.spread(part[first]) - part).detach() for part in parts]
         total = torch.zeros((), dtype=torch.float64)
         for part, weight in zip(parts, reversed(inverse), strict=True):
-            highest = lists.max(part.detach())
-            sums = lists.sum(torch.exp(part - lists.spread(highest)))
-            total = total - (counts * weight * (part - lists.spread(torch.log(sums) + highest))).sum()
+            total = total - (counts * weight * (part - lists.spread(log_sum_exp(part, lists)))).sum()
         (total / max(clicks.sum(), 1.0)).backward()
         optimiser.step()
     return torch.exp(logits - logits[0]).detach().numpy(), coefficients.detach().numpy()

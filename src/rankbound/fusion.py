@@ -40,6 +40,7 @@ from rankbound.evaluation import chosen_topics, evaluate_run, judged_by
 from rankbound.io.files import needs_extra, read_run
 from rankbound.io.judged import Qrels, Run, is_nested
 from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.ties import cases_of
 from rankbound.metrics import Metric
 from rankbound.texts import is_number, quantity, require_one_of, split_text, unknown_name
 
@@ -216,8 +217,8 @@ class Fusion:
 
     def __str__(self) -> str:
         """Return the method with its normalisation and weights."""
-        weights = [] if self.weights is None else [f"weights {','.join(f'{one:g}' for one in self.weights)}"]
-        return ", ".join([self.method, *([self.normalise] if self.normalise else []), *weights])
+        weights = None if self.weights is None else f"weights {','.join(f'{one:g}' for one in self.weights)}"
+        return ", ".join(filter(None, [self.method, self.normalise, weights]))
 
     def _method(self) -> "_Method":
         """Return how the method is computed; ValueError for settings that it does not take."""
@@ -256,8 +257,7 @@ class Fusion:
             row[run.item] = method.term(run, normalised(run), trained)
         scores = method.combine(terms, weights[:, None], joined)
         order = np.lexsort((-scores, joined.topic))
-        items = joined.names[order]
-        return Run(topics=joined.topics, items=items, scores=scores[order], offsets=joined.offsets)
+        return Run(topics=joined.topics, items=joined.names[order], scores=scores[order], offsets=joined.offsets)
 
 
 class _List:
@@ -285,7 +285,7 @@ class _List:
         self.sizes = np.bincount(topic, minlength=len(n))
         self.starts = np.flatnonzero(np.diff(topic, prepend=-1))
         self.lengths = np.diff(np.append(self.starts, len(topic)))
-        self.position: Integers = np.arange(len(topic)) - np.repeat(self.starts, self.lengths)
+        self._list, self.position = cases_of(self.lengths)
         self.largest, self.least = scores[self.starts], scores[self.starts + self.lengths - 1]
 
     @cached_property
@@ -306,13 +306,11 @@ class _List:
 
     def total(self, values: Floats) -> Floats:
         """Return the sums of the lists, in the order of their items."""
-        lists = np.repeat(np.arange(len(self.starts)), self.lengths)
-        return np.asarray(np.bincount(lists, values, len(self.starts)), np.float64)
+        return np.asarray(np.bincount(self._list, values, len(self.starts)), np.float64)
 
     def shifted(self, shift: Floats, divisor: Floats) -> Floats:
         """Return the scores less a number of their list, divided by another."""
-        shift, divisor = (np.repeat(one, self.lengths) for one in (shift, divisor.clip(SMALLEST)))
-        return np.asarray((self.scores - shift) / divisor)
+        return np.asarray((self.scores - shift[self._list]) / divisor.clip(SMALLEST)[self._list])
 
 
 class _Training(NamedTuple):
@@ -352,6 +350,13 @@ _Combined = Callable[[Floats, Floats, "_Joined"], Floats]
 def _sum(factor: Callable[[Floats, Integers], Floats] = lambda total, n: total) -> _Combined:
     """Return a factor of the sum of the weighted terms and their number; by default, the sum alone."""
     return lambda terms, weights, _: factor(np.nansum(weights * terms, axis=0), (~np.isnan(terms)).sum(axis=0))
+
+
+def _median(terms: Floats, *_: Any) -> Floats:
+    # NaN is sorted last.
+    every, n = np.sort(terms, axis=0), (~np.isnan(terms)).sum(axis=0)
+    low, high = (np.take_along_axis(every, middle[None], axis=0)[0] for middle in ((n - 1) // 2, n // 2))
+    return np.asarray((low + high) / 2)
 
 
 def _condorcet(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
@@ -451,7 +456,7 @@ METHODS: Mapping[str, Callable[..., _Method]] = {
     "combanz": lambda: _Method(combine=_sum(np.divide)),
     "combmax": lambda: _Method(combine=lambda terms, *_: np.fmax.reduce(terms)),
     "combmin": lambda: _Method(combine=lambda terms, *_: np.fmin.reduce(terms)),
-    "combmed": lambda: _Method(combine=lambda terms, *_: np.nanmedian(terms, axis=0)),
+    "combmed": lambda: _Method(combine=_median),
     "combgmnz": lambda gamma: _Method(combine=_sum(lambda total, n: total * n**gamma)),
     "wsum": lambda: _Method(weights="must"),
     "wmnz": lambda: _Method(
@@ -508,9 +513,8 @@ class _Joined:
 
         topics = list(dict.fromkeys(topic for run in runs for topic in run.topics))
         place = {topic: index for index, topic in enumerate(topics)}
-        of_items = [
-            np.repeat(np.array([place[topic] for topic in run.topics], np.int64), np.diff(run.offsets)) for run in runs
-        ]
+        places = [np.array([place[topic] for topic in run.topics], np.int64) for run in runs]
+        of_items = [np.repeat(own, np.diff(run.offsets)) for own, run in zip(places, runs, strict=True)]
         topic, names = np.concatenate(of_items), pl.concat([run.names for run in runs])
         frame = pl.DataFrame({"topic": topic, "item": names}).with_row_index("row")
         first = frame.select(pl.col("row").first().over("topic", "item")).to_series().to_numpy()

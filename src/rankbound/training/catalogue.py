@@ -19,6 +19,7 @@ from rankbound.errors import DataError
 from rankbound.evaluation import POLICIES, Evaluation, judged_by, needs_intents, values_of
 from rankbound.io.judged import Qrels, Run, name_column, repeated
 from rankbound.io.ragged import Indices
+from rankbound.kernels.ties import cases_of
 from rankbound.lists import on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.base import NOT_POOLED, POOLED
@@ -153,8 +154,7 @@ def _judged(
     order = np.lexsort((np.where(own < np.inf, 0, relevance), own, topics))
     topics, own, relevance = topics[order], own[order], relevance[order]
     n_judged = np.bincount(topics, minlength=count)
-    sought = np.full((count, n_judged.max(initial=0)), np.inf, keys.dtype)
-    place = topics, np.arange(len(topics)) - np.repeat(np.cumsum(n_judged) - n_judged, n_judged)
+    sought, place = np.full((count, n_judged.max(initial=0)), np.inf, keys.dtype), cases_of(n_judged)
     sought[place] = own
     above = torch.searchsorted(torch.from_numpy(keys), torch.from_numpy(sought)).numpy()[place]
     others = keys < np.inf
