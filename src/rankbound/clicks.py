@@ -12,22 +12,23 @@ Everything is computed over all sessions at once, and a seed gives the same clic
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.random import Generator
 
+from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.ties import Mask, cases_of
 from rankbound.metrics import Metric
 from rankbound.metrics import metric as metric_of
 from rankbound.texts import require_one_of
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
 ESTIMATORS = ("ips", "snips", "dr")
 GAINS = ("DCG", "CG")
+
+Counts = tuple[Integers, Integers, Floats, Floats]
+"""Items and ranks that occur together, how often they were shown, and clicked."""
 
 LEAST = 1e-9
 _RIDGE = 1e-6
@@ -55,11 +56,11 @@ class ClickLog:
     lists: Integers
     item: Integers
     rank: Integers
-    clicked: npt.NDArray[np.bool_]
+    clicked: Mask
     offsets: Integers
     limits: Integers
 
-    def counted(self) -> tuple[Integers, Integers, Floats, Floats]:
+    def counted(self) -> Counts:
         """Return items and ranks that occur together, with how often they were shown, and clicked."""
         width = int(self.rank.max(initial=0)) + 1
         keys, row = np.unique(self.item * width + self.rank, return_inverse=True)
@@ -80,9 +81,7 @@ class ClickModel(ABC):
         return np.asarray(self.noise + (1 - self.noise) * (2**grades - 1) / (2**top - 1))
 
     @abstractmethod
-    def clicks(
-        self, attraction: Floats, rank: Integers, offsets: Integers, draws: np.random.Generator
-    ) -> npt.NDArray[np.bool_]:
+    def clicks(self, attraction: Floats, rank: Integers, offsets: Integers, draws: Generator) -> Mask:
         """Return which items are clicked, in sessions of these limits."""
 
 
@@ -104,9 +103,7 @@ class PositionBased(ClickModel):
         """Return the probabilities of examination of the first n ranks."""
         return np.asarray(np.arange(1, n + 1, dtype=np.float64) ** -self.eta)
 
-    def clicks(
-        self, attraction: Floats, rank: Integers, offsets: Integers, draws: np.random.Generator
-    ) -> npt.NDArray[np.bool_]:
+    def clicks(self, attraction: Floats, rank: Integers, offsets: Integers, draws: Generator) -> Mask:
         """Return which items are clicked, in sessions of these limits."""
         return draws.random(len(rank)) < rank**-self.eta * self._seen(attraction, rank)
 
@@ -154,9 +151,7 @@ class DynamicBayesian(ClickModel):
     persistence: float = 0.9
     satisfaction: float = 0.9
 
-    def clicks(
-        self, attraction: Floats, rank: Integers, offsets: Integers, draws: np.random.Generator
-    ) -> npt.NDArray[np.bool_]:
+    def clicks(self, attraction: Floats, rank: Integers, offsets: Integers, draws: Generator) -> Mask:
         """Return which items are clicked, in sessions of these limits."""
         attracted, satisfied, goes_on = draws.random((3, len(rank)))
         clicked = attracted < attraction
@@ -222,16 +217,14 @@ def simulate(
     """
     grades, limits = np.asarray(relevance, np.float64), np.asarray(offsets, np.int64)
     if limits[0] != 0 or limits[-1] != len(grades) or (np.diff(limits) < 0).any():
-        raise ValueError(
-            f"offsets: found {limits[0]} .. {limits[-1]}, expected ascending limits of {len(grades)} items"
-        )
+        found = f"{limits[0]} .. {limits[-1]}"
+        raise ValueError(f"offsets: found {found}, expected ascending limits of {len(grades)} items")
     draws, filled = np.random.default_rng(seed), np.flatnonzero(np.diff(limits))
     if not len(filled):
         raise ValueError("offsets: found no list with items, expected one or more to show")
     lists = filled[draws.integers(len(filled), size=sessions)]
     sizes = np.diff(limits)[lists]
-    session = np.repeat(np.arange(sessions), sizes)
-    place = np.arange(len(session)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    session, place = cases_of(sizes)
     item = limits[lists[session]] + place
     if scores is not None:
         table = np.atleast_2d(np.asarray(scores, np.float64))
@@ -239,10 +232,8 @@ def simulate(
             raise ValueError(f"scores: found shape {table.shape}, expected finite (n_rankers, {len(grades)})")
         ranker = draws.integers(len(table), size=sessions)
         item = item[np.lexsort((draws.random(len(item)), -table[ranker[session], item], session))]
-    shown = place < (len(grades) if depth is None else depth)
-    item, rank = item[shown], place[shown] + 1
-    counts = sizes if depth is None else sizes.clip(max=depth)
-    ends = np.append(0, np.cumsum(counts))
+    shown = place < (deepest := len(grades) if depth is None else depth)
+    item, rank, ends = item[shown], place[shown] + 1, np.append(0, np.cumsum(sizes.clip(max=deepest)))
     clicked = model.clicks(model.attraction(grades, highest)[item], rank, ends, draws)
     return ClickLog(lists, item, rank, clicked, ends, limits)
 
@@ -263,11 +254,8 @@ def regression_em(log: ClickLog, features: Any = None, *, rounds: int = 1000, to
     Raises:
         ValueError: without features, for ranks that no item connects, with these.
     """
-    item, rank, shown, clicked = log.counted()
-    if features is None:
-        return _maximised(item, rank, shown, clicked, None, rounds, tolerance)
-    design = np.column_stack([np.ones(len(features)), np.asarray(features, np.float64)])
-    return _maximised(item, rank, shown, clicked, design, rounds, tolerance)
+    design = None if features is None else np.column_stack([np.ones(len(features)), np.asarray(features, np.float64)])
+    return _maximised(log.counted(), design, rounds, tolerance)
 
 
 def intervention_harvesting(log: ClickLog, *, rounds: int = 10_000, tolerance: float = 1e-8) -> Floats:
@@ -296,12 +284,9 @@ def intervention_harvesting(log: ClickLog, *, rounds: int = 10_000, tolerance: f
     pair = rank[one] * (int(rank.max()) + 1) + rank[other]
     # Ranks of no pair stand alone, and are refused below.
     alone = np.setdiff1d(rank, rank[np.append(one, other)])
-    ids = np.concatenate([pair, pair, -alone])
-    ranks, rates = (
-        np.concatenate([rank[one], rank[other], alone]),
-        np.concatenate([rate[one], rate[other], 0.0 * alone]),
-    )
-    return _maximised(ids, ranks, np.ones(len(ids)), rates, None, rounds, tolerance)
+    ids, ranks = np.concatenate([pair, pair, -alone]), np.concatenate([rank[one], rank[other], alone])
+    rates = np.concatenate([rate[one], rate[other], 0.0 * alone])
+    return _maximised((ids, ranks, np.ones(len(ids)), rates), None, rounds, tolerance)
 
 
 def dual_learning(
@@ -331,6 +316,7 @@ def dual_learning(
     import torch
 
     from rankbound.lists import Lists
+    from rankbound.losses.softmax import log_sum_exp
 
     columns = torch.as_tensor(np.asarray(features, np.float64))
     if len(columns) != log.limits[-1]:
@@ -348,13 +334,10 @@ def dual_learning(
         inverse = [torch.exp(lists.spread(part[first]) - part).detach() for part in parts]
         total = torch.zeros((), dtype=torch.float64)
         for part, weight in zip(parts, reversed(inverse), strict=True):
-            highest = lists.max(part.detach())
-            sums = lists.sum(torch.exp(part - lists.spread(highest)))
-            total = total - (counts * weight * (part - lists.spread(torch.log(sums) + highest))).sum()
+            total = total - (counts * weight * (part - lists.spread(log_sum_exp(part, lists)))).sum()
         (total / max(clicks.sum(), 1.0)).backward()
         optimiser.step()
-    found = torch.exp(logits - logits[0]).detach().numpy()
-    return found, coefficients.detach().numpy()
+    return torch.exp(logits - logits[0]).detach().numpy(), coefficients.detach().numpy()
 
 
 def estimated_relevance(
@@ -442,10 +425,8 @@ def counterfactual(
     up, down = (np.asarray(chosen(np.asarray(scores), ones, log.limits, weights=part)) for part in parts)
     sums = np.add.reduceat(np.append(labels, 0.0), log.limits[:-1].clip(max=len(labels)))
     filled = (np.bincount(log.lists, minlength=len(sums)) > 0) & (np.diff(log.limits) > 0)
-    value = np.where(filled, up - down, np.nan)
-    if estimator != "snips":
-        return np.asarray(value)
-    return np.asarray(value / np.where(filled & (sums > 0), sums, np.nan))
+    divisor = np.where(sums > 0, sums, np.nan) if estimator == "snips" else 1.0
+    return np.asarray(np.where(filled, up - down, np.nan) / divisor)
 
 
 def _distinct(log: ClickLog) -> tuple[Integers, Integers, Floats, Integers]:
@@ -462,16 +443,9 @@ def _distinct(log: ClickLog) -> tuple[Integers, Integers, Floats, Integers]:
     return log.item[rows], log.rank[rows], clicks.astype(np.float64), offsets.astype(np.int64)
 
 
-def _maximised(
-    item: Integers,
-    rank: Integers,
-    shown: Floats,
-    clicked: Floats,
-    design: Floats | None,
-    rounds: int,
-    tolerance: float,
-) -> Floats:
+def _maximised(counts: Counts, design: Floats | None, rounds: int, tolerance: float) -> Floats:
     """Return the propensities of greatest likelihood, given counts of items at ranks; relative to that of rank 1."""
+    item, rank, shown, clicked = counts
     n_ranks = int(rank.max())
     if design is None:
         _, item = np.unique(item, return_inverse=True)
@@ -500,27 +474,22 @@ def _maximised(
 
 def _logistic(design: Floats, positive: Floats, total: Floats, start: Floats) -> tuple[Floats, Floats]:
     """Return the coefficients after a few steps of Newton's method, and the probabilities."""
+    odds = 1 / (1 + np.exp(-(design @ start).clip(-30, 30)))
     for _ in range(_NEWTON_STEPS):
+        curvature = (design * (total * odds * (1 - odds))[:, None]).T @ design + _RIDGE * np.eye(len(start))
+        start = start + np.linalg.solve(curvature, design.T @ (positive - total * odds) - _RIDGE * start)
         odds = 1 / (1 + np.exp(-(design @ start).clip(-30, 30)))
-        curvature = (design * (total * odds * (1 - odds))[:, None]).T @ design
-        start = start + np.linalg.solve(
-            curvature + _RIDGE * np.eye(len(start)), design.T @ (positive - total * odds) - _RIDGE * start
-        )
-    return start, 1 / (1 + np.exp(-(design @ start).clip(-30, 30)))
+    return start, odds
 
 
 def _require_connected(item: Integers, rank: Integers) -> None:
     """Raise ValueError unless every rank is connected with the first by items that were shown at several ranks."""
-    label = np.arange(int(rank.max()) + 1)
-    while True:
-        of_item = np.full(int(item.max()) + 1, len(label))
+    label, before = np.arange(int(rank.max()) + 1), np.empty(0, np.int64)
+    while not np.array_equal(label, before):
+        before, of_item = label.copy(), np.full(int(item.max()) + 1, len(label))
         np.minimum.at(of_item, item, label[rank])
-        new = label.copy()
-        np.minimum.at(new, rank, of_item[item])
-        if (new == label).all():
-            break
-        label = new
-    parts: Sequence[Any] = [np.unique(rank[label[rank] == one]).tolist() for one in np.unique(label[rank])]
+        np.minimum.at(label, rank, of_item[item])
+    parts = [np.unique(rank[label[rank] == one]).tolist() for one in np.unique(label[rank])]
     if len(parts) > 1:
         shown = "; ".join(", ".join(map(str, part[:5])) + (", ..." if len(part) > 5 else "") for part in parts[:5])
         raise ValueError(

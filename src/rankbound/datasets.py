@@ -53,10 +53,9 @@ class DataSet:
 
     def __getattr__(self, key: str) -> Any:
         # A copy is asked for attributes before it has a row.
-        row = vars(self).get("row", {})
-        if key not in row:
-            raise AttributeError(key)
-        return row[key]
+        if key in (row := vars(self).get("row", {})):
+            return row[key]
+        raise AttributeError(key)
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.row['title']}"]
@@ -182,18 +181,14 @@ class Folds(Sequence[Split]):
         _require_sizes(self.described, topics, rows)
         return Split(**lists, name=f"{self.described.title}, fold {number + 1}")
 
-    def __iter__(self) -> Iterator[Split]:
-        return (self[place] for place in range(len(self)))
-
     def _read(self, name: str) -> JudgedLists:
         if name in self._parts:
             return self._parts[name]
         with self._source.open(name) as path:
-            if self.described.format == "letor":
-                lists = read_lists(path)
-            else:
-                columns, frame = self.described.columns, _frame(self.described, path)
-                lists = read_lists(frame, topic=columns["topic"], item=columns["item"], features=[])
+            if self.described.format != "letor":
+                named = {key: self.described.columns[key] for key in ("topic", "item")}
+                return read_lists(_frame(self.described, path), **named, features=[])
+            lists = read_lists(path)
         if "parts" in self.described.row:
             self._parts[name] = lists
         return lists
@@ -232,13 +227,10 @@ def _ratings(described: DataSet, source: "_Files") -> "pl.DataFrame":
     (name,) = described.files
     with source.open(name) as path:
         frame = _frame(described, path)
-    scale = described.scale
-    outside = frame.filter(~frame["rating"].is_between(scale["lowest"], scale["highest"]))
-    if len(outside):
-        found = f"{outside['rating'][0]:g} of item {outside['item'][0]} by {outside['topic'][0]}"
-        raise DataError(
-            f"{described.title}: found a rating of {found}, expected {scale['lowest']} to {scale['highest']}"
-        )
+    low, high = described.scale["lowest"], described.scale["highest"]
+    for one in frame.filter(~frame["rating"].is_between(low, high)).head(1).iter_rows(named=True):
+        found = f"{one['rating']:g} of item {one['item']} by {one['topic']}"
+        raise DataError(f"{described.title}: found a rating of {found}, expected {low} to {high}")
     _require_sizes(described, frame["topic"].n_unique(), len(frame))
     return frame
 
@@ -273,9 +265,7 @@ def _judgements(name: str) -> Qrels:
     judged: dict[str, dict[str, int]] = {}
     for row in rows:
         judged.setdefault(row.query_id, {})[row.doc_id] = row.relevance
-    qrels = of_dictionaries(Qrels, judged)
-    assert isinstance(qrels, Qrels)
-    return qrels
+    return of_dictionaries(Qrels, judged)
 
 
 @dataclass(frozen=True)
@@ -290,8 +280,8 @@ class _Files:
     @contextmanager
     def open(self, name: str) -> Iterator[Path]:
         """Yield the path of a file with the right content, a temporary one of a member of the archive."""
-        candidates = sorted(self.folder.rglob(PurePosixPath(name).name)) if self.folder.is_dir() else []
-        found = [path for path in candidates if path.is_file() and f"/{path.as_posix()}".endswith(f"/{name}")]
+        named = sorted(self.folder.rglob(PurePosixPath(name).name))
+        found = [path for path in named if path.is_file() and f"/{path.as_posix()}".endswith(f"/{name}")]
         if len(found) > 1:
             raise SourceError(f"{self.folder}: found {found[0]} and {found[1]}, expected one file {name}: remove one")
         if found:
@@ -317,24 +307,19 @@ class _Files:
                 f"{self.folder}: {described.title} is not there: expected {wanted}, unpacked from the archive of "
                 f"{described.homepage}"
             )
-        return fetch(
-            Archive(
-                described.title,
-                zips,
-                [address for address in described.row.get("addresses", []) if not address.endswith(".rar")],
-                f"{described.homepage}, whose files may also be unpacked into {self.folder},",
-                self._check,
-                "content" in described.row,
-            ),
-            self.folder / zips[0],
-            self.mirror,
-        )
+        addresses = [one for one in described.row.get("addresses", []) if not one.endswith(".rar")]
+        homepage = f"{described.homepage}, whose files may also be unpacked into {self.folder},"
+        archive = Archive(described.title, zips, addresses, homepage, self._check, "content" in described.row)
+        return fetch(archive, self.folder / zips[0], self.mirror)
+
+    @property
+    def _content(self) -> Mapping[str, Any]:
+        return {"members": {}, "algorithm": "sha256", "line_ends": "", **self.described.row.get("content", {})}
 
     @property
     def _members(self) -> list[str]:
-        content = self.described.row.get("content", {}).get("members", {})
         of_folds = [name for fold in self.described.folds for of in fold.values() for name in of]
-        return list(dict.fromkeys([*content, *self.described.row.get("files", of_folds)]))
+        return list(dict.fromkeys([*self._content["members"], *self.described.row.get("files", of_folds)]))
 
     def _check(self, path: Path) -> None:
         """Raise SourceError unless an archive has the members, with the right content where it is known."""
@@ -358,15 +343,9 @@ class _Files:
 
     def _require(self, name: str, stream: BinaryIO | Any, where: str) -> None:
         """Raise SourceError for another checksum than that of the described content, if there is one."""
-        content = self.described.row.get("content", {})
-        expected = content.get("members", {}).get(name)
-        if expected is None:
+        expected, any_ends = self._content["members"].get(name), self._content["line_ends"] == "any"
+        if expected is None or (found := checksum(stream, self._content["algorithm"], any_ends=any_ends)) == expected:
             return
-        algorithm, any_ends = content.get("algorithm", "sha256"), content.get("line_ends") == "any"
-        found = checksum(stream, algorithm, any_ends=any_ends)
-        if found != expected:
-            how = f"{algorithm}{', CRLF read as LF' if any_ends else ''}"
-            title = self.described.title
-            raise SourceError(
-                f"{where}: its content is not that of {title}: expected {expected} ({how}), found {found}"
-            )
+        how = f"{self._content['algorithm']}{', CRLF read as LF' if any_ends else ''}"
+        title = self.described.title
+        raise SourceError(f"{where}: its content is not that of {title}: expected {expected} ({how}), found {found}")

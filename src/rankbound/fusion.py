@@ -30,24 +30,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from inspect import signature
-from itertools import combinations, count, product, repeat
+from itertools import combinations, product, repeat
 from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rankbound.evaluation import chosen_topics, evaluate_run, judged_by
 from rankbound.io.files import needs_extra, read_run
 from rankbound.io.judged import Qrels, Run, is_nested
+from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.ties import cases_of
 from rankbound.metrics import Metric
 from rankbound.texts import is_number, quantity, require_one_of, split_text, unknown_name
 
 if TYPE_CHECKING:
     import polars as pl
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 SMALLEST = 1e-9
 """What normalisations divide by at least, as those of ranx do."""
@@ -160,13 +158,12 @@ def tune_fusion(
     >>> rb.tune_fusion(runs, "wsum", {"q": {"b": 1}}, "RR", step=0.5).weights
     (0.0, 1.0)
     """
-    several, (chosen, judged) = _read(runs, format), judged_by(metric, qrels)
+    several, ((measured,), judged) = _read(runs, format), judged_by(metric, qrels)
     wanted = chosen_topics(topics, judged.topics, "the qrels")
     name, given = _split(method)
     opened = [one for one in signature(METHODS[name]).parameters if one not in given]
-    settings = (
-        given | dict(zip(opened, row, strict=True)) for row in product(*(PARAMETERS[one].grid for one in opened))
-    )
+    rows = product(*(PARAMETERS[one].grid for one in opened))
+    settings = (given | dict(zip(opened, row, strict=True)) for row in rows)
     inside = [",".join(f"{key}={value:g}" for key, value in setting.items()) for setting in settings]
     texts = [f"{name}({one})" if one else name for one in inside]
     first = Fusion(texts[0], normalise)._method()
@@ -181,7 +178,6 @@ def tune_fusion(
     kept = [_of_topics(run, wanted) for run in several]
     joined = _Joined.of(kept)
     training = [] if first.train is None else _trainings(kept, judged, wanted)
-    (measured,) = chosen
     tried: dict[Fusion, float] = {}
     for text, vector in product(texts, vectors):
         fusion = Fusion(text, normalise, vector)
@@ -221,8 +217,8 @@ class Fusion:
 
     def __str__(self) -> str:
         """Return the method with its normalisation and weights."""
-        weights = [] if self.weights is None else [f"weights {','.join(f'{one:g}' for one in self.weights)}"]
-        return ", ".join([self.method, *([self.normalise] if self.normalise else []), *weights])
+        weights = None if self.weights is None else f"weights {','.join(f'{one:g}' for one in self.weights)}"
+        return ", ".join(filter(None, [self.method, self.normalise, weights]))
 
     def _method(self) -> "_Method":
         """Return how the method is computed; ValueError for settings that it does not take."""
@@ -259,7 +255,9 @@ class Fusion:
             if (missing := method.missing or absent) is not None:
                 row[:] = missing(run)[joined.topic]
             row[run.item] = method.term(run, normalised(run), trained)
-        return joined.run(method.combine(terms, weights[:, None], joined))
+        scores = method.combine(terms, weights[:, None], joined)
+        order = np.lexsort((-scores, joined.topic))
+        return Run(topics=joined.topics, items=joined.names[order], scores=scores[order], offsets=joined.offsets)
 
 
 class _List:
@@ -269,12 +267,25 @@ class _List:
     and `least` are of the lists that have items, and `position` is the items' places in them, from 0.
     """
 
-    def __init__(self, item: Integers, topic: Integers, scores: Floats, n: Integers) -> None:
+    def __init__(self, run: Run, topic: Integers, item: Integers, n: Integers) -> None:
+        scores, of_list = run.scores.astype(np.float64), np.repeat(np.arange(len(run.topics)), np.diff(run.offsets))
+        if not np.isfinite(scores).all():
+            at = int((~np.isfinite(scores)).argmax())
+            raise ValueError(f"scores: found {scores[at]} in topic {run.topics[of_list[at]]}")
+        if np.bincount(item, minlength=1).max() > 1:
+            import polars as pl
+
+            from rankbound.io.table_columns import require_distinct_items
+
+            require_distinct_items(pl.DataFrame({"topic": of_list, "item": run.names}), "scores", run.topics)
+        if ((np.diff(scores) > 0) & (np.diff(topic) == 0)).any():
+            order = np.lexsort((-scores, of_list))
+            item, topic, scores = item[order], topic[order], scores[order]
         self.item, self.topic, self.scores, self.n = item, topic, scores, n
         self.sizes = np.bincount(topic, minlength=len(n))
         self.starts = np.flatnonzero(np.diff(topic, prepend=-1))
         self.lengths = np.diff(np.append(self.starts, len(topic)))
-        self.position: Integers = np.arange(len(topic)) - np.repeat(self.starts, self.lengths)
+        self._list, self.position = cases_of(self.lengths)
         self.largest, self.least = scores[self.starts], scores[self.starts + self.lengths - 1]
 
     @cached_property
@@ -283,7 +294,7 @@ class _List:
         begins = (np.diff(self.topic, prepend=-1) != 0) | (np.diff(self.scores, prepend=np.nan) != 0)
         return None if begins.all() else np.cumsum(begins) - 1
 
-    def mean(self, values: npt.NDArray[Any]) -> Floats:
+    def mean(self, values: Floats | Integers) -> Floats:
         """Return the means of values, one per place, over tied items."""
         if self._block is None:
             return values.astype(np.float64)
@@ -295,13 +306,11 @@ class _List:
 
     def total(self, values: Floats) -> Floats:
         """Return the sums of the lists, in the order of their items."""
-        lists = np.repeat(np.arange(len(self.starts)), self.lengths)
-        return np.asarray(np.bincount(lists, values, len(self.starts)), np.float64)
+        return np.asarray(np.bincount(self._list, values, len(self.starts)), np.float64)
 
     def shifted(self, shift: Floats, divisor: Floats) -> Floats:
         """Return the scores less a number of their list, divided by another."""
-        shift, divisor = (np.repeat(one, self.lengths) for one in (shift, divisor.clip(SMALLEST)))
-        return np.asarray((self.scores - shift) / divisor)
+        return np.asarray((self.scores - shift[self._list]) / divisor.clip(SMALLEST)[self._list])
 
 
 class _Training(NamedTuple):
@@ -338,22 +347,14 @@ NORMALISATIONS: Mapping[str, tuple[_Values, _Values | None]] = {
 _Combined = Callable[[Floats, Floats, "_Joined"], Floats]
 
 
-def _sum(factor: Callable[[Floats, Floats], Floats] | None = None, of_n: bool = False) -> _Combined:
-    """Return the sum of weighted terms, or a factor of it and the number of terms, of which one is weighted."""
-
-    def combine(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
-        total = np.nansum(terms if of_n else weights * terms, axis=0)
-        if factor is None:
-            return np.asarray(total)
-        return factor(total, (~np.isnan(terms) * (weights if of_n else 1.0)).sum(axis=0))
-
-    return combine
+def _sum(factor: Callable[[Floats, Integers], Floats] = lambda total, n: total) -> _Combined:
+    """Return a factor of the sum of the weighted terms and their number; by default, the sum alone."""
+    return lambda terms, weights, _: factor(np.nansum(weights * terms, axis=0), (~np.isnan(terms)).sum(axis=0))
 
 
-def _median(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
+def _median(terms: Floats, *_: Any) -> Floats:
     # NaN is sorted last.
-    every = np.sort(terms, axis=0)
-    n = len(terms) - np.isnan(every).sum(axis=0)
+    every, n = np.sort(terms, axis=0), (~np.isnan(terms)).sum(axis=0)
     low, high = (np.take_along_axis(every, middle[None], axis=0)[0] for middle in ((n - 1) // 2, n // 2))
     return np.asarray((low + high) / 2)
 
@@ -394,7 +395,7 @@ def _of_ranks(value: Callable[[Integers], Floats], **others: Any) -> _Method:
     return _Method(lambda run, scores, _: run.mean(value(run.position + 1)), of_scores=False, **others)
 
 
-def _of_inverse_squares(factor: Callable[[Floats, Floats], Floats]) -> _Method:
+def _of_inverse_squares(factor: Callable[[Floats, Integers], Floats]) -> _Method:
     return _of_ranks(lambda rank: 1 / rank**2, combine=_sum(factor))
 
 
@@ -458,7 +459,10 @@ METHODS: Mapping[str, Callable[..., _Method]] = {
     "combmed": lambda: _Method(combine=_median),
     "combgmnz": lambda gamma: _Method(combine=_sum(lambda total, n: total * n**gamma)),
     "wsum": lambda: _Method(weights="must"),
-    "wmnz": lambda: _Method(combine=_sum(np.multiply, of_n=True), weights="must"),
+    "wmnz": lambda: _Method(
+        combine=lambda terms, weights, _: np.nansum(terms, axis=0) * (~np.isnan(terms) * weights).sum(axis=0),
+        weights="must",
+    ),
     "mixed": lambda: _Method(combine=_sum(lambda total, n: total * np.sqrt(n)), weights="must"),
     "rrf": lambda k: _of_ranks(lambda rank: 1 / (k + rank), weights="may"),
     "rbc": lambda phi: _of_ranks(lambda rank: (1 - phi) * phi ** (rank - 1.0), weights="may"),
@@ -504,55 +508,24 @@ class _Joined:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> "_Joined":
-        """Join runs by the hashes of their items' names, which are compared where hashes are equal."""
+        """Join runs by the names of their topics and items; both are in the order of their first appearance."""
         import polars as pl
 
         topics = list(dict.fromkeys(topic for run in runs for topic in run.topics))
         place = {topic: index for index, topic in enumerate(topics)}
-        of_items = [
-            np.repeat(np.array([place[topic] for topic in run.topics], np.int64), np.diff(run.offsets)) for run in runs
-        ]
+        places = [np.array([place[topic] for topic in run.topics], np.int64) for run in runs]
+        of_items = [np.repeat(own, np.diff(run.offsets)) for own, run in zip(places, runs, strict=True)]
         topic, names = np.concatenate(of_items), pl.concat([run.names for run in runs])
-        for seed in count():
-            keys = np.concatenate([run.keys_of(seed) for run in runs])
-            order = np.argsort(keys)
-            begins = np.diff(keys[order], prepend=~keys[order[:1]]) != 0
-            first = np.minimum.reduceat(order, np.flatnonzero(begins)) if len(keys) else order
-            # Items of all topics in order of their first appearance.
-            by_topic = np.argsort(topic[first] * len(topic) + first)
-            rows, number = first[by_topic], np.empty_like(order)
-            number[order] = np.argsort(by_topic)[np.cumsum(begins) - 1]
-            # Different names may have the same key, by a chance of 1 in 2^64 for a pair.
-            if (topic[rows[number]] == topic).all() and (names[rows[number]] == names).all():
-                break
+        frame = pl.DataFrame({"topic": topic, "item": names}).with_row_index("row")
+        first = frame.select(pl.col("row").first().over("topic", "item")).to_series().to_numpy()
+        rows, number = np.flatnonzero(first == np.arange(len(topic))), np.empty(len(topic), np.int64)
+        rows = rows[np.argsort(topic[rows], kind="stable")]
+        number[rows] = np.arange(len(rows))
+        number = number[first]
         n = np.bincount(topic[rows], minlength=len(topics))
         parts = np.split(number, np.cumsum([len(of) for of in of_items])[:-1])
-        lists = [_sorted(*one, n) for one in zip(runs, of_items, parts, strict=True)]
+        lists = [_List(*one, n) for one in zip(runs, of_items, parts, strict=True)]
         return cls(topics, names[rows], topic[rows], np.append(0, np.cumsum(n)), lists)
-
-    def run(self, scores: Floats) -> Run:
-        """Return the run of these scores of all items, each topic in descending order."""
-        order = np.lexsort((-scores, self.topic))
-        return Run(topics=self.topics, items=self.names[order], scores=scores[order], offsets=self.offsets)
-
-
-def _sorted(run: Run, topic: Integers, number: Integers, n: Integers) -> _List:
-    """Return a run's lists in descending order of scores; DataError for an item twice in a topic."""
-    scores, of_list = run.scores.astype(np.float64), np.repeat(np.arange(len(run.topics)), np.diff(run.offsets))
-    if not np.isfinite(scores).all():
-        at = int((~np.isfinite(scores)).argmax())
-        raise ValueError(f"scores: found {scores[at]} in topic {run.topics[of_list[at]]}")
-    if np.bincount(number, minlength=1).max() > 1:
-        import polars as pl
-
-        from rankbound.io.table_columns import require_distinct_items
-
-        require_distinct_items(pl.DataFrame({"topic": of_list, "item": run.names}), "scores", run.topics)
-    rises = (np.diff(scores) > 0) & (np.diff(topic) == 0)
-    if rises.any():
-        order = np.lexsort((-scores, of_list))
-        number, topic, scores = number[order], topic[order], scores[order]
-    return _List(number, topic, scores, n)
 
 
 def _read(runs: Sequence[Any] | Mapping[str, Any], format: str | None) -> list[Run]:

@@ -93,12 +93,11 @@ def learning_curves(ranker: "Ranker | Sequence[Ranker]", ax: "Axes | None" = Non
     recipes = {(_loss_of(one), one.recipe.metric) for one in rankers}
     if len(recipes) != 1:
         raise ValueError(f"rankers: found {len(recipes)} pairs of loss and metric, expected one for all")
-    for one in rankers:
-        if not one.record.get("curves"):
-            raise ValueError(
-                f"ranker: found {one.recipe.model} without a record of its epochs, which models without epochs and "
-                "those of earlier versions lack: train it again"
-            )
+    if without := [one.recipe.model for one in rankers if not one.record.get("curves")]:
+        raise ValueError(
+            f"ranker: found {without[0]} without a record of its epochs, which models without epochs and those of "
+            "earlier versions lack: train it again"
+        )
     ((loss, metric),) = recipes
     ax = _axes(ax, 4.0)
     from matplotlib.ticker import MaxNLocator
@@ -228,9 +227,8 @@ def means(
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the mean of each system on a metric, best first, with intervals and marks behind the names."""
-    averages = {name: one.means()[metric] for name, one in evaluations.items()}
-    known = (name for name, mean in averages.items() if mean == mean)
-    order = sorted(known, key=averages.__getitem__, reverse=higher_is_better)
+    averages = {name: mean for name, one in evaluations.items() if (mean := one.means()[metric]) == mean}
+    order = sorted(averages, key=averages.__getitem__, reverse=higher_is_better)
     if not order:
         raise ValueError(f"metric: found {metric}, which is undefined on all topics, expected one that is not")
     ax = _axes(ax, 1.2 + 0.32 * len(order))

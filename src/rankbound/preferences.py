@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rankbound.io.files import needs_extra
+from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.ties import cases_of
 from rankbound.texts import quantity, quoted
 
 if TYPE_CHECKING:
     import polars as pl
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 Objective = Callable[[Floats], tuple[float, Floats, Floats]]
 """The log-likelihood of parameters, its gradient, and the observed information."""
@@ -119,7 +117,7 @@ def bradley_terry(wins: Any, ties: Any = (), *, ridge: float = 0.0) -> Strengths
     >>> rb.preferences.bradley_terry([("a", "b"), ("b", "c"), ("c", "a")]).values + 0.0
     array([0., 0., 0.])
     """
-    items, pairs, tied = _numbered(_pairs_of(wins, "wins"), _pairs_of(ties, "ties"))
+    items, pairs, tied = _numbered(wins=wins, ties=ties)
     if len(tied) and not len(pairs):
         raise ValueError("wins: found none beside ties, expected some: from ties alone, no difference can be estimated")
     n, (i, j), (a, b) = len(items), pairs.T, tied.T
@@ -165,7 +163,7 @@ def thurstone(wins: Any, *, ridge: float = 0.0) -> Strengths:
     """
     with needs_extra("statistics"):
         from scipy.special import log_ndtr
-    items, pairs, _ = _numbered(_pairs_of(wins, "wins"), [])
+    items, pairs = _numbered(wins=wins)
     i, j = pairs.T
 
     def objective(parameters: Floats) -> tuple[float, Floats, Floats]:
@@ -217,15 +215,14 @@ def plackett_luce(rankings: Iterable[Iterable[Any]], *, ridge: float = 0.0) -> S
         shapes.setdefault((len(names), min(n_ranked, len(names) - 1)), []).append(indices)
     if not shapes:
         raise ValueError("rankings: found none, expected one or more")
-    items, members, chosen, sizes = list(place), [], [], []
-    for (length, stages), several in shapes.items():
-        stage, at = np.nonzero(np.arange(length) >= np.arange(stages)[:, None])
-        members.append(np.array(several)[:, at].ravel())
-        chosen.append(np.array(several)[:, :stages].ravel())
-        sizes.append(np.tile(np.bincount(stage), len(several)))
-    member, winner = np.concatenate(members), np.concatenate(chosen)
-    limits = np.append(0, np.cumsum(np.concatenate(sizes)))
-    won, of_stage = np.bincount(winner, minlength=len(items)), np.repeat(np.arange(len(winner)), np.diff(limits))
+    # A stage of a ranking chooses its winner among the items from its place on.
+    items, flat = list(place), np.concatenate([np.ravel(several) for several in shapes.values()])
+    lengths, stages = np.repeat([*shapes], [*map(len, shapes.values())], axis=0).T
+    ranking, stage = cases_of(stages)
+    sizes, first = lengths[ranking] - stage, (np.cumsum(lengths) - lengths)[ranking] + stage
+    of_stage, beyond = cases_of(sizes)
+    winner, member, limits = flat[first], flat[first[of_stage] + beyond], np.append(0, np.cumsum(sizes))
+    won = np.bincount(winner, minlength=len(items))
 
     def objective(parameters: Floats) -> tuple[float, Floats, Floats]:
         values = parameters[member]
@@ -243,24 +240,21 @@ def plackett_luce(rankings: Iterable[Iterable[Any]], *, ridge: float = 0.0) -> S
     return _estimated(items, edges, objective, "Plackett-Luce", ridge)
 
 
-def _pairs_of(source: Any, name: str) -> list[tuple[Any, Any]]:
-    """Return the pairs of a source; ValueError for rows of others than two items, or of one item twice."""
-    rows = source.rows() if hasattr(source, "rows") else source
-    rows = rows.itertuples(index=False) if hasattr(rows, "itertuples") else rows
-    pairs = [tuple(row.tolist()) if isinstance(row, np.ndarray) else tuple(row) for row in rows]
-    for number, pair in enumerate(pairs, 1):
-        if len(pair) != 2 or pair[0] == pair[1]:
-            raise ValueError(f"{name}: found {quoted(pair)} as number {number}, expected a pair of different items")
-    return pairs
-
-
-def _numbered(wins: list[tuple[Any, Any]], ties: list[tuple[Any, Any]]) -> tuple[list[Any], Integers, Integers]:
-    """Return the items, and the pairs as their numbers."""
-    if not wins and not ties:
+def _numbered(**sources: Any) -> tuple[Any, ...]:
+    """Return the items of all pairs, and the pairs of each source as their numbers; ValueError for what is no pair."""
+    place, numbered = dict[Any, int](), []
+    for name, source in sources.items():
+        rows = source.rows() if hasattr(source, "rows") else source
+        rows = rows.itertuples(index=False) if hasattr(rows, "itertuples") else rows
+        pairs = [tuple(row.tolist()) if isinstance(row, np.ndarray) else tuple(row) for row in rows]
+        for number, pair in enumerate(pairs, 1):
+            if len(pair) != 2 or pair[0] == pair[1]:
+                raise ValueError(f"{name}: found {quoted(pair)} as number {number}, expected a pair of different items")
+        indices = [[place.setdefault(one, len(place)) for one in pair] for pair in pairs]
+        numbered.append(np.array(indices, np.int64).reshape(-1, 2))
+    if not place:
         raise ValueError("wins: found none, expected one or more pairs of winner and loser")
-    place = {name: index for index, name in enumerate(dict.fromkeys(one for pair in [*wins, *ties] for one in pair))}
-    wins_, ties_ = ([(place[a], place[b]) for a, b in pairs] for pairs in (wins, ties))
-    return list(place), np.array(wins_, np.int64).reshape(-1, 2), np.array(ties_, np.int64).reshape(-1, 2)
+    return list(place), *numbered
 
 
 def _of_gaps(i: Integers, j: Integers, n: int, slope: Floats, bend: Floats) -> tuple[Floats, Floats]:

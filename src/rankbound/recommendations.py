@@ -18,14 +18,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Qrels, Run, repeated
+from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.ties import Array, Mask
 from rankbound.metrics.base import ratio
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 def coverage(run: Any, items: Sequence[str], *, k: int) -> float:
@@ -131,8 +129,8 @@ def diversity(run: Any, items: Sequence[str], vectors: Any, *, k: int) -> Floats
     if rows.ndim != 2 or len(rows) != len(items):
         raise ValueError(f"vectors: found shape {rows.shape}, expected one row for each of {len(items)} items")
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    if not (np.isfinite(norms) & (norms > 0)).all():
-        at = int(np.argmin((np.isfinite(norms) & (norms > 0))[:, 0]))
+    if len(wrong := np.flatnonzero(~(np.isfinite(norms) & (norms > 0)))):
+        at = int(wrong[0])
         raise ValueError(f"vectors: found {rows[at]} for item {items[at]!r}, expected finite numbers, not all 0")
     units = (rows / norms)[first.place(items)]
     # The cosines of ordered pairs of items above the block at rank k, of one above and one in it, and of two in it.
@@ -220,7 +218,7 @@ class _First:
             )
         return np.asarray(place.clip(0), np.int64)
 
-    def among(self, lists: Run | Qrels, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def among(self, lists: Run | Qrels, kept: Mask) -> Mask:
         """Return a mask of the items that are in the kept rows of their topic in other lists."""
         import polars as pl
 
@@ -231,11 +229,11 @@ class _First:
         found = own.join(known.with_columns(found=True), on=["topic", "item"], how="left", maintain_order="left")
         return found["found"].fill_null(False).to_numpy()
 
-    def sum(self, values: npt.NDArray[Any]) -> Floats:
+    def sum(self, values: Array) -> Floats:
         """Return the sum of the items' values of each topic."""
         return np.bincount(self.topic, values, len(self.run.topics)).astype(np.float64)
 
-    def mean(self, values: npt.NDArray[Any]) -> Floats:
+    def mean(self, values: Array) -> Floats:
         """Return the mean of the items' values of each topic, weighted; NaN without items."""
         total, count = self.sum(self.weight * values), self.sum(self.weight)
         return ratio(total, count)

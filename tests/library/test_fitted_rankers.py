@@ -14,11 +14,18 @@ import torch
 
 import rankbound as rb
 from rankbound.errors import DataError
+from rankbound.kernels.formulas import Floats
 from rankbound.rankers import columns as columns_module
-from rankbound.rankers.adaboosts import BINS, fit_adarank, fit_rankboost, potentials, thresholds
-from rankbound.rankers.columns import Columns, Floats, Performance, Selection
-from rankbound.rankers.linear import fit_coordinate_ascent, fit_subset_ranking, pass_of_prank
-from rankbound.rankers.svm import Pairs, Violations, solve
+from rankbound.rankers.columns import Columns, Performance, Selection
+from rankbound.rankers.ensembles import BINS, fit_adarank, fit_rankboost, potentials, thresholds
+from rankbound.rankers.linear import (
+    Pairs,
+    Violations,
+    fit_coordinate_ascent,
+    fit_subset_ranking,
+    pass_of_prank,
+    solve,
+)
 from rankbound.texts import derive_seed
 from rankbound.training.recipe import FITTED_MODELS
 from tests.library.conftest import Program

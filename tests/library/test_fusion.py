@@ -156,14 +156,6 @@ def test_condorcet_counts_majorities(rows: int, monkeypatch: pytest.MonkeyPatch)
     assert fused(RUNS, "condorcet", weights=[1, 2, 3]) == fused(several, "condorcet")
 
 
-@pytest.mark.parametrize("bits", [0, 3])
-def test_names_with_the_same_key_are_told_apart(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected, keys_of = fused(RUNS, "combsum"), Run.keys_of
-    few = lambda run, seed: keys_of(run, seed) if seed else keys_of(run, 0) & np.uint64(2**bits - 1)  # noqa: E731
-    monkeypatch.setattr(Run, "keys_of", few)
-    assert fused(RUNS, "combsum") == expected
-
-
 def test_tuning_finds_the_grid_s_best_on_the_topics_that_it_is_given() -> None:
     draws = np.random.default_rng(0)
     topics, items = [f"t{place}" for place in range(40)], [f"d{place}" for place in range(30)]

@@ -154,32 +154,22 @@ def _sum_of(tree, count):
 
 @compiled("void(f8[::1],i8[::1],i8,i8[::1],i8[::1],f8[::1],f8[:,::1])")
 def violators(scores, grades, n_grades, order, offsets, values, sums):
-    """Write the sums of values over the pairs that violate a margin of 1; see `rankbound.rankers.svm.Pairs`."""
+    """Write the sums of values over the pairs that violate a margin of 1; see `rankbound.rankers.linear.Pairs`."""
     counts, totals = np.zeros(n_grades + 1), np.zeros(n_grades + 1)
     for t in range(len(offsets) - 1):
-        first, last = offsets[t], offsets[t + 1]
-        counts[:], totals[:] = 0.0, 0.0
-        end = first
-        for k in range(first, last):
-            i = order[k]
-            while end < last and scores[order[end]] > scores[i] - 1.0:
-                j = order[end]
-                _add(counts, grades[j], 1.0)
-                _add(totals, grades[j], values[j])
-                end += 1
-            sums[0, i], sums[1, i] = _sum_of(counts, grades[i]), _sum_of(totals, grades[i])
-        counts[:], totals[:] = 0.0, 0.0
-        end = last - 1
-        for k in range(last - 1, first - 1, -1):
-            j = order[k]
-            while end >= first and scores[order[end]] < scores[j] + 1.0:
-                i = order[end]
-                # From the highest grade down.
-                _add(counts, n_grades - 1 - grades[i], 1.0)
-                _add(totals, n_grades - 1 - grades[i], values[i])
-                end -= 1
-            better = n_grades - 1 - grades[j]
-            sums[2, j], sums[3, j] = _sum_of(counts, better), _sum_of(totals, better)
+        # From the top, for worse items; then from the bottom and the highest grade down, for better ones.
+        for sign, row, first, last in ((1, 0, offsets[t], offsets[t + 1]), (-1, 2, offsets[t + 1] - 1, offsets[t] - 1)):
+            counts[:], totals[:], end = 0.0, 0.0, first
+            for k in range(first, last, sign):
+                i = order[k]
+                while end != last and sign * scores[order[end]] > sign * scores[i] - 1.0:
+                    j = order[end]
+                    grade = grades[j] if sign > 0 else n_grades - 1 - grades[j]
+                    _add(counts, grade, 1.0)
+                    _add(totals, grade, values[j])
+                    end += sign
+                grade = grades[i] if sign > 0 else n_grades - 1 - grades[i]
+                sums[row, i], sums[row + 1, i] = _sum_of(counts, grade), _sum_of(totals, grade)
 
 
 @compiled("void(f4[:,::1],f8[::1],f8[::1])")

@@ -17,7 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rankbound.gradients import through_transforms, with_derivatives, with_gradient, without_curvature
+from rankbound.gradients import (
+    numbered,
+    through_transforms,
+    traced_loss,
+    with_derivatives,
+    with_gradient,
+    without_curvature,
+)
 from rankbound.kernels import LEFT, Array, Kernel, usable
 from rankbound.lists import (
     STORED_ONLY,
@@ -33,7 +40,6 @@ from rankbound.lists import (
     warn_of_fractions,
     weights_of,
 )
-from rankbound.losses.traced import numbered, traced_loss
 from rankbound.texts import require_one_of, text_of
 
 if TYPE_CHECKING:

@@ -22,6 +22,8 @@ from rankbound.kernels.formulas import (
     PRECISION,
     RANK_SUM,
     RECIPROCAL_RANK,
+    Floats,
+    Integers,
     RankedItems,
     discounts_of,
     gains_of,
@@ -30,9 +32,6 @@ from rankbound.kernels.formulas import (
 from rankbound.lists import Lists
 from rankbound.metrics import Metric
 from rankbound.metrics.base import formula_of, values_of
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 ITEMS_AT_ONCE = 2**13
 """The number of items whose features are converted to double precision at once."""
@@ -189,6 +188,11 @@ class Selection:
         self.epoch, self.validation, self.model, self._loss = 0, -np.inf, Model(), np.inf
         if held_out is not None:
             self._performance = Performance(criterion, Unbounded(), held_out.relevance, held_out.offsets)
+
+    def offer_weights(self, epoch: int, loss: float, weights: Floats) -> None:
+        """Keep the weights of the features after an epoch, if they are the best."""
+        scores = None if self.held_out is None else self.held_out.weighted_sum(weights)
+        self.offer(epoch, loss, scores, lambda: {"weights": weights.copy()})
 
     def offer(self, epoch: int, loss: float, scores: Floats | None, model: Callable[[], Model]) -> None:
         """Keep the model after an epoch, if it is the best; `scores` are those of the validation lists."""

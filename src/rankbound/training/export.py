@@ -5,8 +5,7 @@ import json
 import logging
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -68,34 +67,17 @@ def export_graph(model: nn.Module, scaling: Scaling, encoding: Encoding, path: s
         temporary.write_bytes(content)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide the warnings of PyTorch's exporter, which are about its own parts and about libraries that are not used."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)
-
-
 def _onnx(program: Any, names: str) -> bytes:
     with needs_extra("export"):
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
-    with _quiet():
-        written = torch.onnx.export(
-            program,
-            (),
-            input_names=["features"],
-            output_names=["scores"],
-            opset_version=OPSET,
-            dynamo=True,
-            verbose=False,
-        )
+    names_of: dict[str, Any] = {"input_names": ["features"], "output_names": ["scores"]}
+    # The warnings of PyTorch's exporter are about its own parts and about libraries that are not used.
+    with warnings.catch_warnings(action="ignore"), ExitStack() as after:
+        logger = logging.getLogger("torch.onnx")
+        after.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.ERROR)
+        written = torch.onnx.export(program, (), **names_of, opset_version=OPSET, dynamo=True, verbose=False)
     assert written is not None
     written.model.metadata_props[FEATURES] = names
     content: bytes = written.model_proto.SerializeToString()

@@ -7,7 +7,6 @@ dealt one after another, so that each part has its share of every label, and of 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +19,8 @@ from rankbound.io.judged import JudgedLists, Qrels
 from rankbound.io.ragged import Indices
 from rankbound.lists import Lists, as_tensor
 from rankbound.texts import derive_seed, quantity, quoted
+from rankbound.training.catalogue import UNSEEN, Counted, Popularity, fit_ease, fit_neighbours, places_of
 from rankbound.training.models import Factorization, score_pairs
-from rankbound.training.neighbours import Counted, Popularity, fit_ease, fit_neighbours
 from rankbound.training.recipe import EASE, POPULARITY, Recipe
 from rankbound.training.splits import require_apart
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
@@ -39,9 +38,6 @@ DENSE = 0.5
 
 TRIES = 32
 """How often a draw of an epoch is repeated that hits one of the topic's own items; then it is left out."""
-
-UNSEEN = -1
-"""The index of a name that is not known."""
 
 
 def pair_inputs(
@@ -236,11 +232,6 @@ class Vocabulary:
                 raise ValueError(f"the names of its {kind} should be distinct and sorted")
             known.append(names)
         return cls(*known)
-
-
-def places_of(names: Any, known: Any) -> Indices:
-    """Return the places of names among distinct known ones; those of others are -1."""
-    return name_column(names).replace_strict(known, np.arange(len(known)), default=UNSEEN).to_numpy().astype(np.int64)
 
 
 def folds_within(topics: Indices, relevance: npt.NDArray[np.generic], folds: int, seed: int) -> Indices:

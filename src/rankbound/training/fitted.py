@@ -1,8 +1,9 @@
 """Rankers of features that are fitted without gradients of a loss: the door to `rankbound.rankers`."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import nn
 from rankbound.errors import DataError
 from rankbound.losses import RankingLoss, SmoothLoss, loss
 from rankbound.metrics import Metric
+from rankbound.rankers import ensembles, linear
 from rankbound.rankers.columns import Columns, Model, Selection
 from rankbound.texts import derive_seed
 from rankbound.training.models import ROWS_AT_ONCE, Steps
@@ -28,6 +30,17 @@ from rankbound.training.recipe import (
     Recipe,
 )
 from rankbound.training.trainer import Epoch, Part, Scorer
+
+FITS: Mapping[str, Callable[..., dict[str, float] | None]] = {
+    RANKSVM: linear.fit_svm,
+    ADARANK: ensembles.fit_adarank,
+    RANKBOOST: ensembles.fit_rankboost,
+    COORDINATE_ASCENT: linear.fit_coordinate_ascent,
+    SUBSET_RANKING: linear.fit_subset_ranking,
+    PRANK: linear.fit_prank,
+    **dict.fromkeys(TREES, ensembles.fit_trees),
+}
+"""What fits each model; the names of its settings are those of a recipe."""
 
 
 def objective_of(recipe: Recipe) -> RankingLoss:
@@ -71,7 +84,6 @@ def fit(
         ValueError: a cost is to be chosen, and there are no validation lists, or `prank` has weights of lists.
         DataError: a classification has one class, or LambdaMART grades that are no whole numbers.
     """
-
     epochs: list[Epoch] = []
 
     def report(number: int, training_loss: float, validation: float | None) -> None:
@@ -104,10 +116,6 @@ def fit_columns(recipe: Recipe, objective: RankingLoss, columns: Columns, select
     Raises:
         ValueError, DataError: as `fit`.
     """
-    from rankbound.rankers.adaboosts import fit_adarank, fit_rankboost
-    from rankbound.rankers.linear import fit_coordinate_ascent, fit_prank, fit_subset_ranking
-    from rankbound.rankers.svm import fit_svm
-
     if recipe.model in (RANKSVM, SUBSET_RANKING) and recipe.cost is None and selection.held_out is None:
         raise ValueError(
             "cost: found none, and no validation topics that choose it: expected a cost, such as 1, or validation "
@@ -121,32 +129,14 @@ def fit_columns(recipe: Recipe, objective: RankingLoss, columns: Columns, select
         raise DataError(f"relevance: found {columns.relevance[0]:g} alone in training, expected two grades or more")
     if recipe.model == LAMBDAMART and bool((columns.relevance % 1).any()):
         raise DataError("relevance: found grades that are no whole numbers, which lambdamart needs")
-    record: dict[str, Any] = {}
-    if recipe.model == RANKSVM:
-        options: dict[str, Any] = {"cost": recipe.cost, "pair_weights": recipe.pair_weights, "epochs": recipe.epochs}
-        record |= fit_svm(columns, selection, **options)
-    elif recipe.model == SUBSET_RANKING:
-        options = {"cost": recipe.cost, "top": recipe.top, "rest_weight": recipe.rest_weight, "epochs": recipe.epochs}
-        record |= fit_subset_ranking(columns, selection, **options)
-    elif recipe.model == PRANK:
-        fit_prank(columns, selection, epochs=recipe.epochs, seed=derive_seed("prank", recipe.seed))
-    elif recipe.model == RANKBOOST:
-        fit_rankboost(columns, selection, pair_weights=recipe.pair_weights, epochs=recipe.epochs)
-    elif recipe.model in TREES:
-        from rankbound.rankers.trees import fit_trees
-
-        names = ("model", "classification", "leaves", "min_rows", "shrinkage", "epochs")
-        options = {name: getattr(recipe, name) for name in names}
-        fit_trees(columns, selection, **options, objective=objective, seed=derive_seed("trees", recipe.seed))
-    else:
-        assert isinstance(objective, SmoothLoss)
-        options = {"of": objective.metric, "bound": objective.bound, "epochs": recipe.epochs}
-        if recipe.model == ADARANK:
-            fit_adarank(columns, selection, **options)
-        else:
-            seed = derive_seed("coordinate ascent", recipe.seed)
-            fit_coordinate_ascent(columns, selection, **options, starts=recipe.starts, seed=seed)
-    return record
+    purpose = "trees" if recipe.model in TREES else recipe.model.replace("-", " ")
+    given: dict[str, Any] = {"objective": objective, "seed": derive_seed(purpose, recipe.seed)}
+    if isinstance(objective, SmoothLoss):
+        given |= {"of": objective.metric, "bound": objective.bound}
+    fitted = FITS[recipe.model]
+    names = list(signature(fitted).parameters)[2:]
+    options = {name: given[name] if name in given else getattr(recipe, name) for name in names}
+    return fitted(columns, selection, **options) or {}
 
 
 def model_of(recipe: Recipe, numbers: Model, n_features: int) -> nn.Module:
@@ -155,9 +145,7 @@ def model_of(recipe: Recipe, numbers: Model, n_features: int) -> nn.Module:
     if recipe.model == RANKBOOST:
         return Steps(**tensors)
     if recipe.model in TREES:
-        from rankbound.rankers.trees import Trees
-
-        return Trees(**tensors)
+        return ensembles.Trees(**tensors)
     model = recipe.build(n_features)
     model.load_state_dict({"layers.0.weight": tensors["weights"][None], "layers.0.bias": torch.zeros(1)})
     return model

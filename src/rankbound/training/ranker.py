@@ -22,7 +22,9 @@ from rankbound.io.files import kind_of, needs_extra, read_lists
 from rankbound.io.judged import JudgedLists, Qrels, Run, chosen_features
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu
 from rankbound.metrics import evaluate, metric
+from rankbound.rankers.ensembles import Trees
 from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortened
+from rankbound.training.catalogue import recommend, restored, score_listed
 from rankbound.training.encoding import TENSOR, Encoding
 from rankbound.training.fitted import fit, objective_of
 from rankbound.training.inputs import digest_of, feature_scorer, moved, require_orders, training_parts, weighted
@@ -36,7 +38,6 @@ from rankbound.training.models import (
     score_pairs,
     score_rows,
 )
-from rankbound.training.neighbours import restored, score_listed
 from rankbound.training.recipe import (
     ATTENTION,
     COUNTED,
@@ -246,8 +247,6 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             elif recipe.model == RANKBOOST:
                 model = Steps.restored(weights, len(encoding.inputs))
             elif recipe.model in TREES:
-                from rankbound.rankers.trees import Trees
-
                 model = Trees.restored(weights, len(encoding.inputs))
             elif recipe.model != FACTORIZATION and len(recipe.hidden) > len(weights):
                 raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
@@ -469,8 +468,6 @@ class Ranker:
             ValueError: for a ranker of features, a topic that occurs twice, no items to recommend, or another value of
                 `unknown`.
         """
-        from rankbound.training.catalogue import recommend
-
         return recommend(self, topics, k, exclude, unknown)
 
     def save(self, path: str | os.PathLike[str]) -> None:
