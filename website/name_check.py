@@ -14,7 +14,7 @@ SOURCES = Path(rankbound.__file__).parents[1]
 MENTIONED = re.compile(r"\brb\.([A-Za-z_]\w*)|\b(rankbound(?:\.[A-Za-z_]\w*)+)")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 ENTRY = re.compile(r"^::: (\S+)", re.MULTILINE)
-FILES = {"rankbound.pdf"}
+FILES = {"rankbound.pdf", "paper.pdf"}
 """Texts that look like names of the library and are none."""
 
 

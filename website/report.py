@@ -1,4 +1,4 @@
-"""The report as a page of the site, beside it the whole report as a web page and as a PDF.
+"""The report as a page of the site, beside it the whole report and the paper, each as a web page and as a PDF.
 
 It is made from the tables of this clone and the drawings of the gallery, which has no picture of a data set. A figure
 that is not there is named with the command that makes it.
@@ -18,6 +18,7 @@ from rankbound_study.provenance.checksums import MANIFEST
 from rankbound_study.report import document, render, table_files
 from rankbound_study.report.columns import TableBlock
 from rankbound_study.report.content import Document, Figures
+from rankbound_study.report.paper import paper
 from rankbound_study.report.provenance_section import CODE
 from website.gallery import FOLDER, PICTURES, command
 from website.pages import filled
@@ -31,7 +32,7 @@ SUBTITLE = (
 
 
 def write(docs: Path, results: Path, drawn: Collection[str], configured: Mapping[str, Any]) -> None:
-    """Write the page, and the report's two files into a folder beside it.
+    """Write the page, and the files of report and paper into a folder beside it.
 
     `results` may have only tables; `drawn` are the figures that the gallery shows, `configured` is the configuration of
     `make paper`. Raises DataError: Table 5.1 is missing, a table is damaged, or a file differs from the study's record.
@@ -50,6 +51,9 @@ def write(docs: Path, results: Path, drawn: Collection[str], configured: Mapping
             content = replace(content, subtitle=SUBTITLE)
         render.write_html(content, shown, docs / NAME / "index.html", home=f"../{NAME}.html")
         render.write_pdf(content, shown, docs / NAME / "rankbound.pdf")
+        short = paper(results, figures=Figures(shown), elsewhere=results)
+        render.write_html(short, shown, docs / NAME / "paper.html", home=f"../{NAME}.html")
+        render.write_pdf(short, shown, docs / NAME / "paper.pdf")
     absent = [name for name in configured["tables"] if not (results / "tables" / f"{name}.csv").exists()]
     (docs / f"{NAME}.md").write_text(page(content, missing, absent), "utf-8")
 

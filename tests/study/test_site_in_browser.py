@@ -127,7 +127,8 @@ def test_every_page_is_whole_fits_a_phone_and_asks_nothing_of_another_host(seen:
     assert requests
     assert min(pages[name]["formulas"] for name in ("losses.html", "reference/metrics.html")) > 50
     assert "/paper.html" in {urlparse(link).path for link in pages["paper/index.html"]["links"]}
-    assert (site / "paper" / "rankbound.pdf").read_bytes().startswith(b"%PDF")
+    for name in ("rankbound.pdf", "paper.pdf"):
+        assert (site / "paper" / name).read_bytes().startswith(b"%PDF")
 
 
 def _broken(link: str, seen: dict[str, Any]) -> bool:
@@ -136,7 +137,7 @@ def _broken(link: str, seen: dict[str, Any]) -> bool:
         return not address.startswith("https://")
     path = urlparse(address).path.lstrip("/") or "index.html"
     if not path.endswith(".html"):
-        return path != "paper/rankbound.pdf"
+        return path not in ("paper/rankbound.pdf", "paper/paper.pdf")
     return path not in seen["pages"] or (bool(place) and unquote(place) not in seen["pages"][path]["ids"])
 
 

@@ -121,7 +121,9 @@ def test_the_report_is_made_from_tables_alone_and_names_what_it_lacks(results: P
         drawing(figures.figure_file(results, name, ".svg").parent, name, "from-results")
     report.write(docs, results, [drawn], CONFIGURED)
     page, whole = ((docs / name).read_text("utf-8") for name in ("paper.md", "paper/index.html"))
-    assert (docs / "paper" / "rankbound.pdf").read_bytes().startswith(b"%PDF")
+    for name in ("rankbound.pdf", "paper.pdf"):
+        assert (docs / "paper" / name).read_bytes().startswith(b"%PDF")
+    assert "Questions and answers" in (docs / "paper" / "paper.html").read_text("utf-8")
     assert "from-the-gallery" in whole
     assert "from-results" not in whole
     for name in set(CONFIGURED["figures"]) - {drawn}:

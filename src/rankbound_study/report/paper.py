@@ -76,18 +76,19 @@ ELSEWHERE = Layout(
 )
 
 
-def paper(results: Path, *, elsewhere: Path | None = None) -> Document:
+def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | None = None) -> Document:
     """Return the paper of a results folder.
 
     Args:
         results: the folder, with the tables of a study of the sources.
+        figures: figures of another folder.
         elsewhere: a folder with those of the profiles `citeulike`, `evaluation`, `mixed-ratios` and `regimes`, each by
             its name, for the counter-examples.
 
     Raises:
         DataError: a table is damaged, or Table 5.1 is missing.
     """
-    tables, figures = results / "tables", Figures(results)
+    tables, figures = results / "tables", figures or Figures(results)
     bounded, claims, others = Bounded.read(tables), Claims.read(tables), list(counter_examples(elsewhere))
     means = read_made(tables / f"{effects.MEANS}.csv", effects.MEAN_COLUMNS).filter(pl.col("loss").is_in(LOSSES))
     weights = of_law(tables)
