@@ -95,7 +95,7 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     synthetic = bounded.summary["synthetic"]
     honest = bounded.honest.filter(pl.col("n_trainings") > 0)
     facts: dict[str, Any] = {
-        "names": list(dict.fromkeys(one.label.partition(" ")[0] for one in bounded.data_sets)),
+        "names": list(dict.fromkeys(re.split(r"\s(?:NSR|label)\b", one.label)[0] for one in bounded.data_sets)),
         "seeds": honest["n_seeds"].max() or 1,
         **_within(bounded),
     }
@@ -173,12 +173,10 @@ def _answers(means: pl.DataFrame, weights: Any, bounded: Bounded, claims: Claims
     if weights and weights["second"]:
         answer = text(FILE, "second-answer", written=weights["second"][0], held=weights["second"][1])
         yield row("Is the best influence proportional to the relevant items?", answer, "", "Why")
-    yield row(
-        "Are the printed scores reproduced?",
-        text(FILE, "reproduced-answer", **_within(bounded)),
-        "",
-        "What is reproduced",
-    )
+    within = _within(bounded)
+    if within["total"]:
+        answer = text(FILE, "reproduced-answer", **within)
+        yield row("Are the printed scores reproduced?", answer, "", "What is reproduced")
     summary = bounded.honest_summary or bounded.summary
     counted = [
         one
