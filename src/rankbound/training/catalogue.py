@@ -199,8 +199,13 @@ def _blocks(
             "items for unknown topics by the mean over all others with unknown='mean'"
         )
     n_items, model = len(vocabulary.items), ranker.model.cpu()
-    excluded = [_places(lists, names, vocabulary) for lists in ([exclude] if isinstance(exclude, Qrels) else exclude)]
-    rows, items = np.concatenate(excluded, axis=1) if excluded else np.zeros((2, 0), np.int64)
+    pairs = [np.zeros((2, 0), np.int64)]
+    for lists in [exclude] if isinstance(exclude, Qrels) else exclude:
+        own = np.repeat(places_of(lists.topics, names), np.diff(lists.offsets))
+        pairs.append(np.stack([own, vocabulary.indices(lists)[1]]))
+    rows, items = np.concatenate(pairs, axis=1)
+    known = (rows >= 0) & (items >= 0)
+    rows, items = rows[known], items[known]
     order = np.argsort(rows, kind="stable")
     rows, items = rows[order], items[order]
     size = max(PAIRS_AT_ONCE // max(n_items, 1), 1)
@@ -214,14 +219,6 @@ def _blocks(
         own = slice(*np.searchsorted(rows, [block.start, block.stop]).tolist())
         scores[torch.from_numpy(rows[own] - first), torch.from_numpy(items[own])] = -torch.inf
         yield block, scores
-
-
-def _places(lists: Qrels, names: Sequence[str], vocabulary: "Vocabulary") -> Any:
-    """Return the places of lists' topics among `names`, and of their items in the vocabulary, where both are known."""
-    rows = np.repeat(places_of(lists.topics, names), np.diff(lists.offsets))
-    items = vocabulary.indices(lists)[1]
-    known = (rows >= 0) & (items >= 0)
-    return rows[known], items[known]
 
 
 def places_of(names: Any, known: Any) -> Indices:
