@@ -201,8 +201,8 @@ def _blocks(
     n_items, model = len(vocabulary.items), ranker.model.cpu()
     pairs = [np.zeros((2, 0), np.int64)]
     for lists in [exclude] if isinstance(exclude, Qrels) else exclude:
-        own = np.repeat(places_of(lists.topics, names), np.diff(lists.offsets))
-        pairs.append(np.stack([own, vocabulary.indices(lists)[1]]))
+        of_items = np.repeat(places_of(lists.topics, names), np.diff(lists.offsets))
+        pairs.append(np.stack([of_items, vocabulary.indices(lists)[1]]))
     rows, items = np.concatenate(pairs, axis=1)
     known = (rows >= 0) & (items >= 0)
     rows, items = rows[known], items[known]
