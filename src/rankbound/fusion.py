@@ -395,10 +395,6 @@ def _of_ranks(value: Callable[[Integers], Floats], **others: Any) -> _Method:
     return _Method(lambda run, scores, _: run.mean(value(run.position + 1)), of_scores=False, **others)
 
 
-def _of_inverse_squares(factor: Callable[[Floats, Integers], Floats]) -> _Method:
-    return _of_ranks(lambda rank: 1 / rank**2, combine=_sum(factor))
-
-
 _trained = partial(_Method, weights="may", of_scores=False)
 
 
@@ -466,9 +462,11 @@ METHODS: Mapping[str, Callable[..., _Method]] = {
     "mixed": lambda: _Method(combine=_sum(lambda total, n: total * np.sqrt(n)), weights="must"),
     "rrf": lambda k: _of_ranks(lambda rank: 1 / (k + rank), weights="may"),
     "rbc": lambda phi: _of_ranks(lambda rank: (1 - phi) * phi ** (rank - 1.0), weights="may"),
-    "isr": lambda: _of_inverse_squares(np.multiply),
-    "log_isr": lambda: _of_inverse_squares(lambda total, n: total * np.log(n)),
-    "logn_isr": lambda sigma: _of_inverse_squares(lambda total, n: total * np.log(n + sigma)),
+    "isr": lambda: _of_ranks(lambda rank: 1 / rank**2, combine=_sum(np.multiply)),
+    "log_isr": lambda: _of_ranks(lambda rank: 1 / rank**2, combine=_sum(lambda total, n: total * np.log(n))),
+    "logn_isr": lambda sigma: _of_ranks(
+        lambda rank: 1 / rank**2, combine=_sum(lambda total, n: total * np.log(n + sigma))
+    ),
     "borda": lambda: _Method(
         lambda run, scores, _: run.mean(run.n[run.topic] - run.position),
         missing=lambda run: (run.n - run.sizes + 1) / 2,

@@ -158,7 +158,13 @@ def distribution(metric: Any, n: int, p: int, ax: "Axes | None" = None, **how: A
         ax.set_ylabel("probability")
         ax.set_ylim(bottom=0)
     else:
-        edges = _edges(found.support, found.minimum, found.maximum)
+        gaps = np.diff(found.support)
+        edges: Floats = np.linspace(found.minimum, found.maximum, BINS + 1)
+        if np.ptp(gaps) <= SAME * gaps.max():
+            # Between scores that are evenly spaced, to have as many in each.
+            step = -(-len(found.support) // BINS)
+            places = np.arange(-(-len(found.support) // step) + 1) * step
+            edges = found.support[0] + gaps[0] * (places - 0.5)
         below = found.cdf(edges)
         below[0] = 0
         ax.stairs(np.diff(below) / np.diff(edges), edges, fill=True, color=A_HIGHER, alpha=0.5)
@@ -169,16 +175,6 @@ def distribution(metric: Any, n: int, p: int, ax: "Axes | None" = None, **how: A
     ax.legend(frameon=False)
     ax.set_xlabel(f"{found.metric} of random orders of {n} items, {p} of them relevant")
     return ax
-
-
-def _edges(support: Floats, minimum: float, maximum: float) -> Floats:
-    """Return the limits of bins of equal width, between scores if these are evenly spaced, to have as many in each."""
-    gaps = np.diff(support)
-    if np.ptp(gaps) > SAME * gaps.max():
-        return np.linspace(minimum, maximum, BINS + 1)
-    step = -(-len(support) // BINS)
-    edges: Floats = support[0] + gaps[0] * (np.arange(-(-len(support) // step) + 1) * step - 0.5)
-    return edges
 
 
 def differences(

@@ -130,14 +130,13 @@ def bradley_terry(wins: Any, ties: Any = (), *, ridge: float = 0.0) -> Strengths
         normaliser = np.logaddexp.reduce(logits)
         win, loss, draw = np.exp(logits - normaliser)
         gap = (win - loss) / 2
-        value = np.where(is_tie > 0, np.full_like(half, tie) if len(tied) else 0.0, half) - normaliser
+        value = np.where(is_tie > 0, tie, half) - normaliser
         gradient, information = _of_gaps(first, second, n, (1 - is_tie) / 2 - gap, (win + loss) / 4 - gap**2)
-        if not len(tied):
-            return float(value.sum()), gradient, information
         cross = np.bincount(first, gap * draw, n) - np.bincount(second, gap * draw, n)
         last = np.append(-cross, (draw * (1 - draw)).sum())
         information = np.block([[information, last[:-1, None]], [last[None, :]]])
-        return float(value.sum()), np.append(gradient, (is_tie - draw).sum()), information
+        gradient = np.append(gradient, (is_tie - draw).sum())
+        return float(value.sum()), gradient[: len(parameters)], information[: len(parameters), : len(parameters)]
 
     edges = np.concatenate([pairs, tied, tied[:, ::-1]])
     return _estimated(items, edges, objective, "Bradley-Terry", ridge, with_tie=bool(len(tied)))

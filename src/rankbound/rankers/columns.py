@@ -164,11 +164,9 @@ class Performance:
             values = self._metric.in_range(values)
         else:
             lists = self._relevance, self._offsets
-            for place, step in enumerate(steps):
+            for row, step in zip(values, steps, strict=True):
                 moved = np.rint((scores + step * column) / quantum) * quantum
-                values[place] = next(
-                    iter(values_of([self._metric], torch.from_numpy(moved.astype(np.float32)), *lists).values())
-                )
+                (row[:],) = values_of([self._metric], torch.from_numpy(moved.astype(np.float32)), *lists).values()
         return self._bounded.of_value(torch.from_numpy(values), self._facts).numpy()
 
     def of(self, scores: Floats) -> Floats:

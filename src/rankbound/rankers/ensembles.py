@@ -286,17 +286,14 @@ def fit_trees(
             for place, booster in enumerate(boosters):
                 own = booster.predict(held_out.values.T, start_iteration=number - 1, num_iteration=1, raw_score=True)
                 margins[place] = margins[place] + own
-            outputs = [_probabilities(one) for one in margins] if model == "mcrank" else margins
+            outputs = margins
+            if model == "mcrank":
+                tensors = map(torch.from_numpy, margins)
+                outputs = [(one.softmax(1) if one.ndim == 2 else one.sigmoid()).numpy() for one in tensors]
             scores = _sum_of(outputs, values) / (number if model == "random-forest" else 1)
         selection.offer(number, loss, scores, kept)
         if all(ended):
             break
-
-
-def _probabilities(margins: Floats) -> Floats:
-    """Return the probabilities of classes `(n, K)`, or of being above a limit `(n,)`."""
-    tensor = torch.from_numpy(margins)
-    return (tensor.softmax(1) if tensor.ndim == 2 else tensor.sigmoid()).numpy()
 
 
 def _sum_of(outputs: list[Floats], values: npt.NDArray[Any]) -> Floats:

@@ -279,20 +279,17 @@ def fit_coordinate_ascent(
                 only = np.abs(weights).sum() == abs(weights[feature])
                 steps = np.concatenate([-shares, [] if only else [-weights[feature]], shares])
                 column, steps = columns.values[feature], np.unique(np.append(steps, 0.0))
-                step, value = _best(steps, performance.of_steps(scores, column, steps) @ columns.shares)
+                means = performance.of_steps(scores, column, steps) @ columns.shares
+                # The shortest of the best steps.
+                by_length = np.argsort(np.abs(steps), kind="stable")
+                best = by_length[means[by_length].argmax()]
+                step, value = float(steps[best]), float(means[best])
                 weights[feature] += step
                 scores = scores + step * column.astype(np.float64)
             selection.offer_weights(number, -value, weights)
             if value - before <= LEAST_GAIN * abs(value):
                 break
             before = value
-
-
-def _best(steps: Floats, means: Floats) -> tuple[float, float]:
-    """Return the shortest of the steps with the highest mean, and this mean."""
-    by_length = np.argsort(np.abs(steps), kind="stable")
-    best = by_length[means[by_length].argmax()]
-    return float(steps[best]), float(means[best])
 
 
 def fit_subset_ranking(

@@ -20,7 +20,7 @@ from rankbound.evaluation import POLICIES, Evaluation, judged_by, needs_intents,
 from rankbound.io.judged import Qrels, Run, name_column, repeated
 from rankbound.io.ragged import Indices
 from rankbound.kernels.ties import cases_of
-from rankbound.lists import on_cpu
+from rankbound.lists import Lists, on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.base import NOT_POOLED, POOLED
 from rankbound.metrics.runs import JudgedRun
@@ -199,8 +199,13 @@ def _blocks(
             "items for unknown topics by the mean over all others with unknown='mean'"
         )
     n_items, model = len(vocabulary.items), ranker.model.cpu()
-    excluded = [_places(lists, names, vocabulary) for lists in ([exclude] if isinstance(exclude, Qrels) else exclude)]
-    rows, items = np.concatenate(excluded, axis=1) if excluded else np.zeros((2, 0), np.int64)
+    pairs = [np.zeros((2, 0), np.int64)]
+    for lists in [exclude] if isinstance(exclude, Qrels) else exclude:
+        of_items = np.repeat(places_of(lists.topics, names), np.diff(lists.offsets))
+        pairs.append(np.stack([of_items, vocabulary.indices(lists)[1]]))
+    rows, items = np.concatenate(pairs, axis=1)
+    known = (rows >= 0) & (items >= 0)
+    rows, items = rows[known], items[known]
     order = np.argsort(rows, kind="stable")
     rows, items = rows[order], items[order]
     size = max(PAIRS_AT_ONCE // max(n_items, 1), 1)
@@ -214,14 +219,6 @@ def _blocks(
         own = slice(*np.searchsorted(rows, [block.start, block.stop]).tolist())
         scores[torch.from_numpy(rows[own] - first), torch.from_numpy(items[own])] = -torch.inf
         yield block, scores
-
-
-def _places(lists: Qrels, names: Sequence[str], vocabulary: "Vocabulary") -> Any:
-    """Return the places of lists' topics among `names`, and of their items in the vocabulary, where both are known."""
-    rows = np.repeat(places_of(lists.topics, names), np.diff(lists.offsets))
-    items = vocabulary.indices(lists)[1]
-    known = (rows >= 0) & (items >= 0)
-    return rows[known], items[known]
 
 
 def places_of(names: Any, known: Any) -> Indices:
@@ -285,12 +282,10 @@ def fit_neighbours(topics: Tensor, items: Tensor, n_topics: int, n_items: int, k
     that topics have in common: products of sparse tensors of PyTorch warn that they are in beta.
     """
     k = min(k, n_items - 1)
-    offsets, of_items = (
-        torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(index, minlength=count).cumsum(0)])
-        for index, count in ((topics, n_topics), (items, n_items))
-    )
+    counts = torch.bincount(topics, minlength=n_topics), torch.bincount(items, minlength=n_items)
+    offsets, of_items = (Lists.of_sizes(own).offsets for own in counts)
     by_item = topics[torch.sort(items, stable=True).indices]
-    counts = of_items.diff().to(torch.float64).clamp(min=1)
+    lengths = counts[1].to(torch.float64).clamp(min=1)
     at_once = max(PAIRS_AT_ONCE // max(int(offsets.diff().max()), 1), 1)
     near = torch.zeros(n_items, k, dtype=torch.int64)
     cosines = torch.zeros(n_items, k)
@@ -301,8 +296,8 @@ def fit_neighbours(topics: Tensor, items: Tensor, n_topics: int, n_items: int, k
             place, others = _of_lists(offsets, items, shared)
             common.index_add_(0, rows[place] * n_items + others, torch.ones(len(others)))
         # Equal fractions are equal in single precision, too, so that ties are found.
-        lengths = (counts[block, None] * counts).sqrt()
-        similar = (common.view(len(block), n_items).to(torch.float64) / lengths).to(torch.float32)
+        products = (lengths[block, None] * lengths).sqrt()
+        similar = (common.view(len(block), n_items).to(torch.float64) / products).to(torch.float32)
         similar[torch.arange(len(block)), block] = -1.0
         near[block] = first_of(similar, k)
         cosines[block] = similar.gather(1, near[block]).clamp(min=0)
@@ -348,7 +343,7 @@ def fit_ease(topics: Tensor, items: Tensor, n_topics: int, n_items: int, ridge: 
             f"found {n_items} items, but model ease has a weight for each pair of items: expected at most "
             f"{MOST_ITEMS_OF_EASE}; keep the most frequent items, or train model item-knn"
         )
-    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(topics, minlength=n_topics).cumsum(0)])
+    offsets = Lists.of_sizes(torch.bincount(topics, minlength=n_topics)).offsets
     products = torch.zeros(n_items, n_items, dtype=torch.float64)
     for block in torch.split(torch.arange(n_topics), max(PAIRS_AT_ONCE // max(n_items, 1), 1)):
         rows = _indicators(offsets, items, block, n_items)
