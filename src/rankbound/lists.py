@@ -203,8 +203,11 @@ class Lists:
 
         It is for what may read numbers, in the first step of these lists alone.
         """
-        # Tensors that share memory share the count of changes in place.
-        state = None if relevance is None else (relevance.data_ptr(), relevance._version, relevance.dtype)
+        state: object = None
+        if relevance is not None:
+            # Tensors that share memory share the count of changes in place, which those of inference mode lack.
+            same = object() if relevance.is_inference() else relevance._version
+            state = relevance.data_ptr(), same, relevance.dtype
         if key not in self._kept or self._kept[key][0] != state:
             # The memory is held, so that no other tensor comes to lie there.
             self._kept[key] = state, relevance, compute()

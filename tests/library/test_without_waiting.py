@@ -126,6 +126,22 @@ def test_new_scores_of_known_lists_read_no_number(name: str, monkeypatch: pytest
         torch.testing.assert_close(gradient, expected[1], rtol=INTERPOLATED, atol=INTERPOLATED)
 
 
+def test_what_is_known_of_relevance_ends_with_a_change_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
+    scores, relevance, lists = batch([4, 6])
+    with torch.inference_mode():
+        untracked = relevance.clone()
+    loss = rb.loss("nDCG", "min-max")
+    for grades in (relevance, untracked):
+        for place in range(3):
+            with torch.inference_mode(grades.is_inference()):
+                grades[place] += 1
+            with a_gpu(watched=False):
+                found = step(loss, scores, grades, lists)
+            expected = step(loss, scores, grades.clone(), rb.Lists(lists.offsets.clone()))
+            torch.testing.assert_close(found, expected)
+
+
 def test_what_reads_a_number_is_refused() -> None:
     numbers = torch.arange(3.0)
     readers: list[Callable[[], Any]] = [
