@@ -121,7 +121,9 @@ differentiates by the scores `(n_items,)`. Two batches of lists, one after the o
 """
 
 
-def through_transforms(function: Function, scores: Tensor, offsets: ArrayLike, *constants: ArrayLike | None) -> Tensor:
+def through_transforms(
+    function: Function, scores: Tensor, offsets: ArrayLike | Lists, *constants: ArrayLike | None
+) -> Tensor:
     """Return `function(scores, offsets, *constants)` with its first and second derivatives by the scores.
 
     Under `vmap`, the batches are evaluated in one call, one after the other.

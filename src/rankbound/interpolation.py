@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from rankbound.kernels import usable
 from rankbound.kernels.formulas import BAND, ORDER
-from rankbound.lists import Lists, Weights, on_cpu
+from rankbound.lists import Lists, Weights, may_read, on_cpu
 
 # Up to this many rows (the larger of the two limits), empty boxes have rows too.
 DENSE_ROWS_PER_ITEM = 2
@@ -125,7 +125,8 @@ class Boxes:
         # Boxes from the list's lowest one up to the item's, empty ones included.
         self._steps = steps = box - lists.spread(lowest)
         spans = torch.where(lists.sizes > 0, lists.max(box) - lowest + 1, 0.0)
-        if float(spans.sum()) <= max(DENSE_ROWS, DENSE_ROWS_PER_ITEM * len(x)):
+        self._reads = may_read(x)
+        if self._reads and float(spans.sum()) <= max(DENSE_ROWS, DENSE_ROWS_PER_ITEM * len(x)):
             spans = spans.to(torch.int64)
             first_row = (spans + BAND).cumsum(0) - spans
             row = lists.spread(first_row) + steps.to(torch.int64)
@@ -133,18 +134,25 @@ class Boxes:
         else:
             row, last_row = _rows_of_occupied_boxes(box, lists)
         # At least one band of rows, even if all lists are empty.
-        self._n_rows = max(int(last_row[-1]) if len(lists) else 0, BAND) + BAND + 1
+        most = (int(last_row[-1]) if len(lists) else 0) if self._reads else (BAND + 1) * len(x)
+        self._longest = None if self._reads else (BAND + 1) * lists.longest
+        self._n_rows = max(most, BAND) + BAND + 1
         # The first rows of the lists, and of the empty rows between them; None if no list is wider than the band.
         self._starts: Tensor | None = None
-        if bool((spans > BAND + 1).any()):
-            some = lists.sizes > 0
-            first = lists.min(row)[some].to(torch.int64)
-            self._starts = torch.zeros(self._n_rows, dtype=torch.bool, device=row.device)
-            self._starts[torch.cat([first, last_row[some] + 1])] = True
+        if not self._reads or bool((spans > BAND + 1).any()):
+            # Those of empty lists are the first rows of the next list, or the end.
+            first = lists.min(row).clamp(max=self._n_rows).to(torch.int64)
+            after = torch.where(lists.sizes > 0, last_row + 1, self._n_rows)
+            starts = torch.zeros(self._n_rows + 1, dtype=torch.bool, device=row.device)
+            self._starts = starts.index_fill_(0, torch.cat([first, after]), True)[:-1]
         occupied = torch.zeros(self._n_rows, dtype=torch.int64, device=row.device)
         occupied[row] = 1
-        self._occupied = torch.nonzero(occupied).squeeze(1)
         place = (occupied.cumsum(0) - 1).index_select(0, row)
+        if self._reads:
+            self._occupied = torch.nonzero(occupied).squeeze(1)
+        else:
+            # As many as there may be; the last ones are any row.
+            self._occupied = torch.full_like(row, BAND).index_copy_(0, place, row)
         self._all = Points(row, _chebyshev(local, order), place, 2 * steps + local)
 
     def points(self, items: Tensor | None = None) -> Points:
@@ -173,7 +181,7 @@ class Boxes:
             centre = moments.new_zeros(self._n_rows)
             centre[self._all.row] = 2 * self._steps
             totals = torch.cat([totals, totals * centre + moments[:, :, 1]])
-        below, above = running_sums(totals, self._starts)
+        below, above = running_sums(totals, self._starts, self._longest)
         # Rows between two lists are empty, and a band wide.
         above = above.index_select(1, targets.row + BAND)
         if kernel.linear:
@@ -227,9 +235,10 @@ def kernel_matrix(kernel: Kernel, device: torch.device, order: int = ORDER) -> T
     return matrix.reshape(-1, order).to(device)
 
 
-def running_sums(values: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+def running_sums(values: Tensor, starts: Tensor, longest: int | None = None) -> tuple[Tensor, Tensor]:
     """Return the sums of `values` `(c, n)`, float64, before and behind each place, up to where lists start.
 
+    `longest` is the largest number of places of a list, or of those up to its last number other than 0, if it is known.
     Unlike differences of the batch's running totals, they keep their digits beside lists of much larger numbers.
     """
     if values.is_cpu and usable():
@@ -242,7 +251,9 @@ def running_sums(values: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
     begins = torch.stack([starts, starts.roll(-1).flip(0)])
     index = torch.arange(len(starts), device=starts.device)
     place = (index - torch.where(begins, index, 0).cummax(1).values)[:, None]
-    longest, step = int(place.max()) if len(starts) else 0, 1
+    step = 1
+    if longest is None:
+        longest = int(place.max()) if len(starts) else 0
     sums = torch.where(place > 0, torch.stack([values, values.flip(1)]).roll(1, 2), 0.0)
     while step <= longest:
         sums, step = sums + torch.where(place > step, sums.roll(step, 2), 0.0), 2 * step
@@ -256,8 +267,7 @@ def _rows_of_occupied_boxes(box: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
     steps = torch.full_like(box, BAND + 1)
     ranked = box[order]
     steps[1:] = (ranked[1:] - ranked[:-1]).clamp(max=BAND + 1)
-    starts = lists.offsets[:-1][lists.sizes > 0]
-    steps[starts] = BAND + 1
+    steps = torch.where(lists.position == 0, float(BAND + 1), steps)
     ordered_rows = steps.to(torch.int64).cumsum(0)
     row = torch.empty_like(ordered_rows)
     row[order] = ordered_rows

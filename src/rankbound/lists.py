@@ -6,7 +6,9 @@ checked here.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from itertools import pairwise
@@ -32,6 +34,8 @@ LARGEST_GRADE = 2.0**900
 # Types of whole numbers that PyTorch stores, but neither sorts nor compares.
 STORED_ONLY = (torch.uint16, torch.uint32, torch.uint64)
 
+_WAITS: ContextVar[bool] = ContextVar("waits", default=True)
+
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
@@ -56,7 +60,7 @@ class Lists:
 
     @classmethod
     def checked(
-        cls, offsets: ArrayLike, n_items: int, device: torch.device | None = None, *, values: bool = True
+        cls, offsets: "ArrayLike | Lists", n_items: int, device: torch.device | None = None, *, values: bool = True
     ) -> "Lists":
         """Return the lists of `offsets`, which are checked.
 
@@ -78,14 +82,19 @@ class Lists:
             raise ValueError("offsets: found none, expected (n_lists + 1,) with at least the leading 0")
         if tensor.is_floating_point() or tensor.dtype == torch.bool:
             raise ValueError(f"offsets: found dtype {tensor.dtype}, expected integers")
-        lists = cls(tensor.to(torch.int64))
-        # Known without reading the last offset.
-        lists.__dict__["n_items"] = n_items
+        limits = tensor.to(torch.int64)
         if values:
-            _require_limits(lists.offsets, n_items)
+            _require_limits(limits, n_items)
         elif tensor.is_cpu:
             # Sums over lists that end elsewhere would read any memory, and on a CPU no comparison waits.
-            _require_limits(lists.offsets.numpy(), n_items)
+            _require_limits(limits.numpy(), n_items)
+        # Lists stay the same, with all that is known of them.
+        if isinstance(offsets, Lists) and limits is tensor and offsets.__dict__.get("n_items", n_items) == n_items:
+            lists = offsets
+        else:
+            lists = cls(limits)
+        # Known without reading the last offset.
+        lists.__dict__["n_items"] = n_items
         return lists
 
     @classmethod
@@ -103,6 +112,13 @@ class Lists:
         """
         counts = sizes if isinstance(sizes, Tensor) else as_tensor(sizes, "sizes")
         return cls(torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
+
+    @classmethod
+    def _of_sizes(cls, sizes: Tensor, n_items: int, longest: int | None = None) -> "Lists":
+        """Return lists with these numbers of items, whose total is known, and perhaps a limit of the longest."""
+        lists = cls.of_sizes(sizes)
+        lists.__dict__.update({"n_items": n_items} if longest is None else {"n_items": n_items, "longest": longest})
+        return lists
 
     @classmethod
     def from_groups(cls, groups: ArrayLike) -> "Lists":
@@ -168,6 +184,56 @@ class Lists:
         return int(self.offsets[-1])
 
     @cached_property
+    def limits(self) -> npt.NDArray[np.int64]:
+        """The offsets on the CPU, `(n_lists + 1,)`; from a GPU, they are copied once."""
+        limits: npt.NDArray[np.int64] = self.offsets.cpu().numpy()
+        return limits
+
+    @cached_property
+    def longest(self) -> int:
+        """The number of items of the longest list."""
+        return int(np.diff(self.limits).max(initial=0))
+
+    @cached_property
+    def _kept(self) -> dict[Any, Any]:
+        return {}
+
+    def _known(self, key: Any, compute: Callable[[], _Result], relevance: Tensor | None = None) -> _Result:
+        """Return what is computed once of the lists, and of the relevance of their items as long as it is the same.
+
+        It is for what may read numbers, in the first step of these lists alone.
+        """
+        state: object = None
+        if relevance is not None:
+            # Tensors that share memory share the count of changes in place, which those of inference mode lack.
+            same = object() if relevance.is_inference() else relevance._version
+            state = relevance.data_ptr(), same, relevance.dtype
+        if key not in self._kept or self._kept[key][0] != state:
+            # The memory is held, so that no other tensor comes to lie there.
+            self._kept[key] = state, relevance, compute()
+        known: _Result = self._kept[key][2]
+        return known
+
+    def _shares(self, kinds: npt.NDArray[Any]) -> "list[tuple[Any, Tensor | slice, Lists]]":
+        """Return the lists of each of the `kinds` `(n_lists,)`: the kind, the lists' items, and their limits."""
+
+        def compute() -> "list[tuple[Any, Tensor | slice, Lists]]":
+            chosen, sizes = np.unique(kinds).tolist() or [0], np.diff(self.limits)
+            shares: list[tuple[Any, Tensor | slice, Lists]] = []
+            if len(chosen) == 1:
+                return [(chosen[0], slice(None), self)]
+            of_items = np.repeat(kinds, sizes)
+            for kind in chosen:
+                items, own = np.flatnonzero(of_items == kind), sizes[kinds == kind]
+                limits = np.append(0, own.cumsum())
+                lists = Lists(torch.from_numpy(limits).to(self.device, non_blocking=True))
+                lists.__dict__.update(n_items=len(items), limits=limits)
+                shares.append((kind, torch.from_numpy(items).to(self.device, non_blocking=True), lists))
+            return shares
+
+        return self._known(("shares", kinds.tobytes()), compute)
+
+    @cached_property
     def segment(self) -> Tensor:
         """The index of each item's list, shape `(n_items,)`."""
         index = torch.arange(len(self), device=self.device)
@@ -205,10 +271,9 @@ class Lists:
             before = torch.cat([total.new_zeros(1), total]).index_select(0, self.offsets[:-1])
             return total - self.spread(before)
         # The difference of two totals would hold rounding errors, and any NaN, of the lists before. Each step doubles
-        # the number of summands. A GPU isn't waited for to learn the size of the longest list.
-        longest = int(self.sizes.max()) if len(self) and values.is_cpu else len(values)
+        # the number of summands.
         total, step = values, 1
-        while step < longest:
+        while step < self.longest:
             before = torch.cat([total.new_zeros(step), total[:-step]])
             total = total + torch.where(self.position >= step, before, 0.0)
             step *= 2
@@ -267,8 +332,8 @@ def from_padded(values: Tensor, mask: Tensor | None = None, *, lengths: Tensor |
 
 
 def laid_out(
-    offsets: ArrayLike | None, mask: Any = None, lengths: Any = None, **items: Any
-) -> tuple[ArrayLike, dict[str, Any]]:
+    offsets: ArrayLike | Lists | None, mask: Any = None, lengths: Any = None, **items: Any
+) -> tuple[Any, dict[str, Any]]:
     """Return the offsets and the flat numbers of items, given in any layout; the first of `items` decides which one.
 
     Without offsets, flat numbers are one list; padded ones `(n_lists, longest)` have their items where `mask` is true,
@@ -309,10 +374,12 @@ def laid_out(
     for name, tensor in tensors.items():
         if tensor.shape != shape:
             raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected {tuple(shape)}, that of {what}")
+    if not given:
+        return torch.arange(shape[0] + 1, device=device) * shape[1], items | {
+            name: tensor.flatten() for name, tensor in tensors.items()
+        }
     if lengths is not None:
         lengths = as_tensor(lengths, "lengths")
-    elif mask is None:
-        mask = torch.ones(shape, dtype=torch.bool, device=device)
     else:
         mask = torch.as_tensor(mask)
     padded = {name: from_padded(tensor, mask, lengths=lengths) for name, tensor in tensors.items()}
@@ -358,8 +425,7 @@ def to_padded(values: Tensor, offsets: ArrayLike, fill: float = 0.0) -> Tensor:
             [ 2., -1.]])
     """
     lists = Lists.checked(offsets, len(values), values.device)
-    longest = int(lists.sizes.max()) if len(lists) else 0
-    padded = values.new_full((len(lists), longest, *values.shape[1:]), fill)
+    padded = values.new_full((len(lists), lists.longest, *values.shape[1:]), fill)
     return padded.index_put((lists.segment, lists.position), values)
 
 
@@ -427,7 +493,9 @@ def collate(topics: Sequence[tuple[Tensor, Tensor] | Topic]) -> Batch:
     return Batch(torch.cat(features), labels, Lists.of_sizes(sizes).offsets, names)
 
 
-def as_tensor(values: ArrayLike, name: str, n_items: int | None = None, device: torch.device | None = None) -> Tensor:
+def as_tensor(
+    values: ArrayLike | Lists, name: str, n_items: int | None = None, device: torch.device | None = None
+) -> Tensor:
     """Return a flat tensor that shares the memory of `values` where possible.
 
     `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series; or lists, which stand for
@@ -440,7 +508,7 @@ def as_tensor(values: ArrayLike, name: str, n_items: int | None = None, device: 
     tensor = values if isinstance(values, Tensor) else column_tensor(values, name)
     if tensor.dtype in STORED_ONLY:
         unsigned, tensor = tensor.dtype, tensor.to(torch.int64)
-        if unsigned == torch.uint64 and tensor.numel() and int(tensor.min()) < 0:
+        if unsigned == torch.uint64 and tensor.numel() and may_read(tensor) and int(tensor.min()) < 0:
             raise ValueError(f"{name}: found {int(tensor.min()) + 2**64}, expected integers below 2^63")
     if tensor.is_floating_point() and tensor.dtype.itemsize == 1:
         tensor = tensor.to(torch.float32)
@@ -473,7 +541,7 @@ def weights_of(weights: ArrayLike, name: str, count: int, beside: Tensor) -> Ten
     if len(tensor) != count:
         raise ValueError(f"{name}: found {len(tensor)} values, expected {count}")
     usable = torch.isfinite(tensor) & (tensor >= 0)
-    if not bool(usable.all()):
+    if may_read(tensor) and not bool(usable.all()):
         place = int(torch.nonzero(~usable)[0, 0])
         raise ValueError(f"{name}: found {tensor[place].item()} at {place}, expected finite numbers from 0")
     return tensor
@@ -534,6 +602,21 @@ def warn_of_fractions(name: str, relevance: Tensor, counts: Callable[[Tensor], T
         "relevant item in any list; use grades of 0 and 1, or a loss or metric of gains (nDCG(gain=linear), softmax)",
         stacklevel=3,
     )
+
+
+def may_read(values: Tensor) -> bool:
+    """Return true where shapes and branches may depend on a tensor's numbers: where it is on a CPU, or waited for."""
+    return values.is_cpu or _WAITS.get()
+
+
+@contextmanager
+def waiting(allowed: bool) -> Iterator[None]:
+    """Let functions wait for a GPU's numbers, or for none but those of lists and relevance that are new to them."""
+    token = _WAITS.set(allowed)
+    try:
+        yield
+    finally:
+        _WAITS.reset(token)
 
 
 def as_floating(values: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rankbound.lists import Lists, as_floating
+from rankbound.lists import Lists, as_floating, may_read
 
 COUNTED_ORDERS = 1e15
 """Larger numbers of orders are reported as infinite."""
@@ -72,7 +72,8 @@ class TieBlocks:
 
     `order` (n_items,) sorts the items; `block` (n_items,) is the block of each *sorted* item; `first` and `size`
     (n_blocks,) are each block's first rank and number of items. Blocks are ordered by list and, inside it, from the
-    top; the offsets of `lists` count blocks.
+    top; the offsets of `lists` count blocks. Where a GPU isn't waited for to learn their number, every item is a block:
+    the last one of those with its score holds them all, and the others are `vacant`, of size 0.
     """
 
     order: Tensor
@@ -80,10 +81,11 @@ class TieBlocks:
     first: Tensor
     size: Tensor
     lists: Lists
+    vacant: bool = False
 
     def sum(self, values: Tensor) -> Tensor:
         """Return the sum of `values` (n_items,), given in the items' original order, over each block (n_blocks,)."""
-        return self._items.sum(as_floating(values)[self.order])
+        return self.items.sum(as_floating(values)[self.order])
 
     def before(self, totals: Tensor) -> Tensor:
         """Return the sum of `totals` (n_blocks,) over the blocks above each block of its list."""
@@ -100,11 +102,12 @@ class TieBlocks:
 
     @cached_property
     def has_ties(self) -> bool:
-        return len(self.first) < len(self.order)
+        return self.vacant or len(self.first) < len(self.order)
 
     @cached_property
-    def _items(self) -> Lists:
-        return Lists.of_sizes(self.size)
+    def items(self) -> Lists:
+        """The sorted items of each block."""
+        return Lists._of_sizes(self.size, len(self.order))
 
 
 def tie_blocks(scores: Tensor, lists: Lists) -> TieBlocks:
@@ -115,16 +118,20 @@ def tie_blocks(scores: Tensor, lists: Lists) -> TieBlocks:
 
 def block_starts(ranked: Tensor, lists: Lists) -> Tensor:
     """Return a mask of the scores `ranked` (n_items,), descending in each list, that begin a block."""
-    starts = torch.ones(len(ranked), dtype=torch.bool, device=ranked.device)
-    starts[1:] = ranked[1:] != ranked[:-1]
+    starts = torch.ones(len(ranked) + 1, dtype=torch.bool, device=ranked.device)
+    starts[1:-1] = ranked[1:] != ranked[:-1]
     # The first item of a list starts a block even if the last score of the list before is equal.
-    first_items = lists.offsets[:-1][lists.sizes > 0]
-    starts[first_items] = True
-    return starts
+    return starts.index_fill_(0, lists.offsets, True)[:-1]
 
 
 def blocks_of(order: Tensor, starts: Tensor, lists: Lists) -> TieBlocks:
     """Return the blocks that begin at the items of `order` where `starts` is true."""
+    if not may_read(starts):
+        place, ends = torch.arange(len(order), device=order.device), starts.roll(-1)
+        begin = torch.where(starts, place, 0).cummax(0).values
+        block = torch.where(ends, place, len(order)).flip(0).cummin(0).values.flip(0)
+        size = torch.where(ends, place - begin + 1, 0)
+        return TieBlocks(order, block, begin - lists.spread(lists.offsets[:-1]) + 1, size, lists, vacant=True)
     begins = torch.nonzero(starts).squeeze(1)
     ends = torch.cat([begins[1:], begins.new_tensor([len(order)])]) if len(begins) else begins
     first = begins - lists.offsets[lists.segment[begins]] + 1
@@ -136,7 +143,7 @@ def descending_order(values: Tensor, lists: Lists) -> Tensor:
     """Return the permutation that sorts each list by descending value, equal values by their place in the list."""
     if values.dtype in (torch.float16, torch.bfloat16):
         values = values.to(torch.float32)
-    on_cpu = values.device.type == "cpu"
+    on_cpu = values.is_cpu
     if values.dtype == torch.float32 and len(lists) < 2**31:
         # Integers that ascend by list and, inside it, by descending value, so that one sort replaces two. Adding 0
         # turns -0.0 into 0.0; the bits of a float, read as an integer, ascend with it once negatives are inverted.
@@ -264,7 +271,7 @@ def _by_list(order: Tensor, lists: Lists) -> Tensor:
     """Group the items of `order` by list, keeping their order inside each."""
     if len(lists) <= 1:
         return order
-    if order.device.type != "cpu":
+    if not order.is_cpu:
         return order[torch.argsort(lists.segment[order], stable=True)]
     # Sixteen bits at a time, which NumPy sorts in linear time.
     for shift in range(0, (len(lists) - 1).bit_length(), 16):

@@ -8,17 +8,32 @@ $$\partial L/\partial x_i = w_i \sum_j g_j\, \sigma'(x_i - x_j) - g_i \sum_j w_j
 
 from collections.abc import Iterator, Sequence
 from numbers import Real
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from rankbound.gradients import through_transforms, with_derivatives
 from rankbound.interpolation import SIGMOID, SIGMOID_CURVATURE, SIGMOID_SLOPE, InterpolatedSums, Kernel
 from rankbound.kernels.formulas import COSTS, COSTS_OF_REFERENCE, ORDER
-from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, is_transformed, require_finite
+from rankbound.lists import (
+    ArrayLike,
+    Lists,
+    Weights,
+    as_floating,
+    as_tensor,
+    is_transformed,
+    may_read,
+    require_finite,
+)
 
 # With this many polynomials per box, second derivatives (poles of third order) are as precise as other kernels.
 PRECISE_ORDER = 12
+
+# Rows of boxes that a list is taken to have where its scores aren't read, those of scores some 30 temperatures apart.
+USUAL_ROWS = 16
 
 # Limits the memory of one chunk of pairs (a few tensors of 8 bytes per pair).
 PAIRS_PER_CHUNK = 4_000_000
@@ -135,8 +150,7 @@ def interpolation_pays(
     The costs are those of a pair, an item and a row of boxes.
     """
     pair, item, row = costs
-    longest = int(lists.sizes.max()) if len(lists) else 0
-    if longest**2 * pair <= n_fields * (longest * item + row):
+    if lists.longest**2 * pair <= n_fields * (lists.longest * item + row):
         return torch.zeros_like(lists.sizes, dtype=torch.bool)
     lowest = (lists.min(scores.to(torch.float64)) - lists.max(scores.to(torch.float64))) / temperature
     n_targets = torch.bincount(lists.segment.index_select(0, targets), minlength=len(lists))
@@ -144,8 +158,17 @@ def interpolation_pays(
     return n_targets * lists.sizes * pair > n_fields * (lists.sizes * item + rows * row)
 
 
-def shares_of(methods: Tensor, lists: Lists) -> list[tuple[int, Tensor | slice, Lists]]:
+def long_enough(lists: Lists, n_fields: int, costs: tuple[float, float, float]) -> npt.NDArray[np.bool_]:
+    """Return `interpolation_pays` by the lists' sizes alone, where a GPU isn't waited for to learn more."""
+    (pair, item, row), n = costs, np.diff(lists.limits).astype(np.float64)
+    pays: npt.NDArray[np.bool_] = n * n * pair > n_fields * (n * item + np.minimum(n, USUAL_ROWS) ** 2 * row)
+    return pays
+
+
+def shares_of(methods: Tensor | npt.NDArray[Any], lists: Lists) -> list[tuple[int, Tensor | slice, Lists]]:
     """Return the lists of each method of `methods` `(n_lists,)`: the method, the lists' items, and their limits."""
+    if isinstance(methods, np.ndarray):
+        return lists._shares(methods)
     kinds = torch.unique(methods).tolist() or [0]
     if len(kinds) == 1:
         return [(kinds[0], slice(None), lists)]
@@ -165,17 +188,19 @@ def joined(parts: Sequence[Tensor], places: Sequence[Tensor | slice]) -> Tensor:
     return whole
 
 
-def pair_chunks(begin: Tensor, end: Tensor, most: int) -> Iterator[tuple[slice, Lists, Tensor]]:
+def pair_chunks(
+    begin: Tensor, end: Tensor, most: int, counts: npt.NDArray[np.int64] | None = None
+) -> Iterator[tuple[slice, Lists, Tensor]]:
     """Yield chunks of about `most` pairs of each target `k` with the places `begin[k]` to `end[k] - 1`; at least one.
 
-    A chunk has some targets, its pairs as a list for each of them, and the pairs' places.
+    A chunk has some targets, its pairs as a list for each of them, and the pairs' places. `counts` are the numbers of
+    pairs, if they are known on the CPU.
     """
-    totals = (end - begin).cumsum(0)
+    totals = np.append(0, np.cumsum((end - begin).cpu().numpy() if counts is None else counts))
     start, stop = 0, -1
     while stop < len(begin):
-        done = int(totals[start - 1]) if start else 0
-        stop = max(start + 1, int(torch.searchsorted(totals, done + most, right=True)))
-        runs = Lists.of_sizes((end - begin)[start:stop])
+        stop = min(max(start + 1, int(np.searchsorted(totals[1:], totals[start] + most, "right"))), len(begin))
+        runs = Lists._of_sizes((end - begin)[start:stop], int(totals[stop] - totals[start]))
         yield slice(start, stop), runs, runs.position + runs.spread(begin[start:stop])
         start = stop
 
@@ -183,8 +208,11 @@ def pair_chunks(begin: Tensor, end: Tensor, most: int) -> Iterator[tuple[slice, 
 class PairSums:
     """Sums over the pairs of each item of `targets` with all items of its list, in chunks of bounded memory."""
 
-    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
+    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float, every: bool = False) -> None:
+        """Prepare the sums; `every`: the targets are all items."""
         self._scores, self._targets, self._temperature = scores, targets, temperature
+        # The pairs of each item.
+        self._counts = np.repeat(np.diff(lists.limits), np.diff(lists.limits)) if every else None
         segment = lists.segment.index_select(0, targets)
         self._limits = lists.offsets.index_select(0, segment), lists.offsets.index_select(0, segment + 1)
         self._only: list[tuple[slice, Lists, Tensor, Tensor]] = []
@@ -197,7 +225,7 @@ class PairSums:
         if self._only:
             yield from self._only
             return
-        for targets, runs, item in pair_chunks(*self._limits, PAIRS_PER_CHUNK):
+        for targets, runs, item in pair_chunks(*self._limits, PAIRS_PER_CHUNK, self._counts):
             # Division after subtraction preserves the gaps of large scores in single precision.
             own = self._scores.index_select(0, self._targets[targets])
             gaps = self._scores.index_select(0, item) - runs.spread(own)
@@ -247,6 +275,7 @@ class _Sums:
         order: int = ORDER,
     ) -> None:
         require_method(method, temperature)
+        every = targets is None
         if targets is None:
             targets = torch.arange(len(scores), device=scores.device)
         # In double precision: the terms of near-ties almost cancel.
@@ -257,20 +286,28 @@ class _Sums:
             # In double precision, it is the choice of the compiled kernels (`rankbound.kernels.smooth.pays`), with
             # whose values those of the reference then agree to rounding. In single precision, the error of
             # interpolation is below rounding, and the reference chooses by its own costs.
-            costs = COSTS if scores.dtype == torch.float64 else COSTS_OF_REFERENCE
-            interpolated = interpolation_pays(scores, lists, targets, len(weights), temperature, costs)
+            costs = COSTS if scores.dtype == torch.float64 and may_read(x) else COSTS_OF_REFERENCE
+            if may_read(x):
+                interpolated: Tensor | npt.NDArray[np.bool_] = interpolation_pays(
+                    scores, lists, targets, len(weights), temperature, costs
+                )
+            else:
+                interpolated = long_enough(lists, len(weights), costs)
         else:
-            interpolated = torch.full_like(lists.sizes, method == "interpolated", dtype=torch.bool)
+            interpolated = np.full(len(lists), method == "interpolated")
         self._parts: list[tuple[Tensor | slice, Tensor | slice, PairSums | InterpolatedSums]] = []
         for by_boxes, items, own_lists in shares_of(interpolated, lists):
             places: Tensor | slice = slice(None)
             own_targets = targets
-            if not isinstance(items, slice):
+            if not isinstance(items, slice) and every:
+                places, own_targets = items, torch.arange(len(items), device=items.device)
+            elif not isinstance(items, slice):
+                assert isinstance(interpolated, Tensor)
                 kind = interpolated.index_select(0, lists.segment.index_select(0, targets))
                 places = torch.nonzero(kind == by_boxes).squeeze(1)
                 own_targets = torch.searchsorted(items, targets[places])
             own = x[items], own_lists, own_targets, temperature
-            sums = InterpolatedSums(*own, order) if by_boxes else PairSums(*own)
+            sums = InterpolatedSums(*own, order) if by_boxes else PairSums(*own, every)
             self._parts.append((items, places, sums))
 
     def of(self, kernel: Kernel) -> Tensor:
@@ -288,8 +325,9 @@ class _Sums:
 
     def _of_several(self, gradient: Tensor) -> Tensor:
         """Return the gradient with 0 for lone items, whose ranks are 1: its two terms cancel only up to rounding."""
-        alone = self._lists.sizes == 1
-        return gradient.masked_fill(self._lists.spread(alone), 0.0) if bool(alone.any()) else gradient
+        if not (np.diff(self._lists.limits) == 1).any():
+            return gradient
+        return gradient.masked_fill(self._lists.spread(self._lists.sizes == 1), 0.0)
 
     def _weights_of(self, items: Tensor | slice) -> Weights:
         return tuple(weight if weight is None else weight[items] for weight in self.weights)

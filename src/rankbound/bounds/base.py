@@ -186,11 +186,11 @@ class Distribution(Bound):
             raise ValueError(f"bound distribution: found tilt={self.tilt:g}, expected a number above 0")
 
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
-        known = facts.orders_differ
-        bounded = facts.select(torch.nonzero(known).squeeze(1)).distribution(value[..., known], self.gain)
+        some, index = facts.of_several_scores
+        bounded = some.distribution(value.index_select(-1, index), self.gain)
         of_one_score = torch.where(value >= facts.minimum, 1.0, 0.0).to(value)
         undefined = value.isnan() | facts.minimum.isnan()
-        return torch.where(undefined, torch.nan, of_one_score).masked_scatter(known, bounded)
+        return torch.where(undefined, torch.nan, of_one_score).index_copy(-1, index, bounded)
 
 
 def bound(text: str | Bound) -> Bound:

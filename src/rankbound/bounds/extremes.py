@@ -148,7 +148,10 @@ def _per_list(compute: Callable[["Facts"], Tensor]) -> "cached_property[Tensor]"
 
     def fact(facts: "Facts") -> Tensor:
         if facts._whole is None:
-            return compute(facts)
+            from rankbound.lists import waiting
+
+            with waiting(True):
+                return compute(facts)
         whole, index = facts._whole
         known: Tensor = getattr(whole, compute.__name__)
         return known.index_select(0, index)
@@ -175,6 +178,7 @@ class Facts:
         self.metric, self._relevance, self._distribution = metric, relevance, distribution
         self._lists: Any = lists
         self._whole: tuple[Facts, Tensor] | None = None
+        self.looked_up: tuple[Any, ...] = (None,)
 
     @classmethod
     def of_counts(
@@ -190,6 +194,12 @@ class Facts:
         some = Facts(self.metric, self._relevance, self._lists, self._distribution)
         some._whole = self, index
         return some
+
+    @cached_property
+    def of_several_scores(self) -> tuple["Facts", Tensor]:
+        """The facts about the lists whose orders differ in score, and the indices of these lists."""
+        index = torch.nonzero(self.orders_differ).squeeze(1)
+        return self.select(index), index
 
     def distribution(self, values: Tensor, gain: Any) -> Tensor:
         """Return the CDF of the metric at each list's value."""
@@ -263,6 +273,11 @@ class Facts:
         relevance, lists = self.graded
         is_graded = lists.sum((relevance != 0) & (relevance != 1)) > 0
         return torch.where(is_graded, graded_keys(relevance, lists), keys)
+
+    @cached_property
+    def needed(self) -> set[int]:
+        """The distinct `keys`."""
+        return set(self.keys.tolist())
 
     def distinct(self) -> tuple[list["Profile"], Tensor]:
         """Return the distinct profiles, and the index of each list's profile among them `(n_lists,)`."""

@@ -33,6 +33,7 @@ from rankbound.bounds.score_distribution import (
 from rankbound.bounds.sums import UNIFORM
 from rankbound.errors import ConfigError
 from rankbound.kernels.formulas import Floats
+from rankbound.lists import may_read
 from rankbound.metrics import Metric, metric
 
 COLUMNS = ("minimum", "maximum", "expectation", "sd", "count", "low", "high", "width", "error")
@@ -41,11 +42,17 @@ GRADED_SAMPLES = 20_000
 """Random orders per graded list; fewer than for binary lists, as nearly every list needs its own distribution."""
 KEPT = 16_384
 """Distributions that are kept, of at most 16 KiB each."""
+MOST_ENTRIES = 20_000_000
+"""Up to this many entries, those of whole tables are summed where a GPU isn't waited for to learn which are near."""
 REACH = 30.0
 """Distance, in units of 1 / gain, beyond which sigmoid and step agree to 1e-13."""
 MERGED = 0.2
 """Entries in a cell of this size, in units of 1 / gain, are merged into one of the same mean and variance (error
 1e-6)."""
+
+
+Entries = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Scores or bins of lists' tables: the list, and the entry's middle, mass and width."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +165,7 @@ class DistributionTables:
         lookup = self._lookups.get((gain, values.device))
         if lookup is None:
             lookup = self._lookups[gain, values.device] = SmoothLookup(self, gain, values.device)
-        return lookup(values, facts.keys)
+        return lookup(values, facts)
 
     @cached_property
     def index(self) -> dict[int, int]:
@@ -212,9 +219,9 @@ class DistributionsOnDemand:
         """
         if len(values) == 0:
             return values
-        tables, needed = self._tables, set(facts.keys.tolist())
-        if tables is None or not needed <= tables.index.keys():
-            tables = self._extended(facts, needed)
+        tables = self._tables
+        if tables is None or not facts.needed <= tables.index.keys():
+            tables = self._extended(facts, facts.needed)
         return tables.smooth(values, facts, gain)
 
     def _extended(self, facts: Facts, needed: set[int]) -> DistributionTables:
@@ -282,36 +289,53 @@ class SmoothLookup:
         self._keys = put(tables.keys)
         self._defined = put(~np.isnan(gains))
         self._per_table = put(np.stack([gains, first, span, half], axis=1))
-        self._offset, self._split = put(offsets[:-1]), put(split)
+        self._offset, self._split = put(offsets), put(split)
         self._any_split = bool((split > 1).any())
         self._entries = put(np.stack([position, mass, width], axis=1))
         self._below = put(np.concatenate([[0.0], np.cumsum(mass)]))
         # All tables' entries in one ascending sequence: the table's index plus a place in [0.25, 0.75].
         self._places = put(owner + 0.25 + (position - first[owner]) / span[owner])
 
-    def __call__(self, values: Tensor, keys: Tensor) -> Tensor:
-        smoothed: Tensor = _SmoothCdf.apply(values, self._table(keys), self)  # type: ignore[no-untyped-call]
+    def __call__(self, values: Tensor, facts: Facts) -> Tensor:
+        if facts.looked_up[0] is not self:
+            table = self._table(facts.keys)
+            facts.looked_up = self, table
+            if not may_read(values):
+                begin, end = self._offset[table], self._offset[table + 1]
+                few = int(((end - begin) * self._split[table]).sum()) <= MOST_ENTRIES
+                facts.looked_up = self, table, self._entries_of(begin, end, table) if few else None
+        smoothed: Tensor = _SmoothCdf.apply(values, self, *facts.looked_up[1:])  # type: ignore[no-untyped-call]
         return smoothed
 
-    def evaluate(self, values: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the smooth CDF and its derivative at float64 `values`, `(n_lists,)` each; NaN where a value is NaN."""
-        gain = self._per_table[table, 0]
-        listed, distance, width, mass, below = self._near(values, table)
+    def evaluate(self, values: Tensor, table: Tensor, entries: Entries | None = None) -> tuple[Tensor, Tensor]:
+        """Return the smooth CDF and its derivative at float64 `values`, `(n_lists,)` each; NaN where a value is NaN.
+
+        `entries` are all those of the lists' tables, so that it isn't read from the values how many are near.
+        """
+        gain, below = self._per_table[table, 0], values.new_zeros(())
+        if entries is None:
+            begin, end, below = self._near(values, table)
+            entries = self._entries_of(begin, end, table)
+        listed, position, mass, width = entries
+        own_gain = gain[listed]
+        distance, width = own_gain * (values[listed] - position), own_gain * width
         step, slope = _steps(distance, width)
         near = torch.stack([step, slope], dim=1) * mass[:, None]
         sums = values.new_zeros(len(values), 2).index_add_(0, listed, near)
         value = torch.where(values.isnan(), values, sums[:, 0] + below)
         return value, sums[:, 1] * gain
 
-    def _near(self, values: Tensor, table: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Return the entries within reach (list, distance and width in 1 / gain, mass) and each list's mass below."""
+    def _near(self, values: Tensor, table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the limits of the entries within reach of each list's value, and the mass below them."""
         gain, first, span, half = self._per_table[table].unbind(1)
         reach = REACH / gain + half
         ends = torch.stack([values - reach, values + reach])
         places = ((ends - first) / span).clamp(-0.2, 0.7) + (table + 0.25)
         begin, end = torch.searchsorted(self._places, places).unbind(0)
-        below = self._below[begin] - self._below[self._offset[table]]
+        return begin, end, self._below[begin] - self._below[self._offset[table]]
 
+    def _entries_of(self, begin: Tensor, end: Tensor, table: Tensor) -> Entries:
+        """Return the entries `begin[t]` to `end[t] - 1` of each list's table."""
         listed, entry = _ranges(begin, end)
         position, mass, width = self._entries[entry].unbind(1)
         if self._any_split:
@@ -321,8 +345,7 @@ class SmoothLookup:
             split, listed = split[entry], listed[entry]
             position, mass = position[entry] - (split - 1) / 2 + place, mass[entry] / split
             width = torch.where(split > 1, 0.0, width[entry])
-        own_gain = gain[listed]
-        return listed, own_gain * (values[listed] - position), own_gain * width, mass, below
+        return listed, position, mass, width
 
     def _table(self, keys: Tensor) -> Tensor:
         table = torch.searchsorted(self._keys, keys).clamp_(max=len(self._keys) - 1)
@@ -337,19 +360,21 @@ class _SmoothCdf(torch.autograd.Function):
     """The smooth CDF, with its density as the derivative."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, table: Tensor, lookup: SmoothLookup) -> Tensor:
-        value, density = lookup.evaluate(values.to(torch.float64), table)
+    def forward(
+        ctx: Any, values: Tensor, lookup: SmoothLookup, table: Tensor, entries: Entries | None = None
+    ) -> Tensor:
+        value, density = lookup.evaluate(values.to(torch.float64), table, entries)
         ctx.save_for_backward(values, density.to(values.dtype), table)
         ctx.lookup = lookup
         return value.to(values.dtype)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         values, density, table = ctx.saved_tensors
         if torch.is_grad_enabled():
             # Autograd differentiates the density for a second derivative, a Hessian's.
             density = ctx.lookup.evaluate(values.to(torch.float64), table)[1].to(values.dtype)
-        return gradient * density, None, None
+        return gradient * density, None, None, None
 
 
 def _steps(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,10 +8,11 @@ import numpy as np
 
 from rankbound.kernels.compiler import compiled, exact_part, part
 from rankbound.kernels.formulas import AP, DCG, HIT, PRECISION, RANK_SUM, RBP, RECALL, RECIPROCAL_RANK
-from rankbound.kernels.parts import ascending, by_grade, longest
+from rankbound.kernels.parts import MANY, ascending, by_grade, longest
 
-# Lists of at most this many relevant items are ranked by counting the items above each, others by sorting.
-MOST_COUNTED = 256
+# Lists of fewer than `MANY` items, and those of at most this many relevant ones, are ranked by counting the items above
+# each, others by sorting. Measured: 75 counts cost one sort by digits, from 500 items to 30,000.
+MOST_COUNTED = 64
 
 
 @exact_part
@@ -118,7 +119,7 @@ def of_untied_lists(scores, relevance, offsets, formulas, tables, gains, tied, v
         for i in range(n):
             x[i], y[i] = scores[first + i], relevance[first + i]
             relevant += y[i] > 0.0
-        if relevant <= MOST_COUNTED:
+        if relevant <= MOST_COUNTED or n < MANY:
             tied[t] = _count_above(x, y, n, ranked)
         else:
             tied[t] = _rank(x, y, n, order, ranked)

@@ -26,7 +26,7 @@ LONG = 32
 # Whole numbers below this are sorted by counting.
 FEW_GRADES = 32
 # From this many values on, the sort by digits is faster.
-MANY = 2_000
+MANY = 128
 BITS_OF_DIGIT = 11
 DIGITS = 1 << BITS_OF_DIGIT
 # Behind the 32 bits of a number in single precision, an index of 31 bits fits into an integer from 0.

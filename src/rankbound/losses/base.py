@@ -10,6 +10,7 @@ needs and is neither kept nor returned is therefore computed by NumPy, and tenso
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -37,6 +38,7 @@ from rankbound.lists import (
     laid_out,
     require_finite,
     require_grades,
+    waiting,
     warn_of_fractions,
     weights_of,
 )
@@ -88,7 +90,7 @@ class RankingLoss(nn.Module, ABC):
         self,
         scores: Tensor,
         relevance: ArrayLike,
-        offsets: ArrayLike | None = None,
+        offsets: "ArrayLike | Lists | None" = None,
         *,
         weights: ArrayLike | None = None,
         list_weights: ArrayLike | None = None,
@@ -102,9 +104,9 @@ class RankingLoss(nn.Module, ABC):
         Args:
             scores: `(n_items,)`, floating point and finite. Half precision is converted to single precision.
             relevance: `(n_items,)`, grades from 0; constants, as weights are: they receive no gradient.
-            offsets: `(n_lists + 1,)`, the lists' limits. Without them, flat arguments are one list, padded ones
-                `(n_lists, longest)` have all their items, or those of `mask` or `lengths`, and sequences of sequences
-                one for each list.
+            offsets: `(n_lists + 1,)`, the lists' limits, or `rb.Lists`. Without them, flat arguments are one list,
+                padded ones `(n_lists, longest)` have all their items, or those of `mask` or `lengths`, and sequences of
+                sequences one for each list.
             weights: `(n_items,)`, $w_i \ge 0$, which multiply the items' terms of the loss (`ItemSum`) or, in losses of
                 nDCG, DCG and CG, the items' gains; inverse propensities of clicks, for example.
             list_weights: `(n_lists,)`, $v_t \ge 0$, by which the lists' losses are multiplied.
@@ -114,7 +116,11 @@ class RankingLoss(nn.Module, ABC):
                 (0 if there are none).
             validate: compare offsets, scores and relevance with what is expected. On a GPU, every comparison waits for
                 it; without them, invalid values give wrong losses, and invalid offsets may read other memory. Lengths,
-                devices and types are always compared, and offsets on a CPU.
+                devices and types are always compared, and offsets on a CPU. With `validate=False`, a call waits for a
+                GPU only at the first sight of `rb.Lists` (passed as the offsets) and, for bounds, of a tensor of
+                relevance; and always for masks and lengths, bounds with weights of items, `WARP(samples=...)`,
+                LambdaRank and LambdaLoss of more than 200 million pairs, and distributions of more than 20 million
+                scores.
 
         Returns:
             A tensor `(n_lists,)`, or one number for `sum` and `mean`.
@@ -149,8 +155,9 @@ class RankingLoss(nn.Module, ABC):
             if fused is not None:
                 return fused
             grades, lists = self._prepared(x, y, limits, validate)
+            reads = nullcontext() if validate or x.is_cpu else waiting(False)
             # Autocast and half precision would lose the differences between scores.
-            with torch.autocast(x.device.type, enabled=False):
+            with reads, torch.autocast(x.device.type, enabled=False):
                 exact = at_least_single(x)
                 if w is None:
                     losses = self.of_lists(exact, grades, lists)
@@ -158,7 +165,7 @@ class RankingLoss(nn.Module, ABC):
                     losses = self.of_weighted_lists(exact, grades, lists, weights_of(w, "weights", len(x), exact))
                 if v is not None:
                     losses = losses * weights_of(v, "list_weights", len(lists), losses)
-                return reduced(_attached(losses, x, lists), how, partial(self.informative, grades, lists))
+                return reduced(attached(losses, x, lists), how, partial(self.informative, grades, lists))
 
         def informative_of(x: Tensor, limits: Tensor, y: Tensor) -> Tensor:
             return self.informative(y, Lists(limits)).to(at_least_single(x).dtype)
@@ -229,7 +236,7 @@ class RankingLoss(nn.Module, ABC):
         They are differentiable twice where those of `of_lists` are.
         """
         fused = self._fused(scores, relevance, lists.offsets, facts=facts)
-        return _attached(self.of_lists(scores, relevance, lists), scores, lists) if fused is None else fused
+        return attached(self.of_lists(scores, relevance, lists), scores, lists) if fused is None else fused
 
     def derivatives(
         self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None, *, second: bool = True
@@ -547,7 +554,7 @@ def _flat(values: ArrayLike) -> Array | None:
     return (detached.to(torch.float64) if values.dtype == torch.bfloat16 else detached).numpy()
 
 
-def _attached(losses: Tensor, scores: Tensor, lists: Lists) -> Tensor:
+def attached(losses: Tensor, scores: Tensor, lists: Lists) -> Tensor:
     """Return the losses with a gradient of 0 if they don't depend on the scores, as without any informative list."""
     if losses.requires_grad or not (scores.requires_grad and torch.is_grad_enabled()):
         return losses

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,7 +12,7 @@ from rankbound.gradients import with_gradient
 from rankbound.interpolation import sigmoid_slope, softplus
 from rankbound.kernels import Kernel
 from rankbound.kernels.formulas import DCG
-from rankbound.lists import Lists
+from rankbound.lists import Lists, may_read
 from rankbound.losses.base import RankingLoss
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import formula_of
@@ -24,6 +25,9 @@ SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")
 
 # Limits the memory of one chunk, about 20 tensors, to what largely fits the processor's cache.
 PAIRS_PER_CHUNK = 1_000_000
+
+# Up to this many pairs of items of a list, of any gain, a GPU is not waited for to learn which ones count.
+MOST_UNREAD_PAIRS = 200_000_000
 
 PAIRS_TO_WARN_OF = 100_000_000
 """Pairs that take some 10 seconds."""
@@ -108,23 +112,29 @@ class LambdaRankLoss(RankingLoss):
         gains = self._of.gains(relevance).to(torch.float64)
         if self.scheme == "ndcg-loss1":
             return (lists.max(gains) > 0) & (lists.sizes > 1)
-        table = discounts(self._of, max(lists.sizes.tolist(), default=0) + 1, lists.device)
+        table = discounts(self._of, lists.longest + 1, lists.device)
         # Discounts are monotonic: two differ if and only if the first and the last differ.
         last = table.index_select(0, (lists.sizes - 1).clamp(min=0))
         return (lists.max(gains) > lists.min(gains)) & (last != table[0])
 
     def _pairs(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Iterator[tuple[Pairs, Tensor, Tensor]]:
         """Yield pairs, their weights, and the loser's score minus the winner's in units of the temperature."""
-        weights = SwapWeights(self._of, scores, relevance, lists)
-        if self.scheme == "ndcg-loss1":
+        weights, wins = SwapWeights(self._of, scores, relevance, lists), None
+        n_pairs = int((np.diff(lists.limits).astype(np.float64) ** 2).sum())
+        if not may_read(scores) and n_pairs <= MOST_UNREAD_PAIRS:
+            chunks, wins = every_pair(lists), weights.gains
+        elif self.scheme == "ndcg-loss1":
             chunks = pairs_with_all(lists, winners=weights.gains * weights.discount > 0)
         elif self.scheme == "lambdarank":
             chunks = _pairs_with_a_discount(weights, lists)
         else:
             chunks = pairs_by_gain(weights.gains, lists)
         for pairs in chunks:
-            gap = _difference(scores, pairs[::-1])
-            yield pairs, self._weight(weights, pairs), gap if self.temperature == 1 else gap / self.temperature
+            gap, weight = _difference(scores, pairs[::-1]), self._weight(weights, pairs)
+            if wins is not None:
+                kept = pairs[0] != pairs[1] if self.scheme == "ndcg-loss1" else _difference(wins, pairs) > 0
+                weight = torch.where(kept, weight, 0.0)
+            yield pairs, weight, gap if self.temperature == 1 else gap / self.temperature
 
     def _weight(self, weights: "SwapWeights", pairs: Pairs) -> Tensor:
         """Return the weights of pairs."""
@@ -219,7 +229,7 @@ def additive_metric(of: str | Metric) -> AdditiveMetric:
 def discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor:
     """Return the discounts of the ranks 1 .. `size`, 0 beyond the cut-off, float64."""
     position = torch.arange(1, size + 1, dtype=torch.float64, device=device)
-    within = Ranks(position, position.new_tensor([size])).within(getattr(metric, "cutoff", None))
+    within = Ranks(position, position.new_full((1,), size)).within(getattr(metric, "cutoff", None))
     return metric.discount_at(position) * within
 
 
@@ -238,11 +248,11 @@ class SwapWeights:
         # Weights are 0 in lists for which the metric is undefined.
         share = torch.where(normaliser > 0, 1 / normaliser, 0.0).to(torch.float64)
         self.gains = (gains * lists.spread(share)).to(scores)
-        self._table = discounts(metric, int(lists.sizes.max()) if len(lists) else 0, lists.device)
+        self._table = discounts(metric, lists.longest, lists.device)
         self._blocks, self._dtype = tie_blocks(scores, lists), scores.dtype
         # The block of each item; a list's blocks are numbered from the top.
         self._block = torch.empty_like(self._blocks.block).index_copy_(0, self._blocks.order, self._blocks.block)
-        self._ranked, self._discounts = Lists.of_sizes(self._blocks.size), self._table.index_select(0, lists.position)
+        self._ranked, self._discounts = self._blocks.items, self._table.index_select(0, lists.position)
         means = (self._ranked.sum(self._discounts) / self._blocks.size).to(self._dtype)
         self.discount = means.index_select(0, self._block)
         """The mean discount of each item's block, `(n_items,)`."""
@@ -315,6 +325,15 @@ def pairs_by_gain(
     if winners is not None:
         winner = torch.nonzero(winners.index_select(0, blocks.order)).squeeze(1)
     return _pair_chunks(blocks.order, loser, winner, begin.index_select(0, winner), end.index_select(0, winner))
+
+
+def every_pair(lists: Lists) -> Iterator[Pairs]:
+    """Yield the pairs of each item with all items of its list, itself too, in chunks; no number of a GPU is read."""
+    sizes = np.diff(lists.limits)
+    begin, end = (lists.spread(limit) for limit in (lists.offsets[:-1], lists.offsets[1:]))
+    winner = torch.arange(lists.n_items, device=lists.device)
+    for chosen, runs, place in pair_chunks(begin, end, PAIRS_PER_CHUNK, np.repeat(sizes, sizes)):
+        yield runs.spread(winner[chosen]), place
 
 
 def pairs_with_all(lists: Lists, *, winners: Tensor) -> Iterator[Pairs]:

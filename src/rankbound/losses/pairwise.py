@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -35,11 +37,19 @@ from rankbound.kernels.formulas import (
     PAIRS_WORTH_INTERPOLATION,
     Formula,
 )
-from rankbound.lists import Lists
+from rankbound.lists import Lists, may_read
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pointwise import REDUCTIONS
-from rankbound.ranks import tie_blocks
-from rankbound.smooth_ranks import PRECISE_ORDER, PairSums, interpolation_pays, joined, require_method, shares_of
+from rankbound.ranks import block_starts, blocks_of, tie_blocks
+from rankbound.smooth_ranks import (
+    PRECISE_ORDER,
+    PairSums,
+    interpolation_pays,
+    joined,
+    long_enough,
+    require_method,
+    shares_of,
+)
 from rankbound.texts import require_one_of
 
 PAIR_WEIGHTS = ("uniform", "difference")
@@ -151,15 +161,12 @@ class LinkLoss(PairLoss):
     def _parts(self, scores: Tensor, pairs: "Preferences") -> tuple[list["_LinkSums"], list[Tensor | slice]]:
         """Return the sums of the lists of each method, which depends on a list alone, and the places of their items."""
         lists, unit, exact = pairs.lists, self.unit * self.temperature, scores.to(torch.float64)
-        if self.method == "auto" and self.link[0] is SOFTPLUS and scores.dtype == torch.float64:
-            # The choice of the compiled kernel, with which lists in double precision agree to rounding.
-            interpolated = pairs.count > PAIRS_OF_ITEM * lists.sizes + PAIRS_WORTH_INTERPOLATION
-        elif self.method == "auto":
-            interpolated = interpolation_pays(scores, lists, pairs.better, 2, unit, COSTS_OF_REFERENCE)
-        else:
-            interpolated = torch.full_like(lists.sizes, self.method == "interpolated", dtype=torch.bool)
-        methods = torch.full_like(lists.sizes, _DIRECT)
-        if bool(interpolated.any()):
+        methods: Tensor | npt.NDArray[np.int64] = torch.full_like(lists.sizes, _DIRECT)
+        if self.method == "auto" and not may_read(scores):
+            methods = np.where(long_enough(lists, 2, COSTS_OF_REFERENCE), _BY_HALVES, _DIRECT)
+        elif not may_read(scores):
+            methods = np.full(len(lists), _BY_HALVES if self.method == "interpolated" else _DIRECT)
+        elif bool((interpolated := self._interpolated(scores, pairs)).any()):
             few = lists.max(pairs.grades) < MOST_GRADES_IN_ORDER
             whole = lists.sum((pairs.grades != pairs.grades.floor()).to(torch.float64)) == 0
             methods = torch.where(interpolated, torch.where(few & whole, _BY_GRADES, _BY_HALVES), _DIRECT)
@@ -169,6 +176,16 @@ class LinkLoss(PairLoss):
             for kind, items, own in shares
         ]
         return parts, [items for _, items, _ in shares]
+
+    def _interpolated(self, scores: Tensor, pairs: "Preferences") -> Tensor:
+        """Return a mask of the lists whose sums are interpolated."""
+        lists = pairs.lists
+        if self.method != "auto":
+            return torch.full_like(lists.sizes, self.method == "interpolated", dtype=torch.bool)
+        if self.link[0] is SOFTPLUS and scores.dtype == torch.float64:
+            # The choice of the compiled kernel, with which lists in double precision agree to rounding.
+            return pairs.count > PAIRS_OF_ITEM * lists.sizes + PAIRS_WORTH_INTERPOLATION
+        return interpolation_pays(scores, lists, pairs.better, 2, self.unit * self.temperature, COSTS_OF_REFERENCE)
 
 
 class PairwiseLogisticLoss(LinkLoss):
@@ -274,8 +291,9 @@ class Preferences:
     @cached_property
     def count(self) -> Tensor:
         """The number of pairs of each list, `(n_lists,)`, double precision."""
-        n_cells = len(self.lists) * len(self.distinct)
-        if n_cells > CELLS_PER_ITEM * (len(self.grades) + len(self.lists)):
+        read = may_read(self.grades)
+        n_cells = len(self.lists) * len(self.distinct) if read else 0
+        if not read or n_cells > CELLS_PER_ITEM * (len(self.grades) + len(self.lists)):
             blocks = tie_blocks(self.grades, self.lists)
             of_equals = blocks.lists.sum(blocks.size.to(torch.float64).square())
         else:
@@ -286,7 +304,9 @@ class Preferences:
 
     @cached_property
     def better(self) -> Tensor:
-        """The indices of the items with a higher grade than another item of their list."""
+        """The indices of the items with a higher grade than another item of their list; all items if none is read."""
+        if not may_read(self.grades):
+            return torch.arange(len(self.grades), device=self.grades.device)
         return torch.nonzero(self.grades > self.lists.spread(self.lists.min(self.grades))).squeeze(1)
 
     def between(self, better: Tensor, worse: Tensor) -> Tensor:
@@ -372,8 +392,9 @@ class _LinkSums:
 
     def _chunks(self) -> Iterator[tuple[Tensor, Lists, Tensor, Tensor, Tensor]]:
         """Yield some better items, their pairs as a list each, the pairs' items, gaps and weights."""
-        better = self._pairs.better
-        for chunk, runs, item, gaps in PairSums(self._scores, self._pairs.lists, better, self._temperature).chunks():
+        better, lists = self._pairs.better, self._pairs.lists
+        sums = PairSums(self._scores, lists, better, self._temperature, not may_read(better))
+        for chunk, runs, item, gaps in sums.chunks():
             own = better[chunk]
             yield own, runs, item, gaps, self._pairs.between(runs.spread(own), item).to(gaps)
 
@@ -419,7 +440,15 @@ class _LinkSums:
         weights = torch.stack([weight, weight * grades])[: 1 + (self._pairs.weight == "difference")]
         sums = torch.zeros(len(kernels), len(grades), dtype=torch.float64, device=grades.device)
         for groups, late in halves:
-            targets, earlier = torch.nonzero(late).squeeze(1), weights * ~late
+            earlier = weights * ~late
+            if not may_read(late):
+                of_groups = Boxes(scores, groups, self._temperature, boxes.order)
+                moments, at = of_groups.moments(tuple(earlier), of_groups.points()), of_groups.points()
+                parts = torch.stack([of_groups.at(at, kernel, moments).T for kernel in kernels])
+                over = parts[:, 0] if len(weights) == 1 else grades * parts[:, 0] - parts[:, 1]
+                sums += torch.where(late, -over if descending and len(weights) > 1 else over, 0.0)
+                continue
+            targets = torch.nonzero(late).squeeze(1)
             many = groups.spread(groups.sum(late.to(torch.float64)) > PAIRS_PER_ITEM).index_select(0, targets)
             parts = grades.new_empty(len(kernels), len(weights), len(targets))
             few = targets[~many]
@@ -448,14 +477,19 @@ def grade_halves(
     if not descending:
         place = blocks.lists.spread(blocks.lists.sizes) - 1 - place
     place = torch.empty_like(blocks.block).index_copy_(0, blocks.order, place.index_select(0, blocks.block))
-    bits = int(place.max()).bit_length() if len(place) else 0
+    highest = lists.longest - 1 if blocks.vacant else int(place.max()) if len(place) else 0
+    bits = max(highest, 0).bit_length()
     key = lists.segment * 2**bits + place
     order = torch.argsort(key)
     key = key.index_select(0, order)
 
     def steps() -> Iterator[tuple[Lists, Tensor]]:
         for bit in range(bits):
-            sizes = torch.unique_consecutive(key >> (bit + 1), return_counts=True)[1]
-            yield Lists.of_sizes(sizes), (key >> bit) % 2 == 1
+            group = key >> (bit + 1)
+            if blocks.vacant:
+                sizes = blocks_of(order, block_starts(group, lists), lists).size
+            else:
+                sizes = torch.unique_consecutive(group, return_counts=True)[1]
+            yield Lists._of_sizes(sizes, len(key), lists.longest if blocks.vacant else None), (key >> bit) % 2 == 1
 
     return order, steps()

@@ -15,6 +15,7 @@ from torch.nn import functional
 from rankbound.interpolation import sigmoid_slope, softplus
 from rankbound.lists import Lists
 from rankbound.losses.base import ItemSum, RankingLoss, precise_sum, times
+from rankbound.metrics.base import has_numbers
 from rankbound.metrics.cumulative_gain import require_gains_that_fit
 from rankbound.texts import require_one_of
 
@@ -155,20 +156,23 @@ class OrdinalLoss(PointwiseLoss):
         distances = functional.softplus(self._distances).cumsum(0)
         return self._first + torch.cat([distances.new_zeros(1), distances])
 
+    def _thresholds_for(self, scores: Tensor) -> Tensor:
+        return self.thresholds.to(scores.device, scores.dtype, non_blocking=True)
+
     def of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
-        if len(relevance) and not float(relevance.max()) <= self.grades - 1:
+        if has_numbers(relevance) and not float(relevance.max()) <= self.grades - 1:
             raise ValueError(
                 f"relevance: found {float(relevance.max()):g}, expected grades up to {self.grades - 1}; "
                 f"set their number with {self.name}(grades=...)"
             )
         losses = torch.zeros_like(scores)
-        for grade, threshold in enumerate(self.thresholds.to(scores), start=1):
+        for grade, threshold in enumerate(self._thresholds_for(scores), start=1):
             above = scores - threshold
             losses = losses + softplus(torch.where(relevance >= grade, -above, above))
         return losses
 
     def curvature_of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
-        curvatures = [sigmoid_slope(scores - threshold) for threshold in self.thresholds.to(scores)]
+        curvatures = [sigmoid_slope(scores - threshold) for threshold in self._thresholds_for(scores)]
         return torch.stack(curvatures).sum(0)
 
 

@@ -9,11 +9,12 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rankbound.lists import Lists
+from rankbound.lists import Lists, may_read
 from rankbound.losses.base import RankingLoss, refuse_transforms_of_draws
 from rankbound.losses.lambda_loss import additive_metric, discounts
 from rankbound.metrics import Metric
@@ -55,7 +56,7 @@ class RankChancesLoss(RankingLoss):
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         self._of.require_gains_that_fit(relevance, scores.dtype)
-        longest = int(lists.sizes.max()) if len(lists) else 0
+        longest = lists.longest
         if longest > MOST_ITEMS:
             raise ValueError(
                 f"offsets: found a list of {longest} items for the loss {self.text}, whose memory is quadratic; "
@@ -111,17 +112,19 @@ class SoftRankLoss(RankChancesLoss):
         self.deviation = deviation
 
     def mean_discounts(self, scores: Tensor, relevant: Tensor, lists: Lists, table: Tensor) -> Tensor:
-        items, means = torch.nonzero(relevant).squeeze(1), torch.zeros_like(scores)
-        of_items = lists.segment.index_select(0, items)
-        others = lists.sizes.index_select(0, of_items) - 1
+        means = torch.zeros_like(scores)
         # Items with about as many others are computed together: the width depends on the list alone.
-        widths = 2 ** torch.ceil(torch.log2(others.clamp(min=1).to(torch.float64))).to(torch.int64)
-        for width in torch.unique(widths).tolist():
-            some = torch.nonzero(widths == width).squeeze(1)
-            own, segment = items.index_select(0, some), of_items.index_select(0, some)
+        widths = 2 ** np.ceil(np.log2((np.diff(lists.limits) - 1).clip(min=1))).astype(np.int64)
+        for width, items, _ in lists._shares(widths):
+            own = torch.arange(len(scores), device=lists.device) if isinstance(items, slice) else items
+            if may_read(relevant):
+                own = own[relevant.index_select(0, own)]
+            if len(own) == 0:
+                continue
+            segment = lists.segment.index_select(0, own)
             column = torch.arange(width, device=lists.device)
             place = column + (column >= lists.position.index_select(0, own)[:, None])
-            exist = column < others.index_select(0, some)[:, None]
+            exist = column < lists.sizes.index_select(0, segment)[:, None] - 1
             other = (lists.offsets.index_select(0, segment)[:, None] + place).where(exist, own[:, None])
             gaps = (scores[other] - scores.index_select(0, own)[:, None]) / (self.deviation * math.sqrt(2))
             chances = binomial_chances(torch.special.ndtr(gaps) * exist)
@@ -177,12 +180,12 @@ class NeuralSortLoss(RankChancesLoss):
             items = lists.offsets[own][:, None] + column.where(exists, 0)
             known, x = exists.to(scores), scores[items]
             distances = ((x[:, :, None] - x[:, None, :]).abs() * known[:, None, :]).sum(2)
-            rank = column if self.square else column[: int(torch.count_nonzero(table))]
+            rank = column if self.square else column[: getattr(self._of, "cutoff", None)]
             logits = (sizes - 1 - 2 * rank)[:, :, None] * x[:, None, :] - distances[:, None, :]
             logits = torch.where(exists[:, None, :], logits / self.temperature, -torch.inf)
             of_ranks = functional.pad(table, (0, max(width - len(table), 0)))[: len(rank)] * known[:, : len(rank)]
             found = self.discounts_of_items(torch.softmax(logits, 2), of_ranks, known)
-            means = means.index_add(0, items[exists], found[exists])
+            means = means.index_add(0, items.flatten(), torch.where(exists, found, 0.0).flatten())
         return means
 
 
@@ -219,7 +222,7 @@ class NeuralNDCGLoss(NeuralSortLoss):
             totals = columns * (turned @ rows)
             # Each list by itself, so that it doesn't depend on the others.
             wrong = (totals.detach() - known[:, :, None]).abs().amax(1, keepdim=True) > SINKHORN_ERROR
-            if not bool(wrong.any()):
+            if may_read(wrong) and not bool(wrong.any()):
                 break
             columns = torch.where(wrong, columns / totals.clamp(min=SMALLEST_TOTAL), columns)
             totals = rows * (chances @ columns)
@@ -260,12 +263,21 @@ def _by_width(lists: Lists) -> Iterator[tuple[Tensor, Tensor]]:
     The widths are powers of 2 and one and a half of them: a step of Sinkhorn's scaling costs more calls than arithmetic
     unless lists share it, and a list's width depends on itself alone.
     """
-    power = 2 ** torch.floor(torch.log2(lists.sizes.clamp(min=1).to(torch.float64))).to(torch.int64)
-    half = power + power // 2
-    widths = torch.where(lists.sizes <= power, power, torch.where(lists.sizes <= half, half, 2 * power))
-    for width in torch.unique(widths[lists.sizes > 0]).tolist():
-        own = torch.nonzero((widths == width) & (lists.sizes > 0)).squeeze(1)
-        yield own, torch.arange(width, device=lists.device)
+
+    def compute() -> list[tuple[Tensor, Tensor]]:
+        sizes = np.diff(lists.limits)
+        power = 2 ** np.floor(np.log2(sizes.clip(min=1))).astype(np.int64)
+        half = power + power // 2
+        widths = np.where(sizes <= power, power, np.where(sizes <= half, half, 2 * power)) * (sizes > 0)
+        return [
+            (
+                torch.from_numpy(np.flatnonzero(widths == width)).to(lists.device, non_blocking=True),
+                torch.arange(width, device=lists.device),
+            )
+            for width in np.unique(widths[sizes > 0]).tolist()
+        ]
+
+    yield from lists._known("widths", compute)
 
 
 def sampled(of: str | RankingLoss, samples: int = 8, temperature: float = 1.0, *, seed: int = 0) -> RankingLoss:
@@ -343,13 +355,21 @@ class SampledLoss(RankingLoss):
         """Return the lists once for each sample, with noise in their scores."""
         chance = torch.rand(self.samples, lists.n_items, generator=self._generator, dtype=torch.float64, device="cpu")
         noise = -self.noise * (-chance.clamp(min=torch.finfo(torch.float64).tiny).log()).log()
-        noisy = (scores + noise.to(scores)).flatten()
-        return noisy, relevance.repeat(self.samples), Lists.of_sizes(lists.sizes.repeat(self.samples))
+        noisy = (scores + noise.to(scores.device, scores.dtype, non_blocking=True)).flatten()
+
+        def compute() -> Lists:
+            return Lists.of_sizes(lists.sizes.repeat(self.samples))
+
+        return noisy, relevance.repeat(self.samples), lists._known(("samples", self.samples), compute)
 
     def _facts(self, relevance: Tensor, lists: Lists) -> "Facts | None":
-        facts = self.of.facts(relevance, lists)
-        index = torch.arange(len(lists), device=lists.device).repeat(self.samples)
-        return None if facts is None else facts.select(index)
+        if (facts := self.of.facts(relevance, lists)) is None:
+            return None
+
+        def compute() -> "Facts":
+            return facts.select(torch.arange(len(lists), device=lists.device).repeat(self.samples))
+
+        return compute() if may_read(relevance) else lists._known(("facts", self._number), compute, relevance)
 
     def _mean(self, losses: Tensor) -> Tensor:
         return losses.view(self.samples, -1).mean(0)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rankbound.gradients import with_gradient, without_curvature
 from rankbound.interpolation import running_sums
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, may_read
 from rankbound.losses.base import ItemSum, refuse_transforms_of_draws, times
 from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, PairLoss, Preferences, grade_halves
 from rankbound.ranks import descending_order
@@ -85,23 +85,24 @@ class WARPLoss(ItemSum):
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
         relevant = relevance >= self.rel
-        kept, own = lists.keep(relevant), None if weights is None else weights[relevant]
+        kept = lists.keep(relevant)
 
-        def mean(terms: Tensor) -> Tensor:
-            of_lists = kept.sum(times(terms, own)) / kept.sizes.clamp(min=1)
-            return torch.where(self.informative(relevance, lists), of_lists, 0.0)
+        def mean(totals: Tensor) -> Tensor:
+            return torch.where(self.informative(relevance, lists), totals / kept.sizes.clamp(min=1), 0.0)
 
         if self.samples:
-            return mean(self._sampled(scores, relevant, lists))
-        items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
+            terms = times(self._sampled(scores, relevant, lists), None if weights is None else weights[relevant])
+            return mean(kept.sum(terms))
+        every = torch.arange(len(scores), device=scores.device)
         violations = Violations(scores.detach(), lists, self.margin)
-        hinges, rank = violations.hinges_of(items, (~relevant).to(torch.float64))
-        share = warp_penalty(rank.to(torch.int64), self.alpha, self.cutoff) / rank.clamp(min=1)
-        pushed = times(share * kept.spread(scores.new_ones(len(lists)) / kept.sizes.clamp(min=1)), own)
+        hinges, rank = violations.hinges_of(every, (~relevant).to(torch.float64))
+        penalty = penalty_of(rank.to(torch.int64), self.alpha, self.cutoff, lists.longest)
+        share = torch.where(relevant, times(penalty / rank.clamp(min=1), weights), 0.0)
+        pushed = share * lists.spread(1.0 / kept.sizes.clamp(min=1))
         # An item's gradient is distributed over its violators with the opposite sign.
-        slopes = torch.zeros(len(scores), dtype=torch.float64, device=scores.device).index_copy_(0, items, pushed)
-        slopes.index_copy_(0, others, violations.by(others, slopes)).index_copy_(0, items, -rank * pushed)
-        return with_gradient(scores, mean((share * hinges).to(scores.dtype)), slopes, lists, without_curvature)
+        slopes = torch.where(relevant, -rank * pushed, violations.by(every, pushed))
+        losses = mean(lists.sum((share * hinges).to(scores.dtype)))
+        return with_gradient(scores, losses, slopes, lists, without_curvature)
 
     def forward(self, *arguments: Any, **keywords: Any) -> Tensor:
         if self.samples:
@@ -174,9 +175,12 @@ def warp_penalty(rank: Tensor | int, alpha: ArrayLike | str = "harmonic", cutoff
     ranks = torch.as_tensor(rank, device=rank.device if isinstance(rank, Tensor) else "cpu")
     if ranks.numel() and int(ranks.min()) < 0:
         raise ValueError(f"rank: found {int(ranks.min())}, expected integers from 0")
-    length = int(ranks.max()) if ranks.numel() else 0
-    length = length if cutoff is None else min(length, cutoff)
-    totals = _alphas(alpha, length, ranks.device).cumsum(0)
+    return penalty_of(ranks, alpha, cutoff, int(ranks.max()) if ranks.numel() else 0)
+
+
+def penalty_of(ranks: Tensor, alpha: ArrayLike | str, cutoff: int | None, highest: int) -> Tensor:
+    """Return `warp_penalty` of ranks up to a known one."""
+    totals = _alphas(alpha, highest if cutoff is None else min(highest, cutoff), ranks.device).cumsum(0)
     totals = torch.cat([totals.new_zeros(1), totals])
     return totals[ranks.clamp(max=len(totals) - 1)]
 
@@ -221,7 +225,8 @@ class HingeLoss(PairLoss):
         self.margin = margin
 
     def _totals(self, scores: Tensor, pairs: Preferences) -> Tensor:
-        sums = self._in_halves if len(pairs.distinct) > MOST_GRADES_IN_ORDER else self._in_order
+        many = not may_read(scores) or len(pairs.distinct) > MOST_GRADES_IN_ORDER
+        sums = self._in_halves if many else self._in_order
         losses, slopes = sums(scores.detach(), pairs)
         return with_gradient(scores, pairs.lists.sum(losses).to(scores.dtype), slopes, pairs.lists, without_curvature)
 
@@ -251,16 +256,21 @@ class HingeLoss(PairLoss):
         losses, slopes = sums
         for groups, late in halves:
             violations = Violations(scores, groups, self.margin)
-            better, worse = (torch.nonzero(mask).squeeze(1) for mask in (late, ~late))
+            if may_read(late):
+                better, worse = (torch.nonzero(mask).squeeze(1) for mask in (late, ~late))
+            else:
+                # All items, of which those in the other half violate nothing, and are not violated.
+                better = worse = torch.arange(len(scores), device=scores.device)
             hinges, lost = violations.hinges_of(better, (~late).to(grades))
             pushed = violations.by(worse, own * late)
             if pairs.weight == "difference":
                 far = violations.hinges_of(better, grades * ~late)
                 hinges, lost = (grades[better] * near - away for near, away in zip((hinges, lost), far, strict=True))
                 pushed = violations.by(worse, own * grades * late) - grades[worse] * pushed
-            losses[better] += own[better] * hinges
-            slopes[better] -= own[better] * lost
-            slopes[worse] += pushed
+            own_of_better, own_of_worse = own[better] * late[better], (~late)[worse]
+            losses[better] += own_of_better * hinges
+            slopes[better] -= own_of_better * lost
+            slopes[worse] += own_of_worse * pushed
         return torch.empty_like(sums).index_copy_(1, order, sums)
 
     def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
@@ -288,7 +298,8 @@ class Violations:
     def of(self, targets: Tensor, weights: Tensor) -> Tensor:
         """Return the total of `weights` `(n_items,)` over each target's violators, `(n_targets,)`."""
         sorted_weights = weights.to(torch.float64).index_select(0, self._order)
-        totals = sorted_weights + running_sums(sorted_weights[None], self._lists.position == 0)[1][0]
+        starts, longest = self._lists.position == 0, self._lists.longest
+        totals = sorted_weights + running_sums(sorted_weights[None], starts, longest)[1][0]
         ends = self._lists.offsets[1:].index_select(0, self._lists.segment.index_select(0, targets))
         first = self._first.index_select(0, targets)
         return torch.where(first < ends, totals.index_select(0, first.clamp(max=len(totals) - 1)), 0.0)
@@ -302,18 +313,17 @@ class Violations:
     def by(self, items: Tensor, weights: Tensor) -> Tensor:
         """Return the total of `weights` `(n_items,)` over the items that each of the `items` violates."""
         ends = self._lists.spread(self._lists.offsets[1:])
-        violated = self._first < ends
         begun = torch.zeros_like(self._height)
-        begun.index_add_(0, self._first[violated], weights.to(torch.float64)[violated])
-        totals = begun + running_sums(begun[None], self._lists.position == 0)[0][0]
+        first = self._first.clamp(max=len(begun) - 1)
+        begun.index_add_(0, first, torch.where(self._first < ends, weights.to(torch.float64), 0.0))
+        totals = begun + running_sums(begun[None], self._lists.position == 0, self._lists.longest)[0][0]
         return totals.index_select(0, self._place.index_select(0, items))
 
     def _search(self, height: Tensor) -> Tensor:
         """Return the place of each sorted item's first violator, by bisection of its list; exact for any scores."""
         ends = self._lists.spread(self._lists.offsets[1:])
         last = self._lists.spread(self._lists.offsets[:-1]) - 1  # the last place that is known not to violate
-        longest = int(self._lists.sizes.max()) if len(self._lists) else 0
-        for power in reversed(range(longest.bit_length())):
+        for power in reversed(range(self._lists.longest.bit_length())):
             probe = last + 2**power
             there = height.index_select(0, probe.clamp(max=len(height) - 1))
             violates = (there - height) + self._margin > 0

@@ -20,8 +20,8 @@ from rankbound.gradients import with_gradient
 from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, kernel_matrix, sigmoid_slope, softplus
 from rankbound.kernels import Kernel
 from rankbound.kernels.formulas import METHODS, RANK_SUM, Formula
-from rankbound.lists import ArrayLike, Lists, as_tensor
-from rankbound.losses.base import ItemSum, RankingLoss, Reduction, reduced, times
+from rankbound.lists import ArrayLike, Lists, as_tensor, may_read
+from rankbound.losses.base import ItemSum, RankingLoss, Reduction, attached, reduced, times
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
@@ -82,8 +82,19 @@ class SmoothLoss(RankingLoss):
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         return self._loss(self.smooth_value(scores, relevance, lists), self.facts(relevance, lists)).to(scores.dtype)
 
+    def of_batch(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: Facts | None = None) -> Tensor:
+        fused = self._fused(scores, relevance, lists.offsets, facts=facts)
+        if fused is not None:
+            return fused
+        known = self.facts(relevance, lists) if facts is None else facts
+        losses = self._loss(self.smooth_value(scores, relevance, lists), known)
+        return attached(losses.to(scores.dtype), scores, lists)
+
     def facts(self, relevance: Tensor, lists: Lists) -> Facts:
-        return Facts(self.metric, relevance, lists, self._smooth_distribution)
+        def compute() -> Facts:
+            return Facts(self.metric, relevance, lists, self._smooth_distribution)
+
+        return compute() if may_read(relevance) else lists._known(("facts", self._number), compute, relevance)
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         """Return the kernel of the unbounded loss, or of the metric's value, which the bound maps."""
@@ -141,8 +152,10 @@ class SmoothLoss(RankingLoss):
         """
         if isinstance(self.metric, AdditiveMetric):
             self.metric.require_gains_that_fit(relevance, scores.dtype)
-        relevant = self.metric.relevant(relevance)
-        targets = torch.nonzero(relevant).squeeze(1)
+        relevant, targets, own, kept = self.metric.relevant(relevance), None, relevance, lists
+        if may_read(relevance):
+            targets = torch.nonzero(relevant).squeeze(1)
+            own, kept = relevance.index_select(0, targets), lists.keep(relevant)
         weights = (None, *(weight.to(torch.float64) for weight in self.metric.rank_weights(relevance)))
         columns = smooth_ranks_of(
             scores, lists, weights, targets=targets, temperature=self.temperature, method=self.method
@@ -150,7 +163,7 @@ class SmoothLoss(RankingLoss):
         # The columns are 1 plus the weight above, which is the rank for weights of 1.
         position, *above = columns.unbind(1)
         ranks = Ranks(position, lists.sizes, tuple(column - 1 for column in above), self.temperature)
-        return self.metric.of_ranks(ranks, relevance.index_select(0, targets), lists.keep(relevant)).to(columns)
+        return self.metric.of_ranks(ranks, own, kept).to(columns)
 
     def _loss(self, value: Tensor, facts: Facts) -> Tensor:
         """Return the bounded value, negated where higher is better; 0 for uninformative lists."""
@@ -220,10 +233,20 @@ class RelevantItemsLoss(RankingLoss):
             raise ValueError(f"rel: found {rel}, expected a grade above 0")
         self.rel = rel
 
-    def relevant(self, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Lists]:
-        """Return the scores of the relevant items, in double precision, and their lists."""
-        relevant = relevance >= self.rel
-        return scores[relevant].to(torch.float64), lists.keep(relevant)
+    def relevant(
+        self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None = None
+    ) -> tuple[Tensor, Lists, Tensor | None, Tensor | None]:
+        """Return the scores of the relevant items, in double precision, their lists, and two kinds of weights.
+
+        The weights are a mask and those given, or None for ones: where a GPU isn't waited for to learn the number of
+        relevant items, all items are returned, and the weights of irrelevant ones are 0.
+        """
+        relevant, exact = relevance >= self.rel, scores.to(torch.float64)
+        weights = None if weights is None else weights.to(torch.float64)
+        if may_read(relevance):
+            return exact[relevant], lists.keep(relevant), None, None if weights is None else weights[relevant]
+        mask = relevant.to(torch.float64)
+        return exact, lists, mask, times(mask, weights)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists with a relevant item."""
@@ -252,10 +275,11 @@ class TFMAPLoss(RelevantItemsLoss):
     name = "TFMAP"
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        own, kept = self.relevant(scores, relevance, lists)
+        own, kept, mask, _ = self.relevant(scores, relevance, lists)
         # A smooth rank is 1 and the sum over the others.
-        found = smooth_ranks_of(own, kept, (None,)).squeeze(1) - 0.5
-        return (kept.sum(-torch.sigmoid(own) * found) / kept.sizes.clamp(min=1)).to(scores.dtype)
+        found = smooth_ranks_of(own, kept, (mask,)).squeeze(1) - 0.5
+        p = lists.keep(relevance >= self.rel).sizes.clamp(min=1)
+        return (kept.sum(times(-torch.sigmoid(own) * found, mask)) / p).to(scores.dtype)
 
 
 class CLiMFLoss(RelevantItemsLoss, ItemSum):
@@ -280,27 +304,29 @@ class CLiMFLoss(RelevantItemsLoss, ItemSum):
     name = "CLiMF"
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
-        own, kept = self.relevant(scores, relevance, lists)
+        own, kept, mask, known = self.relevant(scores, relevance, lists, weights)
         x = own.detach()
-        w = torch.ones_like(x) if weights is None else weights[relevance >= self.rel].to(x)
+        w = torch.ones_like(x) if known is None else known
         with torch.no_grad():
-            losses = kept.sum(w * (softplus(-x) + kernel_sums(x, kept, (None,), SOFTPLUS).squeeze(1)))
-            above, weighted = kernel_sums(x, kept, (None, w), SIGMOID).unbind(1)
+            losses = kept.sum(w * (softplus(-x) + kernel_sums(x, kept, (mask,), SOFTPLUS).squeeze(1)))
+            above, weighted = kernel_sums(x, kept, (mask, w), SIGMOID).unbind(1)
             # The chances of a pair's two orders add up to 1.
-            slopes = kept.spread(kept.sum(w)) - weighted - w * (above + torch.sigmoid(-x))
+            slopes = times(kept.spread(kept.sum(w)) - weighted, mask) - w * (above + torch.sigmoid(-x))
 
         def hessian_product(direction: Tensor) -> Tensor:
-            v = direction.to(x)
-            alike, of_w, of_v, of_wv = kernel_sums(x, kept, (None, w, v, w * v), SIGMOID_SLOPE).unbind(1)
-            return v * (w * (sigmoid_slope(x) + alike) + of_w) - of_wv - w * of_v
+            v = times(direction.to(x), mask)
+            alike, of_w, of_v, of_wv = kernel_sums(x, kept, (mask, w, v, w * v), SIGMOID_SLOPE).unbind(1)
+            return v * (w * (sigmoid_slope(x) + alike) + of_w) - times(of_wv, mask) - w * of_v
 
         return with_gradient(own, losses, slopes, kept, hessian_product).to(scores.dtype)
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        own, kept = self.relevant(scores, relevance, lists)
+        own, kept, mask, _ = self.relevant(scores, relevance, lists)
         # Without the item itself, whose slope in both orders is 1/4.
-        bends = sigmoid_slope(own) + 2 * kernel_sums(own, kept, (None,), SIGMOID_SLOPE).squeeze(1) - 0.5
+        bends = sigmoid_slope(own) + 2 * kernel_sums(own, kept, (mask,), SIGMOID_SLOPE).squeeze(1) - 0.5
+        if mask is not None:
+            return (bends * mask).to(scores)
         curvature = torch.zeros_like(scores)
         curvature[relevance >= self.rel] = bends.to(scores)
         return curvature

@@ -4,15 +4,17 @@ The sums that they share stand at the end: of exponentials of any range, and of 
 """
 
 import math
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rankbound.gradients import with_gradient
 from rankbound.kernels import Kernel
 from rankbound.kernels.formulas import TARGETS
-from rankbound.lists import Lists
+from rankbound.lists import Lists, may_read
 from rankbound.losses.base import ItemSum, RankingLoss, precise_sum, refuse_transforms_of_draws
 from rankbound.losses.pointwise import GAINS, gains_of
 from rankbound.metrics.cumulative_gain import largest_grade
@@ -127,7 +129,8 @@ class XENDCGLoss(CrossEntropyLoss):
         gains = gains_of(relevance, "exp2", torch.float64, self.text)
         gamma: Tensor | float = self.gamma
         if self.draw:
-            gamma = torch.rand(len(gains), generator=self._generator, dtype=torch.float64, device="cpu").to(gains)
+            gamma = torch.rand(len(gains), generator=self._generator, dtype=torch.float64, device="cpu")
+            gamma = gamma.to(gains.device, non_blocking=True)
         gains = (gains + 1 - gamma) * lists.spread(self.informative(relevance, lists))
         total = lists.sum(gains)
         return gains / lists.spread(torch.where(total > 0, total, 1.0))
@@ -159,7 +162,7 @@ class MultinomialLoss(CrossEntropyLoss):
     def targets(self, relevance: Tensor, lists: Lists) -> Tensor:
         relevant = (relevance >= self.rel).to(torch.float64)
         counts = lists.sum(relevant)
-        if bool((counts > 1).any()):
+        if may_read(counts) and bool((counts > 1).any()):
             where = int(torch.nonzero(counts > 1)[0, 0])
             raise ValueError(
                 f"relevance: found {int(counts[where])} relevant items in list {where}, expected at most one for the "
@@ -213,31 +216,27 @@ class ListNetLoss(CrossEntropyLoss):
             return super().of_weighted_lists(scores, relevance, lists, weights)
         if weights is not None:
             return RankingLoss.of_weighted_lists(self, scores, relevance, lists, weights)
-        n = lists.sizes.to(torch.float64)
+        sizes = np.diff(lists.limits).tolist()
         # In logarithms, since the number for a long list has millions of digits.
-        log_ways = torch.lgamma(n + 1) - torch.lgamma((n - self.cutoff).clamp(min=0) + 1)
-        power = float(log_ways.logsumexp(0)) / math.log(10) if len(n) else 0.0
+        log_ways = [math.lgamma(n + 1) - math.lgamma(max(n - self.cutoff, 0) + 1) for n in sizes]
+        highest = max(log_ways, default=0.0)
+        power = (highest + math.log(math.fsum(math.exp(one - highest) for one in log_ways) or 1)) / math.log(10)
         if power > math.log10(MOST_PERMUTATIONS) + 1e-9:
             raise ValueError(
-                f"cutoff: found {self.cutoff} for lists of up to {int(n.max())} items, which have 10^{power:.1f} top-k "
+                f"cutoff: found {self.cutoff} for lists of up to {max(sizes)} items, which have 10^{power:.1f} top-k "
                 f"permutations in total, expected at most {MOST_PERMUTATIONS:,}; ListNet@1 accepts lists of any length"
             )
         # Double precision for sums of up to a million small terms.
         exact, relevance = scores.to(torch.float64), relevance.to(torch.float64)
         informative = self.informative(relevance, lists)
-        first = torch.arange(lists.n_items, device=lists.device)
         losses = exact.new_zeros(len(lists))
         # Each row is a way to fill the ranks so far, and `chance` its target probability. Rows that differ only in the
         # last rank are siblings, drawn from the same remaining items.
-        rows, owner, siblings, chance = first[:, None], lists.segment, lists, lists.spread(informative.double())
-        for rank in range(self.cutoff):
-            last = rows[:, rank]
-            chance = chance * log_softmax(relevance.index_select(0, last), siblings).exp()
+        chance = lists.spread(informative.double())
+        for last, parent, owner, siblings in lists._known(("ways", self.cutoff), partial(_ways, lists, self.cutoff)):
+            chance = chance.index_select(0, parent) * log_softmax(relevance.index_select(0, last), siblings).exp()
             log_chance = log_softmax(exact.index_select(0, last), siblings)
             losses = losses.index_add(0, owner, -chance * log_chance)
-            if rank + 1 < self.cutoff:
-                rows, parent, siblings = _with_one_more(rows, owner, lists)
-                owner, chance = owner.index_select(0, parent), chance.index_select(0, parent)
         return losses.to(scores)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor | None:
@@ -245,6 +244,17 @@ class ListNetLoss(CrossEntropyLoss):
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         return _cross_entropy_kernel("softmax") if self.cutoff == 1 else None
+
+
+def _ways(lists: Lists, cutoff: int) -> list[tuple[Tensor, Tensor, Tensor, Lists]]:
+    """Return the ways to fill the ranks of each list, rank by rank: their last items, old rows, lists and siblings."""
+    rows, owner, siblings = torch.arange(lists.n_items, device=lists.device)[:, None], lists.segment, lists
+    ways = [(rows[:, 0], rows[:, 0], owner, siblings)]
+    for rank in range(1, cutoff):
+        rows, parent, siblings = _with_one_more(rows, owner, lists)
+        owner = owner.index_select(0, parent)
+        ways.append((rows[:, rank], parent, owner, siblings))
+    return ways
 
 
 def _with_one_more(rows: Tensor, owner: Tensor, lists: Lists) -> tuple[Tensor, Tensor, Lists]:
@@ -333,12 +343,14 @@ class _Draws:
         small = relevance.dtype in (torch.bool, torch.int8, torch.uint8, torch.int16)
         self._blocks, self._lists = tie_blocks(relevance.to(torch.float32) if small else relevance, lists), lists
         self._scores = scores.to(torch.float64).index_select(0, self._blocks.order)
-        self._within = Lists.of_sizes(self._blocks.size)
+        self._within = self._blocks.items
         self._left = log_sum_exp_from(log_sum_exp(self._scores, self._within), self._blocks.lists)
         size, share = self._blocks.size, self._blocks.lists.spread(informative).to(torch.float64)
         if cutoff is not None:
             # The share of each block's ranks that lie within the cut-off.
-            share = share * ((cutoff + 1 - self._blocks.first).clamp(min=0).minimum(size) / size.to(torch.float64))
+            share = share * (
+                (cutoff + 1 - self._blocks.first).clamp(min=0).minimum(size) / size.clamp(min=1).to(torch.float64)
+            )
         self._share, total = share.index_select(0, self._blocks.block), share * size
         if weights is not None:
             self._share = self._share * weights.to(share).index_select(0, self._blocks.order)
@@ -374,7 +386,9 @@ class _Draws:
 
     def _log_sum_to(self, values: Tensor) -> Tensor:
         """Return the log-sum of the blocks' `values` from the highest grade to each item's own, in sorted order."""
-        sums = log_sum_exp_from(values.flip(0), Lists.of_sizes(self._blocks.lists.sizes.flip(0)))
+        blocks = self._blocks.lists
+        turned = Lists._of_sizes(blocks.sizes.flip(0), len(values), blocks.longest)
+        sums = log_sum_exp_from(values.flip(0), turned)
         return sums.flip(0).index_select(0, self._blocks.block)
 
     def _in_order_of_rows(self, values: Tensor) -> Tensor:
@@ -405,8 +419,8 @@ def log_sum_exp_from(values: Tensor, lists: Lists) -> Tensor:
     """
     left = lists.spread(lists.sizes) - lists.position
     place = torch.arange(len(values), device=values.device)
-    step, longest = 1, int(lists.sizes.max()) if len(lists) else 0
-    while step < longest:
+    step = 1
+    while step < lists.longest:
         further = values.index_select(0, (place + step).clamp(max=len(values) - 1))
         values = torch.logaddexp(values, torch.where(left > step, further, -torch.inf))
         step *= 2

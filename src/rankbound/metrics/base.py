@@ -448,7 +448,7 @@ class Scaled(Metric):
         self._require("max", 1 <= self.max <= self.largest_scale, f"the highest grade, 1 to {self.largest_scale}")
 
     def require_gains_that_fit(self, relevance: Tensor, dtype: "torch.dtype") -> None:
-        if (highest := float(relevance.max()) if len(relevance) else 0.0) > self.max:
+        if (highest := float(relevance.max()) if has_numbers(relevance) else 0.0) > self.max:
             expected = f"grades up to {self.max}, the max of {self}"
             raise ValueError(f"relevance: found grade {highest:g}, expected {expected}")
 
@@ -461,6 +461,13 @@ def exp2(grades: Tensor) -> Tensor:
     """
     whole = grades.floor()
     return torch.exp2(whole) * torch.exp((grades - whole) * math.log(2))
+
+
+def has_numbers(relevance: Tensor) -> bool:
+    """Return true for relevance with numbers that may be read."""
+    from rankbound.lists import may_read
+
+    return len(relevance) > 0 and may_read(relevance)
 
 
 def by_arrays(function: Callable[..., Array], *tensors: Tensor) -> Tensor:

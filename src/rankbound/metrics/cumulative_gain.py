@@ -16,7 +16,7 @@ import numpy as np
 from rankbound.kernels import formulas
 from rankbound.kernels.formulas import Floats, Integers, table_size
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import Array, Metric, Scaled, exp2, formula_of, ratio
+from rankbound.metrics.base import Array, Metric, Scaled, exp2, formula_of, has_numbers, ratio
 
 GAINS = ("exp2", "linear")
 
@@ -80,8 +80,7 @@ class AdditiveMetric(Metric):
         return getattr(self, "cutoff", None)
 
     def _totals(self, lists: Lists) -> Tensor:
-        longest = int(lists.sizes.max()) if len(lists) else 0
-        return torch.from_numpy(_totals_of(self, table_size(longest))).to(lists.device)
+        return _totals_on(self, table_size(lists.longest), lists.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +113,9 @@ class GainMetric(AdditiveMetric):
     def require_gains_that_fit(self, relevance: Tensor, dtype: "torch.dtype") -> None:
         if self.gain == "exp2":
             require_gains_that_fit(relevance, dtype, self)
-        elif len(relevance) and float(relevance.max()) > (limit := torch.finfo(dtype).max * 2.0**-ROOM_FOR_SUMS):
+        elif has_numbers(relevance) and float(relevance.max()) > (
+            limit := torch.finfo(dtype).max * 2.0**-ROOM_FOR_SUMS
+        ):
             raise ValueError(
                 f"relevance: found {float(relevance.max()):g}, whose sums are too large for {dtype} scores; expected "
                 f"grades up to {limit:.2g} for {self}"
@@ -210,7 +211,8 @@ class NDCG(DCG):
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         if len(relevance) == 0:
             return torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
-        highest = math.inf if relevance.is_floating_point() else int(relevance.max())
+        counted = has_numbers(relevance) and not relevance.is_floating_point()
+        highest = int(relevance.max()) if counted else math.inf
         totals = self._totals(lists)
         if highest <= MOST_COUNTED_GRADES:
             width = int(highest) + 1
@@ -293,9 +295,14 @@ def _totals_of(metric: AdditiveMetric, size: int) -> Floats:
     return np.concatenate(([0.0], np.cumsum(metric.discount_at(torch.from_numpy(ranks)).numpy() * within)))
 
 
+@lru_cache(maxsize=64)
+def _totals_on(metric: AdditiveMetric, size: int, device: "torch.device") -> Tensor:
+    return torch.from_numpy(_totals_of(metric, size)).to(device)
+
+
 def require_gains_that_fit(relevance: Tensor, dtype: "torch.dtype", what: object, power: int = 1) -> None:
     """Raise `ValueError` for grades whose gains $2^y - 1$ to a power, or sums of these, exceed the range of `dtype`."""
-    largest = float(relevance.max()) if len(relevance) else 0.0
+    largest = float(relevance.max()) if has_numbers(relevance) else 0.0
     limit = largest_grade(dtype, power)
     if largest > limit:
         raise ValueError(

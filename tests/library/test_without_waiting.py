@@ -1,0 +1,173 @@
+"""No step with `validate=False` reads a number back from a GPU, which would wait for all that was asked of it before.
+
+On a CPU, a GPU is imitated: tensors deny that they are on a CPU, and operators whose result's shape, or whose reader,
+depends on numbers are errors. The values are those of the CPU's own way. Where there is a GPU, PyTorch itself refuses.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_fuzz_losses import INTERPOLATED, LOSSES
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import rankbound as rb
+
+DEPENDENT = {"_local_scalar_dense", "nonzero", "argwhere", "is_nonzero", "equal", "masked_select", "bincount"}
+DEPENDENT |= {"unique_dim", "_unique", "_unique2", "unique_consecutive", "unique_dim_consecutive"}
+READERS = {"tolist", "numpy", "cpu", "item", "__array__", "tensor", "new_tensor", "from_numpy", "as_tensor"}
+"""Functions that copy numbers from a GPU, or to it one call at a time."""
+
+WAITING = {
+    "WARP(samples=": "draws on the CPU, as many as there are relevant items: the same ones on each device",
+}
+"""Losses that read numbers, with the reason."""
+
+DRAWN = ("XE-NDCG(draw", "sampled")
+BATCHES = {"short": ([3, 1, 0, 12, 2, 40], False), "tied": ([1, 1, 30, 0, 9, 0], True), "long": ([300, 5, 400], False)}
+"""Numbers of items, and whether scores tie."""
+LOSSES = LOSSES | {"sampled": lambda: rb.sampled(rb.loss("nDCG", "expectation")), "TFMAP": lambda: rb.loss("TFMAP")}
+FREE = [text for text in LOSSES if not any(part in text for part in WAITING)]
+
+
+class Unread(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuse operators that read numbers."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, options = func.overloadpacket.__name__.rstrip("_"), kwargs or {}
+        masks = args[1] if name in ("index", "index_put", "_index_put_impl") else ()
+        sized = name == "repeat_interleave" and options.get("output_size") is None
+        if name.strip("_") in {one.strip("_") for one in DEPENDENT} or sized:
+            raise AssertionError(f"{func} reads a number")
+        if any(mask is not None and mask.dtype in (torch.bool, torch.uint8) for mask in masks):
+            raise AssertionError(f"{func} with a mask reads the number of its items")
+        return func(*args, **options)
+
+
+class Uncopied(TorchFunctionMode):
+    """Refuse functions that copy numbers between devices."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in READERS:
+            raise AssertionError(f"{func} copies numbers")
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def a_gpu(*, watched: bool) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.Tensor, "is_cpu", False)
+        if not watched:
+            yield
+            return
+        with Uncopied(), Unread():  # type: ignore[no-untyped-call]
+            yield
+
+
+def batch(sizes: list[int], dtype: torch.dtype = torch.float64, ties: bool = False) -> tuple[Tensor, Tensor, rb.Lists]:
+    random = np.random.default_rng(len(sizes))
+    scores = torch.from_numpy(random.normal(0, 3, sum(sizes))).to(dtype)
+    grades = torch.from_numpy(random.choice(3, sum(sizes), p=[0.7, 0.2, 0.1]))
+    return scores.round() if ties else scores, grades, rb.Lists.of_sizes(torch.tensor(sizes))
+
+
+def step(loss: rb.RankingLoss, scores: Tensor, relevance: Tensor, lists: rb.Lists) -> tuple[Tensor, Tensor]:
+    leaf = scores.clone().requires_grad_()
+    losses = loss(leaf, relevance, lists, validate=False)
+    upstream = torch.arange(1.0, 1 + losses.numel(), dtype=losses.dtype)
+    (gradient,) = torch.autograd.grad((losses * upstream.to(losses.device)).sum(), leaf)
+    return losses.detach(), gradient
+
+
+def relevance_of(name: str, grades: Tensor, lists: rb.Lists) -> Tensor:
+    """The grades; for losses of few relevant items or lists, those that they accept."""
+    if name.startswith("multinomial"):
+        return (lists.position == 0).to(grades)
+    return grades.clamp(max=1) if "distribution" in name or "max=1" in name else grades
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_a_step_reads_no_number(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
+    for sizes, ties in BATCHES.values():
+        short = [min(size, 9) for size in sizes] if name.startswith("ListNet@") else sizes
+        scores, grades, lists = batch(short, ties=ties)
+        relevance = relevance_of(name, grades, lists)
+        expected, loss = step(LOSSES[name](), scores, relevance, lists), LOSSES[name]()
+        with a_gpu(watched=False):
+            step(loss, scores, relevance, lists)
+        with a_gpu(watched=True):
+            found = step(loss, scores, relevance, lists)
+        # Those that draw have drawn twice.
+        for one, other in zip(found, expected, strict=True) if not name.startswith(DRAWN) else ():
+            limit = INTERPOLATED * max(float(other.abs().max()), 1.0)
+            torch.testing.assert_close(one, other, rtol=INTERPOLATED, atol=limit)
+
+
+@pytest.mark.parametrize("name", ["nDCG@5", "AP, min-max", "RankNet", "hinge", "softmax", "LambdaRank(metric=nDCG@10)"])
+def test_new_scores_of_known_lists_read_no_number(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step depends on its scores: ties, ranks and boxes are others than in the step that knew the lists first."""
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
+    loss = LOSSES[name]() if name in LOSSES else rb.loss(name)
+    for sizes, ties in BATCHES.values():
+        scores, relevance, lists = batch(sizes, ties=ties)
+        with a_gpu(watched=False):
+            step(loss, torch.zeros_like(scores), relevance, lists)
+        with a_gpu(watched=True):
+            losses, gradient = step(loss, 50 * scores, relevance, lists)
+        expected = step(loss, 50 * scores, relevance, lists)
+        torch.testing.assert_close(losses, expected[0], rtol=INTERPOLATED, atol=INTERPOLATED)
+        torch.testing.assert_close(gradient, expected[1], rtol=INTERPOLATED, atol=INTERPOLATED)
+
+
+def test_what_is_known_of_relevance_ends_with_a_change_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
+    scores, relevance, lists = batch([4, 6])
+    with torch.inference_mode():
+        untracked = relevance.clone()
+    loss = rb.loss("nDCG", "min-max")
+    for grades in (relevance, untracked):
+        for place in range(3):
+            with torch.inference_mode(grades.is_inference()):
+                grades[place] += 1
+            with a_gpu(watched=False):
+                found = step(loss, scores, grades, lists)
+            expected = step(loss, scores, grades.clone(), rb.Lists(lists.offsets.clone()))
+            torch.testing.assert_close(found, expected)
+
+
+def test_what_reads_a_number_is_refused() -> None:
+    numbers = torch.arange(3.0)
+    readers: list[Callable[[], Any]] = [
+        lambda: bool(numbers.any()),
+        lambda: numbers[numbers > 1],
+        lambda: torch.nonzero(numbers),
+        lambda: torch.unique(numbers),
+        lambda: torch.repeat_interleave(torch.arange(3)),
+        numbers.tolist,
+        lambda: torch.tensor([1.0]),
+    ]
+    for read in readers:
+        with pytest.raises(AssertionError, match=r"reads|copies"), a_gpu(watched=True):
+            read()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_step_on_a_gpu_waits_for_nothing() -> None:
+    for name, (sizes, ties) in itertools.product(FREE, BATCHES.values()):
+        short = [min(size, 9) for size in sizes] if name.startswith("ListNet@") else sizes
+        scores, grades, lists = batch(short, ties=ties)
+        relevance = relevance_of(name, grades, lists).cuda()
+        scores, lists, loss = scores.cuda(), rb.Lists(lists.offsets.cuda()), LOSSES[name]()
+        step(loss, scores, relevance, lists)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            step(loss, scores, relevance, lists)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
