@@ -294,7 +294,7 @@ class TestTrainings:
         found = compare(pair_of(*cells), replace(QUICK, margin="noise"))
         assert [text for text in found.notes if note in text]
         assert (found.margin is None) != deviation
-        assert (statistics.over_trainings(cells[0]) is None) != interval
+        assert math.isnan(found.trainings.low) != interval
         assert math.isnan(found.trainings.deviation) != deviation
         assert math.isnan(found.trainings.low) == math.isnan(found.trainings.p_value) != interval
 

@@ -148,6 +148,8 @@ LINES = Layout(
     (
         *(Column("predictor"), Column("cells"), Column("n"), *_fit("slope"), *_fit("intercept")),
         Column("R²", "r_squared", fixed(2)),
+        Column("predicts", "n_held_out", str),
+        Column("R² held out", "r_squared_held_out", fixed(2)),
     ),
     labels=2,
     rules=("predictor",),
