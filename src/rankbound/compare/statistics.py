@@ -185,7 +185,9 @@ def over_trainings(cells: Floats, drawings: Integers | None = None) -> Estimate 
         return None
     # A level's squares contain those of the levels below, which add nothing where it has the degrees of freedom.
     enough = [place for place, (*_, freedom) in enumerate(levels) if freedom >= _ENOUGH]
-    added, variances, freedoms = 0.0, [], []
+    added = 0.0
+    variances: list[float] = []
+    freedoms: list[float] = []
     for squares_between, of_noise, freedom in levels[max(enough, default=0) :]:
         if squares_between - of_noise > added:
             variances.append(squares_between - of_noise - added if variances else squares_between)

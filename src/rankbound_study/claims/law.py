@@ -383,9 +383,9 @@ def outcomes(law: Law) -> Iterator[Outcome]:
         yield from _permuted(law)
         yield _nothing(law)
     for (loss, column), places in _curves(law, SECOND).items():
-        expected = ListWeights.of(BEST[loss]).power
-        assert expected is not None
-        yield _highest(law, places, (expected,), f"{SECOND_HYPOTHESIS}: {loss} on {column.label}")
+        named = ListWeights.of(BEST[loss]).power
+        assert named is not None
+        yield _highest(law, places, (named,), f"{SECOND_HYPOTHESIS}: {loss} on {column.label}")
 
 
 def _of_all_cells(law: Law) -> Iterator[Outcome]:
