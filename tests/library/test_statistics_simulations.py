@@ -188,7 +188,7 @@ def test_figures_of_notes_are_those_of_simulated_studies(what: str, count: int) 
 
 @pytest.mark.parametrize(("what", "count"), ROWS)
 def test_designs_without_a_note_keep_to_95_and_5(what: str, count: int) -> None:
-    """To 93.5 to 96.5 % and 4 to 6 %, and the standard error of 2,000 studies, half a per cent, or more; the largest do."""
+    """To 93.5 to 96.5 % and 4 to 6 %, and the error of 2,000 studies, half a per cent, or more; the largest do."""
     figures = NOTED[what][0]
     found, noted = figures[count], comparison.approximate(figures, count, what)
     in_band = min(found.least, found.skewed) >= 93 and found.most <= 97 and found.significant <= 6
