@@ -2,8 +2,8 @@
 
     python -m tests.simulated_designs
 
-prints the table of docs/statistics.md. A study is a sample of differences with true mean 0: its interval should cover 0
-in 95 of 100 studies, and its test should be significant in 5. Differences are normal, or exponential (skewness 2).
+prints the tables of docs/statistics.md. A study is a sample of differences with true mean 0: its interval should cover
+0 in 95 of 100 studies, and its test should be significant in 5. Differences are normal, or exponential (skewness 2).
 """
 
 import math
@@ -92,6 +92,64 @@ def of_trainings(
     return _rates(study() for _ in range(studies))
 
 
+class Design(NamedTuple):
+    """Drawings of folds, their folds, the seeds in each drawing, and whether every topic is in one fold alone."""
+
+    seeds: tuple[int, ...]
+    folds: int = 5
+    nested: bool = False
+    topics: int = 100
+
+
+DESIGNS = {
+    "queries in one of 5 folds, 5 seeds": Design((5,), nested=True, topics=200),
+    "queries in one of 5 folds, 1 seed": Design((1,), nested=True, topics=200),
+    "5 drawings of 5 folds, 1 seed each": Design((1, 1, 1, 1, 1)),
+    "5 drawings of 5 folds, 5, 2, 2, 2, 2 seeds": Design((5, 2, 2, 2, 2)),
+    "2 drawings of 5 folds, 3 and 2 seeds": Design((3, 2)),
+    "2 drawings of 2 folds, 2 seeds each": Design((2, 2), folds=2),
+    "2 folds, 3 seeds": Design((3,), folds=2),
+    "1 fold, 5 seeds": Design((5,), folds=1),
+}
+"""Designs with topics, drawings, folds and seeds, by what the table calls them."""
+
+SOURCES = {"none": (0, 0, 0), "seeds": (0, 0, 1), "folds": (0, 1, 0), "drawings": (1, 0, 0), "all": (0.7, 0.7, 0.7)}
+"""Deviations of the mean due to drawings, folds and seeds, in those due to topics, by the sources that matter."""
+
+
+def of_sources(design: Design, sources: tuple[float, float, float], studies: int = STUDIES) -> Rates:
+    """Measure the t interval of topics, drawings, folds (with what their seeds share) and seeds."""
+    random, (of_drawings, of_folds, of_seeds) = np.random.default_rng(design.topics), sources
+    drawn, most, n = len(design.seeds), max(design.seeds), design.topics
+    count, error = drawn * design.folds, math.sqrt(1 / n)
+    drawings = np.repeat(np.arange(drawn), design.folds)
+    missing = np.arange(most) >= np.array(design.seeds)[drawings, None]
+
+    def study() -> Estimate | None:
+        cells = random.normal(size=(n, 1, 1)) + 0.3 * random.normal(size=(n, count, 1))
+        cells = cells + 0.3 * random.normal(size=(n, count, most))
+        cells += of_drawings * error * math.sqrt(drawn) * random.normal(size=drawn)[drawings, None]
+        cells += of_folds * error * math.sqrt(count) * random.normal(size=(count, 1))
+        cells += of_seeds * error * math.sqrt((~missing).sum()) * random.normal(size=(count, most))
+        cells[:, missing] = math.nan
+        if design.nested:
+            cells[np.arange(n)[:, None] % count != np.arange(count)] = math.nan
+        return over_trainings(cells, drawings)
+
+    return _rates(study() for _ in range(studies))
+
+
+def known_sources(design: Design) -> dict[str, tuple[float, float, float]]:
+    """Return the sources of variance that a design has."""
+    present = len(design.seeds) > 1, len(design.seeds) * design.folds > 1, True
+    found = {}
+    for name, sizes in SOURCES.items():
+        of_drawings, of_folds, of_seeds = (size * one for size, one in zip(sizes, present, strict=True))
+        if any((of_drawings, of_folds, of_seeds)) == (name != "none"):
+            found[name] = of_drawings, of_folds, of_seeds
+    return found
+
+
 def _rates(estimates: Iterator[Estimate | None]) -> Rates:
     """Count the studies that have an estimate."""
     known = [estimate for estimate in estimates if estimate is not None]
@@ -136,6 +194,10 @@ def main() -> None:
     for design, what, counts in sizes:
         for count in counts:
             print(f"| {count} {what} | {' | '.join(map(str, design(count)))} |", flush=True)
+    for name, one in DESIGNS.items():
+        found = {source: of_sources(one, parts).covered for source, parts in known_sources(one).items()}
+        cells = (f"{found[source]:.0f}" if source in found else "" for source in SOURCES)
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 
 from rankbound.compare import Comparison, Pair, PairedScores, Settings, adjust, compare, statistics
 from rankbound.compare.margins import REPEATABILITY, Effect, against_margin, detectable, noise_margin
+from rankbound.compare.scores import scores_of_frame
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
@@ -294,7 +295,7 @@ class TestTrainings:
         found = compare(pair_of(*cells), replace(QUICK, margin="noise"))
         assert [text for text in found.notes if note in text]
         assert (found.margin is None) != deviation
-        assert (statistics.over_trainings(cells[0]) is None) != interval
+        assert math.isnan(found.trainings.low) != interval
         assert math.isnan(found.trainings.deviation) != deviation
         assert math.isnan(found.trainings.low) == math.isnan(found.trainings.p_value) != interval
 
@@ -383,3 +384,23 @@ class TestWhatIsNotTested:
         for name, value in {"confidence": 95, "resamples": 3, "flips": 0, "interval": "bca", "margin": "seed"}.items():
             with pytest.raises(ValueError, match=name):
                 Settings(**{name: value})
+
+
+def test_folds_of_other_drawings_are_other_folds() -> None:
+    """Seeds of a drawing are averaged first: three seeds of one drawing weigh as much as two of another."""
+    pl = pytest.importorskip("polars")
+    rows = [
+        {"system": name, "topic": topic, "fold": 1, "seed": seed, "drawing": seed % 2, "AP": 0.5 + (seed % 2 == better)}
+        for name, better in (("a", 0), ("b", 2))
+        for topic in ("x", "y")
+        for seed in range(5)
+    ]
+    found = scores_of_frame(pl.DataFrame(rows), "AP")
+    assert list(found.folds) == ["1 of drawing 0", "1 of drawing 1"]
+    assert found.values.shape == (2, 2, 2, 5)
+    pair = found.pair("a", "b")
+    assert pair.drawings is not None
+    assert (pair.drawings.tolist(), pair.metric) == ([0, 1], "AP")
+    assert pair.differences.tolist() == [0.5, 0.5], "not three fifths"
+    with pytest.raises(ValueError, match="drawings: found shape"):
+        replace(found, drawings=np.array([0]))

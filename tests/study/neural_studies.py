@@ -135,7 +135,8 @@ def _model(method: str) -> str:
 def _run(key: Mapping[str, object], fold: int, topic: str, n: int, p: int, score: float) -> dict[str, object]:
     metrics = dict.fromkeys(METRICS, score)
     selection = "validation" if key["loss"] != "none" else "last"
-    return {**key, "fold": fold, "selection": selection, "topic": topic, "n": n, "p": p, "epoch": 3, **metrics}
+    of_list = {"topic": topic, "drawing": 0, "n": n, "p": p, "epoch": 3}
+    return {**key, "fold": fold, "selection": selection, **of_list, **metrics}
 
 
 def _web_rows(dataset: str, topics: int) -> list[dict[str, object]]:
@@ -295,6 +296,8 @@ class Planted:
         """Add a method's runs, with a score for each list that is the same on all metrics."""
         row = _run(self._key(dataset, method, **options), 1, "", n, 1, 0.0)
         self.runs.append(repeated(row, {**columns, **dict.fromkeys(METRICS, scores)}))
+        if "features" in options:
+            self.runs.append(repeated(row | {"seed": 1}, {**columns, **dict.fromkeys(METRICS, scores)}))
 
     def _key(self, dataset: str, method: str, **options: Any) -> dict[str, object]:
         if method in ("random", "oracle"):

@@ -108,7 +108,7 @@ class World:
     Attributes:
         effect: by how much a setting's mean score exceeds 0.6.
         settings: the settings that are trained.
-        topics, folds, seeds: the size of the study.
+        topics, folds, seeds, drawings: the size of the study; seeds take turns in the drawings.
         level, own: standard deviations of a topic's level, and of what a setting adds to it.
         training: of what a training adds to all its lists.
         chance: of what remains, for each list.
@@ -123,8 +123,9 @@ class World:
     effect: Effect
     settings: Sequence[Setting]
     topics: int = 60
-    folds: int = 2
+    folds: int = 5
     seeds: int = 3
+    drawings: int = 1
     level: float = 0.1
     own: float = 0.02
     training: float = 0.002
@@ -168,7 +169,9 @@ class World:
     def _lists(self, nsr: int | None) -> pl.DataFrame:
         topic, fold, seed = grid(self.topics, self.folds, self.seeds, judged=nsr is None)
         p = 2 + topic * 17 % 40
-        return pl.DataFrame({"topic": topic, "fold": fold, "seed": seed, "n": p * (1 + (nsr or 6)), "p": p})
+        drawing = seed % self.drawings if nsr else 0 * seed
+        sizes = {"n": p * (1 + (nsr or 6)), "p": p}
+        return pl.DataFrame({"topic": topic, "fold": fold, "seed": seed, "drawing": drawing, **sizes})
 
     def _levels(self, random: np.random.Generator, lists: pl.DataFrame) -> np.ndarray:
         topic, fold = lists["topic"].to_numpy(), lists["fold"].to_numpy()
@@ -365,7 +368,7 @@ class Study:
         n = p * (1 + (one.nsr or self.negatives))
         random = np.random.default_rng([len(one.loss), len(one.bounding), one.nsr or 0, self.topics])
         own = random.normal(0, self.noise, len(topic)) if not model else 0.0
-        columns = {"topic": topic, "fold": fold + 1, "seed": seed, "n": n, "p": p}
+        columns = {"topic": topic, "fold": fold + 1, "seed": seed, "drawing": 0 * seed, "n": n, "p": p}
         for metric in (*METRICS, "RR", "P@5", "P@10"):
             lists = Lists(one.loss, one.bounding, one.nsr, metric, topic, fold, seed, n, p, base, random)
             columns[metric] = base + own + (self.plant(lists) if not model else 0.0)

@@ -46,7 +46,7 @@ class PlantedSystems:
             for topic in range(TOPICS):
                 known = topic % 10 != 9
                 row = self._key(system, topic % 2 + 1, seed, options) | last | changes
-                row |= {"topic": f"q{topic:02}", "n": 5 + topic // 6, "p": 2 * known}
+                row |= {"topic": f"q{topic:02}", "drawing": 0, "n": 5 + topic // 6, "p": 2 * known}
                 score = float(scores[topic]) if known else float("nan")
                 self.runs.setdefault(variant, []).append({**row, **dict.fromkeys(RUN_METRICS, score)})
             for fold in () if is_control or "selection" in changes else (1, 2):

@@ -84,6 +84,7 @@ def _runs(protocol, name, nsr, model, loss, bounding, lists, seeds):  # type: ig
         "loss": loss,
         "bounding": bounding,
         "selection": "test" if protocol == "published" else "validation",
+        "drawing": 0,
         "epoch": 10,
     }
     trained = np.repeat(np.arange(seeds), len(lists))

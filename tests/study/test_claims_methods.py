@@ -130,7 +130,7 @@ CASES: list[tuple[str, Plant, str, tuple[str, ...]]] = [
     # One model that ranks better, or as well, refutes it.
     ("N01", both_ways(HIGH, LOW, HIGH, LOW), CONFIRMED, ("random order scores 0.4", "over 100 queries")),
     ("N01", both_ways(LOW, HIGH, HIGH, LOW), REFUTED, ()),
-    ("N01", both_ways(HIGH, LOW, LOW, LOW), REFUTED, ()),
+    ("N01", queries(BOTH_WAYS, HIGH, LOW, LOW, LOW, noise=0.003), REFUTED, ()),
     ("N01", queries(BOTH_WAYS, HIGH, LOW, LOW + 0.02, LOW, noise=0.4), INCONCLUSIVE, ()),
     *(
         (

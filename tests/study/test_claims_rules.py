@@ -33,7 +33,7 @@ pytest.importorskip("scipy", reason="claims are decided by statistics")
 __all__ = ["evidence_of"]
 
 
-def difference(mean: float, error: float = 0.01, margin: float = math.nan) -> Contrast:
+def difference(mean: float, error: float = 0.01, margin: float = 0.002) -> Contrast:
     return Contrast(Estimate(mean, error, 100.0), margin, 101)
 
 
@@ -44,8 +44,8 @@ def of_all(*differences: Contrast) -> Family[int]:
 UP, DOWN, OPEN, ALIKE = difference(0.1), difference(-0.1), difference(0.01), difference(0.0, margin=0.1)
 FAR, NONE, AT = difference(0.3), difference(0.0, error=0.0001), difference(0.05)
 OVER, WIDE = difference(0.3, margin=0.1), difference(0.0)
-SMALL = difference(0.005, error=0.004, margin=0.1)
-"""Alike within a margin that exceeds the rise, which it does not refute."""
+SMALL = difference(0.001, error=0.001)
+"""Not shown to rise, nor to rise by less than what matters."""
 
 VERDICTS: dict[str, dict[str, list[list[Contrast]]]] = {
     "all are higher": {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, OPEN], [UP, NONE]], REFUTED: [[UP, DOWN]]},
@@ -56,11 +56,6 @@ VERDICTS: dict[str, dict[str, list[list[Contrast]]]] = {
     "all are above": {CONFIRMED: [[UP, FAR]], INCONCLUSIVE: [[UP, AT], []], REFUTED: [[UP, OPEN]]},
     "all are below": {CONFIRMED: [[DOWN, OPEN]], INCONCLUSIVE: [[AT], []], REFUTED: [[DOWN, FAR]]},
     "none falls": {CONFIRMED: [[ALIKE, OVER]], INCONCLUSIVE: [[UP, OPEN]], REFUTED: [[UP, DOWN]]},
-    "none falls beyond noise": {
-        CONFIRMED: [[ALIKE, OVER]],
-        INCONCLUSIVE: [[ALIKE, DOWN]],
-        REFUTED: [[ALIKE, difference(-0.3, margin=0.1)]],
-    },
     "all are within": {CONFIRMED: [[OPEN]], INCONCLUSIVE: [[OPEN, AT], []], REFUTED: [[OPEN, FAR]]},
     "all tend to be higher": {CONFIRMED: [[UP]], INCONCLUSIVE: [[UP, ALIKE]], REFUTED: [[UP, DOWN], [ALIKE, ALIKE]]},
     "some are higher": {CONFIRMED: [[UP, DOWN]], INCONCLUSIVE: [[DOWN, OPEN]], REFUTED: [[DOWN, ALIKE]]},
@@ -87,7 +82,7 @@ def test_rules_follow_from_the_tests_of_all_differences(rule: str) -> None:
             assert RULES[rule](of_all(*some)) == verdict, some
 
 
-def test_without_a_limit_differences_are_compared_with_their_noise_margins() -> None:
+def test_without_a_limit_differences_are_compared_with_what_matters() -> None:
     cases = {CONFIRMED: [ALIKE], INCONCLUSIVE: [ALIKE, difference(0.0)], REFUTED: [ALIKE, OVER]}
     for verdict, some in cases.items():
         assert RULES["all are within"](Family(dict(enumerate(some)))) == verdict
@@ -97,7 +92,7 @@ def test_every_difference_has_its_place() -> None:
     family = Family({"up": UP, "down": DOWN, "open": OPEN, "alike": ALIKE})
     assert (family.higher, family.lower, family.alike) == (["up"], ["down"], ["alike"])
     assert (family.least(), family.most()) == ("down", "up")
-    assert family.worst_p() == family.p_values["alike"] == 1
+    assert family.p_values["alike"] == 1
     # Holm counts the tests.
     alone, among_many = ({place: difference(0.022) for place in range(count)} for count in (1, 20))
     assert (Family(alone).higher, Family(among_many).higher) == ([0], [])
@@ -121,20 +116,20 @@ class TestResamples:
 
     @pytest.mark.parametrize("seeds", [1, 8])
     def test_they_spread_as_the_standard_error_says(self, evidence_of: Made, seeds: int) -> None:
-        evidence = evidence_of(replace(self.noisy, seeds=seeds))
+        evidence = evidence_of(replace(self.noisy, seeds=seeds, folds=5))
         pairs = {cell: pair(evidence, cell) for cell in cells(evidence, ["AP"])}
         found = resampled_means(pairs)
         for number, one in enumerate(pairs.values()):
             assert found[:, number].mean() == pytest.approx(contrast(one).mean, abs=5e-4)
             ratio = found[:, number].std() / contrast(one).estimate.standard_error
-            assert 0.8 < ratio < (1.2 if seeds == 1 else math.sqrt(3) * 1.2)
+            assert 0.7 < ratio < math.sqrt(3) * 1.2
 
     def test_readings_of_one_source_share_topics(self, evidence_of: Made) -> None:
         evidence = evidence_of(replace(self.noisy, seeds=1))
         cell = next(one for one in cells(evidence, ["AP"]) if one.column.nsr is None)
         other = cell._replace(column=DataSet("mq2008-label2", None))
         found = resampled_means({cell: pair(evidence, cell), other: pair(evidence, cell)})
-        assert (found[:, 0] == found[:, 1]).all()
+        assert np.corrcoef(found.T)[0, 1] > 0.1, "topics are the same, trainings are not"
 
 
 class TestContrasts:
@@ -144,11 +139,21 @@ class TestContrasts:
         planted = Cell("AP", "min-max", DataSet("movielens", 2), "AP")
         assert found[planted].mean == pytest.approx(0.03, abs=1e-3)
         assert all(abs(one.mean) < 1e-3 for cell, one in found.items() if cell != planted)
-        assert found[planted].margin == pytest.approx(0.01 * 2.77 / math.sqrt(2), rel=0.7)
+        assert {one.margin for one in found.values()} == {0.002}
 
-    def test_one_seed_gives_no_margin(self, evidence_of: Made) -> None:
+    def test_of_one_training_nothing_is_shown_to_be_small(self, evidence_of: Made) -> None:
+        """Two folds with one seed have no spread of trainings, and topics alone do not show that losses are alike."""
         evidence = evidence_of(ONE_SEED)
-        assert all(math.isnan(one.margin) for one in contrasts(evidence, cells(evidence)).values())
+        found = contrasts(evidence, cells(evidence)).values()
+        assert not any(one.is_repeated or one.is_alike or one.is_no_lower for one in found)
+
+    def test_replicas_of_a_loss_are_averaged(self, evidence_of: Made) -> None:
+        """The affine boundings of nRBP are one training: one that scores higher does not stand for all."""
+        evidence = evidence_of(study(of_bounded(0.03, of="nRBP", bounding="min-max", nsr=2)))
+        cell = Cell("nRBP", "min-max", DataSet("movielens", 2), "nRBP(p=0.95)")
+        assert contrast(pair(evidence, cell)).mean == pytest.approx(0.01, abs=1e-3)
+        assert contrast(pair(evidence, cell, "expectation")).mean == pytest.approx(0.03, abs=1e-3)
+        assert str(cell) == "nRBP with affine bounding on MovieLens at ratio 2"
 
     def test_rounding_is_no_difference(self) -> None:
         assert estimate(np.full((5, 2, 3), 1e-17)).p_value() == 1
@@ -288,7 +293,7 @@ CLOSE = RISING + np.array([0.025, -0.025, 0, 0, 0])
     [
         (RISING, 0.005, CONFIRMED),
         (RISING + 0.1, 0.005, CONFIRMED),
-        (CLOSE, 0.005, CONFIRMED),
+        (CLOSE, 0.001, CONFIRMED),
         (RISING[::-1], 0.005, REFUTED),
         (SWAPPED, 0.005, REFUTED),
         (RISING, 0.5, INCONCLUSIVE),
@@ -328,7 +333,7 @@ def test_one_seed_and_a_single_loss_say_nothing() -> None:
 # The sample that would decide a claim: a study of that size does decide, and smaller ones do so less often
 
 MARGIN = 0.01
-FOLDS = 2
+FOLDS = 5
 OF_TOPICS, OF_TRAININGS = 0.05, 0.008
 """Standard deviations of a topic's difference, and of that of a training (a seed in a fold)."""
 
@@ -375,7 +380,7 @@ def test_the_seeds_needed_decide_in_80_of_100_studies() -> None:
 
 
 def test_no_number_of_topics_outweighs_too_few_seeds() -> None:
-    assert true_sample(50, 2).topics_needed is None
+    assert true_sample(50, 1).topics_needed is None
     assert true_sample(50, 1000).seeds_needed is None
     assert replace(true_sample(50, 1000), of_trainings=0.0).seeds_needed is None, "trainings are no source of error"
 
@@ -400,7 +405,7 @@ def test_a_contrast_knows_its_parts() -> None:
     one_seed = contrast(pair_of(differences(random, 100, 1)))
     assert (one_seed.training_variance, one_seed.seeds) == (0.0, 1)
     assert Sample.of(one_seed, MARGIN).of_topics == pytest.approx(one_seed.estimate.standard_error**2)
-    of_most = sample_of_most(dict(enumerate(many[:5])), MARGIN)
+    of_most = sample_of_most(dict(enumerate(many[:5])))
     errors = sorted(one.estimate.standard_error for one in many[:5])
     assert of_most.of_topics + of_most.of_trainings == pytest.approx(errors[2] ** 2)
 

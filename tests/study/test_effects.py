@@ -10,8 +10,20 @@ import polars as pl
 import pytest
 
 import rankbound as rb
+from rankbound.compare import PairedScores
 from rankbound_study.claims import related
-from rankbound_study.claims.effects import CELL_COLUMNS, EVERY, KINDS, REGIME_COLUMNS, effects, regimes
+from rankbound_study.claims.effects import (
+    CELL_COLUMNS,
+    EVERY,
+    KINDS,
+    OTHER_SEEDS,
+    REGIME_COLUMNS,
+    SAME_LOSS,
+    effects,
+    of_halves,
+    regimes,
+    replicas_table,
+)
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.related import METRICS, coherence
 from rankbound_study.claims.statistics import pooled
@@ -86,6 +98,42 @@ def test_means_are_the_planted_ones(evidence: Evidence) -> None:
     assert found["affine", EVERY].between > found["affine", "AP"].between
 
 
+def test_intervals_hold_replicas_of_one_training(tmp_path: Path) -> None:
+    """The test of the intervals against themselves, on planted trainings and drawings: 95 % contain 0.
+
+    Over topics alone, far fewer do.
+    """
+    world = World(
+        lambda one: 0.0, settings(["nRBP"]), topics=40, seeds=4, drawings=2, own=0.0, training=0.01, chance=0.005
+    )
+    folders = [tmp_path / str(number) for number in range(5)]
+    for folder in folders:
+        folder.mkdir()
+    found = pl.concat(replicas_table(world.files(folder, number)) for number, folder in enumerate(folders))
+    assert set(found["replicas"]) == {SAME_LOSS, OTHER_SEEDS}
+    assert found.filter(replicas=OTHER_SEEDS)["a"].n_unique() == 5
+    of_one = found.filter(dataset="movielens", nsr=1)
+    assert sorted(of_one.filter(replicas=SAME_LOSS).select("a", "b").unique().rows()) == [
+        ("expectation", "expectation-max"), ("min-max", "expectation"), ("min-max", "expectation-max"),
+    ]  # fmt: skip
+    covered, by_topics = (((found[f"{name}low"] <= 0) & (found[f"{name}high"] >= 0)).mean() for name in ("", "topics_"))
+    assert 0.9 < covered < 1
+    assert by_topics < 0.7
+
+
+def test_halves_of_the_seeds_are_those_of_one_fold() -> None:
+    values = np.full((1, 3, 2, 4), np.nan)
+    values[0, :, 0] = [1, 2, 4, 8]
+    values[0, :, 1, 1:] = [1, 10, 100]
+    drawn = PairedScores(["a"], ["x", "y", "z"], values, ["1", "2"], list("0123"))
+    halves = of_halves(drawn.pair("a", "a"))
+    assert halves is not None
+    assert (halves.a - halves.b)[0].tolist()[0] == [-1, -4]
+    assert (halves.a - halves.b)[0, 1, 0] == -9
+    assert np.isnan((halves.a - halves.b)[0, 1, 1]), "a third seed has no other"
+    assert of_halves(replace(drawn, values=values[..., :1], seeds=["0"]).pair("a", "a")) is None
+
+
 def test_two_readings_of_the_same_queries_are_one_data_set_in_means(evidence: Evidence, tmp_path: Path) -> None:
     runs = pl.read_parquet(evidence.runs)
     again = runs.filter(pl.col("dataset") == "mq2008-label1").with_columns(dataset=pl.lit("mq2008-label2"))
@@ -104,7 +152,7 @@ def test_the_steps_make_tables_a_figure_and_a_section(evidence: Evidence, tmp_pa
     significant = set(cells.filter(pl.col("p_holm") <= 0.05)["loss"])
     assert significant == {"nDCG", "AP"}
     blocks = list(table_effects.TABLES["table_effects"].shown("table_effects", tmp_path / "tables"))
-    assert [block.name for block in blocks] == ["Mean effects", "Effects of bounding"]
+    assert [block.name for block in blocks] == ["Mean effects", "Replicas", "Effects of bounding"]
     bold = {(row[0].text, row[1].text) for row in blocks[0].rows if row[3].strong}
     assert ("affine", "AP") in bold
     assert ("affine", "nDCG") not in bold

@@ -97,6 +97,7 @@ def test_a_seed_is_trained_and_tested_on_its_own_drawing(tmp_path: Path, repeate
     out = train(tmp_path, repeated, together=2, seeds=[0, 4, 2], folds=[1, 3])
     instances = read_instances(repeated)
     runs = frame(out).filter(pl.col("selection") == "test")
+    assert (runs["drawing"] == runs["seed"] % REPEATS).all()
     assert sorted(runs.select("fold", "seed").unique().rows()) == [(f, s) for f in (1, 3) for s in (0, 2, 4)]
     predictions = frame(out.with_suffix("").with_suffix(".predictions.parquet"), "predictions")
     for row in predictions.iter_rows(named=True):

@@ -6,6 +6,7 @@ design reduces a unit to one number per system:
 - seeds are averaged within each test list first, then the lists of a unit over its folds;
 - topics nested in folds (MQ2008) are in the test split of one fold, users crossed with folds (MovieLens) in those of
   all; in both designs a unit is resampled with all its lists;
+- folds that are drawn several times are as many folds, which know their drawing;
 - pairs that share members (faces) are not independent; `members` identifies the members of each pair.
 """
 
@@ -33,6 +34,9 @@ SYSTEM = "system"
 TRAINING = ("fold", "seed")
 """Columns of tables with a row per system, topic, fold and seed, such as the runs table."""
 
+DRAWING = "drawing"
+"""Column of tables whose folds are drawn several times: with it, a fold is one of a drawing."""
+
 _UNTRAINED = "none"
 """The loss of controls."""
 
@@ -45,6 +49,8 @@ class PairedScores:
         systems, units, folds, seeds: distinct names.
         values: `(n_systems, n_units, n_folds, n_seeds)`, NaN where there is no score.
         members: `(n_units, 2)`, numbers that identify the two members of each unit, if units are pairs.
+        drawings: `(n_folds,)`, numbers that identify the drawing of each fold, if they are drawn several times.
+        metric: the name of the metric, if it is known.
 
     Raises:
         ValueError: the shapes do not match the names, a name occurs twice, or a score is infinite.
@@ -56,6 +62,8 @@ class PairedScores:
     folds: Sequence[str] = NO_TRAININGS
     seeds: Sequence[str] = NO_TRAININGS
     members: Integers | None = None
+    drawings: Integers | None = None
+    metric: str = ""
 
     def __post_init__(self) -> None:
         expected = (len(self.systems), len(self.units), len(self.folds), len(self.seeds))
@@ -68,6 +76,8 @@ class PairedScores:
             raise ValueError("values: found inf, expected numbers, or NaN where a score is undefined")
         if self.members is not None and self.members.shape != (len(self.units), 2):
             raise ValueError(f"members: found shape {self.members.shape}, expected {(len(self.units), 2)}")
+        if self.drawings is not None and self.drawings.shape != (len(self.folds),):
+            raise ValueError(f"drawings: found shape {self.drawings.shape}, expected {(len(self.folds),)}")
 
     @classmethod
     def of_matrix(
@@ -115,7 +125,8 @@ class PairedScores:
         )
         members = None if self.members is None else self.members[defined]
         a, b = np.where(both, values, np.nan)[:, defined]
-        return Pair(a, b, units, gaps, members, has_seeds=list(self.seeds) != list(NO_TRAININGS))
+        has_seeds = list(self.seeds) != list(NO_TRAININGS)
+        return Pair(a, b, units, gaps, members, has_seeds, self.drawings, self.metric)
 
 
 @dataclass(frozen=True)
@@ -125,7 +136,7 @@ class Pair:
     Attributes:
         units: the units' names.
         gaps: the scores left out because one system lacks them.
-        members: as in `PairedScores`.
+        members, drawings, metric: as in `PairedScores`.
         has_seeds: False if the scores come without seeds.
     """
 
@@ -135,6 +146,8 @@ class Pair:
     gaps: "Gaps"
     members: Integers | None = None
     has_seeds: bool = True
+    drawings: Integers | None = None
+    metric: str = ""
 
     @property
     def differences(self) -> Floats:
@@ -165,12 +178,19 @@ class Gaps:
 def scores_of_frame(frame: "pl.DataFrame", metric: str, *, members: bool = False) -> PairedScores:
     """Return the scores of rows with the columns `system`, `topic`, the metric and, if known, `fold` and `seed`.
 
-    Null and NaN are undefined scores. Controls (loss `none`) are not trained: their single run is paired with every
-    seed of the others. With `members`, topics name the two members of a pair (`face1 face2`).
+    With a column `drawing` of several values, a fold of each drawing is a fold of its own. Null and NaN are undefined
+    scores. Controls (loss `none`) are not trained: their single run is paired with every seed of the others. With
+    `members`, topics name the two members of a pair (`face1 face2`).
 
     Raises:
         DataError: a system has a topic twice in one training; the message names the columns in which the rows differ.
     """
+    drawings: Integers | None = None
+    if DRAWING in frame.columns and frame[DRAWING].n_unique() > 1:
+        import polars as pl
+
+        frame = frame.with_columns(fold=pl.format("{} of drawing {}", "fold", DRAWING))
+        drawings = frame.select("fold", DRAWING).unique().sort("fold")[DRAWING].to_numpy().astype(np.int64)
     key = [SYSTEM, "topic", *(name for name in TRAINING if name in frame.columns)]
     _refuse_doubles(frame, key)
     axes: dict[str, Sequence[str]] = dict.fromkeys((SYSTEM, "topic", *TRAINING), NO_TRAININGS)
@@ -189,7 +209,8 @@ def scores_of_frame(frame: "pl.DataFrame", metric: str, *, members: bool = False
             if scored.sum() == 1:
                 scores[:] = scores[:, :, scored]
     pairs = np.unique([unit.split(" ") for unit in units], return_inverse=True)[1].reshape(-1, 2) if members else None
-    return PairedScores(systems, units, values, folds, seeds, None if pairs is None else pairs.astype(np.int64))
+    of_pairs = None if pairs is None else pairs.astype(np.int64)
+    return PairedScores(systems, units, values, folds, seeds, of_pairs, drawings, metric)
 
 
 def per_unit(values: Floats) -> Floats:

@@ -1,30 +1,46 @@
 r"""Estimates, intervals and tests of mean differences: over units, over units and trainings, over pairs of members.
 
-Bootstrap and sign flips cover the sampling of topics, for fixed trained models. Covering new trainings takes several
-seeds, and at least three trainings. With $d_{ufs}$ the difference of unit $u$ in fold $f$ under seed $s$, and $S_{uf}$
-the number of seeds under which it is defined, the mean is $m = \sum_{ufs} w_{uf} d_{ufs} / S_{uf}$, where
-$w_{uf} = 1 / (n F_u)$ (a unit counts once, however many folds it is in). Missing scores are not filled: each fold's
-least-squares fit of a list's effect and a seed's effect $t_{fs}$ to the scores that exist estimates the variance
-$\sigma_f^2$ of a training's effect, and
+Bootstrap and sign flips cover the sampling of topics, for fixed trained models. Covering new trainings takes a design
+of random effects, and at least three trainings. Units are crossed with trainings; trainings are nested: seeds in folds,
+folds in drawings. A seed's effect is that of its initial weights and of what it selects for itself (the epoch); a
+fold's is that of its training lists, of its negatives, and of what all its seeds share (a learning rate); a drawing's
+is that of folds and negatives drawn together. With $d_{ufs}$ the difference of unit $u$ in fold $f$ (of a drawing)
+under seed $s$, and $S_{uf}$ the number of seeds under which it is defined, the mean is
 
-$$\operatorname{Var} m \approx \frac{s^2(u)}{n} + \sum_f \sigma_f^2 \sum_s v_{fs}^2, \qquad
-\sigma_f^2 = s^2_s(t_{fs}) - g_f E_f,$$
+$$m = \sum_{uf} w_{uf} \bar d_{uf}, \qquad \bar d_{uf} = \frac1{S_{uf}} \sum_s d_{ufs}, \qquad w_{uf} = \frac1{n F_u}$$
 
-where $v_{fs}$ is the weight of a training in the mean, $s^2(u)$ the variance of units' means without the effects of
-trainings, $E_f$ the residual variance, and $g_f E_f$ its part in the variance of the fitted effects.
+(a unit counts once, however many folds it is in), and its variance is that of units plus that of trainings:
+
+$$\operatorname{Var} m \approx T + \max_k (B_k - N_k, 0), \qquad
+T = \sum_u \Big(\sum_f c_f w_{uf} (\bar d_{uf} - \bar d_f)\Big)^2, \qquad c_f^2 = \frac{n_f}{n_f - 1}$$
+
+with $\bar d_f$ the means of folds. At each level $k$, $B_k$ is the variance of $m$ that the squares between its means
+would have if they had no other cause, and $N_k$ the part of it that the sampling of units causes: for folds, with the
+covariance $V_{fg}$ of their means over units (as in $T$) and the weights $v_f = \sum_u w_{uf}$,
+
+$$B = \frac{\sum_f (\bar d_f - \bar d_{r(f)})^2}{F - R} \sum_f v_f^2, \qquad
+N = \frac{\operatorname{tr}(C V)}{F - R} \sum_f v_f^2,$$
+
+where $F$ folds are in $R$ drawings and $C$ centres means within drawings; for drawings likewise, with their means. (It
+is the method of moments of random-effects models whose means have correlated errors.) For seeds, each fold's
+least-squares fit of a list's effect and a seed's effect to the scores that exist has the variance of effects, and the
+part of it that is due to residuals: missing scores are not filled. A level's squares contain those of the levels below.
+So the maximum is over the highest level with at least four degrees of freedom (five drawings; or else five folds; or
+else seeds) and the levels above it, which have fewer.
 
 A variance estimated from few trainings is small by chance, and Satterthwaite's degrees of freedom are then too many.
 The degrees of freedom are instead
 
 $$\nu = \Big(\sum_k r_k^{4/3} / \nu_k\Big)^{-1}$$
 
-for the part of topics, $n - 1$, and the part that trainings add, with the degrees of freedom of a balanced design and
-shares $r_k$ of the variance. The exponent 4/3 is between Satterthwaite's 2, whose 95 % intervals cover as little as
-92 % with $\nu_k = 2$, and 1, with up to 97 % (similar to Cochran's approximation). With 4/3 they cover 93.5 to 96.5 %,
-whatever the shares, if variances are known to these degrees of freedom; docs/statistics.md has the figures by design.
+with the shares $r_k$ of the variance that each level adds to those below, the lowest one with its $N_k$, and the rest
+for units. The exponent 4/3 is between Satterthwaite's 2, whose 95 % intervals cover as little as 92 % with
+$\nu_k = 2$, and 1, with up to 97 % (similar to Cochran's approximation). Where units are nested in folds and seeds do
+not matter, this is the t interval of the folds' means. docs/statistics.md has the coverage by design.
 
 Source: Searle, Casella and McCulloch 1992, "Variance components", on estimation from unbalanced data; Cochran 1964,
-"Approximate significance levels of the Behrens-Fisher test".
+"Approximate significance levels of the Behrens-Fisher test"; Bouthillier et al. 2021, "Accounting for variance in
+machine learning benchmarks", on the sources of variance: data splits, seeds, and the selection of hyperparameters.
 """
 
 import math
@@ -38,7 +54,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rankbound.compare.scores import Floats, Integers, any_over, per_unit
+from rankbound.compare.scores import Floats, Integers, any_over, mean_of_known, per_unit
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999
@@ -66,6 +82,8 @@ LEAST_MEMBERS = 5
 """Pairs of fewer members give no interval."""
 
 _EXPONENT = 4 / 3
+_ENOUGH = 4
+"""Degrees of freedom of a level of trainings, such as five drawings, that need no help from the levels below it."""
 _EXACT_UNITS = 13
 """All signs are enumerated for up to this many nonzero differences: 2^13 is less than FLIPS."""
 
@@ -118,26 +136,69 @@ def over_units(differences: Floats) -> Estimate:
     return Estimate(_mean(differences), _deviation(differences) / math.sqrt(n), n - 1)
 
 
-def over_trainings(cells: Floats) -> Estimate | None:
-    """Estimate the mean over units and trainings, `(n_units, n_folds, n_seeds)`.
+def over_trainings(cells: Floats, drawings: Integers | None = None) -> Estimate | None:
+    """Estimate the mean over units and trainings.
 
-    None if the variance between trainings cannot be estimated: a fold has only one seed, or seeds that no list
-    connects, or there are fewer than three trainings.
+    Args:
+        cells: `(n_units, n_folds, n_seeds)`, NaN where there is no score.
+        drawings: `(n_folds,)`, numbers that identify the drawing of each fold; by default, all are of one.
+
+    Returns:
+        The estimate; None for fewer than three trainings, or a single fold whose seeds no list connects.
     """
-    fits, in_units = _fits(cells)
-    n_seeds, squares, between, noise, _ = fits
-    if n_seeds.sum() < LEAST_TRAININGS:
+    fits, in_lists = _fits(cells)
+    scored = np.isfinite(cells)
+    if any_over(scored, 0).sum() < LEAST_TRAININGS:
         return None
-    n, units = len(cells), per_unit(cells)
-    of_units = _deviation(units - in_units) ** 2 / n
-    of_trainings = float(squares @ between)
-    variance = max(of_units + of_trainings - float(squares @ noise), of_units, of_trainings)
-    # As if trainings of all folds varied alike: shares of folds that are estimated would vary by chance.
-    of_folds = float(squares.sum() ** 2 / (squares**2 / (n_seeds - 1)).sum())
-    parts = np.array([of_units, variance - of_units])
-    shares = parts / parts.sum() if parts.any() else np.array([1.0, 0.0])
-    freedom = float(1 / (shares**_EXPONENT / np.array([n - 1, of_folds])).sum())
-    return Estimate(_mean(units), math.sqrt(variance), freedom)
+    ran = any_over(scored, (0, 2))
+    lists = any_over(scored, 2)[:, ran]
+    n, counts = len(cells), lists.sum(0)
+    weights = lists / (n * lists.sum(1, keepdims=True))
+    means = np.where(lists, mean_of_known(cells[:, ran]), 0.0)
+    shares = weights.sum(0)
+    of_folds = (weights * means).sum(0) / shares
+    spread = np.sqrt(counts / np.maximum(counts - 1, 1))
+    moved = spread * weights * np.where(lists, means - in_lists[:, ran] - of_folds, 0.0)
+    of_units = math.fsum((moved.sum(1) ** 2).tolist())
+    covariance = moved.T @ moved / np.outer(shares, shares)
+    levels: list[tuple[float, float, float]] = []
+    if len(fits[0]):
+        n_seeds, squares, between, noise, _ = fits
+        # As if trainings of all folds varied alike: shares of folds that are estimated would vary by chance.
+        freedom = float(squares.sum() ** 2 / (squares**2 / (n_seeds - 1)).sum())
+        levels.append((float(squares @ between), float(squares @ noise), freedom))
+    of_one = np.zeros(len(ran), np.int64) if drawings is None else drawings
+    members = (of_one[ran][:, None] == np.unique(of_one[ran])).astype(np.float64)
+    to_drawings = members / members.sum(0)
+    for centring, parts, of_means in (
+        (np.eye(len(shares)) - members @ to_drawings.T, shares, np.eye(len(shares))),
+        (np.eye(members.shape[1]) - 1 / members.shape[1], shares @ members, to_drawings),
+    ):
+        freedom = round(float(np.trace(centring)))
+        if freedom:
+            values, errors = of_folds @ of_means, of_means.T @ covariance @ of_means
+            scale = float(parts @ parts) / freedom
+            levels.append(
+                (scale * float(values @ centring @ values), scale * float((centring * errors).sum()), freedom)
+            )
+    if not levels:
+        return None
+    # A level's squares contain those of the levels below, which add nothing where it has the degrees of freedom.
+    enough = [place for place, (*_, freedom) in enumerate(levels) if freedom >= _ENOUGH]
+    added = 0.0
+    variances: list[float] = []
+    freedoms: list[float] = []
+    for squares_between, of_noise, freedom in levels[max(enough, default=0) :]:
+        if squares_between - of_noise > added:
+            variances.append(squares_between - of_noise - added if variances else squares_between)
+            freedoms.append(freedom)
+            added = squares_between - of_noise
+    variance = of_units + added
+    nested = bool((lists.sum(1) == 1).all())
+    variances.append(max(variance - sum(variances), 0.0))
+    freedoms.append(max(n - (len(shares) if nested else 1), 1))
+    known = np.minimum(np.array(variances) / variance, 1.0) if variance else np.eye(len(variances))[-1]
+    return Estimate(_mean(per_unit(cells)), math.sqrt(variance), float(1 / (known**_EXPONENT / freedoms).sum()))
 
 
 def seed_deviation(cells: Floats) -> float:
@@ -493,11 +554,11 @@ def _fits(cells: Floats) -> tuple[Floats, Floats]:
         `(5, n_folds)`, without folds if one of them does not identify the effects of its seeds: the number of
         trainings; the sum of the squares of their weights in the mean; the variance of their effects; the part of it
         that is due to residuals; and the variance of the fold's part of the mean between single seeds. Then the part
-        `(n_units,)` of units' means that is due to the effects.
+        of each list's mean that is due to the effects, `(n_units, n_folds)`.
     """
     lists = any_over(np.isfinite(cells), 2)
     portions_of_folds = lists / np.maximum(lists.sum(1, keepdims=True), 1)
-    fits, in_units = [], np.zeros(len(cells))
+    fits, effects_in_lists = [], np.zeros(lists.shape)
     for fold in np.flatnonzero(lists.any(0)):
         in_unit, scored = portions_of_folds[:, fold], np.isfinite(cells[:, fold])
         seeds = scored.any(0)
@@ -510,7 +571,7 @@ def _fits(cells: Floats) -> tuple[Floats, Floats]:
         # whose eigenvalue 0 is single if lists connect all of them.
         eigenvalues, vectors = np.linalg.eigh(np.diag(scored.sum(0)) - portions.T @ scored)
         if n_seeds < 2 or eigenvalues[1] < _ROUNDING:
-            return np.empty((5, 0)), in_units
+            return np.empty((5, 0)), np.zeros(lists.shape)
         inverse = vectors[:, 1:] / eigenvalues[1:] @ vectors[:, 1:].T
         effects = inverse @ centred.sum(0)
         in_lists = portions @ effects
@@ -523,8 +584,8 @@ def _fits(cells: Floats) -> tuple[Floats, Floats]:
         # The noise of lists that are not missing takes the place of that of the fit.
         of_a_seed = share**2 * between + (squares - share**2 * leverage) * residual
         fits.append((n_seeds, weight, between, leverage * residual, of_a_seed))
-        in_units += in_unit * in_lists
-    return np.array(fits).reshape(-1, 5).T, in_units
+        effects_in_lists[:, fold] = in_lists
+    return np.array(fits).reshape(-1, 5).T, effects_in_lists
 
 
 def _mean(values: Floats) -> float:

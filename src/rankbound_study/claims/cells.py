@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare import Pair, PairedScores
-from rankbound.compare.margins import LEVEL, MARGIN, TIE, noise_margin
-from rankbound.compare.scores import Floats, Mask, any_over, per_unit
+from rankbound.compare.margins import LEVEL, TIE
+from rankbound.compare.scores import Floats, Integers, Mask, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import CONFIDENCE, Estimate, corrected, over_trainings, over_units, seed_deviation
 from rankbound.texts import quantity
 from rankbound_study.claims.evidence import KEY, Evidence
@@ -31,8 +31,28 @@ CUT_OFFS = tuple(f"nDCG@{k}" for k in range(1, 11))
 METRICS = ("nDCG", "AP", "nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)", *CUT_OFFS)
 MOVIELENS, MQ2008 = "movielens", "mq2008-label1"
 
-COLLAPSE = MARGIN
-"""Drop in the mean that counts as a collapse."""
+SHARE = "share"
+"""In the place of a metric: a share of lists."""
+
+OF_LISTS, OF_FIRST_PLACES, OF_SHARES = 0.002, 0.005, 0.01
+"""Smallest differences of means that matter: in metrics of whole lists, in those of the first places, and in shares of
+lists and of pairs. docs/statistics.md has the reasons; every claim about a metric uses these alone."""
+
+COLLAPSE = 5 * OF_LISTS
+"""Drop in the mean that counts as a collapse, or as strong."""
+
+
+def smallest_effect(metric: str) -> float:
+    """Return the smallest difference that matters in a metric; NaN without one."""
+    if not metric:
+        return math.nan
+    return (
+        OF_SHARES
+        if metric in (SHARE, "PairAccuracy")
+        else OF_FIRST_PLACES
+        if "@" in metric or metric == "RR"
+        else OF_LISTS
+    )
 
 
 class Cell(NamedTuple):
@@ -44,7 +64,8 @@ class Cell(NamedTuple):
     metric: str
 
     def __str__(self) -> str:
-        return f"{self.loss} with {self.bounding} bounding on {self.column}"
+        bounding = "affine" if repeats(self.loss, self.bounding) else self.bounding
+        return f"{self.loss} with {bounding} bounding on {self.column}"
 
 
 @dataclass(frozen=True)
@@ -54,10 +75,11 @@ class Contrast:
     Attributes:
         estimate: the mean and its error over topics and trainings, or over topics alone if there are fewer than three
             trainings or a fold has one seed.
-        margin: the noise margin, by which two trainings of one system may differ; NaN for one seed.
+        margin: the smallest difference that matters in its metric; NaN for what is no difference of means.
         n: the number of topics; 0 where no number of them would narrow the interval as that of a mean.
         training_variance: the part of the mean's variance that is due to trainings; 0 for one seed.
         seeds: the number of seeds.
+        is_repeated: the error covers other trainings; of one training alone, no difference is shown to be small.
     """
 
     estimate: Estimate
@@ -65,6 +87,7 @@ class Contrast:
     n: int
     training_variance: float = 0.0
     seeds: int = 1
+    is_repeated: bool = True
 
     @property
     def mean(self) -> float:
@@ -114,9 +137,10 @@ class Contrast:
     def p_within(self, limit: float = math.nan) -> float:
         """Return the p-value, small for differences within the limit (NaN: the margin) on both sides of zero.
 
-        Both one-sided tests have to be significant; without a margin, the p-value is 1.
+        Both one-sided tests have to be significant.
         """
-        limit = self.margin if math.isnan(limit) else limit
+        if math.isnan(limit):
+            limit = self.margin if self.is_repeated else 0.0
         return max(self.p_above(-limit), self.p_below(limit)) if limit > 0 else 1.0
 
     def p_beyond(self, limit: float = math.nan) -> float:
@@ -132,16 +156,7 @@ class Contrast:
     @property
     def is_no_lower(self) -> bool:
         """The difference is significantly above minus the margin."""
-        return self.margin > 0 and self.p_above(-self.margin) <= LEVEL
-
-    @property
-    def p_below_margin(self) -> float:
-        """The p-value, small for differences below minus the margin."""
-        return self.p_below(-self.margin)
-
-    def matters(self) -> float:
-        """Return the smallest difference that matters: the noise margin, or 0.01 if it is unknown."""
-        return self.margin if self.margin > 0 else MARGIN
+        return self.is_repeated and self.p_above(-self.margin) <= LEVEL
 
 
 @lru_cache(maxsize=16)
@@ -223,12 +238,17 @@ def distinct(of: Iterable[Cell]) -> list[Cell]:
 
 
 def is_distinct(loss: str, bounding: str, standing: str = AFFINE[0]) -> bool:
-    """Return False if a bounding repeats another one of its loss, which stands for it.
+    """Return False if a bounding repeats another one of its loss, in whose cell both are.
 
     The affine boundings of the nRBP loss weigh lists by 1, 2 and 2 over P (N - P): one training up to the loss' scale,
-    which Adam cancels. The three are one piece of evidence, for which min-max stands.
+    which Adam cancels. They are replicas of one training: the cell of the first has the mean of all.
     """
-    return loss != "nRBP" or bounding == standing or bounding not in AFFINE
+    return not repeats(loss, bounding) or bounding == standing
+
+
+def repeats(loss: str, bounding: str) -> bool:
+    """Return True for the replicas of one training: the affine boundings of the nRBP loss."""
+    return loss == "nRBP" and bounding in AFFINE
 
 
 def pairs(evidence: Evidence, of: Iterable[Cell]) -> dict[Cell, Pair]:
@@ -254,9 +274,21 @@ def pair(evidence: Evidence, cell: Cell, other: str = UNBOUNDED) -> Pair:
     found = scores(evidence, cell.metric, cell.loss, cell.column)
     for bounding in (cell.bounding, other):
         place(found, bounding, f"{cell.loss} with bounding {bounding} on {cell.column}")
+    if not repeats(cell.loss, other):
+        found = with_mean_of_replicas(found, cell.loss, cell.bounding)
     both = found.pair(cell.bounding, other)
     enough(len(both.units), f"of {cell.column} with a score of {cell}")
     return both
+
+
+def with_mean_of_replicas(found: PairedScores, loss: str, bounding: str) -> PairedScores:
+    """Return the scores in which a bounding with replicas has the mean of all that ran: none stands for the others."""
+    if not repeats(loss, bounding):
+        return found
+    places = [place for place, name in enumerate(found.systems) if name in AFFINE]
+    values = found.values.copy()
+    values[list(found.systems).index(bounding)] = mean_of_known(np.moveaxis(found.values[places], 0, -1))
+    return replace(found, values=values)
 
 
 def place(found: PairedScores, system: str, what: str) -> int:
@@ -274,24 +306,27 @@ def enough(count: int, what: str) -> None:
 
 def contrast(of: Pair) -> Contrast:
     """Return the difference of the two."""
-    return replace(contrast_of(of.a - of.b), margin=noise_margin(of))
+    return contrast_of(of.a - of.b, of.drawings, of.metric)
 
 
-def contrast_of(differences: Floats) -> Contrast:
-    """Return the mean of differences `(n_units, n_folds, n_seeds)`, without a noise margin."""
-    seeds = int(any_over(np.isfinite(differences), (0, 1)).sum())
-    variance = seed_deviation(differences) ** 2 / max(seeds, 1)
-    known = variance if np.isfinite(variance) else 0.0
-    return Contrast(estimate(differences), float("nan"), len(differences), known, seeds)
+def contrast_of(differences: Floats, drawings: Integers | None = None, metric: str = "") -> Contrast:
+    """Return the mean of differences `(n_units, n_folds, n_seeds)` in a metric."""
+    trained = any_over(np.isfinite(differences), 0)
+    seeds = int(any_over(trained, 0).sum())
+    variance = seed_deviation(differences) ** 2 * any_over(trained, 1).sum() / max(trained.sum(), 1)
+    known = float(variance) if np.isfinite(variance) else 0.0
+    repeated = over_trainings(differences, drawings) is not None
+    measured = estimate(differences, drawings)
+    return Contrast(measured, smallest_effect(metric), len(differences), known, seeds, repeated)
 
 
-def estimate(differences: Floats) -> Estimate:
+def estimate(differences: Floats, drawings: Integers | None = None) -> Estimate:
     """Estimate the mean of differences `(n_units, n_folds, n_seeds)` over units, and over trainings if it can be.
 
-    Differences due to rounding count as zero.
+    Differences due to rounding count as zero. `drawings` `(n_folds,)` are those of the folds.
     """
     differences = np.where(np.abs(differences) <= TIE, 0.0, differences)
-    return over_trainings(differences) or over_units(per_unit(differences))
+    return over_trainings(differences, drawings) or over_units(per_unit(differences))
 
 
 def kept_units(of: Pair, kept: Mask) -> Pair:
@@ -356,7 +391,7 @@ def certainty(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
         for bounding, own in zip(scores.systems, scores.values, strict=True):
             row = {name: first.get(name) for name in CELL} | {"bounding": bounding, "metric": metric}
             known = own[any_over(np.isfinite(own), (1, 2))]
-            row["margin"] = _half_width(estimate(known)) if len(known) > 1 else None
+            row["margin"] = _half_width(estimate(known, scores.drawings)) if len(known) > 1 else None
             if bounding != UNBOUNDED and UNBOUNDED in scores.systems:
                 both = scores.pair(bounding, UNBOUNDED)
                 if len(both.units) > 1:

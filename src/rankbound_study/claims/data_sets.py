@@ -63,7 +63,7 @@ def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Ruling
     facts: dict[str, object] = {"lower_by": -float(np.mean(raw.means)), "remains": remains}
     facts |= {"remains_by": -float(np.mean(above_random.means))}
     facts |= {"random_orders": _random_orders(evidence, [*ratios, queries])}
-    return Ruling(together(raw.all_lower(), by_share), raw.facts(facts), *smallest.measured, raw.worst_p(), len(places))
+    return Ruling(together(raw.all_lower(), by_share), raw.facts(facts), *smallest.measured, len(places))
 
 
 def _gap(
@@ -89,7 +89,7 @@ def _mean(evidence: Evidence, loss: str, bounding: str, column: DataSet, above_r
         found[known] = rb.bounded(judge(loss), "expectation-max").from_value(raw, *sizes)
     found = found[np.isfinite(found).any((1, 2))]
     enough(len(found), f"of {column} with a score")
-    return estimate(found)
+    return estimate(found, scores(evidence, judge(loss), loss, column).drawings)
 
 
 def _random_orders(evidence: Evidence, of: Sequence[DataSet]) -> str:
@@ -173,7 +173,6 @@ def scores_fall_with_the_ratio(evidence: Evidence) -> Ruling:
         each_way(falling == len(rows), bool(rising)),
         facts,
         float(np.mean(changes)),
-        p_value=max(falls.values()),
         n=len(rows),
     )
 
@@ -227,7 +226,7 @@ def on_same_users(differences: Sequence[Pair]) -> Floats:
 def slope_over_ratios(differences: Sequence[Pair], ratios: Sequence[DataSet]) -> Contrast:
     """Return the slope of a mean difference on the ratio, over the users with a score at every ratio."""
     slopes: Floats = np.tensordot(slope_weights(column.nsr or 0 for column in ratios), on_same_users(differences), 1)
-    return contrast_of(slopes)
+    return contrast_of(slopes, differences[0].drawings, differences[0].metric)
 
 
 def slope_weights(places: Iterable[float]) -> Floats:

@@ -14,9 +14,9 @@ minimum and maximum removes.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,19 @@ import polars as pl
 
 import rankbound as rb
 from rankbound.compare import Pair
-from rankbound.compare.scores import Floats, mean_of_known, per_unit
-from rankbound.compare.statistics import percentiles
-from rankbound_study.claims.cells import Cell, Contrast, contrast, is_distinct, judge, pair
+from rankbound.compare.scores import Floats, any_over, mean_of_known, per_unit
+from rankbound.compare.statistics import CONFIDENCE, over_units, percentiles
+from rankbound_study.claims.cells import (
+    Cell,
+    Contrast,
+    contrast,
+    is_distinct,
+    judge,
+    kept_units,
+    pair,
+    repeats,
+    scores,
+)
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.statistics import Pooled, pooled, resampled_means
@@ -37,7 +47,7 @@ from rankbound_study.config.data_sets import DataSet, SampledName
 from rankbound_study.results.scores import scores_of_runs
 from rankbound_study.results.study_files import StudyFiles, scan_runs, schema
 from rankbound_study.results.trained import read_trainings, untrained_counts
-from rankbound_study.vocabulary import AFFINE, BOUNDED, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED
+from rankbound_study.vocabulary import AFFINE, BOUNDED, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED
 
 KINDS = {"affine": AFFINE, "distribution": tuple(name for name in BOUNDED if name not in AFFINE)}
 """Bounds by what they do to a list: affine ones weigh it, the others reshape its loss."""
@@ -141,6 +151,56 @@ def means_table(found: Effects) -> pl.DataFrame:
     )
 
 
+SAME_LOSS, OTHER_SEEDS = "one loss, up to a factor", "one loss, other seeds"
+"""What two replicas are: bounds that weigh lists alike up to a factor, which Adam cancels, and halves of the seeds."""
+
+REPLICA_COLUMNS = schema(
+    "text: replicas dataset; int8: nsr; text: loss a b metric; float: difference low high topics_low topics_high; "
+    "int: n_topics"
+)
+"""Columns of the test of the intervals against themselves (A/A): the true difference is 0. `topics_low` and
+`topics_high` are the interval over topics alone."""
+
+
+def replicas_table(evidence: Evidence) -> pl.DataFrame:
+    """Return a row per pair of replicas of a training: 95 % of their intervals should contain 0."""
+    rows = []
+    for column, loss in product(evidence.data_sets, LOSSES):
+        known: list[tuple[str, str, str, Pair]] = []
+        for one, other in combinations([name for name in AFFINE if repeats(loss, name)], 2):
+            with suppress(MissingEvidence):
+                known.append((SAME_LOSS, one, other, pair(evidence, Cell(loss, one, column, judge(loss)), other)))
+        for bounding in BOUNDINGS:
+            with suppress(MissingEvidence):
+                found = scores(evidence, judge(loss), loss, column)
+                halves = of_halves(found.pair(bounding, bounding)) if bounding in found.systems else None
+                if halves is not None:
+                    known.append((OTHER_SEEDS, bounding, bounding, halves))
+        for replicas, one, other, both in known:
+            contrasted, topics = contrast(both), over_units(both.differences).interval(CONFIDENCE)
+            names = (replicas, *column, loss, one, other, judge(loss))
+            rows.append((*names, *contrasted.measured, *topics, contrasted.n))
+    return pl.DataFrame(rows, schema=REPLICA_COLUMNS, orient="row")
+
+
+def of_halves(of: Pair) -> Pair | None:
+    """Return the scores of one system under every other seed of a fold, beside those under the seeds between them.
+
+    None without a fold that has two seeds, or with fewer than two topics.
+    """
+    trained = any_over(np.isfinite(of.a), 0)
+    # Seeds of a fold in their order, then its other seeds, so that pairs of neighbours are replicas.
+    order = np.argsort(~trained, axis=1, kind="stable")
+    values = np.take_along_axis(of.a, order[None], axis=2)
+    count = values.shape[2] // 2 * 2
+    a, b = values[:, :, 0:count:2], values[:, :, 1:count:2]
+    both = np.isfinite(a) & np.isfinite(b)
+    kept = any_over(both, (1, 2))
+    if kept.sum() < 2:
+        return None
+    return kept_units(replace(of, a=np.where(both, a, np.nan), b=np.where(both, b, np.nan)), kept)
+
+
 _REGIME = ("study", "dataset", "nsr_test", "options")
 _SYSTEM = ("loss", "bounding")
 
@@ -206,11 +266,11 @@ def _regime(
     # Every bounding of every loss, paired with the unbounded loss.
     pairs = {}
     for (loss,), own in sorted(rows.partition_by("loss", as_dict=True).items()):
-        scores = scores_of_runs(own, judge(str(loss)), by=("bounding",))
-        for bounding in scores.systems if UNBOUNDED in scores.systems else ():
+        found = scores_of_runs(own, judge(str(loss)), by=("bounding",))
+        for bounding in found.systems if UNBOUNDED in found.systems else ():
             if bounding != UNBOUNDED:
                 cell = Cell(str(loss), bounding, DataSet(dataset, nsr), judge(str(loss)))
-                pairs[cell] = scores.pair(bounding, UNBOUNDED)
+                pairs[cell] = found.pair(bounding, UNBOUNDED)
     if not pairs:
         return
     resampled = resampled_means(pairs)

@@ -20,7 +20,7 @@ from rankbound_study.results.study_files import scan_runs
 from rankbound_study.results.trained import JOB, read_trainings
 from rankbound_study.vocabulary import HONEST, SELECTIONS, UNBOUNDED
 
-KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "topic", "n", "p", "epoch")
+KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "drawing", "topic", "n", "p", "epoch")
 
 
 @dataclass(frozen=True)

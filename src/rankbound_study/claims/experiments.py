@@ -42,7 +42,6 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.registry import decides, shape
 from rankbound_study.claims.rules import (
     HALF,
-    NEGLIGIBLE,
     RULES,
     Family,
     Key,
@@ -80,6 +79,8 @@ from rankbound_study.vocabulary import LOSSES, UNBOUNDED
 SIZES = ("f16", USUAL, "f64")
 """16, 32 and 64 factors: the variants of the experiment `factors`, with the study's own size between them."""
 
+_LIST = ("topic", "fold", "seed", "drawing")
+
 OFTEN = 1 / 3
 """Smallest share of losses that counts as "often"."""
 
@@ -92,22 +93,18 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling | 
     sizes = [found[name] for name in SIZES if name in found]
     if len(sizes) < len(SIZES):
         return Verdict(INCONCLUSIVE, f"{len(sizes)} of {len(SIZES)} sizes have scores: a trend takes all of them.")
-    means = [
-        rows.group_by("topic", "fold", "seed").agg(pl.col("nDCG").fill_nan(None).mean()).sort("topic", "fold", "seed")
-        for rows in sizes
-    ]
+    means = [rows.group_by(_LIST).agg(pl.col("nDCG").fill_nan(None).mean()).sort(_LIST) for rows in sizes]
     of_sizes = pl.concat(rows.with_columns(size=pl.lit(str(place))) for place, rows in enumerate(means))
     gain = contrast(scores_of_runs(of_sizes, "nDCG", by=("size",)).pair("2", "0"))
     order = order_kept(sizes, "nDCG")
     texts = ", ".join(f"{rows.select(pl.col('nDCG').mean()).item():.4f}" for rows in means)
     rises = gain.estimate.p_above(0.0)
     return Ruling(
-        together(by_p(rises, gain.estimate.p_below(NEGLIGIBLE)), order.verdict),
+        together(by_p(rises, gain.p_below(gain.margin)), order.verdict),
         {"means": texts, "column": column, "gain": gain, "order": order},
         *gain.measured,
-        rises,
         gain.n,
-        Sample.of(gain, NEGLIGIBLE),
+        Sample.of(gain),
     )
 
 
@@ -149,7 +146,7 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
     untuned = {(column, *key) for column, (_, ends, _) in found.items() for key in ends}
     often = share_of(
         [one.p_above(0.0) for one in family.contrasts.values()],
-        [1.0 if key in untuned else one.p_below(NEGLIGIBLE) for key, one in family.contrasts.items()],
+        [1.0 if key in untuned else one.p_below(one.margin) for key, one in family.contrasts.items()],
         math.ceil(OFTEN * len(family)),
     )
     at_ends = "; ".join(f"{len(ends)} of {len(changes)} on {column}" for column, (changes, ends, _) in found.items())
@@ -186,22 +183,24 @@ def _descent(
 JUDGES = tuple(judge(loss) for loss in LOSSES)
 
 HIGHER, LOWER, ALIKE, OPEN = "higher", "lower", "alike", "open"
-"""Results for bounded minus unbounded; "alike" is any difference within the noise margin, significant or not."""
+"""Results for bounded minus unbounded; "alike" is any difference smaller than what matters, significant or not."""
 
 
 @decides("T49")
 def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     """Decide by whether another training ratio and another test metric each change a verdict on a bounding.
 
-    A metric changes it if the differences on both metrics have significantly opposite signs (Holm). That one is within
-    its noise margin and the other is not compares two margins, and decides nothing.
+    A metric changes it if the differences on both metrics have significantly opposite signs (Holm). That one is smaller
+    than what matters and the other is not decides nothing.
     """
     column, trained_at, pairs = _at_both_ratios(evidence)
     own, other = ({key: contrast(both[place]) for key, both in pairs.items()} for place in (0, 1))
     of_both = _states({(place, key): one for place, of in enumerate((own, other)) for key, one in of.items()})
     by_ratio = {key: (of_both[0, key], of_both[1, key]) for key in pairs}
     # Over the same users, folds and seeds.
-    changes = Family({key: contrast_of(np.diff(on_same_users(both), axis=0)[0]) for key, both in pairs.items()})
+    changes = Family(
+        {key: contrast_of(np.diff(on_same_users(both), axis=0)[0], both[0].drawings) for key, both in pairs.items()}
+    )
     turned = [key for key in changes.shown(lambda one: one.p_value()) if len(set(by_ratio[key])) > 1]
     found = contrasts(evidence, chosen(evidence, metrics=JUDGES))
     on_own = {cell: cell._replace(metric=judge(cell.loss)) for cell in found}
@@ -284,9 +283,8 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
         together(holds(all(cases)), RULES["all tend to be higher"](family)),
         {"right": sum(cases), "cases": len(cases), "places": PLACES, "changes": "; ".join(texts)},
         *least.measured,
-        family.worst_p(),
         least.n,
-        Sample.of(least, least.matters()),
+        Sample.of(least),
     )
 
 
@@ -397,7 +395,7 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Ruling | Verdict:
     worst = min(lifting, key=lambda name: lifting[name].change.mean)
     facts = {"column": column, "drop": drop, "changes": changes, "idle": idle, "worst": worst}
     left = lifting[worst].change
-    return Ruling(by_p(gone, min(stays.values())), facts, *left.measured, gone, left.n)
+    return Ruling(by_p(gone, min(stays.values())), facts, *left.measured, left.n)
 
 
 class Remedy(NamedTuple):
@@ -461,5 +459,5 @@ def _remedy(bounded: Measured, plain: Measured, own_bounded: Measured, own_plain
         lifts = lifts.drop("log_norm")
     if len(lifts) < 2:
         raise MissingEvidence(f"{len(lifts)} trainings have gradient norms in the first epoch; a test takes two")
-    more_than_half = estimate(changed - HALF * unchanged)
+    more_than_half = estimate(changed - HALF * unchanged, change.drawings)
     return Remedy(contrast(change), contrast(unbounded), more_than_half, over_units(lifts["lift"].to_numpy()))

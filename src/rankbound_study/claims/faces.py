@@ -1,14 +1,16 @@
 """Claims about faces: families of methods, convolution, pixels and features of VGG16, pairs and labels, ages."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import polars as pl
 
-from rankbound.compare import PairedScores, Settings, compare
-from rankbound.compare.margins import LEVEL, MARGIN
+from rankbound.compare import PairedScores
+from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, Mask
 from rankbound.compare.statistics import Estimate, over_members
+from rankbound_study.claims.cells import OF_SHARES
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import (
     CLASSIFICATION,
@@ -19,6 +21,7 @@ from rankbound_study.claims.methods import (
     Gap,
     GapFamily,
     Methods,
+    compared,
     difference_text,
 )
 from rankbound_study.claims.registry import decides
@@ -94,7 +97,7 @@ def convolution_wins_where_faces_are_not_centred(evidence: Evidence) -> Ruling:
     leads = np.stack([of[one] - of[other] for one, other in (moved_names, names)], 1)
     on = ("lead on moved faces", "lead on centred faces")
     both = PairedScores.of_matrix(leads, on, scores.units, scores.members)
-    found = GapFamily.of([lead, Gap(*on, compare(both.pair(*on), Settings(margin=MARGIN)))])
+    found = GapFamily.of([lead, Gap(*on, compared(replace(both.pair(*on), metric=moved.metric)))])
     changes = " and ".join(
         f"{name} orders {score(moved.mean(f'{name}{SHIFTED}'))} instead of {score(centred.mean(name))}"
         for name in names
@@ -129,7 +132,7 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Rul
     renamed = features.frame.with_columns(pl.col("model") + OF_FEATURES)
     scores = _on_the_same_pairs(pixels.frame, renamed, pixels.metric)
     pairs = [(f"{name}{OF_FEATURES}", name) for name in sorted(shared)]
-    found = GapFamily.of([Gap(*pair, compare(scores.pair(*pair), Settings(margin=MARGIN))) for pair in pairs])
+    found = GapFamily.of([Gap(*pair, compared(scores.pair(*pair))) for pair in pairs])
     gained = ", ".join(f"{one.other} {difference_text(one.found)}" for one in found.each)
     confirmed = found.verdict == CONFIRMED and all(one.found.high <= NOT_MUCH for one in found.each)
     refuted = found.verdict == REFUTED or any(one.found.low > NOT_MUCH for one in found.each)
@@ -153,7 +156,7 @@ def networks_lead_on_pixels_and_hardly_on_features(evidence: Evidence) -> Ruling
         on_features = "the features of VGG16 none could be trained, as its published weights are not available here"
     else:
         on_features = f"features of VGG16 their leads are {of_features}"
-        if any(one.found.low > MARGIN for one in of_features.each):
+        if any(one.found.low > OF_SHARES for one in of_features.each):
             verdict = REFUTED
     return of_pixels.decided("pairs", verdict, title=pixels.title, on_features=on_features)
 
@@ -252,7 +255,7 @@ def wrongly_ordered_pairs_are_close_in_age(evidence: Evidence) -> Ruling:
     significant = slope.p_value() < LEVEL
     verdict = each_way(significant and slope.mean > 0, significant and slope.mean <= 0)
     facts = {"title": methods.title, "rise": slope.mean, "low": low, "high": high, "best": best, "by_group": by_group}
-    return Ruling(verdict, facts, slope.mean, low, high, slope.p_value(), sum(count for count, _ in groups.values()))
+    return Ruling(verdict, facts, slope.mean, low, high, sum(count for count, _ in groups.values()))
 
 
 def trend_over_ages(pairs: pl.DataFrame) -> tuple[Estimate, dict[tuple[int, int], tuple[int, float]]]:

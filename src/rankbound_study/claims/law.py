@@ -22,7 +22,7 @@ from rankbound.compare import Pair, PairedScores
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, any_over
 from rankbound.compare.statistics import percentiles
-from rankbound_study.claims.cells import Cell, Contrast, contrast, judge, place, scores
+from rankbound_study.claims.cells import OF_LISTS, Cell, Contrast, contrast, judge, place, scores
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.rules import FLAT, adjusted, among
 from rankbound_study.claims.statistics import resampled_means
@@ -50,14 +50,20 @@ first is the law's. Without a bound, weights do not vary."""
 
 ALL = "all cells"
 
-TOLERANCE = 0.002
-"""Distance from the line that counts: smaller ones are those of seeds and rounding."""
+REGISTERED = "cells of the first prediction"
+"""Cells about which the law's prediction was written: those of the second experiment came later."""
+
+TOLERANCE = OF_LISTS
+"""Distance from the line that counts, as it was registered: the smallest effect of metrics of whole lists."""
 
 _DIGITS = 9
 """Decimals to which two cells' weights, with mean 1, agree if their trainings are the same."""
 
 _FEWEST = 3
 """Cells through which a line is fitted."""
+
+_SAME = 1e-9
+"""Changes, and effects, that differ by less are the same."""
 
 NAME = "table_law"
 LINES, PREDICTIONS = f"{NAME}_lines", f"{NAME}_predictions"
@@ -75,8 +81,15 @@ _RANGES = ("slope", "slope_low", "slope_high", "intercept", "intercept_low", "in
 LINE_COLUMNS: dict[str, pl.DataType] = {
     **schema("text: predictor cells; int: n"),
     **dict.fromkeys((*_RANGES, "r_squared"), pl.Float64()),
+    **schema("int: n_held_out; float: r_squared_held_out"),
 }
-"""Columns of the lines by least squares through some cells, with 95 % intervals of slope and intercept."""
+"""Columns of the lines by least squares through some cells, with 95 % intervals of slope and intercept.
+
+`r_squared_held_out` is 1 minus the squared errors of other cells' predictions over their squared deviations from their
+own mean, and below 0 where that mean predicts them better. Those that a line without a data set predicts are the data
+set's; a line through the cells of the first prediction (of a loss) predicts the later ones. A line through all cells of
+a loss is fitted without the later ones for that.
+"""
 
 Line = Mapping[str, Any]
 
@@ -122,11 +135,8 @@ class Law:
 
     @cached_property
     def places(self) -> list[int]:
-        """The places of the cells that count: of several with the same relative weights, the first.
-
-        The law's prediction was about these; the second experiment came later, and has predictions of its own.
-        """
-        return [place for place, one in enumerate(self.effects) if not one.same_as and one.origin != SECOND]
+        """The places of the cells that count: of several with the same relative weights, the first."""
+        return [place for place, one in enumerate(self.effects) if not one.same_as]
 
     @cached_property
     def counted(self) -> list[Effect]:
@@ -147,22 +157,43 @@ class Law:
             return []
         names = [(one.origin, one.cell.loss, one.cell.column.dataset) for one in self.counted]
         origins, losses, datasets = map(np.array, zip(*names, strict=True))
-        groups = {ALL: origins == origins}
-        groups |= {name: origins == name for name in (BOUNDS, EXPERIMENT)}
-        groups |= {name: losses == name for name in dict.fromkeys(losses.tolist())}
+        every, first = origins == origins, origins != SECOND
+        # The cells of each line, and those that fit and test a prediction.
+        groups = {ALL: (every, first, ~first), REGISTERED: (first, first, ~first)}
+        groups |= {name: (origins == name, ~every, ~every) for name in (BOUNDS, EXPERIMENT, SECOND)}
+        for name in dict.fromkeys(losses.tolist()):
+            of_loss = losses == name
+            groups[name] = of_loss, of_loss & first, of_loss & ~first
         if len(set(datasets.tolist())) > 1:
-            groups |= {f"without {name}": datasets != name for name in dict.fromkeys(datasets.tolist())}
+            for name in dict.fromkeys(datasets.tolist()):
+                groups[f"without {name}"] = datasets != name, datasets != name, datasets == name
         return [
             {"predictor": predictor, "cells": name, "n": int(chosen.sum()), **found}
-            for predictor, (name, chosen) in product(CHANGES, groups.items())
+            | self._held_out(predictor, fitted, tested)
+            for predictor, (name, (chosen, fitted, tested)) in product(CHANGES, groups.items())
             if (found := self._line(predictor, chosen))
         ]
 
-    def _line(self, predictor: str, chosen: np.ndarray) -> dict[str, float]:
-        """Return slope, intercept and R squared; nothing with too few cells, or without a difference between them."""
+    def _points(self, predictor: str, chosen: np.ndarray) -> tuple[Floats, Floats]:
+        """Return the changes of a predictor, and the effects, of some cells."""
         points = [(one.changes[predictor], one.contrast.mean) for one in self.counted]
         x, y = np.array(points)[chosen].T
-        if len(x) < _FEWEST or np.ptp(x) < 1e-9:
+        return x, y
+
+    def _held_out(self, predictor: str, fitted: np.ndarray, tested: np.ndarray) -> dict[str, float | None]:
+        """Return how well a line through some cells predicts others."""
+        (x, y), (others, effects) = (self._points(predictor, chosen) for chosen in (fitted, tested))
+        if len(x) < _FEWEST or np.ptp(x) < _SAME or len(effects) < _FEWEST or np.ptp(effects) < _SAME:
+            return {"n_held_out": None, "r_squared_held_out": None}
+        slope, intercept = _least_squares(x, y)
+        errors = ((effects - intercept - slope * others) ** 2).sum()
+        share = float(1 - errors / ((effects - effects.mean()) ** 2).sum())
+        return {"n_held_out": len(effects), "r_squared_held_out": share}
+
+    def _line(self, predictor: str, chosen: np.ndarray) -> dict[str, float]:
+        """Return slope, intercept and R squared; nothing with too few cells, or without a difference between them."""
+        x, y = self._points(predictor, chosen)
+        if len(x) < _FEWEST or np.ptp(x) < _SAME:
             return {}
         slope, intercept = _least_squares(x, y)
         slopes, intercepts = _least_squares(x, self.resampled[:, self.places][:, chosen])
@@ -276,6 +307,10 @@ PAIRWISE = "nRBP"
 """The loss that counts pairs."""
 
 
+BEST = {loss: f"{PAIRS}^{-0.5 if loss == PAIRWISE else 0.5:g}" for loss in LOSSES}
+"""The weights that the second hypothesis names for each loss: they make influence proportional to relevant items."""
+
+
 class Outcome(NamedTuple):
     """A prediction, its outcome (a verdict) and the deciding numbers in a sentence."""
 
@@ -300,9 +335,16 @@ def verdict(law: Law) -> Outcome:
         return Outcome(prediction, NOT_RUN, _NO_LINE)
     of_losses = {loss: one for loss in LOSSES if (one := law.line(loss)) is not None}
     highest = max(_side(one) for one in (line, *of_losses.values()))
-    by_loss = "; ".join(f"{loss} {_with_range(*_of(one, 'slope'))}" for loss, one in of_losses.items())
+    by_loss = "; ".join(
+        f"{loss} {_with_range(*_of(one, 'slope'))}, R² {one['r_squared']:.2f}" for loss, one in of_losses.items()
+    )
     slope = f"{_with_range(*_of(line, 'slope'))}, R² {line['r_squared']:.2f}"
     found = f"Slope of the effect per unit of mismatch over {line['n']} cells: {slope}. By loss: {by_loss}."
+    if (first := law.line(REGISTERED)) is not None and first["n_held_out"]:
+        found += (
+            f" The {first['n']} cells of the first prediction predict the {first['n_held_out']} later ones with "
+            f"R² {first['r_squared_held_out']:.2f}."
+        )
     return Outcome(prediction, each_way(highest < 0, highest > 0), found)
 
 
@@ -341,17 +383,18 @@ def outcomes(law: Law) -> Iterator[Outcome]:
         yield from _permuted(law)
         yield _nothing(law)
     for (loss, column), places in _curves(law, SECOND).items():
-        expected = (0.5,) if loss != PAIRWISE else (-0.5,)
-        yield _highest(law, places, expected, f"{SECOND_HYPOTHESIS}: {loss} on {column.label}")
+        named = ListWeights.of(BEST[loss]).power
+        assert named is not None
+        yield _highest(law, places, (named,), f"{SECOND_HYPOTHESIS}: {loss} on {column.label}")
 
 
 def _of_all_cells(law: Law) -> Iterator[Outcome]:
-    line = law.line()
+    line = law.line(REGISTERED)
     if line is None:
         return
     low, high = SLOPES
     yield Outcome(
-        f"The slope over all cells lies between {signed(low)} and {signed(high)}, and its interval excludes zero.",
+        f"The slope over these cells lies between {signed(low)} and {signed(high)}, and its interval excludes zero.",
         holds(low <= line["slope"] <= high and _side(line) < 0),
         f"{_with_range(*_of(line, 'slope'))}.",
     )
@@ -407,7 +450,7 @@ def _permuted(law: Law) -> Iterator[Outcome]:
 
 
 def _nothing(law: Law) -> Outcome:
-    flat = [one for one in law.counted if one.variation < FLAT]
+    flat = [one for one in law.counted if one.variation < FLAT and one.origin != SECOND]
     prediction = (
         f"Weights with a coefficient of variation below {FLAT:g} do nothing: the mean absolute effect is below "
         f"{NOTHING:g}, and no effect is significantly beyond {BEYOND:g}."

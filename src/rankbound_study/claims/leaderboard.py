@@ -18,7 +18,7 @@ import polars as pl
 
 from rankbound.compare.margins import LEVEL, MARGIN, TIE
 from rankbound.compare.scores import SYSTEM as NAME
-from rankbound.compare.scores import Floats, Pair, any_over, per_unit, scores_of_frame
+from rankbound.compare.scores import Floats, Integers, Pair, any_over, per_unit, scores_of_frame
 from rankbound.compare.statistics import CONFIDENCE
 from rankbound_study.claims.cells import Contrast, contrast, estimate
 from rankbound_study.claims.rules import adjusted
@@ -145,7 +145,7 @@ class Board:
         """Return a system's row of the table."""
         rows, trained = self.systems[key], key[2] != "none" and key not in self.untrained
         values = self.values(key)
-        low, high = interval(values)
+        low, high = interval(values, self.scores.drawings)
         per_topic = rows.group_by("topic", maintain_order=True).agg(pl.col(METRICS).mean())
         row: dict[str, Any] = {
             **dict(zip(("dataset", "nsr"), self.data, strict=True)),
@@ -209,9 +209,9 @@ def verdict(difference: float, p_value: float, p_within: float) -> str:
     return ALIKE if p_within <= LEVEL else UNDECIDED
 
 
-def interval(values: Floats) -> tuple[float | None, float | None]:
+def interval(values: Floats, drawings: Integers | None) -> tuple[float | None, float | None]:
     """Return the 95 % interval of the mean of scores `(n_topics, n_folds, n_seeds)`; None for fewer than two topics."""
-    return estimate(values).interval(CONFIDENCE) if len(values) > 1 else (None, None)
+    return estimate(values, drawings).interval(CONFIDENCE) if len(values) > 1 else (None, None)
 
 
 def _place(key: Key) -> tuple[Any, ...]:
@@ -252,10 +252,11 @@ def by_length(board: Board) -> pl.DataFrame:
         rows = board.systems[key].filter(pl.col(board.choice.judged_by).is_not_null())
         for least, most in groups_of(rows["n"].to_numpy()):
             within = rows.filter(pl.col("n").is_between(least, most)).with_columns(pl.lit(role).alias(NAME))
-            values = scores_of_frame(within.drop("loss"), board.choice.judged_by).values[0]
+            scores = scores_of_frame(within.drop("loss"), board.choice.judged_by)
+            values = scores.values[0]
             known = values[any_over(np.isfinite(values), (1, 2))]
             sizes, mean = (least, most, len(known)), float(per_unit(known).mean())
-            found.append((*_of(board, role, key).values(), *sizes, mean, *interval(known)))
+            found.append((*_of(board, role, key).values(), *sizes, mean, *interval(known, scores.drawings)))
     return pl.DataFrame(found, schema=LENGTHS, orient="row")
 
 

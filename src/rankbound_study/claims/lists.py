@@ -19,6 +19,7 @@ from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import (
+    SHARE,
     Cell,
     Contrast,
     cells,
@@ -27,6 +28,7 @@ from rankbound_study.claims.cells import (
     columns,
     contrast,
     contrasts,
+    distinct,
     enough,
     judge,
     kept_units,
@@ -67,9 +69,9 @@ class OfKind(NamedTuple):
 def _between_seeds(evidence: Evidence, family: Family[OfKind]) -> Mapping[str, object]:
     """Return the range of Pearson's correlation between every two seeds of the unbounded losses, on all data."""
     own = [values(evidence, judge(loss), loss, column) for loss, column in product(LOSSES, columns(evidence))]
-    seeds = [
-        correlation(one[:, :, [i]], one[:, :, [j]]).mean for one in own for i, j in combinations(range(one.shape[2]), 2)
-    ]
+    both = [(one[:, :, [i]], one[:, :, [j]]) for one in own for i, j in combinations(range(one.shape[2]), 2)]
+    # Seeds of other drawings have other lists.
+    seeds = [correlation(i, j).mean for i, j in both if (np.isfinite(i) & np.isfinite(j)).any()]
     return {
         "seeds": len(seeds),
         "lowest_of_seeds": min(seeds, default=0.0),
@@ -141,7 +143,10 @@ def shares(evidence: Evidence, at: Sequence[float], **axes: Any) -> Mapping[tupl
 def _share(of: Pair, end: float) -> Pair:
     """Score lists 1 at or beyond this quantile of the unbounded scores, below a low one or above a high one, else 0."""
     point = float(np.nanquantile(of.b, end))
-    return changed(of, lambda values: ((values <= point) if end < HALF else (values >= point)).astype(np.float64))
+    return changed(
+        replace(of, metric=SHARE),
+        lambda values: ((values <= point) if end < HALF else (values >= point)).astype(np.float64),
+    )
 
 
 @shape("lowest_lists")
@@ -190,7 +195,6 @@ def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Ruling:
         facts,
         distances[largest],
         high=limits[largest],
-        p_value=min(p_values.values()),
         n=len(found),
     )
 
@@ -207,7 +211,7 @@ AGREEMENT = 0.5
 @decides("T33")
 def results_hold_for_other_persistence(evidence: Evidence) -> Ruling:
     """Decide by whether differences significant at one persistence are so at all, with one sign, and orders agree."""
-    every = cells(evidence, ["nRBP"], metrics=PERSISTENCES)
+    every = distinct(cells(evidence, ["nRBP"], metrics=PERSISTENCES))
     family = Family(contrasts(evidence, every))
     signs: dict[tuple[str, DataSet], list[int]] = {}
     for cell in every:
@@ -254,7 +258,6 @@ def leads_in_agreement(evidence: Evidence) -> Mapping[tuple[DataSet, str, str], 
     """Return by how much the tau with nDCG and AP, over the topics of all runs, is larger at p = 0.95."""
     taus = {column: _agreements(evidence, column) for column in columns(evidence)}
     return {
-        # Without a margin none can be alike, so it takes a significant difference to confirm or to refute.
         (column, metric, other): Contrast(found[metric, REPORTED].lead(found[metric, other]), math.nan, 0)
         for (column, found), metric, other in product(taus.items(), AGREES_WITH, OTHERS)
     }

@@ -28,11 +28,12 @@ from rankbound_study.claims.cells import (
     some_trained,
     values,
 )
+from rankbound_study.claims.cells import scores as scores_of
 from rankbound_study.claims.comparisons import COUNT, picked_systems, rated_data_sets
 from rankbound_study.claims.data_sets import slope_weights
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides, differences, shape
-from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, no_noise, together
+from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.study_files import signed
@@ -89,17 +90,14 @@ def expectation_max_is_as_expectation(evidence: Evidence) -> Ruling:
     is what the scores tell.
     """
     family = Family(boundings_apart(evidence, LOSSES, ("expectation-max", "expectation"), "{loss} on {column}"))
-    unknown = no_noise(family.contrasts.values())
-    within = unknown or str(family.facts({})["within_noise"])
     ratios, texts, most = columns(evidence, MOVIELENS), [], 0.0
     for loss in LOSSES:
         found = [_variation_of_quotient(evidence, loss, column) for column in ratios]
         texts.append(f"{min(found):.2f} to {max(found):.2f} ({loss})")
         most = max(most, *found)
-    alike = INCONCLUSIVE if unknown else RULES["all are within"](family)
     return Ruling(
-        together(CONFIRMED if most < FLAT else INCONCLUSIVE, alike),
-        {"quotients": ", ".join(texts), "flat": FLAT, "within": f"{within[0].lower()}{within[1:]}"},
+        together(CONFIRMED if most < FLAT else INCONCLUSIVE, RULES["all are within"](family)),
+        family.facts({"quotients": ", ".join(texts), "flat": FLAT}),
         most,
         n=len(family),
     )
@@ -178,7 +176,7 @@ def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Rul
         if evidence.trained(loss, bounding, column):
             own = _slopes([values(evidence, metric, loss, column, bounding) for metric in CUT_OFFS])
             enough(len(own), f"of {column} with a score")
-            slopes[loss, bounding, column] = contrast_of(own)
+            slopes[loss, bounding, column] = contrast_of(own, scores_of(evidence, CUT_OFFS[0], loss, column).drawings)
     family = Family(slopes)
     movielens, mq2008 = ({key for key in slopes if key[2].dataset == dataset} for dataset in (MOVIELENS, MQ2008))
     some_trained(movielens and mq2008, "loss on one of them")
@@ -192,7 +190,6 @@ def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Rul
         each_way(down + up == len(slopes), bool(against)),
         facts,
         float(np.mean(here) - np.mean(there)),
-        p_value=family.worst_p(),
         n=len(slopes),
     )
 

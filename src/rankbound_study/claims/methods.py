@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound.compare import Comparison, PairedScores, Settings, adjust, compare
-from rankbound.compare.margins import LEVEL, MARGIN
+from rankbound.compare import Comparison, Pair, PairedScores, Settings, adjust, compare
+from rankbound.compare.margins import LEVEL
 from rankbound.compare.statistics import corrected
+from rankbound_study.claims.cells import smallest_effect
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.registry import Decider, decides, in_words
 from rankbound_study.claims.rules import Sample, together
@@ -146,10 +147,10 @@ class Methods:
         self.needs(name)
         return float(np.nanmean(self.scores.matrix[:, list(self.scores.systems).index(name)]))
 
-    def compare(self, name: str, other: str, margin: float = MARGIN) -> Comparison:
+    def compare(self, name: str, other: str, margin: float = math.nan) -> Comparison:
         """Compare one method with another on the same lists."""
         self.needs(name, other)
-        return compare(self.scores.pair(name, other), Settings(margin=margin))
+        return compared(self.scores.pair(name, other), margin)
 
     def has(self, *names: str) -> bool:
         """Check that all of them ran."""
@@ -160,6 +161,11 @@ class Methods:
         missing = [name for name in names if name not in self.families]
         if missing:
             raise MissingEvidence(f"no runs of {', '.join(missing)} on {self.title}: see comparisons in config.yaml")
+
+
+def compared(pair: Pair, margin: float = math.nan) -> Comparison:
+    """Compare two systems against a margin; by default, the smallest effect of their metric."""
+    return compare(pair, Settings(margin=smallest_effect(pair.metric) if math.isnan(margin) else margin))
 
 
 @dataclass(frozen=True)
@@ -202,7 +208,7 @@ class GapFamily:
         return cls([replace(one, found=of, p_alike=p) for one, of, p in zip(found, adjusted, p_alike, strict=True)])
 
     @classmethod
-    def between(cls, methods: Methods, pairs: Iterable[tuple[str, str]], margin: float = MARGIN) -> "GapFamily":
+    def between(cls, methods: Methods, pairs: Iterable[tuple[str, str]], margin: float = math.nan) -> "GapFamily":
         """Compare pairs of methods on the same lists."""
         return cls.of([Gap(*pair, methods.compare(*pair, margin)) for pair in pairs])
 
@@ -239,8 +245,9 @@ class GapFamily:
         trainings = "one training" if seeds < 2 else f"{seeds} trainings"
         facts = {"found": self, "over": f"over {self.each[0].found.n_units} {unit}, of {trainings} each", **facts}
         measured = least.difference, least.low, least.high
-        sample = Sample.of_interval(least.low, least.high, least.n_units, MARGIN)
-        return Ruling(verdict or self.verdict, facts, *measured, least.p_adjusted, least.n_units, sample)
+        margin = least.margin.margin if least.margin else math.nan
+        sample = Sample.of_interval(least.low, least.high, least.n_units, margin) if margin > 0 else None
+        return Ruling(verdict or self.verdict, facts, *measured, least.n_units, sample)
 
 
 def listed(found: Sequence[Any]) -> str:
@@ -267,15 +274,17 @@ def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Ruling:
     Refuted if a difference is significantly beyond the margin anywhere. Equal scores everywhere need no test.
     """
     found: list[Comparison] = []
-    differences = []
+    differences, metrics = [], []
     for dataset in (QUERIES, PIXELS):
         with suppress(MissingEvidence):
             methods = Methods(evidence, dataset)
             found.append(one := methods.compare(DIRECT, RANKNET))
+            metrics.append(methods.metric)
             of_pairs = f"the share of correctly ordered pairs among {one.n_units}"
             of_queries = f"mean {methods.metric} over {one.n_units} queries"
             measure = of_queries if methods.scores.members is None else of_pairs
             differences.append(f"{difference_text(one)} in {measure} of {methods.title}")
+    margins = [f"{smallest_effect(metric):g} ({metric})" for metric in metrics]
     if not found:
         raise MissingEvidence(f"no runs of both {DIRECT} and {RANKNET}: see comparisons in config.yaml")
     tests = [one.margin for one in found]
@@ -285,15 +294,15 @@ def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Ruling:
     )
     beyond = any(test and (test.low > test.margin or test.high < -test.margin) for test in tests)
     widest = max(found, key=lambda one: abs(one.difference))
+    margin = widest.margin.margin if widest.margin else math.nan
     return Ruling(
         each_way(alike, beyond),
-        {"direct": DIRECT, "ranknet": RANKNET, "differences": listed(differences)},
+        {"direct": DIRECT, "ranknet": RANKNET, "differences": listed(differences), "margins": listed(margins)},
         widest.difference,
         widest.low,
         widest.high,
-        widest.margin.p_alike if widest.margin else math.nan,
         sum(one.n_units for one in found),
-        Sample.of_interval(widest.low, widest.high, widest.n_units, MARGIN),
+        Sample.of_interval(widest.low, widest.high, widest.n_units, margin) if margin > 0 else None,
     )
 
 
@@ -312,7 +321,11 @@ def networks_pay_with_many_features_alone(evidence: Evidence) -> Ruling:
     least = min(found, key=lambda one: (AGAINST_FIRST.index(one.verdict), one.signs[2], one.trend["difference"]))
     value, low, high = (least.trend[name] for name in ("difference", "low", "high"))
     verdict = together(*(one.verdict for one in found))
-    return Ruling(verdict, {"changes": listed(found)}, value, low, high, least.adjusted[-1], len(least.rows))
+    return Ruling(verdict, {"changes": listed(found)}, value, low, high, len(least.rows))
+
+
+LEAST_SEEDS = 2
+"""Trainings of each method in a fold, of which fewer do not tell its lead from chance."""
 
 
 @dataclass(frozen=True)
@@ -320,6 +333,7 @@ class LeadTrend:
     """The gaps of one family on one data set, and their trend.
 
     Attributes:
+        margin: the smallest lead that matters.
         rows: a gap for each number of features, ascending.
         trend: the change of the gap with ten times the features.
         adjusted: p-values of the gap with the fewest features, of that with the most, and of the trend, by Holm.
@@ -331,24 +345,29 @@ class LeadTrend:
     trend: dict[str, Any]
     adjusted: Sequence[float]
     signs: Sequence[int]
+    margin: float
 
     @property
     def verdict(self) -> str:
-        """Confirmed if the network wins with the most features, its lead grows, and is below 0.01 with the fewest.
+        """Confirmed if the network wins with the most features, its lead grows, and does not matter with the fewest.
 
-        That a lead with few features is not significant does not show that networks are not needed there: the interval
-        must lie below the margin. Refuted if the lead shrinks significantly, if the network loses with the most
-        features, or wins with the fewest.
+        One training of each method decides nothing: another one may lead. That a lead with few features is not
+        significant does not show that networks are not needed there: its interval must lie below what matters. Refuted
+        if the lead shrinks significantly, if the network loses with the most features, or wins with the fewest.
         """
+        if self.trend["n_seeds"] < LEAST_SEEDS:
+            return INCONCLUSIVE
         fewest, most, trend = self.signs
-        not_needed = self.rows[0]["high"] <= MARGIN
+        not_needed = self.rows[0]["high"] <= self.margin
         return each_way(most > 0 and trend > 0 and not_needed, trend < 0 or most < 0 or fewest > 0)
 
     def __str__(self) -> str:
         change, low, high = (signed(self.trend[name]) for name in ("difference", "low", "high"))
         trend = {1: "significantly up", -1: "significantly down", 0: "not significant"}[self.signs[-1]]
         first, last = (f"{signed(row['difference'])} with {row['features']:,}" for row in (self.rows[0], self.rows[-1]))
-        return f"{change} ({low} to {high}), {trend}, on {data_set_title(self.dataset)}, from {first} to {last}"
+        once = " (one training of each method, which decides nothing)" if self.trend["n_seeds"] < LEAST_SEEDS else ""
+        where = f"on {data_set_title(self.dataset)}{once}"
+        return f"{change} ({low} to {high}), {trend}, {where}, from {first} to {last}"
 
 
 def trends(results: FeatureResults) -> Iterator[LeadTrend]:
@@ -361,7 +380,8 @@ def trends(results: FeatureResults) -> Iterator[LeadTrend]:
             signs = [
                 int(math.copysign(p < LEVEL, row["difference"])) for row, p in zip(deciding, adjusted, strict=True)
             ]
-            yield LeadTrend(str(dataset), rows, trend, adjusted, signs)
+            margin = smallest_effect(table_of(str(dataset)).metric)
+            yield LeadTrend(str(dataset), rows, trend, adjusted, signs, margin)
 
 
 WEB10K = "mslr-web10k-label2"

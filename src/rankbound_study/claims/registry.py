@@ -15,21 +15,17 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from rankbound.compare.margins import MARGIN
-from rankbound_study.claims.cells import Cell, Contrast, chosen, contrasts
+from rankbound_study.claims.cells import COLLAPSE, Cell, Contrast, chosen, contrasts
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.oracle import THEOREMS
 from rankbound_study.claims.rules import (
     DECIDING,
-    NEGLIGIBLE,
-    P_VALUES,
     RULES,
     SHARES,
     Family,
     Sample,
     among,
     collapsed,
-    no_noise,
     sample_of_most,
     together,
 )
@@ -186,11 +182,12 @@ def in_words(claim: str, ruling: Ruling) -> Verdict:
     for name, text in declared.asides.items():
         facts[f"if_{name}"] = text.format_map(facts) if facts[name] else ""
     words = (declared.reason.format_map(facts), declared.statistic.format_map(facts))
-    range_and_p = (ruling.low, ruling.high, ruling.p_value)
-    return Verdict(ruling.verdict, *words, ruling.value, *range_and_p, ruling.n, declared.shown_in, ruling.sample)
+    return Verdict(
+        ruling.verdict, *words, ruling.value, ruling.low, ruling.high, ruling.n, declared.shown_in, ruling.sample
+    )
 
 
-CONSTANTS: Mapping[str, object] = {"MARGIN": MARGIN, "NEGLIGIBLE": NEGLIGIBLE}
+CONSTANTS: Mapping[str, object] = {"COLLAPSE": COLLAPSE}
 
 
 def _require_trained(decider: Decider, evidence: Evidence, missing: MissingEvidence | None = None) -> None:
@@ -225,14 +222,12 @@ def decide_by_shape(
     shape: str,
     rule: str,
     deciding: str = "",
-    p: str = "all",
     *,
     limit: float = math.nan,
     matters: float = math.nan,
     of_topics: bool = False,
     of_all_trainings: bool = False,
     plans: bool = True,
-    takes_noise: bool = False,
     without_collapsed: bool = False,
     **axes: Any,
 ) -> Ruling | Verdict:
@@ -244,13 +239,11 @@ def decide_by_shape(
         rule: one of `rules.RULES`.
         deciding: one of `rules.DECIDING`, which picks the deciding difference; empty for a claim about most of them,
             whose verdict has the share of those for which it holds.
-        p: one of `rules.P_VALUES`, the p-value that decides.
         limit: with which the rule compares the differences.
-        matters: the smallest difference that matters; NaN: the noise margin, or 0.01 if it is unknown.
+        matters: the smallest difference that matters, of what is no difference in a metric.
         of_topics: the verdict's number of units is that of topics instead of differences.
         of_all_trainings: models that did not train count, too.
         plans: an inconclusive verdict has the sample that would decide it.
-        takes_noise: without a noise margin, nothing is decided.
         without_collapsed: cells whose training collapsed do not count; the sentences name how many, and what the
             verdict would be with them.
         axes: arguments of the shape.
@@ -258,8 +251,6 @@ def decide_by_shape(
     (found, more_facts), verdict_on_family, pick = _SHAPES[shape], RULES[rule], DECIDING[deciding]
     evidence = evidence.of_all_trainings() if of_all_trainings else evidence
     family = every = Family(found(evidence, **axes), limit)
-    if takes_noise and (missing := no_noise(family.contrasts.values())):
-        return Verdict(INCONCLUSIVE, missing, n=len(family))
     facts: dict[str, Any] = {}
     if without_collapsed:
         cells = {key: getattr(key, "cell", key) for key in every.contrasts}
@@ -269,16 +260,15 @@ def decide_by_shape(
     verdict, facts = verdict_on_family(family), family.facts({**facts, **more_facts(evidence, family)})
     if pick is None:
         share = facts[SHARES[rule]] / len(family)
-        return Ruling(verdict, facts, share, n=len(family), sample=sample_of_most(family.contrasts, matters))
+        return Ruling(verdict, facts, share, n=len(family), sample=sample_of_most(family.contrasts))
     key = pick(family if len(family) else every)
     decisive = every.contrasts[key]
     return Ruling(
         verdict,
         family.facts({**facts, "at_deciding": key}),
         *decisive.measured,
-        P_VALUES[p](family, key),
         decisive.n if of_topics else len(family),
-        Sample.of(decisive, decisive.matters() if math.isnan(matters) else matters) if decisive.n and plans else None,
+        Sample.of(decisive, matters) if decisive.n and plans and max(matters, decisive.margin) > 0 else None,
     )
 
 

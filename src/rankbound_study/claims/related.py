@@ -90,7 +90,9 @@ def _compared(plain: PairedScores, bounded: PairedScores) -> tuple[object, ...]:
 
     pairs = list(combinations(plain.systems, 2))
     means = [np.asarray(np.nanmean(of.matrix, axis=0)).round(_DECIMALS) for of in (plain, bounded)]
-    both = [[estimate(one.a - one.b) for one in (plain.pair(*names), bounded.pair(*names))] for names in pairs]
+    both = [
+        [estimate(one.a - one.b, one.drawings) for one in (plain.pair(*names), bounded.pair(*names))] for names in pairs
+    ]
     differ, differ_bounded = np.array([[one.p_value() <= LEVEL for one in each] for each in both]).T
     first, second = np.triu_indices(len(plain.systems), 1)
     inverted = np.prod([of[first] - of[second] for of in means], axis=0) < 0

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from rankbound.compare.margins import LEVEL, MARGIN, POWER
+from rankbound.compare.margins import LEVEL, POWER
 from rankbound.compare.statistics import CONFIDENCE, corrected
 from rankbound_study.claims.cells import COLLAPSE, CUT_OFFS, Contrast
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, each_way
@@ -31,10 +31,6 @@ Test = Callable[[Contrast], float]
 """Returns the p-value of one difference."""
 
 HALF = 0.5
-
-NEGLIGIBLE = MARGIN / 10
-"""A difference below this is none, in units of the metric (0.001): the smallest printed rise that the thesis speaks of
-is 0.0028."""
 
 FLAT = 0.1
 """Coefficient of variation below which weights of lists count as equal."""
@@ -48,7 +44,7 @@ class Family(Generic[Key]):
 
     Attributes:
         contrasts: the differences.
-        limit: with which some rules compare them; NaN: with the noise margin of each.
+        limit: with which some rules compare them; NaN: with the smallest effect of each.
     """
 
     contrasts: Mapping[Key, Contrast]
@@ -79,7 +75,7 @@ class Family(Generic[Key]):
 
     @cached_property
     def alike(self) -> list[Key]:
-        """The keys of differences that are neither, and within the noise margin."""
+        """The keys of differences that are neither, and smaller than what matters."""
         return [key for key in self.shown(lambda one: one.p_within()) if self.p_values[key] > LEVEL]
 
     @cached_property
@@ -131,26 +127,22 @@ class Family(Generic[Key]):
         """Return the key of the smallest difference if some are below zero and none above, else of the largest."""
         return self.least() if self.lower and not self.higher else self.most()
 
-    def worst_p(self, key: Key | None = None) -> float:
-        """Return the largest p-value, which decides a claim that all of them differ."""
-        return max(self.p_values.values())
+    @property
+    def margin(self) -> float:
+        """The smallest difference that matters, the same for all."""
+        return max(one.margin for one in self.contrasts.values())
 
-    def own_p(self, key: Key) -> float:
-        """Return the p-value of one difference."""
-        return self.p_values[key]
+    def all_higher(self, size: float = 0.0) -> str:
+        """Return the verdict that all are above zero: refuted by one significantly below a share of what matters.
 
-    def all_higher(self, at_least: float = 0.0) -> str:
-        """Return the verdict that all are above zero: refuted by one that is significantly below `at_least` (Holm).
-
-        A difference that is merely alike within a margin refutes nothing: the margin may exceed the claimed effect.
-        With `at_least` above zero, a difference that is shown to be too small refutes the claim, too. Both sides are
-        tested at half the level, as by a two-sided test.
+        With a `size` of 1, a difference that is shown to be smaller than what matters refutes the claim, too (Holm).
+        Both sides are tested at half the level, as by a two-sided test.
         """
-        return self._all(self.higher, lambda one: one.p_below(at_least))
+        return self._all(self.higher, lambda one: one.p_below(size * one.margin if size else 0.0))
 
-    def all_lower(self, at_least: float = 0.0) -> str:
-        """Return the verdict that all are below zero: refuted by one significantly above `-at_least` (Holm)."""
-        return self._all(self.lower, lambda one: one.p_above(-at_least))
+    def all_lower(self, size: float = 0.0) -> str:
+        """Return the verdict that all are below zero, likewise."""
+        return self._all(self.lower, lambda one: one.p_above(-size * one.margin if size else 0.0))
 
     def _all(self, wanted: Sequence[Key], against: Test) -> str:
         refuted = min(self.adjusted(against).values()) <= LEVEL / 2
@@ -161,13 +153,13 @@ class Family(Generic[Key]):
         return each_way(len(self.higher) == len(self), bool(self.lower))
 
     def gains(self) -> list[Key]:
-        """Return the keys (cells) that gain significantly more than that.
+        """Return the keys (cells) that gain significantly more than what matters.
 
         nDCG and the cut-offs are two families, by Holm at half the level each: ten cut-offs do not hide a gain in nDCG.
         """
         parts: dict[bool, dict[Key, float]] = {False: {}, True: {}}
         for key, one in self.contrasts.items():
-            parts[getattr(key, "metric", "") in CUT_OFFS][key] = one.p_above(NEGLIGIBLE)
+            parts[getattr(key, "metric", "") in CUT_OFFS][key] = one.p_above(one.margin)
         return [key for part in parts.values() for key, p_value in adjusted(part).items() if p_value <= LEVEL / 2]
 
     def named(self, keys: Iterable[Key]) -> str:
@@ -183,21 +175,21 @@ def _rule(holds: Callable[[Family[Any]], bool], fails: Callable[[Family[Any]], b
     return lambda family: each_way(holds(family), fails(family))
 
 
-def _mostly(limit: float) -> Callable[[Family[Any]], str]:
-    """Return the rule that more than half are above a limit (partial conjunction)."""
+def _mostly(size: int) -> Callable[[Family[Any]], str]:
+    """Return the rule that more than half are above zero, or above minus what matters (partial conjunction)."""
 
     def decide(family: Family[Any]) -> str:
-        every = family.contrasts.values()
-        tests = [one.p_above(limit) for one in every], [one.p_below(limit) for one in every]
+        limits = [(one, size * one.margin if size else 0.0) for one in family.contrasts.values()]
+        tests = [one.p_above(at) for one, at in limits], [one.p_below(at) for one, at in limits]
         return share_of(*tests, len(family) // 2 + 1)
 
     return decide
 
 
 RULES: Mapping[str, Callable[[Family[Any]], str]] = {
-    # Refuted by one that is shown to rise, or to fall, by less than counts as a rise.
-    "all rise": lambda family: family.all_higher(NEGLIGIBLE),
-    "all fall": lambda family: family.all_lower(NEGLIGIBLE),
+    # Refuted by one that is shown to rise, or to fall, by less than what matters.
+    "all rise": lambda family: family.all_higher(1),
+    "all fall": lambda family: family.all_lower(1),
     "all are higher": Family.all_higher,
     "all are lower": Family.all_lower,
     "none is lower": Family.none_lower,
@@ -205,25 +197,20 @@ RULES: Mapping[str, Callable[[Family[Any]], str]] = {
     "all are above": _rule(lambda one: 0 < len(one.above) == len(one), lambda one: bool(one.below)),
     "all are below": _rule(lambda one: 0 < len(one.below) == len(one), lambda one: bool(one.above)),
     "all are within": _rule(lambda one: 0 < len(one.within) == len(one), lambda one: bool(one.beyond)),
-    # Confirmed if none can have fallen by the noise margin, refuted by one that fell by more; if it is unknown, by any.
+    # Confirmed if none can have fallen by what matters, refuted by one that fell by more.
     "none falls": _rule(
         lambda one: all(each.is_no_lower for each in one.contrasts.values()),
-        lambda one: bool(one.shown(lambda each: each.p_below(-each.margin if each.margin > 0 else 0.0))),
-    ),
-    # The same, but an unknown margin leaves it open.
-    "none falls beyond noise": _rule(
-        lambda one: all(each.is_no_lower for each in one.contrasts.values()),
-        lambda one: bool(one.shown(lambda each: each.p_below_margin if each.margin > 0 else 1.0)),
+        lambda one: bool(one.shown(lambda each: each.p_below(-each.margin))),
     ),
     # Refuted by one below zero, or if all are alike.
     "all tend to be higher": _rule(
         lambda one: len(one.higher) == len(one), lambda one: bool(one.lower) or len(one.alike) == len(one)
     ),
-    "most rise": _mostly(0.0),
-    "most are no worse": _mostly(-MARGIN),
-    # Confirmed if all are significantly below the smallest gain that counts, refuted if one is above it.
+    "most rise": _mostly(0),
+    "most are no worse": _mostly(-1),
+    # Confirmed if all are significantly below the smallest gain that matters, refuted if one is above it.
     "none gains": _rule(
-        lambda one: all(each.p_below(NEGLIGIBLE) <= LEVEL for each in one.contrasts.values()),
+        lambda one: all(each.p_below(each.margin) <= LEVEL for each in one.contrasts.values()),
         lambda one: bool(one.gains()),
     ),
     # Refuted if all are below zero or alike.
@@ -249,14 +236,6 @@ DECIDING: Mapping[str, Callable[[Family[Any]], Any] | None] = {
     "": None,
 }
 
-P_VALUES: Mapping[str, Callable[[Family[Any], Any], float]] = {
-    "all": Family.worst_p,
-    "own": Family.own_p,
-    "above": lambda family, key: max(family.adjusted(lambda one: one.p_above(family.limit)).values()),
-    "within": lambda family, key: max((one.p_within(family.limit) for one in family.contrasts.values()), default=1.0),
-    "none": lambda family, key: math.nan,
-}
-
 FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "count": len,
     "positive": lambda family: sum(mean > 0 for mean in family.means),
@@ -269,22 +248,20 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "within": lambda family: len(family.within),
     "beyond": lambda family: len(family.beyond),
     "at_beyond": lambda family: family.named(family.beyond),
-    "short": lambda family: sum(p <= LEVEL / 2 for p in family.adjusted(lambda one: one.p_below(NEGLIGIBLE)).values()),
-    "no_worse": lambda family: sum(one.p_above(-MARGIN) <= LEVEL for one in family.contrasts.values()),
-    "worse": lambda family: sum(one.p_below(-MARGIN) <= LEVEL for one in family.contrasts.values()),
+    "short": lambda family: sum(p <= LEVEL / 2 for p in family.adjusted(lambda one: one.p_below(one.margin)).values()),
+    "no_worse": lambda family: sum(one.p_above(-one.margin) <= LEVEL for one in family.contrasts.values()),
+    "worse": lambda family: sum(one.p_below(-one.margin) <= LEVEL for one in family.contrasts.values()),
     "gains": lambda family: len(family.gains()),
     "at_gains": lambda family: among(list(map(str, family.gains()))),
     "at_higher": lambda family: among(sorted(set(map(str, family.higher)))),
     "at_against": lambda family: among([str(key) for key in family.lower]),
     "mean": lambda family: signed(float(np.mean(family.means))),
-    "margins": lambda family: ", ".join(f"{one.margin:.4f}" for one in family.contrasts.values()),
+    "margin": lambda family: family.margin,
     "changes": lambda family: ", ".join(map(str, family.contrasts.values())),
     "points": lambda family: ", ".join(one.points for one in family.contrasts.values()),
     "by_column": lambda family: ", ".join(f"{one} on {key.column}" for key, one in family.contrasts.items()),
     "each": lambda family: ", ".join(f"{key} {one}" for key, one in family.contrasts.items()),
-    "within_noise": lambda family: _within_noise(family.facts({})),
     "without_fallen": lambda family: _without_fallen(family),
-    "undecided": lambda family: _undecided(family),
     "others": lambda family: len(_without_nrbp(family)),
     "others_positive": lambda family: FACTS["positive"](_without_nrbp(family)),
     "verdict_on_others": lambda family: RULES["most rise"](_without_nrbp(family)),
@@ -296,18 +273,6 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "at_widest": Family.widest,
 }
 """What a sentence about differences can name, by name: counts, the differences at either end, and their keys."""
-
-
-def _within_noise(facts: Mapping[str, object]) -> str:
-    return (
-        "{within} of {count} mean differences are within the noise margin between trainings; the largest is {widest} "
-        "({at_widest}, margin {widest.margin:.4f})."
-    ).format_map(facts)
-
-
-def _undecided(family: Family[Any]) -> str:
-    missing = "" if family.higher or family.lower else no_noise(family.contrasts.values())
-    return f" {missing}" if missing else ""
 
 
 def _without_nrbp(family: Family[Any]) -> Family[Any]:
@@ -390,13 +355,6 @@ def by_p(p_value: float, p_against: float) -> str:
     return each_way(p_value <= LEVEL, p_against <= LEVEL)
 
 
-def no_noise(contrasts: Iterable[Contrast]) -> str:
-    """Explain a missing noise margin; empty if all contrasts have one."""
-    if all(one.margin > 0 for one in contrasts):
-        return ""
-    return "Not decided: with one seed, or scores that no seed changes, the noise margin between trainings is unknown."
-
-
 def among(names: Sequence[str]) -> str:
     """Join the first names in brackets, and count the rest: ` (a; b; c; and 2 more)`; empty without names."""
     more = len(names) - _SHOWN
@@ -427,8 +385,9 @@ class Sample:
     of_trainings: float = 0.0
 
     @classmethod
-    def of(cls, contrast: Contrast, margin: float) -> "Sample":
-        """Return the sample of a contrast."""
+    def of(cls, contrast: Contrast, margin: float = math.nan) -> "Sample":
+        """Return the sample of a contrast, for a margin other than its own if one is given."""
+        margin = contrast.margin if math.isnan(margin) else margin
         of_trainings = contrast.training_variance
         of_topics = max(contrast.estimate.standard_error**2 - of_trainings, 0.0)
         return cls(margin, contrast.n, contrast.seeds, of_topics, of_trainings)
@@ -457,7 +416,7 @@ def _needed(count: int, variance: float, room: float) -> int | None:
     return math.ceil(count * variance / room) if room > 0 else None
 
 
-def sample_of_most(contrasts: Mapping[Key, Contrast], margin: float) -> Sample:
+def sample_of_most(contrasts: Mapping[Key, Contrast]) -> Sample:
     """Return the sample of the difference that decides whether most are significant: the median by its precision."""
     ordered = sorted(contrasts.values(), key=lambda one: one.estimate.standard_error)
-    return Sample.of(ordered[len(ordered) // 2], margin)
+    return Sample.of(ordered[len(ordered) // 2])

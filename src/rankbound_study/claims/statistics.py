@@ -24,7 +24,7 @@ import numpy as np
 
 from rankbound.compare import Pair
 from rankbound.compare.margins import LEVEL
-from rankbound.compare.scores import Floats, any_over
+from rankbound.compare.scores import Floats, Integers, any_over
 from rankbound.compare.statistics import CONFIDENCE, Estimate, draws
 from rankbound.texts import quantity
 from rankbound_study.claims.cells import Cell, Contrast
@@ -192,8 +192,11 @@ def resampled_means(pairs: Mapping[Cell, Pair], resamples: int = RESAMPLES) -> F
     """Return resampled mean differences `(resamples, n_cells)`.
 
     A topic is drawn for all cells of its source, with all its lists, at every ratio and in every reading of its labels.
-    A training is a seed in a fold of a column, shared by boundings and losses. Drawing both is conservative: the
-    variance of a topic within one training counts up to three times (Owen 2007, "The pigeonhole bootstrap").
+    So are clusters of trainings, for all boundings and losses of a column: drawings if there are five or more, or else
+    folds (of a drawing), or the seeds of a single fold. What seeds of a fold share, as a learning rate that one of them
+    selects, is drawn with them. With $K$ clusters, their numbers of draws are spread by $\\sqrt{K / (K - 1)}$, as a
+    bootstrap's variance is too small by this factor. Drawing topics and trainings is conservative: the variance of a
+    topic within one training counts up to three times (Owen 2007, "The pigeonhole bootstrap").
     """
     random = np.random.default_rng(0)
     sources = sorted({cell.column.source for cell in pairs})
@@ -203,28 +206,40 @@ def resampled_means(pairs: Mapping[Cell, Pair], resamples: int = RESAMPLES) -> F
     }
     drawn = {source: draws(random, len(names[source]), resamples) for source in sources}
     places = {source: {name: place for place, name in enumerate(names[source])} for source in sources}
-    of_seeds: dict[object, Floats] = {}
+    of_trainings: dict[object, Floats] = {}
     means = np.empty((resamples, len(pairs)))
     for number, (cell, one) in enumerate(pairs.items()):
         differences = one.a - one.b
         trained = any_over(np.isfinite(differences), 0)
         key = (cell.column, trained.tobytes())
-        if key not in of_seeds:
-            of_seeds[key] = _drawn_seeds(random, trained, resamples)
+        if key not in of_trainings:
+            of_trainings[key] = _drawn_trainings(random, trained, one.drawings, resamples)
         source = cell.column.source
         topics = drawn[source][:, [places[source][name] for name in one.units]]
-        means[:, number] = _weighted_means(differences, topics, of_seeds[key])
+        means[:, number] = _weighted_means(differences, topics, of_trainings[key])
     return means
 
 
-def _drawn_seeds(random: np.random.Generator, trained: np.ndarray, resamples: int) -> Floats:
-    """Return the share of each seed among the draws of its fold, `(resamples, n_folds, n_seeds)`."""
-    shares = np.zeros((resamples, *trained.shape))
-    for fold, seeds in enumerate(trained):
-        count = int(seeds.sum())
-        if count:
-            shares[:, fold, seeds] = draws(random, count, resamples) / count
-    return shares
+FEWEST_DRAWINGS = 5
+"""Fewer drawings are no sample of drawings: their folds are drawn instead."""
+
+
+def _drawn_trainings(
+    random: np.random.Generator, trained: np.ndarray, drawings: Integers | None, resamples: int
+) -> Floats:
+    """Return the weight of each training in the mean of its fold, times its fold's, `(resamples, n_folds, n_seeds)`."""
+    cluster = np.arange(trained.size).reshape(trained.shape)
+    if trained.any(1).sum() > 1:
+        cluster = np.broadcast_to(np.arange(len(trained))[:, None], trained.shape)
+        if drawings is not None and len(np.unique(drawings[trained.any(1)])) >= FEWEST_DRAWINGS:
+            cluster = np.broadcast_to(drawings[:, None], trained.shape)
+    _, member = np.unique(cluster[trained], return_inverse=True)
+    count = int(member.max()) + 1
+    spread = math.sqrt(count / (count - 1)) if count > 1 else 0.0
+    weights = 1 + spread * (draws(random, count, resamples) - 1)
+    found = np.zeros((resamples, *trained.shape))
+    found[:, trained] = weights[:, member] / np.broadcast_to(trained.sum(1)[:, None], trained.shape)[trained]
+    return found
 
 
 def _weighted_means(differences: Floats, topics: Floats, seeds: Floats) -> Floats:

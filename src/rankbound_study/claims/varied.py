@@ -6,8 +6,9 @@ matter. So each pair of losses is tested: with $d_c$ their difference under choi
 $d_c > 0$ under one choice and $d_c < 0$ under another.
 
 - refuted: a pair is shown to exchange places, both differences being significant (Holm over all pairs);
-- confirmed: of every pair it is shown that it does not exchange places by $\delta$ or more on both sides: all its $d_c$
-  are below $\delta$, or all are above $-\delta$. All tests must be significant (an intersection-union test).
+- confirmed: of every pair it is shown that it does not exchange places by $\delta$, the smallest effect of the metric,
+  or more on both sides: all its $d_c$ are below $\delta$, or all are above $-\delta$. All tests must be significant (an
+  intersection-union test).
 
 If no pair exchanges places, at most 5 % of all studies refute; if one does by $\delta$, at most 5 % confirm.
 """
@@ -21,10 +22,19 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare import Pair, PairedScores
-from rankbound.compare.margins import MARGIN
 from rankbound.compare.scores import SYSTEM, scores_of_frame
 from rankbound.compare.statistics import Estimate
-from rankbound_study.claims.cells import METRICS, MOVIELENS, Contrast, columns, contrast, enough, is_distinct, judge
+from rankbound_study.claims.cells import (
+    METRICS,
+    MOVIELENS,
+    Contrast,
+    columns,
+    contrast,
+    enough,
+    is_distinct,
+    judge,
+    smallest_effect,
+)
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted, by_p
 from rankbound_study.claims.verdict import INCONCLUSIVE, MissingEvidence
@@ -113,7 +123,7 @@ def side_by_side(
     metric = judge(training[0])
     parts = [
         frame.filter(pl.col("loss") == loss, pl.col("bounding") == bounding).select(
-            pl.lit(name).alias(SYSTEM), "topic", "fold", "seed", metric
+            pl.lit(name).alias(SYSTEM), "topic", "fold", "seed", "drawing", metric
         )
         for name, frame, (loss, bounding) in zip(
             SYSTEMS, (rows, other), (training, against if any(against) else training), strict=True
@@ -177,9 +187,6 @@ def picked_rows(rows: Mapping[str, pl.DataFrame], picked: Mapping[Training, str]
     )
 
 
-EXCHANGED = MARGIN / 2
-"""Smallest advantage on each side that counts as an exchange: a swing of the margin, 0.01."""
-
 _SEPARATOR = " / "
 
 
@@ -192,6 +199,7 @@ class OrderKept:
         exchanged: the pairs that are shown to exchange places.
         open: the number of pairs that are neither shown to exchange places nor not to.
         p_kept, p_exchanged: p-values of both verdicts.
+        margin: the smallest advantage on each side that counts as an exchange.
         tau: the smallest Kendall's tau between the orders of two choices, by means over all seeds.
         has_seeds: every choice has several seeds; without them, differences between trainings are unknown.
     """
@@ -201,12 +209,13 @@ class OrderKept:
     open: int
     p_kept: float
     p_exchanged: float
+    margin: float
     tau: float
     has_seeds: bool = True
 
     @property
     def verdict(self) -> str:
-        """Refuted if a pair exchanges places, confirmed if none does by half the margin."""
+        """Refuted if a pair exchanges places, confirmed if none does by the margin."""
         return by_p(self.p_kept, self.p_exchanged) if self.has_seeds else INCONCLUSIVE
 
     def __str__(self) -> str:
@@ -215,7 +224,7 @@ class OrderKept:
         names = f" ({self.exchanged[0]})" if self.exchanged else ""
         return (
             f"{len(self.exchanged)} of {self.pairs} pairs of losses exchange places significantly{names}, {self.open} "
-            f"may do so by {EXCHANGED} or more, and Kendall's tau is {self.tau:.2f}"
+            f"may do so by {self.margin:g} or more, and Kendall's tau is {self.tau:.2f}"
         )
 
 
@@ -244,7 +253,8 @@ def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection
     tested = {
         key: [one.estimate for one in each] for key, each in found.items() if not unknown & set(key.split(" and "))
     }
-    kept = {key: _p_kept(tested[key]) if key in tested else 1.0 for key in found}
+    margin = smallest_effect(metric)
+    kept = {key: _p_kept(tested[key], margin) if key in tested else 1.0 for key in found}
     exchanged = adjusted({key: p_exchanged(tested[key]) if key in tested else 1.0 for key in found})
     shown = sorted((key for key in found if by_p(1.0, exchanged[key]) != INCONCLUSIVE), key=lambda key: exchanged[key])
     return OrderKept(
@@ -253,8 +263,9 @@ def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection
         sum(by_p(kept[key], exchanged[key]) == INCONCLUSIVE for key in found),
         max(kept.values()),
         min(exchanged.values()),
+        margin,
         least_tau(choices, metric),
-        all(np.isfinite(one.margin) for each in found.values() for one in each),
+        all(one.seeds > 1 for each in found.values() for one in each),
     )
 
 
@@ -265,10 +276,10 @@ def p_exchanged(of_choices: Sequence[Estimate]) -> float:
     return min(1.0, len(of_choices) * max(above, below))
 
 
-def _p_kept(of_choices: Sequence[Estimate]) -> float:
-    """Return the p-value that is small if all differences are below the limit, or all above minus the limit."""
-    below = max(one.p_below(EXCHANGED) for one in of_choices)
-    above = max(one.p_above(-EXCHANGED) for one in of_choices)
+def _p_kept(of_choices: Sequence[Estimate], margin: float) -> float:
+    """Return the p-value that is small if all differences are below the margin, or all above minus the margin."""
+    below = max(one.p_below(margin) for one in of_choices)
+    above = max(one.p_above(-margin) for one in of_choices)
     return min(1.0, 2 * min(below, above))
 
 

@@ -35,7 +35,6 @@ class Verdict:
         statistic: the meaning of `value`: `share of cells`, `mean nDCG, bounded minus unbounded`. Empty for theorems
             that hold in every case.
         value, low, high: the statistic and its 95 % interval; NaN where undefined.
-        p_value: the corrected p-value of the deciding test; NaN if a count or an interval decides.
         n: the number of units (topics, pairs, cases).
         shown_in: names of the tables and figures that show it, separated by spaces.
         sample: the sample behind the difference that would decide an inconclusive claim, if there is one.
@@ -47,7 +46,6 @@ class Verdict:
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    p_value: float = math.nan
     n: int = 0
     shown_in: str = ""
     sample: "Sample | None" = None
@@ -64,7 +62,7 @@ class Ruling:
     Attributes:
         verdict: one of `VERDICTS`.
         facts: what the sentences name.
-        value, low, high, p_value, n, sample: as in `Verdict`.
+        value, low, high, n, sample: as in `Verdict`.
     """
 
     verdict: str
@@ -72,7 +70,6 @@ class Ruling:
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    p_value: float = math.nan
     n: int = 0
     sample: "Sample | None" = None
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 NAME = "table_claims"
 
 COLUMNS = schema(
-    "text: id group source claim kind datasets verdict reason statistic; float: value low high "
-    "p_value; int: n; text: shown_in printed_evidence; float: margin; int: topics topics_needed seeds "
+    "text: id group source claim kind datasets verdict reason statistic; float: value low high; "
+    "int: n; text: shown_in printed_evidence; float: margin; int: topics topics_needed seeds "
     "seeds_needed"
 )
 
@@ -42,7 +42,7 @@ def frame(decided: "Iterable[tuple[Claim, Verdict]]") -> pl.DataFrame:
         sample = verdict.sample if verdict.verdict == INCONCLUSIVE else None
         names = ("margin", "topics", "topics_needed", "seeds", "seeds_needed")
         rows.append(vars(claim) | vars(verdict) | {name: getattr(sample, name, None) for name in names})
-    numbers = pl.col("value", "low", "high", "p_value")
+    numbers = pl.col("value", "low", "high")
     table = pl.DataFrame([{name: row[name] for name in COLUMNS} for row in rows], schema=COLUMNS)
     return table.with_columns(numbers.fill_nan(None))
 

@@ -128,7 +128,7 @@ _ROWS: Sequence[tuple[Any, ...]] = (
         "distributions",
         f"metric: string, n: int32, p: int32, {_DISTRIBUTION}: double, support: [double], probability: [double]",
     ),
-    ("runs", f"{_LIST}, n: int32, p: int32, epoch: int32", _NSR_KEYS, True),
+    ("runs", f"{_LIST}, drawing: int8, n: int32, p: int32, epoch: int32", _NSR_KEYS, True),
     (
         "epochs",
         f"{_TRAINING}, epoch: int32, part: string, mean_loss: double, gradient_norm: double",

@@ -89,9 +89,13 @@ class FoldedLists:
     splits: Mapping[tuple[int, str], Split]
     repeats: int = 1
 
+    def drawing(self, seed: int) -> int:
+        """Return the drawing of folds and negatives, from 0, in which a training seed trains: seeds take turns."""
+        return seed % self.repeats
+
     def drawn_fold(self, fold: int, seed: int) -> int:
-        """Return the number of the fold in which a training seed trains and tests: seeds take turns in the repeats."""
-        return fold + len(self.folds) // self.repeats * (seed % self.repeats)
+        """Return the number of the fold in which a training seed trains and tests, among those of all drawings."""
+        return fold + len(self.folds) // self.repeats * self.drawing(seed)
 
     @property
     def folds(self) -> tuple[int, ...]:

@@ -76,7 +76,7 @@ def _of_control(name: str, values: Mapping[str, Any], data: StudyData) -> Iterat
             # A metric of ties is its exact mean over all orderings; the relevance is the ideal ordering.
             known = own.test.relevance if name == "oracle" else torch.zeros(len(own.test.items))
             scores[one] = known.to(torch.float64)
-        yield run_rows(job.key(*one), LAST, 0, own.test, scores[one])
+        yield run_rows(job.key(*one), LAST, data.instances.drawing(one[1]), 0, own.test, scores[one])
 
 
 def _features(data: StudyData, part: Part) -> Tensor:

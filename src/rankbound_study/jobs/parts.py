@@ -228,7 +228,14 @@ def _relevant_pairs(split: Split, instances: FoldedLists) -> _Integers:
 
 
 def run_rows(
-    key: Mapping[str, Any], selection: str, epoch: int, part: Part, scores: Tensor, *, by_kernel: bool = False
+    key: Mapping[str, Any],
+    selection: str,
+    drawing: int,
+    epoch: int,
+    part: Part,
+    scores: Tensor,
+    *,
+    by_kernel: bool = False,
 ) -> pa.Table:
     """Return one row per list of `part`: its sizes and all metrics of `RUN_METRICS`, NaN where undefined."""
     metrics = [metric(name) for name in RUN_METRICS]
@@ -241,7 +248,7 @@ def run_rows(
         "epoch": to_arrow(np.full(len(part.lists), epoch, np.int32)),
         **{name: to_arrow(value.cpu().numpy()) for name, value in values.items()},
     }
-    return with_key({**key, "selection": selection}, columns, "runs", len(part.lists))
+    return with_key({**key, "selection": selection, "drawing": drawing}, columns, "runs", len(part.lists))
 
 
 def prediction_rows(key: Mapping[str, Any], selection: str, part: Part, scores: Tensor) -> pa.Table:

@@ -126,28 +126,26 @@ class _Trainings:
 
     def _train_group(self, group: Sequence[Trial]) -> None:
         job, data = self._job.at(group[0].rate), self._data
-        repeats = data.instances.repeats
-        parts = {
-            place: data.fold(*place, merge_validation=job.trains_on_validation)
-            for place in {(trial.fold, trial.seed % repeats) for trial in group}
-        }
+        places = [(trial.fold, data.instances.drawing(trial.seed)) for trial in group]
+        parts = {place: data.fold(*place, merge_validation=job.trains_on_validation) for place in set(places)}
         trainings = [
-            FoldTraining.of(job, data, parts[trial.fold, trial.seed % repeats], trial.fold, trial.seed)
-            for trial in group
+            FoldTraining.of(job, data, parts[place], trial.fold, trial.seed)
+            for trial, place in zip(group, places, strict=True)
         ]
         fitted = fit(job, data, trainings, self._tables, lambda epoch: self._progress.update())
-        for trial, training, result in zip(group, trainings, fitted, strict=True):
-            _keep(self._job, trial, training, result, self._shards)
+        for trial, (_, drawing), training, result in zip(group, places, trainings, fitted, strict=True):
+            _keep(self._job, trial, drawing, training, result, self._shards)
 
 
-def _keep(job: TrainingJob, trial: Trial, training: FoldTraining, fitted: Fitted, shards: Shards) -> None:
+def _keep(job: TrainingJob, trial: Trial, drawing: int, training: FoldTraining, fitted: Fitted, shards: Shards) -> None:
     key, test, by_kernel = job.key(trial.fold, trial.seed), training.parts.test, training.by_kernel(job)
     chosen = sorted(fitted.chosen.items())
     # Predictions and weights are those of the epoch that the protocol's tables show.
     main = SELECTIONS[job.protocol]
     tables = {
         "runs": pa.concat_tables(
-            run_rows(key, name, choice.epoch, test, choice.scores, by_kernel=by_kernel) for name, choice in chosen
+            run_rows(key, name, drawing, choice.epoch, test, choice.scores, by_kernel=by_kernel)
+            for name, choice in chosen
         ),
         "epochs": epoch_rows(key, fitted.epochs),
         "predictions": prediction_rows(key, main, test, fitted.chosen[main].scores),

@@ -8,11 +8,10 @@ import polars as pl
 
 from rankbound.compare.margins import LEVEL
 from rankbound_study.claims import effects, law, related
-from rankbound_study.claims.law import ALL, BOUNDS, MISMATCH, WEIGHTS
+from rankbound_study.claims.law import ALL, BEST, BOUNDS, MISMATCH, SECOND, WEIGHTS
 from rankbound_study.claims.rules import FLAT
 from rankbound_study.claims.verdict import CONFIRMED, NOT_RUN
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.report.claims_section import GENERATED, Claims
 from rankbound_study.report.columns import signed, with_minus, with_minus_signs
 from rankbound_study.report.content import Finding, Paragraph, ReportSection, finding, paragraph, table_blocks
@@ -59,16 +58,12 @@ def _findings(cells: pl.DataFrame, means: pl.DataFrame, bounded: Bounded, claims
         bounds = {loss: cells.filter(origin=BOUNDS, loss=loss).select(change.mean()).item() for loss in affine["loss"]}
         variation = {loss: value for loss, value in bounds.items() if value is not None}
         yield finding(FILE, "affine", means=_listed(affine), variation=variation)
-    # The losses and data sets for which other weights, not permuted ones, score higher than every bound's.
-    leads = []
-    for own in cells.partition_by("dataset", "nsr", "loss", maintain_order=True):
-        rows = own.select("origin", "weights", "effect").rows()
-        of_bounds = [effect for origin, _, effect in rows if origin == BOUNDS]
-        of_sizes = [effect for origin, one, effect in rows if origin != BOUNDS and not ListWeights.of(one).permuted]
-        if of_bounds and of_sizes:
-            leads.append(max(of_sizes) - max(0.0, *of_bounds))
-    if leads:
-        yield finding(FILE, "sizes", ahead=sum(lead > 0 for lead in leads), cases=len(leads), largest=max(leads))
+    # The weights that the second hypothesis named before its runs.
+    registered = cells.filter(pl.col("origin") == SECOND, pl.col("weights") == pl.col("loss").replace_strict(BEST))
+    if len(registered):
+        effects = registered["effect"]
+        counts = {"cases": len(effects), "ahead": (effects > 0).sum(), "shown": (registered["low"] > 0).sum()}
+        yield finding(FILE, "sizes", least=effects.min(), most=effects.max(), **counts)
     if len(distribution):
         verdict = claims.verdict(_VANISHING)
         verdict = "" if verdict == NOT_RUN else verdict

@@ -11,7 +11,6 @@ from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT
 from rankbound_study.report.claims_table import estimate, number
 from rankbound_study.report.columns import Cell, Column, Layout, Row, TableBlock, with_minus_signs
 from rankbound_study.report.content import Finding, ReportSection, finding
-from rankbound_study.results.study_files import probability
 from rankbound_study.templates import text
 
 FILE = "claims.md"
@@ -79,11 +78,9 @@ class Claims:
 
 
 def _behind(row: Row) -> Iterator[str]:
-    """Yield the statistic, its p-value, the number of units, where it is shown, and what would decide the claim."""
+    """Yield the statistic, the number of units, where it is shown, and what would decide the claim."""
     if of_claim := estimate(dict(row)):
         yield f"{row['statistic']} {of_claim}"
-    if isinstance(row["p_value"], float):
-        yield f"p {probability(row['p_value'])}"
     if row["n"]:
         yield f"n {row['n']}"
     if row["shown_in"]:

@@ -104,7 +104,9 @@ def _training(config: Mapping[str, Any]) -> str:
         for protocol in config.get("protocols", [])
     }
     everywhere = all(count == len(sections) for count in tuned.values())
-    return text(FILE, "training", tuned=[name for name, count in tuned.items() if count], everywhere=everywhere)
+    stated = any("learning_rate" in one for one in sections)
+    selecting = [name for name, count in tuned.items() if count]
+    return text(FILE, "training", tuned=selecting, everywhere=everywhere, shared=stated and not selecting)
 
 
 def _of_ratings(name: str, options: Mapping[str, Any]) -> str:

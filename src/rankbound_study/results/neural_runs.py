@@ -130,8 +130,11 @@ SCORE_COLUMNS = schema(
     "text: dataset family method; flag: network; int: features; text: metric; float: ours low high; int: n"
 )
 
-GAP_COLUMNS = schema("text: dataset family; int: features; text: network other; float: difference low high p_value")
-"""A row per family and number of features; without a number, the change of the gap with ten times the features."""
+GAP_COLUMNS = schema(
+    "text: dataset family; int: features; text: network other; float: difference low high p_value; int: n_seeds"
+)
+"""A row per family and number of features; without a number, the change of the gap with ten times the features.
+`n_seeds` is the number of trainings of a method in each fold."""
 
 NOT_RUN = (
     "No method has run on subsets of the features: add feature_counts, such as [5, 10, 20, 46], to a comparison of the "
@@ -292,6 +295,7 @@ def feature_results(
             validation = scores_of_methods(epochs, dataset, table.metric)
             lists = pl.struct("fold", "topic").filter(pl.col(table.metric).is_not_null()).n_unique().alias("n")
             found = own.group_by("run").agg(pl.col(_OF_RUN).first(), lists).to_dicts()
+            seeds = {"n_seeds": own.group_by("run", "fold").agg(pl.col("seed").n_unique())["seed"].min()}
             for run in sorted(found, key=_place):
                 run |= {"place": names.index(run["run"]), "validation": validation.get(run["run"])}
                 low, high = means.interval(run["place"])
@@ -300,7 +304,8 @@ def feature_results(
                     {"dataset": dataset, **{one: run[one] for one in _OF_RUN}, "metric": table.metric, **ours}
                 )
             for family in FAMILIES:
-                gaps += _gaps(epochs, dataset, [run for run in found if run["family"] == family], means)
+                runs_of_family = [run for run in found if run["family"] == family]
+                gaps += [row | seeds for row in _gaps(epochs, dataset, runs_of_family, means)]
     return FeatureResults(
         pl.DataFrame(scores, schema=SCORE_COLUMNS, orient="row"), pl.DataFrame(gaps, schema=GAP_COLUMNS, orient="row")
     )

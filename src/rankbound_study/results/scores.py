@@ -38,6 +38,7 @@ METRICS = tuple(JUDGED_BY.values())
 
 _DATA = ("dataset", "nsr_test")
 _TRAINING = ("fold", "seed")
+_DRAWN = (*_TRAINING, "drawing")
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
     Raises:
         DataError: a column is absent, or two studies, models or option sets share a cell and the choice names none.
     """
-    columns = [*_KEY, "n", "p", *metrics]
+    columns = [*_KEY, "drawing", "n", "p", *metrics]
     scan = scan_runs(path, (*columns, "protocol", "selection"))
     wanted = pl.col("protocol") == choice.protocol
     if controls:
@@ -159,7 +160,7 @@ def read_systems(files: StudyFiles, study: str) -> pl.DataFrame:
     Raises:
         DataError: a file is missing or damaged, or lacks a column.
     """
-    columns = ["options", *_TRAINING, "topic", "n", "p", "epoch", *METRICS]
+    columns = ["options", *_DRAWN, "topic", "n", "p", "epoch", *METRICS]
     picked = (pl.col("selection") == SELECTIONS[HONEST]) | (pl.col("loss") == "none")
     rows = [
         _of_study(path, study).filter(picked, _on_its_own_lists()).select(*_DATA, *SYSTEM, *columns).collect()

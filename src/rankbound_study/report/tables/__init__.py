@@ -18,7 +18,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.figures.catalogue import Spec, found_specs
 from rankbound_study.report.columns import TableBlock
 from rankbound_study.report.table_files import TableFiles, plain_texts
-from rankbound_study.results.study_files import StudyFiles, read_table
+from rankbound_study.results.study_files import StudyFiles, read_made, read_table
 from rankbound_study.vocabulary import HONEST
 
 Lays = Callable[[pl.DataFrame], TableBlock]
@@ -54,7 +54,9 @@ class TableSpec(Spec):
         assert self.layout is not None
         assert self.columns is not None
         if len(table := read_table(folder / f"{name}.csv", self.columns)):
-            yield from (lay(read_table(folder / f"{name}{end}.csv", columns)) for end, columns, lay in self.first)
+            for end, columns, lay in self.first:
+                if len(beside := read_made(folder / f"{name}{end}.csv", columns)):
+                    yield lay(beside)
             yield self.layout(table)
 
 

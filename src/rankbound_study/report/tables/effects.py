@@ -13,10 +13,12 @@ from rankbound_study.claims.effects import (
     EVERY,
     MEAN_COLUMNS,
     REGIME_COLUMNS,
+    REPLICA_COLUMNS,
     cells_table,
     effects,
     means_table,
     regimes,
+    replicas_table,
 )
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.law import CHANGES, LINE_COLUMNS, PREDICTION_COLUMNS, law, lines_table, predictions_table
@@ -33,6 +35,7 @@ from rankbound_study.report.columns import (
     Cell,
     Column,
     Layout,
+    TableBlock,
     between,
     fixed,
     signed,
@@ -92,21 +95,48 @@ MEANS = Layout(
 )
 
 
+_REPLICAS = ("replicas", "dataset", "nsr")
+
+
+def replicas_block(table: pl.DataFrame) -> TableBlock:
+    """Lay the A/A test out: a row per data set and kind of replicas."""
+    covers = {
+        name: ((pl.col(f"{name}low") <= 0) & (pl.col(f"{name}high") >= 0)).sum().alias(f"{name}covers")
+        for name in ("", "topics_")
+    }
+    largest = pl.col("difference").abs().max().alias("largest")
+    return REPLICAS(table.group_by(_REPLICAS, maintain_order=True).agg(pl.len().alias("n"), *covers.values(), largest))
+
+
+REPLICAS = Layout(
+    "Replicas",
+    text(FILE, "replicas"),
+    (
+        *(Column("replicas"), DATA_SET, Column("pairs", "n"), Column("contain 0", "covers")),
+        *(Column("over topics alone", "topics_covers"), Column("largest difference", "largest", fixed(4))),
+    ),
+    labels=2,
+    rules=("replicas",),
+)
+
+
 @TABLES.add(
     "table_effects",
     title="the effects of bounding",
-    beside=(".md", ".tex", "_means.csv"),
+    beside=(".md", ".tex", "_means.csv", "_replicas.csv"),
     section="effects",
     columns=EFFECT_COLUMNS,
     layout=EFFECTS,
-    first=(("_means", MEAN_COLUMNS, MEANS),),
+    first=(("_means", MEAN_COLUMNS, MEANS), ("_replicas", REPLICA_COLUMNS, replicas_block)),
     **OF_STUDY,
 )
 @of_evidence
 def make_effects(evidence: Evidence) -> TableFiles:
     """Return the effects of all cells and their means."""
     found = effects(evidence)
-    return TableFiles(cells_table(found), beside={"_means.csv": means_table(found)})
+    return TableFiles(
+        cells_table(found), beside={"_means.csv": means_table(found), "_replicas.csv": replicas_table(evidence)}
+    )
 
 
 def _unless_repeated(column: Column) -> Column:
@@ -148,6 +178,8 @@ LINES = Layout(
     (
         *(Column("predictor"), Column("cells"), Column("n"), *_fit("slope"), *_fit("intercept")),
         Column("R²", "r_squared", fixed(2)),
+        Column("predicts", "n_held_out", str),
+        Column("R² held out", "r_squared_held_out", fixed(2)),
     ),
     labels=2,
     rules=("predictor",),

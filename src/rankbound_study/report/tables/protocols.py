@@ -62,7 +62,7 @@ FLATTERY = Layout(
         lambda row: with_margin(row["flattery"], row["low"], row["high"], strong=row["low"] > 0 or row["high"] < 0),
     ),
 )
-_KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "topic", "selection", "n", "p")
+_KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "drawing", "topic", "selection", "n", "p")
 _PICKED = ("test", "validation")
 
 
