@@ -66,10 +66,10 @@ def test_answers_follow_the_intervals(results: Path, low: float, high: float, an
 
 
 @pytest.mark.parametrize(
-    ("outcome", "answer", "abstract"),
-    [("confirmed", "In part", "it holds for every loss"), ("refuted", "No", "it is not shown for every loss")],
+    ("outcome", "answer", "told"),
+    [("confirmed", "In part", "What survives is its direction"), ("refuted", "No", "The effect does not fall")],
 )
-def test_the_hypothesis_is_told_as_its_verdict_is(results: Path, outcome: str, answer: str, abstract: str) -> None:
+def test_the_hypothesis_is_told_as_its_verdict_is(results: Path, outcome: str, answer: str, told: str) -> None:
     path = results / "tables" / PREDICTIONS
     rows = pl.read_csv(path)
     first = pl.int_range(pl.len()) == 0
@@ -77,7 +77,20 @@ def test_the_hypothesis_is_told_as_its_verdict_is(results: Path, outcome: str, a
     content = paper(results)
     (found,) = (row for question, row in answers(content).items() if "equalise influence" in question)
     assert found[0].startswith(answer)
-    assert abstract in section(content, "abstract")
+    assert told in section(content, "law")
+    assert "law that mismatch explains the effect of weights is refuted as put" in section(content, "abstract")
+
+
+def test_replicas_stand_beside_the_effects(results: Path) -> None:
+    assert not next(one.blocks for one in paper(results).sections if one.anchor == "effects")
+    columns = {"replicas": "seeds", "dataset": "mq2008-label1", "low": -0.1, "high": 0.1, "difference": 0.01}
+    rows = pl.DataFrame([columns | {"low": low} for low in (-0.1, 0.05)]).with_columns(
+        **{name: pl.lit(None, kind) for name, kind in effects.REPLICA_COLUMNS.items() if name not in columns}
+    )
+    rows.select(list(effects.REPLICA_COLUMNS)).write_csv(results / "tables" / "table_effects_replicas.csv")
+    (block,) = next(one.blocks for one in paper(results).sections if one.anchor == "effects")
+    assert isinstance(block, TableBlock)
+    assert [cell.text for cell in block.rows[0]][2:4] == ["2", "1"]
 
 
 def test_counter_examples_are_differences_of_the_tables() -> None:

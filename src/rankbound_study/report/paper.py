@@ -17,12 +17,14 @@ from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_CO
 from rankbound_study.claims.law import SECOND_HYPOTHESIS
 from rankbound_study.claims.related import CITEULIKE_COLUMNS
 from rankbound_study.claims.rules import FLAT
-from rankbound_study.claims.verdict import CONFIRMED
+from rankbound_study.claims.verdict import CONFIRMED, NOT_RUN
+from rankbound_study.report.abstract import law_findings
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.columns import DASH, Cell, Column, Layout, TableBlock, between, signed, with_minus_signs
+from rankbound_study.report.columns import DASH, Cell, Column, Layout, TableBlock, between, signed
 from rankbound_study.report.content import Document, Figures, Paragraph, ReportSection, paragraph
 from rankbound_study.report.findings import Bounded
 from rankbound_study.report.tables import table_5_1
+from rankbound_study.report.tables.effects import replicas_block
 from rankbound_study.results import scores
 from rankbound_study.results.study_files import read_made
 from rankbound_study.templates import text
@@ -103,14 +105,16 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     def drawn(anchor: str) -> Iterator[Any]:
         return figures.blocks(FIGURES[anchor], synthetic=synthetic)
 
+    pairs = read_made(tables / "table_effects_replicas.csv", effects.REPLICA_COLUMNS)
+    replicas = () if pairs.is_empty() else (replicas_block(pairs),)
     sections = [
         ReportSection("abstract", "Abstract", _abstract(facts, means, weights, others)),
         ReportSection("answers", "Answers", "", (ANSWERS.of_rows(list(_answers(means, weights, bounded, claims))),)),
-        ReportSection("effects", "What bounding does", text(FILE, "effects"), tuple(drawn("effects"))),
+        ReportSection("effects", "What bounding does", text(FILE, "effects"), (*drawn("effects"), *replicas)),
     ]
     if weights:
-        opening = text(FILE, "law", slopes=weights["slopes"], cells=weights["cells"])
-        sections.append(ReportSection("law", "Why", with_minus_signs(opening), tuple(drawn("law"))))
+        found = f"{text(FILE, 'law')} {weights['found'].headline} {weights['found'].detail}"
+        sections.append(ReportSection("law", "Why", found, tuple(drawn("law"))))
     if others:
         sections.append(ReportSection("elsewhere", "On other data", _elsewhere(others), (ELSEWHERE.of_rows(others),)))
     opening = text(FILE, "reproduced", **facts)
@@ -139,12 +143,13 @@ def _within(bounded: Bounded) -> dict[str, Any]:
 def of_law(tables: Path) -> dict[str, Any] | None:
     """Return the verdicts on the law of list weights and on its predictions; None if they were not decided."""
     predictions = read_made(tables / f"{law.PREDICTIONS}.csv", law.PREDICTION_COLUMNS)
-    if len(predictions) < 2:
+    if predictions.is_empty() or predictions["outcome"][0] == NOT_RUN:
         return None
-    (_, direction, slopes), (_, fit, cells), *others = predictions.rows()
+    (_, direction, _), (_, fit, _), *others = predictions.rows()
     second = [outcome for name, outcome, _ in others if name.startswith(SECOND_HYPOTHESIS)]
     held = (len(second), second.count(CONFIRMED)) if second else None
-    return {"direction": direction, "fit": fit, "slopes": slopes, "cells": cells, "second": held}
+    (found,) = law_findings(tables)
+    return {"direction": direction, "fit": fit, "second": held, "found": found}
 
 
 def _abstract(facts: Mapping[str, Any], means: pl.DataFrame, weights: Any, others: list[dict[str, Any]]) -> str:
@@ -167,12 +172,12 @@ def _answers(means: pl.DataFrame, weights: Any, bounded: Bounded, claims: Claims
         if (one["bounds"], one["loss"]) in _QUESTIONS:
             effect = f"{signed(one['mean'])} ({between(one['low'], one['high'])})"
             yield row(_QUESTIONS[one["bounds"], one["loss"]], text(FILE, "raises", **one), effect, "What bounding does")
-    if weights:
-        answer = text(FILE, "law-answer", direction=weights["direction"], fit=weights["fit"])
-        yield row("Do weights that equalise influence gain?", answer, "", "Why")
     if weights and weights["second"]:
         answer = text(FILE, "second-answer", written=weights["second"][0], held=weights["second"][1])
         yield row("Is the best influence proportional to the relevant items?", answer, "", "Why")
+    if weights:
+        answer = text(FILE, "law-answer", direction=weights["direction"], fit=weights["fit"])
+        yield row("Do weights that equalise influence gain?", answer, "", "Why")
     within = _within(bounded)
     if within["total"]:
         answer = text(FILE, "reproduced-answer", **within)
