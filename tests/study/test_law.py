@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -64,10 +65,10 @@ def instances(tmp_path_factory: pytest.TempPathFactory) -> Instances:
     return {column: write(folder / f"{column.dataset}.parquet", column) for column in COLUMNS}
 
 
-def write(path: Path, column: DataSet) -> Path:
+def write(path: Path, column: DataSet, folds: int = 5) -> Path:
     random = np.random.default_rng(1)
     parts = []
-    for fold in range(1, 6):
+    for fold in range(1, folds + 1):
         for split in SPLITS:
             p = random.integers(*((20, 100) if column.nsr else (1, 30)), 25)
             n = p * 3 if column.nsr else p + random.integers(1, 60, 25)
@@ -87,6 +88,7 @@ def evidence(
     only: str = "",
     experiments: tuple[str, ...] = (EXPERIMENT,),
     bonus: float = 0.0,
+    drawings: int = 1,
 ) -> Evidence:
     """Runs whose effects are `slope` times the change of mismatch, of one loss `only` if it is named.
 
@@ -114,7 +116,7 @@ def evidence(
             LOSSES, ["none"], (2, None), f"{experiment}-{name}", options=f'{{"list_weights": "{text}"}}'
         )
     ]
-    size = {"topics": 40, "own": 0.0, "training": 0.0, "chance": 0.0005}
+    size = {"drawings": drawings, "topics": 40, "own": 0.0, "training": 0.0, "chance": 0.0005}
     return World(effect, [*settings(LOSSES, AFFINE, (2, None)), *varied], **size).files(folder)
 
 
@@ -203,6 +205,19 @@ def test_lines_predict_cells_that_they_were_not_fitted_to(instances: Instances, 
     assert tested["n"] + tested["n_held_out"] == lines[ALL]["n"]
     assert min(one["r_squared_held_out"] for one in (lines[REGISTERED], tested)) > 0.9
     assert lines[BOUNDS]["r_squared_held_out"] is None
+
+
+def test_weights_are_those_of_the_folds_of_every_drawing(tmp_path: Path) -> None:
+    files = {column: write(tmp_path / f"{column.dataset}.parquet", column, 10) for column in COLUMNS}
+    lists = {column: read_instances(path) for column, path in files.items()}
+    drawn = {column: replace(one, repeats=2) if column.nsr else one for column, one in lists.items()}
+    found = law(evidence(files, tmp_path / "runs", drawings=2), drawn)
+    (cell,) = (one for one in found.effects if one.cell[:2] == ("AP", "min-max") and one.cell.column.nsr)
+    weights = ListWeights.of("min-max")
+    views = [Influence(lists[cell.cell.column], fold, "AP") for fold in range(1, 11)]
+    changes = [view.under(weights).of_mismatch - view.under(None).of_mismatch for view in views]
+    assert cell.changes["mismatch"] == pytest.approx(np.mean(changes), rel=1e-12)
+    assert np.std(changes) > 0
 
 
 def test_a_gain_from_mismatch_refutes_the_law(instances: Instances, tmp_path: Path) -> None:

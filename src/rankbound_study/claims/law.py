@@ -241,9 +241,11 @@ def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
         weights, pair = ListWeights.of(cell.bounding), values.pair(*SYSTEMS)
         if cell.column not in instances or len(pair.units) < 2:
             continue
-        trained = any_over(np.isfinite(pair.a), (0, 2))
-        folds = [int(name) for name, one in zip(values.folds, trained, strict=True) if one]
-        views = [influence(cell.column, fold, cell.loss) for fold in folds]
+        trained = np.flatnonzero(any_over(np.isfinite(pair.a), (0, 2))).tolist()
+        drawings = np.zeros(len(values.folds), np.int64) if values.drawings is None else values.drawings
+        # A fold's name begins with its number in its drawing.
+        folds = [(int(values.folds[place].split()[0]), int(drawings[place])) for place in trained]
+        views = [influence(cell.column, instances[cell.column].fold_of(*one), cell.loss) for one in folds]
         key = (cell.loss, cell.column, weights.permuted, views[0].weights(weights).round(_DIGITS).tobytes())
         same = first.setdefault(key, cell.bounding)
         usual, weighted = (mean_weighting([view.under(one) for view in views]) for one in (None, weights))
