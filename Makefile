@@ -71,7 +71,7 @@ help:
 demo: $(READY)
 	$(BIN)/python -m rankbound_study check-config profiles/demo/study.yaml
 	$(call SNAKEMAKE,--workflow-profile profiles/demo)
-	@echo "demo (generated data): results/demo/paper/index.html, results/demo/paper/rankbound.pdf"
+	@echo "demo (generated data): results/demo/paper/paper.html and paper.pdf; supplement: index.html and rankbound.pdf"
 
 paper: $(READY)
 	$(BIN)/python -m rankbound_study check-config
