@@ -46,13 +46,9 @@ def smallest_effect(metric: str) -> float:
     """Return the smallest difference that matters in a metric; NaN without one."""
     if not metric:
         return math.nan
-    return (
-        OF_SHARES
-        if metric in (SHARE, "PairAccuracy")
-        else OF_FIRST_PLACES
-        if "@" in metric or metric == "RR"
-        else OF_LISTS
-    )
+    if metric in (SHARE, "PairAccuracy"):
+        return OF_SHARES
+    return OF_FIRST_PLACES if "@" in metric or metric == "RR" else OF_LISTS
 
 
 class Cell(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -81,11 +82,14 @@ def _listed(means: pl.DataFrame) -> str:
     )
 
 
-def law_findings(folder: Path) -> Iterator[Finding]:
-    """Report the verdicts on the law, with its slope; nothing if they were not decided."""
+def law_outcomes(folder: Path) -> dict[str, Any] | None:
+    """Return the verdicts on the law and its fit with what was found, and how many predictions were made and hold.
+
+    None if they were not decided.
+    """
     predictions = read_made(folder / f"{law.PREDICTIONS}.csv", law.PREDICTION_COLUMNS)
     if predictions.is_empty() or predictions["outcome"][0] == NOT_RUN:
-        return
+        return None
     (_, direction, slopes), (_, fit, cells), *others = predictions.rows()
     second = [outcome for name, outcome, _ in others if name.startswith(law.SECOND_HYPOTHESIS)]
     experiment = [outcome for name, outcome, _ in others if not name.startswith(law.SECOND_HYPOTHESIS)]
@@ -93,8 +97,14 @@ def law_findings(folder: Path) -> Iterator[Finding]:
         name: (len(outcomes), outcomes.count(CONFIRMED)) if outcomes else None
         for name, outcomes in (("experiment", experiment), ("second", second))
     }
-    found = finding(FILE, "law-finding", direction=direction, fit=fit, slopes=slopes, cells=cells, **counts)
-    yield replace(found, detail=with_minus_signs(found.detail))
+    return {"direction": direction, "fit": fit, "slopes": slopes, "cells": cells, **counts}
+
+
+def law_findings(folder: Path) -> Iterator[Finding]:
+    """Report the verdicts on the law, with its slope; nothing if they were not decided."""
+    if outcomes := law_outcomes(folder):
+        found = finding(FILE, "law-finding", **outcomes)
+        yield replace(found, detail=with_minus_signs(found.detail))
 
 
 RELATED = "related.md"

@@ -92,7 +92,7 @@ class Bounded:
         """
         trained, summary = _trained(self.table), self.summary
         printed = self.table.filter(pl.col("published").is_not_null()).select("nsr", "loss", "bounding").n_unique()
-        yield from _popularity((self.honest_summary if len(self.honest) else None) or summary, claims)
+        yield from _popularity(self.popularity, self._selected["protocol"], claims)
         yield from _reproduced(trained, summary)
         yield from attempts_findings(self._missed, printed)
         yield from _reading(summary["mq2008"])
@@ -114,8 +114,27 @@ class Bounded:
     def _missed(self) -> list[dict[str, Any]]:
         return not_reproduced(self.table, self.honest)
 
+    @property
+    def block(self) -> TableBlock:
+        """Table 5.1 by the first protocol, beside the printed one."""
+        return table_5_1.block(self.table, self._protocol)
+
+    @property
+    def popularity(self) -> dict[tuple[str, str], tuple[float, float]]:
+        """Data set and metric -> the scores of popularity and of the best model, honestly selected if there are."""
+        return {
+            (name, metric): (values["popularity"], values["best"])
+            for name, metrics in self._selected["controls"].items()
+            for metric, values in metrics.items()
+            if values.get("popularity") is not None and values["best"] is not None
+        }
+
+    @property
+    def _selected(self) -> dict[str, Any]:
+        return (self.honest_summary if len(self.honest) else None) or self.summary
+
     def _blocks(self) -> Iterator[TableBlock]:
-        yield table_5_1.block(self.table, self._protocol)
+        yield self.block
         if self._missed:
             yield ATTEMPTS.of_rows(self._missed)
         if len(self.honest):
@@ -154,13 +173,9 @@ def _directions(trained: pl.DataFrame, column: str) -> tuple[int, int, int]:
     return above, len(change) - above - below, below
 
 
-def _popularity(summary: dict[str, Any], claims: Claims) -> Iterator[Finding]:
-    compared = {
-        (name, metric): (values["popularity"], values["best"])
-        for name, metrics in summary["controls"].items()
-        for metric, values in metrics.items()
-        if values.get("popularity") is not None and values["best"] is not None
-    }
+def _popularity(
+    compared: dict[tuple[str, str], tuple[float, float]], protocol: str, claims: Claims
+) -> Iterator[Finding]:
     if not compared:
         return
     texts = {key: f"{one:.{_DIGITS}f} : {best:.{_DIGITS}f}" for key, (one, best) in compared.items()}
@@ -175,7 +190,7 @@ def _popularity(summary: dict[str, Any], claims: Claims) -> Iterator[Finding]:
         beaten=sum(popularity > best for popularity, best in compared.values()),
         of=len(compared),
         verdict=claims.quoted(ON_POPULARITY),
-        protocol=summary["protocol"],
+        protocol=protocol,
     )
 
 

@@ -11,21 +11,17 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.claims import effects, law, verdict_table
+from rankbound_study.claims import effects, verdict_table
 from rankbound_study.claims.cells import is_distinct
 from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
-from rankbound_study.claims.law import SECOND_HYPOTHESIS
 from rankbound_study.claims.related import CITEULIKE_COLUMNS
 from rankbound_study.claims.rules import FLAT
-from rankbound_study.claims.verdict import CONFIRMED, NOT_RUN
-from rankbound_study.report.abstract import law_findings
+from rankbound_study.report.abstract import law_findings, law_outcomes
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.columns import DASH, Cell, Column, Layout, TableBlock, between, signed
-from rankbound_study.report.content import Document, Figures, Paragraph, ReportSection, paragraph
+from rankbound_study.report.columns import DASH, Cell, Column, Layout, between, signed
+from rankbound_study.report.content import Document, Figures, Finding, Paragraph, ReportSection, paragraph
 from rankbound_study.report.findings import Bounded
-from rankbound_study.report.tables import table_5_1
 from rankbound_study.report.tables.effects import replicas_block
-from rankbound_study.results import scores
 from rankbound_study.results.study_files import read_made
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
@@ -93,7 +89,7 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     tables, figures = results / "tables", figures or Figures(results)
     bounded, claims, others = Bounded.read(tables), Claims.read(tables), list(counter_examples(elsewhere))
     means = read_made(tables / f"{effects.MEANS}.csv", effects.MEAN_COLUMNS).filter(pl.col("loss").is_in(LOSSES))
-    weights = of_law(tables)
+    outcomes, found = law_outcomes(tables), list(law_findings(tables))
     synthetic = bounded.summary["synthetic"]
     honest = bounded.honest.filter(pl.col("n_trainings") > 0)
     facts: dict[str, Any] = {
@@ -108,18 +104,18 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     pairs = read_made(tables / "table_effects_replicas.csv", effects.REPLICA_COLUMNS)
     replicas = () if pairs.is_empty() else (replicas_block(pairs),)
     sections = [
-        ReportSection("abstract", "Abstract", _abstract(facts, means, weights, others)),
-        ReportSection("answers", "Answers", "", (ANSWERS.of_rows(list(_answers(means, weights, bounded, claims))),)),
+        ReportSection("abstract", "Abstract", _abstract(facts, means, found, others)),
+        ReportSection("answers", "Answers", "", (ANSWERS.of_rows(list(_answers(means, outcomes, bounded, claims))),)),
         ReportSection("effects", "What bounding does", text(FILE, "effects"), (*drawn("effects"), *replicas)),
     ]
-    if weights:
-        found = f"{text(FILE, 'law')} {weights['found'].headline} {weights['found'].detail}"
-        sections.append(ReportSection("law", "Why", found, tuple(drawn("law"))))
+    for one in found:
+        opening = f"{text(FILE, 'law')} {one.headline} {one.detail}"
+        sections.append(ReportSection("law", "Why", opening, tuple(drawn("law"))))
     if others:
         sections.append(ReportSection("elsewhere", "On other data", _elsewhere(others), (ELSEWHERE.of_rows(others),)))
     opening = text(FILE, "reproduced", **facts)
     sections += [
-        ReportSection("table-5-1", "What is reproduced", opening, (_table_5_1(bounded),)),
+        ReportSection("table-5-1", "What is reproduced", opening, (bounded.block,)),
         ReportSection("practice", "Which loss and bound to take", "", tuple(_advice(means))),
         ReportSection("limits", "Limitations", "", tuple(_limits(bounded, facts))),
         ReportSection("data", "Data and code", text(FILE, "data")),
@@ -140,29 +136,17 @@ def _within(bounded: Bounded) -> dict[str, Any]:
     return {**totals, "reading": bool(readings), "tolerance": bounded.summary["tolerance"]}
 
 
-def of_law(tables: Path) -> dict[str, Any] | None:
-    """Return the verdicts on the law of list weights and on its predictions; None if they were not decided."""
-    predictions = read_made(tables / f"{law.PREDICTIONS}.csv", law.PREDICTION_COLUMNS)
-    if predictions.is_empty() or predictions["outcome"][0] == NOT_RUN:
-        return None
-    (_, direction, _), (_, fit, _), *others = predictions.rows()
-    second = [outcome for name, outcome, _ in others if name.startswith(SECOND_HYPOTHESIS)]
-    held = (len(second), second.count(CONFIRMED)) if second else None
-    (found,) = law_findings(tables)
-    return {"direction": direction, "fit": fit, "second": held, "found": found}
-
-
-def _abstract(facts: Mapping[str, Any], means: pl.DataFrame, weights: Any, others: list[dict[str, Any]]) -> str:
+def _abstract(facts: Mapping[str, Any], means: pl.DataFrame, found: list[Finding], others: list[dict[str, Any]]) -> str:
     listed = {
         kind: ", ".join(f"{signed(row['mean'])} ({row['loss']})" for row in means.filter(bounds=kind).to_dicts())
         for kind in ("affine", "distribution")
     }
     ends = [row[key] for row in others if row["bounds"] == "affine" for key in ("lowest", "highest")]
     ends = ends or [None]
-    return text(FILE, "abstract", **facts, **listed, law=weights, worst=min(ends), best=max(ends))
+    return text(FILE, "abstract", **facts, **listed, law=found, worst=min(ends), best=max(ends))
 
 
-def _answers(means: pl.DataFrame, weights: Any, bounded: Bounded, claims: Claims) -> Iterator[dict[str, str]]:
+def _answers(means: pl.DataFrame, outcomes: Any, bounded: Bounded, claims: Claims) -> Iterator[dict[str, str]]:
     """Yield the questions with their answers, as far as the tables have them."""
 
     def row(question: str, answer: str, effect: str, where: str) -> dict[str, str]:
@@ -172,26 +156,20 @@ def _answers(means: pl.DataFrame, weights: Any, bounded: Bounded, claims: Claims
         if (one["bounds"], one["loss"]) in _QUESTIONS:
             effect = f"{signed(one['mean'])} ({between(one['low'], one['high'])})"
             yield row(_QUESTIONS[one["bounds"], one["loss"]], text(FILE, "raises", **one), effect, "What bounding does")
-    if weights and weights["second"]:
-        answer = text(FILE, "second-answer", written=weights["second"][0], held=weights["second"][1])
+    if outcomes and outcomes["second"]:
+        written, held = outcomes["second"]
+        answer = text(FILE, "second-answer", written=written, held=held)
         yield row("Is the best influence proportional to the relevant items?", answer, "", "Why")
-    if weights:
-        answer = text(FILE, "law-answer", direction=weights["direction"], fit=weights["fit"])
+    if outcomes:
+        answer = text(FILE, "law-answer", direction=outcomes["direction"], fit=outcomes["fit"])
         yield row("Do weights that equalise influence gain?", answer, "", "Why")
     within = _within(bounded)
     if within["total"]:
         answer = text(FILE, "reproduced-answer", **within)
         yield row("Are the printed scores reproduced?", answer, "", "What is reproduced")
-    summary = bounded.honest_summary or bounded.summary
-    counted = [
-        one
-        for metrics in summary["controls"].values()
-        for one in metrics.values()
-        if one.get("popularity") is not None and one["best"] is not None
-    ]
-    if counted:
-        beaten = sum(one["popularity"] > one["best"] for one in counted)
-        answer = text(FILE, "popularity-answer", beaten=beaten, of=len(counted))
+    if compared := bounded.popularity.values():
+        beaten = sum(popularity > best for popularity, best in compared)
+        answer = text(FILE, "popularity-answer", beaten=beaten, of=len(compared))
         yield row("Do trained models beat counting ratings?", answer, "", "supplement")
     if claims.table is not None:
         empirical = claims.table.filter(kind="empirical")
@@ -201,10 +179,6 @@ def _answers(means: pl.DataFrame, weights: Any, bounded: Bounded, claims: Claims
         yield row("What becomes of the sources' empirical claims?", answer, "", "supplement")
         answer = text(FILE, "second-study-answer", counts=verdict_table.counts(verdict_table.of_source(empirical, "N")))
         yield row("And of those on neural networks in ranking?", answer, "", "supplement")
-
-
-def _table_5_1(bounded: Bounded) -> TableBlock:
-    return table_5_1.block(bounded.table, scores.PROTOCOLS.get(bounded.summary["protocol"], "no runs"))
 
 
 def _advice(means: pl.DataFrame) -> Iterator[Paragraph]:
