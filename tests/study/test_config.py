@@ -217,7 +217,7 @@ def test_shipped_configurations_fit_the_schema_for_editors_which_requires_no_key
 def test_every_section_of_the_default_configuration_is_commented() -> None:
     # Lines that share the comment of the block above them, or name an entry.
     shared = (
-        "datasets, losses, boundings, folds, seeds, tables, method, samples, seed, movielens, mq2008, model, methods, "
+        "datasets, losses, boundings, folds, seeds, crossed, tables, method, samples, seed, movielens, mq2008, model, methods, "
         "learning_rate, epochs, batch_size, data, archive, threshold, aaf, validation_share, test_share, judged_by, "
         "settings, family, loss, target, feature_counts, variants"
     )
@@ -234,9 +234,9 @@ def test_every_section_of_the_default_configuration_is_commented() -> None:
     ("file", "place", "value", "expected"),
     [
         (DEMO, "temperature", 1.0, "some 3 minutes of a processor; the largest step, "),
-        (DEFAULT, "temperature", 1.0, "some 7 hours of a processor; the largest step, Reg-l1 of aaf, 5.2 GB"),
-        (DEFAULT, "compare", [], "some 5 hours of a processor; the largest step, "),
-        (DEFAULT, "training.movielens.epochs", 10_000, "some 22 days of a processor"),
+        (DEFAULT, "temperature", 1.0, "some 8 hours of a processor; the largest step, Reg-l1 of aaf, 5.2 GB"),
+        (DEFAULT, "compare", [], "some 6 hours of a processor; the largest step, "),
+        (DEFAULT, "training.movielens.epochs", 10_000, "some 35 days of a processor"),
         (DEFAULT, "training.mq2008.model.hidden", [10_000, 10_000], "step, a training of mq2008-label2, 10.6 GB"),
     ],
 )

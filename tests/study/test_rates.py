@@ -146,19 +146,26 @@ def job(**changes: Any) -> TrainingJob:
     st.lists(st.integers(0, 9), min_size=1, max_size=5, unique=True),
     st.integers(1, 4),
     st.integers(1, 7),
+    st.booleans(),
 )
 def test_every_training_is_planned_once_and_groups_have_one_rate(
-    folds: list[int], seeds: list[int], repeats: int, size: int
+    folds: list[int], seeds: list[int], repeats: int, size: int, crossed: bool
 ) -> None:
     """A rate is selected for each fold and drawing, and kept for the other seeds of that drawing."""
-    shape = {"folds": folds, "seeds": seeds, "learning_rate": GRID}
+    shape = {"folds": folds, "seeds": seeds, "learning_rate": GRID} | ({} if crossed else {"crossed": False})
     plan = Plan(job(**shape), repeats)
+    trainings = plan.job.trainings
+    if crossed:
+        assert trainings == [(fold, seed) for fold in folds for seed in seeds]
+    else:
+        assert [len(set(each)) for each in zip(*trainings, strict=True)] == [len(folds), len(seeds)]
+        assert len(set(trainings)) == len(trainings) == max(len(folds), len(seeds))
     first = plan.first()
     tuned = {(trial.fold, trial.seed) for trial in first}
-    assert len(first) == len(tuned) * len(GRID) == len(folds) * len({seed % repeats for seed in seeds}) * len(GRID)
+    assert len(first) == len(tuned) * len(GRID) == len({(fold, seed % repeats) for fold, seed in trainings}) * len(GRID)
     rates_of = {place: GRID[sum(place) % len(GRID)] for place in tuned}
     kept = plan.kept(rates_of)
-    assert [(trial.fold, trial.seed) for trial in kept] == [(fold, seed) for fold in folds for seed in seeds]
+    assert [(trial.fold, trial.seed) for trial in kept] == trainings
     for trial in kept:
         (source,) = {seed for fold, seed in tuned if fold == trial.fold and (seed - trial.seed) % repeats == 0}
         assert trial.rate == rates_of[trial.fold, source]

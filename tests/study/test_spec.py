@@ -229,11 +229,10 @@ def test_an_experiment_is_the_bounded_half_with_one_setting_changed(config: Conf
     assert [run.place for run in study.experiments] == ["honest@factors-f16"] * 9 + ["honest@factors-f64"] * 9
     usual = study.requests[run("honest", "movielens-nsr2", "nDCG")].options
     options = study.requests[run("honest@factors-f16", "movielens-nsr2", "nDCG")].options
-    assert {key: value for key, value in options.items() if value != usual[key]} == {
+    assert {key: value for key, value in options.items() if value != usual.get(key)} == {
         "variant": "factors-f16",
         "model": {"name": "matrix-factorization", "factors": 16},
-        "folds": [1, 2],
-        "seeds": [0, 2, 4],
+        "crossed": False,
     }
     assert not set(study.collected["experiments"].runs) & set(runs_of(study))
 

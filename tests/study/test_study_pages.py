@@ -38,14 +38,14 @@ STUDY = "valid: study 'thesis', "
             [
                 "valid: study 'seeds', 2 data sets, 30 training jobs, 2,100 trainings\n",
                 *[STUDY] * 4,
-                "experiment budgets: 30 training jobs, 540 trainings\n",
+                "experiment budgets: 30 training jobs, 450 trainings\n",
             ],
         ),
         (
             "data.md",
             [
-                f"{STUDY}5 data sets, 96 training jobs, 2,880 trainings\ncomparison",
-                f"{STUDY}11 data sets, 120 training jobs, 3,960 trainings\ncomparison",
+                f"{STUDY}5 data sets, 96 training jobs, 4,320 trainings\ncomparison",
+                f"{STUDY}11 data sets, 120 training jobs, 6,840 trainings\ncomparison",
                 f"{STUDY}3 data sets, 30 training jobs, 450 trainings\ncomparison",
                 *[f"{STUDY}6 data sets, 150 training jobs"] * 3,
             ],
@@ -68,7 +68,7 @@ def test_what_the_pages_configure_is_valid_and_no_more_than_they_say(
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ("config.yaml", "150 training jobs, 4,650 trainings\n"),
+        ("config.yaml", "150 training jobs, 7,350 trainings\n"),
         ("drawings", "valid: study 'drawings', 3 data sets, 45 training jobs, 5,625 trainings\n"),
         ("regimes", "valid: study 'regimes', 18 data sets, 216 training jobs, 1,080 trainings\n"),
         ("mixed-ratios", "valid: study 'mixed-ratios', 1 data set, 12 training jobs, 120 trainings\n"),

@@ -79,7 +79,7 @@ def usual_beside(evidence: Evidence, column: DataSet, rows: pl.DataFrame) -> pl.
         MissingEvidence: there are no such runs.
     """
     usual = evidence.cell(column.dataset, column.nsr).select(*_READ).collect()
-    for key in (["fold"], ["seed"], ["loss", "bounding"]):
+    for key in (["fold", "seed"], ["loss", "bounding"]):
         usual = usual.join(rows.select(key).unique(), on=key, how="semi")
     if usual.is_empty():
         raise MissingEvidence(f"no run of the study on {column} has the folds, seeds and losses of an experiment")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import product
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, Strict, model_validator
@@ -23,7 +24,7 @@ RATE = "learning_rate"
 
 # Keys of the options, in the order in which a result's metadata has them.
 _OF_RUN = ("study", "variant", "protocol", "dataset", "nsr", "model", "loss", "bounding", "folds", "seeds")
-_VARIED = ("test_nsr", "test_relevant", "judged_by", "validation_share", "distributions")
+_VARIED = ("crossed", "test_nsr", "test_relevant", "judged_by", "validation_share", "distributions")
 _OF_METHOD = (
     *("study", "protocol", "dataset", "nsr", "method", "family", "model", "loss", "bounding", "target"),
     *("settings", "judged_by", "folds", "seeds"),
@@ -59,6 +60,8 @@ class TrainingJob(Keys):
         method: the name of a method, the `model` of its rows in the results; empty for a bounded run.
         family: of a method: `rank`, `class` or `reg`: the kind of problem that it solves.
         target: `relevance` labels, or each item's own `value` (an age).
+        crossed: every fold is trained with every seed; else folds and seeds take turns, the first fold with the first
+            seed, and so on.
         test_nsr: the ratio of the test lists, if it differs from that of the training.
         test_relevant: largest number of relevant items in a test list, if limited.
         validation_share: the share of each user's training ratings for validation, if it differs from the instances'.
@@ -83,6 +86,7 @@ class TrainingJob(Keys):
     judged_by: str = ""
     folds: Annotated[tuple[Fold, ...], Strict(False)]
     seeds: Annotated[tuple[TrainingSeed, ...], Strict(False)]
+    crossed: bool = True
     test_nsr: int | None = None
     test_relevant: int | None = None
     validation_share: ProperShare | None = None
@@ -148,15 +152,26 @@ class TrainingJob(Keys):
         holder = "settings" if isinstance(self.settings.learning_rate, list) else "model"
         return self.model_copy(update={holder: getattr(self, holder).model_copy(update={RATE: rate})})
 
-    def first_seeds(self, repeats: int) -> dict[int, int]:
-        """Return the first seed with the same drawing, of each seed; they take turns in `repeats` drawings of folds."""
-        first: dict[int, int] = {}
-        return {seed: first.setdefault(seed % repeats, seed) for seed in self.seeds}
+    @property
+    def trainings(self) -> list[tuple[int, int]]:
+        """Fold and seed of every training."""
+        if self.crossed:
+            return list(product(self.folds, self.seeds))
+        most = max(len(self.folds), len(self.seeds))
+        return [(self.folds[turn % len(self.folds)], self.seeds[turn % len(self.seeds)]) for turn in range(most)]
+
+    def first_seeds(self, repeats: int) -> dict[tuple[int, int], int]:
+        """Return for every training the seed of the first one with the same fold of the same drawing.
+
+        Seeds take turns in `repeats` drawings of folds.
+        """
+        first: dict[tuple[int, int], int] = {}
+        return {(fold, seed): first.setdefault((fold, seed % repeats), seed) for fold, seed in self.trainings}
 
     def count_trainings(self, repeats: int) -> int:
-        """Return the trainings of all folds and seeds, of which the first seed of each drawing tries all rates."""
-        drawings = len(set(self.first_seeds(repeats).values()))
-        return len(self.folds) * (max(1, len(self.rates)) * drawings + len(self.seeds) - drawings)
+        """Return the number of trainings; the first one in each fold of each drawing tries all rates."""
+        first = sum(seed == other for (_, seed), other in self.first_seeds(repeats).items())
+        return first * max(1, len(self.rates)) + len(self.trainings) - first
 
     @property
     def trains_on_validation(self) -> bool:

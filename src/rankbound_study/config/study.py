@@ -322,6 +322,7 @@ class Study:
                 "bounding": bounding,
                 "folds": variant.folds if variant else config.folds,
                 "seeds": variant.seeds if variant else config.seeds[protocol],
+                **({"crossed": False} if variant and not variant.crossed else {}),
                 "settings": {name: merged.pop(name) for name in Settings.model_fields if name in merged},
                 **merged,
             }

@@ -135,25 +135,23 @@ class Plan:
     repeats: int
 
     def first(self) -> list[Trial]:
-        """Return the trainings that need no other: all without a grid, or all rates on each drawing's first seed."""
-        job = self.job
-        if not job.rates:
-            return list(itertools.starmap(Trial, itertools.product(job.folds, job.seeds)))
-        first = dict.fromkeys(self._first_seeds.values())
-        return [Trial(fold, seed, rate) for rate in job.rates for fold in job.folds for seed in first]
+        """Return the trainings that need no other: all without a grid, or all rates on a drawn fold's first seed."""
+        if not self.job.rates:
+            return list(itertools.starmap(Trial, self.job.trainings))
+        first = [training for training, seed in self._first_seeds.items() if training[1] == seed]
+        return [Trial(*training, rate) for rate in self.job.rates for training in first]
 
     def kept(self, chosen: Rates) -> list[Trial]:
         """Return the trainings whose results are the job's, in their order."""
-        trainings = itertools.product(self.job.folds, self.job.seeds)
-        return [Trial(fold, seed, chosen.get((fold, self._first_seeds[seed]))) for fold, seed in trainings]
+        return [Trial(fold, seed, chosen.get((fold, first))) for (fold, seed), first in self._first_seeds.items()]
 
     def __len__(self) -> int:
         """Return the number of trainings."""
         return self.job.count_trainings(self.repeats)
 
     @cached_property
-    def _first_seeds(self) -> dict[int, int]:
-        """The first seed with the same drawing, of each seed."""
+    def _first_seeds(self) -> dict[tuple[int, int], int]:
+        """The seed of the first training in the same drawn fold, of each training."""
         return self.job.first_seeds(self.repeats)
 
 

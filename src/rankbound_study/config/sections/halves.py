@@ -324,7 +324,7 @@ class Variant:
 
     Attributes:
         experiment, name: `factors`, `16`.
-        datasets, losses, boundings, folds, seeds: the trainings of the variant.
+        datasets, losses, boundings, folds, seeds, crossed: the trainings of the variant.
         changes: the changed settings of the training; those of the model are merged.
     """
 
@@ -335,6 +335,7 @@ class Variant:
     boundings: list[str]
     folds: list[int]
     seeds: list[int]
+    crossed: bool
     changes: VariantKeys
 
     @property
@@ -371,6 +372,9 @@ class ExperimentKeys(Keys):
     seeds: Axis[TrainingSeed] | None = Field(
         None, description="Repetitions of every training (absent: the study's of the honest protocol)"
     )
+    crossed: bool = Field(
+        True, description="Train every fold with every seed; false: they take turns, fold 1 with the first seed, ..."
+    )
     variants: dict[Name, VariantKeys] = Field(min_length=1, description="The changed settings, by the variant's name")
 
     def trained(self, name: str, config: "Configuration") -> Iterator[Variant]:
@@ -384,6 +388,7 @@ class ExperimentKeys(Keys):
                 self.boundings or config.boundings,
                 self.folds or config.folds,
                 self.seeds or config.seeds.get(HONEST, [0]),
+                self.crossed,
                 changes,
             )
 
