@@ -217,8 +217,8 @@ def test_shipped_configurations_fit_the_schema_for_editors_which_requires_no_key
 def test_every_section_of_the_default_configuration_is_commented() -> None:
     # Lines that share the comment of the block above them, or name an entry.
     shared = (
-        "datasets, losses, boundings, folds, seeds, crossed, tables, method, samples, seed, movielens, mq2008, model, methods, "
-        "learning_rate, epochs, batch_size, data, archive, threshold, aaf, validation_share, test_share, judged_by, "
+        "datasets, losses, boundings, folds, seeds, crossed, tables, method, samples, seed, movielens, mq2008, model, "
+        "methods, learning_rate, epochs, batch_size, data, archive, threshold, aaf, validation_share, test_share, judged_by, "
         "settings, family, loss, target, feature_counts, variants"
     )
     lines = TEXT.splitlines()
