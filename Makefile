@@ -1,5 +1,6 @@
 # make demo    the whole workflow on generated data: no download, minutes on a laptop
 # make paper   the whole study: fetches three data sets, trains some 8,000 models, makes every table and figure
+# make report  the paper, its figures and the verdicts from released scores in minutes: no training, no download
 # make doctor  what is installed, which data and programs are there, what is missing and how to get it; installs nothing
 # make test    format, types, and all tests of library and study except the next three
 # make test-workflow  the whole workflow on generated data, with every reason to run a step again; DVC's round trips
@@ -61,8 +62,8 @@ define REQUIRE_PYTHON
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper doctor test test-workflow test-faults setup-faults test-cluster bench docs lint format kernels \
-  check clean setup lock sbom release
+.PHONY: help demo paper report doctor test test-workflow test-faults setup-faults test-cluster bench docs lint format \
+  kernels check clean setup lock sbom release
 .DELETE_ON_ERROR:
 
 help:
@@ -77,6 +78,12 @@ paper: $(READY)
 	$(BIN)/python -m rankbound_study check-config
 	$(call SNAKEMAKE,)
 	@echo "paper: results/paper/paper.html, results/paper/paper.pdf; its supplement: results/paper/index.html, rankbound.pdf"
+
+# From released scores, without training. REPORT="--smallest-effect nDCG=0.005" and the like are passed on.
+report: $(READY)
+	$(BIN)/python -m rankbound_study report published_results/evidence.parquet --out-dir results/report \
+	  --elsewhere published_results $(REPORT)
+	@echo "report: results/report/paper.html, results/report/paper.pdf"
 
 # FILES="config.yaml mine.yaml" for another configuration.
 doctor:

@@ -327,6 +327,18 @@ STEPS = (
         ],
     ),
     Step(
+        "evidence",
+        "commands.results:evidence",
+        "Release what the paper and the verdicts are made from as one file: scores by topic and training",
+        [
+            file("--results", "a folder of results", "DIR", required=True),
+            file("--instances", "instances of the data sets whose list weights are compared", nargs="*", default=[]),
+            TITLES,
+            PARQUET,
+            json("options", "the study's name, and the protocol of Table 5.1", default='{"study": "thesis"}'),
+        ],
+    ),
+    Step(
         "export",
         "commands.results:export",
         "Write a study's kept scores as TREC runs and qrels, for any evaluator",
@@ -433,6 +445,24 @@ STEPS = (
             json("options", "the study's configuration"),
             file("--out", "DIR/provenance.json", required=True),
         ],
+    ),
+    Step(
+        "report",
+        "commands.results:report",
+        "Make the paper, its figures and the verdicts from released evidence, without training",
+        [
+            file("evidence", "output of `python -m rankbound_study evidence`", "EVIDENCE"),
+            file("--out-dir", "the folder to write", "DIR", required=True),
+            file("--elsewhere", "the tables of other profiles, for the paper's counter-examples", "DIR"),
+            flag(
+                "--smallest-effect",
+                "decide by another smallest difference that matters; repeatable",
+                "METRIC=VALUE",
+                action="append",
+                default=[],
+            ),
+        ],
+        named="paper",
     ),
     Step(
         "sample",

@@ -44,3 +44,31 @@ rule document:
         "{params.step} document --results {params.results:q} --provenance {input.provenance:q}"
         " --out {output.pdf:q} --html {output.html:q} --instances {input.instances:q} {params.titles}"
         " --paper {output.paper:q} {params.elsewhere} > {log:q} 2>&1"
+
+
+# What the paper is made from, for those who do not train: `python -m rankbound_study report`.
+rule evidence:
+    input:
+        runs="<results>/runs.parquet",
+        epochs="<results>/epochs.parquet",
+        experiments=study.experiment_tables()[:2],
+        claims="<results>/tables/table_claims.csv",
+        instances=[data_set.path for data_set in study.bounded_instances.values()],
+    output:
+        "<results>/evidence.parquet",
+    log:
+        "<logs>/evidence.log",
+    localrule: True
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        step=step,
+        code=steps.code("evidence"),
+        results=subpath(input.runs, parent=True),
+        titles=" ".join(steps.titles_flag()),
+        options=steps.result_options("protocol", "study"),
+    shell:
+        "{params.step} evidence --results {params.results:q} --instances {input.instances:q} {params.titles}"
+        " --out {output:q} --options {params.options:q} > {log:q} 2>&1"

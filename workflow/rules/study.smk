@@ -47,9 +47,10 @@ step = step_command(config["pathvars"]["results"], config.get("mirror", ""))
 figure_files = [
     str(figure_file(Path("<results>"), name, suffix)) for name in config["figures"] for suffix in (".svg", ".pdf")
 ]
-# The report of every study, and a paper of a few pages for those of the sources.
+# The report of every study; for those of the sources, a paper of a few pages, and what it is made from as one file.
 PAPER = ["<results>/paper/paper.pdf", "<results>/paper/paper.html"] if study.of_the_sources else []
-REPORT = ["<results>/paper/rankbound.pdf", "<results>/paper/index.html", *PAPER]
+EVIDENCE = ["<results>/evidence.parquet"] if PAPER and study.experiments else []
+REPORT = ["<results>/paper/rankbound.pdf", "<results>/paper/index.html", *PAPER, *EVIDENCE]
 PUBLISHED = Path("published_results")
 ALL_FILES = [*study.table_files(), *figure_files, *study.experiment_tables(), *REPORT]
 

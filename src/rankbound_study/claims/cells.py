@@ -6,7 +6,7 @@ is the reading in which a label of 1 is relevant, which fits the printed numbers
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -42,10 +42,20 @@ COLLAPSE = 5 * OF_LISTS
 """Drop in the mean that counts as a collapse, or as strong."""
 
 
+_CHOSEN: dict[str, float] = {}
+
+
+def choose_smallest_effects(effects: Mapping[str, float]) -> None:
+    """Decide about these metrics (`share`: about shares of lists) by other smallest differences from now on."""
+    _CHOSEN.update(effects)
+
+
 def smallest_effect(metric: str) -> float:
     """Return the smallest difference that matters in a metric; NaN without one."""
     if not metric:
         return math.nan
+    if metric in _CHOSEN:
+        return _CHOSEN[metric]
     if metric in (SHARE, "PairAccuracy"):
         return OF_SHARES
     return OF_FIRST_PLACES if "@" in metric or metric == "RR" else OF_LISTS

@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +94,68 @@ def document(
         if write is None:
             raise ConfigError(f"--paper {path}: expected files that end in .pdf or .html")
         write(content, results, path)
+
+
+def evidence(results: Path, instances: list[Path], titles: str, out: Path, options: str) -> None:
+    """Write what the paper is made from as one file, and print its size."""
+    from rankbound_study.export.evidence import release
+
+    release(results, instances, out, parse_options(options), parse_options(titles, "--titles"))
+    print(f"{out.stat().st_size / 1e6:.1f} MB")
+
+
+def report(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_effect: list[str], name: str) -> None:
+    """Make the paper, its tables, its figures and the verdicts from released evidence."""
+    from tempfile import TemporaryDirectory
+
+    from tqdm import tqdm
+
+    from rankbound_study.claims import verdict_table
+    from rankbound_study.claims.cells import choose_smallest_effects
+    from rankbound_study.config.data_sets import use_titles
+    from rankbound_study.export.evidence import unpack
+    from rankbound_study.figures import draw, figure_file, style
+    from rankbound_study.report import claims_table, paper, render, tables
+    from rankbound_study.report.table_files import TableFiles
+
+    choose_smallest_effects(_effects(smallest_effect))
+    folder = out_dir / "tables"
+    parts = [*paper.TABLES, verdict_table.NAME, *paper.FIGURE_NAMES]
+    with TemporaryDirectory() as unpacked, tqdm(total=len(parts), unit="part", disable=None) as progress:
+        released = unpack(evidence, Path(unpacked))
+        use_titles(released.titles)
+        for part in parts:
+            progress.set_description(part)
+            if part in paper.TABLES:
+                options = released.options_for(tables.table_specs()[part].options)
+                tables.make(part, released.files, options).write(folder, part)
+            elif part == verdict_table.NAME:
+                table = released.decided()
+                TableFiles(table, claims_table.texts(table)).write(folder, part)
+            else:
+                figure = draw(part, released.files_with_tables(folder), {})
+                style.save(figure, [figure_file(out_dir, part, end) for end in (".svg", ".pdf")])
+            progress.update()
+    content = paper.paper(out_dir, elsewhere=elsewhere)
+    render.write_html(content, out_dir, out_dir / f"{name}.html")
+    render.write_pdf(content, out_dir, out_dir / f"{name}.pdf")
+    print(verdict_table.summary(table))
+    if released.kept:
+        print(f"as released, since they need other metrics or pictures: {', '.join(released.kept)}")
+
+
+def _effects(texts: Sequence[str]) -> dict[str, float]:
+    """Return the smallest effects that flags state, `nDCG=0.005`."""
+    found = {}
+    for text in texts:
+        metric, _, value = text.rpartition("=")
+        try:
+            found[metric] = float(value)
+        except ValueError:
+            found[metric] = math.nan
+        if not 0 < found[metric] < 1:
+            raise ConfigError(f"--smallest-effect {text}: expected a metric and a number between 0 and 1: nDCG=0.005")
+    return found
 
 
 def _study_files(files: Mapping[str, Path | list[Path] | None]) -> "StudyFiles":

@@ -29,6 +29,10 @@ from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
 FILE = "paper.md"
 FIGURES = {"effects": ("figure_effects",), "law": ("figure_law", "figure_weight_powers")}
 """Anchor -> the figures of a section."""
+FIGURE_NAMES = tuple(name for names in FIGURES.values() for name in names)
+
+TABLES = ("table_5_1", "table_5_1_honest", "table_effects", "table_law")
+"""The tables that it is made from, beside that of claims; those that figures are drawn from come first."""
 
 OTHER_TABLES = (
     "citeulike/tables/table_citeulike.csv",

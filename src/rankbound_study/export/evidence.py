@@ -1,0 +1,247 @@
+"""The evidence of a study in one file: what its paper, figures and verdicts are made from, without training.
+
+It has a row per test list and training, at the epoch that the protocol selects, with the scores in single precision;
+the validation part of every epoch; and the sizes of the training lists, from which the weights of bounds follow. Topics
+have their ids; items, ratings, labels, features and pictures are not in it. Verdicts that need more than that, such as
+the pictures' ages, come with the file.
+"""
+
+import io
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rankbound.errors import DataError
+from rankbound.io.atomic import atomic_path
+from rankbound.io.models import KEY as SEAL_KEY
+from rankbound.io.models import UNSEALED, check_seal, seal
+from rankbound_study.claims import verdict_table
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import decide
+from rankbound_study.claims.theorems import check
+from rankbound_study.data.contracts import CONTRACTS, ITEM_COUNT_KEY, REPEATS_KEY, lists_table, write_table
+from rankbound_study.data.reader import read_instances
+from rankbound_study.results.scores import METRICS
+from rankbound_study.results.study_files import StudyFiles, scan_runs
+from rankbound_study.vocabulary import CONTROLS, SELECTIONS
+
+SCHEMA, FACTS = "rankbound.schema", "rankbound.evidence"
+VERSION = "evidence/1"
+
+TABLES = {"runs": "runs", "experiments": "runs", "epochs": "epochs", "experiment_epochs": "epochs"}
+"""The tables of a results folder -> their contracts."""
+
+LISTS = "lists"
+"""The sizes of training lists."""
+
+_ORDER = ("table", "dataset", "nsr_train", "nsr_test", "protocol", "study", "model", "loss", "bounding", "fold", "seed")
+
+_CONTROL = pl.col("model").is_in(CONTROLS)
+
+
+def release(
+    results: Path, instances: Sequence[Path], out: Path, options: Mapping[str, str], titles: Mapping[str, str]
+) -> None:
+    """Write the evidence of a results folder.
+
+    Args:
+        results: the folder, with collected runs and epochs and the table of claims.
+        instances: the instances of the data sets whose list weights are compared.
+        out: the file.
+        options: of the paper's tables: the `study`'s name in its runs, and the `protocol` that comes first.
+        titles: the titles of described data sets.
+
+    Raises:
+        DataError: a file is missing or damaged.
+    """
+    found = {name: results / f"{name}.parquet" for name in TABLES}
+    frames = {
+        name: _reduced(path, name, TABLES[name]) for name, path in found.items() if name == "runs" or path.exists()
+    }
+    table = pl.concat([*frames.values(), *map(_sizes, instances)], how="diagonal_relaxed")
+    claims = verdict_table.read(results / "tables" / f"{verdict_table.NAME}.csv")
+    facts = {
+        "options": dict(options),
+        "titles": dict(titles),
+        "metrics": {
+            name: [one for one in frame.columns if one not in CONTRACTS[TABLES[name]].columns and one != "table"]
+            for name, frame in frames.items()
+        },
+        "claims": claims.write_csv(),
+        "kept": [],
+    }
+    rows = table.sort(_ORDER, maintain_order=True)
+    with atomic_path(out) as temporary, TemporaryDirectory() as folder:
+        _write(rows, facts, temporary)
+        decided = unpack(temporary, Path(folder)).decided()
+        same = decided.join(claims, on=["id", "verdict", "reason"], how="semi")["id"]
+        _write(rows, {**facts, "kept": claims.filter(~pl.col("id").is_in(same.implode()))["id"].to_list()}, temporary)
+
+
+def _write(table: pl.DataFrame, facts: Mapping[str, object], path: Path) -> None:
+    rows = table.to_arrow()
+    texts = [name for name, kind in table.schema.items() if kind == pl.String]
+    floats = [name for name, kind in table.schema.items() if kind == pl.Float32]
+    rows = rows.cast(pa.schema((one.name, pa.string() if one.name in texts else one.type) for one in rows.schema))
+    pq.write_table(
+        rows.replace_schema_metadata({SCHEMA: VERSION, FACTS: json.dumps(facts), SEAL_KEY: UNSEALED}),
+        path,
+        compression="zstd",
+        compression_level=19,
+        use_dictionary=[name for name in rows.column_names if name not in floats],
+        column_encoding=dict.fromkeys(floats, "BYTE_STREAM_SPLIT"),
+        row_group_size=max(len(rows), 1),
+    )
+    seal(path)
+
+
+@dataclass(frozen=True)
+class Released:
+    """What `unpack` wrote and read.
+
+    Attributes:
+        options: of tables: the study's name in its runs, and the protocol that comes first.
+        titles: of described data sets.
+        files: the unpacked tables.
+        claims: the verdicts that were released.
+        kept: the claims that the evidence does not decide as the results do: they need other metrics, or pictures.
+    """
+
+    options: Mapping[str, str]
+    titles: Mapping[str, str]
+    files: StudyFiles
+    claims: pl.DataFrame
+    kept: Collection[str]
+
+    @property
+    def evidence(self) -> Evidence:
+        """The unpacked tables, for claims."""
+        files = self.files
+        return Evidence(self.options["study"], files.runs, files.epochs, files.experiments, files.experiment_epochs)
+
+    def decided(self) -> pl.DataFrame:
+        """Return the table of claims: those that are kept have their released verdicts."""
+        decided = verdict_table.frame(decide(self.evidence, check()))
+        kept = self.claims.filter(pl.col("id").is_in(list(self.kept)))
+        both = pl.concat([decided.join(kept, on="id", how="anti"), kept])
+        return decided.select("id").join(both, on="id", maintain_order="left").select(decided.columns)
+
+    def options_for(self, keys: Iterable[str]) -> dict[str, str]:
+        """Return the options of a table that takes those keys."""
+        return {key: self.options[key] for key in keys if key in self.options}
+
+    def files_with_tables(self, folder: Path) -> StudyFiles:
+        """Return the files, with the tables in a folder that figures are drawn from."""
+        made = {kind: tuple(sorted(folder.glob(f"table_{kind}*.csv"))) for kind in ("law", "effects")}
+        return replace(self.files, law=made["law"], effects=made["effects"])
+
+
+def unpack(evidence: Path, folder: Path) -> Released:
+    """Write the tables that evidence was reduced from to a folder, as far as it has them.
+
+    Metrics that were not released are NaN. In the instances, items are numbered within their lists, relevant ones
+    first: which items they were is not released, and no weight of a list depends on it.
+
+    Raises:
+        DataError: the file is missing, damaged, or no evidence of this version.
+    """
+    check_seal(evidence, "get the file anew")
+    table = scan_runs(evidence, ("table",)).collect()
+    noted = pq.read_metadata(evidence).metadata or {}
+    if noted.get(SCHEMA.encode(), b"").decode() != VERSION:
+        raise DataError(f"{evidence}: found {noted.get(SCHEMA.encode())!r}, expected a file of {VERSION}")
+    facts = json.loads(noted[FACTS.encode()])
+    paths: dict[str, Any] = {}
+    for name, contract in TABLES.items():
+        own = table.filter(table=name)
+        if name in facts["metrics"]:
+            paths[name] = folder / f"{name}.parquet"
+            columns = list(CONTRACTS[contract].columns)
+            whole = own.select(*columns, *facts["metrics"][name]).with_columns(
+                pl.col(pl.Float32).cast(pl.Float64).fill_null(np.nan)
+            )
+            write_table(whole.to_arrow(), paths[name], contract)
+    lists = table.filter(table=LISTS)
+    instances = tuple(_write_instances(own, folder) for own in lists.partition_by("dataset", "nsr_train"))
+    claims = pl.read_csv(io.StringIO(facts["claims"]), schema=verdict_table.COLUMNS)
+    return Released(facts["options"], facts["titles"], StudyFiles(**paths, instances=instances), claims, facts["kept"])
+
+
+def _reduced(path: Path, name: str, contract: str) -> pl.DataFrame:
+    """Return the rows and columns of a table that are released."""
+    scan = scan_runs(path)
+    columns = CONTRACTS[contract].columns
+    picked = pl.col("protocol").replace(SELECTIONS)
+    if contract == "runs":
+        rows = scan.filter((pl.col("selection") == picked) | _CONTROL)
+    else:
+        rows = scan.filter(pl.col("part") == picked)
+    others = [one for one in scan.collect_schema().names() if one not in columns and one not in METRICS]
+    # Beside the metrics of every training: those that judge it, or a table of its loss, and those of the controls.
+    named = {
+        one: pl.col("options").str.contains(one, literal=True)
+        | _CONTROL
+        | (one.startswith("nRBP") & (pl.col("loss") == "nRBP"))
+        for one in others
+    }
+    kept = [pl.when(mask).then(pl.col(one)).alias(one) for one, mask in named.items()]
+    found = rows.with_columns(kept).collect()
+    numbers = pl.col(pl.Float64).cast(pl.Float32)
+    return found.with_columns(numbers, table=pl.lit(name))
+
+
+def _sizes(path: Path) -> pl.DataFrame:
+    """Return the sizes of the training lists of instances."""
+    read = read_instances(path)
+    parts = [(fold, read.split(fold, "train")) for fold in read.folds]
+    topics = np.array(read.topics, dtype=object)
+    return pl.concat(
+        pl.DataFrame(
+            {
+                "topic": topics[split.topics].tolist(),
+                "n": split.sizes.astype(np.int32),
+                "p": split.positives.astype(np.int32),
+            }
+        ).select(
+            table=pl.lit(LISTS),
+            dataset=pl.lit(read.dataset),
+            nsr_train=pl.lit(read.nsr, pl.Int8),
+            fold=pl.lit(fold, pl.Int8),
+            # Of the folds' drawings.
+            drawing=pl.lit(read.repeats, pl.Int8),
+            topic="topic",
+            n="n",
+            p="p",
+        )
+        for fold, split in parts
+    )
+
+
+def _write_instances(lists: pl.DataFrame, folder: Path) -> Path:
+    """Write instances with the training lists of these sizes alone."""
+    dataset, nsr, repeats = lists.select("dataset", "nsr_train", "drawing").row(0)
+    n, p = lists["n"].to_numpy().astype(np.int64), lists["p"].to_numpy().astype(np.int64)
+    offsets = np.concatenate(([0], np.cumsum(n)))
+    items = np.arange(offsets[-1]) - np.repeat(offsets[:-1], n)
+    relevance = (items < np.repeat(p, n)).astype(np.int8)
+    rows = lists_table(lists["topic"].to_list(), items, relevance, offsets)
+    constants = {"dataset": dataset, "nsr": nsr, "split": "train"}
+    kinds = {"dataset": pa.string(), "nsr": pa.int8(), "split": pa.string()}
+    key = {name: pa.array([value] * len(rows), kinds[name]) for name, value in constants.items()}
+    whole = pa.table(
+        {**key, "fold": lists["fold"].to_arrow(), **{name: rows.column(name) for name in rows.column_names}}
+    )
+    path = folder / f"{dataset}{'' if nsr is None else f'-nsr{nsr}'}.parquet"
+    groups = [len(list(same)) for _, same in groupby(lists["fold"].to_list())]
+    notes = {ITEM_COUNT_KEY: str(int(n.max(initial=0))), REPEATS_KEY: str(repeats)}
+    write_table(whole, path, "instances", row_group_sizes=groups, metadata=notes)
+    return path

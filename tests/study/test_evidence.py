@@ -1,0 +1,135 @@
+"""Released evidence: paper, verdicts and law come out of it as of the results, and nothing else is in it."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from planted import BOUNDINGS, LOSSES, World, settings, where_bounded
+from test_law import COLUMNS, SLOPE, evidence, write
+
+from rankbound.errors import ConfigError, DataError
+from rankbound_study.claims import verdict_table
+from rankbound_study.claims.cells import choose_smallest_effects, smallest_effect
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.law import law
+from rankbound_study.cli import main
+from rankbound_study.data.reader import read_instances
+from rankbound_study.export.evidence import Released, release, unpack
+from rankbound_study.results.scores import METRICS
+
+OPTIONS = {"study": "thesis", "protocol": "honest"}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evidence, list[Path]]:
+    """A results folder with planted runs and its table of claims, its evidence, and its instances."""
+    folder = tmp_path_factory.mktemp("results")
+    instances = {column: write(folder / f"{column.dataset}.parquet", column) for column in COLUMNS}
+    made = evidence(instances, folder)
+    for name, path in (("runs", made.runs), ("experiments", made.experiments)):
+        assert path is not None
+        if path != folder / f"{name}.parquet":
+            shutil.copy(path, folder / f"{name}.parquet")
+    assert main(["claims", "--runs", str(made.runs), "--out-dir", str(folder / "tables")]) == 0
+    return folder, made, list(instances.values())
+
+
+@pytest.fixture(scope="module")
+def file(study: tuple[Path, Evidence, list[Path]]) -> Path:
+    folder, _, instances = study
+    release(folder, instances, folder / "evidence.parquet", OPTIONS, {})
+    return folder / "evidence.parquet"
+
+
+@pytest.fixture(scope="module")
+def released(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Released:
+    return unpack(file, tmp_path_factory.mktemp("unpacked"))
+
+
+def test_the_law_is_that_of_the_results(study: tuple[Path, Evidence, list[Path]], released: Released) -> None:
+    _, made, paths = study
+    one, other = (
+        law(evidence, {column: read_instances(path) for column, path in zip(COLUMNS, own, strict=True)})
+        for evidence, own in ((made, paths), (released.evidence, released.files.instances))
+    )
+    assert [str(effect) for effect in one.effects] == [str(effect) for effect in other.effects]
+    for a, b in zip(one.effects, other.effects, strict=True):
+        assert a.changes == b.changes
+        assert a.contrast.mean == pytest.approx(b.contrast.mean, abs=1e-7)
+    assert other.line() is not None
+    assert other.line()["slope"] == pytest.approx(SLOPE, abs=0.0004)  # type: ignore[index]
+
+
+def test_verdicts_are_those_of_the_results(study: tuple[Path, Evidence, list[Path]], released: Released) -> None:
+    """The evidence decides again what it can, and keeps what takes metrics that it lacks."""
+    decided, expected = released.decided(), verdict_table.read(study[0] / "tables" / "table_claims.csv")
+    assert decided.select("id", "verdict", "reason").equals(expected.select("id", "verdict", "reason"))
+    assert len(set(decided["verdict"])) > 2
+    assert 0 < len(released.kept) < len(decided) / 4
+    other = replace(released, claims=released.claims.with_columns(verdict=pl.lit("refuted"))).decided()
+    changed = other.join(decided, on=["id", "verdict"], how="anti")
+    assert set(changed["id"]) == set(released.kept) - set(decided.filter(verdict="refuted")["id"])
+
+
+def test_evidence_has_scores_of_the_selected_epoch_and_no_items(file: Path, released: Released) -> None:
+    table = pl.read_parquet(file)
+    assert {kind for kind in table.schema.values() if kind.is_float()} == {pl.Float32()}
+    assert not {"items", "features", "relevance", "rating"} & set(table.columns)
+    assert not any(isinstance(kind, pl.List) for kind in table.schema.values())
+    assert set(table.filter(table="runs")["selection"]) == {"validation"}
+    for path in released.files.instances:
+        for split in read_instances(path).splits.values():
+            assert all(
+                (np.diff(split.items[start:stop]) == 1).all()
+                for start, stop in zip(split.offsets, split.offsets[1:], strict=False)
+            )
+
+
+def test_the_step_makes_a_paper_and_another_smallest_effect_moves_verdicts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Gains of .001 with noise are undecided at .002, and shown to be none that matters at .02."""
+    made = World(where_bounded(0.001), settings(LOSSES, BOUNDINGS, (1, 2, 3, None)), topics=200).files(tmp_path)
+    assert made.runs is not None
+    runs = pl.read_parquet(made.runs)
+    both = pl.concat([runs, runs.with_columns(protocol=pl.lit("published"), selection=pl.lit("test"))])
+    both.write_parquet(tmp_path / "runs.parquet")
+    assert main(["claims", "--runs", str(tmp_path / "runs.parquet"), "--out-dir", str(tmp_path / "tables")]) == 0
+    release(tmp_path, [], tmp_path / "evidence.parquet", {**OPTIONS, "protocol": "published"}, {})
+    flags = [word for metric in METRICS for word in ("--smallest-effect", f"{metric}=0.02")]
+    try:
+        assert main(["report", str(tmp_path / "evidence.parquet"), "--out-dir", str(tmp_path / "report"), *flags]) == 0
+    finally:
+        choose_smallest_effects(dict.fromkeys(METRICS, 0.002))
+    found = [verdict_table.read(folder / "tables" / "table_claims.csv") for folder in (tmp_path, tmp_path / "report")]
+    moved = found[0].join(found[1], on="id").filter(pl.col("verdict") != pl.col("verdict_right"))
+    assert moved.filter(id="T23").select("verdict", "verdict_right").row(0) == ("inconclusive", "confirmed")
+    assert (tmp_path / "report" / "paper.pdf").read_bytes().startswith(b"%PDF-")
+    assert "What bounding does" in (tmp_path / "report" / "paper.html").read_text("utf-8")
+    assert "claims: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["nDCG", "nDCG=", "nDCG=-1", "nDCG=2", "nDCG=nan"])
+def test_a_smallest_effect_is_a_number(
+    text: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(file), "--out-dir", str(tmp_path), "--smallest-effect", text]) == 2
+    assert f"--smallest-effect {text}: expected a metric and a number between 0 and 1" in capsys.readouterr().err
+    assert smallest_effect("nDCG") == 0.002
+
+
+def test_other_files_are_refused(file: Path, study: tuple[Path, Evidence, list[Path]], tmp_path: Path) -> None:
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"cut\.parquet"):
+        unpack(cut, tmp_path)
+    strange = tmp_path / "strange.parquet"
+    pl.DataFrame({"table": ["runs"]}).write_parquet(strange)
+    with pytest.raises(DataError, match=r"strange\.parquet: found .*, expected a file of evidence/1"):
+        unpack(strange, tmp_path)
+    with pytest.raises((DataError, ConfigError), match=r"runs\.parquet"):
+        release(tmp_path / "nothing", [], tmp_path / "x.parquet", OPTIONS, {})
+    assert not (tmp_path / "x.parquet").exists()
