@@ -1,6 +1,7 @@
 # make demo    the whole workflow on generated data: no download, minutes on a laptop
 # make paper   the whole study: fetches three data sets, trains some 8,000 models, makes every table and figure
-# make report  the paper, its figures and the verdicts from released scores in minutes: no training, no download
+# make report  the paper, its figures and the verdicts once more from the scores of all trainings, in minutes
+# make claim CLAIM=T45  one claim of the sources alone: what it rests on is trained, and it is decided again
 # make doctor  what is installed, which data and programs are there, what is missing and how to get it; installs nothing
 # make test    format, types, and all tests of library and study except the next three
 # make test-workflow  the whole workflow on generated data, with every reason to run a step again; DVC's round trips
@@ -62,8 +63,8 @@ define REQUIRE_PYTHON
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper report doctor test test-workflow test-faults setup-faults test-cluster bench docs lint format \
-  kernels check clean setup lock sbom release
+.PHONY: help demo paper report claim doctor test test-workflow test-faults setup-faults test-cluster bench docs lint \
+  format kernels check clean setup lock sbom release
 .DELETE_ON_ERROR:
 
 help:
@@ -79,11 +80,20 @@ paper: $(READY)
 	$(call SNAKEMAKE,)
 	@echo "paper: results/paper/paper.html, results/paper/paper.pdf; its supplement: results/paper/index.html, rankbound.pdf"
 
-# From released scores, without training. REPORT="--smallest-effect nDCG=0.005" and the like are passed on.
+# From the scores of all trainings, which `make paper` collects, or from released ones: EVIDENCE names the file.
+# REPORT="--smallest-effect nDCG=0.005" and the like are passed on.
+EVIDENCE ?= $(firstword $(wildcard published_results/evidence.parquet) results/evidence.parquet)
 report: $(READY)
-	$(BIN)/python -m rankbound_study report published_results/evidence.parquet --out-dir results/report \
-	  --elsewhere published_results $(REPORT)
+	$(BIN)/python -m rankbound_study report $(EVIDENCE) --out-dir results/report --elsewhere published_results $(REPORT)
 	@echo "report: results/report/paper.html, results/report/paper.pdf"
+
+# CLAIM=T45: trains what its verdict rests on, nothing else, and decides it again.
+CLAIM_FILE = results/claims/$(CLAIM)
+claim: $(READY)
+	@[ -n "$(CLAIM)" ] || { echo "make: which claim? make claim CLAIM=T45 (docs/verdicts.md has all)" >&2; exit 1; }
+	$(BIN)/python -m rankbound_study claim $(CLAIM) --evidence $(EVIDENCE) --out $(CLAIM_FILE).yaml
+	$(call SNAKEMAKE,$(CLAIM_FILE)/tables/table_claims.csv --configfile $(CLAIM_FILE).yaml)
+	@grep "^| $(CLAIM) " $(CLAIM_FILE)/tables/table_claims.md
 
 # FILES="config.yaml mine.yaml" for another configuration.
 doctor:

@@ -205,6 +205,23 @@ STEPS = (
         ],
     ),
     Step(
+        "claim",
+        "commands.claim:claim",
+        "Say what a claim's verdict rests on, and how long that takes to train; write the configuration that does so",
+        [
+            flag("names", "such as T45 (default: all that are not theorems)", "CLAIM", nargs="*"),
+            file("--evidence", "output of `python -m rankbound_study evidence`", required=True),
+            file(
+                "--config",
+                "configuration files (default: config.yaml)",
+                nargs="+",
+                dest="files",
+                default=[Path("config.yaml")],
+            ),
+            file("--out", "the configuration to write, for `snakemake --configfile`"),
+        ],
+    ),
+    Step(
         "claims",
         "commands.results:claims",
         "Decide the claims of the sources from a study's results: a verdict for each, with the numbers behind it",
@@ -448,7 +465,7 @@ STEPS = (
     ),
     Step(
         "report",
-        "commands.results:report",
+        "commands.results:paper_of",
         "Make the paper, its figures and the verdicts from released evidence, without training",
         [
             file("evidence", "output of `python -m rankbound_study evidence`", "EVIDENCE"),

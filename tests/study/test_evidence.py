@@ -16,6 +16,8 @@ from rankbound_study.claims.cells import choose_smallest_effects, smallest_effec
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.law import law
 from rankbound_study.cli import main
+from rankbound_study.config.lines import merged
+from rankbound_study.config.study import Study
 from rankbound_study.data.reader import read_instances
 from rankbound_study.export.evidence import Released, release, unpack
 from rankbound_study.results.scores import METRICS
@@ -133,3 +135,33 @@ def test_other_files_are_refused(file: Path, study: tuple[Path, Evidence, list[P
     with pytest.raises((DataError, ConfigError), match=r"runs\.parquet"):
         release(tmp_path / "nothing", [], tmp_path / "x.parquet", OPTIONS, {})
     assert not (tmp_path / "x.parquet").exists()
+
+
+def test_a_claim_is_trained_alone(tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its configuration is valid and has what its verdict rests on: losses, boundings, data sets, experiments."""
+    out = tmp_path / "claim.yaml"
+    assert main(["claim", "T45", "--evidence", str(file), "--out", str(out)]) == 0
+    study = Study.of(merged([Path("config.yaml"), out]))
+    assert {job.loss for job in study.jobs} == {"nRBP"}
+    assert {job.bounding for job in study.jobs} == set(BOUNDINGS)
+    assert {job.protocol for job in study.jobs} == {"honest"}
+    # The evidence lacks a bounding: the claim is trained on all that it is about.
+    assert [*study.instances] == [*(f"movielens-nsr{nsr}" for nsr in (1, 2, 3)), "mq2008-label1"]
+    assert (
+        study.jobs[0].request
+        == next(job for job in Study.of(merged([Path("config.yaml")])).jobs if job.stem == study.jobs[0].stem).request
+    )
+    capsys.readouterr()
+    assert main(["claim", "T45", "N01", "M03", "--evidence", str(file)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in told] == ["T45", "N01", "M03"]
+    assert "movielens, mq2008; 20 training jobs, some " in told[0]
+    assert "mq2008, web-queries; 13 training jobs, some " in told[1]
+    assert told[2].endswith("no training")
+    for words, message in (
+        (["T4"], "there is no claim 'T4': did you mean T4"),
+        (["M03", "--out", str(out)], "rests on no training"),
+        (["T45", "T28", "--out", str(out)], "expected one claim, found 2 claims"),
+    ):
+        assert main(["claim", *words, "--evidence", str(file)]) == 2
+        assert message in capsys.readouterr().err

@@ -104,7 +104,7 @@ def evidence(results: Path, instances: list[Path], titles: str, out: Path, optio
     print(f"{out.stat().st_size / 1e6:.1f} MB")
 
 
-def report(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_effect: list[str], name: str) -> None:
+def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_effect: list[str], name: str) -> None:
     """Make the paper, its tables, its figures and the verdicts from released evidence."""
     from tempfile import TemporaryDirectory
 

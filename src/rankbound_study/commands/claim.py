@@ -1,0 +1,139 @@
+"""The step `claim`: what one claim's verdict rests on, and the configuration that trains that alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import polars as pl
+import yaml  # type: ignore[import-untyped]
+
+from rankbound.errors import ConfigError
+from rankbound.io.atomic import atomic_path
+from rankbound.texts import quantity
+from rankbound_study.claims.cells import MOVIELENS, MQ2008
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.oracle import THEOREMS
+from rankbound_study.claims.registry import Claim, claims, deciders
+from rankbound_study.claims.verdict import MissingEvidence, Untrained
+from rankbound_study.config.check import check_config
+from rankbound_study.config.comparisons import STUDY
+from rankbound_study.config.estimate import estimated
+from rankbound_study.config.lines import merged, nearest
+from rankbound_study.config.study import Study
+from rankbound_study.export.evidence import unpack
+from rankbound_study.figures import figure_specs
+from rankbound_study.report.tables import table_names
+from rankbound_study.vocabulary import HONEST, UNBOUNDED
+
+
+@dataclass(frozen=True)
+class _Asked(Evidence):
+    """Evidence that notes what a claim asks it for; what was read for one claim is read again for another."""
+
+    claim: str = ""
+    cells: set[tuple[str, int | None, str]] = field(default_factory=set, compare=False)
+    experiments_read: set[str] = field(default_factory=set, compare=False)
+    compared: set[str] = field(default_factory=set, compare=False)
+
+    def cell(self, dataset: str, nsr: int | None = None, **choice: Any) -> pl.LazyFrame:
+        if choice.get("study") == STUDY:
+            self.compared.add(dataset)
+        else:
+            self.cells.add((dataset, nsr, choice.get("protocol", HONEST)))
+        return super().cell(dataset, nsr, **choice)
+
+    def variants(self, experiment: str, dataset: str, nsr: int | None = None, **choice: Any) -> dict[str, pl.LazyFrame]:
+        found = super().variants(experiment, dataset, nsr, **choice)
+        if found:
+            self.experiments_read.add(experiment)
+        return found
+
+
+def claim(names: list[str], evidence: Path, files: list[Path], out: Path | None) -> None:
+    """Print what claims rest on and how long that takes to train; write the configuration of one."""
+    known = {one.id: one for one in claims()}
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"there is no claim {unknown[0]!r}{nearest(unknown[0], list(known))}")
+    if out is not None and len(names) != 1:
+        raise ConfigError(f"--out {out}: expected one claim, found {quantity(len(names), 'claim')}")
+    with TemporaryDirectory() as folder:
+        released = unpack(evidence, Path(folder))
+        verdicts = dict(released.claims.select("id", "verdict").rows())
+        for name in names or [one.id for one in claims() if one.id not in THEOREMS]:
+            needed = _needed(known[name], released.evidence, files)
+            if out is None:
+                print(f"{name}  {verdicts[name]}: {_summary(needed, files)}")
+                continue
+            if not _trained(needed):
+                raise ConfigError(f"{name} ({verdicts[name]}) rests on no training: `python -m rankbound_study claims`")
+            with atomic_path(out) as temporary:
+                text = f"# What decides {name}: {known[name].claim}\n# The released verdict: {verdicts[name]}.\n"
+                temporary.write_text(text + yaml.safe_dump(needed, sort_keys=False), "utf-8")
+            print(f"{name}: {known[name].claim}\nreleased verdict: {verdicts[name]}\n{_summary(needed, files)}")
+
+
+def _needed(claim: Claim, evidence: Evidence, files: Sequence[Path]) -> dict[str, Any]:
+    """Return the keys of a configuration of what a claim asks for; empty for one that needs no training."""
+    asked = _Asked(**{one.name: getattr(evidence, one.name) for one in fields(evidence)}, claim=claim.id)
+    config = merged(files)
+    try:
+        deciders()[claim.id](asked)
+    except (MissingEvidence, Untrained):
+        # It would have asked for more: for the data sets that it is about.
+        if asked.cells:
+            ratings = [(MOVIELENS, nsr, HONEST) for nsr in config["interactions"][MOVIELENS]["nsr"]]
+            every: dict[str, list[tuple[str, int | None, str]]] = {
+                MOVIELENS: ratings,
+                MQ2008.split("-")[0]: [(MQ2008, None, HONEST)],
+            }
+            asked.cells.update(*(cells for name, cells in every.items() if name in claim.datasets))
+    by_comparison = {name: section["datasets"] for name, section in config["comparisons"].items()}
+    compared = [name for name in config["compare"] if asked.compared & set(by_comparison[name])]
+    by_features = "features" in claim.how_to_test
+    axes = [part for part in claim.shape.values() if "losses" in part or "boundings" in part]
+    losses = {loss for part in axes for loss in part.get("losses", config["losses"])} or set(config["losses"])
+    boundings = {one for part in axes for one in part.get("boundings", config["boundings"])} | {UNBOUNDED}
+    if not axes or asked.experiments_read:
+        losses, boundings = set(config["losses"]), set(config["boundings"])
+    if not asked.cells and compared:
+        # Every study has a bounded half: here, one training job.
+        asked.cells.add((MQ2008, None, HONEST))
+        losses, boundings = {"nDCG"}, {UNBOUNDED}
+    ratios = sorted({nsr for _, nsr, _ in asked.cells if nsr is not None})
+    datasets = {dataset.split("-label")[0] for dataset, _, _ in asked.cells}
+    protocols = {protocol for _, _, protocol in asked.cells}
+    thresholds = sorted({int(name.split("-label")[1]) for name, _, _ in asked.cells if "-label" in name}, reverse=True)
+    place = f"results/claims/{claim.id}"
+    return {
+        "pathvars": {"results": place, "logs": f"{place}/logs"},
+        "protocols": [one for one in config["protocols"] if one in protocols] or [HONEST],
+        "datasets": [one for one in config["datasets"] if one in datasets],
+        **({"interactions": {"movielens": {"nsr": ratios}}} if ratios else {}),
+        **({"lists": {"mq2008": {"thresholds": thresholds}}} if thresholds else {}),
+        "losses": [one for one in config["losses"] if one in losses],
+        "boundings": [one for one in config["boundings"] if one in boundings],
+        "experiment": [one for one in config["experiment"] if one in asked.experiments_read],
+        "compare": [one for one in compared if by_features or "by-features" not in one],
+        "figures": [],
+        "tables": ["table_5_1", "table_claims"],
+    }
+
+
+def _trained(needed: dict[str, Any]) -> list[str]:
+    return [*needed["datasets"], *needed["experiment"], *needed["compare"]]
+
+
+def _summary(needed: dict[str, Any], files: Sequence[Path]) -> str:
+    parts = _trained(needed)
+    if not parts:
+        return "no training"
+    with TemporaryDirectory() as folder:
+        own = Path(folder, "claim.yaml")
+        own.write_text(yaml.safe_dump(needed), "utf-8")
+        every = [*files, own]
+        study = Study(check_config(merged(every), every, figures=figure_specs(), tables=table_names()))
+    jobs = list(study.jobs)
+    time, _, _ = str(estimated(study, jobs)).partition(";")
+    return f"{', '.join(parts)}; {quantity(len(jobs), 'training job')}, {time}"
