@@ -188,7 +188,7 @@ def _reduced(path: Path, name: str, contract: str) -> pl.DataFrame:
     others = [one for one in scan.collect_schema().names() if one not in columns and one not in METRICS]
     # Beside the metrics of every training: those that judge it, or a table of its loss, and those of the controls.
     named = {
-        one: pl.col("options").str.contains(one, literal=True)
+        one: pl.col("options").str.contains(f'"judged_by": "{one}"', literal=True)
         | _CONTROL
         | (one.startswith("nRBP") & (pl.col("loss") == "nRBP"))
         for one in others
