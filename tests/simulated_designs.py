@@ -106,6 +106,7 @@ DESIGNS = {
     "queries in one of 5 folds, 1 seed": Design((1,), nested=True, topics=200),
     "5 drawings of 5 folds, 1 seed each": Design((1, 1, 1, 1, 1)),
     "5 drawings of 5 folds, 5, 2, 2, 2, 2 seeds": Design((5, 2, 2, 2, 2)),
+    "1 fold in each of 5 drawings, 1 seed each": Design((1, 1, 1, 1, 1), folds=1),
     "2 drawings of 5 folds, 3 and 2 seeds": Design((3, 2)),
     "2 drawings of 2 folds, 2 seeds each": Design((2, 2), folds=2),
     "2 folds, 3 seeds": Design((3,), folds=2),
