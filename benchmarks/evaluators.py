@@ -3,7 +3,8 @@
 import atexit
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -23,13 +24,21 @@ Matrices = tuple[Any, Any]
 Means = Callable[[], dict[str, float]]
 
 
-def evaluated(library: str, runs: Matrices, door: str) -> Means:
-    """Return the call that makes the means of what is held; arrays and own objects of the library are made before."""
-    make, means = _parts(library, door)
+NAMES = {
+    OURS: ("nDCG(gain=linear)@10", "AP", "RR", "P@10"),
+    "ranx": ("ndcg@10", "map", "mrr", "precision@10"),
+    "pytrec_eval": ("ndcg_cut_10", "map", "recip_rank", "P_10"),
+    "ir_measures": MEASURES,
+}
+
+
+def evaluated(library: str, runs: Matrices, door: str, count: int = len(MEASURES)) -> Means:
+    """Return the call that makes some means of what is held; arrays and a library's own objects are made before."""
+    # scikit-learn has the first alone.
+    measures = MEASURES[: 1 if library == "sklearn" else count]
+    make, means = _parts(library, door, NAMES.get(library, MEASURES)[:count])
     held = runs if door == ARRAYS else held_as(door, runs, library)
     before = make(*held) if door in (ARRAYS, OBJECTS) else None
-    # scikit-learn has the first alone.
-    measures = MEASURES[:1] if library == "sklearn" else MEASURES
     return lambda: dict(zip(measures, map(float, means(*(before or make(*held)))), strict=True))
 
 
@@ -46,12 +55,13 @@ def held_as(door: str, runs: Matrices, library: str = OURS) -> list[Any]:
     names = [f"d{place}" for place in range(runs[0].shape[1])]
     held: list[Any] = []
     for values, column in zip(runs, ("score", "relevance"), strict=True):
-        rows = zip([f"q{row}" for row in range(len(values))], values.tolist(), strict=True)
+        rows = ((f"q{row}", one.tolist()) for row, one in enumerate(values))
         if door == FILES:
             line = "{} Q0 {} 1 {!r} run\n" if column == "score" else "{} 0 {} {}\n"
-            held.append(str(folder() / f"{column}-{len(values)}.txt"))
-            with Path(held[-1]).open("w") as file:
-                for topic, row in rows:
+            path = folder() / f"{column}-{len(values)}-{len(names)}.txt"
+            held.append(str(path))
+            with path.open("w") if not path.exists() else nullcontext() as file:
+                for topic, row in rows if file else ():
                     file.writelines(line.format(topic, *pair) for pair in zip(names, row, strict=True))
         elif door == FRAMES:
             import pandas as pd
@@ -75,7 +85,9 @@ def folder() -> Path:
     return path
 
 
-def _parts(library: str, door: str) -> tuple[Callable[[Any, Any], Any], Callable[..., Iterable[Any]]]:
+def _parts(
+    library: str, door: str, names: Sequence[str]
+) -> tuple[Callable[[Any, Any], Any], Callable[..., Iterable[Any]]]:
     """Return what makes a library's objects from a run and qrels, and what makes the means from these."""
     tool = import_module(library)
 
@@ -83,7 +95,7 @@ def _parts(library: str, door: str) -> tuple[Callable[[Any, Any], Any], Callable
         return run, qrels
 
     if library == OURS:
-        metrics = [tool.metric(text) for text in ("nDCG(gain=linear)@10", *MEASURES[1:])]
+        metrics = [tool.metric(text) for text in names]
         if door == ARRAYS:
 
             def flat(scores: Any, grades: Any) -> Any:
@@ -94,7 +106,7 @@ def _parts(library: str, door: str) -> tuple[Callable[[Any, Any], Any], Callable
         make = (lambda run, qrels: (tool.read_run(run), tool.read_qrels(qrels))) if door == OBJECTS else as_held
         return make, lambda run, qrels: tool.evaluate_run(run, qrels, metrics).means().values()
     if library == "ranx":
-        names, columns = ("ndcg@10", "map", "mrr", "precision@10"), {"q_id_col": "query_id", "doc_id_col": "doc_id"}
+        columns = {"q_id_col": "query_id", "doc_id_col": "doc_id"}
 
         def of_ranx(run: Any, qrels: Any) -> Any:
             if door == FILES:
@@ -106,7 +118,7 @@ def _parts(library: str, door: str) -> tuple[Callable[[Any, Any], Any], Callable
 
         return of_ranx, lambda run, qrels: map(tool.evaluate(qrels, run, list(names)).get, names)
     if library == "pytrec_eval":
-        names, measures = ("ndcg_cut_10", "map", "recip_rank", "P_10"), {"ndcg_cut.10", "map", "recip_rank", "P.10"}
+        measures = {name.replace("_10", ".10") for name in names}
 
         def of_pytrec_eval(run: Any, qrels: Any) -> Any:
             if door == FILES:
@@ -120,7 +132,7 @@ def _parts(library: str, door: str) -> tuple[Callable[[Any, Any], Any], Callable
 
         return of_pytrec_eval, means
     if library == "ir_measures":
-        wanted = [tool.parse_measure(name) for name in MEASURES]
+        wanted = [tool.parse_measure(name) for name in names]
         make = (lambda run, qrels: (tool.read_trec_run(run), tool.read_trec_qrels(qrels))) if door == FILES else as_held
         return make, lambda run, qrels: map(tool.calc_aggregate(wanted, qrels, run).get, wanted)
     if library == "sklearn":

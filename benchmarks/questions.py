@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 
 from benchmarks import data, losses
 from benchmarks.evaluators import ARRAYS, DICTIONARIES, DOORS, FILES, FRAMES, OBJECTS, evaluated, held_as, same_means
-from benchmarks.runner import OURS, Call, Cell, Contender, Pace, Question
+from benchmarks.runner import OURS, Call, Cell, Contender, Elapsed, Pace, Question
 
 KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 ALLOCATORS: Mapping[str, Mapping[str, str]] = {"default": {}, "kept": KEPT}
@@ -96,10 +96,10 @@ _OF_DOOR: Mapping[str, Sequence[str]] = {
 }
 
 
-def _evaluation(quick: bool) -> Iterator[Cell]:
-    lists = 200 if quick else EVALUATED
+def _evaluation(quick: bool, lists: int = EVALUATED, doors: Sequence[str] = DOORS) -> Iterator[Cell]:
+    lists = lists // 50 if quick else lists
     runs, few = data.matrices(lists, ITEMS), data.matrices(10, ITEMS)
-    for place, door in enumerate(DOORS):
+    for place, door in enumerate(doors):
         contenders = [Contender(OURS, partial(evaluated, OURS, door=door))]
         for package in _OF_DOOR[door]:
             name = {"sklearn": "scikit-learn (nDCG only)"}.get(package, package)
@@ -162,6 +162,13 @@ def _letor(quick: bool) -> Iterator[Cell]:
             noted("scikit-learn and pyarrow", written, "sklearn"),
         )
         yield Cell(f"{megabytes:.0f} MB", round(megabytes), parts, [noted(OURS, ours), *peers])
+
+
+def _to_lists(quick: bool) -> Iterator[Cell]:
+    with tempfile.TemporaryDirectory(prefix="rankbound-letor-") as name:
+        ours = Contender(OURS, partial(partial, _read_lists), same=False)
+        peer = Contender("scikit-learn", partial(partial, _read), "sklearn", own=True, same=False)
+        yield Cell("LETOR text to lists", 0, data.write_mq2008(Path(name), 50 if quick else 2_000), [ours, peer])
 
 
 def _convert(parts: list[Path]) -> None:
@@ -307,11 +314,7 @@ def _guard(quick: bool) -> Iterator[Cell]:
     for cell in _short(quick):
         if cell.size in _GUARDED:
             yield replace(cell, contenders=[replace(cell.contenders[place], same=False) for place in (0, 2)])
-    with tempfile.TemporaryDirectory(prefix="rankbound-letor-") as name:
-        parts, (ours, peer) = data.write_mq2008(Path(name), 50 if quick else 2_000), (_read_lists, _read)
-        yield pair(
-            "LETOR text to lists", parts, partial(partial, ours), "scikit-learn", partial(partial, peer), "sklearn"
-        )
+    yield from _to_lists(quick)
     long = data.one_list(1_000 if quick else 100_000)
     yield pair("one list of 100,000", long, _BY_CHOICE, "sorting", lambda batch: batch.scores.sort)
     command, imports = ["-m", "rankbound", "evaluate", *held_as(FILES, few), "-m", "AP"], ["-c", "import numpy, polars"]
@@ -351,6 +354,64 @@ def _epoch_of_torch(given: tuple[Any, Any]) -> Call:
     return call
 
 
+# What people do most, in one run: rows of other questions, files of TREC's size, and starts.
+
+
+def _files(quick: bool) -> Iterator[Cell]:
+    """Yield the evaluation of TREC files, from their paths to three means."""
+    shape = (40, 100) if quick else (7_000, 1_000)
+    contenders = [
+        Contender(OURS, partial(evaluated, OURS, door=FILES, count=3)),
+        Contender("pytrec_eval", partial(evaluated, "pytrec_eval", door=FILES, count=3), "pytrec_eval"),
+        Contender("trec_eval", _trec_eval, "trec_eval", same=False),
+    ]
+    yield Cell(
+        f"TREC files, {shape[0]:,} x {shape[1]:,}", 0, data.matrices(*shape), contenders, data.matrices(10, ITEMS)
+    )
+
+
+def _trec_eval(runs: Any) -> Call:
+    """Return the call of the C program, if it is on the path; it starts in a few milliseconds."""
+    measures = [word for name in ("ndcg_cut.10", "map", "recip_rank") for word in ("-m", name)]
+    return partial(
+        subprocess.run, ["trec_eval", *measures, *held_as(FILES, runs)[::-1]], check=True, capture_output=True
+    )
+
+
+def _first(work: str, _: Any) -> Call:
+    """Return the call of work that is the first in a new process, which says how long it took after its imports."""
+    lines = "import time, numpy", "import rankbound as rb", "begin = time.perf_counter()", work
+    command = [sys.executable, "-c", "\n".join([*lines, "print(time.perf_counter() - begin)"])]
+    return lambda: Elapsed(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def _starts(quick: bool) -> Iterator[Cell]:
+    works = ("rb.metric('AP')(numpy.array([2.0, 1.0]), numpy.array([0, 1]))", "rb.minimum('nDCG', 1_000, 10)")
+    for name, work in zip(("first AP", "first minimum"), works, strict=True):
+        yield Cell(f"{name} of a process", 0, None, [Contender(OURS, partial(_first, work), same=False)])
+    command = ["-m", "rankbound", "evaluate", *held_as(FILES, data.matrices(2, 10)), "-m", "nDCG@10"]
+    yield Cell("command line, 20 lines", 0, None, [Contender(OURS, partial(_process, command), same=False)])
+
+
+_STEPS = ("softmax, 128", "nDCG, 128", "nDCG, 64")
+_LEFT_OUT = ("reference", "ir_measures", *losses.PEERS)
+
+
+def _people(quick: bool) -> Iterator[Cell]:
+    """Yield the rows, whose places the goals name."""
+    held, half = [door for door in DOORS if door != FILES], _evaluation(quick, EVALUATED // 2, [ARRAYS])
+    evaluations = chain(_files(quick), _evaluation(quick, doors=held), half, _starts(quick))
+    steps = (cell for cell in _short(quick) if cell.size.startswith(_STEPS))
+    for place, cell in enumerate(chain(evaluations, steps, _to_lists(quick))):
+        contenders = [one for one in cell.contenders if one.name not in _LEFT_OUT]
+        yield replace(cell, n=place, contenders=contenders)
+
+
+def _same(results: Mapping[str, Any]) -> None:
+    """Check means, or a loss and its gradient."""
+    (same_means if isinstance(results[OURS], dict) else partial(losses.check_same, tolerance=1e-4))(results)
+
+
 _BOTH = ("default", "kept")
 QUESTIONS = {
     "loss": Question(partial(one_list, LENGTHS, LENGTHS[:3]), losses.check_same, settings=_BOTH),
@@ -364,5 +425,7 @@ QUESTIONS = {
     "compiled": Question(_compiled, partial(losses.check_same, tolerance=1e-5)),
     "rerankers": Question(_rerankers, partial(losses.check_same, tolerance=1e-4)),
     "rerankers-memory": Question(_rerankers, in_memory=True),
+    "people": Question(_people, _same),
+    "people-memory": Question(_files, in_memory=True),
     GUARD: Question(_guard, same_means, settings=("kept",), pace=Pace(fewest=7, most=30, seconds=6.0, turn=0.05)),
 }

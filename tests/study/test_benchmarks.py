@@ -174,6 +174,28 @@ def test_the_growth_of_a_small_size_predicts_a_large_one(monkeypatch: pytest.Mon
     assert raced == [2, 1]
 
 
+def test_a_call_may_say_how_long_its_work_took_in_another_process() -> None:
+    (ours, other), _ = race({"a": lambda: runner.Elapsed(0.5), "b": lambda: runner.Elapsed(b"2.0\n")}, NO_TURNS)
+    assert (ours.value, other.value, other.ratio) == (0.5, 2.0, 4.0)
+
+
+def test_the_goals_of_what_people_do_name_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At full sizes, with small data."""
+    monkeypatch.setattr(data, "matrices", lambda lists, items: (torch.zeros(1, 1).numpy(),) * 2)
+    monkeypatch.setattr(data, "write_mq2008", lambda folder, topics: [])
+    kinds = "TREC files", "flat lists", "own objects", "dictionaries", "polars frames", "flat lists", "first AP"
+    kinds += "first minimum", "command line", *[f"a step of {name} on" for name in ("nDCG", "softmax") * 2 + ("nDCG",)]
+    kinds += ("LETOR text",)
+    cells = list(QUESTIONS["people"].cells(False))
+    assert [cell.n for cell in cells] == list(range(len(kinds)))
+    for goal in (goal for goal in GOALS if goal.question == "people"):
+        assert goal.n is not None
+        assert goal.what.startswith(kinds[goal.n])
+        name = goal.what.partition(",")[0].removeprefix("a step of ").replace(" on ", ", ")
+        assert cells[goal.n].size == name or "step" not in goal.what
+        assert {*goal.peers} <= {one.name for one in cells[goal.n].contenders}
+
+
 def test_a_part_of_the_work_and_what_is_noted_of_it() -> None:
     """The seconds that are noted are those of the whole work; few data are prepared and worked on first."""
     asked: list[Any] = []
@@ -215,14 +237,15 @@ def test_every_goal_is_measured_by_its_question() -> None:
     sizes: dict[str, Any] = {"loss": questions.LENGTHS, "memory": questions.LONG_LENGTHS, "letor": [None]}
     sizes |= {"short": range(len(questions.SHORT)), "boosting": range(len(questions.BOOSTED))}
     sizes |= {"ragged": [32], "evaluation": range(len(evaluators.DOORS)), "distributions": [questions.TABULATED]}
+    sizes |= {"people": range(15), "people-memory": [0]}
     assert all(goal.n in sizes[goal.question] for goal in GOALS)
     results: dict[tuple[str, str], list[Row]] = {(goal.question, "default"): [] for goal in GOALS}
     for goal in GOALS:
-        others = "ranx", "order by order", "scikit-learn, reading only", questions.PEER
+        others = "ranx", "order by order", "scikit-learn, reading only", questions.PEER, "pytrec_eval", "padded torch"
         results[goal.question, "default"] += [
             Row(size, 1 if goal.n is None else goal.n, name, 0.1, "s", 5.0, 4.0, 6.0)
             for name, size in product(
-                (*(one.name for one in OF_ONE_LIST), *others),
+                (*(one.name for one in OF_ONE_LIST), *others, "scikit-learn"),
                 ("nDCG, 128 x 10", "softmax, 128 x 10", "LambdaRank, 470 x 20"),
             )
         ]
