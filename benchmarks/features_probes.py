@@ -464,8 +464,8 @@ def means(library: str, scores: Sequence[float], relevance: Sequence[int]) -> li
         case "LightGBM":
             return [*lightgbm_metrics("ndcg map", scores, relevance).values()]
         case "torchmetrics":
-            metrics = retrieval().RetrievalNormalizedDCG, retrieval().RetrievalMRR
-            return [float(metric(top_k=10)(*(one[0] for one in rows), 0 * rows[1][0])) for metric in metrics]
+            tools, lists = use("torchmetrics.retrieval"), (rows[0][0], rows[1][0], 0 * rows[1][0])
+            return [float(one(top_k=10)(*lists)) for one in (tools.RetrievalNormalizedDCG, tools.RetrievalMRR)]
     door = {"rankbound": ARRAYS, "ranx": OBJECTS}.get(library, DICTIONARIES)
     found = evaluated(library, (np.array([scores]), np.array([relevance])), door)()
     return [found["nDCG@10"], found["RR"]]
@@ -475,10 +475,6 @@ def lightgbm_metrics(names: str, scores: Sequence[float], relevance: Sequence[in
     data = use("lightgbm").Dataset(np.zeros((len(scores), 1)), relevance, group=[len(scores)], init_score=scores)
     values = lightgbm_curves(1, data, metric=names.split(), eval_at=[10])["training"]
     return {name.partition("@")[0]: series[0] for name, series in values.items()}
-
-
-def retrieval() -> Any:
-    return use("torchmetrics.retrieval")
 
 
 def ties(library: str) -> Seen:
