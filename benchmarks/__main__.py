@@ -9,9 +9,9 @@ import sys
 import warnings
 from pathlib import Path
 
-from benchmarks.measure import BUSY_CORES, ROOT, cores_in_use, describe, read_rows, usable_cores, write_rows
-from benchmarks.questions import ALLOCATORS, GUARD, QUESTIONS, measure
-from benchmarks.report import FIGURE, MACHINES, draw, guarded, read_results, summary
+from benchmarks import page, runner
+from benchmarks.questions import ALLOCATORS, GUARD, QUESTIONS
+from benchmarks.runner import ROOT, read_rows
 
 DOCS = ROOT / "docs"
 KEPT_RATIOS = Path(__file__).with_name("guard.csv")
@@ -32,82 +32,80 @@ Libraries that are not installed are reported and left out; `make bench` install
 def main(arguments: list[str] | None = None) -> int:
     """Run the questions and print the page; return 1 if a question failed, or a guarded ratio got worse."""
     chosen = _parser().parse_args(arguments)
-    if chosen.measure_to:
-        # In the process of a question: ignore deprecation warnings of the peers.
+    if chosen.measure_to or chosen.memory_of:
+        # In the process of a question or a step: ignore deprecation warnings of the peers.
         warnings.simplefilter("ignore")
-        (name,), to = chosen.only, chosen.measure_to
-        write_rows(to, measure(name, quick=chosen.quick, peers=not chosen.no_peers, label=to.stem))
+        (name,), question, to = chosen.only, QUESTIONS[chosen.only[0]], chosen.measure_to
+        if to is None:
+            print(runner.added_by(question, chosen.quick, *chosen.memory_of))
+        else:
+            peers = not chosen.no_peers
+            runner.write_rows(to, runner.measure(name, question, quick=chosen.quick, peers=peers, label=to.stem))
         return 0
     folder = chosen.out / "quick" if chosen.quick else chosen.out
     folder.mkdir(parents=True, exist_ok=True)
     if chosen.guard:
         # Other threads and a return of memory to the system depend on the machine more than one thread does.
-        chosen.threads = 1
-        found = folder / f"{GUARD}.csv"
+        chosen.threads, found = 1, folder / f"{GUARD}.csv"
         if not _run_one(chosen, GUARD, "kept", found):
             return 1
         if chosen.keep:
             shutil.copyfile(found, KEPT_RATIOS)
-        text, worse = guarded(read_rows(found), read_rows(KEPT_RATIOS))
+        text, worse = page.guarded(read_rows(found), read_rows(KEPT_RATIOS))
         print(text, *(f"benchmarks: {size} got slower" for size in worse), sep="\n")
         return 1 if worse else 0
     failed = [] if chosen.report else _run_all(chosen, folder)
-    if not read_results(folder):
+    if not page.read_results(folder):
         print(f"benchmarks: there are no results in {folder}; run without --report first", file=sys.stderr)
         return 1
-    drawn = draw(read_results(folder), folder / FIGURE)
-    page = folder / "summary.md"
-    page.write_text(summary(folder, FIGURE, chosen.quick), encoding="utf-8")
+    drawn, text = page.draw(page.read_results(folder), folder / page.FIGURE), page.summary(folder, chosen.quick)
+    (folder / "summary.md").write_text(text, encoding="utf-8")
     if chosen.write_docs:
-        (DOCS / PAGE).write_text(summary(folder, PAGE_FIGURE, chosen.quick), encoding="utf-8")
+        (DOCS / PAGE).write_text(page.summary(folder, chosen.quick, PAGE_FIGURE), encoding="utf-8")
         if drawn:
-            shutil.copyfile(folder / FIGURE, DOCS / PAGE_FIGURE)
-    print(page.read_text("utf-8"))
+            shutil.copyfile(folder / page.FIGURE, DOCS / PAGE_FIGURE)
+    print(text)
     for name in failed:
         print(f"benchmarks: {name} failed; its table is missing or outdated", file=sys.stderr)
     return 1 if failed else 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks",
-        description="Compare time and memory with public libraries.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    words = {"description": "Compare time and memory with public libraries.", "epilog": EXAMPLES}
+    shape = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", formatter_class=shape, **words)
     asked = [name for name in QUESTIONS if name != GUARD]
-    parser.add_argument(
-        "--only", nargs="+", choices=[*QUESTIONS], default=asked, metavar="QUESTION", help=", ".join(asked)
-    )
+    names = ", ".join(asked)
+    parser.add_argument("--only", nargs="+", choices=QUESTIONS, default=asked, metavar="QUESTION", help=names)
     parser.add_argument("--guard", action="store_true", help="compare some ratios with those kept; 1 if one got worse")
     parser.add_argument("--keep", action="store_true", help="with --guard: keep the ratios that are found")
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, in a separate folder")
     parser.add_argument("--no-peers", action="store_true", help="measure only rankbound")
-    threads = "threads of all contenders (default: all cores)"
-    parser.add_argument("--threads", type=int, metavar="N", default=usable_cores(), help=threads)
+    cores, threads = runner.usable_cores(), "threads of all contenders (default: all cores)"
+    parser.add_argument("--threads", type=int, metavar="N", default=cores, help=threads)
     out = ROOT / "benchmarks" / "results"
     parser.add_argument("--out", type=Path, metavar="FOLDER", default=out, help="folder of the results")
     parser.add_argument("--report", action="store_true", help="measure nothing, only write tables and figure")
     parser.add_argument("--measure-to", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--write-docs", action="store_true", help=f"also write docs/{PAGE} and docs/{PAGE_FIGURE}")
     return parser
 
 
 def _run_all(chosen: argparse.Namespace, folder: Path) -> list[str]:
     """Run each question under each of its settings, in a new process; return the names of those that failed."""
-    machines_path = folder / MACHINES
+    machines_path = folder / page.MACHINES
     machines = json.loads(machines_path.read_text("utf-8")) if machines_path.exists() else {}
     failed = []
-    for name in chosen.only:
-        for setting in QUESTIONS[name].settings:
-            key, busy = f"{name}-{setting}", cores_in_use()
-            if busy > BUSY_CORES:
-                print(f"benchmarks: {key}: others are using {busy:.1f} cores of this machine", file=sys.stderr)
-            if not _run_one(chosen, name, setting, folder / f"{key}.csv"):
-                failed.append(key)
-                continue
-            machines[key] = {"machine": describe(chosen.threads), "cores used by others": round(busy, 2)}
-            machines_path.write_text(json.dumps(machines, indent=2) + "\n", encoding="utf-8")
+    for name, setting in ((one, setting) for one in chosen.only for setting in QUESTIONS[one].settings):
+        key, busy = f"{name}-{setting}", runner.cores_in_use()
+        if busy > runner.BUSY_CORES:
+            print(f"benchmarks: {key}: others are using {busy:.1f} cores of this machine", file=sys.stderr)
+        if not _run_one(chosen, name, setting, folder / f"{key}.csv"):
+            failed.append(key)
+            continue
+        machines[key] = {"machine": runner.describe(chosen.threads), "cores used by others": round(busy, 2)}
+        machines_path.write_text(json.dumps(machines, indent=2) + "\n", encoding="utf-8")
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     return failed
@@ -115,19 +113,13 @@ def _run_all(chosen: argparse.Namespace, folder: Path) -> list[str]:
 
 def _run_one(chosen: argparse.Namespace, name: str, setting: str, out: Path) -> bool:
     """Run a question in a new process, whose environment sets the allocator and the number of threads."""
-    threads = str(chosen.threads)
-    environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")},
-        **ALLOCATORS[setting],
-        "OMP_NUM_THREADS": threads,
-        "NUMBA_NUM_THREADS": threads,
-        "JAX_PLATFORMS": "cpu",
-        "HF_HUB_OFFLINE": "1",
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
-    }
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")}
+    environment |= dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(chosen.threads))
+    environment |= {**ALLOCATORS[setting], "JAX_PLATFORMS": "cpu", "HF_HUB_OFFLINE": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     command = [sys.executable, "-m", "benchmarks", "--measure-to", str(out), "--only", name]
     command += [flag for flag, is_set in (("--quick", chosen.quick), ("--no-peers", chosen.no_peers)) if is_set]
-    if chosen.threads < usable_cores() and shutil.which("taskset"):
+    if chosen.threads < runner.usable_cores() and shutil.which("taskset"):
         # On as many cores as threads, by which XLA and Arrow choose theirs.
         cores = sorted(os.sched_getaffinity(0))[: chosen.threads]
         command = ["taskset", "--cpu-list", ",".join(map(str, cores)), *command]

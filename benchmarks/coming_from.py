@@ -13,33 +13,25 @@ import numpy as np
 import torch
 
 import rankbound as rb
-from benchmarks.measure import ROOT, table, versions
+from benchmarks.data import Array
+from benchmarks.page import table, write_between
+from benchmarks.runner import ROOT, versions
 
 PAGE = ROOT / "docs" / "coming_from.md"
 
-Lists = tuple[np.ndarray, np.ndarray, np.ndarray]
+Lists = tuple[Array, Array, Array]
 
 
-def lists() -> Lists:
-    """Return scores that differ, grades from 0 to 4, and the offsets of 40 lists; each has a relevant item."""
+def lists(form: str = "graded") -> Lists:
+    """Return scores that differ, grades from 0 to 4 or labels, and offsets of 40 lists with a relevant item, or 1."""
     random = np.random.default_rng(1)
     offsets = np.cumsum([0, *random.integers(5, 31, 40)])
     grades = random.choice(5, size=offsets[-1], p=[0.5, 0.2, 0.15, 0.1, 0.05])
     grades[offsets[:-1]], grades[offsets[1:] - 1] = 2, 0
-    return random.permutation(int(offsets[-1])) / 400, grades, offsets
-
-
-def _graded(given: Lists) -> Lists:
-    return given
-
-
-def _binary(given: Lists) -> Lists:
-    return given[0], (given[1] > 0).astype(int), given[2]
-
-
-def _first(given: Lists) -> Lists:
-    end = given[2][1]
-    return given[0][:end], given[1][:end], given[2][:2]
+    scores = random.permutation(int(offsets[-1])) / 400
+    end = offsets[1] if "first" in form else offsets[-1]
+    labels = (grades > 0).astype(int) if "binary" in form else grades
+    return scores[:end], labels[:end], offsets[offsets <= end]
 
 
 def of_catboost(text: str, given: Lists) -> float:
@@ -56,56 +48,47 @@ def of_catboost(text: str, given: Lists) -> float:
 
 def of_recbole(text: str, given: Lists) -> float:
     """Return RecBole's value of a metric, by its collector and evaluator; a list is a user's."""
-    if not hasattr(np, "float"):
-        # RecBole 1.2.1 uses it, and NumPy lacks it since 1.24.
-        setattr(np, "float", float)  # noqa: B010
+    # RecBole 1.2.1 uses it, and NumPy lacks it since 1.24.
+    vars(np).setdefault("float", float)
     from recbole.evaluator.collector import Collector
     from recbole.evaluator.evaluator import Evaluator
 
     name, _, cutoff = text.partition("@")
-    config: dict[str, Any] = {
-        "metrics": [name],
-        "topk": [int(cutoff or 1)],
-        "metric_decimal_place": 12,
-        "device": "cpu",
-    }
-    config["eval_args"] = {"mode": "full"}
+    config: dict[str, Any] = {"metrics": [name], "topk": [int(cutoff or 1)], "metric_decimal_place": 12}
+    config |= {"device": "cpu", "eval_args": {"mode": "full"}}
     scores, labels, offsets = given
     # Item 0 is its padding, and items that a user lacks have the lowest score.
     every = torch.full((len(offsets) - 1, int(np.diff(offsets).max()) + 1), -torch.inf, dtype=torch.float64)
-    users, items = [], []
     for user, (a, b) in enumerate(pairwise(offsets)):
         every[user, 1 : b - a + 1] = torch.tensor(scores[a:b])
-        items += [place + 1 for place, label in enumerate(labels[a:b]) if label]
-        users += [user] * int(labels[a:b].sum())
+    users = np.repeat(np.arange(len(every)), np.diff(offsets))
+    items = np.arange(len(scores)) - offsets[users] + 1
     collector = Collector(config)
-    collector.eval_batch_collect(every, None, torch.tensor(users), torch.tensor(items))
+    collector.eval_batch_collect(every, None, *(torch.tensor(one[labels > 0]) for one in (users, items)))
     (value,) = Evaluator(config).evaluate(collector.get_data_struct()).values()
     return float(value)
 
 
-Tool = tuple[Callable[[str, Lists], float], str, Mapping[str, Callable[[Lists], Lists]]]
+Tool = tuple[Callable[[str, Lists], float], Mapping[str, str]]
 OF: Mapping[str, Tool] = {
     "CatBoost": (
         of_catboost,
-        "catboost",
         {
-            **dict.fromkeys(("NDCG", "NDCG:top=3", "NDCG:top=3;type=Exp", "DCG:top=3", "DCG:top=3;type=Exp"), _graded),
-            **dict.fromkeys(("MAP", "MAP:top=3", "MRR", "MRR:top=3", "PrecisionAt:top=3", "RecallAt:top=3"), _binary),
-            **dict.fromkeys(("QueryAUC",), _binary),
-            **dict.fromkeys(("QueryAUC:type=Ranking",), _graded),
-            **dict.fromkeys(("PairLogit", "RMSE"), _first),
-            **dict.fromkeys(("QuerySoftMax", "Logloss"), lambda given: _first(_binary(given))),
+            **dict.fromkeys(("NDCG", "NDCG:top=3", "NDCG:top=3;type=Exp", "DCG:top=3", "DCG:top=3;type=Exp"), "graded"),
+            **dict.fromkeys(("MAP", "MAP:top=3", "MRR", "MRR:top=3", "PrecisionAt:top=3", "RecallAt:top=3"), "binary"),
+            "QueryAUC": "binary",
+            "QueryAUC:type=Ranking": "graded",
+            "PairLogit": "first",
+            "RMSE": "first",
+            **dict.fromkeys(("QuerySoftMax", "Logloss"), "first binary"),
         },
     ),
     "RecBole": (
         of_recbole,
-        "recbole",
-        dict.fromkeys(("NDCG@3", "MAP@3", "MRR@3", "Hit@3", "Precision@3", "Recall@3", "GAUC"), _binary),
+        dict.fromkeys(("NDCG@3", "MAP@3", "MRR@3", "Hit@3", "Precision@3", "Recall@3", "GAUC"), "binary"),
     ),
 }
-"""Tool -> its value of a text, the name of its package, and its texts with the lists that they are tried on."""
-
+"""Tool -> its value of a text, and its texts with the form of the lists that they are tried on."""
 LOSSES = ("PairLogit", "RMSE", "QuerySoftMax", "Logloss")
 
 
@@ -117,9 +100,8 @@ def ours(tool: str, text: str, given: Lists) -> tuple[str, float]:
         value = float(loss(torch.tensor(scores), grades, offsets))
         return loss.text, value**0.5 if text == "RMSE" else value
     metric = rb.metric(text, names=tool)
-    values = metric(scores, grades, offsets)
     weights = np.add.reduceat(grades, offsets[:-1]) if text == "GAUC" else None
-    return str(metric), float(np.average(values, weights=weights))
+    return str(metric), float(np.average(metric(scores, grades, offsets), weights=weights))
 
 
 def marks(tool: str) -> tuple[str, str]:
@@ -135,21 +117,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--write-docs", action="store_true", help=f"also write the tables into docs/{PAGE.name}")
     chosen = parser.parse_args(arguments)
     for tool in chosen.only:
-        theirs, package, texts = OF[tool]
+        theirs, texts = OF[tool]
         rows = []
         try:
-            for text, of in texts.items():
-                here, value = ours(tool, text, of(lists()))
-                rows.append([f"`{text}`", f"{theirs(text, of(lists())):.9f}", f"`{here}`", f"{value:.9f}"])
+            for text, form in texts.items():
+                here, value = ours(tool, text, lists(form))
+                rows.append([f"`{text}`", f"{theirs(text, lists(form)):.9f}", f"`{here}`", f"{value:.9f}"])
         except ModuleNotFoundError as error:
             print(f"coming_from: {tool} is left out: {error.name} is not installed", file=sys.stderr)
             continue
-        text = f"With {versions([package, 'rankbound'])}:\n\n" + table([tool, "value", "here", "value"], rows)
+        found = versions([tool.lower(), "rankbound"])
+        text = f"With {found}:\n\n" + table([tool, "value", "here", "value"], rows)
         print(text)
         if chosen.write_docs:
             begin, end = marks(tool)
-            before, _, rest = PAGE.read_text("utf-8").partition(begin)
-            PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")
+            write_between(PAGE, begin, text, end)
     return 0
 
 

@@ -9,127 +9,113 @@ trains on, scores and evaluates; the memory that it needs besides the files that
 
 import argparse
 import json
-import shutil
 import sys
+import tempfile
 import zipfile
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from benchmarks import generated_sets as generated
-from benchmarks.measure import Cost, cost_of
+from benchmarks import data
+from benchmarks.runner import Cost, cost_of
 from rankbound_study.config.sections.description import known_set
 
 MSLR, MSLR_TEXT = "mslr-web10k", "mslr-web30k"
-SETS = (MSLR, MSLR_TEXT, *generated.EDITIONS)
+SETS = (MSLR, MSLR_TEXT, *data.EDITIONS)
 _SETTINGS = {"optimiser": "adam", "learning_rate": 0.001, "epochs": 1, "batch_size": 100, "scale": "standard"}
+_TREES = {"name": "boosted-trees", "rounds": 10, "every": 10, "leaves": 15, "min_rows": 20}
+_PAIRS = {"batches": "pairs", "pairs": 10_000}
 
-METHODS = {
-    "LambdaMART": ("rank", {"name": "boosted-trees", "rounds": 10, "every": 10, "leaves": 15, "min_rows": 20}, {}),
-    "Class-LR": ("class", {"name": "linear"}, {**_SETTINGS, "batches": "items"}),
-    "RankNet": ("rank", {"name": "mlp", "hidden": [100, 30]}, {**_SETTINGS, "batches": "pairs", "pairs": 10_000}),
+METHODS: dict[str, dict[str, Any]] = {
+    "LambdaMART": {"family": "rank", "model": _TREES, "settings": {}, "loss": "LambdaRank"},
+    "Class-LR": {"family": "class", "model": {"name": "linear"}, "settings": {"batches": "items"}, "loss": "logistic"},
+    "RankNet": {"family": "rank", "model": {"name": "mlp", "hidden": [100, 30]}, "settings": _PAIRS, "loss": "RankNet"},
 }
-"""Name -> family, model and settings."""
-_LOSSES = {"LambdaMART": "LambdaRank", "Class-LR": "logistic"}
-_JOB = {
-    "study": "size",
-    "protocol": "honest",
-    "dataset": f"{MSLR}-label2",
-    "nsr": None,
-    "bounding": "none",
-    "target": "relevance",
-    "judged_by": "nDCG@10",
-    "folds": [1],
-    "seeds": [0],
-}
+_JOB = {"study": "size", "protocol": "honest", "dataset": f"{MSLR}-label2", "nsr": None, "bounding": "none"}
+_JOB |= {"target": "relevance", "judged_by": "nDCG@10", "folds": [1], "seeds": [0]}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Generate the data, run the steps, and print their time and memory."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.data_sizes", description=__doc__)
     parser.add_argument("set", choices=SETS, help=", ".join(SETS))
-    default = Path("benchmarks/results/data-sizes")
-    parser.add_argument("--folder", type=Path, default=default, help="scratch folder, about 1 to 10 GB")
+    default, help_of_folder = Path("benchmarks/results"), "folder of the files, 1 to 10 GB, removed at the end"
+    parser.add_argument("--folder", type=Path, default=default, help=f"{help_of_folder} (default: %(default)s)")
     parser.add_argument("--share", type=float, default=1.0, help="share of the queries or users, and rows (default: 1)")
     help_of_methods = f"methods to train for one epoch ({MSLR} only)"
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=[*METHODS], help=help_of_methods)
     help_of_tables = f"convert the same rows as CSV and parquet, too ({MSLR} only)"
     parser.add_argument("--tables", action="store_true", help=help_of_tables)
-    parser.add_argument("--keep", action="store_true", help="keep the files")
     chosen = parser.parse_args(arguments)
-    folder: Path = chosen.folder / chosen.set
-    folder.mkdir(parents=True, exist_ok=True)
-    raw = folder / ("all.txt" if chosen.set == MSLR_TEXT else known_set(chosen.set).archives[0])
-    if not raw.exists():
-        described = {MSLR: generated.MSLR_WEB10K, MSLR_TEXT: generated.MSLR_WEB30K, **generated.EDITIONS}[chosen.set]
-        writers = {MSLR: generated.write_folds, MSLR_TEXT: generated.write_text}
-        writers.get(chosen.set, generated.write_ratings)(raw, described, share=chosen.share)
-    _print_size(raw)
-    try:
-        if chosen.set == MSLR_TEXT:
-            _run_commands(folder, raw)
-        else:
-            _run_steps(folder, chosen.set, raw, chosen.methods)
-        if chosen.set == MSLR and chosen.tables:
-            _convert_tables(folder, raw)
-    finally:
-        if not chosen.keep:
-            shutil.rmtree(folder)
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="sizes-", dir=chosen.folder) as name:
+        run_steps(chosen, Path(name))
 
 
-def _run_steps(folder: Path, name: str, archive: Path, methods: list[str]) -> None:
-    rows, folds = folder / "rows.parquet", folder / "folds.parquet"
+def step(title: str, *command: object) -> Cost:
+    """Run a command of Python's `-m`, and print its elapsed and processor time and its memory."""
+    cost = cost_of([sys.executable, "-m", *command])
+    memory, words = (cost.own, "of its own") if command[0] == "rankbound" else (cost.peak, "at most")
+    times = f"{cost.seconds:9.1f} s{cost.processor:10.1f} s of processor"
+    print(f"{title:24}{times}{memory / 1e6:10.0f} MB {words}", flush=True)
+    return cost
+
+
+def run_steps(chosen: argparse.Namespace, folder: Path) -> None:
+    """Write the files of a set into a folder, print their sizes, and run the steps."""
+    if chosen.set == MSLR_TEXT:
+        text, packed, model, run = (
+            folder / name for name in ("all.txt", "all.arrow", "model.safetensors", "run.parquet")
+        )
+        data.write_text(text, data.MSLR_WEB30K, share=chosen.share)
+        step("pack", "rankbound", "pack", _with_size(text), packed)
+        training = ("--model", "mlp", "--bound", "min-max", "--epochs", 1, "--batch-size", 64, "--device", "cpu")
+        step("train", "rankbound", "train", _with_size(packed), "--out", model, *training)
+        step("score", "rankbound", "score", model, packed, "--out", run)
+        step("evaluate", "rankbound", "evaluate", run, packed, "-m", "nDCG@10", "-m", "AP")
+        return
+    archive, rows, folds = folder / known_set(chosen.set).archives[0], folder / "rows.parquet", folder / "folds.parquet"
+    is_mslr, name = chosen.set == MSLR, f"generated-{chosen.set}"
+    if is_mslr:
+        data.write_folds(archive, data.MSLR_WEB10K, share=chosen.share)
+    else:
+        data.write_ratings(archive, data.EDITIONS[chosen.set], share=chosen.share)
     # Under another name and without its size: a share of the rows is not the data set.
-    known = known_set(name).model_dump(exclude_defaults=True, exclude={"sizes"})
-    described = {**known, "path": str(archive)}
-    text = 0.0
-    if name == MSLR:
-        described["content"]["members"] = dict(generated.generated_source(name, archive).content.members)
+    described = known_set(chosen.set).model_dump(exclude_defaults=True, exclude={"sizes"}) | {"path": str(archive)}
+    if is_mslr:
+        described["content"]["members"] = dict(data.generated_source(MSLR, archive).content.members)
+    study = "rankbound_study"
+    description = ("--description", json.dumps(described))
+    cost = step("convert", study, "convert", name, "--raw", _with_size(archive), "--out", rows, *description)
+    if is_mslr:
         with zipfile.ZipFile(archive) as opened:
             text = sum(info.file_size for info in opened.infolist() if info.filename.endswith("test.txt")) / 1e6
-    step, name = partial(_print_step, "rankbound_study"), f"generated-{name}"
-    cost = step("convert", name, "--raw", archive, "--out", rows, "--description", json.dumps(described))
-    if text:
         print(f"{text:.0f} MB of text: {text / cost.seconds:.0f} MB/s, {text / cost.processor:.0f} of processor")
-    step("split", name, "--in", rows, "--out", folds)
-    graded = {"label2": {"threshold": 2}, "graded": {"graded": True}}
-    for reading, options in (graded if text else {"nsr1": {"nsr": 1}}).items():
+    step("split", study, "split", name, "--in", rows, "--out", folds)
+    readings = {"label2": {"threshold": 2}, "graded": {"graded": True}} if is_mslr else {"nsr1": {"nsr": 1}}
+    for reading, options in readings.items():
         files = ("--in", rows, "--folds", folds, "--out", folder / f"{reading}.parquet")
-        step("sample", name, *files, "--options", json.dumps(options), title=f"sample {reading}")
-    for method in methods if text else ():
+        step(f"sample {reading}", study, "sample", name, *files, "--options", json.dumps(options))
+    for method in chosen.methods if is_mslr else ():
         files = ("--instances", folder / "label2.parquet", "--lists", rows, "--out", folder / f"{method}.parquet")
-        described = dict(zip(("family", "model", "settings"), METHODS[method], strict=True))
-        job = {**_JOB, "method": method, "loss": _LOSSES.get(method, method), **described}
-        step("job", *files, "--options", json.dumps(job), title=f"job {method}")
-
-
-def _run_commands(folder: Path, text: Path) -> None:
-    packed, model, run = (folder / name for name in ("all.arrow", "model.safetensors", "run.parquet"))
-    step = partial(_print_step, "rankbound", is_own=True)
-    step("pack", text, packed)
-    _print_size(packed)
-    training = ("--model", "mlp", "--bound", "min-max", "--epochs", 1, "--batch-size", 64, "--device", "cpu")
-    step("train", packed, "--out", model, *training)
-    step("score", model, packed, "--out", run)
-    step("evaluate", run, packed, "-m", "nDCG@10", "-m", "AP")
-
-
-def _convert_tables(folder: Path, archive: Path) -> None:
-    csv, parquet, out = folder / "rows.csv", folder / "rows-table.parquet", folder / "lists.parquet"
-    write_csv(archive, csv)
-    pl.scan_csv(csv).sink_parquet(parquet)
-    for path in (csv, parquet):
-        columns = {"topic": "query", "relevance": "label"}
-        described = {"format": "table", "path": str(path), "columns": columns, "random_parts": generated.PARTS}
-        arguments = ("--raw", path, "--out", out, "--description", json.dumps(described))
-        _print_size(path)
-        _print_step("rankbound_study", "convert", "rows", *arguments, title=f"convert {path.name}")
+        settings = METHODS[method]["settings"] and {**_SETTINGS, **METHODS[method]["settings"]}
+        job = {**_JOB, "method": method, **METHODS[method], "settings": settings}
+        step(f"job {method}", study, "job", *files, "--options", json.dumps(job))
+    if is_mslr and chosen.tables:
+        csv, parquet = folder / "rows.csv", folder / "rows-table.parquet"
+        write_csv(archive, csv)
+        pl.scan_csv(csv).sink_parquet(parquet)
+        described = {"format": "table", "columns": {"topic": "query", "relevance": "label"}, "random_parts": data.PARTS}
+        for path in (csv, parquet):
+            words = ("--raw", _with_size(path), "--out", folder / "lists.parquet", "--description")
+            described["path"] = str(path)
+            step(f"convert {path.name}", study, "convert", "rows", *words, json.dumps(described))
 
 
 def write_csv(archive: Path, path: Path) -> None:
     """Write the rows of the archive's five parts as one table."""
-    names = ",".join(["query", "label", *(f"f{feature}" for feature in range(1, generated.MSLR_WEB10K.width + 1))])
+    names = ",".join(["query", "label", *(f"f{feature}" for feature in range(1, data.MSLR_WEB10K.width + 1))])
     with zipfile.ZipFile(archive) as opened, path.open("wb") as file:
         file.write(f"{names}\n".encode())
         for name in sorted(name for name in opened.namelist() if name.endswith("test.txt")):
@@ -139,17 +125,9 @@ def write_csv(archive: Path, path: Path) -> None:
                     file.write(b",".join((query, label, *values)) + b"\n")
 
 
-def _print_step(program: str, *arguments: object, title: str = "", is_own: bool = False) -> Cost:
-    """Run a step of a program, and print its elapsed and processor time and its memory."""
-    cost = cost_of([sys.executable, "-m", program, *arguments])
-    memory, words = (cost.own, "of its own") if is_own else (cost.peak, "at most")
-    times = f"{cost.seconds:9.1f} s{cost.processor:10.1f} s of processor"
-    print(f"{title or arguments[0]!s:24}{times}{memory / 1e6:10.0f} MB {words}", flush=True)
-    return cost
-
-
-def _print_size(path: Path) -> None:
-    print(f"{path}: {path.stat().st_size / 1e6:.0f} MB", flush=True)
+def _with_size(path: Path) -> Path:
+    print(f"{path.name}: {path.stat().st_size / 1e6:.0f} MB", flush=True)
+    return path
 
 
 if __name__ == "__main__":

@@ -23,22 +23,20 @@ import yaml
 
 from benchmarks import features_probes
 from benchmarks.features_probes import NO, Seen, holds
-from benchmarks.measure import ROOT, table, versions
+from benchmarks.page import table, write_between
+from benchmarks.runner import ROOT, versions
 
 PAGE = ROOT / "docs" / "features.md"
 BEGIN, END = "<!-- Written by python -m benchmarks.features --write-docs -->", "<!-- End of what is written -->"
 
 SOURCE_ONLY = ("RankLib", "TF-Ranking")
 """Not tried: Java, and a version of TensorFlow that does not install beside the others. Sources are read instead."""
-
 OTHER_PYTHON = {"RecBole": ROOT / ".venv-names" / "bin" / "python"}
 """The interpreter that has a library which requires other versions than its peers do."""
 
 NOT_TRIED, FAILS = "not tried", "fails"
-DISTRIBUTIONS = (
-    *("rankbound", "torch", "rax", "jax", "allRank", "pytorchltr", "sentence-transformers", "lightgbm", "xgboost"),
-    *("xgboost-cpu", "implicit", "choix", "torchmetrics", "ranx", "ir-measures"),
-)
+DISTRIBUTIONS = """rankbound torch rax jax allRank pytorchltr sentence-transformers lightgbm xgboost xgboost-cpu
+implicit choix torchmetrics ranx ir-measures"""
 
 Cell = str | Sequence[str]
 """An expression that returns what was seen; or verdict, note, and an expression that is true for the verdict."""
@@ -60,16 +58,13 @@ class Feature:
     cells: Mapping[str, Cell] = field(default_factory=dict)
 
 
-def _feature(name: str, row: Mapping[str, Any], columns: Sequence[str]) -> Feature:
-    cells = {library: row["each"] for library in columns if "each" in row} | row["cells"]
-    return Feature(name, row["meaning"], row.get("words", ""), cells)
-
-
-TABLES: Mapping[str, tuple[list[Feature], Sequence[str]]] = {
-    heading: ([_feature(name, row, own["columns"]) for name, row in own["rows"].items()], own["columns"])
-    for heading, own in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8")).items()
-}
+TABLES: dict[str, tuple[list[Feature], Sequence[str]]] = {}
 """Heading -> the rows, and the columns."""
+for heading, own in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8")).items():
+    TABLES[heading] = [], own["columns"]
+    for name, row in own["rows"].items():
+        cells = (dict.fromkeys(own["columns"], row["each"]) if "each" in row else {}) | row["cells"]
+        TABLES[heading][0].append(Feature(name, row["meaning"], row.get("words", ""), cells))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -86,12 +81,12 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n" + json.dumps({"versions": versions([chosen.library]), "cells": cells}))
         return 0
     others = [elsewhere(library)["versions"] for library, python in OTHER_PYTHON.items() if python.exists()]
-    parts = [f"Tried with Python {sys.version.split()[0]}, {', '.join([versions(DISTRIBUTIONS), *others])}."]
+    tried = ", ".join([versions(DISTRIBUTIONS.split()), *others])
+    parts = [f"Tried with Python {sys.version.split()[0]}, {tried}."]
     parts += [render(heading, *rows_and_columns) for heading, rows_and_columns in TABLES.items()]
     text = "\n\n".join(parts)
     if chosen.write_docs:
-        before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+        write_between(PAGE, BEGIN, text, END)
     print(text)
     return 0
 
@@ -114,19 +109,17 @@ def render(heading: str, rows: Sequence[Feature], libraries: Sequence[str]) -> s
 
 def try_cell(feature: Feature, library: str) -> Seen:
     """Try a feature in a library; one that is absent or fails is a result, too."""
-    cell = feature.cells.get(library)
     if library in SOURCE_ONLY:
         verdict, note, file = feature.cells[library]
         return Seen(f"{verdict}*", f"{note}: `{file}`")
-    spec = find_spec(library.lower().replace("-", "_"))
+    cell, spec = feature.cells.get(library), find_spec(library.lower().replace("-", "_"))
     try:
         if spec is None:
             return Seen(*elsewhere(library)["cells"][feature.name])
-        if isinstance(cell, str):
-            return evaluated(cell, library)
         if cell is not None:
-            verdict, note, expression = cell
-            return holds(evaluated(expression, library), note, verdict)
+            *seen, expression = [cell] if isinstance(cell, str) else cell
+            result = eval(expression, {**vars(features_probes), "library": library})
+            return holds(result, seen[1], seen[0]) if seen else result
     except ModuleNotFoundError as error:
         return Seen(NOT_TRIED, f"{error.name} is not installed")
     except Exception as error:
@@ -136,10 +129,6 @@ def try_cell(feature: Feature, library: str) -> Seen:
     files = [path for folder in spec.submodule_search_locations or () for path in Path(folder).rglob("*.py")]
     names = {name for path in files if "test" not in path.name for name in pattern.findall(path.read_text("utf-8"))}
     return Seen(NOT_TRIED, f"has {', '.join(sorted(names)[:3])}") if names else Seen(NO, "no such name")
-
-
-def evaluated(expression: str, library: str) -> Any:
-    return eval(expression, {**vars(features_probes), "library": library})
 
 
 @cache

@@ -20,9 +20,10 @@ import torch
 
 import rankbound as rb
 from benchmarks import losses
-from benchmarks.losses import allrank
-from benchmarks.measure import added_peak
-from benchmarks.rerankers import Outputs, labelled_queries, tiny_reranker
+from benchmarks.data import Batch, judged_lists, labelled_queries, one_list
+from benchmarks.evaluators import ARRAYS, DICTIONARIES, OBJECTS, evaluated
+from benchmarks.losses import Outputs, allrank, tiny_reranker
+from benchmarks.runner import added_peak
 
 YES, PARTLY, NO = "yes", "partly", "no"
 
@@ -45,17 +46,15 @@ def differ(one: Any, other: Any) -> bool:
 
 # Losses and training.
 
-INFORMATIVE = losses.Batch(torch.tensor([2.0, 1.0, 3.0, 1.0, 0.5]), torch.tensor([1, 0, 0, 0, 1]), [3, 2])
+INFORMATIVE = Batch(torch.tensor([2.0, 1.0, 3.0, 1.0, 0.5]), torch.tensor([1, 0, 0, 0, 1]), [3, 2])
+FLAT = INFORMATIVE.scores, INFORMATIVE.relevance, INFORMATIVE.offsets
 APART = [
-    losses.Batch(scores, relevance, [len(scores)])
-    for scores, relevance in zip(INFORMATIVE.scores.split([3, 2]), INFORMATIVE.relevance.split([3, 2]), strict=True)
+    Batch(scores, labels, [len(scores)])
+    for scores, labels in zip(*(one.split([3, 2]) for one in FLAT[:2]), strict=True)
 ]
 """Its two lists."""
-WITH_UNINFORMATIVE = losses.Batch(
-    torch.cat([INFORMATIVE.scores, torch.tensor([1.0, 2.0, 3.0])]),
-    torch.cat([INFORMATIVE.relevance, torch.tensor([0, 0, 0])]),
-    [*INFORMATIVE.sizes, 3],
-)
+_THREE = torch.tensor([1.0, 2.0, 3.0])
+WITH_UNINFORMATIVE = Batch(torch.cat([FLAT[0], _THREE]), torch.cat([FLAT[1], 0 * _THREE.long()]), [3, 2, 3])
 """The same, and a list without relevant items."""
 LONG = 3_000
 """Items of a list, of whose pairs an array takes 36 MB: more than any allocator keeps from earlier probes."""
@@ -63,14 +62,14 @@ QUIET = {"objective": "lambdarank", "verbosity": -1}
 """Settings of LightGBM."""
 
 
-def _sentence_transformers(batch: losses.Batch) -> losses.Prepared:
+def _sentence_transformers(batch: Batch) -> losses.Prepared:
     model = Outputs(batch.scores)
     loss = use("sentence_transformers.cross_encoder.losses").LambdaLoss(model, mini_batch_size=-1)
     inputs = [["q"] * len(batch.sizes), [["d"] * size for size in batch.sizes]]
     return partial(loss, inputs, batch.relevance.split(batch.sizes)), model.outputs
 
 
-TORCH: Mapping[str, Callable[[losses.Batch], losses.Prepared]] = {
+TORCH: Mapping[str, Callable[[Batch], losses.Prepared]] = {
     "rankbound": partial(losses.rankbound_loss, "nDCG"),
     "allRank": partial(losses.allrank_loss, "nDCG"),
     "pytorchltr": partial(losses.pytorchltr_loss, "LambdaRank"),
@@ -78,48 +77,43 @@ TORCH: Mapping[str, Callable[[losses.Batch], losses.Prepared]] = {
 }
 
 
-def _rax_arrays(batch: losses.Batch) -> tuple[Any, Any, Any]:
+def rax_arrays(batch: Batch = INFORMATIVE) -> tuple[Any, Any, Any]:
     """Return scores, relevance and the number of each item's list."""
     segments = np.repeat(np.arange(len(batch.sizes)), batch.sizes)
     arrays = batch.scores.numpy(), batch.relevance.numpy().astype("float32"), segments
     return tuple(map(use("jax.numpy").array, arrays))
 
 
-def _rax_step(batch: losses.Batch) -> float:
-    scores, relevance, segments = _rax_arrays(batch)
-    step = use("jax").jit(use("jax").value_and_grad(losses.rax_loss))
-    return float(use("jax").block_until_ready(step(scores, relevance, segments=segments))[0])
-
-
-def lightgbm_tree(batch: losses.Batch = INFORMATIVE, **columns: Any) -> Any:
+def lightgbm_tree(batch: Batch = INFORMATIVE) -> Any:
     """Return the predictions of a tree whose only feature are the scores."""
     rows, how = batch.scores.numpy()[:, None], {"min_data_in_bin": 1}
-    data = use("lightgbm").Dataset(rows, batch.relevance.numpy(), group=batch.sizes, params=how, **columns)
+    data = use("lightgbm").Dataset(rows, batch.relevance.numpy(), group=batch.sizes, params=how)
     settings = {**QUIET, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0}
     return use("lightgbm").train(settings, data, 1).predict(rows)
 
 
-def _xgboost_data(rows: Any, relevance: Any, sizes: Sequence[int], **columns: Any) -> Any:
+def xgboost_data(rows: Any, relevance: Any, sizes: Sequence[int], **columns: Any) -> Any:
     return use("xgboost").DMatrix(rows, relevance, qid=np.repeat(np.arange(len(sizes)), sizes), **columns)
 
 
-def xgboost_tree(batch: losses.Batch = INFORMATIVE, **columns: Any) -> Any:
-    data = _xgboost_data(batch.scores.numpy()[:, None], batch.relevance.numpy(), batch.sizes, **columns)
+def xgboost_tree(batch: Batch = INFORMATIVE, **columns: Any) -> Any:
+    data = xgboost_data(batch.scores.numpy()[:, None], batch.relevance.numpy(), batch.sizes, **columns)
     return use("xgboost").train({"objective": "rank:ndcg", "min_child_weight": 0}, data, 1).predict(data)
 
 
-STEPS: Mapping[str, Callable[[losses.Batch], Any]] = {
-    **{library: lambda batch, loss=loss: float(losses.step_of(loss, batch)()[0]) for library, loss in TORCH.items()},
-    "Rax": _rax_step,
-    "LightGBM": lightgbm_tree,
-    "XGBoost": xgboost_tree,
-}
-"""Library -> the mean loss of lists, whose gradient is computed as well, or the predictions of a tree."""
+def step(library: str, batch: Batch) -> Any:
+    """Return the mean loss of lists, whose gradient is computed as well, or the predictions of a tree."""
+    if library in TORCH:
+        return float(losses.step_of(TORCH[library], batch)()[0])
+    if library == "Rax":
+        scores, relevance, segments = rax_arrays(batch)
+        of = use("jax").jit(use("jax").value_and_grad(losses.rax_loss))
+        return float(use("jax").block_until_ready(of(scores, relevance, segments=segments))[0])
+    return {"LightGBM": lightgbm_tree, "XGBoost": xgboost_tree}[library](batch)
 
 
 def without_padding(library: str) -> Seen:
-    step = STEPS[library]
-    together, apart = step(INFORMATIVE), np.mean([step(one) for one in APART])
+    together, apart = step(library, INFORMATIVE), np.mean([step(library, one) for one in APART])
     return holds(abs(together - apart) < 1e-5, f"both lists {together:.3f}, mean of each alone {apart:.3f}")
 
 
@@ -133,24 +127,22 @@ def flat_refused(library: str) -> Seen:
 
 
 def memory(library: str) -> Seen:
-    step = STEPS[library]
-    step(losses.one_list(20))
-    batch = losses.one_list(LONG)
-    added = added_peak(lambda: step(batch))
+    step(library, one_list(20))
+    added = added_peak(partial(step, library, one_list(LONG)))
     return holds(added < 4 * LONG**2 / 2, f"{max(added, 0.0) / 1e6:.0f} MB")
 
 
 def memory_of_lightgbm() -> Seen:
     verdict, note = memory("LightGBM")
     try:
-        lightgbm_tree(losses.one_list(10_001))
+        lightgbm_tree(one_list(10_001))
     except Exception as error:
         return holds(verdict == YES, f"{note}; {error}", PARTLY)
     return Seen(verdict, note)
 
 
 def uninformative(library: str) -> Seen:
-    alone, with_it = (np.atleast_1d(STEPS[library](batch)) for batch in (INFORMATIVE, WITH_UNINFORMATIVE))
+    alone, with_it = (np.atleast_1d(step(library, batch)) for batch in (INFORMATIVE, WITH_UNINFORMATIVE))
     return holds(not differ(alone, with_it[: len(alone)]), f"{alone[0]:.3f} becomes {with_it[0]:.3f}")
 
 
@@ -171,27 +163,6 @@ def compiled_by_torch(library: str) -> Seen:
     return holds(torch.allclose(plain, compiled), "by torch.compile")
 
 
-def compiled_by_jax() -> bool:
-    scores, relevance, segments = _rax_arrays(INFORMATIVE)
-    steps = losses.rax_loss, use("jax").jit(losses.rax_loss)
-    return not differ(*(loss(scores, relevance, segments=segments) for loss in steps))
-
-
-def doubled(loss: Callable[[float], Any]) -> bool:
-    """Return whether weights of 2 double a loss of one list."""
-    return not differ(2 * loss(1.0), loss(2.0))
-
-
-def weighted_by_rankbound() -> bool:
-    lists = INFORMATIVE.scores, INFORMATIVE.relevance, INFORMATIVE.offsets
-    return doubled(lambda weight: rb.loss("DCG")(*lists, weights=torch.full((5,), weight)))
-
-
-def weighted_by_rax() -> bool:
-    scores, relevance, _ = _rax_arrays(APART[0])
-    return doubled(lambda weight: use("rax").softmax_loss(scores, relevance, weights=0 * scores + weight))
-
-
 def weighted_by_xgboost() -> Seen:
     try:
         return holds(differ(xgboost_tree(weight=[3, 1, 1, 1, 1]), xgboost_tree()), "weights of items")
@@ -199,16 +170,12 @@ def weighted_by_xgboost() -> Seen:
         return holds(differ(xgboost_tree(weight=[3, 1]), xgboost_tree()), "weights of lists alone", PARTLY)
 
 
-def texts(ours: bool) -> bool:
+def texts(loss_of: Callable[[Any], Any]) -> bool:
     """Return whether the gradient of a loss on texts reaches the weights of a language model."""
     with tempfile.TemporaryDirectory() as folder:
         model = tiny_reranker(Path(folder))
-    if ours:
-        loss = use("rankbound.interop.sentence_transformers").ListwiseLoss(model, "nDCG")
-    else:
-        loss = use("sentence_transformers.cross_encoder.losses").LambdaLoss(model)
-    columns = labelled_queries([3, 4])
-    loss([columns["query"], columns["documents"]], [torch.tensor(one) for one in columns["labels"]]).backward()
+    queries, documents, labels = labelled_queries([3, 4]).values()
+    loss_of(model)([queries, documents], list(map(torch.tensor, labels))).backward()
     return any(weight.grad is not None and bool(weight.grad.any()) for weight in model.parameters())
 
 
@@ -217,17 +184,6 @@ def clicks_of_rankbound() -> bool:
     model = rb.clicks.PositionBased(eta=1.0)
     log = rb.clicks.simulate(model, [1, 1, 1], [0, 3], scores=rankers, sessions=20_000)
     return np.allclose(rb.clicks.intervention_harvesting(log), model.propensities(3), atol=0.05)
-
-
-def clicks_of_allrank() -> bool:
-    model = allrank("click_models.cascade_models").BaseCascadeModel(eta=0.0, threshold=1)
-    return bool(model.click((torch.zeros(3, 1), torch.tensor([0.0, 1.0, 1.0]))).tolist() == [False, True, True])
-
-
-def clicks_of_pytorchltr() -> bool:
-    simulated = use("pytorchltr.click_simulation.pbm").simulate_position
-    clicks, _ = simulated(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 4, 4]]), torch.tensor([3]), eta=0.0)
-    return bool(clicks.shape == (1, 3))
 
 
 # Rankers, of 20 lists of 10 items.
@@ -241,12 +197,7 @@ OF_BRANDS = np.isin(BRANDS, [0, 2, 5]).astype(int)
 """Relevance that follows a category, whose numbers have no order."""
 MIXED = np.column_stack([BRANDS, np.where(ROWS[:, 1] > 1, np.nan, ROWS[:, 1])])
 CATEGORICAL: Mapping[str, Any] = {"feature_types": ["c", "q"], "enable_categorical": True}
-CLASSICAL: Mapping[str, Mapping[str, Any]] = {
-    "ranksvm": {"cost": 1.0},
-    "adarank": {"loss": "AP"},
-    "rankboost": {},
-    "coordinate-ascent": {"loss": "AP", "starts": 1},
-}
+JUDGED = judged_lists(ROWS, RELEVANCE, 10)
 
 
 def separates(scores: Any, relevance: Any = RELEVANCE) -> bool:
@@ -254,14 +205,8 @@ def separates(scores: Any, relevance: Any = RELEVANCE) -> bool:
     return bool(scores[relevance > 0].mean() > scores[relevance == 0].mean())
 
 
-def judged() -> rb.JudgedLists:
-    names = {"topics": [f"q{place}" for place in range(20)], "items": [f"d{place}" for place in range(200)]}
-    columns = {"offsets": np.arange(0, 201, 10), "features": ROWS, "feature_names": ["a", "b", "c"]}
-    return rb.JudgedLists(**names, **columns, relevance=RELEVANCE)
-
-
 def trained(**recipe: Any) -> rb.Ranker:
-    return rb.train_ranker(judged(), **{"epochs": 3} | recipe)
+    return rb.train_ranker(JUDGED, **{"epochs": 3} | recipe)
 
 
 def lightgbm_trees(rows: Any = ROWS, relevance: Any = RELEVANCE, **columns: Any) -> Any:
@@ -272,19 +217,27 @@ def lightgbm_scores(rows: Any = ROWS, relevance: Any = RELEVANCE, **columns: Any
     return lightgbm_trees(rows, relevance, **columns).predict(rows)
 
 
+def lightgbm_curves(rounds: int, data: Any = None, **settings: Any) -> dict[str, Any]:
+    """Return the values of those metrics that LightGBM has, tree by tree; it skips the others silently."""
+    lgb, values = use("lightgbm"), dict[str, Any]()
+    data, callbacks = data or lgb.Dataset(ROWS, RELEVANCE, group=SIZES), [lgb.record_evaluation(values)]
+    lgb.train({**QUIET, **settings}, data, rounds, valid_sets=[data], callbacks=callbacks)
+    return values
+
+
 def xgboost_trees(data: Any = None, **settings: Any) -> Any:
-    data = _xgboost_data(ROWS, RELEVANCE, SIZES) if data is None else data
+    data = xgboost_data(ROWS, RELEVANCE, SIZES) if data is None else data
     return use("xgboost").train({"objective": "rank:ndcg", **settings}, data, 5)
 
 
 def xgboost_scores(rows: Any = ROWS, relevance: Any = RELEVANCE, columns: Any = None, **settings: Any) -> Any:
-    data = _xgboost_data(rows, relevance, SIZES, **columns or {})
+    data = xgboost_data(rows, relevance, SIZES, **columns or {})
     return xgboost_trees(data, **settings).predict(data)
 
 
-def boosted_by_rankbound() -> bool:
-    ranker = use("lightgbm").LGBMRanker(objective=rb.boosting_objective("RankNet"), n_estimators=2, verbosity=-1)
-    return separates(ranker.fit(ROWS, RELEVANCE, group=SIZES).predict(ROWS))
+def lightgbm_ranker(objective: Any, trees: int) -> Any:
+    ranker = use("lightgbm").LGBMRanker(objective=objective, n_estimators=trees, verbosity=-1)
+    return ranker.fit(ROWS, RELEVANCE, group=SIZES)
 
 
 def boosted_by_lightgbm() -> bool:
@@ -294,8 +247,7 @@ def boosted_by_lightgbm() -> bool:
         groups.append(group)
         return scores - labels, np.ones(len(labels))
 
-    ranker = use("lightgbm").LGBMRanker(objective=objective, n_estimators=1, verbosity=-1)
-    ranker.fit(ROWS, RELEVANCE, group=SIZES)
+    lightgbm_ranker(objective, trees=1)
     return groups[0] is not None and list(groups[0]) == SIZES
 
 
@@ -306,7 +258,7 @@ def boosted_by_xgboost() -> Seen:
         groups.append(data.get_uint_info("group_ptr"))
         return scores - data.get_label(), np.ones(len(scores))
 
-    xgb.train({}, _xgboost_data(ROWS, RELEVANCE, SIZES), 1, obj=objective)
+    xgb.train({}, xgboost_data(ROWS, RELEVANCE, SIZES), 1, obj=objective)
     note = both.format(" and", "")
     try:
         xgb.XGBRanker(objective=lambda labels, scores: (scores - labels, scores)).fit(ROWS, RELEVANCE, group=SIZES)
@@ -315,25 +267,20 @@ def boosted_by_xgboost() -> Seen:
     return holds(np.diff(groups[0]).tolist() == SIZES, note, PARTLY)
 
 
-def _attends(score: Callable[[Any], Any]) -> bool:
+def attends(score: Callable[..., Any], *more: Any) -> bool:
     """Return whether the score of the first of four items changes with the features of the last."""
     rows = torch.randn(4, 3)
     with torch.no_grad():
-        before = float(score(rows).flatten()[0])
+        before = float(score(rows, *more).flatten()[0])
         rows[3] += 1
-        return abs(float(score(rows).flatten()[0]) - before) > 1e-6
-
-
-def attention_of_rankbound() -> bool:
-    model, lists = use("rankbound.training.models").AttentionScorer(3).eval(), rb.Lists.of_sizes([4])
-    return _attends(lambda rows: model(rows, lists))
+        return abs(float(score(rows, *more).flatten()[0]) - before) > 1e-6
 
 
 def attention_of_allrank() -> bool:
     transformer = allrank("config").TransformerConfig(N=1, d_ff=8, h=1, positional_encoding=None, dropout=0.0)
     layers = {"sizes": [8], "input_norm": False, "activation": None, "dropout": 0.0}
     ranker = allrank("models.model").make_model(layers, transformer, {"d_output": 1}, n_features=3).eval()
-    return _attends(lambda rows: ranker.score(rows[None], torch.zeros(1, 4, dtype=torch.bool), None))
+    return attends(lambda rows: ranker.score(rows[None], torch.zeros(1, 4, dtype=torch.bool), None))
 
 
 def mixed_by_rankbound() -> Any:
@@ -345,29 +292,17 @@ def mixed_by_rankbound() -> Any:
     return ranker.score_lists(lists).scores
 
 
-def folds_of(library: str) -> list[int]:
+def folds_of(library: str, data: Any, settings: Mapping[str, Any]) -> list[int]:
     """Return the sizes of the lists that a cross-validation of boosted trees tests, fold by fold."""
     tested: list[int] = []
 
     def folds(training: Any, test: Any, settings: Any) -> Any:
-        tested.extend(
-            test.construct().get_group() if library == "LightGBM" else np.diff(test.get_uint_info("group_ptr"))
-        )
+        of_lightgbm = library == "LightGBM"
+        tested.extend(test.construct().get_group() if of_lightgbm else np.diff(test.get_uint_info("group_ptr")))
         return training, test, settings
 
-    if library == "LightGBM":
-        data, settings = use("lightgbm").Dataset(ROWS, RELEVANCE, group=SIZES), QUIET
-    else:
-        data, settings = _xgboost_data(ROWS, RELEVANCE, SIZES), {"objective": "rank:ndcg"}
     use(library.lower()).cv(settings, data, 2, nfold=4, fpreproc=folds)
     return tested
-
-
-def curves_by_lightgbm() -> Any:
-    lgb, values = use("lightgbm"), dict[str, Any]()
-    data = lgb.Dataset(ROWS, RELEVANCE, group=SIZES)
-    lgb.train(QUIET, data, 3, valid_sets=[data], callbacks=[lgb.record_evaluation(values)])
-    return lgb.plot_metric(values, metric="ndcg@1").lines
 
 
 def saved_by_rankbound(ranker: rb.Ranker) -> bool:
@@ -401,6 +336,9 @@ CHOICES = [
 BASELINES = ("popularity", "item-knn", "ease")
 BPR: Mapping[str, Any] = {"factors": 8, "iterations": 100, "learning_rate": 0.1, "random_state": 0}
 """Settings of implicit."""
+THREE_TO_ONE, AS_PLACES = [("a", "b")] * 3 + [("b", "a")], [(0, 1)] * 3 + [(1, 0)]
+LOG_3 = 1.0986
+"""The difference of strengths under which the first wins three of four."""
 
 
 def alike(recommended: Iterable[tuple[Any, Any]]) -> bool:
@@ -426,12 +364,8 @@ def recommended(model: str) -> Iterable[tuple[Any, Any]]:
     return zip(run.topics, run.items, strict=True)
 
 
-def evaluated_catalogue() -> float:
-    return rb.evaluate_catalogue(recommender("ease"), split().test, "AP", exclude=split().training).means()["AP"]
-
-
 @cache
-def implicit(model: str, **settings: Any) -> tuple[Any, Any]:
+def implicit(model: str = "bpr.BayesianPersonalizedRanking", **settings: Any) -> tuple[Any, Any]:
     """Return a fitted model, and its users by items."""
     users, items, _ = zip(*CHOICES, strict=True)
     matrix = use("scipy.sparse").csr_matrix((np.ones(len(users), np.float32), (users, items)))
@@ -441,26 +375,24 @@ def implicit(model: str, **settings: Any) -> tuple[Any, Any]:
     return fitted, matrix
 
 
-def recommended_by_implicit(model: str = "bpr.BayesianPersonalizedRanking", **settings: Any) -> Any:
-    fitted, matrix = implicit(model, **settings)
+def recommended_by_implicit(*model: str, **settings: Any) -> Any:
+    fitted, matrix = implicit(*model, **settings)
     return enumerate(fitted.recommend(np.arange(20), matrix, N=1, filter_already_liked_items=True)[0][:, 0])
 
 
 def evaluated_by_implicit() -> Mapping[str, float]:
-    matrix = implicit("bpr.BayesianPersonalizedRanking", **BPR)[1]
-    fitted = use("implicit.bpr").BayesianPersonalizedRanking(**BPR)
-    training, tested = use("implicit.evaluation").leave_k_out_split(matrix, K=1, random_state=0)
-    fitted.fit(training, show_progress=False)
-    values: Mapping[str, float] = use("implicit.evaluation").ranking_metrics_at_k(
-        fitted, training, tested, K=3, show_progress=False
-    )
+    (fitted, matrix), tools, silent = implicit(**BPR), use("implicit.evaluation"), {"show_progress": False}
+    training, tested = tools.leave_k_out_split(matrix, K=1, random_state=0)
+    other = type(fitted)(**BPR)
+    other.fit(training, **silent)
+    values: Mapping[str, float] = tools.ranking_metrics_at_k(other, training, tested, K=3, **silent)
     return values
 
 
 def saved_by_implicit() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.npz")
-        implicit("bpr.BayesianPersonalizedRanking", **BPR)[0].save(path)
+        implicit(**BPR)[0].save(path)
         with np.load(path, allow_pickle=False) as arrays:
             return len([arrays[name] for name in arrays]) > 0
 
@@ -476,13 +408,10 @@ def recbole(model: str) -> Any:
     # RecBole 1.2.1 uses names that NumPy 2 lacks.
     vars(np).update({"float": float, "float_": np.float64, "complex_": np.complex128, "unicode_": np.str_})
     settings = {"data_path": folder.name, "checkpoint_dir": folder.name, "use_gpu": False, "show_progress": False}
-    settings |= {"state": "CRITICAL", "epochs": 30, "learning_rate": 0.05, "embedding_size": 8, "seed": 0}
-    settings |= {
-        "load_col": {"inter": ["user_id", "item_id", "timestamp"]},
-        "metrics": ["NDCG"],
-        "valid_metric": "NDCG@3",
-    }
-    settings |= {"eval_args": {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"}, "topk": [3]}
+    settings |= {"state": "CRITICAL", "epochs": 30, "learning_rate": 0.05, "embedding_size": 8, "seed": 0, "topk": [3]}
+    settings |= {"load_col": {"inter": ["user_id", "item_id", "timestamp"]}, "metrics": ["NDCG"]}
+    settings |= {"valid_metric": "NDCG@3"}
+    settings |= {"eval_args": {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"}}
     config = use("recbole.config").Config(model=model, dataset="tiny", config_dict=settings)
     dataset = use("recbole.data").create_dataset(config)
     training, validation, test = use("recbole.data").data_preparation(config, dataset)
@@ -510,107 +439,57 @@ def saved_by_recbole() -> Seen:
     return Seen(YES, "torch.load reads it with `weights_only`")
 
 
-THREE_TO_ONE = [("a", "b")] * 3 + [("b", "a")]
-AS_PLACES = [(0, 1)] * 3 + [(1, 0)]
-LOG_3 = 1.0986
-"""The difference of strengths under which the first wins three of four."""
-
-
-def strengths_of_rankbound() -> bool:
-    found = rb.preferences.bradley_terry(THREE_TO_ONE), rb.preferences.plackett_luce(THREE_TO_ONE)
-    return np.allclose([one.difference("a", "b")[0] for one in found], LOG_3, atol=1e-3)
-
-
-def strengths_of_choix() -> bool:
-    found = use("choix").ilsr_pairwise(2, AS_PLACES), use("choix").ilsr_rankings(2, AS_PLACES)
-    return np.allclose([one[0] - one[1] for one in found], LOG_3, atol=1e-3)
-
-
 # Metrics and evaluation.
 
-Evaluator = Callable[[Sequence[float], Sequence[int]], list[float]]
-"""Returns nDCG, and RR or (the same for a single relevant item) AP, of the scores and the relevance of a list."""
-
-DOCUMENTS = "abcdefgh"
 TIED = 0.8155, 0.75
 """The means of nDCG and RR over both orders of a relevant and an irrelevant item."""
+TWO_LISTS = torch.tensor([2.0, 1.0, 2.0, 1.0]), torch.tensor([0, 0, 1, 0]), torch.tensor([0, 0, 1, 1])
+"""Scores, labels and lists, of which only the second has a relevant item."""
 
 
-def _means(library: str) -> Evaluator:
-    """Return the evaluator of a contender of the question `evaluation`."""
-
-    def evaluator(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
-        prepare = getattr(use("benchmarks.questions"), f"evaluated_by_{library}")
-        means = prepare((np.array([scores]), np.array([relevance])))()
-        return [means[name] for name in ("nDCG@10", "RR")]
-
-    return evaluator
-
-
-def _rax(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
-    arrays = use("jax.numpy").array(scores), use("jax.numpy").array(relevance, dtype=float)
-    return [float(getattr(use("rax"), f"{name}_metric")(*arrays, topn=10)) for name in ("ndcg", "mrr")]
-
-
-def _allrank(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
-    metrics, rows = allrank("models.metrics"), (torch.tensor([scores]), torch.tensor([relevance]).float())
-    return [float(metric(*rows, ats=[10])) for metric in (metrics.ndcg, metrics.mrr)]
-
-
-def _pytorchltr(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
-    rows = torch.tensor([scores]), torch.tensor([relevance]), torch.tensor([len(scores)])
-    return [float(use("pytorchltr.evaluation").ndcg(*rows, k=10)[0])]
+def means(library: str, scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
+    """Return nDCG, and RR or (the same for a single relevant item) AP, of the scores and the relevance of a list."""
+    rows = torch.tensor([scores]), torch.tensor([relevance])
+    match library:
+        case "Rax":
+            metrics = use("rax").ndcg_metric, use("rax").mrr_metric
+            return [
+                float(metric(*(use("jax.numpy").array(one[0].float()) for one in rows), topn=10)) for metric in metrics
+            ]
+        case "allRank":
+            tools = allrank("models.metrics")
+            return [float(metric(rows[0], rows[1].float(), ats=[10])) for metric in (tools.ndcg, tools.mrr)]
+        case "pytorchltr":
+            return [float(use("pytorchltr.evaluation").ndcg(*rows, torch.tensor([len(scores)]), k=10)[0])]
+        case "LightGBM":
+            return [*lightgbm_metrics("ndcg map", scores, relevance).values()]
+        case "torchmetrics":
+            tools, lists = use("torchmetrics.retrieval"), (rows[0][0], rows[1][0], 0 * rows[1][0])
+            return [float(one(top_k=10)(*lists)) for one in (tools.RetrievalNormalizedDCG, tools.RetrievalMRR)]
+    door = {"rankbound": ARRAYS, "ranx": OBJECTS}.get(library, DICTIONARIES)
+    found = evaluated(library, (np.array([scores]), np.array([relevance])), door)()
+    return [found["nDCG@10"], found["RR"]]
 
 
-def _lightgbm(scores: Sequence[float], relevance: Sequence[int], *metrics: str) -> dict[str, float]:
-    """Return the values of those metrics that LightGBM has; it skips the others silently."""
-    lgb, values = use("lightgbm"), dict[str, Any]()
-    data = lgb.Dataset(np.zeros((len(scores), 1)), relevance, group=[len(scores)], init_score=scores)
-    settings = {**QUIET, "metric": metrics, "eval_at": [10]}
-    lgb.train(settings, data, 1, valid_sets=[data], callbacks=[lgb.record_evaluation(values)])
-    return {name.partition("@")[0]: series[0] for name, series in values["training"].items()}
-
-
-def _torchmetrics(scores: Sequence[float], relevance: Sequence[int]) -> list[float]:
-    rows, metrics = (torch.tensor(scores), torch.tensor(relevance), torch.zeros(len(scores)).long()), _retrieval()
-    return [float(metric(top_k=10)(*rows)) for metric in (metrics.RetrievalNormalizedDCG, metrics.RetrievalMRR)]
-
-
-def _retrieval() -> Any:
-    return use("torchmetrics.retrieval")
-
-
-EVALUATORS: Mapping[str, Evaluator] = {
-    "rankbound": _means("rankbound"),
-    "Rax": _rax,
-    "allRank": _allrank,
-    "pytorchltr": _pytorchltr,
-    "LightGBM": lambda scores, relevance: [*_lightgbm(scores, relevance, "ndcg", "map").values()],
-    "torchmetrics": _torchmetrics,
-    "ranx": _means("ranx"),
-    "ir_measures": _means("ir_measures"),
-}
+def lightgbm_metrics(names: str, scores: Sequence[float], relevance: Sequence[int]) -> dict[str, float]:
+    data = use("lightgbm").Dataset(np.zeros((len(scores), 1)), relevance, group=[len(scores)], init_score=scores)
+    values = lightgbm_curves(1, data, metric=names.split(), eval_at=[10])["training"]
+    return {name.partition("@")[0]: series[0] for name, series in values.items()}
 
 
 def ties(library: str) -> Seen:
-    evaluator = EVALUATORS[library]
-    values = [*zip(evaluator([1.0, 1.0], [0, 1]), evaluator([1.0, 1.0], [1, 0]), strict=True)]
+    values = [*zip(*(means(library, [1.0, 1.0], labels) for labels in ([0, 1], [1, 0])), strict=True)]
     averaged = [max(abs(value - mean) for value in pair) < 1e-4 for pair, mean in zip(values, TIED, strict=False)]
     note = "; ".join(f"{one:.2f} and {other:.2f}" for one, other in values)
     return holds(any(averaged), note, YES if all(averaged) else PARTLY)
 
 
 def undefined(library: str) -> Seen:
-    value = EVALUATORS[library]([2.0, 1.0], [0, 0])[0]
+    value = means(library, [2.0, 1.0], [0, 0])[0]
     return holds(value != value, f"{value:.0f}")
 
 
-def skipped_by_torchmetrics() -> bool:
-    rows = torch.tensor([2.0, 1.0, 2.0, 1.0]), torch.tensor([0, 0, 1, 0]), torch.tensor([0, 0, 1, 1])
-    means = [float(_retrieval().RetrievalMRR(empty_target_action=action)(*rows)) for action in ("neg", "skip")]
-    return means == [0.5, 1.0]
-
-
+DOCUMENTS = "abcdefgh"
 QRELS = {f"q{i}": {DOCUMENTS[i % 4]: 1} for i in range(20)}
 RUNS = {
     name: {f"q{i}": {d: (step * i + 3 * j) % 7 + j / 10 for j, d in enumerate(DOCUMENTS)} for i in range(20)}
@@ -634,25 +513,19 @@ def _names(pattern: str, module: str, load: Callable[[str], object] = use) -> Ca
     return lambda: [name for name in vars(load(module)) if re.search(pattern, name)]
 
 
-def _of_ir_measures() -> list[str]:
-    registry = use("ir_measures.measures").registry
-    return list({id(measure): name for name, measure in registry.items()}.values())
-
-
-MEASURES: Mapping[str, Callable[[], list[str]]] = {
+MEASURES: Mapping[str, Callable[[], Iterable[str]]] = {
     "rankbound": lambda: [*use("rankbound.metrics").KINDS, "nRBP"],
     "Rax": _names("_metric$", "rax"),
     "allRank": _names("^(n?dcg|mrr)$", "models.metrics", allrank),
     "pytorchltr": _names("^(n?dcg|arp)$", "pytorchltr.evaluation"),
-    "LightGBM": lambda: [
-        *_lightgbm([2.0, 1.0], [0, 1], *["ndcg", "map", "mrr", "precision", "recall", "err", "dcg", "hit"])
-    ],
+    "LightGBM": lambda: lightgbm_metrics("ndcg map mrr precision recall err dcg hit", [2.0, 1.0], [0, 1]),
     "torchmetrics": _names("^Retrieval", "torchmetrics.retrieval"),
     "ranx": _names("^(?!_|common|get_|metric_switch)", "ranx.metrics"),
-    "ir_measures": _of_ir_measures,
+    # Several names are of one measure.
+    "ir_measures": lambda: {id(one): name for name, one in use("ir_measures.measures").registry.items()}.values(),
 }
 
 
 def number(library: str) -> Seen:
-    found = MEASURES[library]()
-    return Seen(str(len(found)), ", ".join(sorted(found)[:6]) + ", ..." * (len(found) > 6))
+    found = sorted(MEASURES[library]())
+    return Seen(str(len(found)), ", ".join(found[:6]) + ", ..." * (len(found) > 6))

@@ -1,4 +1,4 @@
-"""Generated lists, and one step of a loss on them, forward and backward, in each library: (mean loss, gradient).
+"""One step of a loss on a batch of lists, forward and backward, in each library: (mean loss, gradient).
 
 Lists are flat tensors with offsets, or padded for libraries that need padding. Padding and compilation precede the
 step and are not timed.
@@ -6,81 +6,24 @@ step and are not timed.
 
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import MagicMock
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-RELEVANT_SHARE = 0.1
-"""Share of relevant items in single lists."""
+from benchmarks.data import WORDS, Batch, labelled_queries
+from benchmarks.runner import OURS
 
-MOVIELENS_RELEVANT = {0.0: 25, 0.1: 29, 0.25: 39, 0.5: 65.5, 0.75: 137, 0.9: 245, 0.95: 304, 0.99: 607, 1.0: 1227}
-"""Quantile -> relevant movies per user, counted over the 412 users of MovieLens latest-small with at least 25."""
-
-NEGATIVES_PER_RELEVANT = (1, 2, 3)
-"""The thesis' negative sampling ratios: a list has 2, 3 or 4 times as many items as relevant ones."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Concatenated lists: `scores` (float32) and `relevance` (0 or 1) of all items, `sizes` of the lists."""
-
-    scores: Tensor
-    relevance: Tensor
-    sizes: list[int]
-
-    @property
-    def offsets(self) -> Tensor:
-        return torch.tensor([0, *np.cumsum(self.sizes)])
-
-    @property
-    def relevant(self) -> tuple[int, ...]:
-        """The number of relevant items of each list."""
-        return tuple(int(part.sum()) for part in torch.split(self.relevance, self.sizes))
-
-    def padded(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return scores, relevance and the mask of items, each `(n_lists, longest)`, padded with 0."""
-        mask = torch.arange(max(self.sizes)) < torch.tensor(self.sizes)[:, None]
-        scores, relevance = (
-            torch.zeros(mask.shape, dtype=values.dtype).masked_scatter(mask, values)
-            for values in (self.scores, self.relevance)
-        )
-        return scores, relevance, mask
-
-
-def one_list(n: int, seed: int = 0) -> Batch:
-    """Return a list of `n` items with standard normal scores, a tenth of them relevant."""
-    return lists_of([(n, max(1, round(RELEVANT_SHARE * n)))], seed)
-
-
-def movielens_lists(count: int, seed: int = 0) -> Batch:
-    """Return `count` lists at equally spaced quantiles of MovieLens' sizes; the negative sampling ratios alternate."""
-    return lists_of(movielens_sizes(count), seed)
-
-
-def lists_of(sizes: Sequence[tuple[int, int]], seed: int = 0) -> Batch:
-    """Return lists of these numbers of items and relevant items, with standard normal scores."""
-    generator = torch.Generator().manual_seed(seed)
-    scores = torch.randn(sum(n for n, _ in sizes), generator=generator)
-    relevance = torch.cat([(torch.randperm(n, generator=generator) < p).to(torch.int64) for n, p in sizes])
-    return Batch(scores, relevance, [n for n, _ in sizes])
-
-
-def movielens_sizes(count: int) -> list[tuple[int, int]]:
-    """Return the numbers of items and relevant items of `count` lists, by linear interpolation of the quantiles."""
-    quantiles = (np.arange(count) + 0.5) / count
-    relevant = np.interp(quantiles, list(MOVIELENS_RELEVANT), list(MOVIELENS_RELEVANT.values())).round().astype(int)
-    ratios = np.resize(NEGATIVES_PER_RELEVANT, count)
-    return [(int(p * (1 + ratio)), int(p)) for p, ratio in zip(relevant, ratios, strict=True)]
-
+if TYPE_CHECKING:
+    from sentence_transformers.cross_encoder import CrossEncoder
 
 Step = Callable[[], tuple[Any, Any]]
 Prepared = tuple["partial[Tensor]", Tensor]
@@ -146,79 +89,50 @@ def padded_torch_loss(text: str, batch: Batch) -> Prepared:
     """Prepare the usual formulation of public code: one tensor `(n_lists, longest, longest)` of all pairs."""
     padded, relevance, mask = batch.padded()
     scores, grades, informative = padded.requires_grad_(), relevance.to(padded.dtype), relevance.amax(1) > 0
-    return partial(lambda: PADDED[text](scores, grades, mask)[informative]), scores
+    return partial(lambda: padded_loss(text, scores, grades, mask)[informative]), scores
 
 
-def _ranks(scores: Tensor, weights: Tensor) -> Tensor:
-    above = torch.sigmoid(scores[:, None, :] - scores[:, :, None]) * weights[:, None, :]
-    return above.sum(2) + 1 - weights / 2
+LOSSES = ("nDCG", "AP", "softmax", "ListNet", "ListMLE", "RankNet", "LambdaRank")
 
 
-def _ndcg(scores: Tensor, relevance: Tensor, mask: Tensor) -> Tensor:
-    ranks = _ranks(scores, mask.to(scores.dtype))
-    return -(relevance / torch.log2(ranks + 1)).sum(1) / _ideal(relevance)
+def padded_loss(text: str, scores: Tensor, relevance: Tensor, mask: Tensor) -> Tensor:
+    """Return a loss of each list, by the formula of its paper; `relevance` is 0 or 1."""
 
+    def ranks(weights: Tensor) -> Tensor:
+        above = torch.sigmoid(scores[:, None, :] - scores[:, :, None]) * weights[:, None, :]
+        return above.sum(2) + 1 - weights / 2
 
-def _ideal(relevance: Tensor) -> Tensor:
-    discounts = 1 / torch.log2(torch.arange(relevance.shape[1]) + 2)
-    return (relevance.sort(1, descending=True).values * discounts).sum(1)
+    def ideal() -> Tensor:
+        discounts = 1 / torch.log2(torch.arange(relevance.shape[1]) + 2)
+        return (relevance.sort(1, descending=True).values * discounts).sum(1)
 
+    def held() -> Tensor:
+        return scores.masked_fill(~mask, -torch.inf)
 
-def _ap(scores: Tensor, relevance: Tensor, mask: Tensor) -> Tensor:
-    among, ranks = _ranks(scores, relevance), _ranks(scores, mask.to(scores.dtype))
-    return -(relevance * among / ranks).sum(1) / relevance.sum(1)
-
-
-def _cross_entropy(scores: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
-    log_chances = torch.log_softmax(scores.masked_fill(~mask, -torch.inf), 1)
-    return -(targets * log_chances.masked_fill(~mask, 0)).sum(1)
-
-
-def _softmax(scores: Tensor, relevance: Tensor, mask: Tensor) -> Tensor:
-    return _cross_entropy(scores, relevance / relevance.sum(1, keepdim=True), mask)
-
-
-def _listnet(scores: Tensor, relevance: Tensor, mask: Tensor) -> Tensor:
-    return _cross_entropy(scores, torch.softmax(relevance.masked_fill(~mask, -torch.inf), 1), mask)
-
-
-def _list_mle(scores: Tensor, relevance: Tensor, mask: Tensor) -> Tensor:
-    """Each item is drawn from all of its grade and below; grades are 0 and 1 here."""
-    held = scores.masked_fill(~mask, -torch.inf)
-    from_all, from_others = torch.logsumexp(held, 1), torch.logsumexp(held.masked_fill(relevance > 0, -torch.inf), 1)
-    drawn = torch.where(relevance > 0, from_all[:, None], from_others[:, None]) - scores
-    return (drawn * mask).sum(1)
-
-
-def _pairs(scores: Tensor, relevance: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the logistic loss of all pairs, and which pairs count."""
+    if text == "nDCG":
+        return -(relevance / torch.log2(ranks(mask.to(scores.dtype)) + 1)).sum(1) / ideal()
+    if text == "AP":
+        return -(relevance * ranks(relevance) / ranks(mask.to(scores.dtype))).sum(1) / relevance.sum(1)
+    if text in ("softmax", "ListNet"):
+        targets = list_net(relevance, mask) if text == "ListNet" else relevance / relevance.sum(1, keepdim=True)
+        return -(targets * torch.log_softmax(held(), 1).masked_fill(~mask, 0)).sum(1)
+    if text == "ListMLE":
+        # Each item is drawn from all of its grade and below.
+        lists = held()
+        from_all, from_others = lists.logsumexp(1), lists.masked_fill(relevance > 0, -torch.inf).logsumexp(1)
+        return ((torch.where(relevance > 0, from_all[:, None], from_others[:, None]) - scores) * mask).sum(1)
     better = (relevance[:, :, None] > relevance[:, None, :]) & mask[:, :, None] & mask[:, None, :]
-    return torch.nn.functional.softplus(scores[:, None, :] - scores[:, :, None]), better
+    if text == "LambdaRank":
+        with torch.no_grad():
+            discount = 1 / torch.log2(held().argsort(1, descending=True).argsort(1) + 2)
+            gap = (discount[:, :, None] - discount[:, None, :]).abs() / ideal()[:, None, None]
+    pairs = torch.nn.functional.softplus(scores[:, None, :] - scores[:, :, None]) * better
+    return pairs.sum((1, 2)) / better.sum((1, 2)) if text == "RankNet" else (pairs * gap).sum((1, 2))
 
 
-def _ranknet(scores: Tensor, relevance: Tensor, mask: Tensor) -> Tensor:
-    losses, better = _pairs(scores, relevance, mask)
-    return (losses * better).sum((1, 2)) / better.sum((1, 2))
-
-
-def _lambdarank(scores: Tensor, relevance: Tensor, mask: Tensor) -> Tensor:
-    with torch.no_grad():
-        order = scores.masked_fill(~mask, -torch.inf).argsort(1, descending=True)
-        discount = 1 / torch.log2(order.argsort(1) + 2)
-        gap = (discount[:, :, None] - discount[:, None, :]).abs() / _ideal(relevance)[:, None, None]
-    losses, better = _pairs(scores, relevance, mask)
-    return (losses * better * gap).sum((1, 2))
-
-
-PADDED: Mapping[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "nDCG": _ndcg,
-    "AP": _ap,
-    "softmax": _softmax,
-    "ListNet": _listnet,
-    "ListMLE": _list_mle,
-    "RankNet": _ranknet,
-    "LambdaRank": _lambdarank,
-}
+def list_net(relevance: Tensor, mask: Tensor) -> Tensor:
+    """Return ListNet's probabilities of the items."""
+    return torch.softmax(relevance.masked_fill(~mask, -torch.inf), 1)
 
 
 def rax_step(text: str, batch: Batch) -> Step:
@@ -236,9 +150,7 @@ def rax_step(text: str, batch: Batch) -> Step:
         "LambdaRank": partial(rax.pairwise_logistic_loss, lambdaweight_fn=rax.dcg_lambdaweight),
     }
     padded, grades, mask = batch.padded()
-    targets = grades.float()
-    if text == "ListNet":
-        targets = torch.softmax(targets.masked_fill(~mask, -torch.inf), 1)
+    targets = list_net(grades.float(), mask) if text == "ListNet" else grades.float()
     scores, relevance = (jax.numpy.asarray(values.numpy()) for values in (padded, targets))
     where = None if bool(mask.all()) else jax.numpy.asarray(mask.numpy())
     of = jax.value_and_grad(lambda s, y, w: losses[text](s, y, where=w))
@@ -253,21 +165,23 @@ def rax_loss(scores: Any, relevance: Any, *, metric: str = "ndcg_metric", **list
     return -getattr(rax, metric)(scores, relevance, rank_fn=rax.utils.approx_ranks, **lists)
 
 
+ALLRANK: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "nDCG": ("approxNDCGLoss", {}),
+    "softmax": ("binary_listNet", {}),
+    "ListNet": ("listNet", {}),
+    "ListMLE": ("listMLE", {}),
+    "RankNet": ("rankNet", {}),
+    "LambdaRank": ("lambdaLoss", {"weighing_scheme": "lambdaRank_scheme"}),
+}
+PYTORCHLTR = {"RankNet": "PairwiseLogisticLoss", "LambdaRank": "LambdaNDCGLoss2"}
+
+
 def allrank_loss(text: str, batch: Batch) -> Prepared:
     """Prepare a loss of allRank."""
     name, options = ALLRANK[text]
     padded, relevance, mask = batch.padded()
     scores, grades = padded.requires_grad_(), relevance.float().masked_fill(~mask, -1.0)
     return partial(getattr(allrank("models.losses"), name), scores, grades, **options), scores
-
-
-def pytorchltr_loss(text: str, batch: Batch) -> Prepared:
-    """Prepare a loss of pytorchltr, which has no smooth nDCG."""
-    import pytorchltr.loss
-
-    padded, relevance, _ = batch.padded()
-    scores = padded.requires_grad_()
-    return partial(getattr(pytorchltr.loss, PYTORCHLTR[text])(), scores, relevance, torch.tensor(batch.sizes)), scores
 
 
 def allrank(module: str) -> ModuleType:
@@ -285,19 +199,122 @@ def allrank(module: str) -> ModuleType:
             sys.modules.update({name: loaded} if loaded else {})
 
 
-ALLRANK: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "nDCG": ("approxNDCGLoss", {}),
-    "softmax": ("binary_listNet", {}),
-    "ListNet": ("listNet", {}),
-    "ListMLE": ("listMLE", {}),
-    "RankNet": ("rankNet", {}),
-    "LambdaRank": ("lambdaLoss", {"weighing_scheme": "lambdaRank_scheme"}),
-}
-PYTORCHLTR = {"RankNet": "PairwiseLogisticLoss", "LambdaRank": "LambdaNDCGLoss2"}
+def pytorchltr_loss(text: str, batch: Batch) -> Prepared:
+    """Prepare a loss of pytorchltr, which has no smooth nDCG."""
+    import pytorchltr.loss
+
+    padded, relevance, _ = batch.padded()
+    scores = padded.requires_grad_()
+    return partial(getattr(pytorchltr.loss, PYTORCHLTR[text])(), scores, relevance, torch.tensor(batch.sizes)), scores
+
 
 PEERS: Mapping[str, tuple[str, Collection[str], Callable[[str, Batch], Step]]] = {
-    "Rax": ("rax", PADDED, rax_step),
+    "Rax": ("rax", LOSSES, rax_step),
     "allRank": ("allrank", ALLRANK, lambda text, batch: step_of(partial(allrank_loss, text), batch)),
     "pytorchltr": ("pytorchltr", PYTORCHLTR, lambda text, batch: step_of(partial(pytorchltr_loss, text), batch)),
 }
 """By name: the package, the losses that it has, and what prepares a step."""
+
+
+# Losses of rerankers, on outputs of a model, or on those of a small BERT of random weights, made without a download.
+
+SPECIAL = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+QUERIES, LONGEST_TEXT = 8, 32
+WEIGHT_DEVIATION = 0.2
+"""Standard deviation of the weights: ten times BERT's, so that no two documents have the same score."""
+ALL_DOCUMENTS, MINI_BATCH = -1, 64
+
+Made = Callable[[Any, int], nn.Module]
+"""Makes the loss of a model, given the number of documents that the model scores at a time."""
+
+
+def _made(module: str, name: str, *given: str, scheme: str | None = None, **options: Any) -> Made:
+    def made(model: Any, size: int) -> nn.Module:
+        losses = import_module(module)
+        weights = {"weighting_scheme": getattr(losses, scheme)(), "reduction_log": "natural"} if scheme else {}
+        loss: nn.Module = getattr(losses, name)(model, *given, mini_batch_size=size, **weights, **options)
+        return loss
+
+    return made
+
+
+_ours = partial(_made, "rankbound.interop.sentence_transformers", "ListwiseLoss")
+_theirs = partial(_made, "sentence_transformers.cross_encoder.losses")
+PEER = "sentence-transformers"
+RERANKED: Mapping[str, Mapping[str, Made]] = {
+    "ListNet": {OURS: _ours("ListNet"), PEER: _theirs("ListNetLoss")},
+    "LambdaLoss, LambdaRank": {OURS: _ours("LambdaRank"), PEER: _theirs("LambdaLoss", scheme="LambdaRankScheme")},
+    "LambdaLoss, NDCGLoss2++": {OURS: _ours("LambdaLoss"), PEER: _theirs("LambdaLoss", scheme="NDCGLoss2PPScheme")},
+    "nDCG min-max": {OURS: _ours("nDCG", "min-max")},
+}
+"""Loss -> contender -> what makes it."""
+TRAINED: Mapping[str, Made] = {
+    OURS: RERANKED["nDCG min-max"][OURS],
+    f"{OURS}, recompute": _ours("nDCG", "min-max", recompute=True),
+    f"{PEER}, NDCGLoss2++": RERANKED["LambdaLoss, NDCGLoss2++"][PEER],
+}
+
+
+def step_of_model(make: Made, n: int, *, of_texts: bool = False) -> Callable[[], tuple[float, Tensor]]:
+    """Return a step of a loss on queries with `n` documents each, from the texts or from outputs of a model on.
+
+    It returns the loss, and its gradient with respect to the model's weights or outputs.
+    """
+    columns = labelled_queries([n] * QUERIES)
+    inputs, labels = [columns["query"], columns["documents"]], [torch.tensor(one) for one in columns["labels"]]
+    if of_texts:
+        with tempfile.TemporaryDirectory() as folder:
+            model: Any = tiny_reranker(Path(folder))
+    else:
+        model = Outputs(torch.randn(QUERIES * n, generator=torch.Generator().manual_seed(0)))
+    loss, weights = make(model, MINI_BATCH if of_texts else ALL_DOCUMENTS), list(model.parameters())
+    # Their LambdaLoss is a mean over all pairs of a batch, ours a mean over queries of sums over pairs.
+    pairs = sum(int((grades[:, None] > grades).sum()) for grades in labels)
+    scale = pairs / QUERIES if type(loss).__name__ == "LambdaLoss" else 1.0
+
+    def step() -> tuple[float, Tensor]:
+        value = loss(inputs, labels)
+        gradient = torch.autograd.grad(value, weights, allow_unused=True)
+        return scale * value.item(), scale * torch.cat([part.flatten() for part in gradient if part is not None])
+
+    return step
+
+
+def tiny_reranker(folder: Path, seed: int = 0) -> "CrossEncoder":
+    """Return a reranker of some 3,000 weights, whose files are written to `folder`."""
+    from sentence_transformers.cross_encoder import CrossEncoder
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
+    vocabulary = {word: index for index, word in enumerate((*SPECIAL.values(), *WORDS))}
+    of_words = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL["unk"]))
+    of_words.pre_tokenizer = pre_tokenizers.Whitespace()
+    ends = [(SPECIAL[name], vocabulary[SPECIAL[name]]) for name in ("cls", "sep")]
+    of_words.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
+    )
+    names: dict[str, Any] = {f"{name}_token": token for name, token in SPECIAL.items()}
+    PreTrainedTokenizerFast(tokenizer_object=of_words, model_max_length=LONGEST_TEXT, **names).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    limits = {"max_position_embeddings": LONGEST_TEXT, "initializer_range": WEIGHT_DEVIATION}
+    config = BertConfig(vocab_size=len(vocabulary), num_labels=1, **sizes, **limits)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        BertForSequenceClassification(config).save_pretrained(folder)
+    return CrossEncoder(str(folder), local_files_only=True, device="cpu")
+
+
+class Outputs(nn.Module):
+    """A reranker whose outputs are its parameters."""
+
+    num_labels, device = 1, torch.device("cpu")
+
+    def __init__(self, scores: Tensor) -> None:
+        super().__init__()
+        self.outputs = nn.Parameter(scores)
+
+    def preprocess(self, pairs: list[Any], **_: Any) -> dict[str, Tensor]:
+        return {}
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"scores": self.outputs}

@@ -13,22 +13,22 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import yaml
 from tqdm import tqdm
 
 import rankbound as rb
+from benchmarks.data import Array
+from benchmarks.page import table
 from rankbound.compare.statistics import corrected, interval_of_mean, sign_flip
 
-Array = npt.NDArray[Any]
-
-ROWS = Path(__file__).with_suffix(".yaml")
+_ROWS: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+RANKERS: Mapping[str, Mapping[str, Any]] = _ROWS["rankers"]
+BASELINE = _ROWS["baseline"]
 AP, NDCG = METRICS = ("AP", "nDCG(discount=log2(r))@10")
 
 
@@ -45,25 +45,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, default=Path("data/mq2008"), help="folder of the data")
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"), help="folder of the tables")
     parser.add_argument("--seeds", type=int, default=1, help="seeds of a ranker that draws anything (default: 1)")
-    parser.add_argument("--only", nargs="+", metavar="RANKER", help="train these alone, and the baseline")
+    help_of_only = "train these alone, and the baseline"
+    parser.add_argument("--only", nargs="+", default=[*RANKERS], metavar="RANKER", help=help_of_only)
     chosen = parser.parse_args(arguments)
-    content = yaml.safe_load(ROWS.read_text("utf-8"))
-    wanted = {*(chosen.only or content["rankers"]), content["baseline"]}
-    if unknown := wanted - {*content["rankers"]}:
-        parser.error(f"--only: unknown {', '.join(sorted(unknown))}; known are {', '.join(content['rankers'])}")
-    rankers = {name: row for name, row in content["rankers"].items() if name in wanted}
-    topics = list(chain.from_iterable(split.test.topics for split in splits_of(chosen.data)))
-    found = trained(rankers, chosen.data, chosen.seeds)
-    print(f"\n{write(chosen.out, rankers, found, content['baseline'], topics)}")
+    if unknown := {*chosen.only} - RANKERS.keys():
+        parser.error(f"--only: unknown {', '.join(sorted(unknown))}; known are {', '.join(RANKERS)}")
+    topics = [topic for split in splits_of(chosen.data) for topic in split.test.topics]
+    found = trained([name for name in RANKERS if name in {*chosen.only, BASELINE}], chosen.data, chosen.seeds)
+    print(f"\n{write(chosen.out, found, topics)}")
 
 
-def write(
-    folder: Path,
-    rankers: Mapping[str, Mapping[str, Any]],
-    found: Mapping[str, Sequence[Tested]],
-    baseline: str,
-    topics: Sequence[str],
-) -> str:
+def write(folder: Path, found: Mapping[str, Sequence[Tested]], topics: Sequence[str]) -> str:
     """Write the values of each topic, the picture and the table, which is returned."""
     folder.mkdir(parents=True, exist_ok=True)
     evaluations = {}
@@ -76,17 +68,17 @@ def write(
             for topic, row in zip(topics, values.tolist(), strict=True):
                 writer.writerow([name, topic, *(f"{value:.6f}" for value in row)])
     rb.plot.critical_differences(evaluations, AP).figure.savefig(folder / "rankers.svg")
-    text = table(rankers, found, evaluations, baseline)
+    text = leaderboard(found, evaluations)
     (folder / "rankers.md").write_text(text, encoding="utf-8")
     return text
 
 
-def trained(rankers: Mapping[str, Mapping[str, Any]], folder: Path, seeds: int) -> dict[str, list[Tested]]:
+def trained(names: Sequence[str], folder: Path, seeds: int) -> dict[str, list[Tested]]:
     """Return what each ranker reached with each of its seeds; a process per core trains them in turn."""
-    tasks = [(name, seed) for name, row in rankers.items() for seed in range(min(row.get("seeds", seeds), seeds))]
-    found: dict[str, list[Tested]] = {name: [] for name in rankers}
+    tasks = [(name, seed) for name in names for seed in range(min(RANKERS[name].get("seeds", seeds), seeds))]
+    found: dict[str, list[Tested]] = {name: [] for name in names}
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        results = [pool.submit(tested, folder, rankers[name], seed) for name, seed in tasks]
+        results = [pool.submit(tested, folder, RANKERS[name], seed) for name, seed in tasks]
         for (name, _), result in zip(tasks, tqdm(results, "rankers", disable=None), strict=True):
             found[name].append(result.result())
     return found
@@ -104,9 +96,8 @@ def tested(folder: Path, row: Mapping[str, Any], seed: int) -> Tested:
     for split in splits_of(folder):
         began = time.perf_counter()
         if "recipe" in row:
-            ranker = rb.train_ranker(
-                split.training, split.validation, device="cpu", metric=AP, seed=seed, **row["recipe"]
-            )
+            recipe = {"device": "cpu", "metric": AP, "seed": seed, **row["recipe"]}
+            ranker = rb.train_ranker(split.training, split.validation, **recipe)
             scores = ranker.score_lists(split.test).scores
         else:
             scores = np.random.default_rng(seed).random(len(split.test.relevance))
@@ -116,37 +107,31 @@ def tested(folder: Path, row: Mapping[str, Any], seed: int) -> Tested:
     return Tested(np.concatenate(values), seconds)
 
 
-def table(
-    rankers: Mapping[str, Mapping[str, Any]],
-    found: Mapping[str, Sequence[Tested]],
-    evaluations: Mapping[str, rb.Evaluation],
-    baseline: str,
-) -> str:
+def leaderboard(found: Mapping[str, Sequence[Tested]], evaluations: Mapping[str, rb.Evaluation]) -> str:
     """Return the table, best mean AP first; p is corrected over all differences from the baseline."""
-    means = {name: [float(values.mean()) for values in one.values.values()] for name, one in evaluations.items()}
-    differences = {name: one.values[AP] - evaluations[baseline].values[AP] for name, one in evaluations.items()}
-    others = [name for name in rankers if name != baseline]
-    p_values = dict(zip(others, corrected([sign_flip(differences[name]) for name in others]), strict=True))
-    count, undefined = len(differences[baseline]), sum(not np.any(v) for v in evaluations[baseline].values[AP][:, None])
-    lines = [
-        f"MQ2008, {count} test topics over five folds, of which {undefined} have AP 0. Intervals: 95 %, bootstrap over",
-        f"topics. Difference from {baseline}, paired by topic; p by a randomisation test, corrected by Holm.",
-        "",
-        f"| ranker | family | AP | difference | p | {NDCG} | seeds | between seeds | seconds |",
-        "|---|---|:--|:--|--:|--:|--:|--:|--:|",
-    ]
-    for name in sorted(rankers, key=lambda name: -means[name][0]):
-        low, high = interval_of_mean(evaluations[name].values[AP])
-        cells = [name, rankers[name]["family"], f"{means[name][0]:.4f} ({low:.4f} to {high:.4f})", "", ""]
-        if name != baseline:
+    values = {name: one.values[AP] for name, one in evaluations.items()}
+    differences = {name: own - values[BASELINE] for name, own in values.items() if name != BASELINE}
+    p_values = dict(zip(differences, corrected([sign_flip(own) for own in differences.values()]), strict=True))
+    lines = []
+    for name in sorted(values, key=lambda name: -values[name].mean()):
+        low, high = interval_of_mean(values[name])
+        cells = [name, RANKERS[name]["family"], f"{values[name].mean():.4f} ({low:.4f} to {high:.4f})", "", ""]
+        if name != BASELINE:
             low, high = interval_of_mean(differences[name])
             cells[3:] = [f"{differences[name].mean():+.4f} ({low:+.4f} to {high:+.4f})", f"{p_values[name]:.3f}"]
         of_seeds = [float(one.values[:, 0].mean()) for one in found[name]]
         deviation = f"{np.std(of_seeds, ddof=1):.4f}" if len(of_seeds) > 1 else ""
         seconds = float(np.mean([one.seconds for one in found[name]]))
-        cells += [f"{means[name][1]:.4f}", str(len(of_seeds)), deviation, f"{seconds:.1f}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        mean = evaluations[name].values[NDCG].mean()
+        lines.append([*cells, f"{mean:.4f}", str(len(of_seeds)), deviation, f"{seconds:.1f}"])
+    columns = ["ranker", "family", "AP", "difference", "p", NDCG, "seeds", "between seeds", "seconds"]
+    undefined = int((values[BASELINE] == 0).sum())
+    return f"""\
+MQ2008, {len(values[BASELINE])} test topics over five folds, of which {undefined} have AP 0. Intervals: 95 %,
+bootstrap over topics. Difference from {BASELINE}, paired by topic; p by a randomisation test, corrected by Holm.
+
+{table(columns, lines)}
+"""
 
 
 if __name__ == "__main__":

@@ -22,91 +22,75 @@ from typing import Any
 
 import yaml
 
-from benchmarks.measure import ROOT, Cost, cost_of, table
+from benchmarks.page import table
+from benchmarks.runner import ROOT, Cost, cost_of
 
 SIZES = (1_000, 3_000, 10_000)
-EMPTY = 1_000
+EMPTY, MINUTES = 1_000, 10
+"""The largest number of empty jobs, and the time limit of each measurement."""
+SOURCE = "synthetic-movielens"
 BOUNDINGS = ("none", "min-max", "expectation", "expectation-max", "distribution")
-WORKFLOW = """\
-rule all:
-    input:
-        expand("made/{number}", number=range(JOBS)),
-    localrule: True
-
-
-rule train:
-    output:
-        "made/{number}",
-    shell:
-        "echo $CUDA_VISIBLE_DEVICES > {output:q}"
-"""
+_ROWS: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+WORKFLOW: str = _ROWS["workflow"]
+WAYS: Mapping[str, Mapping[str, Any]] = _ROWS["ways"]
+"""Way of submission -> the changes of the profile; None removes a setting."""
 COLUMNS = ("jobs", "measurement", "seconds", "processor seconds", "ms/job", "peak MB")
 OF_SLURM = ("way", "jobs", "whole s", "s/training", "on a node", "idle node", "before first", "after last")
-SUBMITTED, GROUPS = 300, (5, 10, 30)
+SUBMITTED = 300
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure all sizes or ways of submission, and print a growing table; return 2 if no scheduler can be started."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description=__doc__)
-    default, ways = "(default: %(default)s)", every_way()
     help_of_jobs = f"numbers of jobs (default: {SIZES}, with --slurm {SUBMITTED})"
-    help_of_ways = f"submit to a scheduler, in these ways or in all: {', '.join(ways)}"
+    help_of_ways = f"submit to a scheduler, in these ways or in all: {', '.join(WAYS)}"
     parser.add_argument("--jobs", type=int, nargs="+", metavar="N", help=help_of_jobs)
-    parser.add_argument("--empty", type=int, default=EMPTY, metavar="N", help=f"largest number of empty jobs {default}")
-    parser.add_argument("--minutes", type=float, default=10, help=f"time limit of each measurement {default}")
-    parser.add_argument("--slurm", nargs="*", choices=ways, metavar="WAY", help=help_of_ways)
+    parser.add_argument("--slurm", nargs="*", choices=WAYS, metavar="WAY", help=help_of_ways)
     chosen = parser.parse_args(arguments)
     print(f"load average before: {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores\n")
     if chosen.slurm is not None:
-        return _submit(chosen.slurm or [*ways], (chosen.jobs or [SUBMITTED])[0])
+        return _submit(chosen.slurm or [*WAYS], (chosen.jobs or [SUBMITTED])[0])
     print(table(COLUMNS, ()))
     for jobs in chosen.jobs or SIZES:
-        for name, cost in measured(jobs, chosen.minutes * 60, empty=jobs <= chosen.empty):
+        for name, cost in measured(jobs):
             seconds = [f"{cost.seconds:.1f}", f"{cost.processor:.1f}", f"{1000 * cost.processor / jobs:.1f}"]
             print(f"| {' | '.join([f'{jobs:,}', name, *seconds, f'{cost.largest / 2**20:.0f}'])} |", flush=True)
     return 0
 
 
-def measured(jobs: int, seconds: float, *, empty: bool) -> Iterator[tuple[str, Cost]]:
-    """Yield the measurements of a sweep of `jobs` training jobs; RuntimeError if one takes longer than `seconds`."""
+def measured(jobs: int) -> Iterator[tuple[str, Cost]]:
+    """Yield the measurements of a sweep of `jobs` training jobs."""
     with tempfile.TemporaryDirectory(prefix="sweep-") as name:
         folder = Path(name)
         (folder / "sweep.yaml").write_text(yaml.safe_dump(configuration(jobs, folder)), encoding="utf-8")
         plan = ["-n", "--quiet", "all", "--configfile", str(folder / "sweep.yaml"), "--replace-workflow-config"]
-        yield "plan", snakemake(plan, ROOT, seconds)
-        tenth = ["--batch", "collect_experiments=1/10", "--", "collect_experiments"]
-        yield "plan of a tenth", snakemake([*plan, *tenth], ROOT, seconds)
-        if empty:
+        yield "plan", snakemake(plan, ROOT)
+        yield (
+            "plan of a tenth",
+            snakemake([*plan, "--batch", "collect_experiments=1/10", "--", "collect_experiments"], ROOT),
+        )
+        if jobs <= EMPTY:
             (folder / "Snakefile").write_text(WORKFLOW.replace("JOBS", str(jobs)), encoding="utf-8")
-            yield "empty jobs", snakemake(["--quiet", "all", "--scheduler", "greedy"], folder, seconds)
+            yield "empty jobs", snakemake(["--quiet", "all", "--scheduler", "greedy"], folder)
 
 
 def configuration(jobs: int, folder: Path) -> dict[str, Any]:
     """Return the configuration of an experiment of `jobs` training jobs: learning rates with all boundings."""
     demo: Mapping[str, Any] = yaml.safe_load((ROOT / "profiles/demo/study.yaml").read_text("utf-8"))
-    source = "synthetic-movielens"
     rates = -(-jobs // len(BOUNDINGS))
     variants = {f"r{place:05d}": {"learning_rate": round(1e-3 + place * 1e-6, 6)} for place in range(rates)}
-    sweep = {"datasets": [f"{source}-nsr1"], "losses": ["nDCG"], "boundings": list(BOUNDINGS), "folds": [1]}
+    sweep = {"datasets": [f"{SOURCE}-nsr1"], "losses": ["nDCG"], "boundings": list(BOUNDINGS), "folds": [1]}
     return {
         **{key: demo[key] for key in ("interactions", "folds", "temperature", "distributions")},
-        "study": "sweep",
+        **_ROWS["study"],
         "pathvars": {name: str(folder / name) for name in ("data", "results", "logs")},
-        "protocols": ["honest"],
-        "datasets": [source],
-        "losses": ["nDCG"],
-        "boundings": ["none"],
-        "seeds": {"honest": [0]},
-        "controls": ["random", "oracle"],
-        "training": {source: demo["training"][source]},
+        "datasets": [SOURCE],
+        "training": {SOURCE: demo["training"][SOURCE]},
         "experiments": {"sweep": {**sweep, "seeds": [0], "variants": variants}},
-        "compare": [],
-        "figures": [],
-        "tables": ["table_5_1", "table_sensitivity"],
     }
 
 
-def snakemake(flags: Sequence[str], folder: Path, seconds: float) -> Cost:
+def snakemake(flags: Sequence[str], folder: Path, seconds: float = 60 * MINUTES) -> Cost:
     """Run snakemake with these flags in `folder`; RuntimeError if it fails, or takes longer than `seconds`."""
     return cost_of([sys.executable, "-m", "snakemake", "--cores", "1", *flags], folder, seconds)
 
@@ -127,16 +111,6 @@ def _submit(ways: Sequence[str], jobs: int) -> int:
     return 0
 
 
-def every_way() -> dict[str, Mapping[str, Any]]:
-    """Return the changes of the profile by way: singly, in groups, as an array; None removes a setting."""
-    single = {"groups": None, "group-components": None}
-    groups = {f"groups of {size}": {"group-components": {"trainings": size}} for size in GROUPS}
-    # For arrays, the plugin parses only squeue's output, and loses jobs unless all are submitted at once.
-    at_once = {"jobs": 100_000, "max-jobs-per-timespan": "100000/1s"}
-    array = {"slurm-array-jobs": "train", "slurm-status-command": "squeue", **at_once}
-    return {"single": single, **groups, "array": single | array}
-
-
 def scheduled(scheduler: Any, folder: Path, way: str, jobs: int) -> list[str]:
     """Run one sweep in `folder`, and return its row."""
     from scheduler import clean
@@ -144,7 +118,7 @@ def scheduled(scheduler: Any, folder: Path, way: str, jobs: int) -> list[str]:
     profile = folder / "profile"
     profile.mkdir(parents=True)
     settings = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text("utf-8"))
-    settings |= {"slurm-init-seconds-before-status-checks": 1, "latency-wait": 5, "retries": 0, **every_way()[way]}
+    settings |= {"slurm-init-seconds-before-status-checks": 1, "latency-wait": 5, "retries": 0, **WAYS[way]}
     of_train = {"device": "cpu", "mem_mb": 500, "runtime": 10}
     settings["set-resources"] = {"train": settings["set-resources"]["train"] | of_train}
     settings = {name: value for name, value in settings.items() if value is not None}

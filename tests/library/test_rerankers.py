@@ -24,8 +24,9 @@ from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTraine
 from sentence_transformers.cross_encoder import losses as theirs
 from sentence_transformers.cross_encoder.evaluation import CrossEncoderRerankingEvaluator
 
-from benchmarks.measure import OURS
-from benchmarks.rerankers import PEER, RERANKED, labelled_queries, step_of_model, tiny_reranker
+from benchmarks.data import labelled_queries
+from benchmarks.losses import PEER, RERANKED, step_of_model, tiny_reranker
+from benchmarks.runner import OURS
 from rankbound.interop.sentence_transformers import ListwiseLoss, RerankingEvaluator, group_by_query
 from tests.library.pages import programs, text_of
 from tests.library.refusals import refusals

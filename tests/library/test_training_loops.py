@@ -106,7 +106,7 @@ def test_lightning_logs_the_mean_over_the_lists(names: dict[str, Any]) -> None:
 
 def test_the_trainer_of_transformers_trains_on_lists_of_any_length(names: dict[str, Any]) -> None:
     pytest.importorskip("sentence_transformers", reason="the extra rerankers is not installed")
-    from benchmarks.rerankers import tiny_reranker
+    from benchmarks.losses import tiny_reranker
 
     tiny_reranker(Path("reranker"))
     exec(program("The Trainer of transformers"), names)
@@ -244,9 +244,9 @@ def test_the_numbers_of_a_tool_that_is_not_installed_here_are_ours(tool: str) ->
     written = text_of("coming_from.md").partition(begin)[2].partition(end)[0]
     rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in written.splitlines() if "| `" in line]
     assert re.search(r"With \w+ \d", written)
-    assert [row[0] for row in rows] == list(coming_from.OF[tool][2])
+    assert [row[0] for row in rows] == list(coming_from.OF[tool][1])
     for theirs, value, here, same in rows:
-        text, computed = coming_from.ours(tool, theirs, coming_from.OF[tool][2][theirs](coming_from.lists()))
+        text, computed = coming_from.ours(tool, theirs, coming_from.lists(coming_from.OF[tool][1][theirs]))
         assert text == here
         assert computed == pytest.approx(float(same), abs=1e-8)
         assert float(value) == pytest.approx(float(same), abs=1e-7)

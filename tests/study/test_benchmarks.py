@@ -13,11 +13,25 @@ import pytest
 import torch
 
 from benchmarks import __main__ as program
-from benchmarks import data_sizes, generated_sets, measure, questions, sweep
-from benchmarks.losses import MOVIELENS_RELEVANT, Batch, Step, check_same, movielens_lists, movielens_sizes, one_list
-from benchmarks.measure import FULL, OURS, Call, Pace, Row, race, read_rows, write_rows
-from benchmarks.questions import ALLOCATORS, AUTO, DIRECT, DIRECT_TORCH, OF_ONE_LIST, PADDED_TORCH, QUESTIONS, Contender
-from benchmarks.report import GOALS, guarded, outcomes, read_results, summary
+from benchmarks import data, data_sizes, evaluators, questions, runner, sweep
+from benchmarks.data import MOVIELENS_RELEVANT, Batch, lists_of, movielens_sizes, one_list
+from benchmarks.losses import Step, check_same
+from benchmarks.page import GOALS, guarded, outcomes, read_results, summary
+from benchmarks.questions import ALLOCATORS, AUTO, DIRECT, DIRECT_TORCH, OF_ONE_LIST, PADDED_TORCH, QUESTIONS
+from benchmarks.runner import (
+    FULL,
+    OURS,
+    Call,
+    Cell,
+    Contender,
+    Pace,
+    Question,
+    Row,
+    measure,
+    race,
+    read_rows,
+    write_rows,
+)
 from rankbound.io.files import read_lists
 from rankbound_study.config.check import check_config
 from rankbound_study.config.sections.description import SizeKeys, known_set
@@ -37,7 +51,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.calls: list[str] = []
-        monkeypatch.setattr(measure.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(runner.time, "perf_counter", lambda: self.now)
 
     def contender(self, name: str, seconds: list[float]) -> dict[str, Call]:
         """Takes these seconds, call after call; the last one again and again."""
@@ -98,7 +112,7 @@ def test_movielens_sizes_are_those_of_the_table() -> None:
     assert float(relevant.quantile(0.5)) == pytest.approx(MOVIELENS_RELEVANT[0.5], abs=1)
 
 
-@pytest.mark.parametrize("batch", [one_list(40), movielens_lists(3)], ids=["one list", "ragged"])
+@pytest.mark.parametrize("batch", [one_list(40), lists_of(movielens_sizes(3))], ids=["one list", "ragged"])
 def test_formulations_agree_and_padding_holds_every_item_once(batch: Batch) -> None:
     results = {one.name: one.prepare(batch)() for one in (AUTO, DIRECT, DIRECT_TORCH, PADDED_TORCH)}
     check_same(results)
@@ -114,10 +128,10 @@ def test_formulations_agree_and_padding_holds_every_item_once(batch: Batch) -> N
 
 
 @pytest.mark.parametrize("name", [name for name, question in QUESTIONS.items() if question.check])
-def test_contenders_with_other_results_are_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contenders_with_other_results_are_found_out(name: str) -> None:
     question = QUESTIONS[name]
 
-    def cells(quick: bool) -> Iterator[questions.Cell]:
+    def cells(quick: bool) -> Iterator[Cell]:
         cell = next(iter(question.cells(quick)))
         ours = cell.contenders[0]
         other = Contender("other", lambda data: lambda: changed(ours.prepare(data)()), own=True)
@@ -126,13 +140,12 @@ def test_contenders_with_other_results_are_found_out(name: str, monkeypatch: pyt
     def changed(result: Any) -> Any:
         return {key: value + 0.1 for key, value in result.items()} if isinstance(result, dict) else (0, result[1])
 
-    monkeypatch.setitem(questions.QUESTIONS, name, replace(question, cells=cells))
     with pytest.raises(ArithmeticError, match="other"):
-        questions.measure(name, quick=True)
+        measure(name, replace(question, cells=cells), quick=True)
 
 
 def test_who_cannot_take_part_says_why() -> None:
-    batch = movielens_lists(2)
+    batch = lists_of(movielens_sizes(2))
     longest = max(batch.sizes)
     assert PADDED_TORCH.pairs(batch) == 2 * longest**2
     assert DIRECT_TORCH.pairs(batch) == sum(n * p for n, p in zip(batch.sizes, batch.relevant, strict=True))
@@ -143,11 +156,10 @@ def test_who_cannot_take_part_says_why() -> None:
     assert absent.obstacle(batch, {}) == "no_such_package is not installed"
 
 
-def one_list_of(name: str, sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> list[Row]:
+def one_list_of(name: str, sizes: tuple[int, ...]) -> list[Row]:
     """Measure a question on one list of each of these sizes."""
-    cells = partial(questions._one_list, (), sizes)
-    monkeypatch.setitem(QUESTIONS, name, replace(QUESTIONS[name], cells=cells))
-    return questions.measure(name, quick=True, peers=False)
+    question = replace(QUESTIONS[name], cells=partial(questions.one_list, (), sizes))
+    return measure(name, question, quick=True, peers=False)
 
 
 def test_the_growth_of_a_small_size_predicts_a_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,25 +169,46 @@ def test_the_growth_of_a_small_size_predicts_a_large_one(monkeypatch: pytest.Mon
         raced.append(len(calls))
         return [Row(size, n, name, 4.0) for name in calls], dict.fromkeys(calls, 4.0)
 
-    monkeypatch.setattr(questions, "race", pretend)
-    assert one_list_of("loss", (50, 100), monkeypatch)[-1].note == "would take about 16 s"
+    monkeypatch.setattr(runner, "race", pretend)
+    assert one_list_of("loss", (50, 100))[-1].note == "would take about 16 s"
     assert raced == [2, 1]
 
 
-def test_a_part_of_the_work_and_what_is_noted_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The seconds that are noted are those of the whole work; preparation is timed after a first call on few data."""
+def test_a_call_may_say_how_long_its_work_took_in_another_process() -> None:
+    (ours, other), _ = race({"a": lambda: runner.Elapsed(0.5), "b": lambda: runner.Elapsed(b"2.0\n")}, NO_TURNS)
+    assert (ours.value, other.value, other.ratio) == (0.5, 2.0, 4.0)
+
+
+def test_the_goals_of_what_people_do_name_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At full sizes, with small data."""
+    monkeypatch.setattr(data, "matrices", lambda lists, items: (torch.zeros(1, 1).numpy(),) * 2)
+    monkeypatch.setattr(data, "write_mq2008", lambda folder, topics: [])
+    kinds = "TREC files", "flat lists", "own objects", "dictionaries", "polars frames", "flat lists", "first AP"
+    kinds += "first minimum", "command line", *[f"a step of {name} on" for name in ("nDCG", "softmax") * 2 + ("nDCG",)]
+    kinds += ("LETOR text",)
+    cells = list(QUESTIONS["people"].cells(False))
+    assert [cell.n for cell in cells] == list(range(len(kinds)))
+    for goal in (goal for goal in GOALS if goal.question == "people"):
+        assert goal.n is not None
+        assert goal.what.startswith(kinds[goal.n])
+        name = goal.what.partition(",")[0].removeprefix("a step of ").replace(" on ", ", ")
+        assert cells[goal.n].size == name or "step" not in goal.what
+        assert {*goal.peers} <= {one.name for one in cells[goal.n].contenders}
+
+
+def test_a_part_of_the_work_and_what_is_noted_of_it() -> None:
+    """The seconds that are noted are those of the whole work; few data are prepared and worked on first."""
     asked: list[Any] = []
 
     def prepare(data: Any) -> Call:
         asked.append(data)
         return lambda: None
 
-    noted = Contender("noted", prepare, own=True, scale=1e6, note=lambda made, seconds: f"{made < 1}, {seconds > 0.01}")
-    cell = questions.Cell("5", 5, "data", [Contender(OURS, prepare, own=True), noted], few="few")
-    monkeypatch.setitem(QUESTIONS, "letor", replace(QUESTIONS["letor"], cells=lambda quick: iter([cell])))
-    ours, other = questions.measure("letor", quick=True)
+    noted = Contender("noted", prepare, own=True, scale=1e6, note=lambda seconds: f"{seconds > 0.01}")
+    cell = Cell("5", 5, "data", [Contender(OURS, prepare), noted], few="few")
+    ours, other = measure("letor", Question(lambda quick: iter([cell])), quick=True)
     assert asked == ["few", "data"] * 2
-    assert (ours.note, other.note) == ("", "True, True")
+    assert (ours.note, other.note) == ("", "True")
     assert other.ratio > 1_000
 
 
@@ -188,13 +221,13 @@ def test_a_part_of_the_work_and_what_is_noted_of_it(monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_memory_that_is_not_measured_says_why(error: Exception, note: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def pretend(question: str, quick: str, size: str, name: str) -> float:
+    def pretend(question: str, quick: bool, size: str, name: str) -> float:
         if name != OURS:
             raise error
         return 2e6
 
-    monkeypatch.setattr(questions, "memory_of", pretend)
-    ours, other, ours_again, later = one_list_of("memory", (50, 1_000), monkeypatch)
+    monkeypatch.setattr(runner, "memory_of", pretend)
+    ours, other, ours_again, later = one_list_of("memory", (50, 1_000))
     assert (ours.value, ours.unit, ours.ratio, ours_again.value) == (2, "MB", 1, 2)
     assert (other.note, other.left_out) == (note, True)
     assert later.note == ("would take about 16000 s" if "over" in note else note)
@@ -203,15 +236,16 @@ def test_memory_that_is_not_measured_says_why(error: Exception, note: str, monke
 def test_every_goal_is_measured_by_its_question() -> None:
     sizes: dict[str, Any] = {"loss": questions.LENGTHS, "memory": questions.LONG_LENGTHS, "letor": [None]}
     sizes |= {"short": range(len(questions.SHORT)), "boosting": range(len(questions.BOOSTED))}
-    sizes |= {"ragged": [32], "evaluation": range(len(questions.DOORS)), "distributions": [questions.TABULATED]}
+    sizes |= {"ragged": [32], "evaluation": range(len(evaluators.DOORS)), "distributions": [questions.TABULATED]}
+    sizes |= {"people": range(15), "people-memory": [0]}
     assert all(goal.n in sizes[goal.question] for goal in GOALS)
     results: dict[tuple[str, str], list[Row]] = {(goal.question, "default"): [] for goal in GOALS}
     for goal in GOALS:
-        others = "ranx", "order by order", "scikit-learn, reading only", questions.PEER
+        others = "ranx", "order by order", "scikit-learn, reading only", questions.PEER, "pytrec_eval", "padded torch"
         results[goal.question, "default"] += [
             Row(size, 1 if goal.n is None else goal.n, name, 0.1, "s", 5.0, 4.0, 6.0)
             for name, size in product(
-                (*(one.name for one in OF_ONE_LIST), *others),
+                (*(one.name for one in OF_ONE_LIST), *others, "scikit-learn"),
                 ("nDCG, 128 x 10", "softmax, 128 x 10", "LambdaRank, 470 x 20"),
             )
         ]
@@ -225,8 +259,8 @@ def test_every_goal_is_measured_by_its_question() -> None:
 )
 def test_every_question_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Who is slow on a busy machine is measured all the same.
-    monkeypatch.setattr(questions, "PATIENCE", 600.0)
-    rows = questions.measure(name, quick=True, peers=False)
+    monkeypatch.setattr(runner, "PATIENCE", 600.0)
+    rows = measure(name, QUESTIONS[name], quick=True, peers=False)
     assert rows[0].contender == OURS
     # A step on a short list may need no more memory than its process has.
     assert all(row.value > 0 or ("memory" in name and row.value == 0) for row in rows)
@@ -238,7 +272,7 @@ def test_the_program_writes_its_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert program.main([*arguments, "evaluation"]) == 0
     page = capsys.readouterr().out
     assert list(read_results(tmp_path / "quick")) == [("evaluation", "default")]
-    assert page.strip() == summary(tmp_path / "quick", "loss.svg", quick=True).strip()
+    assert page.strip() == summary(tmp_path / "quick", quick=True).strip()
     assert "`python -m benchmarks --only evaluation`" in page
     assert f"| {OURS} |" in page
     write_rows(tmp_path / "quick" / "loss-kept.csv", [Row("100", 100, OURS, 1e-3), Row("300", 300, OURS, 2e-3)])
@@ -294,7 +328,7 @@ def test_a_question_that_fails_is_named(
     write_rows(tmp_path / "loss-kept.csv", [Row("100", 100, OURS, 1e-3)])
     (tmp_path / "machine.json").write_text("{}", "utf-8")
     monkeypatch.setattr(program, "_run_one", lambda *arguments: False)
-    monkeypatch.setattr(program, "cores_in_use", lambda: 2.0)
+    monkeypatch.setattr(runner, "cores_in_use", lambda: 2.0)
     assert program.main(["--only", "letor", "--out", str(tmp_path)]) == 1
     errors = capsys.readouterr().err
     assert "letor-default: others are using 2.0 cores" in errors
@@ -303,8 +337,8 @@ def test_a_question_that_fails_is_named(
 
 def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -> None:
     archive, lists = tmp_path / "MSLR-WEB10K.zip", tmp_path / "lists.parquet"
-    generated_sets.write_folds(archive, replace(generated_sets.MSLR_WEB10K, topics=23, rows=400))
-    raw = RawFile(generated_sets.generated_source(data_sizes.MSLR, archive), archive)
+    data.write_folds(archive, replace(data.MSLR_WEB10K, topics=23, rows=400))
+    raw = RawFile(data.generated_source(data_sizes.MSLR, archive), archive)
     convert(raw, lists)
     relevance = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()
     assert sum(map(len, relevance)) == 400
@@ -320,15 +354,15 @@ def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -
     assert {one.name: one.relevance.tolist() for one in table} == {one.name: one.relevance.tolist() for one in read}
 
 
-@pytest.mark.parametrize("name", generated_sets.EDITIONS)
+@pytest.mark.parametrize("name", data.EDITIONS)
 def test_generated_ratings_have_the_edition_s_layout_and_size(tmp_path: Path, name: str) -> None:
-    edition, share = generated_sets.EDITIONS[name], 0.002
+    edition, share = data.EDITIONS[name], 0.002
     users, rows = round(share * edition.users), round(share * edition.rows)
-    generated_sets.write_ratings(tmp_path / known_set(name).archives[0], edition, share)
+    data.write_ratings(tmp_path / known_set(name).archives[0], edition, share)
     source = changed(SOURCES[name], sizes=SizeKeys(topics=users, rows=rows))
     raw = RawFile(source, tmp_path / known_set(name).archives[0])
     ratings.convert(raw, tmp_path / "ratings.parquet")
     table = read_table(tmp_path / "ratings.parquet", "interactions")
     assert (len(table), len(table.column("topic").unique())) == (rows, users)
-    assert min(table.column("topic").value_counts().field("counts").to_pylist()) >= generated_sets.FEWEST
+    assert min(table.column("topic").value_counts().field("counts").to_pylist()) >= data.FEWEST
     assert (known_set(name).sizes.topics, known_set(name).sizes.rows) == (edition.users, edition.rows)

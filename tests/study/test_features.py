@@ -57,6 +57,7 @@ def test_every_cell_is_of_a_column_and_says_where_it_is_from() -> None:
                     tree = ast.parse(cell if isinstance(cell, str) else cell[2], mode="eval")
                     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
                     own = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {"library"}
+                    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
                     assert {node.id for node in names} <= own | vars(features_probes).keys() | vars(builtins).keys()
             assert {*SOURCE_ONLY} & {*columns} <= row.cells.keys()
 

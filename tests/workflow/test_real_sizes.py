@@ -13,11 +13,10 @@ import pytest
 import yaml
 from project import GENERATED, ROOT, Project
 
-from benchmarks.generated_sets import (
+from benchmarks.data import (
     EDITIONS,
-    LIGHTGBM_TEST,
-    LIGHTGBM_TRAIN,
     MQ2008,
+    JudgedSet,
     popular_items,
     sizes_of,
     texts_of,
@@ -35,6 +34,10 @@ FACTORS = {
     "model": {"name": "matrix-factorization", "factors": 32}, "learning_rate": {"honest": 0.02}, "batch_size": 32,
 }  # fmt: skip
 FOLDS = 5
+
+# The training and the test file of LightGBM's example of lambdarank; the shares of its labels are about these.
+LIGHTGBM_TRAIN = JudgedSet(201, 3_005, 300, (40, 32, 20, 6, 2), dense=0.25, zeros=False, query_ids=False)
+LIGHTGBM_TEST = JudgedSet(50, 768, 300, LIGHTGBM_TRAIN.labels, dense=0.25, zeros=False, query_ids=False)
 
 USERS, ARTICLES, PAIRS, TEST_PAIRS, SPLITS = 2_465, 16_980, 157_527, 31_457, 3
 """Of CiteULike-a with the splits of Li, Urbano and Hanjalic, and its users' fewest articles."""

@@ -1,23 +1,27 @@
-"""Render the results: goals first, then a table per question and allocator setting, and a figure of the losses."""
+"""Render results: goals first, then a table per question and allocator setting, and a figure of the losses.
+
+`table`, `amount` and `digits` serve all tables of the benchmarks, `write_between` all pages with generated parts.
+"""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.measure import BUSY_CORES, OURS, Row, amount, digits, read_rows, table
-from benchmarks.questions import ALLOCATORS, QUESTIONS
+from benchmarks.runner import BUSY_CORES, OURS, Row, read_rows
 
 MACHINES = "machine.json"
 FIGURE = "loss.svg"
 
 Results = dict[tuple[str, str], list[Row]]
 """(question, setting) -> its rows."""
+Spread = tuple[float, float, float]
+"""A value, and its lowest and highest over the rounds."""
 
-_WORDS: Mapping[str, Mapping[str, str]] = yaml.safe_load(Path(__file__).with_name("questions.yaml").read_text("utf-8"))
+WORDS: Mapping[str, Mapping[str, str]] = yaml.safe_load(Path(__file__).with_name("questions.yaml").read_text("utf-8"))
 _SETTINGS = {"default": "the allocator as it is", "kept": "the allocator keeps what is freed"}
 
 
@@ -33,7 +37,7 @@ class Goal:
     peers: Sequence[str] = ()
     rows: Sequence[str] = ()
 
-    def measured(self, rows: Sequence[Row]) -> tuple[float, float, float] | None:
+    def measured(self, rows: Sequence[Row]) -> Spread | None:
         """Return the value that counts, and its lowest and highest over the rounds; None if it was not measured."""
         here = [row for row in rows if self.n in (None, row.n) and not row.left_out]
         if not self.peers:
@@ -46,7 +50,7 @@ class Goal:
 GOALS = [Goal(**row) for row in yaml.safe_load(Path(__file__).with_name("goals.yaml").read_text("utf-8"))]
 
 
-def outcomes(results: Results) -> Iterator[tuple[Goal, str, tuple[float, float, float]]]:
+def outcomes(results: Results) -> Iterator[tuple[Goal, str, Spread]]:
     """Yield the goals that were measured, under each allocator setting, with the value and its lowest and highest."""
     for goal in GOALS:
         for (question, setting), rows in results.items():
@@ -65,22 +69,21 @@ def guarded(rows: Sequence[Row], kept: Sequence[Row]) -> tuple[str, list[str]]:
     for row in rows:
         if row.contender == OURS or (old := before.get((row.size, row.contender))) is None:
             continue
-        shown = row.note or "left out" if row.left_out else _with_spread(row.ratio, row.ratio_low, row.ratio_high, "x")
+        shown = row.note or "left out" if row.left_out else _ratio(row)
         if not row.left_out and row.ratio * SLOWER < old.ratio and row.ratio_high < old.ratio:
             worse.append(row.size)
-        lines.append(
-            [row.size, row.contender, f"{digits(old.ratio)}x", shown, "**slower**" if row.size in worse else ""]
-        )
+        slower = "**slower**" if row.size in worse else ""
+        lines.append([row.size, row.contender, f"{digits(old.ratio)}x", shown, slower])
     return table(["work", "times ours", "kept", "now", ""], lines), worse
 
 
 def read_results(folder: Path) -> Results:
     """Read all results in `folder`, in the order of the questions."""
-    files = {(name, setting): folder / f"{name}-{setting}.csv" for name in QUESTIONS for setting in ALLOCATORS}
+    files = {(name, setting): folder / f"{name}-{setting}.csv" for name in WORDS for setting in _SETTINGS}
     return {key: read_rows(path) for key, path in files.items() if path.exists()}
 
 
-def summary(folder: Path, figure: str, quick: bool) -> str:
+def summary(folder: Path, quick: bool, figure: str = FIGURE) -> str:
     """Return the page of all results in `folder`; `figure` is its path to the plot of the losses."""
     results = read_results(folder)
     machines: dict[str, dict[str, Any]] = json.loads((folder / MACHINES).read_text("utf-8"))
@@ -97,22 +100,20 @@ def summary(folder: Path, figure: str, quick: bool) -> str:
         parts.append("**A quick run: small sizes, to show that everything works. Not for conclusions.**")
     elif marks := [_mark(*outcome) for outcome in outcomes(results)]:
         parts += ["## Marks", table(["what", "mark", "found", "allocator", "reached"], marks)]
-    for name in QUESTIONS:
+    for name, words in WORDS.items():
         tables = {setting: rows for (asked, setting), rows in results.items() if asked == name}
         if tables:
-            title, about = _WORDS[name]["title"], _WORDS[name]["about"]
-            parts += [f"## {title}", about, f"`python -m benchmarks --only {name}`"]
+            parts += [f"## {words['title']}", words["about"], f"`python -m benchmarks --only {name}`"]
         for setting, rows in tables.items():
             if len(tables) > 1:
-                parts.append(f"### {title}: {_SETTINGS[setting]}")
-            sizes = list(dict.fromkeys(row.size for row in rows))
-            parts += _by_size(rows, sizes) if len(sizes) > 1 else [f"{sizes[0]}:", _by_contender(rows)]
+                parts.append(f"### {words['title']}: {_SETTINGS[setting]}")
+            parts += _by_size(rows) if len({row.size for row in rows}) > 1 else _by_contender(rows)
         if tables and name == "loss":
             parts.append(f"![Time of a step against the number of items, by library]({figure})")
     return "\n\n".join(parts) + "\n"
 
 
-def _mark(goal: Goal, setting: str, measured: tuple[float, float, float]) -> list[str]:
+def _mark(goal: Goal, setting: str, measured: Spread) -> list[str]:
     """Return the line of a goal: a lower limit for ratios, an upper one for seconds and megabytes."""
     is_ratio, value = goal.unit == "x", measured[0]
     limit = f"at least {goal.limit:,g}x" if is_ratio else f"at most {goal.limit:,g} {goal.unit}"
@@ -120,32 +121,34 @@ def _mark(goal: Goal, setting: str, measured: tuple[float, float, float]) -> lis
     return [goal.what, limit, _with_spread(*measured, goal.unit), setting, "yes" if reached else "**no**"]
 
 
-def _by_size(rows: Sequence[Row], sizes: Sequence[str]) -> list[str]:
+def _by_size(rows: Sequence[Row]) -> list[str]:
     """Return a table with a line per size and a column per contender, and the reasons of those that were left out."""
-    names = list(dict.fromkeys(row.contender for row in rows))
+    names, sizes = list(dict.fromkeys(row.contender for row in rows)), dict.fromkeys(row.size for row in rows)
     cells, reasons = {}, dict[str, list[str]]()
     for row in rows:
         cells[row.size, row.contender] = "-" if row.left_out else amount(row.value, row.unit)
         if row.left_out:
             reasons.setdefault(row.contender, []).append(f"N = {row.size} {row.note}")
         elif row.contender != names[0]:
-            ratio = _with_spread(row.ratio, row.ratio_low, row.ratio_high, "x")
-            cells[row.size, row.contender] += f"<br>{ratio}"
+            cells[row.size, row.contender] += f"<br>{_ratio(row)}"
     shown = table(["N", *names], [[size, *(cells.get((size, name), "-") for name in names)] for size in sizes])
     left_out = "; ".join(f"{name} ({', '.join(why)})" for name, why in reasons.items())
     return [shown, f"Left out: {left_out}."] if reasons else [shown]
 
 
-def _by_contender(rows: Sequence[Row]) -> str:
+def _by_contender(rows: Sequence[Row]) -> list[str]:
     """Return a table with a line per contender, for questions of one size."""
     lines = []
     for row in rows:
-        value, ratio, note = "-", "-", f"left out: {row.note}"
+        shown = ["-", "-", str(row.rounds), f"left out: {row.note}"]
         if not row.left_out:
-            value, note = amount(row.value, row.unit), row.note
-            ratio = "-" if row is rows[0] else _with_spread(row.ratio, row.ratio_low, row.ratio_high, "x")
-        lines.append([row.contender, value, ratio, str(row.rounds), note])
-    return table(["contender", "median", "times ours", "rounds", "remarks"], lines)
+            shown = [amount(row.value, row.unit), "-" if row is rows[0] else _ratio(row), str(row.rounds), row.note]
+        lines.append([row.contender, *shown])
+    return [f"{rows[0].size}:", table(["contender", "median", "times ours", "rounds", "remarks"], lines)]
+
+
+def _ratio(row: Row) -> str:
+    return _with_spread(row.ratio, row.ratio_low, row.ratio_high, "x")
 
 
 def _with_spread(value: float, low: float, high: float, unit: str) -> str:
@@ -173,3 +176,31 @@ def draw(results: Results, path: Path) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     save(figure, [path])
     return True
+
+
+def table(header: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown."""
+    names = list(header)
+    return "\n".join(f"| {' | '.join(line)} |" for line in (names, ["---"] * len(names), *lines))
+
+
+def amount(value: float, unit: str) -> str:
+    """Format a measurement with three digits, in a unit that suits its size."""
+    if unit == "x":
+        return f"{digits(value)}x"
+    if unit == "s":
+        scale, unit = next((one for one in ((1.0, "s"), (1e3, "ms")) if value * one[0] >= 1), (1e6, "µs"))
+        value *= scale
+    return f"{digits(value)} {unit}"
+
+
+def digits(value: float) -> str:
+    """Format with three significant digits, without an exponent."""
+    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
+    return f"{value:,.{3 - whole}f}" if whole < 3 else f"{round(value, 3 - whole):,.0f}"
+
+
+def write_between(page: Path, begin: str, text: str, end: str) -> None:
+    """Replace what stands between two marks of a page."""
+    before, _, rest = page.read_text("utf-8").partition(begin)
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")

@@ -1,19 +1,136 @@
-"""Generated files with the layouts and sizes of known data sets: LETOR text, and ratings of MovieLens' editions."""
+"""All generated data, from fixed seeds: lists, runs, texts, and files with the layouts and sizes of known data sets."""
 
 import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
+import torch
+from torch import Tensor
 
-from rankbound_study.data.archives import find_member, list_members
-from rankbound_study.data.sources import SOURCES, RawSource, member_checksum
+if TYPE_CHECKING:
+    import rankbound as rb
+    from rankbound_study.data.sources import RawSource
 
+Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
+
+RELEVANT_SHARE = 0.1
+"""Share of relevant items in single lists."""
+MOVIELENS_RELEVANT = {0.0: 25, 0.1: 29, 0.25: 39, 0.5: 65.5, 0.75: 137, 0.9: 245, 0.95: 304, 0.99: 607, 1.0: 1227}
+"""Quantile -> relevant movies per user, counted over the 412 users of MovieLens latest-small with at least 25."""
+NEGATIVES_PER_RELEVANT = (1, 2, 3)
+"""The thesis' negative sampling ratios: a list has 2, 3 or 4 times as many items as relevant ones."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Concatenated lists: `scores` (float32) and `relevance` (0 or 1) of all items, `sizes` of the lists."""
+
+    scores: Tensor
+    relevance: Tensor
+    sizes: list[int]
+
+    @property
+    def offsets(self) -> Tensor:
+        return torch.tensor([0, *np.cumsum(self.sizes)])
+
+    @property
+    def relevant(self) -> tuple[int, ...]:
+        """The number of relevant items of each list."""
+        return tuple(int(part.sum()) for part in torch.split(self.relevance, self.sizes))
+
+    def padded(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return scores, relevance and the mask of items, each `(n_lists, longest)`, padded with 0."""
+        mask = torch.arange(max(self.sizes)) < torch.tensor(self.sizes)[:, None]
+        scores, relevance = (
+            torch.zeros(mask.shape, dtype=values.dtype).masked_scatter(mask, values)
+            for values in (self.scores, self.relevance)
+        )
+        return scores, relevance, mask
+
+
+def lists_of(sizes: Sequence[tuple[int, int]]) -> Batch:
+    """Return lists of these numbers of items and relevant items, with standard normal scores."""
+    draws = torch.Generator().manual_seed(0)
+    scores = torch.randn(sum(n for n, _ in sizes), generator=draws)
+    relevance = torch.cat([(torch.randperm(n, generator=draws) < p).to(torch.int64) for n, p in sizes])
+    return Batch(scores, relevance, [n for n, _ in sizes])
+
+
+def one_list(n: int) -> Batch:
+    """Return a list of `n` items with standard normal scores, a tenth of them relevant."""
+    return lists_of([(n, max(1, round(RELEVANT_SHARE * n)))])
+
+
+def uneven_lists() -> Batch:
+    """Return 64 lists whose lengths are lognormal, a third of the items relevant."""
+    sizes = np.random.default_rng(0).lognormal(np.log(100), 0.6, 64).round().astype(int)
+    return lists_of([(int(n), int(n) // 3) for n in np.clip(sizes, 10, 324)])
+
+
+def movielens_sizes(count: int) -> list[tuple[int, int]]:
+    """Return the numbers of items and relevant items of `count` lists at equally spaced quantiles of MovieLens' users.
+
+    Quantiles are interpolated linearly; the negative sampling ratios alternate.
+    """
+    quantiles = (np.arange(count) + 0.5) / count
+    relevant = np.interp(quantiles, list(MOVIELENS_RELEVANT), list(MOVIELENS_RELEVANT.values())).round().astype(int)
+    ratios = np.resize(NEGATIVES_PER_RELEVANT, count)
+    return [(int(p * (1 + ratio)), int(p)) for p, ratio in zip(relevant, ratios, strict=True)]
+
+
+_GRADE_SHARES = (0.52, 0.23, 0.19, 0.04, 0.02)
+
+
+def matrices(lists: int, items: int) -> tuple[Array, Array]:
+    """Return distinct scores and relevance labels of a run, `(n_lists, n_items)`."""
+    draws = np.random.default_rng(0)
+    scores = draws.permuted(np.tile(np.arange(items) / items, (lists, 1)), axis=1)
+    scores += draws.random(scores.shape) / (2 * items)
+    grades = draws.choice(len(_GRADE_SHARES), size=scores.shape, p=_GRADE_SHARES)
+    # Libraries treat undefined metrics differently, so every list has a relevant item.
+    grades[:, 0] = np.maximum(grades[:, 0], 1)
+    return scores, grades
+
+
+def rows_of_trees(lists: int, n: int, features: int) -> dict[str, Any]:
+    """Return what a LightGBM data set is made of."""
+    draws = np.random.default_rng(0)
+    data = draws.normal(size=(lists * n, features))
+    label = np.digitize(data[:, 0] - data[:, 1] + draws.normal(size=len(data)), [1.5, 3.0])
+    return {"data": data, "label": label, "group": np.full(lists, n), "init_score": draws.normal(size=len(data))}
+
+
+def judged_lists(features: Array, relevance: Array, n: int) -> "rb.JudgedLists":
+    """Return judged lists of `n` items each, of whose names each is a number."""
+    import rankbound as rb
+
+    topics, items, names = (list(map(str, range(count))) for count in (len(features) // n, n, features.shape[1]))
+    offsets = np.arange(len(topics) + 1) * n
+    columns: Mapping[str, Any] = {"relevance": relevance, "features": features, "feature_names": names}
+    return rb.JudgedLists(topics=topics, items=items * len(topics), offsets=offsets, **columns)
+
+
+WORDS = ("apple", "basket", "cider", "green", "orchard", "press", "red", "ripe", "tree", "window")
+GRADED_WORD = "ripe"
+"""The relevance of a document is the number of times that it has this word, at most 2."""
+QUERY_WORDS, DOCUMENT_WORDS = 2, 5
+
+
+def labelled_queries(sizes: list[int], seed: int = 0) -> dict[str, list[Any]]:
+    """Return the columns `query`, `documents` and `labels` of queries with so many documents each."""
+    draws = np.random.default_rng(seed)
+    documents = [[" ".join(draws.choice(WORDS, DOCUMENT_WORDS)) for _ in range(size)] for size in sizes]
+    queries = [" ".join(draws.choice(WORDS, QUERY_WORDS)) for _ in sizes]
+    labels = [[min(text.split().count(GRADED_WORD), 2) for text in texts] for texts in documents]
+    return {"query": queries, "documents": documents, "labels": labels}
+
+
+# LETOR text.
 
 _KEPT_SIGNAL = 0.5
 """By how many deviations a label shifts a third of the features; twice as many for another third."""
@@ -50,9 +167,6 @@ class JudgedSet:
 MSLR_WEB10K = JudgedSet(10_000, 1_200_192, 136, (624_263, 386_280, 159_451, 21_317, 8_881), counts=66)
 MSLR_WEB30K = JudgedSet(31_531, 3_771_125, 136, MSLR_WEB10K.labels, counts=66)
 MQ2008 = JudgedSet(784, 15_211, 46, (12_279, 2_001, 931), spread=1.0)
-# The training and the test file of LightGBM's example of lambdarank; the shares of its labels are about these.
-LIGHTGBM_TRAIN = JudgedSet(201, 3_005, 300, (40, 32, 20, 6, 2), dense=0.25, zeros=False, query_ids=False)
-LIGHTGBM_TEST = JudgedSet(50, 768, 300, LIGHTGBM_TRAIN.labels, dense=0.25, zeros=False, query_ids=False)
 
 
 def sizes_of(random: np.random.Generator, topics: int, rows: int, spread: float) -> Integers:
@@ -89,14 +203,20 @@ def write_queries(
 PARTS = 5
 
 
-def write_text(path: Path, judged: JudgedSet, share: float = 1.0) -> None:
-    """Write the text of a data set, with that share of its queries and rows."""
+def write_parts(folder: Path, judged: JudgedSet, share: float = 1.0, parts: int = PARTS) -> Iterator[Path]:
+    """Write the text of a data set, that share of its queries and rows, in files of about equal size; yield each."""
     random, topics = np.random.default_rng(0), round(judged.topics * share)
     sizes = sizes_of(random, topics, round(judged.rows * share), judged.spread)
-    unfinished = path.with_suffix(".unfinished")
-    with unfinished.open("wb") as file:
-        write_queries(file, random, judged, np.arange(topics), sizes)
-    unfinished.rename(path)
+    for part, queries in enumerate(np.array_split(np.arange(topics), parts), 1):
+        with (path := folder / f"S{part}.txt").open("wb") as file:
+            write_queries(file, random, judged, queries, sizes)
+        yield path
+
+
+def write_text(path: Path, judged: JudgedSet, share: float = 1.0) -> None:
+    """Write the text of a data set as one file."""
+    (text,) = write_parts(path.parent, judged, share, parts=1)
+    text.rename(path)
 
 
 def write_folds(path: Path, judged: JudgedSet, share: float = 1.0) -> None:
@@ -104,31 +224,42 @@ def write_folds(path: Path, judged: JudgedSet, share: float = 1.0) -> None:
 
     Each part is written twice: for the fold that tests on it, and for the fold that validates on it.
     """
-    random, topics = np.random.default_rng(0), round(judged.topics * share)
-    sizes = sizes_of(random, topics, round(judged.rows * share), judged.spread)
-    part_file, unfinished = path.with_suffix(".part.txt"), path.with_suffix(".part.zip")
+    unfinished = path.with_suffix(".part.zip")
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for part, queries in enumerate(np.array_split(np.arange(topics), PARTS), 1):
-            with part_file.open("wb") as file:
-                write_queries(file, random, judged, queries, sizes)
+        for part, text in enumerate(write_parts(path.parent, judged, share)):
             # Fold k trains on parts k .. k + 2, validates on k + 3 and tests on k + 4.
             for name, offset in (("test", 4), ("vali", 3)):
-                archive.write(part_file, f"Fold{(part - 1 - offset) % PARTS + 1}/{name}.txt")
-    part_file.unlink()
+                archive.write(text, f"Fold{(part - offset) % PARTS + 1}/{name}.txt")
+            text.unlink()
     unfinished.rename(path)
 
 
-def generated_source(name: str, archive: Path) -> RawSource:
+def write_mq2008(folder: Path, topics: int) -> list[Path]:
+    """Write five parts of lists of 20 items, and an uncompressed archive of them in MQ2008's layout."""
+    parts = list(write_parts(folder, replace(MQ2008, documents=True, topics=topics, rows=20 * topics)))
+    with zipfile.ZipFile(folder / "MQ2008.zip", "w", zipfile.ZIP_STORED) as archive:
+        for path in parts:
+            archive.write(path, f"MQ2008/{path.name}")
+    return parts
+
+
+def generated_source(name: str, archive: Path) -> "RawSource":
     """Return a known source with the checksums of this archive's members instead of the publisher's.
 
     So converting the archive includes the check of its members.
     """
+    from rankbound_study.data.archives import find_member, list_members
+    from rankbound_study.data.sources import SOURCES, RawSource, member_checksum
+
     source = SOURCES[name]
     members = list_members(archive, source.limits)
     wanted = source.content.members
     sums = {name: member_checksum(archive, find_member(members, name, archive), source) for name in wanted}
     content = source.content.model_copy(update={"members": sums})
     return RawSource(name, source.described.model_copy(update={"content": content}))
+
+
+# Ratings.
 
 
 @dataclass(frozen=True)
@@ -178,6 +309,8 @@ def write_ratings(path: Path, edition: Edition, share: float = 1.0, seed: int = 
 
 def texts_of(edition: Edition, share: float = 1.0, seed: int = 0) -> Iterator[bytes]:
     """Yield the lines of the edition's file, those of some users at a time."""
+    import polars as pl
+
     random = np.random.default_rng(seed)
     users, rows, most = round(edition.users * share), round(edition.rows * share), edition.movies // _SURPLUS
     # Uneven numbers of ratings; what the users with the most of them lost goes to the others, by the room they have.

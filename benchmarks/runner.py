@@ -1,0 +1,403 @@
+"""Run questions: time contenders in turns, or measure the memory of their steps, and keep the results as rows.
+
+Contenders take turns round after round in one process, under the same conditions. A contender's time in a round is the
+median over the calls of its turn, several if they are short. The first call of a turn is not counted, as it pays for
+cold caches and memory that the previous contender released. Ratios are taken within a round. Contenders that are not
+installed, or would take too long or too much memory, are left out and say why.
+"""
+
+import csv
+import os
+import platform
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from typing import Any
+from unittest.mock import patch
+
+ROOT = Path(__file__).resolve().parents[1]
+OURS = "rankbound"
+
+LONGEST_CALL = 10.0
+"""Longest call in seconds; slower contenders are left out."""
+_LONG_CALL = 1.0
+"""Seconds from which the first call of a turn is representative, and is the only one."""
+_MOST_CALLS = 50
+LARGEST_MEMORY = 6e9
+"""Largest number of bytes that a call may need, estimated from its number of pairs."""
+PATIENCE = 40.0
+"""Longest run time of a process that measures memory in seconds, including its start."""
+BUSY_CORES = 0.2
+"""Load by other processes, in cores, above which figures are unusable: threads that synchronise wait for each other."""
+_WATCH, _WATCHED = 0.02, ("VmHWM", "RssAnon")
+"""Seconds between two looks at the memory of a process, and what is looked at."""
+_PACKAGES = """rankbound torch numpy jax rax pytorchltr ranx ir-measures pytrec-eval-terrier scikit-learn pyarrow
+sentence-transformers"""
+
+Call = Callable[[], object]
+
+
+class Elapsed(float):
+    """The seconds of work within another process; where a call returns them, they count as its time."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The length of a race: `fewest` to `most` rounds in about `seconds`, with turns of about `turn` seconds."""
+
+    fewest: int
+    most: int
+    seconds: float
+    turn: float
+
+
+FULL = Pace(fewest=5, most=30, seconds=30.0, turn=0.05)
+QUICK = Pace(fewest=3, most=3, seconds=1.0, turn=0.02)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contender at one size: `value` in `unit` (s or MB), and its ratios to ours; NaN if it was left out.
+
+    `n` orders the sizes and is the horizontal axis of plots; `note` is a remark, or the reason for a missing value.
+    """
+
+    size: str
+    n: int
+    contender: str
+    value: float = float("nan")
+    unit: str = "s"
+    ratio: float = float("nan")
+    ratio_low: float = float("nan")
+    ratio_high: float = float("nan")
+    rounds: int = 0
+    note: str = ""
+
+    @property
+    def left_out(self) -> bool:
+        """True if nothing was measured."""
+        return self.value != self.value
+
+
+@dataclass(frozen=True)
+class Contender:
+    """How a library does the work of a cell.
+
+    Attributes:
+        prepare: makes the call from the cell's data, which is not timed.
+        package: the package or the program that it needs.
+        own: True if it is measured without peers, too, as ours are.
+        same: True if its results are to agree with those of the other contenders.
+        pairs: the number of pairs in the data, to which its time is proportional.
+        bytes_per_pair: predicts its memory, rounded up from the results of `memory`; 0 if it is no limit.
+        scale: multiplies its time if a call does only a share of the work.
+        note: the remark on its result, given the seconds of a call.
+    """
+
+    name: str
+    prepare: Callable[[Any], Call]
+    package: str | None = None
+    own: bool = False
+    same: bool = True
+    pairs: Callable[[Any], int] = lambda data: 0
+    bytes_per_pair: float = 0
+    scale: float = 1.0
+    note: Callable[[float], str] = lambda seconds: ""
+
+    def obstacle(self, data: Any, seconds_per_pair: Mapping[str, float]) -> str | None:
+        """Return the reason why the contender cannot run on these data, or None."""
+        if self.package and not (find_spec(self.package) or shutil.which(self.package)):
+            return f"{self.package} is not installed"
+        pairs = self.pairs(data)
+        if pairs * self.bytes_per_pair > LARGEST_MEMORY:
+            return f"would need {pairs * self.bytes_per_pair / 1e9:.0f} GB"
+        seconds = seconds_per_pair.get(self.name, 0) * pairs
+        return f"would take about {seconds:.0f} s" if seconds > LONGEST_CALL else None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A size with its data; on the data `few`, a first call loads and compiles before anything is measured."""
+
+    size: str
+    n: int
+    data: Any
+    contenders: Sequence[Contender]
+    few: Any = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A row of the table of questions; `questions.yaml` says what each is about.
+
+    Attributes:
+        cells: yields the cells, at full or (given True) at quick sizes; the first contender is the reference.
+        check: raises ArithmeticError if results by contender differ.
+        settings: the allocators under which it is measured.
+        in_memory: True if memory is measured, not time.
+        pace: the length of a race at full sizes.
+    """
+
+    cells: Callable[[bool], Iterator[Cell]]
+    check: Callable[[Mapping[str, Any]], None] | None = None
+    settings: tuple[str, ...] = ("default",)
+    in_memory: bool = False
+    pace: Pace = FULL
+
+
+def measure(name: str, question: Question, quick: bool = False, peers: bool = True, label: str = "") -> list[Row]:
+    """Return the measured rows of a question, ours first within each size."""
+    rows: list[Row] = []
+    seconds_per_pair: dict[str, float] = {}
+    # Steps of losses set `RANKBOUND_FAST`.
+    with patch.dict(os.environ):
+        for cell in question.cells(quick):
+            if sys.stderr.isatty():
+                # On a line that the next one overwrites.
+                print(f"\r\x1b[K{label}: {cell.size}", end="", file=sys.stderr, flush=True)
+            asked = [one for one in cell.contenders if peers or one.own or one.name.startswith(OURS)]
+            obstacles = {one.name: one.obstacle(cell.data, seconds_per_pair) for one in asked}
+            running = [one for one in asked if not obstacles[one.name]]
+            if question.in_memory:
+                rows += _memories(name, quick, cell, running, seconds_per_pair)
+            elif running and running[0] is cell.contenders[0]:
+                rows += _times(question, quick, cell, running, seconds_per_pair)
+            unit = "MB" if question.in_memory else "s"
+            rows += [Row(cell.size, cell.n, name, unit=unit, note=why) for name, why in obstacles.items() if why]
+    return rows
+
+
+def _times(
+    question: Question, quick: bool, cell: Cell, running: Sequence[Contender], seconds_per_pair: dict[str, float]
+) -> list[Row]:
+    """Return the rows of a race, after a check that results agree; note what the contenders take for a pair."""
+    calls = {}
+    for one in running:
+        if cell.few is not None:
+            one.prepare(cell.few)()
+        calls[one.name] = one.prepare(cell.data)
+    alike = {one.name: calls[one.name]() for one in running if one.same and question.check}
+    if question.check and alike:
+        question.check(alike)
+    scales = {one.name: one.scale for one in running}
+    rows, taken = race(calls, QUICK if quick else question.pace, cell.size, cell.n, scales)
+    # The first is never left out.
+    seconds_per_pair |= {one.name: taken[one.name] / pairs for one in running[1:] if (pairs := one.pairs(cell.data))}
+    notes = {one.name: one.note(taken[one.name]) for one in running}
+    return [row if row.left_out else replace(row, note=notes[row.contender]) for row in rows]
+
+
+def race(
+    calls: Mapping[str, Call], pace: Pace, size: str = "", n: int = 0, scales: Mapping[str, float] | None = None
+) -> tuple[list[Row], dict[str, float]]:
+    """Time calls in turns; the first is the reference of all ratios, and is never left out.
+
+    Args:
+        scales: factors of the times of calls that do only a share of the work.
+
+    Returns:
+        The rows, with those of the calls that were too slow last, and the seconds of every call.
+    """
+    first, scales = next(iter(calls)), scales or {}
+    # The second of two calls: the first compiles, fills caches and starts threads.
+    warm = {name: [_seconds(call), _seconds(call)][1] for name, call in calls.items()}
+    slow = {name: seconds for name, seconds in warm.items() if seconds > LONGEST_CALL and name != first}
+    running = {name: call for name, call in calls.items() if name not in slow}
+    round_seconds = sum(max(warm[name], pace.turn) for name in running)
+    rounds = min(max(round(pace.seconds / round_seconds), pace.fewest), pace.most)
+    taken = [
+        {name: _turn(call, pace.turn) * scales.get(name, 1.0) for name, call in running.items()} for _ in range(rounds)
+    ]
+    rows = []
+    for name in running:
+        seconds, ratios = median(times[name] for times in taken), [times[name] / times[first] for times in taken]
+        rows.append(Row(size, n, name, seconds, "s", median(ratios), min(ratios), max(ratios), rounds))
+    seconds_of = {row.contender: row.value for row in rows} | slow
+    return rows + [Row(size, n, name, note=f"a call takes {slow[name]:.0f} s") for name in slow], seconds_of
+
+
+def _turn(call: Call, turn: float) -> float:
+    settling = _seconds(call)
+    if settling > _LONG_CALL:
+        return settling
+    taken: list[float] = []
+    begin = time.perf_counter()
+    while not taken or (time.perf_counter() - begin < turn and len(taken) < _MOST_CALLS):
+        taken.append(_seconds(call))
+    return median(taken)
+
+
+def _seconds(call: Call) -> float:
+    begin = time.perf_counter()
+    result = call()
+    return result if isinstance(result, Elapsed) else time.perf_counter() - begin
+
+
+def _memories(
+    question: str, quick: bool, cell: Cell, running: Sequence[Contender], seconds_per_pair: dict[str, float]
+) -> list[Row]:
+    """Return what a step adds to the memory of a process of its own; who takes too long is left out from then on."""
+    rows = []
+    for one in running:
+        row = Row(cell.size, cell.n, one.name, unit="MB")
+        try:
+            rows.append(replace(row, value=memory_of(question, quick, cell.size, one.name) / 1e6, rounds=1))
+        except subprocess.TimeoutExpired:
+            rows.append(replace(row, note=f"takes over {PATIENCE:.0f} s"))
+            seconds_per_pair[one.name] = PATIENCE / max(one.pairs(cell.data), 1)
+        except subprocess.CalledProcessError as error:
+            rows.append(replace(row, note=f"failed: {(error.stderr.strip() or 'killed').splitlines()[-1]}"))
+    ours = max(next((row.value for row in rows if row.contender == OURS), float("nan")), 1.0)
+    return [replace(row, **dict.fromkeys(("ratio", "ratio_low", "ratio_high"), row.value / ours)) for row in rows]
+
+
+def memory_of(question: str, quick: bool, size: str, name: str) -> float:
+    """Return the bytes that a step adds to the peak memory of a new process: one may keep memory that it has used."""
+    command = [sys.executable, "-m", "benchmarks", "--only", question, "--memory-of", size, name]
+    command += ["--quick"] if quick else []
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True, cwd=ROOT)
+    return float(done.stdout)
+
+
+def added_by(question: Question, quick: bool, size: str, name: str) -> float:
+    """Return the bytes that a contender's step adds to the peak memory of this process."""
+    (cell,) = (cell for cell in question.cells(quick) if cell.size == size)
+    (prepare,) = (one.prepare for one in cell.contenders if one.name == name)
+    prepare(cell.few)()
+    return added_peak(prepare(cell.data))
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write a CSV file with a header, and numbers with six significant digits."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            values = asdict(row).items()
+            writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in values})
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Read the rows of a file that `write_rows` wrote."""
+    kinds = {field.name: field.type for field in fields(Row)}
+    with path.open(newline="", encoding="utf-8") as file:
+        return [Row(**{key: kinds[key](text) for key, text in line.items()}) for line in csv.DictReader(file)]  # type: ignore[operator]
+
+
+# The cost of processes and steps, and the machine in words.
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of a process.
+
+    Attributes:
+        seconds, processor: elapsed and processor seconds, with its children.
+        peak: its highest resident memory, in bytes.
+        own: the same without the pages of mapped files, which the system drops when it needs memory.
+        largest: the highest resident memory of it and its children, and of the process that started it.
+    """
+
+    seconds: float
+    processor: float
+    peak: float
+    own: float
+    largest: float
+
+
+def cost_of(command: Sequence[object], folder: Path | None = None, patience: float = float("inf")) -> Cost:
+    """Run a command in `folder`, by default the current one.
+
+    Raises:
+        RuntimeError: it fails, or takes longer than `patience` seconds; then with what it printed, if it is not shown.
+    """
+    words, begin, in_time = [str(word) for word in command], time.monotonic(), True
+    memory = dict.fromkeys(_WATCHED, 0.0)
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(words, cwd=folder, **({"stdout": log, "stderr": log} if folder else {}))
+        while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
+            if time.monotonic() > begin + patience:
+                in_time = False
+                os.kill(process.pid, signal.SIGKILL)
+            memory = {key: max(most, _memory(key, process.pid)) for key, most in memory.items()}
+            time.sleep(_WATCH)
+        process.returncode, usage = os.waitstatus_to_exitcode(ended[1]), ended[2]
+        if process.returncode or not in_time:
+            log.seek(0)
+            what = f"ended with {process.returncode}" if in_time else f"took more than {patience:.0f} seconds"
+            shown = " ".join(words).removeprefix(f"{sys.executable} -m ")
+            raise RuntimeError(f"{shown} {what}\n{log.read()[-2000:]}")
+    processor = usage.ru_utime + usage.ru_stime
+    # In kilobytes on Linux.
+    return Cost(time.monotonic() - begin, processor, *memory.values(), largest=usage.ru_maxrss * 1024)
+
+
+def added_peak(step: Callable[[], object]) -> float:
+    """Return the bytes that a step adds to the process' peak memory."""
+    # On Linux the peak can be reset; elsewhere it counts from the start.
+    if (marks := Path("/proc/self/clear_refs")).exists():
+        marks.write_text("5", encoding="ascii")
+    before = _memory("VmRSS")
+    step()
+    return _memory("VmHWM") - before
+
+
+def _memory(key: str, pid: int | str = "self") -> float:
+    """Return what the system says of a process' memory, in bytes; 0 if the process has ended."""
+    if pid == "self" and not Path("/proc").exists():
+        return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+    # Not ru_maxrss, which a process inherits from its parent.
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return 0.0
+    return next((float(line.split()[1]) * 1024 for line in lines if line.startswith(f"{key}:")), 0.0)
+
+
+def describe(threads: int) -> str:
+    """Return processor, threads and versions as one line."""
+    cpus = Path("/proc/cpuinfo")
+    lines = cpus.read_text("utf-8").splitlines() if cpus.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    processor = names[0] if names else platform.processor() or platform.machine()
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"{processor}, {threads} threads, {platform.system()}; {python}, {versions()}"
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cores_in_use() -> float:
+    """Return the number of cores in use by others, measured over a second; 0 if the system does not report it."""
+    counters, looks = Path("/proc/stat"), list[list[int]]()
+    if not counters.exists():
+        return 0.0
+    for wait in (1.0, 0.0):
+        # Clock ticks of all cores since boot; the fourth and the fifth are idle time, waits for disks included.
+        looks.append([int(word) for word in counters.read_text("ascii").splitlines()[0].split()[1:9]])
+        time.sleep(wait)
+    passed = [now - then for then, now in zip(*looks, strict=True)]
+    return (os.cpu_count() or 1) * (1 - sum(passed[3:5]) / max(sum(passed), 1e-9))
+
+
+def versions(names: Iterable[str] = _PACKAGES.split()) -> str:
+    """Return the versions of those packages that are installed."""
+    found = []
+    for name in names:
+        with suppress(PackageNotFoundError):
+            found.append(f"{name} {version(name)}")
+    return ", ".join(found)
