@@ -61,6 +61,23 @@ def with_gradient(
     return with_derivatives(scores, losses, pull, bend)
 
 
+def hessian_product(
+    reference: Callable[[Tensor, Tensor, Lists], Tensor],
+    scores: Tensor,
+    relevance: Tensor,
+    lists: Lists,
+    direction: Tensor,
+) -> Tensor:
+    """Return each list's Hessian times a direction `(n_items,)`, by a function that is differentiable twice."""
+    with torch.enable_grad():
+        leaf = scores.detach().to(torch.float64).requires_grad_()
+        (gradient,) = torch.autograd.grad(reference(leaf, relevance, lists).nansum(), leaf, create_graph=True)
+        if not gradient.requires_grad:
+            return torch.zeros_like(leaf)
+        (product,) = torch.autograd.grad((gradient * direction.to(torch.float64)).sum(), leaf)
+    return product
+
+
 def without_curvature(direction: Tensor) -> Tensor:
     """Return the Hessian product of a piecewise linear loss, 0."""
     return torch.zeros_like(direction)

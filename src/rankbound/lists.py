@@ -233,6 +233,14 @@ class Lists:
 
         return self._known(("shares", kinds.tobytes()), compute)
 
+    def _places(self, chosen: npt.NDArray[np.bool_]) -> Tensor:
+        """Return the indices of the lists where the mask `(n_lists,)` is true, on the lists' device."""
+
+        def compute() -> Tensor:
+            return torch.from_numpy(np.flatnonzero(chosen)).to(self.device, non_blocking=True)
+
+        return self._known(("places", chosen.tobytes()), compute)
+
     @cached_property
     def segment(self) -> Tensor:
         """The index of each item's list, shape `(n_items,)`."""

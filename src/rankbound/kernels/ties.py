@@ -204,7 +204,7 @@ def log_chance_of_none(size: Integers, relevant: Integers, places: Integers) -> 
 
 def log_binomial(n: Integers, k: Integers) -> Floats:
     """Return the logarithm of the binomial coefficient n over k, for integers 0 <= k <= n."""
-    table = _log_factorials(table_size(int(n.max(initial=0)) + 1))
+    table = log_factorials(table_size(int(n.max(initial=0)) + 1))
     return np.asarray(table[n] - table[k] - table[n - k])
 
 
@@ -259,7 +259,8 @@ def _likely_others(size: Integers, relevant: Integers, which: Integers) -> Integ
 
 
 @lru_cache(maxsize=8)
-def _log_factorials(size: int) -> Floats:
+def log_factorials(size: int) -> Floats:
+    """Return the logarithms of 0!, 1!, ..., (size - 1)!."""
     exact = [log(factorial(n)) for n in range(TABLE_SIZE)]
     n = np.arange(TABLE_SIZE, size, dtype=np.float64)
     # Stirling's series; the next term is below 1e-16 here.

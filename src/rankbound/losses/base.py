@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.gradients import (
+    hessian_product,
     numbered,
     through_transforms,
     traced_loss,
@@ -26,7 +27,7 @@ from rankbound.gradients import (
     with_gradient,
     without_curvature,
 )
-from rankbound.kernels import LEFT, Array, Kernel, usable
+from rankbound.kernels import LEFT, Array, GpuKernel, Kernel, usable, usable_on_gpu
 from rankbound.lists import (
     STORED_ONLY,
     ArrayLike,
@@ -42,6 +43,7 @@ from rankbound.lists import (
     warn_of_fractions,
     weights_of,
 )
+from rankbound.losses._on_gpu import losses_on_gpu
 from rankbound.texts import require_one_of, text_of
 
 if TYPE_CHECKING:
@@ -159,10 +161,14 @@ class RankingLoss(nn.Module, ABC):
             # Autocast and half precision would lose the differences between scores.
             with reads, torch.autocast(x.device.type, enabled=False):
                 exact = at_least_single(x)
-                if w is None:
+                w = None if w is None else weights_of(w, "weights", len(x), exact)
+                on_gpu = self._on_gpu(exact, grades, lists, w)
+                if on_gpu is not None:
+                    losses = on_gpu
+                elif w is None:
                     losses = self.of_lists(exact, grades, lists)
                 else:
-                    losses = self.of_weighted_lists(exact, grades, lists, weights_of(w, "weights", len(x), exact))
+                    losses = self.of_weighted_lists(exact, grades, lists, w)
                 if v is not None:
                     losses = losses * weights_of(v, "list_weights", len(lists), losses)
                 return reduced(attached(losses, x, lists), how, partial(self.informative, grades, lists))
@@ -236,6 +242,8 @@ class RankingLoss(nn.Module, ABC):
         They are differentiable twice where those of `of_lists` are.
         """
         fused = self._fused(scores, relevance, lists.offsets, facts=facts)
+        if fused is None:
+            fused = self._on_gpu(scores, relevance, lists, facts=facts)
         return attached(self.of_lists(scores, relevance, lists), scores, lists) if fused is None else fused
 
     def derivatives(
@@ -264,14 +272,19 @@ class RankingLoss(nn.Module, ABC):
         """Return the compiled kernel for scores of a dtype, where kernels are usable; none by default."""
         return None
 
+    def _gpu_kernel(self) -> GpuKernel | None:
+        """Return the kernel in Triton, where Triton is installed; none by default."""
+        return None
+
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         for kind in cls.__mro__:
             if "_kernel" in vars(kind):
                 return
             if any(callable(value) and not name.startswith("__") for name, value in vars(kind).items()):
-                # Methods of a class below the one that defines the kernel may change the loss.
+                # Methods of a class below the one that defines the kernels may change the loss.
                 cls._kernel = RankingLoss._kernel  # type: ignore[method-assign]
+                cls._gpu_kernel = RankingLoss._gpu_kernel  # type: ignore[method-assign]
                 return
 
     def _fused(
@@ -318,7 +331,7 @@ class RankingLoss(nn.Module, ABC):
         def bend(upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
             lists = Lists(torch.from_numpy(limits))
             of_lists = upstream if share is None else (upstream * share).expand(len(lists))
-            product = _hessian_product(reference, scores, torch.from_numpy(grades), lists, direction)
+            product = hessian_product(reference, scores, torch.from_numpy(grades), lists, direction)
             along = lists.sum(direction * torch.from_numpy(slopes))
             return lists.spread(of_lists) * product, along if share is None else along.sum() * share
 
@@ -366,6 +379,33 @@ class RankingLoss(nn.Module, ABC):
                 (gradient,) = torch.autograd.grad(values.nansum(), leaf)
             of_lists[left], slopes[items] = values.detach().numpy(), gradient.numpy()
         return None if count < 0 else (count, of_lists, slopes, y, limits)
+
+    def _on_gpu(
+        self,
+        scores: Tensor,
+        relevance: Tensor,
+        lists: Lists,
+        weights: Tensor | None = None,
+        facts: "Facts | None" = None,
+        *,
+        reference: Reference | None = None,
+    ) -> Tensor | None:
+        """Return the losses by the kernel in Triton, differentiable twice; None where there is none.
+
+        Lists that are too long for the kernel take its `reference`, in whose double precision the result then is; by
+        default, it is the loss's formula, and the result has the scores' precision.
+        """
+        kernel = self._gpu_kernel() if usable_on_gpu(scores.is_cuda) else None
+        if kernel is None:
+            return None
+
+        def formula(x: Tensor, y: Tensor, own: Lists, w: Tensor | None = None) -> Tensor:
+            if reference is not None:
+                return reference(x, y, own)
+            return self.of_lists(x, y, own) if w is None else self.of_weighted_lists(x, y, own, w)
+
+        losses = losses_on_gpu(self.full_text, kernel, formula, scores, relevance, lists, weights)
+        return losses if losses is None or reference is not None else losses.to(scores.dtype)
 
     def count_informative(self, relevance: ArrayLike, offsets: ArrayLike) -> Tensor:
         r"""Return the number of informative lists, by which the reduction `mean` divides; int64, without dimensions.
@@ -527,18 +567,6 @@ def precise_sum(values: Tensor, lists: Lists) -> Tensor:
     of such sums loses more.
     """
     return lists.sum(values.to(torch.float64)).to(values)
-
-
-def _hessian_product(
-    reference: Reference, scores: Tensor, relevance: Tensor, lists: Lists, direction: Tensor
-) -> Tensor:
-    with torch.enable_grad():
-        leaf = scores.detach().to(torch.float64).requires_grad_()
-        (gradient,) = torch.autograd.grad(reference(leaf, relevance, lists).nansum(), leaf, create_graph=True)
-        if not gradient.requires_grad:
-            return torch.zeros_like(leaf)
-        (product,) = torch.autograd.grad((gradient * direction.to(torch.float64)).sum(), leaf)
-    return product
 
 
 def _flat(values: ArrayLike) -> Array | None:

@@ -18,7 +18,7 @@ from rankbound.bounds.score_distribution import Gain
 from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
 from rankbound.gradients import with_gradient
 from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, kernel_matrix, sigmoid_slope, softplus
-from rankbound.kernels import Kernel
+from rankbound.kernels import GpuKernel, Kernel
 from rankbound.kernels.formulas import METHODS, RANK_SUM, Formula
 from rankbound.lists import ArrayLike, Lists, as_tensor, may_read
 from rankbound.losses.base import ItemSum, RankingLoss, Reduction, attached, reduced, times
@@ -86,6 +86,9 @@ class SmoothLoss(RankingLoss):
         fused = self._fused(scores, relevance, lists.offsets, facts=facts)
         if fused is not None:
             return fused
+        on_gpu = self._on_gpu(scores, relevance, lists, facts=facts)
+        if on_gpu is not None:
+            return on_gpu
         known = self.facts(relevance, lists) if facts is None else facts
         losses = self._loss(self.smooth_value(scores, relevance, lists), known)
         return attached(losses.to(scores.dtype), scores, lists)
@@ -123,6 +126,41 @@ class SmoothLoss(RankingLoss):
             facts = self.facts(grades, Lists(as_tensor(offsets, "offsets").to(torch.int64)))
         losses = reduced(self._loss(values, facts), reduction, lambda: self.bound.informative(facts))
         return losses.to(torch.promote_types(scores.dtype, torch.float32))
+
+    def _gpu_kernel(self) -> GpuKernel | None:
+        """Return the kernel of the metric's value, which the bound maps."""
+        formula = formula_of(self.metric)
+        if formula is None or formula.kind > RANK_SUM or self.method == "interpolated":
+            return None
+        from rankbound.kernels.gpu import LONGEST, smooth_metric
+
+        def run(scores: Tensor, relevance: Tensor, lists: Lists, _: None) -> tuple[Tensor, Tensor]:
+            if isinstance(self.metric, AdditiveMetric):
+                self.metric.require_gains_that_fit(relevance, scores.dtype)
+                gains = self.metric.gains(relevance)
+            else:
+                gains = self.metric.relevant(relevance)
+            values: tuple[Tensor, Tensor] = smooth_metric(scores, gains, lists, formula, self.temperature)
+            return values
+
+        return run, LONGEST
+
+    def _on_gpu(
+        self,
+        scores: Tensor,
+        relevance: Tensor,
+        lists: Lists,
+        weights: Tensor | None = None,
+        facts: Facts | None = None,
+        **options: Any,
+    ) -> Tensor | None:
+        if weights is not None:
+            relevance = self.metric.weighted(relevance, weights)
+        values = super()._on_gpu(scores, relevance, lists, reference=self.smooth_value)
+        if values is None:
+            return None
+        facts = self.facts(relevance, lists) if facts is None else facts
+        return self._loss(values, facts).to(scores.dtype)
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         return self.of_lists(scores, self.metric.weighted(relevance, weights), lists)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rankbound.gradients import with_gradient
-from rankbound.kernels import Kernel
+from rankbound.kernels import GpuKernel, Kernel
 from rankbound.kernels.formulas import TARGETS
 from rankbound.lists import Lists, may_read
 from rankbound.losses.base import ItemSum, RankingLoss, precise_sum, refuse_transforms_of_draws
@@ -88,6 +88,9 @@ class SoftmaxLoss(CrossEntropyLoss):
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         return _cross_entropy_kernel(self.gain)
+
+    def _gpu_kernel(self) -> GpuKernel | None:
+        return _cross_entropy_on_gpu(self, self.gain)
 
 
 class XENDCGLoss(CrossEntropyLoss):
@@ -177,6 +180,9 @@ class MultinomialLoss(CrossEntropyLoss):
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         return _cross_entropy_kernel("one", self.rel) if self.rel >= 1 else None
 
+    def _gpu_kernel(self) -> GpuKernel | None:
+        return _cross_entropy_on_gpu(self, "one", self.rel)
+
 
 class ListNetLoss(CrossEntropyLoss):
     r"""ListNet (Cao et al., ICML 2007): cross-entropy of two distributions over top-k permutations.
@@ -245,6 +251,9 @@ class ListNetLoss(CrossEntropyLoss):
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         return _cross_entropy_kernel("softmax") if self.cutoff == 1 else None
 
+    def _gpu_kernel(self) -> GpuKernel | None:
+        return _cross_entropy_on_gpu(self, "softmax") if self.cutoff == 1 else None
+
 
 def _ways(lists: Lists, cutoff: int) -> list[tuple[Tensor, Tensor, Tensor, Lists]]:
     """Return the ways to fill the ranks of each list, rank by rank: their last items, old rows, lists and siblings."""
@@ -273,6 +282,20 @@ def _cross_entropy_kernel(target: str, rel: float = 0.0) -> Kernel:
 
     largest = float(largest_grade(torch.float64)) if target == "exp2" else math.inf
     return cross_entropy, TARGETS.index(target), float(rel), largest
+
+
+def _cross_entropy_on_gpu(loss: CrossEntropyLoss, target: str, rel: float = 0.0) -> GpuKernel:
+    """Return the kernel in Triton for a target of `rankbound.kernels.formulas.TARGETS`."""
+    from rankbound.kernels.gpu import cross_entropy
+
+    def run(scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        if may_read(relevance):
+            # Refuses what the formula refuses.
+            loss.targets(relevance, lists)
+        losses: tuple[Tensor, Tensor] = cross_entropy(scores, relevance, lists, weights, target, rel)
+        return losses
+
+    return run, math.inf
 
 
 class ListMLELoss(ItemSum):
@@ -316,6 +339,11 @@ class ListMLELoss(ItemSum):
         from rankbound.kernels.softmax import list_mle
 
         return list_mle, self.cutoff or 0
+
+    def _gpu_kernel(self) -> GpuKernel | None:
+        from rankbound.kernels.gpu import LONGEST, list_mle
+
+        return partial(list_mle, cutoff=self.cutoff or 0), LONGEST
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:

@@ -376,6 +376,12 @@ def values_in_order(
     from rankbound.ranks import blocks_of
 
     ranked = grades.index_select(0, order)
+    if _computed_together(grades) and len(grades) and (known := _formulas_of(metrics)):
+        from rankbound.metrics._on_gpu import values_together
+
+        together = values_together(known, ranked, starts, lists)
+        others = [metric for metric in metrics if metric not in known]
+        return together | (values_in_order(others, order, starts, grades, lists) if others else {})
     if grades.is_cpu and (known := _formulas_of(metrics)):
         arrays = (tensor.numpy() for tensor in (ranked, starts, lists.offsets))
         of_formulas = zip(known, values_of_ranking(list(known.values()), *arrays), strict=True)
@@ -402,6 +408,11 @@ def values_in_order(
     own = grades.index_select(0, items)
     values[:, tied] = torch.stack([metric.of_blocks(blocks, own, rest).to(values) for metric in metrics])
     return dict(zip(metrics, values, strict=True))
+
+
+def _computed_together(grades: Tensor) -> bool:
+    """Return true for grades on a GPU, where metrics with formulas are means over blocks of ties, all at once."""
+    return not grades.is_cpu
 
 
 def _items_of(chosen: Tensor, lists: Lists) -> tuple[Tensor, Lists]:
