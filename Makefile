@@ -101,8 +101,12 @@ doctor:
 	@PYTHONPATH=src $(or $(wildcard $(BIN)/python),$(PYTHON)) -m rankbound_study doctor $(FILES)
 
 # Side by side: most of lint is one process, and the tests wait for others now and then.
-test: $(READY)
+test: $(VENV)/ready-triton
 	@$(MAKE) --no-print-directory -j2 lint check
+
+$(VENV)/ready-triton: $(READY)
+	$(BIN)/python -m pip install --quiet --no-build-isolation -c envs/cpu.txt -e ".[triton]"
+	@touch $@
 
 # FAULTS="--fault-seed 7 --fault-table faults.csv" and the like are passed on: docs/faults.md.
 test-faults: $(VENV)/ready-faults
