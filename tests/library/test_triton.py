@@ -58,7 +58,7 @@ def run(*arguments: str, **variables: str) -> str:
 
 @needs_triton
 def test_the_interpreter_computes_what_the_formulas_do() -> None:
-    printed = run("-m", "pytest", str(CASES), "-q", "-p", "no:xdist", TRITON_INTERPRET="1", OMP_NUM_THREADS="1")
+    printed = run("-m", "pytest", str(CASES), "-p", "no:xdist", TRITON_INTERPRET="1", OMP_NUM_THREADS="1")
     assert "passed" in printed
 
 
