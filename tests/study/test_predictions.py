@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from planted import Setting, World
@@ -14,6 +15,7 @@ from rankbound_study.claims.predictions import (
     HELD,
     NOT_HELD,
     UNDECIDED,
+    UNTRAINED,
     Prediction,
     predictions,
     predictions_table,
@@ -106,6 +108,13 @@ def test_the_correction_is_over_all_predictions_and_missing_runs_are_said() -> N
     assert set(many["outcome"][1:]) == {NOT_RUN}
     assert many["effect"][1:].null_count() == 20
     assert len(PREDICTIONS(many).rows) == 21
+
+
+def test_models_that_did_not_train_are_said_and_not_tested(tmp_path: Path) -> None:
+    still = {"gradient": lambda one: 0.0 if "pairs^0.5" in one.options else 1.0}
+    row = predictions_table(world({"pairs^0.5": -0.3}, **still).files(tmp_path), [best()]).row(0, named=True)
+    assert (row["outcome"], row["p_held"], row["deciding"]) == (UNTRAINED, None, None)
+    assert row["effect"] == pytest.approx(-0.3, abs=0.003)
 
 
 def test_a_prediction_without_limits_is_refused() -> None:

@@ -6,13 +6,15 @@ limit, or two.
 
 - held: every difference is significantly within the limits (an intersection-union test);
 - not held: a difference is significantly outside a limit (Bonferroni over the differences and limits);
-- undecided: neither.
+- undecided: neither;
+- did not train: some of these models did not (`rankbound_study.results.trained`); their effect is shown and not tested.
 
-Both p-values have Holm's correction over all predictions, those that did not run among them.
+Both p-values have Holm's correction over all predictions, those that did not run or train among them.
 """
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -33,7 +35,7 @@ from rankbound_study.vocabulary import HONEST, SELECTIONS, UNBOUNDED
 REGISTERED = "ae6681ce9b07effaf7fe538e5800dc806c1a2c2b"
 """The commit of the predictions, in which nothing had run; their file is the same since."""
 
-HELD, NOT_HELD, UNDECIDED = "held", "not held", "undecided"
+HELD, NOT_HELD, UNDECIDED, UNTRAINED = "held", "not held", "undecided", "did not train"
 _OUTCOMES = {CONFIRMED: HELD, REFUTED: NOT_HELD, INCONCLUSIVE: UNDECIDED}
 
 _DECIDING = ("difference", "difference_low", "difference_high", "p_held", "p_not_held")
@@ -127,11 +129,15 @@ def predictions_table(evidence: Evidence, every: Sequence[Prediction] | None = N
     """Return a row per prediction (default: the registered ones), with its outcome."""
     every = predictions() if every is None else every
     found: dict[str, Mapping[str, Contrast]] = {}
+    untrained: dict[str, dict[str, Any]] = {}
     held, not_held = dict.fromkeys([one.id for one in every], 1.0), dict.fromkeys([one.id for one in every], 1.0)
     for one in every:
         try:
             found[one.id] = differences(evidence, one)
         except MissingEvidence:
+            with suppress(MissingEvidence):
+                effect = differences(evidence.of_all_trainings(), one)[UNBOUNDED]
+                untrained[one.id] = {**_effect(effect), "outcome": UNTRAINED}
             continue
         held[one.id] = max(one.p_held(found[one.id][other]) for other in one.against)
         not_held[one.id] = min(one.p_not_held(found[one.id][other]) for other in one.against)
@@ -139,6 +145,7 @@ def predictions_table(evidence: Evidence, every: Sequence[Prediction] | None = N
     rows = [
         {**vars(one), "against": ", ".join(one.against), "registered": REGISTERED, "outcome": NOT_RUN}
         | dict(zip(("size_low", "size_high"), one.size, strict=True))
+        | untrained.get(one.id, {})
         | (_outcome(one, found[one.id], held[one.id], not_held[one.id]) if one.id in found else {})
         for one in every
     ]
@@ -152,10 +159,13 @@ def _outcome(one: Prediction, found: Mapping[str, Contrast], p_held: float, p_no
     else:
         deciding = max(one.against, key=lambda other: one.p_held(found[other]))
     return {
-        **dict(zip(("effect", "low", "high"), effect.measured, strict=True)),
+        **_effect(effect),
         **dict(zip(_DECIDING, (*found[deciding].measured, p_held, p_not_held), strict=True)),
         "deciding": deciding,
-        "n_topics": effect.n,
         "outcome": outcome,
         "as_sized": one.size[0] <= effect.mean <= one.size[1],
     }
+
+
+def _effect(of: Contrast) -> dict[str, Any]:
+    return {**dict(zip(("effect", "low", "high"), of.measured, strict=True)), "n_topics": of.n}

@@ -5,7 +5,17 @@ import polars as pl
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.predictions import COLUMNS, predictions_table
 from rankbound_study.figures.catalogue import Catalogue
-from rankbound_study.report.columns import DATA_SET, Cell, Column, Layout, between, signed, with_margin, with_minus
+from rankbound_study.report.columns import (
+    DASH,
+    DATA_SET,
+    Cell,
+    Column,
+    Layout,
+    between,
+    signed,
+    with_margin,
+    with_minus,
+)
 from rankbound_study.report.tables import OF_EXPERIMENTS, TableSpec, of_evidence
 from rankbound_study.templates import text
 
@@ -22,21 +32,24 @@ def _limits(above: float | None, below: float | None) -> str:
 
 def _deciding(name: str, value: float, low: float, high: float) -> Cell:
     """Return the deciding difference with what is compared with."""
-    return Cell(f"{signed(value)} ({between(low, high)})", f"minus {with_minus(name)}")
+    return Cell(f"{signed(value)} ({between(low, high)})", f"minus {name}")
 
 
 PREDICTIONS = Layout(
     "Registered predictions",
     text(FILE, "predictions"),
     (
-        *(Column("id"), DATA_SET, Column("loss"), Column("weights", write=with_minus)),
-        Column("compared with", "against", with_minus),
+        *(Column("id"), DATA_SET, Column("loss"), Column("weights")),
+        Column("compared with", "against"),
         Column("predicted", ("above", "below"), _limits, null=True),
         Column("size", ("size_low", "size_high"), between),
         Column(
             "effect",
             ("effect", "low", "high", "as_sized"),
-            lambda effect, low, high, as_sized: with_margin(effect, low, high, strong=as_sized),
+            lambda effect, low, high, as_sized: (
+                DASH if effect is None else with_margin(effect, low, high, strong=bool(as_sized))
+            ),
+            null=True,
         ),
         Column("deciding difference", ("deciding", "difference", "difference_low", "difference_high"), _deciding),
         Column("outcome"),
