@@ -200,6 +200,13 @@ def test_every_place_gives_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert {entry.name for entry in out.parent.iterdir()} == {"Toy.zip", *(["Toy.rar"] if place == "beside" else [])}
 
 
+def test_an_archive_without_other_names_is_found_at_the_mirror_by_its_own(tmp_path: Path) -> None:
+    source, out = changed(SOURCE, archives=None, homepage=None), tmp_path / "raw" / "mine.zip"
+    with pytest.raises(SourceError, match=r"fetch mine\.zip \(from its publisher or a colleague\)"):
+        got(source, out)
+    assert got(source, out, packed(tmp_path / "mirror" / "mine.zip").parent) == out.read_bytes()
+
+
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "flipped": (lambda data: data[: len(data) // 3] + b"?" + data[len(data) // 3 + 1 :], "cannot be unpacked"),
     "truncated": (lambda data: data[:-30], "cannot be unpacked"),

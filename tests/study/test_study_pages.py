@@ -76,6 +76,7 @@ def test_what_the_pages_configure_is_valid_and_no_more_than_they_say(
         ("stronger", "experiment trees: 15 training jobs, 60 trainings\n"),
         ("ratios", "experiment ratios: 135 training jobs, 810 trainings\n"),
         ("citeulike", "experiment rates: 90 training jobs, 810 trainings\n"),
+        ("predictions", "experiment influence: 12 training jobs, 180 trainings\n"),
         ("config.yaml mslr", "2 training jobs, 2 trainings\n"),
     ],
 )

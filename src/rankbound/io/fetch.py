@@ -123,11 +123,11 @@ def _set_aside(path: Path, target: Path) -> str:
 
 def _advice(archive: Archive, target: Path, faults: list[str]) -> str:
     tried = "\n".join(f"  - {fault}" for fault in faults) or "  - nothing"
-    names = " or ".join(archive.names)
+    names, publisher = " or ".join(archive.names), archive.homepage or "its publisher"
     accepted = "if its content has the expected checksums" if archive.is_checked else "without checksums"
     return (
         f"could not get {archive.title}. Tried:\n{tried}\n"
-        f"By hand: fetch {names} (from {archive.homepage} or a colleague), and save it as {target} "
+        f"By hand: fetch {names} (from {publisher} or a colleague), and save it as {target} "
         f"or beside it under its own name; or set {MIRROR_VARIABLE} (or `mirror`) to a folder or base "
         f"URL that has it. It is accepted {accepted}."
     )

@@ -124,6 +124,8 @@ class Evidence:
     ) -> dict[str, pl.LazyFrame]:
         """Scan the rows (or epochs) of every variant, of all selections; empty if the experiment did not run.
 
+        Without a name of an experiment, the variants are those of all, by `factors-f16`.
+
         Variants none of whose models trained are left out, and noted in `left_out`.
         """
         path = self.experiment_epochs if of_epochs else self.experiments
@@ -151,7 +153,7 @@ class Evidence:
         return sorted(_described(loss, bounding, DataSet(*column)) for loss, bounding, *column in jobs)
 
     def _start(self, experiment: str) -> str:
-        return f"{self.study}{VARIANT}{experiment}-"
+        return f"{self.study}{VARIANT}{experiment}-" if experiment else f"{self.study}{VARIANT}"
 
     def _is_in(self, experiment: str) -> pl.Expr:
         return pl.col("study").str.starts_with(self._start(experiment))

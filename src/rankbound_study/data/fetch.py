@@ -13,9 +13,12 @@ from rankbound_study.data.sources import RawSource, check_content
 
 
 def fetch(source: RawSource, out: str | os.PathLike[str], mirror: str | None = None) -> Path:
-    """Make sure that `out` is the file of `source` with the right content, and return it, as `rankbound.io.fetch`."""
+    """Make sure that `out` is the file of `source` with the right content, and return it, as `rankbound.io.fetch`.
+
+    A description without names of its archive has that of `out`, which the configuration gives.
+    """
     described = source.described
-    places = {"names": described.archives or (), "addresses": described.addresses or ()}
+    places = {"names": described.archives or (Path(out).name,), "addresses": described.addresses or ()}
     check, homepage = partial(check_content, source), described.homepage or ""
     archive = Archive(source.title, **places, homepage=homepage, check=check, is_checked=source.is_checked)
     return fetch_archive(archive, out, mirror)
