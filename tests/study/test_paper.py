@@ -112,6 +112,20 @@ def test_counter_examples_are_differences_of_the_tables() -> None:
     assert not [*counter_examples(None)]
 
 
+def test_predictions_are_counted_and_shown_with_their_commit(results: Path) -> None:
+    content = paper(results, elsewhere=PUBLISHED)
+    outcomes = pl.read_csv(PUBLISHED / OTHER_TABLES[-1])
+    (answer,) = (row[0] for question, row in answers(content).items() if "predictions for other data" in question)
+    assert answer.startswith(f"Of {len(outcomes)}, ")
+    for outcome, count in outcomes["outcome"].value_counts().rows():
+        assert f"{count} {'are ' * (outcome == 'undecided')}{outcome}" in answer
+    (block,) = next(one.blocks for one in content.sections if one.anchor == "predicted")
+    assert isinstance(block, TableBlock)
+    assert [row[0].text for row in block.rows] == outcomes["id"].to_list()
+    assert outcomes["registered"][0][:8] in section(content, "predicted")
+    assert "predicted" not in [one.anchor for one in paper(results).sections]
+
+
 def test_references_have_all_their_parts() -> None:
     every = [*references()]
     content = (Path(__file__).parents[2] / "src/rankbound_study/reference/references.bib").read_text("utf-8")

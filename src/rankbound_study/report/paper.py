@@ -5,6 +5,7 @@ The full report, with every table, figure and claim, is its supplement (`rankbou
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import polars as pl
 from rankbound_study.claims import effects, verdict_table
 from rankbound_study.claims.cells import is_distinct
 from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
+from rankbound_study.claims.predictions import COLUMNS
 from rankbound_study.claims.related import CITEULIKE_COLUMNS
 from rankbound_study.claims.rules import FLAT
 from rankbound_study.report.abstract import law_findings, law_outcomes
@@ -22,6 +24,7 @@ from rankbound_study.report.columns import DASH, Cell, Column, Layout, between, 
 from rankbound_study.report.content import Document, Figures, Finding, Paragraph, ReportSection, paragraph
 from rankbound_study.report.findings import Bounded
 from rankbound_study.report.tables.effects import replicas_block
+from rankbound_study.report.tables.predictions import PREDICTIONS
 from rankbound_study.results.study_files import read_made
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
@@ -39,8 +42,9 @@ OTHER_TABLES = (
     "evaluation/tables/table_samplings.csv",
     "mixed-ratios/tables/table_regimes.csv",
     "regimes/tables/table_regimes.csv",
+    "predictions/tables/table_predictions.csv",
 )
-"""The tables of other profiles that have counter-examples, below a folder of their results."""
+"""The tables of other profiles that have counter-examples, and that of predictions, below a folder of their results."""
 
 _QUESTIONS = {
     ("affine", "nDCG"): "Does affine bounding raise the mean nDCG?",
@@ -65,6 +69,15 @@ ANSWERS = Layout(
     prose=frozenset({0, 1}),
 )
 
+_SHOWN = ("id", "data set", "loss", "weights", "predicted", "effect", "outcome")
+PREDICTED = replace(
+    PREDICTIONS,
+    caption=text(FILE, "predicted-table"),
+    columns=tuple(column for column in PREDICTIONS.columns if column.title in _SHOWN),
+    labels=4,
+)
+"""Fewer columns than in the report."""
+
 ELSEWHERE = Layout(
     "Counter-examples",
     text(FILE, "elsewhere-table"),
@@ -84,8 +97,8 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     Args:
         results: the folder, with the tables of a study of the sources.
         figures: figures of another folder.
-        elsewhere: a folder with those of the profiles `citeulike`, `evaluation`, `mixed-ratios` and `regimes`, each by
-            its name, for the counter-examples.
+        elsewhere: a folder with those of other profiles (`OTHER_TABLES`), each by its name, for counter-examples and
+            registered predictions.
 
     Raises:
         DataError: a table is damaged, or Table 5.1 is missing.
@@ -94,6 +107,7 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     bounded, claims, others = Bounded.read(tables), Claims.read(tables), list(counter_examples(elsewhere))
     means = read_made(tables / f"{effects.MEANS}.csv", effects.MEAN_COLUMNS).filter(pl.col("loss").is_in(LOSSES))
     outcomes, found = law_outcomes(tables), list(law_findings(tables))
+    registered = predicted(elsewhere)
     synthetic = bounded.summary["synthetic"]
     honest = bounded.honest.filter(pl.col("n_trainings") > 0)
     facts: dict[str, Any] = {
@@ -108,8 +122,10 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     pairs = read_made(tables / "table_effects_replicas.csv", effects.REPLICA_COLUMNS)
     replicas = () if pairs.is_empty() else (replicas_block(pairs),)
     sections = [
-        ReportSection("abstract", "Abstract", _abstract(facts, means, found, others)),
-        ReportSection("answers", "Answers", "", (ANSWERS.of_rows(list(_answers(means, outcomes, bounded, claims))),)),
+        ReportSection("abstract", "Abstract", _abstract({**facts, **_told(registered)}, means, found, others)),
+        ReportSection(
+            "answers", "Answers", "", (ANSWERS.of_rows(list(_answers(means, outcomes, bounded, claims, registered))),)
+        ),
         ReportSection("effects", "What bounding does", text(FILE, "effects"), (*drawn("effects"), *replicas)),
     ]
     for one in found:
@@ -117,6 +133,9 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
         sections.append(ReportSection("law", "Why", opening, tuple(drawn("law"))))
     if others:
         sections.append(ReportSection("elsewhere", "On other data", _elsewhere(others), (ELSEWHERE.of_rows(others),)))
+    if len(registered):
+        told = text(FILE, "predicted", commit=registered["registered"][0][:8])
+        sections.append(ReportSection("predicted", "Predicted before the runs", told, (PREDICTED(registered),)))
     opening = text(FILE, "reproduced", **facts)
     sections += [
         ReportSection("table-5-1", "What is reproduced", opening, (bounded.block,)),
@@ -150,7 +169,9 @@ def _abstract(facts: Mapping[str, Any], means: pl.DataFrame, found: list[Finding
     return text(FILE, "abstract", **facts, **listed, law=found, worst=min(ends), best=max(ends))
 
 
-def _answers(means: pl.DataFrame, outcomes: Any, bounded: Bounded, claims: Claims) -> Iterator[dict[str, str]]:
+def _answers(
+    means: pl.DataFrame, outcomes: Any, bounded: Bounded, claims: Claims, registered: pl.DataFrame
+) -> Iterator[dict[str, str]]:
     """Yield the questions with their answers, as far as the tables have them."""
 
     def row(question: str, answer: str, effect: str, where: str) -> dict[str, str]:
@@ -167,6 +188,9 @@ def _answers(means: pl.DataFrame, outcomes: Any, bounded: Bounded, claims: Claim
     if outcomes:
         answer = text(FILE, "law-answer", direction=outcomes["direction"], fit=outcomes["fit"])
         yield row("Do weights that equalise influence gain?", answer, "", "Why")
+    if len(registered):
+        answer = text(FILE, "predicted-answer", **_told(registered))
+        yield row("Do predictions for other data hold?", answer, "", "Predicted before the runs")
     within = _within(bounded)
     if within["total"]:
         answer = text(FILE, "reproduced-answer", **within)
@@ -210,7 +234,7 @@ def counter_examples(folder: Path | None) -> Iterator[dict[str, Any]]:
     """Yield the lowest and highest effects of bounds in the tables of other profiles, by data and loss."""
     if folder is None:
         return
-    of_citeulike, of_samplings, *of_regimes = (folder / name for name in OTHER_TABLES)
+    of_citeulike, of_samplings, *of_regimes = (folder / name for name in OTHER_TABLES[:-1])
     citeulike = read_made(of_citeulike, CITEULIKE_COLUMNS)
     # Its runs are scored by nDCG and AP alone.
     score = pl.when(loss="AP").then("AP").otherwise("nDCG").alias("score")
@@ -221,6 +245,17 @@ def counter_examples(folder: Path | None) -> Iterator[dict[str, Any]]:
     for path, title in zip(of_regimes, ("MovieLens, mixed ratios", "generated lists"), strict=True):
         table = read_made(path, effects.REGIME_COLUMNS)
         yield from _summarised(title, table.filter(pl.col("n_untrained") == 0))
+
+
+def predicted(folder: Path | None) -> pl.DataFrame:
+    """Return the outcomes of the registered predictions; no rows without their table."""
+    return pl.DataFrame(schema=COLUMNS) if folder is None else read_made(folder / OTHER_TABLES[-1], COLUMNS)
+
+
+def _told(registered: pl.DataFrame) -> dict[str, Any]:
+    """Return how many predictions were registered, and how many have each outcome."""
+    counts = dict(registered.group_by("outcome", maintain_order=True).len().rows())
+    return {"predictions": len(registered), "outcomes": counts}
 
 
 def _elsewhere(others: list[dict[str, Any]]) -> str:
