@@ -121,6 +121,9 @@ def test_a_smallest_effect_is_a_number(
     assert main(["report", str(file), "--out-dir", str(tmp_path), "--smallest-effect", text]) == 2
     assert f"--smallest-effect {text}: expected a metric and a number between 0 and 1" in capsys.readouterr().err
     assert smallest_effect("nDCG") == 0.002
+    # A misspelt metric would leave every verdict as it is, without a word.
+    assert main(["report", str(file), "--out-dir", str(tmp_path), "--smallest-effect", "nDGC=0.01"]) == 2
+    assert "nDGC" in capsys.readouterr().err
 
 
 def test_other_files_are_refused(file: Path, study: tuple[Path, Evidence, list[Path]], tmp_path: Path) -> None:

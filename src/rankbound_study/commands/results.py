@@ -145,16 +145,22 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
 
 
 def _effects(texts: Sequence[str]) -> dict[str, float]:
-    """Return the smallest effects that flags state, `nDCG=0.005`."""
+    """Return the smallest effects that flags state, `nDCG=0.005`, by the metrics' own texts."""
+    from rankbound.errors import plain_errors
+    from rankbound.metrics import metric
+    from rankbound_study.claims.cells import SHARE
+
     found = {}
     for text in texts:
-        metric, _, value = text.rpartition("=")
+        name, _, value = text.rpartition("=")
         try:
-            found[metric] = float(value)
+            effect = float(value)
         except ValueError:
-            found[metric] = math.nan
-        if not 0 < found[metric] < 1:
+            effect = math.nan
+        if not name or not 0 < effect < 1:
             raise ConfigError(f"--smallest-effect {text}: expected a metric and a number between 0 and 1: nDCG=0.005")
+        with plain_errors():
+            found[name if name == SHARE else str(metric(name))] = effect
     return found
 
 
