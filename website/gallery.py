@@ -1,23 +1,31 @@
 """The gallery: every figure of the report with its caption, and the command that makes it.
 
-Captions are those of the figures' specifications. Figures of formulas are drawn; of the others, those that a finished
-study has left in this clone are shown, but for pictures of a data set, whose terms forbid it.
+Captions are those of the figures' specifications. Figures of formulas are drawn, and those that released evidence has
+the scores of; of the others, those that a finished study has left in this clone are shown, but for pictures of a data
+set, whose terms forbid it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rankbound_study import figures
+from rankbound_study.export.evidence import Released, unpack
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import FigureSpec
+from rankbound_study.report import paper
 from website.pages import filled
 
 SOURCES = Path(figures.__file__).parents[2]
 FOLDER = "gallery"
 """The folder of the drawings, beside the pages."""
+EVIDENCE = "evidence.parquet"
+"""The file of released evidence in a folder of results."""
+OF_EVIDENCE = (*paper.FIGURE_NAMES, *(f"figure_5_{number}" for number in range(2, 11)))
+"""The figures that evidence draws as the study does: of the judging metrics, at the selected epoch."""
 PICTURES = "It contains pictures of a data set, whose terms forbid showing them here"
 
 
@@ -34,7 +42,9 @@ def write(docs: Path, results: Path, configured: list[str]) -> list[str]:
         "Results of the study": [name for name in configured if not _of_formulas(specs[name])],
         "Other studies": [name for name in specs if name not in configured],
     }
-    drawn = [name for name in specs if _drawn(name, specs[name], drawings, results)]
+    with TemporaryDirectory() as folder:
+        released = cache(lambda: unpack(results / EVIDENCE, Path(folder)))
+        drawn = [name for name in specs if _drawn(name, specs[name], drawings, results, released)]
 
     def entry(name: str) -> dict[str, Any]:
         spec = specs[name]
@@ -62,19 +72,32 @@ def _of_formulas(spec: FigureSpec) -> bool:
     return not spec.needs
 
 
-def _drawn(name: str, spec: FigureSpec, drawings: Path, results: Path) -> bool:
+def _drawn(
+    name: str, spec: FigureSpec, drawings: Path, results: Path, released: Callable[[], Released] | None = None
+) -> bool:
     """Return whether there is a drawing; if so, it lies among the drawings, for light and dark pages."""
     light = drawings / f"{name}.svg"
     finished = figures.figure_file(results, name, ".svg")
+    evidence = results / EVIDENCE
     if _of_formulas(spec):
-        if not light.is_file() or light.stat().st_mtime < _last_edit():
+        if _is_older(light, _last_edit()):
             style.save(figures.draw(name), [light])
     elif finished.is_file() and not spec.shows_pictures:
         light.write_text(finished.read_text("utf-8"), "utf-8")
+    elif released is not None and name in OF_EVIDENCE and evidence.is_file():
+        if _is_older(light, max(_last_edit(), evidence.stat().st_mtime)):
+            scores = released()
+            files = scores.files_with_tables(results / "tables")
+            style.save(figures.draw(name, files, scores.options_for(spec.options)), [light])
     else:
         return False
     light.with_suffix(".dark.svg").write_text(recoloured(light.read_text("utf-8"), style.DARK), "utf-8")
     return True
+
+
+def _is_older(drawing: Path, time: float) -> bool:
+    """Return whether a drawing was made before that time, or not at all."""
+    return not drawing.is_file() or drawing.stat().st_mtime < time
 
 
 @cache

@@ -1,5 +1,6 @@
 """Released evidence: paper, verdicts and law come out of it as of the results, and nothing else is in it."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from planted import BOUNDINGS, LOSSES, World, settings, where_bounded
 from test_law import COLUMNS, SLOPE, evidence, write
 
 from rankbound.errors import ConfigError, DataError
+from rankbound_study import figures
 from rankbound_study.claims import verdict_table
 from rankbound_study.claims.cells import choose_smallest_effects, smallest_effect
 from rankbound_study.claims.evidence import Evidence
@@ -20,7 +22,10 @@ from rankbound_study.config.lines import merged
 from rankbound_study.config.study import Study
 from rankbound_study.data.reader import read_instances
 from rankbound_study.export.evidence import Released, release, unpack
+from rankbound_study.figures import style
 from rankbound_study.results.scores import METRICS
+from rankbound_study.results.study_files import StudyFiles
+from website import gallery
 
 OPTIONS = {"study": "thesis", "protocol": "honest"}
 
@@ -88,6 +93,24 @@ def test_evidence_has_scores_of_the_selected_epoch_and_no_items(file: Path, rele
                 (np.diff(split.items[start:stop]) == 1).all()
                 for start, stop in zip(split.offsets, split.offsets[1:], strict=False)
             )
+
+
+@pytest.mark.parametrize("name", ["figure_5_3", "figure_5_8"])
+def test_the_site_draws_from_evidence_what_the_study_draws(
+    name: str, study: tuple[Path, Evidence, list[Path]], released: Released, tmp_path: Path
+) -> None:
+    spec = figures.figure_specs()[name]
+    assert name in gallery.OF_EVIDENCE
+    assert gallery._drawn(name, spec, tmp_path, study[0], lambda: released)
+    whole = StudyFiles(runs=study[1].runs, epochs=study[1].epochs)
+    style.save(figures.draw(name, whole, OPTIONS), [tmp_path / "whole.svg"])
+    one, other = ((tmp_path / file).read_text("utf-8") for file in (f"{name}.svg", "whole.svg"))
+    digits = re.compile(r"-?\d+\.\d+")
+    assert digits.sub("", one) == digits.sub("", other)
+    # In points: scores are released in single precision.
+    np.testing.assert_allclose(*(list(map(float, digits.findall(text))) for text in (one, other)), atol=0.5)
+    # A drawing that is newer than evidence and code is kept.
+    assert gallery._drawn(name, spec, tmp_path, study[0], lambda: pytest.fail("read again"))
 
 
 def test_the_step_makes_a_paper_and_another_smallest_effect_moves_verdicts(
