@@ -61,6 +61,11 @@ def test_answers_follow_the_intervals(results: Path, low: float, high: float, an
     (of_affine,) = (row for question, row in found.items() if question.endswith("affine bounding raise the mean nDCG?"))
     assert of_affine[0].startswith(f"{answer}, over 12 cells")
     assert f"{abs(low):.4f}" in of_affine[1]
+    cells = pl.read_csv(results / "tables" / "table_effects.csv").filter(
+        pl.col("p_holm") < 0.05, loss="nRBP", bounding="min-max"
+    )
+    (of_pairs,) = (row for question, row in found.items() if question.startswith("2 "))
+    assert f"none are significantly lower and {len(cells)} higher" in of_pairs[0]
     advice = str(next(one.blocks for one in paper(results).sections if one.anchor == "practice"))
     assert ("Losses of nDCG and nRBP" in advice) == (low > 0)
 
@@ -79,6 +84,18 @@ def test_the_hypothesis_is_told_as_its_verdict_is(results: Path, outcome: str, a
     assert found[0].startswith(answer)
     assert told in section(content, "law")
     assert "law that mismatch explains the effect of weights is refuted as put" in section(content, "abstract")
+
+
+def test_methods_state_no_setting_of_a_configuration_that_is_not_known(results: Path) -> None:
+    told = str(next(one.blocks for one in paper(results).sections if one.anchor == "methods"))
+    assert "MovieLens, with a matrix factorisation; MQ2008, with a neural network" in told
+    for _, nsr, count in (
+        pl.read_csv(results / "tables" / "table_effects.csv").select("dataset", "nsr", "n_topics").rows()
+    ):
+        assert f"{count} of {'MQ2008' if nsr is None else 'MovieLens'}" in told
+    assert "(M − E) / (max − E)" in told
+    assert "τ =" not in told
+    assert "learning rate, " not in told
 
 
 def test_replicas_stand_beside_the_effects(results: Path) -> None:
@@ -139,7 +156,7 @@ def test_without_other_tables_the_paper_says_less(results: Path) -> None:
         (results / "tables" / name).unlink()
     content = paper(results)
     assert [one.anchor for one in content.sections] == [
-        *("abstract", "answers", "effects", "table-5-1", "practice", "limits", "data", "references")
+        *("abstract", "answers", "methods", "effects", "table-5-1", "practice", "limits", "data", "references")
     ]
     (results / "tables" / "table_5_1.csv").unlink()
     with pytest.raises(DataError, match=r"table_5_1\.csv"):

@@ -63,7 +63,7 @@ def methods_section(config: Mapping[str, Any] | None, left_out: Iterable[TableBl
     blocks: tuple[TableBlock | Paragraph, ...] = (
         *([Paragraph("Data", data)] if data else []),
         *left_out,
-        Paragraph("Losses", text(FILE, "losses", temperature=float(known.get("temperature", 1.0)))),
+        Paragraph("Losses", text(FILE, "losses", temperature=known.get("temperature"))),
         bounds,
         *(Paragraph(title, words) for title, words in paragraphs.items() if words),
     )

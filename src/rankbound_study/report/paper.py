@@ -12,17 +12,20 @@ from typing import Any
 
 import polars as pl
 
+from rankbound.compare.margins import LEVEL
 from rankbound_study.claims import effects, verdict_table
 from rankbound_study.claims.cells import is_distinct
 from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
 from rankbound_study.claims.predictions import COLUMNS
 from rankbound_study.claims.related import CITEULIKE_COLUMNS
 from rankbound_study.claims.rules import FLAT
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.abstract import law_findings, law_outcomes
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.columns import DASH, Cell, Column, Layout, between, signed
 from rankbound_study.report.content import Document, Figures, Finding, Paragraph, ReportSection, paragraph
 from rankbound_study.report.findings import Bounded
+from rankbound_study.report.methods_section import methods_section
 from rankbound_study.report.tables.effects import replicas_block
 from rankbound_study.report.tables.predictions import PREDICTIONS
 from rankbound_study.results.study_files import read_made
@@ -105,13 +108,14 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     """
     tables, figures = results / "tables", figures or Figures(results)
     bounded, claims, others = Bounded.read(tables), Claims.read(tables), list(counter_examples(elsewhere))
-    means = read_made(tables / f"{effects.MEANS}.csv", effects.MEAN_COLUMNS).filter(pl.col("loss").is_in(LOSSES))
+    cells = read_made(tables / f"{effects.NAME}.csv", effects.CELL_COLUMNS)
+    means = _counted(read_made(tables / f"{effects.MEANS}.csv", effects.MEAN_COLUMNS), cells)
     outcomes, found = law_outcomes(tables), list(law_findings(tables))
     registered = predicted(elsewhere)
     synthetic = bounded.summary["synthetic"]
     honest = bounded.honest.filter(pl.col("n_trainings") > 0)
     facts: dict[str, Any] = {
-        "names": list(dict.fromkeys(re.split(r"\s(?:NSR|label)\b", one.label)[0] for one in bounded.data_sets)),
+        "names": list(dict.fromkeys(map(_source, bounded.data_sets))),
         "seeds": honest["n_seeds"].max() or 1,
         **_within(bounded),
     }
@@ -126,6 +130,7 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
         ReportSection(
             "answers", "Answers", "", (ANSWERS.of_rows(list(_answers(means, outcomes, bounded, claims, registered))),)
         ),
+        ReportSection("methods", "How it was done", "", tuple(_methods(bounded, cells))),
         ReportSection("effects", "What bounding does", text(FILE, "effects"), (*drawn("effects"), *replicas)),
     ]
     for one in found:
@@ -147,6 +152,45 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     return Document(
         text(FILE, "title"), "The supplement has every table, figure and claim.", synthetic, tuple(sections)
     )
+
+
+def _counted(means: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
+    """Return the mean effects of the losses, with how many of their cells are significantly lower, and higher."""
+    kind = pl.when(pl.col("bounding").is_in(AFFINE)).then(pl.lit("affine")).otherwise(pl.lit("distribution"))
+    shown = cells.filter(
+        pl.col("p_holm") < LEVEL, [is_distinct(*pair) for pair in cells.select("loss", "bounding").rows()]
+    )
+    counts = shown.group_by(kind.alias("bounds"), "loss").agg(
+        lower=(pl.col("effect") < 0).sum(), higher=(pl.col("effect") > 0).sum()
+    )
+    rows = means.filter(pl.col("loss").is_in(LOSSES)).join(
+        counts, on=["bounds", "loss"], how="left", maintain_order="left"
+    )
+    return rows.with_columns(pl.col("lower", "higher").fill_null(0))
+
+
+_MODELS = {"matrix-factorization": "a matrix factorisation", "mlp": "a neural network of features"}
+
+
+def _source(one: DataSet) -> str:
+    """Return the name of what a data set is made from."""
+    return re.split(r"\s(?:NSR|label)\b", one.label)[0]
+
+
+def _methods(bounded: Bounded, cells: pl.DataFrame) -> Iterator[Any]:
+    """Yield the data and models of the tables, and of the report's methods what holds for every configuration."""
+    models = bounded.table.filter(pl.col("loss").is_in(LOSSES)).select("dataset", "nsr", "model").rows()
+    topics = cells.select("dataset", "nsr", "n_topics").rows()
+    yield paragraph(
+        FILE,
+        "methods-data",
+        models={_source(DataSet(*key)): _MODELS.get(model, model) for *key, model in models},
+        topics={DataSet(*key).label: count for *key, count in topics},
+    )
+    shown = ("Losses", "Boundings", "Protocols", "Statistics")
+    for block in methods_section(None).blocks:
+        if (block.title if isinstance(block, Paragraph) else block.name) in shown:
+            yield block
 
 
 def _within(bounded: Bounded) -> dict[str, Any]:
@@ -224,7 +268,7 @@ def _advice(means: pl.DataFrame) -> Iterator[Paragraph]:
 
 
 def _limits(bounded: Bounded, facts: Mapping[str, Any]) -> Iterator[Paragraph]:
-    yield paragraph(FILE, "limits", sets=len(bounded.data_sets))
+    yield paragraph(FILE, "limits", **facts)
     yield paragraph(FILE, "limits-noise", **facts)
     yield paragraph(FILE, "limits-print")
     yield paragraph(FILE, "limits-selection")
