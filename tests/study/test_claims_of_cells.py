@@ -10,8 +10,8 @@ import pytest
 
 import rankbound as rb
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.registry import verdict_on
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
+from rankbound_study.claims.registry import decide, verdict_on
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence
 from tests.study.planted import (
     NOISY,
     ONE_SEED,
@@ -19,10 +19,13 @@ from tests.study.planted import (
     Lists,
     Made,
     Study,
+    World,
     blurred,
     evidence_of,
     of_bounded,
+    settings,
     study,
+    where_bounded,
 )
 
 pytest.importorskip("scipy", reason="claims are decided by statistics")
@@ -413,3 +416,15 @@ def test_the_best_bounding_is_picked_by_validation(evidence_of: Made, tmp_path: 
     assert "all boundings on" in found.reason
     assert "no bounding" not in by_test.reason
     assert "all boundings" not in by_test.reason
+
+
+def test_claims_are_decided_if_every_seed_has_a_drawing_of_its_own(tmp_path: Path) -> None:
+    """No two seeds share a list then, whose scores would say how much lists differ between seeds."""
+    world = World(where_bounded(0.01), settings(), topics=40)
+    missing = []
+    for drawings in (1, 3):
+        (folder := tmp_path / str(drawings)).mkdir()
+        decided = decide(replace(world, drawings=drawings).files(folder))
+        missing.append({claim.id for claim, verdict in decided if verdict.verdict == NOT_RUN})
+    assert missing[0] == missing[1]
+    assert "T42" not in missing[1]

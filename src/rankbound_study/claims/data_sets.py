@@ -276,7 +276,7 @@ def _growth_of_variance(aligned: Floats, ratios: Sequence[DataSet]) -> Contrast:
 
 
 def _growth_between_seeds(evidence: Evidence, loss: str) -> float:
-    """Return the same slope for two seeds of the unbounded loss; NaN for one seed."""
+    """Return the same slope for two seeds of the unbounded loss in the same folds; NaN if no fold has two."""
     ratios = several_ratios(evidence)
     of_ratios = [values(evidence, judge(loss), loss, column) for column in ratios]
     if min(one.shape[-1] for one in of_ratios) < 2:
@@ -284,6 +284,8 @@ def _growth_between_seeds(evidence: Evidence, loss: str) -> float:
     between = [
         np.stack([one[..., i] - one[..., j] for i, j in combinations(range(one.shape[-1]), 2)], -1) for one in of_ratios
     ]
+    if not all(np.isfinite(one).any() for one in between):
+        return math.nan
     names = [scores(evidence, judge(loss), loss, column).units for column in ratios]
     return _growth_of_variance(_of_same_units(between, names), ratios).mean
 
