@@ -48,6 +48,7 @@ class _Asked(Evidence):
         found = super().variants(experiment, dataset, nsr, **choice)
         if found:
             self.experiments_read.add(experiment)
+            self.cells.add((dataset, nsr, choice.get("protocol", HONEST)))
         return found
 
 
@@ -90,8 +91,13 @@ def _needed(claim: Claim, evidence: Evidence, files: Sequence[Path]) -> dict[str
             }
             asked.cells.update(*(cells for name, cells in every.items() if name in claim.datasets))
     by_comparison = {name: section["datasets"] for name, section in config["comparisons"].items()}
-    compared = [name for name in config["compare"] if asked.compared & set(by_comparison[name])]
-    by_features = "features" in claim.how_to_test
+    # Comparisons by the number of features are read as files, and by one claim alone.
+    by_features = "number of features" in claim.how_to_test
+    compared = [
+        name
+        for name in config["compare"]
+        if (by_features if "by-features" in name else asked.compared & set(by_comparison[name]))
+    ]
     axes = [part for part in claim.shape.values() if "losses" in part or "boundings" in part]
     losses = {loss for part in axes for loss in part.get("losses", config["losses"])} or set(config["losses"])
     boundings = {one for part in axes for one in part.get("boundings", config["boundings"])} | {UNBOUNDED}
@@ -105,6 +111,13 @@ def _needed(claim: Claim, evidence: Evidence, files: Sequence[Path]) -> dict[str
     datasets = {dataset.split("-label")[0] for dataset, _, _ in asked.cells}
     protocols = {protocol for _, _, protocol in asked.cells}
     thresholds = sorted({int(name.split("-label")[1]) for name, _, _ in asked.cells if "-label" in name}, reverse=True)
+    # Of an experiment, the data sets that the claim reads.
+    read = {dataset if nsr is None else f"{dataset}-nsr{nsr}" for dataset, nsr, _ in asked.cells}
+    varied = {
+        name: {"datasets": [one for one in config["experiments"][name]["datasets"] if one in read]}
+        for name in config["experiment"]
+        if name in asked.experiments_read
+    }
     place = f"results/claims/{claim.id}"
     return {
         "pathvars": {"results": place, "logs": f"{place}/logs"},
@@ -114,8 +127,9 @@ def _needed(claim: Claim, evidence: Evidence, files: Sequence[Path]) -> dict[str
         **({"lists": {"mq2008": {"thresholds": thresholds}}} if thresholds else {}),
         "losses": [one for one in config["losses"] if one in losses],
         "boundings": [one for one in config["boundings"] if one in boundings],
-        "experiment": [one for one in config["experiment"] if one in asked.experiments_read],
-        "compare": [one for one in compared if by_features or "by-features" not in one],
+        **({"experiments": varied} if varied else {}),
+        "experiment": [*varied],
+        "compare": compared,
         "figures": [],
         "tables": ["table_5_1", "table_claims"],
     }
