@@ -41,7 +41,8 @@ def test_the_abstract_is_short_and_its_numbers_are_those_of_the_tables(results: 
     means = pl.read_csv(results / "tables" / MEANS).filter(pl.col("loss") != "all")
     spans = [row for row in counter_examples(PUBLISHED) if row["bounds"] == "affine"]
     ends = [min(row["lowest"] for row in spans), max(row["highest"] for row in spans)]
-    known = {f"{value:.4f}" for value in means["mean"].abs()} | {f"{abs(end):.4f}" for end in ends}
+    shown = [value for name in ("mean", "low", "high") for value in means[name].abs()]
+    known = {f"{value:.4f}" for value in shown} | {f"{abs(end):.4f}" for end in ends}
     assert set(re.findall(r"\d\.\d{4}", abstract)) == known
 
 
@@ -59,13 +60,14 @@ def test_answers_follow_the_intervals(results: Path, low: float, high: float, an
     path.write_text(changed.write_csv(float_precision=6))
     found = answers(paper(results))
     (of_affine,) = (row for question, row in found.items() if question.endswith("affine bounding raise the mean nDCG?"))
-    assert of_affine[0].startswith(f"{answer}, over 12 cells")
+    assert of_affine[0].startswith(answer)
+    assert ", over 12 cells: " in of_affine[0]
     assert f"{abs(low):.4f}" in of_affine[1]
     cells = pl.read_csv(results / "tables" / "table_effects.csv").filter(
         pl.col("p_holm") < 0.05, loss="nRBP", bounding="min-max"
     )
     (of_pairs,) = (row for question, row in found.items() if question.startswith("2 "))
-    assert f"none are significantly lower and {len(cells)} higher" in of_pairs[0]
+    assert f"none are significantly lower, {len(cells)} higher" in of_pairs[0]
     advice = str(next(one.blocks for one in paper(results).sections if one.anchor == "practice"))
     assert ("Losses of nDCG and nRBP" in advice) == (low > 0)
 
@@ -84,6 +86,9 @@ def test_the_hypothesis_is_told_as_its_verdict_is(results: Path, outcome: str, a
     assert found[0].startswith(answer)
     assert told in section(content, "law")
     assert "law that mismatch explains the effect of weights is refuted as put" in section(content, "abstract")
+    second = next(one.blocks for one in content.sections if one.anchor == "law")[0]
+    assert isinstance(second, TableBlock)
+    assert len(second.rows) == rows["prediction"].str.starts_with(law.SECOND_HYPOTHESIS).sum() == 6
 
 
 def test_methods_state_no_setting_of_a_configuration_that_is_not_known(results: Path) -> None:
@@ -95,7 +100,30 @@ def test_methods_state_no_setting_of_a_configuration_that_is_not_known(results: 
         assert f"{count} of {'MQ2008' if nsr is None else 'MovieLens'}" in told
     assert "(M − E) / (max − E)" in told
     assert "τ =" not in told
-    assert "learning rate, " not in told
+    assert "share the learning rate" not in told
+
+
+def test_scores_and_signs_that_come_out_are_counted(results: Path) -> None:
+    table = pl.read_csv(results / "tables" / "table_5_1.csv").filter("as_printed", pl.col("published").is_not_null())
+    scores = {tuple(row[key] for key in ("dataset", "nsr", "loss", "bounding")): row for row in table.to_dicts()}
+
+    def within(reading: str) -> int:
+        counted = [row for (name, *_), row in scores.items() if not name.startswith("mq2008") or name == reading]
+        return sum(abs(row["ours"] - row["published"]) <= 0.015 for row in counted)
+
+    best, worst = sorted(("mq2008-label1", "mq2008-label2"), key=within, reverse=True)
+    signs = []
+    for (name, nsr, loss, _), row in scores.items():
+        plain = scores[name, nsr, loss, "none"]
+        printed, ours = row["published"] - plain["published"], row["ours"] - plain["ours"]
+        if name != worst and abs(printed) > 1e-9:
+            signs.append(printed * ours > 0)
+    (found,) = (row[0] for question, row in answers(paper(results)).items() if "printed scores" in question)
+    assert found == (
+        f"{within(best)} of 60 are within 0.015, by the reading of labels that fits "
+        f"({within(worst)} by the other one); {sum(signs)} of {len(signs)} "
+        "effects of bounding have the printed sign."
+    )
 
 
 def test_replicas_stand_beside_the_effects(results: Path) -> None:

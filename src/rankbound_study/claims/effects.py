@@ -163,14 +163,20 @@ REPLICA_COLUMNS = schema(
 
 
 def replicas_table(evidence: Evidence) -> pl.DataFrame:
-    """Return a row per pair of replicas of a training: 95 % of their intervals should contain 0."""
+    """Return a row per pair of replicas of a training: 95 % of their intervals should contain 0.
+
+    Replicas that came out the same to the last digit are one training, and counted once.
+    """
     rows = []
     for column, loss in product(evidence.data_sets, LOSSES):
         known: list[tuple[str, str, str, Pair]] = []
+        same: set[str] = set()
         for one, other in combinations([name for name in AFFINE if repeats(loss, name)], 2):
             with suppress(MissingEvidence):
                 known.append((SAME_LOSS, one, other, pair(evidence, Cell(loss, one, column, judge(loss)), other)))
-        for bounding in BOUNDINGS:
+                same |= {other} if np.array_equal(known[-1][-1].a, known[-1][-1].b, equal_nan=True) else set()
+        known = [row for row in known if row[2] not in same]
+        for bounding in [name for name in BOUNDINGS if name not in same]:
             with suppress(MissingEvidence):
                 found = scores(evidence, judge(loss), loss, column)
                 halves = of_halves(found.pair(bounding, bounding)) if bounding in found.systems else None

@@ -363,7 +363,8 @@ def fit(law: Law) -> Outcome:
     off.sort(key=lambda one: -abs(one.contrast.mean - law.predicted(one)))
     limits = [(one.contrast, law.predicted(one)) for one in law.counted]
     near = [max(one.p_above(at - BEYOND), one.p_below(at + BEYOND)) <= LEVEL for one, at in limits]
-    found = f"Cells that lie significantly farther: {len(off)} of {len(near)}{among(list(map(str, off)))}."
+    names = among(list(map(str, off)))
+    found = f"Cells significantly farther than {BEYOND:g} from the line: {len(off)} of {len(near)}{names}."
     return Outcome(prediction, each_way(all(near), bool(off)), found)
 
 

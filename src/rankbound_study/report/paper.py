@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.margins import LEVEL
-from rankbound_study.claims import effects, verdict_table
+from rankbound_study.claims import effects, law, verdict_table
 from rankbound_study.claims.cells import is_distinct
 from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
 from rankbound_study.claims.predictions import COLUMNS
@@ -72,7 +72,7 @@ ANSWERS = Layout(
     prose=frozenset({0, 1}),
 )
 
-_SHOWN = ("id", "data set", "loss", "weights", "predicted", "effect", "outcome")
+_SHOWN = ("id", "data set", "loss", "weights", "predicted", "size", "effect", "outcome")
 PREDICTED = replace(
     PREDICTIONS,
     caption=text(FILE, "predicted-table"),
@@ -80,6 +80,14 @@ PREDICTED = replace(
     labels=4,
 )
 """Fewer columns than in the report."""
+
+SECOND = Layout(
+    "The second hypothesis",
+    text(FILE, "second-table"),
+    (Column("prediction"), Column("found"), Column("outcome")),
+    labels=3,
+    prose=frozenset({0, 1}),
+)
 
 ELSEWHERE = Layout(
     "Counter-examples",
@@ -117,7 +125,7 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     facts: dict[str, Any] = {
         "names": list(dict.fromkeys(map(_source, bounded.data_sets))),
         "seeds": honest["n_seeds"].max() or 1,
-        **_within(bounded),
+        **_printed(bounded),
     }
 
     def drawn(anchor: str) -> Iterator[Any]:
@@ -130,12 +138,12 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
         ReportSection(
             "answers", "Answers", "", (ANSWERS.of_rows(list(_answers(means, outcomes, bounded, claims, registered))),)
         ),
-        ReportSection("methods", "How it was done", "", tuple(_methods(bounded, cells))),
+        ReportSection("methods", "How it was done", "", tuple(_methods(bounded, cells, facts))),
         ReportSection("effects", "What bounding does", text(FILE, "effects"), (*drawn("effects"), *replicas)),
     ]
     for one in found:
         opening = f"{text(FILE, 'law')} {one.headline} {one.detail}"
-        sections.append(ReportSection("law", "Why", opening, tuple(drawn("law"))))
+        sections.append(ReportSection("law", "Why", opening, (SECOND.of_rows(_second(tables)), *drawn("law"))))
     if others:
         sections.append(ReportSection("elsewhere", "On other data", _elsewhere(others), (ELSEWHERE.of_rows(others),)))
     if len(registered):
@@ -146,7 +154,7 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
         ReportSection("table-5-1", "What is reproduced", opening, (bounded.block,)),
         ReportSection("practice", "Which loss and bound to take", "", tuple(_advice(means))),
         ReportSection("limits", "Limitations", "", tuple(_limits(bounded, facts))),
-        ReportSection("data", "Data and code", text(FILE, "data")),
+        ReportSection("data", "Data and code", text(FILE, "data", **facts)),
         ReportSection("references", "References", "", tuple(references())),
     ]
     return Document(
@@ -177,7 +185,7 @@ def _source(one: DataSet) -> str:
     return re.split(r"\s(?:NSR|label)\b", one.label)[0]
 
 
-def _methods(bounded: Bounded, cells: pl.DataFrame) -> Iterator[Any]:
+def _methods(bounded: Bounded, cells: pl.DataFrame, facts: Mapping[str, Any]) -> Iterator[Any]:
     """Yield the data and models of the tables, and of the report's methods what holds for every configuration."""
     models = bounded.table.filter(pl.col("loss").is_in(LOSSES)).select("dataset", "nsr", "model").rows()
     topics = cells.select("dataset", "nsr", "n_topics").rows()
@@ -187,30 +195,54 @@ def _methods(bounded: Bounded, cells: pl.DataFrame) -> Iterator[Any]:
         models={_source(DataSet(*key)): _MODELS.get(model, model) for *key, model in models},
         topics={DataSet(*key).label: count for *key, count in topics},
     )
+    yield paragraph(FILE, "methods-trainings", **facts)
     shown = ("Losses", "Boundings", "Protocols", "Statistics")
     for block in methods_section(None).blocks:
         if (block.title if isinstance(block, Paragraph) else block.name) in shown:
             yield block
 
 
-def _within(bounded: Bounded) -> dict[str, Any]:
-    """Return how many printed scores come out, by the reading of MQ2008's labels that fits more of them."""
+def _printed(bounded: Bounded) -> dict[str, Any]:
+    """Return how many printed scores, and signs of the effects of bounding, come out.
+
+    The labels of MQ2008 are read in the way that fits more of its scores; `otherwise` is the number by the other way.
+    """
     cells = bounded.summary["cells"]
-    readings = [one for name, one in cells.items() if name.startswith("mq2008")]
-    counted = [one for name, one in cells.items() if not name.startswith("mq2008")]
-    counted += [max(readings, key=lambda one: one["within"])] if readings else []
-    totals = {key: sum(one[key] for one in counted) for key in ("within", "total")}
-    return {**totals, "reading": bool(readings), "tolerance": bounded.summary["tolerance"]}
+    readings = sorted((name for name in cells if name.startswith("mq2008")), key=lambda name: -cells[name]["within"])
+    every = bounded.table.filter(pl.col("as_printed"), pl.col("published").is_not_null())
+    rows = every.filter(~pl.col("dataset").is_in(readings[1:]))
+    count = pl.col(f"within_{bounded.summary['tolerance']:g}").sum()
+    by_metric = rows.group_by("metric", maintain_order=True).agg(count.alias("within"), pl.len().alias("total")).rows()
+    cell = ["dataset", "nsr", "loss", "metric"]
+    plain = rows.filter(bounding=UNBOUNDED).select(*cell, theirs="published", own="ours")
+    effects = rows.filter(pl.col("bounding") != UNBOUNDED).join(plain, on=cell, nulls_equal=True)
+    signs = effects.select((pl.col("published") - "theirs").round(6).sign(), ours=(pl.col("ours") - "own").sign())
+    signs = signs.filter(pl.col("published") != 0)
+    return {
+        "within": rows.select(count).item(),
+        "total": len(rows),
+        "otherwise": every.filter(~pl.col("dataset").is_in(readings[:-1])).select(count).item()
+        if readings[1:]
+        else None,
+        "by_metric": by_metric,
+        "signs": signs.filter(published=pl.col("ours")).height,
+        "compared": len(signs),
+        "tolerance": bounded.summary["tolerance"],
+    }
 
 
 def _abstract(facts: Mapping[str, Any], means: pl.DataFrame, found: list[Finding], others: list[dict[str, Any]]) -> str:
     listed = {
-        kind: ", ".join(f"{signed(row['mean'])} ({row['loss']})" for row in means.filter(bounds=kind).to_dicts())
+        kind: ", ".join(
+            f"{signed(row['mean'])} ({row['loss']}; {between(row['low'], row['high'])})"
+            for row in means.filter(bounds=kind).to_dicts()
+        )
         for kind in ("affine", "distribution")
     }
     ends = [row[key] for row in others if row["bounds"] == "affine" for key in ("lowest", "highest")]
     ends = ends or [None]
-    return text(FILE, "abstract", **facts, **listed, law=found, worst=min(ends), best=max(ends))
+    of_others = {"worst": min(ends), "best": max(ends)}
+    return text(FILE, "abstract", **facts, **listed, **of_others, law=found)
 
 
 def _answers(
@@ -230,14 +262,14 @@ def _answers(
         answer = text(FILE, "second-answer", written=written, held=held)
         yield row("Is the best influence proportional to the relevant items?", answer, "", "Why")
     if outcomes:
-        answer = text(FILE, "law-answer", direction=outcomes["direction"], fit=outcomes["fit"])
+        answer = text(FILE, "law-answer", **outcomes)
         yield row("Do weights that equalise influence gain?", answer, "", "Why")
     if len(registered):
         answer = text(FILE, "predicted-answer", **_told(registered))
         yield row("Do predictions for other data hold?", answer, "", "Predicted before the runs")
-    within = _within(bounded)
-    if within["total"]:
-        answer = text(FILE, "reproduced-answer", **within)
+    printed = _printed(bounded)
+    if printed["total"]:
+        answer = text(FILE, "reproduced-answer", **printed)
         yield row("Are the printed scores reproduced?", answer, "", "What is reproduced")
     if compared := bounded.popularity.values():
         beaten = sum(popularity > best for popularity, best in compared)
@@ -248,9 +280,20 @@ def _answers(
         answer = text(
             FILE, "claims-answer", counts=verdict_table.counts(empirical), theorems=len(claims.table) - len(empirical)
         )
-        yield row("What becomes of the sources' empirical claims?", answer, "", "supplement")
+        yield row("What becomes of the empirical claims of the thesis and of others?", answer, "", "supplement")
         answer = text(FILE, "second-study-answer", counts=verdict_table.counts(verdict_table.of_source(empirical, "N")))
-        yield row("And of those on neural networks in ranking?", answer, "", "supplement")
+        yield row("Of those of Li and Wu on neural networks in ranking?", answer, "", "supplement")
+
+
+def _second(tables: Path) -> list[dict[str, str]]:
+    """Return the predictions of the second hypothesis, with what was found and their outcomes."""
+    rows = read_made(tables / f"{law.PREDICTIONS}.csv", law.PREDICTION_COLUMNS).rows(named=True)
+    start = f"{law.SECOND_HYPOTHESIS}: "
+    return [
+        row | {"prediction": row["prediction"].removeprefix(start)}
+        for row in rows
+        if row["prediction"].startswith(start)
+    ]
 
 
 def _advice(means: pl.DataFrame) -> Iterator[Paragraph]:
