@@ -289,7 +289,7 @@ def test_the_limitations_say_what_the_committed_tables_say() -> None:
     missed = printed.filter(~pl.col("within_0.015"))
     within = f"{len(printed) - len(missed)} of the {len(printed)} printed MovieLens scores come out within 0.015."
     of_three = "The other three have distribution bounding: nDCG at NSR 2 and 3 comes out lower, AP at NSR 3 higher"
-    seeds = "it has five seeds, and two drawings"
+    seeds = "it has five seeds, each of which has a drawing"
     collapse = "Its collapse on nDCG is reproduced, and is deeper than printed"
     assert [words for words in (within, of_three, seeds, collapse) if words not in limitations] == []
     higher = {(row["loss"], row["nsr"], row["bounding"]): row["difference"] > 0 for row in missed.iter_rows(named=True)}

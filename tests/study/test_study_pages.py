@@ -69,7 +69,6 @@ def test_what_the_pages_configure_is_valid_and_no_more_than_they_say(
     ("files", "expected"),
     [
         ("config.yaml", "150 training jobs, 7,350 trainings\n"),
-        ("drawings", "valid: study 'drawings', 3 data sets, 45 training jobs, 5,625 trainings\n"),
         ("regimes", "valid: study 'regimes', 18 data sets, 216 training jobs, 1,080 trainings\n"),
         ("mixed-ratios", "valid: study 'mixed-ratios', 1 data set, 12 training jobs, 120 trainings\n"),
         ("evaluation", "valid: study 'evaluation', 4 data sets, 60 training jobs, 240 trainings\n"),
