@@ -1,23 +1,20 @@
 """The steps of the study as a table, `steps.toml`: each step's name, function, help and flags.
 
 A step is a function of its flags, by their names. Its module is imported when the step runs. The digest of a step's
-code (`config/code_digests.py`) is that of its row of the table and of its function: another row never reruns it. The
-examples of its help are in `steps.md`.
+code (`config/code_digests.py`) is that of its row of the table and of its function: another row never reruns it.
 """
 
 import argparse
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankbound.texts import names, positive
 
-HERE = Path(__file__)
-TABLE: Mapping[str, Any] = tomllib.loads(HERE.with_suffix(".toml").read_text("utf-8"))
+TABLE: Mapping[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 TYPES: Mapping[str, Callable[..., Any]] = {
     "path": Path, "int": int, "float": float, "positive": positive, "names": names
 }  # fmt: skip
@@ -30,13 +27,14 @@ class Step(NamedTuple):
     function: str
     summary: str
     flags: Sequence[Any]
+    examples: str
     named: str = ""
     also_read: str = ""
 
     @property
     def help(self) -> str:
         """The examples as they are shown."""
-        return re.sub(r"^\$ ", "  python -m rankbound_study ", _examples()[self.name], flags=re.M)
+        return re.sub(r"^\$ ", "  python -m rankbound_study ", self.examples.strip("\n"), flags=re.M)
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
@@ -49,14 +47,6 @@ class Step(NamedTuple):
         values = {name: value for name, value in vars(arguments).items() if name not in ("run", "subcommand")}
         status: int | None = loaded(self.function)(**values)
         return status
-
-
-@cache
-def _examples() -> Mapping[str, str]:
-    """Return the examples of every step; a line that begins with `$` is a command."""
-    text = HERE.with_suffix(".md").read_text("utf-8")
-    _, *parts = re.split(r"^## (\S+)\n", text, flags=re.M)
-    return {name: part.strip("\n") for name, part in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def loaded(path: str) -> Callable[..., Any]:
