@@ -70,7 +70,8 @@ def _declare(parser: Any, flags: Sequence[Any]) -> None:
                 _declare(parser.add_argument_group(title), inner)
             case {"either": inner}:
                 _declare(parser.add_mutually_exclusive_group(), inner)
-            case {"flag": text, **options}:
+            case {"flag": text}:
+                options: dict[str, Any] = {key: value for key, value in flag.items() if key != "flag"}
                 if "type" in options:
                     kind = options["type"] = TYPES[options["type"]]
                     default = options.get("default")
