@@ -16,13 +16,13 @@ Row = tuple[int, int, int, int]
 
 
 class Layout(NamedTuple):
-    """A layout: the file's name, its writer, the flags that it takes, and the description and threshold of it."""
+    """A layout: the file's name, its writer, the description and threshold of it, and the flags that it takes."""
 
     file: str
     text: Callable[[], str | bytes]
-    flags: tuple[str, ...]
     source: dict[str, Any]
-    threshold: Any
+    threshold: Any = 4
+    flags: tuple[str, ...] = ()
 
 
 def rows() -> list[Row]:
@@ -55,6 +55,15 @@ def asin(item: int) -> str:
 def plays(row: Row) -> int:
     user, item, stars, _ = row
     return 13_000 // (1 + (7 * user + 3 * item) % 40) + stars
+
+
+def books() -> bytes:
+    """Ratings of books; most are not rated, which 0 says, and one name is no UTF-8."""
+    rated = lines(
+        lambda row: f'"{276724 + row[0]}";"{isbn(row[1])}";"{2 * row[2] * (row[1] % 3 == 0)}"',
+        '"User-ID";"ISBN";"Book-Rating"\r\n',
+    )
+    return rated.replace("195153441", "19515344\u00e9").encode("latin-1")
 
 
 def clicks() -> str:
@@ -100,112 +109,69 @@ def numbered(*roles: str) -> dict[str, str]:
 
 
 FOUR = numbered("topic", "item", "rating", "timestamp")
+RECBOLE = dict(zip(FOUR, ("user_id:token", "item_id:token", "rating:float", "timestamp:float"), strict=True))
+YELP = dict(zip(FOUR, ("user_id", "business_id", "stars", "date"), strict=True))
+
+
+def without_names(file: str, separator: str) -> Layout:
+    """A layout of MovieLens' older editions: user, item, rating and time."""
+    source = {"separator": separator, "header": False, "columns": FOUR}
+    return Layout(file, lambda: lines(lambda row: separator.join(map(str, row))), source)
+
 
 LAYOUTS: dict[str, Layout] = {
-    "ml-1m": Layout(
-        "ratings.dat",
-        lambda: lines(lambda row: "::".join(map(str, row))),
-        (),
-        {"separator": "::", "header": False, "columns": FOUR},
-        4,
-    ),
-    "ml-100k": Layout(
-        "u.data",
-        lambda: lines(lambda row: "\t".join(map(str, row))),
-        (),
-        {"separator": "\t", "header": False, "columns": FOUR},
-        4,
-    ),
-    "spaces": Layout(
-        "out.ratings",
-        lambda: lines(lambda row: " ".join(map(str, row))),
-        (),
-        {"separator": " ", "header": False, "columns": FOUR},
-        4,
-    ),
+    "ml-1m": without_names("ratings.dat", "::"),
+    "ml-100k": without_names("u.data", "\t"),
+    "spaces": without_names("out.ratings", " "),
     "recbole": Layout(
         "ml-100k.inter",
-        lambda: lines(
-            lambda row: "\t".join(map(str, row)), "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
-        ),
-        (),
-        {
-            "separator": "\t",
-            "columns": {
-                "topic": "user_id:token",
-                "item": "item_id:token",
-                "rating": "rating:float",
-                "timestamp": "timestamp:float",
-            },
-        },
-        4,
+        lambda: lines(lambda row: "\t".join(map(str, row)), "\t".join(RECBOLE.values()) + "\n"),
+        {"separator": "\t", "columns": RECBOLE},
     ),
     "headerless": Layout(
         "pairs.csv",
         lambda: lines(lambda row: f"{row[0]},{row[1]}"),
-        (),
         {"header": False, "columns": numbered("topic", "item")},
         1,
     ),
     "goodbooks": Layout(
         "ratings.csv",
         lambda: lines(lambda row: ",".join(map(str, row[:3])), "user_id,book_id,rating\n"),
-        (),
         {"columns": {"topic": "user_id", "item": "book_id", "rating": "rating"}},
-        4,
     ),
     "book-crossing": Layout(
         "BX-Book-Ratings.csv",
-        lambda: (
-            lines(
-                # Most books are not rated, which 0 says; one name is no UTF-8.
-                lambda row: f'"{276724 + row[0]}";"{isbn(row[1])}";"{2 * row[2] * (row[1] % 3 == 0)}"',
-                '"User-ID";"ISBN";"Book-Rating"\r\n',
-            )
-            .replace("195153441", "19515344\u00e9")
-            .encode("latin-1")
-        ),
-        ("--threshold", "any"),
-        {
-            "separator": ";",
-            "encoding": "latin-1",
-            "ids": "texts",
-            "columns": {"topic": "User-ID", "item": "ISBN"},
-        },
+        books,
+        {"separator": ";", "encoding": "latin-1", "ids": "texts", "columns": {"topic": "User-ID", "item": "ISBN"}},
         1,
+        ("--threshold", "any"),
     ),
     "last.fm": Layout(
         "usersha1-artmbid-artname-plays.tsv",
         lambda: lines(
             lambda row: f'{row[0]:040x}\t{f"{row[1]:08x}-7ff1" if row[1] % 5 else ""}\tthe "{row[1]}" men\t{plays(row)}'
         ),
-        ("--topic", "1", "--item", "3", "--relevance", "4", "--threshold", "q0.4"),
-        {
-            "separator": "\t",
-            "header": False,
-            "ids": "texts",
-            "columns": {"topic": "1", "item": "3", "rating": "4"},
-        },
+        {"separator": "\t", "header": False, "ids": "texts", "columns": {"topic": "1", "item": "3", "rating": "4"}},
         None,
+        ("--topic", "1", "--item", "3", "--relevance", "4", "--threshold", "q0.4"),
     ),
     "retailrocket": Layout(
         "events.csv",
         clicks,
-        (
-            *("--format", "ratings", "--relevance", "event", "--labels", "view,addtocart,transaction"),
-            *("--repeats", "highest", "--threshold", "addtocart"),
-        ),
         {
             "labels": ["view", "addtocart", "transaction"],
             "repeats": "highest",
             "columns": {"topic": "visitorid", "item": "itemid", "rating": "event", "timestamp": "timestamp"},
         },
         1,
+        (
+            *("--format", "ratings", "--relevance", "event", "--labels", "view,addtocart,transaction"),
+            *("--repeats", "highest", "--threshold", "addtocart"),
+        ),
     ),
     "labels in words": Layout(
         "judged.csv",
         judged,
-        (),
         {
             "format": "table",
             "labels": ["bad", "fair", "good", "excellent", "perfect"],
@@ -217,20 +183,9 @@ LAYOUTS: dict[str, Layout] = {
     "amazon": Layout(
         "ratings_Books.csv",
         lambda: lines(lambda row: f"A2CX7LUOHB{row[0]}NDG,{asin(row[1])},{row[2]}.0,{row[3]}"),
-        (),
         {"header": False, "ids": "texts", "columns": FOUR},
-        4,
     ),
-    "yelp": Layout(
-        "yelp_academic_dataset_review.json",
-        reviews,
-        (),
-        {
-            "ids": "texts",
-            "columns": {"topic": "user_id", "item": "business_id", "rating": "stars", "timestamp": "date"},
-        },
-        4,
-    ),
+    "yelp": Layout("yelp_academic_dataset_review.json", reviews, {"ids": "texts", "columns": YELP}),
 }
 
 

@@ -11,43 +11,10 @@ import pytest
 from filelock import FileLock
 
 from tests.local_s3 import KEYS, serving
-from tests.workflow.project import GENERATED, Project
+from tests.workflow.project import STUDIES, Project
 
 BUCKET = "shared"
-STUDY: dict[str, Any] = {
-    **GENERATED,
-    "images": {
-        "synthetic-aaf": {
-            "size": 120,
-            "folds": 1,
-            "validation_share": 0.2,
-            "test_share": 0.2,
-            "above": 5,
-            "pairs": {"train": 40, "validation": 20, "test": 20},
-            "seed": 0,
-            "vgg16_side": 32,
-        }
-    },
-    "comparisons": {
-        "faces-pixels": {
-            "datasets": ["synthetic-aaf"],
-            "judged_by": "PairAccuracy",
-            "folds": [1],
-            "seeds": [0],
-            "settings": {"scale": "standard"},
-            "methods": {
-                "Reg-l2": {
-                    "family": "reg",
-                    "model": {"name": "ridge", "penalties": [0.01]},
-                    "loss": "squared",
-                    "target": "value",
-                }
-            },
-        }
-    },
-    "figures": [*GENERATED["figures"], "figure_neural_duplicates"],
-}
-"""One figure of it shows pictures of its (generated) data."""
+STUDY: dict[str, Any] = STUDIES["pictures"]
 IDENTITY = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")

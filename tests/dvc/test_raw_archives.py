@@ -9,36 +9,10 @@ from typing import Any
 import pytest
 
 from tests.dvc.conftest import git, repro
-from tests.workflow.project import GENERATED, Project
+from tests.workflow.project import STUDIES, Project
 
 ARCHIVE = "ml-latest-small.zip"
-RATINGS: dict[str, Any] = {
-    **GENERATED,
-    "datasets": ["movielens"],
-    "boundings": ["none"],
-    "losses": ["nDCG"],
-    "folds": [1],
-    "controls": ["random"],
-    "interactions": {
-        "movielens": {
-            "archive": ARCHIVE,
-            "threshold": 4,
-            "min_relevant": 400,
-            "nsr": [1],
-            "validation_share": 0.1,
-            "seed": 0,
-        }
-    },
-    "lists": {},
-    "training": {
-        "movielens": {
-            "model": {"name": "matrix-factorization", "factors": 2},
-            "learning_rate": {"published": 0.01},
-            "epochs": 1,
-            "batch_size": 32,
-        }
-    },
-}
+RATINGS: dict[str, Any] = STUDIES["ratings"]
 
 
 @pytest.fixture(scope="module")

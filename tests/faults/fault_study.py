@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from project import GENERATED, Project
+from project import STUDIES, Project
 
 from rankbound_study.config.sections.description import known_set
 from tests.raw_files import encode_image, folder_of, pack
@@ -26,89 +26,7 @@ ASIDE = "data/weights/synthetic-vgg16.safetensors"
 """A generated file that nothing here is made of: it only stands for its rule."""
 """What the finished study has: everything, and the stand-in for the weights, which no data set of it reads."""
 
-SETTINGS = {"optimiser": "adam", "learning_rate": 0.001, "epochs": 2, "batch_size": 100, "scale": "standard"}
-RANK_LR = {"family": "rank", "model": {"name": "linear"}, "loss": "RankNet"}
-OF_FACES = {"judged_by": "PairAccuracy", "folds": [1], "seeds": [0]}
-OF_QUERIES = {"datasets": ["synthetic-mq2008-label1"], "judged_by": "nDCG@10", "seeds": [0], "settings": SETTINGS}
-
-CONFIG: dict[str, Any] = {
-    **GENERATED,
-    "study": "faults",
-    "datasets": ["movielens", "synthetic-mq2008"],
-    "losses": ["nDCG"],
-    "interactions": {
-        "movielens": {
-            "archive": MOVIELENS,
-            "threshold": 4,
-            "min_relevant": 25,
-            "nsr": [1],
-            "validation_share": 0.1,
-            "seed": 0,
-        }
-    },
-    "images": {
-        "aaf": {
-            "archive": FACES,
-            "folds": 1,
-            "validation_share": 0.2,
-            "test_share": 0.2,
-            "above": 5,
-            "pairs": {"train": 40, "validation": 20, "test": 20},
-            "seed": 0,
-            "vgg16_side": 32,
-        }
-    },
-    "training": {
-        "movielens": {
-            "model": {"name": "matrix-factorization", "factors": 4},
-            "learning_rate": {"published": 0.01},
-            "epochs": 2,
-            "batch_size": 32,
-        },
-        "synthetic-mq2008": GENERATED["training"]["synthetic-mq2008"],
-    },
-    "comparisons": {
-        "web-queries": {**OF_QUERIES, "folds": [1, 2], "methods": {"Rank-LR": RANK_LR}},
-        "web-queries-by-features": {**OF_QUERIES, "folds": [1], "feature_counts": [5], "methods": {"Rank-LR": RANK_LR}},
-        "faces-pixels": {
-            **OF_FACES,
-            "datasets": ["aaf"],
-            "settings": {"scale": "standard"},
-            "methods": {
-                "Reg-l2": {
-                    "family": "reg",
-                    "model": {"name": "ridge", "penalties": [0.01]},
-                    "loss": "squared",
-                    "target": "value",
-                }
-            },
-        },
-        "faces-vgg16": {**OF_FACES, "datasets": ["aaf-vgg16"], "settings": SETTINGS, "methods": {"Rank-LR": RANK_LR}},
-    },
-    "experiments": {
-        "rates": {
-            "datasets": ["synthetic-mq2008-label1"],
-            "boundings": ["none"],
-            "folds": [1],
-            "variants": {"low": {"learning_rate": 0.003}},
-        },
-        "tilts": {
-            "datasets": ["synthetic-mq2008-label1"],
-            "boundings": ["distribution(tilt=4)"],
-            "folds": [1],
-            "variants": {"t4": {"learning_rate": 0.003}},
-        },
-    },
-    "figures": [
-        *("figure_1_1", "figure_5_2", "figure_neural_3", "figure_neural_duplicates"),
-        *("figure_leaderboard_scores", "figure_leaderboard_epochs", "figure_leaderboard_lengths"),
-        "figure_leaderboard_topics",
-    ],
-    "tables": [
-        *("table_2_2", "table_5_1", "table_5_1_honest", "table_flattery", "table_sensitivity", "table_claims"),
-        *("table_neural_1", "table_neural_2", "table_neural_features", "table_leaderboard"),
-    ],
-}
+CONFIG: dict[str, Any] = STUDIES["faults"]
 
 
 def make_study(folder: Path) -> Project:

@@ -21,7 +21,7 @@ from tests.faults.hostile_files import files_below, with_little_memory
 from tests.raw_files import source_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "study"))
-from rar4_fixture import LINK, make_rar
+from rar4_fixture import make_rar
 
 CENTRAL, END, LOCAL = b"PK\1\2", b"PK\5\6", b"PK\3\4"
 RATINGS = b"userId,movieId,rating,timestamp\r\n1,2,4.5,10\r\n"
@@ -63,26 +63,17 @@ def patched(content: bytearray, mark: bytes, offset: int, layout: str, *values: 
     return content
 
 
-OUTSIDE = ["../evil", "a/../../evil", "/tmp/evil", "C:evil", "c:/evil", "..\\evil", "\\\\server\\evil", "a/..", ".."]
-ABSURD = ["", "a\nb", "a\rb", "a\x7fb", "a\x9bb", "x" * 10_000, "é" * 2_000]
-ABSURD += ["photo\u202egpj.exe", "a\u2066b", "a\u200bb", "a\u2028b", "\ufeffa"]
-
-
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_a_converter_writes_nothing_for_a_name_that_points_outside(tmp_path: Path, name: str) -> None:
-    raw = written(tmp_path, zipped([("ml/ratings.csv", RATINGS), (name, b"evil")]))
+def test_a_converter_writes_nothing_for_a_name_that_points_outside(tmp_path: Path) -> None:
+    raw = written(tmp_path, zipped([("ml/ratings.csv", RATINGS), ("../evil", b"evil")]))
     with pytest.raises(SourceError, match=r"x\.zip: archive refused: member '.*' points outside"):
         ratings.convert(RawFile(SOURCES["movielens"], raw), tmp_path / "out" / "x.parquet")
     assert files_below(tmp_path) == {"x.zip"}
     assert not (tmp_path.parent / "evil").exists()
-    assert not Path("/tmp/evil").exists()
 
 
-@pytest.mark.parametrize("name", ABSURD)
-def test_names_that_no_one_would_give_are_refused(tmp_path: Path, name: str) -> None:
-    path = written(tmp_path, zipped([("fine.txt", b"1"), (name, b"2")]) if name else nameless())
+def test_a_member_without_a_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"x\.zip: archive refused: a member has the malformed name"):
-        list_members(path)
+        list_members(written(tmp_path, nameless()))
 
 
 def nameless() -> bytes:
@@ -96,22 +87,6 @@ def nameless() -> bytes:
     end = content.index(END)
     struct.pack_into("<II", content, end + 12, 46, central - 1)
     return bytes(content)
-
-
-@pytest.mark.parametrize(
-    ("first", "second"), [("S1.txt", "s1.TXT"), ("é.txt", "e\u0301.txt"), ("S1.txt/", "S1.txt"), ("straße", "STRASSE")]
-)
-def test_two_names_that_are_one_file_on_some_disk_are_refused(tmp_path: Path, first: str, second: str) -> None:
-    path = written(tmp_path, zipped([(first, b""), (second, b"2")]))
-    with pytest.raises(DataError, match=r"member '.*' is the same file as '.*'"):
-        list_members(path)
-
-
-@pytest.mark.parametrize("name", ["/etc/evil", "C:/evil", "a/../../evil", "a\x07b", "x" * 3000, "\x7f"])
-def test_rar_names_are_checked_as_well(tmp_path: Path, name: str) -> None:
-    with pytest.raises(DataError, match=r"x\.rar: archive refused: (member .* points outside|.* malformed name)"):
-        list_members(make_rar(tmp_path / "x.rar", {"fine.txt": b"1", name: b"2"}))
-    assert files_below(tmp_path) == {"x.rar"}
 
 
 def rar_with(folder: Path, offset: int, layout: str, *values: int | bytes) -> Path:
@@ -129,13 +104,6 @@ def rar_with(folder: Path, offset: int, layout: str, *values: int | bytes) -> Pa
 def test_a_rar_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"x\.rar: "):
         read_all(rar_with(tmp_path, 32, "4s", b"\xff\xfe\xff\xfe"))
-
-
-@pytest.mark.parametrize("mode", [LINK, 0o060644, 0o020644, 0o010644, 0o140777])
-def test_links_and_devices_in_a_rar_are_refused(tmp_path: Path, mode: int) -> None:
-    path = make_rar(tmp_path / "x.rar", {"S1.txt": b"/etc/passwd"}, {"S1.txt": mode})
-    with pytest.raises(DataError, match=r"member 'S1\.txt' is a link"):
-        list_members(path)
 
 
 def test_a_tar_is_no_archive_of_ours_whatever_it_links_to(tmp_path: Path) -> None:
@@ -205,13 +173,6 @@ def test_members_that_share_their_bytes_are_refused(tmp_path: Path, content: byt
     # Newer versions of Python's reader notice it, too.
     with pytest.raises(DataError, match=r"x\.zip: .*([Oo]verlap)"):
         read_all(written(tmp_path, content))
-
-
-@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
-def test_ways_to_pack_that_no_publisher_uses_are_refused(tmp_path: Path, method: int) -> None:
-    path = written(tmp_path, zipped([("a.txt", b"1" * 1000)], method))
-    with pytest.raises(DataError, match=rf"member 'a\.txt' is packed by method {method}; expected stored or deflated"):
-        list_members(path)
 
 
 def test_a_directory_of_millions_is_not_even_read(tmp_path: Path) -> None:

@@ -8,49 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rankbound_study.cli import main
 
-JOB: dict[str, Any] = {
-    "study": "tiny",
-    "protocol": "published",
-    "dataset": "synthetic-mq2008-label1",
-    "nsr": None,
-    "model": {"name": "mlp", "hidden": [2]},
-    "loss": "nDCG",
-    "bounding": "none",
-    "folds": [1],
-    "seeds": [3],
-    "variant": "",
-    "optimiser": "adam",
-    "learning_rate": 0.01,
-    "epochs": 2,
-    "batch_size": 8,
-    "temperature": 1.0,
-}
-CONFIG: dict[str, Any] = {
-    "study": JOB["study"],
-    "pathvars": {"data": "data", "results": "results", "logs": "logs"},
-    "protocols": [JOB["protocol"]],
-    "datasets": ["synthetic-mq2008"],
-    "losses": [JOB["loss"]],
-    "boundings": [JOB["bounding"]],
-    "controls": [],
-    "folds": JOB["folds"],
-    "seeds": {"published": JOB["seeds"]},
-    "lists": {"synthetic-mq2008": {"size": 12, "seed": 0, "thresholds": [1]}},
-    "training": {
-        "synthetic-mq2008": {
-            **{key: JOB[key] for key in ("model", "epochs", "batch_size")},
-            "learning_rate": {"published": JOB["learning_rate"]},
-        }
-    },
-    "temperature": JOB["temperature"],
-    "distributions": {"method": "exact", "samples": 10, "seed": 0},
-    "figures": [],
-    "tables": ["table_5_1"],
-}
-"""The configuration that requests the training of the recorded study."""
+STUDIES = yaml.safe_load((Path(__file__).parents[1] / "reference/studies.yaml").read_text("utf-8"))
+CONFIG: dict[str, Any] = STUDIES["recorded"]
+JOB: dict[str, Any] = STUDIES["job"]
+"""The training that the configuration requests."""
 
 LISTS, FOLDS = "data/lists/synthetic-mq2008.parquet", "data/folds/synthetic-mq2008.parquet"
 INSTANCES = "data/instances/synthetic-mq2008-label1.parquet"

@@ -73,20 +73,33 @@ def test_streams_are_read_in_any_step_and_may_be_left_in_the_middle(archive: Pat
         assert not any(file.resolve().name == archive.name for file in Path("/proc/self/fd").iterdir())
 
 
-OUTSIDE = ("../evil.txt", "/etc/evil", "C:/evil", "..\\evil.txt", "a/..")
-MALFORMED = ("x" * 2000, "a\x07b", "photo\u202egpj.exe")
+OUTSIDE = ("../evil", "a/../../evil", "/tmp/evil", "C:evil", "c:/evil", "..\\evil", "\\\\server\\evil", "a/..", "..")
+MALFORMED = (
+    *("a\nb", "a\rb", "a\x07b", "a\x7fb", "a\x9bb", "x" * 10_000, "é" * 2_000, "photo\u202egpj.exe"),
+    *("a\u2066b", "a\u200bb", "a\u2028b", "\ufeffa"),
+)
+IN_A_RAR = ("/etc/evil", "C:/evil", "a/../../evil", "a\x07b", "x" * 3000, "\x7f")
+ON_SOME_DISKS = (("S1.txt", "s1.TXT"), ("é.txt", "e\u0301.txt"), ("S1.txt/", "S1.txt"), ("straße", "STRASSE"))
 SIZES = {"a": bytes(500), "b": bytes(1000)}
 REFUSED: dict[str, tuple[Callable[[Path], Path], Limits, str]] = {
-    **{f"zip of {name[:9]!r}": (lambda path, name=name: pack(path, {"fine.txt": b"1", name: b"2"}), Limits(), said)
-       for names, said in ((OUTSIDE, "member .* points outside"), (MALFORMED, "a member has the malformed name"))
+    **{f"{make.__name__} {name[:9]!r}": (lambda path, make=make, name=name: make(path, {"fine": b"1", name: b"2"}),
+                                         Limits(), said)
+       for make, names, said in ((pack, OUTSIDE, "member .* points outside"),
+                                 (pack, MALFORMED, "a member has the malformed name"),
+                                 (make_rar, IN_A_RAR, "(member .* points outside|a member has the malformed name)"))
        for name in names},
-    "rar outside": (lambda path: make_rar(path, {"a/../../evil.txt": b"1"}), Limits(), "member .* points outside"),
+    **{f"{first} and {second}": (lambda path, names=(first, second): pack(path, dict.fromkeys(names, b"")), Limits(),
+                                 "member '.*' is the same file as '.*'") for first, second in ON_SOME_DISKS},
+    **{f"rar of mode {mode:o}": (lambda path, mode=mode: make_rar(path, {"l": b"/etc/passwd"}, {"l": mode}), Limits(),
+                                 "member 'l' is a link") for mode in (LINK, 0o060644, 0o020644, 0o010644, 0o140777)},
+    **{f"method {method}": (lambda path, method=method: pack(path, {"a": bytes(1000)}, method), Limits(),
+                            f"member 'a' is packed by method {method}; expected stored or deflated")
+       for method in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2)},
     "NUL": (
         lambda path: changed_zip(path, lambda whole: whole.replace(b"S1.txt_e", b"S1.txt\0e"), {"S1.txt_e": b"1"}),
         Limits(), "a member has the malformed name",
     ),
     "zip link": (lambda path: pack(path, {"l": b"/etc/passwd"}, mode=LINK), Limits(), "member 'l' is a link"),
-    "rar link": (lambda path: make_rar(path, {"l": b"/etc/passwd"}, {"l": LINK}), Limits(), "member 'l' is a link"),
     "encrypted": (
         lambda path: changed_zip(path, flipped(lambda whole: whole.index(b"PK\x01\x02") + 8, 1), {"a": b"1"}),
         Limits(), "member 'a' is encrypted",

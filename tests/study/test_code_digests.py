@@ -260,14 +260,14 @@ def test_every_step_names_a_function_that_takes_its_flags() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ('"number of topics or faces', '"the number of topics or faces', set()),
-        ("the archive (.zip or .rar), or the files", "the archive", {"convert", "convert of LETOR"}),
-        ('"interactions, judged lists or images"', '"data"', {"split", "sample"}),
+        ("number of topics or faces", "the number of topics or faces", set()),
+        ("the archive (.zip or", "an archive (.zip or", {"convert", "convert of LETOR"}),
+        ('"interactions, judged', '"interactions, rated', {"split", "sample"}),
     ],
 )
 def test_a_row_of_the_table_changes_its_own_step(
     sources: Path, differing: Callable[[], set[str]], old: str, new: str, expected: set[str]
 ) -> None:
-    assert old in (sources / STUDY / "steps.py").read_text("utf-8")
-    with changed(sources / STUDY / "steps.py", lambda text: text.replace(old, new)):
+    assert old in (sources / STUDY / "steps.toml").read_text("utf-8")
+    with changed(sources / STUDY / "steps.toml", lambda text: text.replace(old, new)):
         assert differing() == expected

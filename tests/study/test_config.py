@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from jsonschema import Draft202012Validator
 from rankbound.bounds.base import bound
 from rankbound.errors import ConfigError
 from rankbound_study.config.check import check_config, editor_schema
-from rankbound_study.config.estimate import OTHER_LISTS, estimated, sizes_of, uncounted
+from rankbound_study.config.estimate import OTHER_LISTS, estimated, sizes_of, topics_of, uncounted
 from rankbound_study.config.lines import merged, refuse_code
 from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.configuration import Configuration
+from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.config.study import Study
 from rankbound_study.data.contracts import CONTRACTS
 from rankbound_study.figures import figure_specs
@@ -263,38 +265,64 @@ def test_an_estimate_is_near_what_was_measured() -> None:
         assert 1 / 2 < min(ratios) <= max(ratios) < 2, method
 
 
-def own_data(described: dict[str, Any], kind: str = "interactions", like: str = "movielens") -> Study:
-    """A study of one data set of that description."""
-    config = merged([DEFAULT]) | {"compare": [], "experiment": [], "datasets": ["mine"]}
-    config[kind]["mine"] = {**config[kind][like], "source": described}
-    del config[kind]["mine"]["archive"]
-    config["training"]["mine"] = config["training"][like]
-    return Study.of(config)
-
-
-def test_data_of_one_s_own_count_by_their_bytes_and_the_topics_of_their_beginning(tmp_path: Path) -> None:
-    """A conversion of 25 million ratings takes 2.3 GB."""
+def test_the_memory_of_a_conversion_of_ratings_follows_their_bytes(tmp_path: Path) -> None:
+    """That of 25 million takes 2.3 GB."""
     path = tmp_path / "ratings.dat"
     with path.open("wb") as file:
         file.truncate(25 * 25_000_000)
-    columns = {"topic": "1", "item": "2", "rating": "3"}
-    described = {"format": "ratings", "path": str(path), "separator": "::", "header": False, "columns": columns}
-    study = own_data(described)
+    config = merged([DEFAULT]) | {"compare": [], "experiment": [], "datasets": ["mine"]}
+    mine = {**config["interactions"]["movielens"], "source": {**RATED, "path": str(path)}}
+    config["interactions"]["mine"] = {key: value for key, value in mine.items() if key != "archive"}
+    config["training"]["mine"] = config["training"]["movielens"]
+    study = Study.of(config)
     found = estimated(study, study.runs)
     assert found.largest == "the conversion of mine"
     assert found.gigabytes == pytest.approx(2.3, abs=0.3)
-    path.write_text("".join(f"{row // 4}::1::5\n" for row in range(4000)))
-    assert sizes_of(own_data(described), "mine")[:2] == (pytest.approx(1000, abs=2), path.stat().st_size // 25)
-    named = {**described, "columns": {"topic": "user", "item": "item"}, "header": True}
-    for header, topics in (("user::item::x\n", 500), ("who::item::x\n", OTHER_LISTS)):
-        path.write_text(header + "".join(f"{row // 8}::1::5\n" for row in range(4000)))
-        assert sizes_of(own_data(named), "mine").topics == pytest.approx(topics, abs=2)
-    path.write_text("".join(f"1 qid:{row // 5} 1:0.5\n" for row in range(4000)))
-    letor = {"format": "letor", "path": str(path), "random_parts": 5}
-    assert sizes_of(own_data(letor, "lists", "mq2008"), "mine").topics == pytest.approx(800, abs=2)
-    (tmp_path / "ratings.dat.query").write_text("10\n" * 400)
-    lightgbm = {**letor, "format": "lightgbm"}
-    assert sizes_of(own_data(lightgbm, "lists", "mq2008"), "mine").topics == 400
+    assert sizes_of(study, "mine").rows == 25_000_000
+
+
+def queries(count: int) -> str:
+    return "".join(f"{row % 3} qid:{10_000 + row // 8} 1:{row % 7} 2:0.25 3:1\n" for row in range(8 * count))
+
+
+USERS = "".join(f"{row % 5}::{row // 40}::4\n" for row in range(2_000))
+RATED = {"format": "ratings", "separator": "::", "header": False, "columns": {"topic": "2", "item": "1", "rating": "3"}}
+NAMED = {"format": "ratings", "separator": "::", "columns": {"topic": "user", "item": "item"}}
+LETOR = {"format": "letor", "random_parts": 5}
+PATTERN = {"count": 2, "train": ["train{fold}"], "test": ["test{fold}"]}
+OWN_FILES: dict[str, tuple[dict[str, str], dict[str, Any], int]] = {
+    "queries of a short file": ({"x": queries(300)}, LETOR, 300),
+    "those of a long one, by its beginning": ({"x": queries(12_000)}, LETOR, 12_000),
+    "those that files of folds repeat": (
+        {f"{split}{fold}": queries(100) for split in ("train", "test") for fold in (1, 2)},
+        {"format": "letor", "fold_pattern": PATTERN},
+        200,
+    ),
+    "groups": (
+        dict.fromkeys("abc", "0 1:1\n" * 40) | {f"{name}.query": "10\n" * 4 for name in "abc"},
+        {"format": "lightgbm", "parts": ["a", "b", "c"]},
+        12,
+    ),
+    "users by the number of their column": ({"x": USERS}, RATED, 50),
+    "users by its name": ({"x": f"item::user::rating\n{USERS}"}, NAMED, 50),
+    "another name": ({"x": f"item::who::rating\n{USERS}"}, NAMED, OTHER_LISTS),
+    "nothing": ({"x": "\n"}, LETOR, OTHER_LISTS),
+    "a packed file": ({"x.gz": ""}, LETOR, OTHER_LISTS),
+    "stated sizes": ({"x.gz": ""}, {**LETOR, "sizes": {"topics": 70, "rows": 900}}, 70),
+}
+
+
+@pytest.mark.parametrize("name", OWN_FILES)
+def test_topics_of_files_of_one_s_own_are_stated_or_counted_in_their_beginning(tmp_path: Path, name: str) -> None:
+    files, keys, expected = OWN_FILES[name]
+    for file, text in files.items():
+        (tmp_path / file).write_text(text)
+    described = DescriptionKeys(**keys, path=str(tmp_path / file if len(files) == 1 else tmp_path))
+    for size, topics in ((None, expected), (33, 33)):
+        study: Any = SimpleNamespace(
+            sources={"mine": SimpleNamespace(size=size)}, generated=[], described=lambda source: described
+        )
+        assert topics_of(study, "mine") == pytest.approx(topics, rel=0.02 if topics == 12_000 else 0)
 
 
 def test_what_whole_catalogues_take_is_said_beside_the_estimate() -> None:

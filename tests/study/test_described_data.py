@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 from described_steps import SPLITS, Run, convert, instances, sample, split, topics
 
 from rankbound.io.files import read_lists
@@ -129,9 +130,9 @@ def test_all_layouts_and_packings_are_the_same_data(tmp_path: Path, run: Run, ki
 
 
 def test_ratings_without_stars_or_times_are_ones_and_files_of_folds_may_share_some(tmp_path: Path, run: Run) -> None:
-    for file, text in RIGHT.items():
+    for file, text in PROBLEMS["right"].items():
         (tmp_path / file).write_text(HEAD + text)
-    convert(run, {**FOLDS, "path": str(tmp_path)})
+    convert(run, {**PROBLEMS["folds"], "path": str(tmp_path)})
     assert read_table("data.parquet", "interactions").num_rows == 6
     (tmp_path / "clicks.tsv").write_text("who\tnote\twhat\n2\tx\t7\n1\ty\t9\n")
     described = {"format": "ratings", "path": str(tmp_path / "clicks.tsv"), "separator": "\t"}
@@ -177,114 +178,20 @@ def test_stated_sizes_hold(tmp_path: Path, run: Run, kind: str) -> None:
     assert not Path("data.parquet").exists()
 
 
-def of_letor(**keys: Any) -> dict[str, Any]:
-    return {"format": "letor", "random_parts": 3, **keys}
-
-
-def of_ratings(**keys: Any) -> dict[str, Any]:
-    return {"format": "ratings", "columns": {"topic": "user", "item": "movie", "rating": "stars"}, **keys}
-
-
-LINES = "1 qid:1 1:0.5 2:1\n0 qid:1 1:0.25\n"
-TABLE = {"format": "table", "random_parts": 3}
+PROBLEMS = yaml.safe_load((Path(__file__).parents[1] / "reference/described_problems.yaml").read_text("utf-8"))
 HEAD = "user,movie,stars\n"
-HALVES = {"scale": {"lowest": 0.5, "highest": 5, "step": 0.5}}
-FOLDS = of_ratings(folds=[{"train": ["a.csv"], "test": ["b.csv"]}, {"train": ["c.csv"], "test": ["d.csv"]}])
-RIGHT = {"a.csv": "1,1,5\n1,2,5\n", "b.csv": "1,3,5\n", "c.csv": "1,3,5\n1,2,5\n", "d.csv": "1,1,5\n"}
-BAD: dict[str, tuple[dict[str, str | None], dict[str, Any], str]] = {
-    "mixed labels": (
-        {"x": "1 qid:1 1:1\ngood qid:1 1:2\n"}, of_letor(), r"/x, line 2: found 'good', expected a label",
-    ),
-    "mixed labels of a table": ({"x.csv": "topic,relevance,f\na,1,1\na,good,2\n"}, TABLE, r"x\.csv, line 3: .*good"),
-    "an unknown column of a table": ({"x.csv": "topic,colour,f\na,1,1\n"}, TABLE, r"x\.csv.*relevance"),
-    "another separator of a table": ({"x.csv": "topic;relevance;f\na;1;1\n"}, TABLE, r"x\.csv.*topic;relevance;f"),
-    "half a label": (
-        {"x.csv": "topic,relevance,f\na,0.5,1\n"}, TABLE, r"x\.csv: found relevance 0\.5, expected whole numbers",
-    ),
-    "queries in two parts": (
-        {"S1": LINES, "S2": LINES.replace("qid:1", "qid:2"), "S3": LINES},
-        {"format": "letor", "parts": ["S1", "S2", "S3"]}, r"S3, line 1: .*1",
-    ),
-    "another label": (
-        {"x": "3 qid:1 1:1\n"}, of_letor(largest_label=2), r"/x, line 1: found '3', expected a label",
-    ),
-    "a larger index": ({"x": LINES}, of_letor(features=1), r"line 1: found '2', expected a feature index .* 1 \.\. 1"),
-    "no such file": ({"x": None}, of_letor(), r"x: cannot be read: No such file"),
-    "no sizes": ({"x": "1 1:2\n"}, {"format": "lightgbm", "random_parts": 3}, r"x\.query: cannot be read|No such file"),
-    "an empty file": ({"x": ""}, of_letor(), r"there are no lines in it"),
-    "a missing fold": (
-        {"Fold1/a": LINES, "Fold1/b": LINES.replace("qid:1", "qid:2")},
-        {"format": "letor", "fold_pattern": {"count": 2, "train": ["Fold{fold}/a"], "test": ["Fold{fold}/b"]}},
-        r"Fold2/a: cannot be read|No such file",
-    ),
-    "a packed table": (
-        {"x.zip": "query;clicked\n1;1\n"},
-        {**TABLE, "columns": {"topic": "query"}}, r"^(?!(.|\n)*rankbound-)(.|\n)*/x\.zip: x\.csv",
-    ),
-    # Ratings
-    "no ratings": ({"x": ""}, of_ratings(), r"x: it has no ratings"),
-    "names alone": ({"x": HEAD}, of_ratings(), r"x: it has no ratings"),
-    "no such column": (
-        {"x": "user,movie\n1,2\n"}, of_ratings(),
-        r"x, line 1: found 'user,movie', which has no column 'stars'; expected the columns' names separated by ','",
-    ),
-    "another separator": (
-        {"x": "user;movie;stars\n1;2;3\n"}, of_ratings(),
-        r"found 'user;movie;stars', which has no column 'user'; expected .* separated by ','",
-    ),
-    "another separator below": (
-        {"x": f"{HEAD}1,2,3\n1;2;3\n"}, of_ratings(), r"Row #3: Expected 3 columns, got 1.*rows count from 1",
-    ),
-    "a name for a number": (
-        {"x": f"{HEAD}ann,2,3\n"}, of_ratings(),
-        r"Row #2: .*invalid value 'ann'; expected rows of 3 columns, with whole numbers for users and items",
-    ),
-    "a word for a rating": ({"x": f"{HEAD}1,2,four\n"}, of_ratings(), r"Row #2.*invalid value 'four'"),
-    "no item": ({"x": f"{HEAD}1,,4\n"}, of_ratings(), r"Row #2.*invalid value ''"),
-    "a large item": ({"x": f"{HEAD}1,99999999999,4\n"}, of_ratings(), r"invalid value '99999999999'"),
-    "a rating of no scale": (
-        {"x": f"{HEAD}1,2,3\n1,3,6\n"}, of_ratings(scale={"lowest": 1, "highest": 5, "step": 1}),
-        r"user 1 rates item 3 with 6; expected 1, 2, \.\. 5",
-    ),
-    "a rating between two": (
-        {"x": f"{HEAD}1,2,4.2\n"}, of_ratings(**HALVES), r"user 1 rates item 2 with 4\.2.*expected 0\.5, 1, \.\. 5",
-    ),
-    "a rating below": ({"x": f"{HEAD}1,2,0\n"}, of_ratings(**HALVES), r"user 1 rates item 2 with 0;"),
-    "a rating that is none": ({"x": f"{HEAD}1,2,nan\n"}, of_ratings(**HALVES), r"user 1 rates item 2 with nan"),
-    "an infinite rating": ({"x": f"{HEAD}1,2,inf\n"}, of_ratings(), r"user 1 rates item 2 with inf"),
-    "an item twice": (
-        {"x": f"{HEAD}1,1,5\n1,2,5\n3,1,1\n1,1,5\n"}, of_ratings(),
-        r"x, row 5: user 1 rates item 1 more than once, first in .*x, row 2; keep one of the rows",
-    ),
-    "an empty user": (
-        {"x": f'{HEAD}"",x,5\n'}, of_ratings(ids="texts"), r"x, row 2: the name of the user is empty; expected a text",
-    ),
-    "an empty item": (
-        {"x": f"{HEAD}ann,,5\n"}, of_ratings(ids="texts"), r"x, row 2: the name of the item is empty; expected a text",
-    ),
-    # Ratings in files of folds
-    "an item in train and test": (
-        RIGHT | {"b.csv": "1,3,5\n1,2,5\n"}, FOLDS,
-        r"b\.csv, row 3: user 1 rates item 2 in test of fold 1, and in train, .*a\.csv, row 3; remove one of the rows",
-    ),
-    "two editions": (
-        RIGHT | {"c.csv": "1,3,5\n1,2,4\n"}, FOLDS,
-        r"c\.csv, row 3: user 1 rates item 2 with the rating 4, but .*a\.csv, row 3 has 5: these files are of two edit",
-    ),
-    "a missing file of a fold": (RIGHT | {"d.csv": None}, FOLDS, r"d\.csv: No such file"),
-}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", PROBLEMS["bad_files"])
 def test_bad_files_are_named_and_nothing_is_written(tmp_path: Path, run: Run, name: str) -> None:
-    files, described, message = BAD[name]
+    files, described, message = PROBLEMS["bad_files"][name]
     for file, text in files.items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
         if file.endswith(".zip"):
             with zipfile.ZipFile(tmp_path / file, "w") as archive:
                 archive.writestr("x.csv", text or "")
         elif text is not None:
-            (tmp_path / file).write_text(HEAD + text if described is FOLDS else text)
+            (tmp_path / file).write_text(HEAD + text if "folds" in described else text)
     path = tmp_path if {"fold_pattern", "folds", "parts"} & set(described) else tmp_path / next(iter(files))
     told = convert(run, {**described, "path": str(path)}, status=2)
     assert re.search(message, told), told
@@ -302,7 +209,7 @@ UNINFORMATIVE = {
 def test_lists_that_tell_nothing_are_refused(tmp_path: Path, run: Run, name: str) -> None:
     text, message = UNINFORMATIVE[name]
     (tmp_path / "x").write_text("".join(text.replace("{}", str(query)) for query in range(9)))
-    described = of_letor(path=str(tmp_path / "x"))
+    described = {**PROBLEMS["letor"], "path": str(tmp_path / "x")}
     convert(run, described)
     split(run, described)
     told = sample(run, status=2, threshold=1)
@@ -311,32 +218,12 @@ def test_lists_that_tell_nothing_are_refused(tmp_path: Path, run: Run, name: str
 
 
 PLAIN = {"format": "ratings", "path": "x", "columns": {"topic": "u", "item": "i", "timestamp": "t"}}
-CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
-    "another format": ({"format": "leter"}, '--description: format is "leter": expected one of letor, lightgbm, tabl'),
-    "times of lists": ({"format": "letor", "columns": None, "by_time": {}}, "by_time is for ratings: name the files"),
-    "no times": ({"columns": {"topic": "u", "item": "i"}, "by_time": {}}, "columns needs a timestamp, by which"),
-    "two ways": ({"by_time": {}, "folds": [{"train": ["a"], "test": ["b"]}]}, "has folds and by_time: give one"),
-    "parts": ({"parts": ["a", "b", "c"]}, "parts is for judged lists"),
-    "a share of lists": ({"validation_share": 0.5}, "validation_share is for judged lists: for ratings it stands"),
-    "files twice": ({"files": ["a"], "folds": [{"train": ["a"], "test": ["b"]}]}, "files is set beside the files of"),
-    "a known name": ({}, "movielens is a data set that the project knows: give data of your own another name"),
-    "another cut": ({"by_time": {"cut": "item"}}, 'by_time.cut is "item": expected one of user, global'),
-}
 
 
-@pytest.mark.parametrize("name", CONTRADICTIONS)
+@pytest.mark.parametrize("name", PROBLEMS["contradictions"])
 def test_contradictory_descriptions_are_named(run: Run, name: str) -> None:
-    changed, message = CONTRADICTIONS[name]
+    changed, message = PROBLEMS["contradictions"][name]
     described = {key: value for key, value in {**PLAIN, **changed}.items() if value is not None}
-    told = run(
-        "convert",
-        "movielens" if name == "a known name" else "mine",
-        "--raw",
-        "x",
-        "--out",
-        "y",
-        "--description",
-        json.dumps(described),
-        status=2,
-    )
+    named = "movielens" if name == "a known name" else "mine"
+    told = run("convert", named, "--raw", "x", "--out", "y", "--description", json.dumps(described), status=2)
     assert message in told, told

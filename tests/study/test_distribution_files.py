@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from test_train_job import frame, options
+from test_train_job import train as train_job
 
 import rankbound as rb
 from rankbound.bounds.extremes import Facts
@@ -195,11 +196,8 @@ def test_a_job_trains_at_one_ratio_and_is_tested_at_another(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("loss", ["softmax", "RankNet", "hinge", "WARP(alpha=constant)@1"])
 def test_any_loss_trains_the_factorisation_and_is_judged_by_the_named_metric(tmp_path: Path, loss: str) -> None:
-    out = tmp_path / "runs.parquet"
-    changes = {"loss": loss, "bounding": "none", "protocol": "honest", "folds": [1], "judged_by": "RR"}
-    asked = json.dumps(options(nsr=2, test_relevant=1, epochs=6, **changes))
-    files = ["--instances", str(ratings(tmp_path, 2)), "--out", str(out), "--device", "cpu"]
-    assert cli.main(["job", *files, "--options", asked]) == 0
+    changes: dict[str, Any] = {"loss": loss, "bounding": "none", "protocol": "honest", "folds": [1], "judged_by": "RR"}
+    out = train_job(tmp_path, ratings(tmp_path, 2), nsr=2, test_relevant=1, epochs=6, **changes)
     epochs = frame(tmp_path / "runs.epochs.parquet", "epochs").filter(part="validation").sort("epoch")
     assert epochs["mean_loss"][-1] < epochs["mean_loss"][0]
     best = epochs["RR"].arg_max()

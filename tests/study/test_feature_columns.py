@@ -1,5 +1,6 @@
 """Methods that see some of the features, or pictures that are moved: which, the same for all methods, and how."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from study_files import write_instances
+from test_method_job import options
 
 from rankbound.errors import ConfigError
 from rankbound_study.config.job import TrainingJob
@@ -32,19 +34,8 @@ KEY: dict[str, Any] = {"study": "neural", "dataset": "mq2008-label1", "fold": 1,
 
 
 def job(method: str = "RankNet", **settings: Any) -> TrainingJob:
-    names = {"study": "neural", "protocol": "honest", "dataset": "mq2008-label1", "nsr": None, "bounding": "none"}
-    return TrainingJob(
-        **names,  # type: ignore[arg-type]
-        method=method,
-        family="rank",
-        model={"name": "linear"},
-        loss="RankNet",
-        target="relevance",
-        settings=settings,
-        judged_by="nDCG@10",
-        folds=(1,),
-        seeds=(0,),
-    )
+    given = options(method, KEY["dataset"], model={"name": "linear"}, loss="RankNet", settings=settings)
+    return TrainingJob.parse(json.dumps(given))
 
 
 @pytest.fixture

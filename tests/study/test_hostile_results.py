@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, make_study, read, recording
+from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, read, recording
 
 from rankbound_study.cli import main
 from rankbound_study.provenance.checksums import Places
@@ -19,18 +19,15 @@ TABLE = "tables/table_2_2.csv"
 CHECKSUM = {"sha256": "0" * 64, "bytes": 6}
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_study(tmp_path_factory.mktemp("study"))
+Told = Callable[..., str]
 
 
 @pytest.fixture
-def study(made: Path, tmp_path: Path) -> Path:
-    """A copy without the records: the manifest is all that a reader gets."""
-    folder = Path(shutil.copytree(made, tmp_path / "study"))
-    shutil.rmtree(folder / "results/provenance")
-    (tmp_path / "secret").write_text("secret")
-    return folder
+def study(study: Path) -> Path:
+    """A recorded study without its records: the manifest is all that a reader gets."""
+    shutil.rmtree(study / "results/provenance")
+    (study.parent / "secret").write_text("secret")
+    return study
 
 
 @pytest.fixture(autouse=True)
@@ -122,17 +119,16 @@ def test_a_pipe_is_no_file(study: Path, name: str, capsys: pytest.CaptureFixture
     assert "found a folder, a device or a pipe, expected a file" in told or "not read: no regular file" in told
 
 
-def test_a_pipe_gets_no_checksum(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_gets_no_checksum(study: Path, told: Told) -> None:
     os.mkfifo(study / "results/pipe")
     with recording(study):
-        assert main(MANIFEST) == 2
-    assert "results/pipe: found a folder, a device or a pipe, expected a file" in capsys.readouterr().err
+        assert "results/pipe: found a folder, a device or a pipe, expected a file" in told(*MANIFEST, status=2)
     shutil.copytree(study / "results", study / "copied", ignore=shutil.ignore_patterns("pipe"))
     os.mkfifo(study / "copied/pipe")
-    assert main(["verify", str(study / "results"), "--against", str(study / "copied")]) == 2
+    told("verify", study / "results", "--against", study / "copied", status=2)
 
 
-def test_names_cannot_forge_lines_or_steer_a_terminal(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_cannot_forge_lines_or_steer_a_terminal(study: Path, told: Told) -> None:
     forged = "a\n\nnothing differs from what was recorded\x1b[8m\u202e"
     edit(
         study,
@@ -143,18 +139,17 @@ def test_names_cannot_forge_lines_or_steer_a_terminal(study: Path, capsys: pytes
         ),
     )
     (study / "results" / "new\rfile").touch()
-    assert main(["verify", str(study / "results")]) == 1
-    told = capsys.readouterr().out
-    assert told.replace("\n", "").isprintable()
-    assert [line for line in told.splitlines() if line.startswith("nothing differs")] == []
-    assert r"a\n\nnothing differs from what was recorded\x1b[8m\u202e" in told
-    assert r"unknown    new\rfile: no step made it" in told
+    said = told("verify", study / "results", status=1)
+    assert said.replace("\n", "").isprintable()
+    assert [line for line in said.splitlines() if line.startswith("nothing differs")] == []
+    assert r"a\n\nnothing differs from what was recorded\x1b[8m\u202e" in said
+    assert r"unknown    new\rfile: no step made it" in said
 
 
-def test_names_in_messages_cannot_steer_a_terminal(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_in_messages_cannot_steer_a_terminal(study: Path, told: Told) -> None:
     table = study / "results/tables/\x1b[2J\nx.csv"
     table.write_text("a")
     edit(study, lambda manifest: manifest["unrecorded"].update({"tables/\x1b[2J\nx.csv": CHECKSUM}))
-    document = ["document", "--results", str(study / "results"), "--out", "a.pdf", "--html", "a.html"]
-    assert main([*document, "--provenance", str(study / "results/provenance.json")]) == 2
-    assert r"tables/\x1b[2J\nx.csv: its content is not what provenance.json recorded" in capsys.readouterr().err
+    document = ("document", "--results", study / "results", "--out", "a.pdf", "--html", "a.html")
+    said = told(*document, "--provenance", study / "results/provenance.json", status=2)
+    assert r"tables/\x1b[2J\nx.csv: its content is not what provenance.json recorded" in said

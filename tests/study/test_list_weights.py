@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from safetensors.numpy import load_file
 from study_files import write_instances
 from test_train_job import options
+from test_train_job import train as train_job
 from torch import Tensor, nn
 
 import rankbound as rb
@@ -16,7 +18,6 @@ from rankbound.errors import ConfigError
 from rankbound.lists import Lists
 from rankbound.losses import SmoothLoss
 from rankbound.training.trainer import LAST, Learner, Part, Trained, joined, train
-from rankbound_study.cli import main
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.contracts import read_table
@@ -181,13 +182,6 @@ def test_lists_of_which_none_is_informative_are_refused() -> None:
         list_weights(ListWeights.of("pairs^-1"), "AP", [1, 1, 0], [0, 2, 3], np.random.default_rng(0))
 
 
-def train_job(folder: Path, instances: Path, name: str, **changes: object) -> Path:
-    out = folder / f"{name}.parquet"
-    text = json.dumps(options(protocol="honest", **changes))
-    assert main(["job", "--instances", str(instances), "--out", str(out), "--options", text, "--device", "cpu"]) == 0
-    return out
-
-
 def model_of(runs: Path) -> dict[str, np.ndarray]:
     return load_file(beside(runs, WEIGHTS))
 
@@ -195,7 +189,8 @@ def model_of(runs: Path) -> dict[str, np.ndarray]:
 def test_a_job_with_a_boundings_weights_trains_the_bounded_losss_model_and_states_them(tmp_path: Path) -> None:
     instances = write_instances(tmp_path / "movielens-nsr1.parquet")
     model = {"name": "matrix-factorization", "factors": 4, "spread": 0.5}
-    settings = {"loss": "nDCG", "optimiser": "sgd", "folds": [1], "model": model, "epochs": 8}
+    settings: dict[str, Any] = {"protocol": "honest", "loss": "nDCG", "optimiser": "sgd", "folds": [1], "epochs": 8}
+    settings["model"] = model
     bounded = train_job(tmp_path, instances, "bounded", bounding="min-max", learning_rate=5, **settings)
     split = read_instances(instances).split(1, "train")
     n, p = split.sizes, split.positives

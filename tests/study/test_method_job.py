@@ -12,10 +12,9 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 from study_files import N_FEATURES, write_instances, write_lists
-from test_train_job import files_of, frame
+from test_train_job import PROBLEMS, assert_selected, files_of, frame, words
 from test_train_job import options as bounded
 
-from rankbound.metrics import metric
 from rankbound_study import cli
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
@@ -24,7 +23,6 @@ from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.examples import ValueScale, drawn_shifts, examples_of, moved
 from rankbound_study.jobs.files import beside
 from rankbound_study.jobs.fitted import score_distinct
-from rankbound_study.jobs.job import RUN_METRICS
 from rankbound_study.jobs.parts import Inputs, StudyData
 
 TRAINER = {"optimiser": "adam", "learning_rate": 0.01, "epochs": 3, "batch_size": 4, "scale": "standard"}
@@ -88,22 +86,24 @@ def faces(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     images, folds, pairs = (folder / f"{name}.parquet" for name in ("images", "folds", "pairs"))
     counts = json.dumps({"train_pairs": 60, "validation_pairs": 20, "test_pairs": 20})
     name, data = "synthetic-aaf", ["--in", str(images)]
-    for words in (
+    for step in (
         ["generate", name, "--size", "80", "--out", str(images)],
         ["split", name, *data, "--out", str(folds), "--options", '{"folds": 1}'],
         ["sample", name, *data, "--folds", str(folds), "--out", str(pairs), "--options", counts],
     ):
-        assert cli.main(words) == 0
+        assert cli.main(step) == 0
     return Inputs(pairs, images=images)
+
+
+def of_job(out: Path, given: dict[str, Any], inputs: Inputs) -> list[str]:
+    return words("job", out, given, instances=inputs.instances, images=inputs.images, lists=inputs.lists)
 
 
 def run(folder: Path, inputs: Inputs, method: str, **changes: Any) -> Path:
     dataset, methods = ("synthetic-aaf", FACES) if inputs.images else ("mq2008-label1", WEB)
     given = options(method, dataset, **{**methods[method], **changes})
     out = folder / "none.parquet"
-    data = ["--images", str(inputs.images)] if inputs.images else ["--lists", str(inputs.lists)]
-    arguments = ["job", "--instances", str(inputs.instances), *data, "--out", str(out), "--device", "cpu"]
-    assert cli.main([*arguments, "--options", json.dumps(given)]) == 0
+    assert cli.main([*of_job(out, given, inputs), "--device", "cpu"]) == 0
     return out
 
 
@@ -139,28 +139,8 @@ def test_every_kind_of_model_leaves_the_same_files(
 ) -> None:
     inputs = inputs_of(request, data)
     out = plain(inputs, method)
-    runs, epochs = frame(out), frame(beside(out, "epochs.parquet"), "epochs")
-    assert set(runs["selection"]) == {"test", "validation", "last"}
-    assert set(runs["model"]) == {method}
-    assert set(RUN_METRICS) < set(runs.columns)
-    assert json.loads(runs["options"][0])["judged_by"] in epochs.columns
-    assert {"test", "validation"} == set(epochs["part"])
-    chosen = runs.filter(selection="validation")
-    judge = json.loads(runs["options"][0])["judged_by"]
-    means = epochs.filter(part="validation").sort("epoch")
-    best = means["epoch"][int(np.argmax(means[judge].to_numpy()))]
-    assert chosen["epoch"].unique().to_list() == [best]
-    # What was kept of the chosen epoch's predictions gives its metrics, and those that were measured on the way.
-    predictions = frame(beside(out, "predictions.parquet"), "predictions")
-    truth = frame(inputs.instances, "instances").filter(split="test", fold=1)
-    joined = truth.join(predictions, on="topic", suffix="_scored", maintain_order="left")
-    assert joined["items"].to_list() == joined["items_scored"].to_list()
-    offsets = np.concatenate([[0], joined["scores"].list.len().cum_sum().to_numpy()])
-    scores, relevance = (np.concatenate(joined[name].to_list()) for name in ("scores", "relevance"))
-    again = metric(judge)(scores.astype(np.float64), relevance, offsets)
-    np.testing.assert_allclose(np.asarray(again), chosen[judge].to_numpy(), atol=1e-9)
-    on_the_way = epochs.filter(part="test", epoch=best)[judge][0]
-    assert on_the_way == pytest.approx(float(np.nanmean(again)), abs=1e-9)
+    assert set(frame(out)["model"]) == {method}
+    assert_selected(out, inputs.instances, "validation", json.loads(frame(out)["options"][0])["judged_by"])
 
 
 @pytest.mark.parametrize(
@@ -315,26 +295,13 @@ def test_values_have_mean_0_and_deviation_1_in_training() -> None:
     assert ValueScale.of(torch.tensor([5.0, 5.0])).deviation == 1
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"model": {"name": "svm"}}, 'model.name is "svm": expected one of matrix-factorization, mlp'),
-        ({"target": "value"}, "learns the items' values, but items of mq2008-label1 have none"),
-        ({"model": {"name": "ridge", "penalties": [1]}}, "expected target: value"),
-        ({"model": {"name": "cnn"}}, "it reads 30000 values per picture, but these have 3"),
-        ({"settings": {**TRAINER, "features": 4}}, "it requires 4 features, but mq2008-label1 has 3; set counts from"),
-        ({"settings": {**TRAINER, "batches": "triples"}}, 'settings.batches is "triples": expected one of lists'),
-        ({"epochs": 3}, "--options: unknown key epochs"),
-        ({"settings": {**TRAINER, "scale": "log"}}, 'settings.scale is "log": expected one of standard, none'),
-    ],
-)
-def test_what_cannot_be_is_said(tmp_path: Path, web: Inputs, capsys: Any, changes: Any, message: str) -> None:
+@pytest.mark.parametrize(("changes", "message"), PROBLEMS["methods"])
+def test_what_cannot_be_is_said(
+    tmp_path: Path, web: Inputs, told: Callable[..., str], changes: Any, message: str
+) -> None:
     given = options("RankNet", "mq2008-label1", **{**WEB["RankNet"], **changes})
-    out = tmp_path / "none.parquet"
-    arguments = ["job", "--instances", str(web.instances), "--lists", str(web.lists), "--out", str(out)]
-    assert cli.main([*arguments, "--options", json.dumps(given)]) == 2
-    assert message in capsys.readouterr().err
-    assert not out.exists()
+    assert message in told(*of_job(tmp_path / "none.parquet", given, web), status=2)
+    assert not (tmp_path / "none.parquet").exists()
 
 
 def test_comparisons_are_collected_beside_other_jobs(tmp_path: Path, web: Inputs, plain: Plain) -> None:
@@ -342,8 +309,7 @@ def test_comparisons_are_collected_beside_other_jobs(tmp_path: Path, web: Inputs
     model = {"dataset": "mq2008-label1", "nsr": None, "model": {"name": "mlp", "hidden": [3]}, "bounding": "none"}
     thesis = bounded(**model, protocol="honest", folds=[1], learning_rate=0.01, epochs=2, batch_size=4)
     other = tmp_path / "thesis.parquet"
-    arguments = ["job", "--instances", str(web.instances), "--lists", str(web.lists), "--out", str(other)]
-    assert cli.main([*arguments, "--options", json.dumps(thesis)]) == 0
+    assert cli.main(of_job(other, thesis, web)) == 0
     files = [other, plain(web, "RankNet"), plain(web, "LambdaMART")]
     collect(files, *(tmp_path / f"{name}.parquet" for name in ("all", "epochs", "rates")))
     runs, epochs = frame(tmp_path / "all.parquet"), frame(tmp_path / "epochs.parquet", "epochs")

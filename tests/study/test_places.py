@@ -36,34 +36,34 @@ class PanicError(BaseException):
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "is_of_memory"),
     [
-        MemoryError(),
-        ImportError("libarrow.so.2600: failed to map segment from shared object"),
-        RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory"),
-        PanicError("could not spawn threads: ThreadPoolBuildError { kind: IOError(Os { code: 11 }) }"),
+        (MemoryError(), True),
+        (ImportError("libarrow.so.2600: failed to map segment from shared object"), True),
+        (
+            RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"),
+            True,
+        ),
+        (PanicError("could not spawn threads: ThreadPoolBuildError { kind: IOError(Os { code: 11 }) }"), True),
+        (ImportError("no module of that name"), False),
+        (ImportError("cannot spawn a worker"), False),
     ],
-    ids=lambda error: type(error).__name__,
+    ids=lambda value: type(value).__name__,
 )
-def test_want_of_memory_has_many_types(error: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
+def test_want_of_memory_has_many_types_and_other_errors_are_none(
+    error: BaseException, is_of_memory: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     def fail(arguments: argparse.Namespace) -> None:
         raise error
 
     parser = argparse.ArgumentParser("program")
     parser.set_defaults(run=fail, subcommand="step")
+    if not is_of_memory:
+        with pytest.raises(ImportError, match=str(error)):
+            run(parser, [])
+        return
     assert run(parser, []) == 2
     assert capsys.readouterr().err == f"program step: {OUT_OF_MEMORY}\n"
-
-
-@pytest.mark.parametrize("text", ["no module of that name", "cannot spawn a worker"])
-def test_other_errors_are_no_want_of_memory(text: str) -> None:
-    def fail(arguments: argparse.Namespace) -> None:
-        raise ImportError(text)
-
-    parser = argparse.ArgumentParser("program")
-    parser.set_defaults(run=fail, subcommand="step")
-    with pytest.raises(ImportError, match=text):
-        run(parser, [])
 
 
 OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "VENV", "PYTHON", "TORCH_INDEX")

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+import yaml
 
 from rankbound_study.cli import main
 from rankbound_study.commands.data import convert
@@ -143,68 +144,22 @@ def test_words_of_judged_items_are_grades(tmp_path: Path, told: Told) -> None:
         convert("mine", [path], tmp_path / "again.parquet", text)
 
 
-COLUMNS = "user,item,rating\n1,2,3\n1,3,4\n2,1,5\n"
-FEATURES = "user,item,liking,price,age\n1,2,3,0.5,7\n1,3,4,0.25,8\n2,1,5,0.75,9\n"
-UNCLEAR: dict[str, tuple[str, list[str], str]] = {
-    "two topics": (COLUMNS.replace("user,item", "user,query").replace("rating", "item"), [],
-                   "Say which: --topic user or --topic query"),
-    "two items": ("user,song,artist\na,b,c\n", [], "--item song or --item artist"),
-    "ratings and counts": ("user,item,stars,plays\n1,2,3,4\n", [], "--relevance stars or --relevance plays"),
-    "an unknown topic": (COLUMNS.replace("user", "who"), [], r"found the columns who, item, rating; .*--topic COLUMN"),
-    "an unknown item": (COLUMNS.replace("item", "what"), [], "--item COLUMN"),
-    "nothing is known": ("a,b\n1,2\n", [], "--topic COLUMN; an item: --item COLUMN"),
-    "which is the rating?": (COLUMNS.replace("rating", "liking"), [],
-                             "liking may hold the relevance. Say which: --relevance COLUMN; or --threshold any"),
-    "items or ratings": (FEATURES, ["--relevance", "liking"],
-                         "features price, age, or ratings, .* Say which: --format table or --format ratings"),
-    "a label that is a rating": ("user,item,stars,clicked\n1,2,3,1\n", [], "--format table or --format ratings"),
-    "judged items with semicolons": (FEATURES.replace(",", ";").replace("liking", "label"), [],
-                                     "judged items are separated by ','.*--format ratings"),
-    "no such column": (COLUMNS, ["--topic", "who"], "--topic who: there is no such column; .* user, item, rating"),
-    "a column too far": (COLUMNS, ["--topic", "4"], "--topic 4: there is no such column"),
-    "names or data": ("anna\tdune\nanna\temma\n", [], "'anna, dune', may name the columns or be data: --topic NAME"),
-    "five columns": ("1,2,3,4,5\n", [], "found 5 columns without names, .*--topic N --item N --relevance N"),
-    "words without names": ("1,2,good\n", [], "found 3 columns without names"),
-    "times or counts": ("1,2,978300760\n1,3,978300761\n", [], "--timestamp 3 --threshold any, or .*--relevance 3"),
-    "words without an order": (COLUMNS.replace(",3\n", ",meh\n").replace(",4\n", ",wow\n").replace(",5\n", ",meh\n"),
-                               [], "--labels meh,wow"),
-    "most are 0": ("user,item,rating\n" + "".join(f"1,{item},{9 * (item == 7)}\n1{item},9,1\n1{item},8,0\n"
-                                                   for item in range(9)), [], "0, which may be the lowest rating"),
-    "several ratings": (COLUMNS + "1,2,5\n", [], "user 1 rates item 2 more than once, and 2 of 4 rows .*--repeats l"),
-}  # fmt: skip
-"""Tables that have two meanings or none, flags, and what the message names."""
+REFUSED = yaml.safe_load((ROOT / "tests/reference/refused_tables.yaml").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("name", UNCLEAR)
-def test_what_is_unclear_is_refused_with_a_plan_and_the_flag(tmp_path: Path, called: Called, name: str) -> None:
-    text, flags, message = UNCLEAR[name]
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, rows in REFUSED.items() for name in rows])
+def test_what_is_unclear_or_a_mistake_is_refused_with_a_plan_and_the_flag(
+    tmp_path: Path, called: Called, kind: str, name: str
+) -> None:
+    text, flags, message = REFUSED[kind][name]
     path = tmp_path / "x.csv"
     path.write_text(text)
     plan, said = called("new", path, "--out", tmp_path / "mine.yaml", *flags, status=2)
     assert re.search(message, said, flags=re.DOTALL), said
-    assert plan.startswith(f"{path}: ")
-    assert re.search(r"\n  (row|line) 1: ", plan), plan
     assert list(tmp_path.iterdir()) == [path]
-
-
-MISTAKES: dict[str, tuple[str, list[str], str]] = {
-    "a word that is no label": (COLUMNS.replace(",3", ",so"), ["--labels", "bad,good"], "'so', which is none of --lab"),
-    "no quantile": (COLUMNS, ["--threshold", "q2"], "--threshold q2: expected any, a quantile such as q0.8, or a num"),
-    "no label": (COLUMNS, ["--threshold", "good"], "--threshold good: expected any, a quantile"),
-    "a quantile of labels": ("query,label,f\na,1,2\n", ["--threshold", "q0.8"], "--threshold q0.8: expected any"),
-    "times of labels": ("query,label,f\na,1,2\n", ["--timestamp", "f"], "are for ratings"),
-    "columns of LETOR text": ("1 qid:1 1:0.5\n", ["--topic", "1"], "it is LETOR text, .*: leave out --topic"),
-    "a table with spaces": ("user item rating f\n1 2 3 4\n", ["--format", "table"], "columns separated by ','"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_flags_that_do_not_fit_the_file_are_refused(tmp_path: Path, called: Called, name: str) -> None:
-    text, flags, message = MISTAKES[name]
-    (tmp_path / "x.csv").write_text(text)
-    _, said = called("new", tmp_path / "x.csv", "--out", tmp_path / "mine.yaml", *flags, status=2)
-    assert re.search(message, said), said
-    assert not (tmp_path / "mine.yaml").exists()
+    if kind == "unclear":
+        assert plan.startswith(f"{path}: ")
+        assert re.search(r"\n  (row|line) 1: ", plan), plan
 
 
 def ratings(first: str, separator: str = ",") -> str:

@@ -125,18 +125,6 @@ def test_an_interrupted_grid_resumes_and_ends_with_the_same_bytes(
     assert files_of(tmp_path) == files_of(tuned.parent)
 
 
-@pytest.mark.parametrize(
-    ("rate", "message"),
-    [([0.1, -1], "learning_rate[1] is -1: expected more than 0"), ([0.1, "x"], 'learning_rate[1] is "x": expected')],
-)
-def test_a_rate_that_cannot_be_is_one_message(
-    tmp_path: Path, instances: Path, capsys: pytest.CaptureFixture[str], rate: list[Any], message: str
-) -> None:
-    with pytest.raises(AssertionError):
-        train(tmp_path, instances, learning_rate=rate)
-    assert message in capsys.readouterr().err
-
-
 def job(**changes: Any) -> TrainingJob:
     return TrainingJob.parse(json.dumps(options(**changes)))
 

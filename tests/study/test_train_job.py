@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+import yaml
 from safetensors.numpy import load_file
 from study_files import write_instances, write_lists
 
@@ -27,7 +28,8 @@ from rankbound_study.jobs.files import beside
 from rankbound_study.jobs.fit import Trial
 from rankbound_study.jobs.job import RUN_METRICS
 
-LEFT_OUT = object()
+PROBLEMS = yaml.safe_load((Path(__file__).parents[1] / "reference/job_problems.yaml").read_text("utf-8"))
+LEFT_OUT = "left out"
 CONTROLS = {"controls": ["random", "popularity", "oracle"], "folds": [1, 2]}
 
 
@@ -50,7 +52,7 @@ def options(**changes: Any) -> dict[str, Any]:
         "temperature": 1.0,
         **changes,
     }
-    return {name: value for name, value in values.items() if value is not LEFT_OUT}
+    return {name: value for name, value in values.items() if value != LEFT_OUT}
 
 
 TREES = {"name": "boosted-trees", "rounds": 6, "every": 2, "leaves": 4, "min_rows": 2, "learning_rate": 0.3}
@@ -60,13 +62,18 @@ def of_lists(model: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {"protocol": "honest", "dataset": "mq2008-label1", "nsr": None, "model": model, **changes}
 
 
+def words(step: str, out: Path, given: dict[str, Any], **files: Path | None) -> list[str]:
+    """The words of a step with options on the command line, and files by their flags."""
+    named = [word for flag, path in files.items() if path for word in (f"--{flag}", str(path))]
+    return [step, *named, "--out", str(out), "--options", json.dumps(given)]
+
+
 def train(
     folder: Path, instances: Path, name: str = "runs", lists: Path | None = None, together: int = 1, **changes: Any
 ) -> Path:
     out = folder / f"{name}.parquet"
-    extra = ["--lists", str(lists)] if lists else []
-    arguments = ["job", "--instances", str(instances), "--out", str(out), "--options", json.dumps(options(**changes))]
-    assert cli.main([*arguments, *extra, "--device", "cpu", "--together", str(together)]) == 0
+    arguments = words("job", out, options(**changes), instances=instances, lists=lists)
+    assert cli.main([*arguments, "--device", "cpu", "--together", str(together)]) == 0
     return out
 
 
@@ -99,63 +106,47 @@ def test_a_job_writes_runs_predictions_and_the_epochs_that_the_selection_went_by
     out = train(tmp_path, instances, protocol=protocol)
     endings = ("epochs.parquet", "parquet", "predictions.parquet", "rates.parquet", "weights.safetensors")
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"runs.{ending}" for ending in endings]
-    runs, epochs = frame(out), frame(beside(out, "epochs.parquet"), "epochs")
-    selections = sorted({"test", part, "last"})
+    runs = frame(out)
     counts = runs.group_by("fold", "selection").len().sort("fold", "selection").rows()
-    assert counts == [(fold, selection, 4) for fold in (1, 2) for selection in selections]
-    assert set(RUN_METRICS) < set(runs.columns)
+    assert counts == [(fold, selection, 4) for fold in (1, 2) for selection in sorted({"test", part, "last"})]
     assert set(runs["p"]) == {2}
     assert json.loads(runs["options"][0])["factors"] == 4
-    assert set(epochs["part"]) == {"test", part}
-    for fold in (1, 2):
-        means = epochs.filter(fold=fold, part=part).sort("epoch")["nDCG"].to_list()
-        chosen = runs.filter(fold=fold, selection=part)
-        assert chosen["epoch"].unique().to_list() == [1 + means.index(max(means))]
-        assert part != "test" or chosen["nDCG"].mean() == pytest.approx(max(means))
+    assert_selected(out, instances, part, "nDCG", "AP", "nRBP(p=0.95)", "nDCG@3")
+
+
+def assert_selected(out: Path, instances: Path, part: str, judge: str, *others: str) -> None:
+    """Check that a part's best epochs are chosen, and have the metrics of what was kept of their predictions."""
+    runs, epochs = frame(out), frame(beside(out, "epochs.parquet"), "epochs")
     predictions = frame(beside(out, "predictions.parquet"), "predictions")
-    assert set(predictions["selection"]) == {part}
+    assert set(runs["selection"]) == {"test", part, "last"}
+    assert (set(epochs["part"]), set(predictions["selection"])) == ({"test", part}, {part})
+    assert set(RUN_METRICS) < set(runs.columns)
     truth = frame(instances, "instances").filter(split="test")
-    joined = runs.join(predictions, on=["fold", "topic", "selection"]).join(truth, on=["fold", "topic"], suffix="_true")
-    assert len(joined) == 8
-    assert joined["items"].to_list() == joined["items_true"].to_list()
-    for row in joined.iter_rows(named=True):
-        lists = np.array([0, len(row["scores"])])
-        for name in ("nDCG", "AP", "nRBP(p=0.95)", "nDCG@3"):
-            value = metric(name)(np.array(row["scores"]), np.array(row["relevance"]), lists)[0]
-            assert value == pytest.approx(row[name], abs=1e-12)
+    chosen = runs.filter(selection=part).join(predictions, on=["fold", "topic"], maintain_order="left")
+    chosen = chosen.join(truth, on=["fold", "topic"], suffix="_true", maintain_order="left")
+    assert len(chosen) == len(predictions) == len(runs.filter(selection=part))
+    assert chosen["items"].to_list() == chosen["items_true"].to_list()
+    for fold in set(runs["fold"]):
+        own, of_fold = chosen.filter(fold=fold), epochs.filter(fold=fold)
+        means = of_fold.filter(part=part).sort("epoch")
+        best = means["epoch"][int(np.argmax(means[judge].to_numpy()))]
+        assert own["epoch"].unique().to_list() == [best]
+        offsets = np.concatenate([[0], own["scores"].list.len().cum_sum().to_numpy()])
+        scores, relevance = (np.concatenate(own[name].to_list()) for name in ("scores", "relevance"))
+        for name in (judge, *others):
+            again = np.asarray(metric(name)(scores.astype(np.float64), relevance, offsets))
+            np.testing.assert_allclose(again, own[name].to_numpy(), atol=1e-9)
+        on_the_way = of_fold.filter(part="test", epoch=best)[judge][0]
+        assert on_the_way == pytest.approx(float(np.nanmean(own[judge].to_numpy())), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"loss": "nDCGG"}, "loss 'nDCGG': unknown name 'nDCGG'"),
-        ({"loss": "nDCG("}, "loss 'nDCG(': expected a text such as"),
-        ({"loss": 3}, "--options: loss is 3: expected text"),
-        ({"bounding": "max"}, "bound 'max': unknown name 'max'"),
-        ({"loss": "RankNet", "judged_by": "AP"}, "bound: found min-max for the loss RankNet, expected none"),
-        ({"loss": "RankNet", "bounding": "none"}, "metric 'RankNet': unknown name 'RankNet'"),
-        ({"judged_by": "AQ"}, "metric 'AQ': unknown name 'AQ'"),
-        ({"optimiser": "lion"}, '--options: optimiser is "lion": expected one of adam, sgd'),
-        ({"epochs": "many"}, '--options: epochs is "many": expected a whole number'),
-        ({"learning_rate": -1}, "--options: learning_rate is -1: expected more than 0"),
-        ({"temperature": 0}, "--options: temperature is 0: expected more than 0"),
-        ({"folds": 3}, "--options: folds is 3: expected a list"),
-        ({"model": {}}, "--options: the key model.name is missing"),
-        ({"model": {"name": "mlp", "hidden": [5]}}, "the model reads features: give the judged lists with --lists"),
-        ({"epoch": 3}, "--options: unknown key epoch "),
-        ({"epochs": None}, "--options: epochs is null"),
-        ({"study": None}, "--options: study is null: expected text"),
-        ({"method": "M", "settings": {}}, "--options: unknown key optimiser "),
-        ({"epochs": LEFT_OUT}, "--options: lacks epochs"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), PROBLEMS["runs"])
 def test_options_that_cannot_be_are_one_message(
-    tmp_path: Path, instances: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], message: str
+    tmp_path: Path, instances: Path, told: Callable[..., str], changes: dict[str, Any], message: str
 ) -> None:
     out = tmp_path / "runs.parquet"
-    arguments = ["--instances", str(instances), "--out", str(out), "--options", json.dumps(options(**changes))]
-    assert cli.main(["job", *arguments, "--device", "cpu"]) == 2
-    assert f"rankbound_study job: {message}" in capsys.readouterr().err
+    said = told(*words("job", out, options(**changes), instances=instances), "--device", "cpu", status=2)
+    assert f"rankbound_study job: {message}" in said
     assert not out.exists()
 
 
@@ -213,12 +204,10 @@ def test_seeds_do_not_depend_on_loss_or_bounding(tmp_path: Path, instances: Path
     assert not any(np.array_equal(a, b) for a, b in zip(same[0], other, strict=True))
 
 
-def controls(folder: Path, instances: Path, *lists: Path, **changes: Any) -> Path:
+def controls(folder: Path, instances: Path, lists: Path | None = None, **changes: Any) -> Path:
     out = folder / "controls.parquet"
     given = {"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1, **CONTROLS, **changes}
-    more = [word for path in lists for word in ("--lists", str(path))]
-    arguments = ["--instances", str(instances), "--out", str(out), "--options", json.dumps(given), *more]
-    assert cli.main(["controls", *arguments]) == 0
+    assert cli.main(words("controls", out, given, instances=instances, lists=lists)) == 0
     return out
 
 
@@ -321,9 +310,8 @@ def test_trees_minimise_bounded_losses_under_the_seeds_of_the_study(tmp_path: Pa
     losses = {}
     for bounding in ("none", "expectation"):
         out = tmp_path / f"{bounding}.parquet"
-        text = json.dumps({**given, "temperature": 1.0, "bounding": bounding})
-        arguments = ["job", "--instances", str(judged[0]), "--lists", str(judged[1]), "--out", str(out)]
-        assert cli.main([*arguments, "--options", text]) == 0
+        bounded = {**given, "temperature": 1.0, "bounding": bounding}
+        assert cli.main(words("job", out, bounded, instances=judged[0], lists=judged[1])) == 0
         epochs = frame(beside(out, "epochs.parquet"), "epochs").filter(part="validation", fold=1)
         assert epochs["epoch"].to_list() == [2, 4, 6]
         losses[bounding] = epochs["mean_loss"].to_list()

@@ -88,15 +88,6 @@ def test_the_manifest_or_the_records_alone_are_enough_but_a_configuration_has_to
     assert findings() == [("changed", f"{RUN}.parquet")]
 
 
-def test_a_changed_file_has_no_manifest_until_its_record_is_gone(study: Path) -> None:
-    table = study / "results/tables/table_2_2.csv"
-    table.write_text(table.read_text("utf-8") + "more\n", "utf-8")
-    with recording(study):
-        assert main(MANIFEST) == 2
-        (study / "results/provenance/tables/table_2_2.csv.json").unlink()
-        assert main(MANIFEST) == 0
-
-
 def test_a_folder_without_provenance_is_an_error(tmp_path: Path, told: Told) -> None:
     (tmp_path / "runs.parquet").touch()
     assert "no provenance: expected provenance.json" in told("verify", tmp_path, status=2)

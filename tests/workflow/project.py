@@ -21,46 +21,8 @@ LONGEST = 3600
 """Seconds until what hangs is given up; a busy machine may take its time."""
 COPIED = ("Snakefile", "workflow", "profiles", "src", "dvc.yaml", ".dvcignore", ".dvc", ".gitignore")
 
-GENERATED: dict[str, Any] = {
-    "study": "tiny",
-    "pathvars": {"data": "data", "results": "results", "logs": "logs"},
-    "protocols": ["published"],
-    "datasets": ["synthetic-movielens", "synthetic-mq2008"],
-    "losses": ["nDCG", "nRBP"],
-    "boundings": ["none", "distribution"],
-    "folds": [1, 2],
-    "seeds": {"published": [0], "honest": [0]},
-    "controls": ["random", "popularity", "oracle"],
-    "interactions": {
-        "synthetic-movielens": {
-            "size": 12,
-            "threshold": 4,
-            "min_relevant": 25,
-            "nsr": [1],
-            "validation_share": 0.1,
-            "seed": 0,
-        }
-    },
-    "lists": {"synthetic-mq2008": {"size": 40, "seed": 0, "thresholds": [1]}},
-    "training": {
-        "synthetic-movielens": {
-            "model": {"name": "matrix-factorization", "factors": 4},
-            "learning_rate": {"published": 0.01},
-            "epochs": 3,
-            "batch_size": 32,
-        },
-        "synthetic-mq2008": {
-            "model": {"name": "mlp", "hidden": [4]},
-            "learning_rate": {"published": 0.01},
-            "epochs": 3,
-            "batch_size": 32,
-        },
-    },
-    "temperature": 1.0,
-    "distributions": {"method": "exact", "samples": 1000, "seed": 0},
-    "figures": ["figure_1_1", "figure_5_2"],
-    "tables": ["table_2_2", "table_5_1"],
-}
+STUDIES: dict[str, Any] = yaml.safe_load((ROOT / "tests/reference/studies.yaml").read_text("utf-8"))
+GENERATED: dict[str, Any] = STUDIES["generated"]
 
 
 class Project:

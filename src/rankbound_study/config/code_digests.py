@@ -8,7 +8,9 @@ imported to compute them.
 
 import ast
 import hashlib
+import json
 import re
+import tomllib
 from collections.abc import Iterable
 from functools import cache, cached_property
 from itertools import chain
@@ -24,7 +26,7 @@ from rankbound_study.config.sections.training import RankerName
 LIBRARY, STUDY = "rankbound", "rankbound_study"
 
 TABLE = f"{STUDY}.steps"
-"""The table of steps: each counts with its own row."""
+"""The module of the table of steps: each counts with its own row."""
 
 NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds")
 """Packages with modules that are looked up by name (`rankbound.texts`): one counts if its names occur."""
@@ -104,16 +106,14 @@ class CodeDigests:
 
     @cached_property
     def _rows(self) -> dict[str, tuple[str, str]]:
-        """Step -> its function as `module:function`, and the digest of its row with the flags that it names."""
-        tree = self._tree(TABLE)
+        """Step -> its function as `module:function`, and its row as text, with the flags that it shares with others."""
+        table = tomllib.loads(self._path(TABLE).with_suffix(".toml").read_text("utf-8"))
         rows: dict[str, tuple[str, str]] = {}
-        for call in ast.walk(tree):
-            match call:
-                case ast.Call(
-                    func=ast.Name(id="Step"), args=[ast.Constant(value=str(step)), ast.Constant(value=str(path)), *_]
-                ):
-                    code = "\n".join(map(ast.unparse, _with_named(tree, call)))
-                    rows[step] = f"{STUDY}.{path}", _facts(code.encode(), TABLE)[0]
+        for step, row in table["step"].items():
+            text = json.dumps({key: value for key, value in row.items() if key != "examples"})
+            for name, flags in table["shared"].items():
+                text += json.dumps(flags) if f'"{name}"' in text else ""
+            rows[step] = f"{STUDY}.{row['function']}", text
         return rows
 
     def _deciding_words(self, options: str) -> frozenset[str]:
