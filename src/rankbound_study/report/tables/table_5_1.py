@@ -349,8 +349,7 @@ _ABOUT: dict[str, Any] = {
 @TABLES.add("table_5_1", title="5.1", part=FIRST, options=("protocol", "study", "model"), metrics=True, **_ABOUT)
 def make_table_5_1(name: str, files: StudyFiles, **options: str) -> TableFiles:
     """Return the table with its summary and its means."""
-    assert files.runs is not None
-    table = table_5_1(files.runs, RunsChoice(**options), files.epochs)
+    table = table_5_1(files.needed("runs"), RunsChoice(**options), files.epochs)
     return TableFiles(table, texts(table), {"_summary.json": summarise(table)}, metrics(table))
 
 
@@ -386,10 +385,9 @@ def signs(published: pl.DataFrame, honest: pl.DataFrame, rates: pl.DataFrame) ->
     # Means over folds at the lowest rate of each data set's grid, bounded minus unbounded.
     named = rates.rename({"nsr_test": "nsr"})
     lowest = named.filter(pl.col("learning_rate") == pl.col("learning_rate").min().over("dataset", "nsr"))
-    means = lowest.group_by(_CELL).agg(pl.col("test_score").mean())
-    usual = means.filter(pl.col("bounding") == UNBOUNDED).select(*_CELL[:3], pl.col("test_score").alias("usual"))
-    at_lowest = means.join(usual, on=_CELL[:3], nulls_equal=True)
-    at_lowest = at_lowest.select(*_CELL, (pl.col("test_score") - pl.col("usual")).alias("lowest_rate"))
+    score = pl.col("test_score")
+    usual = score.filter(pl.col("bounding") == UNBOUNDED).first().over(_CELL[:3])
+    at_lowest = lowest.group_by(_CELL).agg(score.mean()).select(*_CELL, (score - usual).alias("lowest_rate"))
     table = columns[0].join(columns[1], on=_CELL, nulls_equal=True, maintain_order="left")
     table = table.join(at_lowest, on=_CELL, how="left", nulls_equal=True, maintain_order="left")
     distinct = [is_distinct(*row) for row in table.select("loss", "bounding").rows()]
@@ -430,8 +428,7 @@ def _counts(table: pl.DataFrame) -> dict[str, int | None]:
 )
 def make_signs(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.DataFrame:
     """Return the table of a study; without runs of both protocols it has no rows."""
-    assert files.runs is not None
-    assert files.rates is not None
-    published, honest = (table_5_1(files.runs, RunsChoice(one, study), files.epochs) for one in (PUBLISHED, HONEST))
-    rates = read_frame(files.rates, RATES).filter(pl.col("study") == study, pl.col("protocol") == HONEST)
+    runs = files.needed("runs")
+    published, honest = (table_5_1(runs, RunsChoice(one, study), files.epochs) for one in (PUBLISHED, HONEST))
+    rates = read_frame(files.needed("rates"), RATES).filter(pl.col("study") == study, pl.col("protocol") == HONEST)
     return signs(published, honest, rates)
