@@ -81,8 +81,6 @@ def test_the_first_finding_says_what_is_best_and_by_how_much(results: Path) -> N
 def test_both_means_of_a_system_are_named_where_they_stand(results: Path) -> None:
     found = sections(results)
     board, table = found["leaderboard"].blocks[0], found["table-5-1"].blocks[0]
-    assert isinstance(board, TableBlock)
-    assert isinstance(table, TableBlock)
     assert "Every topic counts once here, and every fold once in Table 5.1, which has the mean of the folds' means" in (
         board.caption
     )
@@ -198,7 +196,6 @@ def test_costs_are_those_of_the_records(results: Path) -> None:
     assert "Training all of them took 3.4 minutes of a processor, the best one 3.2 seconds." in first.detail
     (section, _) = board.sections(results, Figures(results), synthetic=False)
     block = section.blocks[0]
-    assert isinstance(block, TableBlock)
     assert [row[-1].text for row in block.rows] == ["3.2", "2.0", "200.0", "–", "–", "–"]
 
 

@@ -98,7 +98,6 @@ def test_a_loss_that_is_of_training_alone_is_drawn_once(study: Evidence, tmp_pat
 @pytest.mark.parametrize(("order", "sign"), [("right", 1), ("wrong", -1)])
 def test_pairs_are_ordered_as_the_title_says(order: str, sign: int, study: Evidence, tmp_path: Path) -> None:
     found = faces._candidates(files_of(study), order)
-    assert found is not None
     assert len(found) > 0
     assert (np.sign(found["older_score"] - found["younger_score"]) == sign).all()
     assert (found["older_age"] - found["younger_age"] > 5).all()
@@ -132,7 +131,6 @@ def test_coefficients_are_those_of_pixels_from_0_to_1(tmp_path: Path) -> None:
     save_file(of_folds, tmp_path / "none.weights.safetensors")
     found = coefficients(tmp_path / "none.weights.safetensors", shape)
     wanted = 10 * weight.reshape(shape) / deviation[:, None, None]
-    assert found is not None
     assert found == pytest.approx(wanted.numpy(), rel=1e-6)
     save_file({"fold-1/seed-0/layers.0.weight": torch.zeros(4, 4)}, tmp_path / "network.safetensors")
     assert coefficients(tmp_path / "network.safetensors", shape) is None
@@ -201,8 +199,6 @@ def of_faces(made: Planted, *, epochs: int = 3) -> Planted:
 
 def planted_files(made: Planted) -> tuple[Path, Path, tuple[Path, ...], Path | None]:
     found = made.evidence()
-    assert found.runs is not None
-    assert found.epochs is not None
     return found.runs, found.epochs, found.predictions, found.images
 
 
