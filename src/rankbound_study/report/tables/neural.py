@@ -23,7 +23,7 @@ from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock, four, with_minus
-from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
+from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural_pairs import (
     GAP_COLUMNS,
@@ -244,7 +244,7 @@ def texts(scores: pl.DataFrame, table: Printed) -> TableTexts:
 
 def _texts(title: str, caption: str, blocks: Sequence[TableBlock]) -> TableTexts:
     capitalised = [replace(block, header=("Family", "Method", *block.header[2:])) for block in blocks]
-    return texts_of(f"{title}. {caption}", blocks)._replace(latex=texts_of("", capitalised, title).latex)
+    return TableTexts(markdown(f"{title}. {caption}", blocks, titled=True), latex(title, capitalised))
 
 
 def _methods(name: str, columns: Sequence[Column] = (), across: Across | None = None, *, bold: str) -> Layout:

@@ -27,7 +27,7 @@ from rankbound_study.figures.catalogue import FIRST, Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
 from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock
-from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
+from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
@@ -284,15 +284,14 @@ def texts(table: pl.DataFrame) -> TableTexts:
     protocol = table["protocol"][0] if len(table) else None
     beside = text(FILE, "beside-honest", up=UP, down=DOWN) if _is_honest(table) else "(printed)"
     report = block(table, "")
-    markdown, latex = (
-        replace(report, header=(*titles, *report.header[3:]))
+    in_markdown, in_latex = (
+        [replace(report, header=(*titles, *report.header[3:]))]
         for titles in (("loss", "bounding or control", "metric"), ("Loss", "Bounding", "Metric"))
     )
     described = scores.PROTOCOLS[protocol] if protocol else "no runs"
     heading = text(FILE, "heading", protocol=described, beside=beside, untrained=_on_untrained(table))
     comment = f"Table 5.1, {protocol or 'no'} protocol: ours {beside}"
-    in_latex = texts_of("", [latex], comment, dash=DASH).latex
-    return texts_of(heading, [markdown], titled=False)._replace(latex=in_latex)
+    return TableTexts(markdown(heading, in_markdown), latex(comment, in_latex, dash=DASH))
 
 
 def _rows(table: pl.DataFrame, loss: str, metric: str) -> Iterator[dict[str, Any]]:
