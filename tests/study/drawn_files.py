@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import polars as pl
+
 from rankbound_study.figures import style
+from rankbound_study.report import tables
+from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.steps import BY_NAME
 
 
@@ -15,6 +19,15 @@ def run(step: str, *words: object) -> None:
     parser = argparse.ArgumentParser()
     BY_NAME[step].configure(parser)
     BY_NAME[step].run(parser.parse_args([str(word) for word in words]))
+
+
+def made_table(name: str, files: Any, folder: Path, **options: Any) -> tuple[pl.DataFrame, list[str]]:
+    """Make a table, write its files and read them back; return its rows, and the lines of its Markdown."""
+    given = {field: value for field, value in vars(files).items() if hasattr(StudyFiles, field)}
+    made = tables.make(name, StudyFiles(**given), options)
+    made.write(folder, name)
+    assert list(tables.table_specs()[name].shown(name, folder))
+    return made.table, made.texts.markdown.replace("\N{NO-BREAK SPACE}", " ").splitlines()
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -1,8 +1,9 @@
 """Files of the neural-ranking study: a small one as training jobs leave it, and methods as good as asked for."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,16 @@ FACES = 60
 DRAWN_PAIRS = 80
 
 WEB = {
-    "RankNet": ("rank", 0.55),
-    "DirectRanker": ("rank", 0.56),
-    "LambdaMART": ("rank", 0.6),
-    "Rank-LR": ("rank", 0.5),
-    "Class-NN": ("classification", 0.52),
-    "Class-LR": ("classification", 0.45),
-    "Class-RF": ("classification", 0.58),
-    "Class-Boost": ("classification", 0.57),
+    "RankNet": 0.55,
+    "DirectRanker": 0.56,
+    "LambdaMART": 0.6,
+    "Rank-LR": 0.5,
+    "Class-NN": 0.52,
+    "Class-LR": 0.45,
+    "Class-RF": 0.58,
+    "Class-Boost": 0.57,
 }
-"""Method -> family and about its mean."""
+"""Method -> about its mean."""
 
 AGES = {
     "Reg-NN": ("regression", 12.0),
@@ -48,36 +49,20 @@ AGES = {
 """Method -> family and the noise of its scores, in years."""
 
 
-@dataclass(frozen=True)
-class Study:
-    """The files: one runs table, one epochs table, an images file, and sidecars by method."""
-
-    runs: Path
-    epochs: Path
-    images: Path
-    predictions: tuple[Path, ...]
-    weights: tuple[Path, ...]
-
-
-def write_study(folder: Path, *, web: str = "mq2008-label1", faces: str = "aaf", topics: int = 30) -> Study:
+def write_study(folder: Path, *, web: str = "mq2008-label1", faces: str = "aaf") -> Evidence:
     """Write everything below `folder`, laid out as a results folder."""
-    images, ages = write_images(folder / "images.parquet")
-    rows, predictions, weights = _web_rows(web, topics), [], []
+    made = Planted(folder).queries(WEB | {"random": 0.25, "oracle": 0.9}, web)
+    ages = made.true_ages()
     pairs = draw_pairs(ages)
     for method, (family, noise) in AGES.items():
-        scores = method_scores(method, family, noise, ages)
-        rows += _pair_rows(faces, method, family, pairs, scores, ages)
-        stem = folder / "runs" / "honest" / faces / method / "RankNet"
-        predictions.append(_write_predictions(stem / "none.predictions.parquet", faces, method, family, pairs, scores))
-        weights.append(stem / "none.weights.safetensors")
-        random = torch.Generator().manual_seed(len(method))
-        tensors = {"fold-1/seed-0/weight": torch.randn(3 * SIDE * SIDE, generator=random) / 1000}
-        save_file(tensors | {"fold-1/seed-0/bias": torch.zeros(1)}, weights[-1])
-    rows += _controls(faces, pairs)
-    write_table(pa.Table.from_pylist(rows), folder / "runs.parquet", "runs")
-    epochs = [*_epochs(web, WEB, "nDCG@10"), *_epochs(faces, AGES, "PairAccuracy")]
-    write_table(pa.Table.from_pylist(epochs), folder / "epochs.parquet", "epochs")
-    return Study(folder / "runs.parquet", folder / "epochs.parquet", images, tuple(predictions), tuple(weights))
+        made.scored({method: method_scores(method, family, noise, ages)}, pairs, faces)
+        made.linear(method, np.random.default_rng(len(method)).normal(0, 1e-3, (3, SIDE, SIDE)), faces)
+    control = _key(faces, "random") | {"study": "thesis", "protocol": "published"}
+    made.runs.append(repeated(_run(control, 1, "", 2, 1, 0.5), {"topic": _topics(pairs)}))
+    # The less noise, the better.
+    of_faces = {method: -noise / 100 for method, (_, noise) in AGES.items()}
+    made.epochs = [*_courses(web, "nDCG@10", WEB), *_courses(faces, "PairAccuracy", of_faces)]
+    return made.evidence()
 
 
 def write_images(path: Path) -> tuple[Path, np.ndarray]:
@@ -113,23 +98,23 @@ def method_scores(method: str, family: str, noise: float, ages: np.ndarray) -> n
     return found if family == "regression" else (found - 41) / 20
 
 
-def _key(dataset: str, method: str, family: str | None) -> dict[str, object]:
+def _key(dataset: str, method: str, **options: Any) -> dict[str, object]:
+    """Return the columns that identify a method's runs; `options` are those besides its family and model."""
+    control = method in ("random", "oracle")
+    model = "mlp" if any(part in method for part in NETWORKS) else "other"
+    told = {} if control else {"family": _family(method), "model": model, **options}
     return {
-        "study": "neural" if family else "thesis",
-        "protocol": "honest" if family else "published",
+        "study": "neural",
+        "protocol": "honest",
         "dataset": dataset,
         "nsr_train": None,
         "nsr_test": None,
         "model": method,
-        "options": json.dumps({"family": family, "model": _model(method)} if family else {}),
-        "loss": "RankNet" if family else "none",
+        "options": json.dumps(told, sort_keys=True),
+        "loss": "none" if control else "RankNet",
         "bounding": "none",
         "seed": 0,
     }
-
-
-def _model(method: str) -> str:
-    return "mlp" if method.endswith(("Net", "Ranker", "NN")) else "linear"
 
 
 def _run(key: Mapping[str, object], fold: int, topic: str, n: int, p: int, score: float) -> dict[str, object]:
@@ -139,61 +124,18 @@ def _run(key: Mapping[str, object], fold: int, topic: str, n: int, p: int, score
     return {**key, "fold": fold, "selection": selection, **of_list, **metrics}
 
 
-def _web_rows(dataset: str, topics: int) -> list[dict[str, object]]:
-    random = np.random.default_rng(2)
-    level = random.normal(0, 0.2, topics)
-    methods = [*WEB.items(), ("random", (None, 0.25)), ("oracle", (None, 9.0))]
-    rows = []
-    for method, (family, mean) in methods:
-        own = np.clip(mean + level + random.normal(0, 0.05, topics), 0, 1)
-        for topic in range(topics):
-            # Every sixth query has no relevant document.
-            p = 0 if topic % 6 == 0 else 2
-            score = float(own[topic]) if p else float("nan")
-            rows.append(_run(_key(dataset, method, family), topic % 5 + 1, f"q{topic}", 9, p, score))
-    return rows
+def _topics(pairs: np.ndarray) -> list[str]:
+    return [f"{one} {other}" for one, other in pairs]
 
 
-def _pair_rows(
-    dataset: str, method: str, family: str, pairs: np.ndarray, scores: np.ndarray, ages: np.ndarray
-) -> list[dict[str, object]]:
-    right = (scores[pairs[:, 0]] > scores[pairs[:, 1]]) == (ages[pairs[:, 0]] > ages[pairs[:, 1]])
-    topics = [f"{one} {other}" for one, other in pairs]
-    key = _key(dataset, method, family)
-    return [_run(key, 1, topic, 2, 1, float(value)) for topic, value in zip(topics, right, strict=True)]
-
-
-def _controls(dataset: str, pairs: np.ndarray) -> list[dict[str, object]]:
-    topics = [f"{one} {other}" for one, other in pairs]
-    return [_run(_key(dataset, "random", None), 1, topic, 2, 1, 0.5) for topic in topics]
-
-
-def _write_predictions(
-    path: Path, dataset: str, method: str, family: str, pairs: np.ndarray, scores: np.ndarray
-) -> Path:
-    key = {**_key(dataset, method, family), "fold": 1, "selection": "validation"}
-    rows = [
-        {**key, "topic": f"{one} {other}", "items": [int(one), int(other)], "scores": scores[[one, other]].tolist()}
-        for one, other in pairs
-    ]
-    write_table(pa.Table.from_pylist(rows), path, "predictions")
-    return path
-
-
-def _epochs(dataset: str, methods: Mapping[str, tuple[str, float]], metric: str) -> list[dict[str, object]]:
-    rows = []
-    for method, (family, level) in methods.items():
-        # A mean, or a noise in years: the less the better.
-        better = level if level < 1 else -level / 100
-        for fold in (1, 2):
-            for epoch in range(1, 13):
-                for shift, part in enumerate(("train", "validation", "test")):
-                    loss = 0.4 + 0.3 / epoch + 0.01 * shift * epoch + 0.01 * fold
-                    others = dict.fromkeys(("nDCG@10", "AP", "PairAccuracy"), float("nan"))
-                    score = 0.5 - 0.3 / epoch - 0.02 * shift + 0.01 * fold + 0.3 * better
-                    key = {**_key(dataset, method, family), "fold": fold, "epoch": epoch, "part": part}
-                    rows.append({**key, "mean_loss": loss, "gradient_norm": 1.0, **others, metric: score})
-    return rows
+def _courses(dataset: str, metric: str, levels: Mapping[str, float]) -> Iterator[dict[str, object]]:
+    folds, epochs, parts = (1, 2), range(1, 13), enumerate(("train", "validation", "test"))
+    for (method, level), fold, epoch, (shift, part) in product(levels.items(), folds, epochs, parts):
+        loss = 0.4 + 0.3 / epoch + 0.01 * shift * epoch + 0.01 * fold
+        others = dict.fromkeys(("nDCG@10", "AP", "PairAccuracy"), float("nan"))
+        score = 0.5 - 0.3 / epoch - 0.02 * shift + 0.01 * fold + 0.3 * level
+        key = {**_key(dataset, method), "fold": fold, "epoch": epoch, "part": part}
+        yield {**key, "mean_loss": loss, "gradient_norm": 1.0, **others, metric: score}
 
 
 QUERIES = 120
@@ -251,16 +193,29 @@ class Planted:
             self._epochs(dataset, method, (validation or shares)[method])
         return self
 
-    def ages(self, methods: Mapping[str, np.ndarray], dataset: str = "aaf") -> "Planted":
-        """Predictions of methods: a score for each of the faces, all pairs of which are more than 5 years apart."""
-        pairs = self.drawn()
+    def ages(
+        self, methods: Mapping[str, np.ndarray], dataset: str = "aaf", pairs: np.ndarray | None = None
+    ) -> "Planted":
+        """Predictions of methods: a score for each of the faces of these pairs, or of all more than 5 years apart."""
+        pairs = self.drawn() if pairs is None else pairs
+        columns = {"topic": _topics(pairs), "items": pairs.tolist()}
         for method, scores in methods.items():
-            stem = self.folder / "runs" / "honest" / dataset / method / "RankNet"
-            family = _family(method)
-            self.predictions.append(
-                _write_predictions(stem / "none.predictions.parquet", dataset, method, family, pairs, scores)
-            )
+            key = {**_key(dataset, method), "fold": 1, "selection": "validation"}
+            self.predictions.append(self._path(dataset, method, "predictions.parquet"))
+            table = repeated(key, {**columns, "scores": scores[pairs].tolist()})
+            write_table(table, self.predictions[-1], "predictions")
         return self
+
+    def scored(
+        self, methods: Mapping[str, np.ndarray], pairs: np.ndarray, dataset: str = "aaf", **options: Any
+    ) -> "Planted":
+        """Predictions of methods, with their runs."""
+        ages = self.true_ages()
+        for method, scores in methods.items():
+            older, higher = (values[pairs[:, 0]] > values[pairs[:, 1]] for values in (ages, scores))
+            self._add(dataset, method, {"topic": _topics(pairs)}, (older == higher).astype(float), n=2, **options)
+            self._epochs(dataset, method, 0.9)
+        return self.ages(methods, dataset, pairs)
 
     def true_ages(self) -> np.ndarray:
         """The instances of the faces, whose pictures are written on first use."""
@@ -274,7 +229,7 @@ class Planted:
 
     def linear(self, method: str, weights: np.ndarray, dataset: str = "aaf") -> "Planted":
         """The weights `(3, SIDE, SIDE)` of a linear model."""
-        path = self.folder / "runs" / "honest" / dataset / method / "RankNet" / "none.weights.safetensors"
+        path = self._path(dataset, method, "weights.safetensors")
         path.parent.mkdir(parents=True, exist_ok=True)
         tensor = torch.from_numpy(weights.reshape(3 * SIDE * SIDE).astype(np.float32))
         save_file({"fold-1/seed-0/network.weight": tensor}, path)
@@ -294,22 +249,18 @@ class Planted:
         self, dataset: str, method: str, columns: Mapping[str, Any], scores: np.ndarray, *, n: int, **options: Any
     ) -> None:
         """Add a method's runs, with a score for each list that is the same on all metrics."""
-        row = _run(self._key(dataset, method, **options), 1, "", n, 1, 0.0)
+        row = _run(_key(dataset, method, **options), 1, "", n, 1, 0.0)
         self.runs.append(repeated(row, {**columns, **dict.fromkeys(METRICS, scores)}))
         if "features" in options:
             self.runs.append(repeated(row | {"seed": 1}, {**columns, **dict.fromkeys(METRICS, scores)}))
 
-    def _key(self, dataset: str, method: str, **options: Any) -> dict[str, object]:
-        if method in ("random", "oracle"):
-            return {**_key(dataset, method, None), "study": "neural", "protocol": "honest"}
-        is_network = any(part in method for part in NETWORKS)
-        told = {"family": _family(method), "model": "mlp" if is_network else "other", **options}
-        return {**_key(dataset, method, _family(method)), "options": json.dumps(told, sort_keys=True)}
+    def _path(self, dataset: str, method: str, ending: str) -> Path:
+        return self.folder / "runs" / "honest" / dataset / method / "RankNet" / f"none.{ending}"
 
     def _epochs(self, dataset: str, method: str, score: float) -> None:
         for epoch, drop in ((1, 0.2), (2, 0.0), (3, 0.1)):
             numbers = dict.fromkeys(("mean_loss", "gradient_norm", "nDCG@10", "AP", "PairAccuracy"), score - drop)
-            key = {**self._key(dataset, method), "fold": 1, "epoch": epoch, "part": "validation"}
+            key = {**_key(dataset, method), "fold": 1, "epoch": epoch, "part": "validation"}
             self.epochs.append({**key, **numbers})
 
 

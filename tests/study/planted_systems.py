@@ -1,5 +1,6 @@
 """Runs and epochs of a study with planted scores: systems that are as good as asked for."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from planted import joined, repeated
 
 from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.job import EPOCH_METRICS, RUN_METRICS
@@ -30,8 +32,7 @@ class PlantedSystems:
     folder: Path
     seeds: Sequence[int] = (0,)
     dataset: str = "web-label1"
-    runs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    epochs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    tables: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
 
     def add(
         self, system: System, scores: Sequence[float], validation: float = 0.5, *, options: str = "{}", **changes: Any
@@ -40,39 +41,32 @@ class PlantedSystems:
 
         With a `selection` of its own, these are the runs of other epochs of a system that has been added.
         """
-        variant, is_control = system[0], system[2] == "none"
-        last = {"selection": "last" if is_control else "validation", "epoch": 0 if is_control else 3}
+        variant, model, loss, bounding = system
+        study = {"study": f"{STUDY}@{variant}" if variant else STUDY, "protocol": "honest"}
+        data = {"dataset": self.dataset, "nsr_train": None, "nsr_test": None}
+        key = {**study, **data, "model": model, "options": options, "loss": loss, "bounding": bounding}
+        topics, is_control = np.arange(TOPICS), loss == "none"
+        known = topics % 10 != 9
+        lists = {"fold": topics % 2 + 1, "topic": [f"q{topic:02}" for topic in topics], "n": 5 + topics // 6}
+        lists |= {"p": 2 * known, **dict.fromkeys(RUN_METRICS, np.where(known, scores, np.nan))}
+        last = {"selection": "last" if is_control else "validation", "epoch": 0 if is_control else 3, "drawing": 0}
+        course = {"part": "validation", "mean_loss": 0.0, "gradient_norm": 1.0}
+        steps = {"fold": [1, 1, 2, 2], "epoch": [2, 3] * 2}
+        steps |= dict.fromkeys(EPOCH_METRICS, [validation + 0.3, validation] * 2)
         for seed in (0,) if is_control else self.seeds:
-            for topic in range(TOPICS):
-                known = topic % 10 != 9
-                row = self._key(system, topic % 2 + 1, seed, options) | last | changes
-                row |= {"topic": f"q{topic:02}", "drawing": 0, "n": 5 + topic // 6, "p": 2 * known}
-                score = float(scores[topic]) if known else float("nan")
-                self.runs.setdefault(variant, []).append({**row, **dict.fromkeys(RUN_METRICS, score)})
-            for fold in () if is_control or "selection" in changes else (1, 2):
-                for epoch, at_it in ((2, validation + 0.3), (3, validation)):
-                    row = self._key(system, fold, seed, options) | changes
-                    row |= {"epoch": epoch, "part": "validation", "mean_loss": 0.0, "gradient_norm": 1.0}
-                    self.epochs.setdefault(variant, []).append({**row, **dict.fromkeys(EPOCH_METRICS, at_it)})
+            row = key | {"seed": seed}
+            self.tables["experiments" if variant else "runs"].append(repeated(row | last | changes, lists))
+            if not (is_control or "selection" in changes):
+                epochs = self.tables["experiment_epochs" if variant else "epochs"]
+                epochs.append(repeated(row | course | changes, steps))
         return self
 
     def files(self) -> StudyFiles:
         """Write the tables, those of variants apart, as the workflow does."""
-        paths: dict[str, Path] = {}
-        for contract, rows in (("runs", self.runs), ("epochs", self.epochs)):
-            usual, varied = rows.get("", []), [row for variant, own in rows.items() if variant for row in own]
-            for name, of_name in ((contract, usual), (_VARIED[contract], varied)):
-                if of_name:
-                    paths[name] = self.folder / f"{name}.parquet"
-                    write_table(pa.Table.from_pylist(of_name), paths[name], contract)
+        paths = {name: self.folder / f"{name}.parquet" for name in self.tables}
+        for name, path in paths.items():
+            write_table(joined(self.tables[name]), path, "epochs" if "epochs" in name else "runs")
         return StudyFiles(**paths)
-
-    def _key(self, system: System, fold: int, seed: int, options: str) -> dict[str, Any]:
-        variant, model, loss, bounding = system
-        study = {"study": f"{STUDY}@{variant}" if variant else STUDY, "protocol": "honest"}
-        data = {"dataset": self.dataset, "nsr_train": None, "nsr_test": None}
-        names = {"model": model, "options": options, "loss": loss, "bounding": bounding}
-        return {**study, **data, **names, "fold": fold, "seed": seed}
 
 
 def control(name: str) -> System:
@@ -84,6 +78,3 @@ def control(name: str) -> System:
 def noise(seed: int, size: float = 0.02) -> np.ndarray:
     """Noise of one system's scores."""
     return np.random.default_rng(seed).normal(0, size, TOPICS)
-
-
-_VARIED = {"runs": "experiments", "epochs": "experiment_epochs"}

@@ -92,7 +92,6 @@ def test_the_table_is_written_and_read_back(evidence: Evidence, tmp_path: Path) 
 
 def test_without_the_experiment_or_trained_models_the_table_is_empty(evidence: Evidence) -> None:
     epochs = evidence.experiment_epochs
-    assert epochs is not None
     assert citeulike(replace(evidence, study="other")).is_empty()
     assert citeulike(Evidence(STUDY)).is_empty()
     stuck = pl.read_parquet(epochs).with_columns(pl.lit(0.0).alias("gradient_norm"))

@@ -52,9 +52,7 @@ def compare(capsys: pytest.CaptureFixture[str]) -> Compare:
 
 
 def rows(results: Path) -> pl.DataFrame:
-    frame = pl.from_arrow(read_table(results / "runs.parquet", "runs"))
-    assert isinstance(frame, pl.DataFrame)
-    return frame.filter(protocol="honest")
+    return pl.from_arrow(read_table(results / "runs.parquet", "runs")).filter(protocol="honest")
 
 
 def by_topic(runs: pl.DataFrame, bounding: str) -> np.ndarray[Any, Any]:
@@ -100,7 +98,6 @@ def test_controls_and_other_lists_are_compared_by_name(results: Path, compare: C
 
 def test_two_folders(results: Path, compare: Compare, tmp_path: Path) -> None:
     runs = pl.from_arrow(read_table(results / "runs.parquet", "runs"))
-    assert isinstance(runs, pl.DataFrame)
     fewer = runs.filter(
         ~((pl.col("fold") == 2) & (pl.col("seed") == 1) & (pl.col("nsr_test") == 1)),
         pl.col("dataset") == "movielens",
@@ -205,7 +202,6 @@ class TestFrames:
         assert names_pairs(pairs)
         assert not names_pairs(self.ROWS)
         members = scores_of_frame(pairs, "PairAccuracy", members=True).members
-        assert members is not None
         assert members.tolist() == [[0, 1], [1, 2]]
 
 

@@ -11,9 +11,6 @@ import torch
 import rankbound as rb
 from rankbound_study.claims.comparisons import (
     JUDGED,
-    METRIC_COLUMNS,
-    POPULARITY_COLUMNS,
-    RATIO_COLUMNS,
     TRAINED_FOR,
     VARIANT_COLUMNS,
     against_popularity,
@@ -24,7 +21,6 @@ from rankbound_study.claims.comparisons import (
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
-from rankbound_study.cli import main
 from rankbound_study.data.contracts import write_table
 from rankbound_study.figures import draw
 from rankbound_study.figures.training import BOUNDS, SIZES, gradient_norms, slopes_at_the_start
@@ -33,6 +29,7 @@ from rankbound_study.report.content import Finding
 from rankbound_study.report.findings import VARIANTS_FILE, crossed_findings, distribution_findings
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.vocabulary import LOSSES
+from tests.study.drawn_files import made_table
 from tests.study.planted import (
     EPOCHS,
     STUDY,
@@ -107,7 +104,6 @@ def test_the_validation_part_picks_the_bounding(planted: pl.DataFrame) -> None:
 
 def test_differences_are_those_of_the_means_of_topics(evidence_of: Made, planted: pl.DataFrame) -> None:
     runs = evidence_of(PLANTED).runs
-    assert runs is not None
     rows = pl.read_parquet(runs).filter(dataset="mq2008-label1", bounding="none")
     means = {loss: rows.filter(loss=loss)["P@10"].mean() for loss in LOSSES}
     for loss in ("AP", "nRBP"):
@@ -117,11 +113,9 @@ def test_differences_are_those_of_the_means_of_topics(evidence_of: Made, planted
 
 
 def test_table_and_finding_say_what_was_planted(evidence_of: Made, tmp_path: Path) -> None:
-    evidence = evidence_of(PLANTED)
-    files = ["--runs", str(evidence.runs), "--epochs", str(evidence.epochs), "--out-dir", str(tmp_path)]
-    assert not main(["table", "table_metrics_crossed", *files])
-    assert len(pl.read_csv(tmp_path / "table_metrics_crossed.csv", schema=METRIC_COLUMNS)) == 2 * 2 * 3 * len(JUDGED)
-    lines = (tmp_path / "table_metrics_crossed.md").read_text("utf-8").replace("\N{NO-BREAK SPACE}", " ").splitlines()
+    assert list(crossed_findings(tmp_path)) == []
+    table, lines = made_table("table_metrics_crossed", evidence_of(PLANTED), tmp_path)
+    assert len(table) == 2 * 2 * 3 * len(JUDGED)
     (raised,) = [line for line in lines if line.startswith("| MovieLens NSR 1 | AP | unbounded")]
     assert raised.split(" | ")[3].endswith("▲")
     assert raised.count("**") == 2, "the score of its own metric is in bold"
@@ -129,10 +123,6 @@ def test_table_and_finding_say_what_was_planted(evidence_of: Made, tmp_path: Pat
     pairs = sum(loss != trained for loss in LOSSES for trained in TRAINED_FOR.values())
     assert f"higher than the loss trained for it in 2 of {2 * 2 * pairs} comparisons" in finding.headline
     assert "lower in 0" in finding.headline
-
-
-def test_without_the_table_there_is_no_finding(tmp_path: Path) -> None:
-    assert list(crossed_findings(tmp_path)) == []
 
 
 # Models trained and tested at all ratios: planted differences are found, on common lists, and no others
@@ -184,6 +174,7 @@ def test_planted_differences_are_found_and_no_others(tmp_path: Path) -> None:
 
 
 def test_nothing_planted_is_nothing_found(tmp_path: Path) -> None:
+    assert ratios_crossed(Evidence(STUDY, made(tmp_path).runs)).is_empty(), "without the experiment"
     table = table_of(made(tmp_path, planted=0.0))
     for column in ("p_holm", "effect_p_holm"):
         assert table[column].count()
@@ -197,17 +188,10 @@ def test_lists_that_lost_negatives_are_left_out_of_differences_alone(tmp_path: P
     assert set(table.filter(~own)["n_topics"]) == {TOPICS - 1}
 
 
-def test_without_the_experiment_there_are_no_rows(tmp_path: Path) -> None:
-    assert ratios_crossed(Evidence(STUDY, made(tmp_path).runs)).is_empty()
-
-
 def test_the_table_shows_both(tmp_path: Path) -> None:
-    files = made(tmp_path)
-    given = [f"--{name}={getattr(files, name)}" for name in ("runs", "epochs", "experiments")]
-    assert not main(["table", "table_ratios", *given, "--out-dir", str(tmp_path)])
-    assert len(pl.read_csv(tmp_path / "table_ratios.csv", schema=RATIO_COLUMNS)) == 16
-    text = (tmp_path / "table_ratios.md").read_text("utf-8").replace("\N{NO-BREAK SPACE}", " ")
-    (raised, effect) = [line for line in text.splitlines() if line.startswith("| MovieLens NSR 1 | AP | min-max")]
+    table, lines = made_table("table_ratios", made(tmp_path), tmp_path)
+    assert len(table) == 16
+    raised, effect = [line for line in lines if line.startswith("| MovieLens NSR 1 | AP | min-max")]
     assert raised.count("**") == 2
     assert raised.count("▲") == effect.count("▲") == 1
 
@@ -271,11 +255,8 @@ def test_differences_are_from_popularity_on_the_same_lists(tmp_path: Path) -> No
 
 def test_the_table_has_a_column_per_sampling(tmp_path: Path) -> None:
     evidence = with_popularity(tmp_path, {UNIFORM: 0.03, BY_POPULARITY: -0.03})
-    files = ["--runs", str(evidence.runs), "--epochs", str(evidence.epochs), "--out-dir", str(tmp_path)]
-    assert not main(["table", "table_samplings", *files, "--options", '{"study": "mine"}'])
-    assert len(pl.read_csv(tmp_path / "table_samplings.csv", schema=POPULARITY_COLUMNS)) == 2 * 2 * 4
-    text = (tmp_path / "table_samplings.md").read_text("utf-8").replace("\N{NO-BREAK SPACE}", " ")
-    lines = text.splitlines()
+    table, lines = made_table("table_samplings", evidence, tmp_path, study="mine")
+    assert len(table) == 2 * 2 * 4
     (header,) = [line for line in lines if line.startswith("| judged by")]
     assert header.endswith("| MovieLens NSR 1 | MovieLens NSR 1, popularity test |")
     (best,) = [line for line in lines if line.startswith("| nDCG | nDCG | min-max")]

@@ -24,7 +24,7 @@ from rankbound_study.report.columns import TableBlock
 from rankbound_study.report.content import Figures, Finding, ReportSection, table_blocks
 from rankbound_study.report.findings import Bounded
 from rankbound_study.report.render import inline_svg
-from rankbound_study.report.table_files import write_json, write_text
+from rankbound_study.report.tables import make
 from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.study_files import StudyFiles
@@ -35,10 +35,8 @@ SYNTHETIC_SETS = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))
 
 def results_folder(folder: Path, **runs: Any) -> Path:
     path = write_runs(folder / "runs.parquet", topics=10, **runs)
-    table = table_5_1(path, RunsChoice())
-    write_text(folder / "tables" / "table_5_1.csv", table.write_csv(float_precision=6))
-    write_json(folder / "tables" / "table_5_1_summary.json", summarise(table))
-    write_text(folder / "tables" / "table_2_4.csv", worked_table("table_2_4").write_csv())
+    for name in ("table_5_1", "table_2_4"):
+        make(name, StudyFiles(path), {}).write(folder / "tables", name)
     for name in DRAWN:
         drawn = figures.draw(name, StudyFiles(path))
         style.save(drawn, [folder / "figures" / f"{name}.{kind}" for kind in ("svg", "pdf")])

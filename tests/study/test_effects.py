@@ -13,11 +13,9 @@ import rankbound as rb
 from rankbound.compare import PairedScores
 from rankbound_study.claims import related
 from rankbound_study.claims.effects import (
-    CELL_COLUMNS,
     EVERY,
     KINDS,
     OTHER_SEEDS,
-    REGIME_COLUMNS,
     SAME_LOSS,
     effects,
     of_halves,
@@ -27,7 +25,6 @@ from rankbound_study.claims.effects import (
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.related import METRICS, coherence
 from rankbound_study.claims.statistics import pooled
-from rankbound_study.cli import main
 from rankbound_study.jobs.job import RUN_METRICS
 from rankbound_study.report.abstract import related_sections
 from rankbound_study.report.columns import TableBlock
@@ -36,6 +33,7 @@ from rankbound_study.report.tables import effects as table_effects
 from rankbound_study.report.tables.table_5_1 import COLUMNS
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
+from tests.study.drawn_files import made_table, run
 from tests.study.planted import STUDY, Lists, Setting, Study, World, of_bounded, settings
 
 RISE = 0.004
@@ -127,7 +125,6 @@ def test_halves_of_the_seeds_are_those_of_one_fold() -> None:
     values[0, :, 1, 1:] = [1, 10, 100]
     drawn = PairedScores(["a"], ["x", "y", "z"], values, ["1", "2"], list("0123"))
     halves = of_halves(drawn.pair("a", "a"))
-    assert halves is not None
     assert (halves.a - halves.b)[0].tolist()[0] == [-1, -4]
     assert (halves.a - halves.b)[0, 1, 0] == -9
     assert np.isnan((halves.a - halves.b)[0, 1, 1]), "a third seed has no other"
@@ -144,23 +141,18 @@ def test_two_readings_of_the_same_queries_are_one_data_set_in_means(evidence: Ev
 
 
 def test_the_steps_make_tables_a_figure_and_a_section(evidence: Evidence, tmp_path: Path) -> None:
-    tables = tmp_path / "tables"
-    files = [f"--{name}={getattr(evidence, name)}" for name in ("runs", "epochs")]
-    assert main(["table", "table_effects", *files, "--out-dir", str(tables)]) == 0
-    cells = pl.read_csv(tables / "table_effects.csv", schema=CELL_COLUMNS)
+    cells, _ = made_table("table_effects", evidence, tmp_path)
     assert len(cells) == 3 * 10
     significant = set(cells.filter(pl.col("p_holm") <= 0.05)["loss"])
     assert significant == {"nDCG", "AP"}
-    blocks = list(table_effects.TABLES["table_effects"].shown("table_effects", tmp_path / "tables"))
+    blocks = list(table_effects.TABLES["table_effects"].shown("table_effects", tmp_path))
     assert [block.name for block in blocks] == ["Mean effects", "Replicas", "Effects of bounding"]
     bold = {(row[0].text, row[1].text) for row in blocks[0].rows if row[3].strong}
     assert ("affine", "AP") in bold
     assert ("affine", "nDCG") not in bold
-    csv = [str(path) for path in tables.glob("table_effects*.csv")]
-    drawn = tmp_path / "figures" / "figure_effects.svg"
-    drawn.parent.mkdir()
-    assert main(["figure", "figure_effects", "--effects", *csv, "--out", str(drawn)]) == 0
-    text = drawn.read_text("utf-8")
+    drawing = tmp_path / "figure.svg"
+    run("figure", "figure_effects", "--effects", *tmp_path.glob("table_effects*.csv"), "--out", drawing)
+    text = drawing.read_text("utf-8")
     assert "MovieLens NSR 1, distribution: −0.049" in text
     assert "mean of 9 cells, affine: +0.00" in text
     assert all(isinstance(block, TableBlock) for block in blocks)
@@ -236,15 +228,12 @@ def test_real_data_have_no_planted_parameters_and_an_effect_takes_an_unbounded_l
 
 def test_table_and_figure_are_made_from_the_files_and_count_what_did_not_train(tmp_path: Path) -> None:
     made = files(tmp_path, world(), 1e-12)
-    given = [f"--{name}={getattr(made, name)}" for name in ("runs", "epochs", "experiments")]
-    options = json.dumps({"study": STUDY, "planted": PLANTED})
-    assert not main(["table", "table_regimes", *given, "--options", options, "--out-dir", str(tmp_path)])
-    table = pl.read_csv(tmp_path / "table_regimes.csv", schema=REGIME_COLUMNS)
+    table, lines = made_table("table_regimes", made, tmp_path, study=STUDY, planted=PLANTED)
     assert table["n_untrained"].to_list() == [3, 0], "three seeds; no epochs of the experiments were given"
-    assert "+0.0150†" in (tmp_path / "table_regimes.md").read_text("utf-8")
-    for given_table, text in ([["--regimes", str(tmp_path / "table_regimes.csv")], "fewer factors"], [[], "<svg"]):
-        drawing = tmp_path / "map.svg"
-        assert not main(["figure", "figure_regimes", *given_table, "--out", str(drawing)])
+    assert "+0.0150†" in "".join(lines)
+    drawing = tmp_path / "map.svg"
+    for given, text in ((("--regimes", tmp_path / "table_regimes.csv"), "fewer factors"), ((), "<svg")):
+        run("figure", "figure_regimes", *given, "--out", drawing)
         assert text in drawing.read_text("utf-8")
 
 
@@ -308,9 +297,7 @@ def test_a_loss_of_ranks_is_compared_with_the_metrics_own(tmp_path: Path) -> Non
 
 def test_the_section_quotes_the_tables(tmp_path: Path) -> None:
     made = evidence_of(tmp_path, towards_small_floors)
-    tables = tmp_path / "tables"
-    files = [f"--{name}={getattr(made, name)}" for name in ("runs", "epochs")]
-    assert main(["table", "table_related", *files, "--out-dir", str(tables)]) == 0
+    orders, _ = made_table("table_related", made, tmp_path)
     rows = [("nDCG", "none", 5, 0), ("nDCG", "min-max", 10, 1), ("nDCG", "distribution", 5, 2)]
     honest = pl.DataFrame(
         [
@@ -319,10 +306,9 @@ def test_the_section_quotes_the_tables(tmp_path: Path) -> None:
         ],
         schema=COLUMNS,
     )
-    (section,) = related_sections(tables, honest)
+    (section,) = related_sections(tmp_path, honest)
     texts = {block.title: block.text for block in section.blocks if isinstance(block, Paragraph)}
     assert len(texts) == 6
-    orders = pl.read_csv(tables / "table_related.csv", schema=related.COLUMNS)
     inverted, pairs = orders["inverted"].sum(), orders["pairs"].sum()
     assert f"invert {inverted} of {pairs} pairs of systems" in texts["Jeunen, Potapov and Ustimenko 2024"]
     assert (
@@ -334,4 +320,4 @@ def test_the_section_quotes_the_tables(tmp_path: Path) -> None:
     assert texts["Gomez, Wang and Fu 2023"].endswith(" (without correction).")
     for title in ("Karmaker Santu and Feng 2022", "Gienapp et al. 2020"):
         assert "(at 5 %, without correction; pairs share systems and topics)" in texts[title]
-    assert list(related_sections(tmp_path, honest)) == []
+    assert list(related_sections(tmp_path / "none", honest)) == []

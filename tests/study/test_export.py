@@ -145,9 +145,7 @@ def export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 def frame(path: str | Path, contract: str) -> pl.DataFrame:
-    read = pl.from_arrow(read_table(path, contract))
-    assert isinstance(read, pl.DataFrame)
-    return read
+    return pl.from_arrow(read_table(path, contract))
 
 
 def rewrite(path: str, contract: str, **columns: pl.Expr) -> None:
@@ -416,11 +414,8 @@ def rate(books: list[str]) -> set[tuple[str, ...]]:
     pl.DataFrame(rows, schema=["who", "what", "stars"], orient="row").write_parquet("ratings.parquet")
     described = {"format": "ratings", "path": "ratings.parquet", "ids": "texts"}
     described["columns"] = {"topic": "who", "item": "what", "rating": "stars"}  # type: ignore[assignment]
-    data, folds, drawing = (
-        "data/interactions/mine.parquet",
-        "data/folds/mine.parquet",
-        {"threshold": 4, "min_relevant": 10},
-    )
+    data, folds = "data/interactions/mine.parquet", "data/folds/mine.parquet"
+    drawing = {"threshold": 4, "min_relevant": 10}
     step("convert", "mine", "--raw", "ratings.parquet", "--out", data, "--description", json.dumps(described))
     step("split", "mine", "--in", data, "--out", folds, **drawing)
     lists, out = instances("mine-nsr1"), "results/runs/published/mine-nsr1/x/nDCG/none.parquet"

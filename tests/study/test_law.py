@@ -137,7 +137,6 @@ def one_loss(instances: Instances, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_the_line_has_the_planted_slope_through_zero(planted: Law) -> None:
     line = planted.line()
-    assert line is not None
     assert line["slope"] == pytest.approx(SLOPE, abs=0.0004)
     assert line["slope_low"] < SLOPE < line["slope_high"] < 0
     assert line["intercept"] == pytest.approx(0, abs=2e-4)
@@ -181,8 +180,6 @@ def test_the_second_hypothesis_has_cells_and_predictions_of_its_own(
     """The same cells again, best at the powers of the first hypothesis, or with a bonus at those of the second."""
     both = found(instances, tmp_path, experiments=(EXPERIMENT, SECOND), bonus=bonus)
     line, of_first = both.line(REGISTERED), planted.line(REGISTERED)
-    assert line is not None
-    assert of_first is not None
     assert line["n"] == of_first["n"], "the registered regression is about the same cells"
     assert line["slope"] == pytest.approx(of_first["slope"], abs=2e-4)
     assert [(one.prediction, one.outcome) for one in outcomes(both) if SECOND_HYPOTHESIS not in one.prediction] == [
@@ -230,7 +227,6 @@ def test_a_law_of_one_loss_is_not_one_of_all_and_cells_off_the_line_are_named(pl
     outcome, line = verdict(one_loss), one_loss.line("nRBP")
     assert outcome.outcome == INCONCLUSIVE
     assert "By loss: nDCG +0.0" in outcome.found or "By loss: nDCG -0.0" in outcome.found
-    assert line is not None
     assert line["slope_high"] < 0
     off, none = ([cell for cell, p in of.p_residuals.items() if p <= 0.05] for of in (one_loss, planted))
     assert off

@@ -153,8 +153,6 @@ def test_groups_of_lengths_hold_every_list_once() -> None:
 def test_topics_and_lengths_stand_beside_the_table(tmp_path: Path) -> None:
     made = leaderboard.make_leaderboard(leaderboard.NAME, planted(tmp_path).files(), study=STUDY)
     topics, lengths = made.beside["_topics.csv"], made.beside["_lengths.csv"]
-    assert isinstance(topics, pl.DataFrame)
-    assert isinstance(lengths, pl.DataFrame)
     partner = topics.filter(pl.col("role") == "partner")
     expected = {f"q{topic:02}": (SCORES[BOUNDED] - SCORES[MLP])[topic] for topic in SCORED}
     assert dict(partner.select("topic", "difference").rows()) == pytest.approx(expected)
@@ -251,7 +249,6 @@ def test_models_beat_the_best_feature_which_beats_a_random_order(with_signal: pl
     assert all(abs(place) in (1, 2, 3) for place in json.loads(best["options"])["features"])
     # The signal is linear: no other model is better than a linear one.
     linear = with_signal.filter(pl.col("model") == "linear")["score"].max()
-    assert linear is not None
     assert linear > 0.97 * float(with_signal.filter(pl.col("rank") == 1)["score"][0])  # type: ignore[operator]
 
 

@@ -22,10 +22,7 @@ from rankbound_study.report import document, render
 from rankbound_study.report.columns import TableBlock
 from rankbound_study.report.content import Figures, ReportSection
 from rankbound_study.report.leaderboard_section import Leaderboard
-from rankbound_study.report.table_files import write_json, write_text
-from rankbound_study.report.tables import leaderboard
-from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
-from rankbound_study.results.scores import RunsChoice
+from rankbound_study.report.tables import leaderboard, make
 from rankbound_study.results.study_files import StudyFiles
 
 LEVEL = np.linspace(0.3, 0.8, TOPICS)
@@ -53,10 +50,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scores.add(("models-trees", "boosted-trees", "nDCG", "none"), LEVEL - 0.1 + noise(3), 0.4)
     scores.add(control("random"), LEVEL - 0.25 + noise(4)).add(control("best-feature"), LEVEL - 0.1 + noise(5))
     files = made(scores.add(control("oracle"), np.ones(TOPICS)), folder)
-    assert files.runs is not None
-    table = table_5_1(files.runs, RunsChoice("honest"))
-    write_text(folder / "tables" / "table_5_1.csv", table.write_csv(float_precision=6))
-    write_json(folder / "tables" / "table_5_1_summary.json", summarise(table))
+    make("table_5_1", StudyFiles(files.runs), {"protocol": "honest"}).write(folder / "tables", "table_5_1")
     for name in FIGURES:
         paths = [folder / "figures" / f"{name}{suffix}" for suffix in (".svg", ".pdf")]
         style.save(figures.draw(name, files), paths)
@@ -87,8 +81,6 @@ def test_the_first_finding_says_what_is_best_and_by_how_much(results: Path) -> N
 def test_both_means_of_a_system_are_named_where_they_stand(results: Path) -> None:
     found = sections(results)
     board, table = found["leaderboard"].blocks[0], found["table-5-1"].blocks[0]
-    assert isinstance(board, TableBlock)
-    assert isinstance(table, TableBlock)
     assert "Every topic counts once here, and every fold once in Table 5.1, which has the mean of the folds' means" in (
         board.caption
     )
@@ -129,10 +121,6 @@ def test_the_page_ends_with_what_to_do(tmp_path: Path, name: str) -> None:
         assert 0.6 < int(needed[1].replace(",", "")) / (2 * (0.15 / 0.01 * 2.93) ** 2) < 1.6
 
 
-def test_the_last_section_of_a_study_of_other_data_is_what_to_do(results: Path) -> None:
-    assert list(sections(results))[-1] == "advice"
-
-
 def test_a_board_of_one_system_has_room(tmp_path: Path) -> None:
     board = PlantedSystems(tmp_path, dataset="synthetic-mq2008-label1")
     files = made(board.add(("", "mlp", "nDCG", "none"), LEVEL, 0.6), tmp_path)
@@ -168,6 +156,7 @@ def test_the_highest_test_score_is_named_if_it_is_not_the_best(tmp_path: Path) -
 def test_the_section_stands_after_the_findings_with_its_figures(results: Path) -> None:
     found = sections(results)
     assert list(found)[:3] == ["findings", "leaderboard", "leaderboard-figures"]
+    assert list(found)[-1] == "advice", "of other data than the sources'"
     board, topics, settings = (block for block in found["leaderboard"].blocks if isinstance(block, TableBlock))
     assert board.header == ("rank", "model", "loss", "bounding", "nDCG", "minus the best", "minus unbounded",
                             "minus best-feature")  # fmt: skip
@@ -207,7 +196,6 @@ def test_costs_are_those_of_the_records(results: Path) -> None:
     assert "Training all of them took 3.4 minutes of a processor, the best one 3.2 seconds." in first.detail
     (section, _) = board.sections(results, Figures(results), synthetic=False)
     block = section.blocks[0]
-    assert isinstance(block, TableBlock)
     assert [row[-1].text for row in block.rows] == ["3.2", "2.0", "200.0", "–", "–", "–"]
 
 

@@ -113,13 +113,11 @@ def test_weights_of_one_change_nothing_and_a_list_of_weight_zero_is_left_out_lik
 def test_batches_splits_and_joined_parts_keep_their_lists_weights() -> None:
     weights = np.arange(len(LISTS), dtype=np.float64)
     part = part_with(weights)
-    assert part.list_weights is not None
     for piece, expected in (
         (part.batch(torch.tensor([4, 1])), [4.0, 1.0]),
         (part.split([2, 5])[1], weights[2:].tolist()),
         (joined([part_with(), part]), [*[1.0] * len(LISTS), *weights.tolist()]),
     ):
-        assert piece.list_weights is not None
         assert piece.list_weights.tolist() == expected
     assert joined([part_with(), part_with()]).list_weights is None
 
@@ -213,7 +211,6 @@ def drawn(fold: int, seed: int, loss: str = "nDCG", dataset: str = "movielens") 
     topics, items = torch.arange(len(lists)), torch.arange(len(LABELS))
     part = Part([""] * len(lists), topics, items, torch.from_numpy(LABELS), lists)
     found = weighted(TrainingJob.parse(json.dumps(text)), part, fold, seed).list_weights
-    assert found is not None
     return list(found.tolist())
 
 

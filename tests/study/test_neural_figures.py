@@ -1,6 +1,5 @@
 """The figures of the neural-ranking study, and scores by the number of features: what is planted is found and drawn."""
 
-import json
 import re
 from itertools import product
 from pathlib import Path
@@ -17,6 +16,7 @@ from safetensors.torch import save_file
 import rankbound as rb
 from rankbound.errors import ConfigError, DataError
 from rankbound_study import figures
+from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import trends
 from rankbound_study.figures import faces, illustrations, style
 from rankbound_study.report.render import inline_svg
@@ -25,33 +25,24 @@ from rankbound_study.results.neural_runs import TABLES, FeatureResults, feature_
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.templates import template
 from tests.study.drawn_files import contents, run, svg_of, texts
-from tests.study.neural_studies import (
-    QUERIES,
-    SIDE,
-    Planted,
-    Study,
-    _pair_rows,
-    _write_predictions,
-    draw_pairs,
-    write_study,
-)
+from tests.study.neural_studies import QUERIES, SIDE, Planted, draw_pairs, write_study
 
 NEURAL = [name for name in figures.figure_specs() if name.startswith("figure_neural_")]
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     return write_study(tmp_path_factory.mktemp("study"))
 
 
-def files_of(study: Study) -> StudyFiles:
+def files_of(study: Evidence) -> StudyFiles:
     beside = {"images": study.images, "predictions": study.predictions, "weights": study.weights}
     return StudyFiles(study.runs, study.epochs, **beside)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NEURAL)
 def test_all_are_drawn_from_the_files_of_the_study_and_say_so_without_any(
-    name: str, study: Study, tmp_path: Path
+    name: str, study: Evidence, tmp_path: Path
 ) -> None:
     svg = svg_of(figures.draw(name, files_of(study)), tmp_path)
     # Nothing has run on VGG16's features.
@@ -66,7 +57,7 @@ def test_all_are_drawn_from_the_files_of_the_study_and_say_so_without_any(
 
 
 @pytest.mark.parametrize("name", ["figure_neural_2", "figure_neural_3"])
-def test_pictures_have_fixed_bytes_and_stand_in_the_page_as_data(name: str, study: Study, tmp_path: Path) -> None:
+def test_pictures_have_fixed_bytes_and_stand_in_the_page_as_data(name: str, study: Evidence, tmp_path: Path) -> None:
     needed = ("--images", study.images, "--predictions", *study.predictions, "--weights", *study.weights)
     for folder in (tmp_path / "a", tmp_path / "b"):
         run("figure", name, *(f"--out={folder}/figure.{kind}" for kind in ("svg", "pdf")), *needed)
@@ -79,7 +70,7 @@ def test_pictures_have_fixed_bytes_and_stand_in_the_page_as_data(name: str, stud
     assert "img-src data:" in template("page.html")
 
 
-def test_paths_have_a_line_per_fold_and_the_mean_of_each_part(study: Study) -> None:
+def test_paths_have_a_line_per_fold_and_the_mean_of_each_part(study: Evidence) -> None:
     figure = figures.draw("figure_neural_1", files_of(study))
     panels = np.array(figure.axes).reshape(2, -1)
     epochs = pl.read_parquet(study.epochs)
@@ -94,7 +85,7 @@ def test_paths_have_a_line_per_fold_and_the_mean_of_each_part(study: Study) -> N
         assert len(panel.get_lines()) == 3 * 2 + 3 + 1
 
 
-def test_a_loss_that_is_of_training_alone_is_drawn_once(study: Study, tmp_path: Path) -> None:
+def test_a_loss_that_is_of_training_alone_is_drawn_once(study: Evidence, tmp_path: Path) -> None:
     epochs = pl.read_parquet(study.epochs)
     same = epochs.with_columns(pl.col("mean_loss").first().over("model", "dataset", "fold", "epoch"))
     same.write_parquet(tmp_path / "epochs.parquet")
@@ -105,9 +96,8 @@ def test_a_loss_that_is_of_training_alone_is_drawn_once(study: Study, tmp_path: 
 
 
 @pytest.mark.parametrize(("order", "sign"), [("right", 1), ("wrong", -1)])
-def test_pairs_are_ordered_as_the_title_says(order: str, sign: int, study: Study, tmp_path: Path) -> None:
+def test_pairs_are_ordered_as_the_title_says(order: str, sign: int, study: Evidence, tmp_path: Path) -> None:
     found = faces._candidates(files_of(study), order)
-    assert found is not None
     assert len(found) > 0
     assert (np.sign(found["older_score"] - found["younger_score"]) == sign).all()
     assert (found["older_age"] - found["younger_age"] > 5).all()
@@ -141,7 +131,6 @@ def test_coefficients_are_those_of_pixels_from_0_to_1(tmp_path: Path) -> None:
     save_file(of_folds, tmp_path / "none.weights.safetensors")
     found = coefficients(tmp_path / "none.weights.safetensors", shape)
     wanted = 10 * weight.reshape(shape) / deviation[:, None, None]
-    assert found is not None
     assert found == pytest.approx(wanted.numpy(), rel=1e-6)
     save_file({"fold-1/seed-0/layers.0.weight": torch.zeros(4, 4)}, tmp_path / "network.safetensors")
     assert coefficients(tmp_path / "network.safetensors", shape) is None
@@ -199,26 +188,17 @@ def queries(folder: Path, best: str = "Rank-LR") -> Planted:
 def of_faces(made: Planted, *, epochs: int = 3) -> Planted:
     """RankNet and Rank-LR by 30 and 300 pixels, and trained on all of them by `epochs` epochs; with predictions."""
     ages = made.true_ages()
-    pairs = draw_pairs(ages)
     for method, count in product(("RankNet", "Rank-LR"), (30, 300, None)):
-        name = method if count is None else f"{method}-of-{count}"
         noise = {30: 25.0, 300: 15.0, None: 5.0}[count] * (0.5 if method == "RankNet" and count != 30 else 1)
-        own = {"epochs": 3, "features": count, "learning_rate": 0.1} if count else {"epochs": epochs}
-        text = json.dumps({"family": "rank", "model": "mlp" if method == "RankNet" else "linear", **own})
         random = np.random.default_rng(len(made.predictions))
         scores = (ages + noise * random.standard_normal(len(ages)) - 41) / 20
-        rows = [{**row, "options": text} for row in _pair_rows("aaf", name, "rank", pairs, scores, ages)]
-        made.runs.append(pa.Table.from_pylist(rows))
-        path = made.folder / name / "none.predictions.parquet"
-        made.predictions.append(_write_predictions(path, "aaf", name, "rank", pairs, scores))
-        made._epochs("aaf", name, 0.9)
+        own = {"epochs": 3, "features": count, "learning_rate": 0.1} if count else {"epochs": epochs}
+        made.scored({f"{method}-of-{count}" if count else method: scores}, draw_pairs(ages), **own)
     return made
 
 
 def planted_files(made: Planted) -> tuple[Path, Path, tuple[Path, ...], Path | None]:
     found = made.evidence()
-    assert found.runs is not None
-    assert found.epochs is not None
     return found.runs, found.epochs, found.predictions, found.images
 
 

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 import yaml
 from drawn_files import contents, run
-from neural_studies import AGES, WEB, Study, draw_pairs, method_scores, write_images, write_study
+from neural_studies import AGES, WEB, draw_pairs, method_scores, write_images, write_study
 
 from rankbound.errors import ConfigError, DataError
+from rankbound_study.claims.evidence import Evidence
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.report.columns import signed
 from rankbound_study.report.neural_section import Results, facts, read_results
@@ -26,17 +27,17 @@ QUERIES, PIXELS, FEATURES = TABLES
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     return write_study(tmp_path_factory.mktemp("study"))
 
 
 @pytest.fixture(scope="module")
-def queries(study: Study) -> NeuralTable:
+def queries(study: Evidence) -> NeuralTable:
     return neural_table(QUERIES, study.runs, study.epochs)
 
 
 @pytest.fixture(scope="module")
-def pixels(study: Study) -> NeuralTable:
+def pixels(study: Evidence) -> NeuralTable:
     return neural_table(PIXELS, study.runs, study.epochs, study.predictions, study.images)
 
 
@@ -45,7 +46,7 @@ def cell(table: NeuralTable, method: str, metric: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def with_runs(study: Study, tmp_path: Path) -> Callable[[Callable[[pl.DataFrame], pl.DataFrame]], Path]:
+def with_runs(study: Evidence, tmp_path: Path) -> Callable[[Callable[[pl.DataFrame], pl.DataFrame]], Path]:
     """Return the path of the study's runs, changed."""
 
     def changed(change: Callable[[pl.DataFrame], pl.DataFrame]) -> Path:
@@ -58,7 +59,7 @@ def with_runs(study: Study, tmp_path: Path) -> Callable[[Callable[[pl.DataFrame]
 # Table 1
 
 
-def test_every_printed_method_has_a_row_beside_its_score(queries: NeuralTable, study: Study, with_runs: Any) -> None:
+def test_every_printed_method_has_a_row_beside_its_score(queries: NeuralTable, study: Evidence, with_runs: Any) -> None:
     printed = neural_runs.printed_scores(QUERIES)
     assert printed["method"].to_list() == list(WEB)
     rows = queries.scores.filter(pl.col("metric") == "nDCG@10")
@@ -73,14 +74,14 @@ def test_every_printed_method_has_a_row_beside_its_score(queries: NeuralTable, s
     assert set(printed["method"]) <= set(config["comparisons"]["web-queries"]["methods"])
     # Queries without a relevant document are left out and counted.
     found = cell(queries, "RankNet", "nDCG@10")
-    assert (found["n"], found["n_skipped"], found["n_folds"]) == (25, 5, 5)
+    assert (found["n"], found["n_skipped"], found["n_folds"]) == (100, 20, 5)
     runs = pl.read_parquet(study.runs).filter(pl.col("model") == "RankNet", pl.col("dataset") == "mq2008-label1")
     assert found["ours"] == pytest.approx(runs["nDCG@10"].drop_nans().mean())
 
 
 @pytest.mark.parametrize("best_by_validation", ["LambdaMART", "Class-LR"])
 def test_the_best_method_by_validation_is_compared_with_none_and_all_others_with_it(
-    best_by_validation: str, study: Study, tmp_path: Path
+    best_by_validation: str, study: Evidence, tmp_path: Path
 ) -> None:
     """Whatever the test part says of it: LambdaMART has the highest mean there, Class-LR the lowest."""
     picked = (pl.col("model") == best_by_validation) & (pl.col("part") == "validation")
@@ -102,7 +103,7 @@ def test_the_best_method_by_validation_is_compared_with_none_and_all_others_with
 MOVED = pl.col("options").str.replace("}", ', "shift": 0.2}', literal=True)
 
 
-def test_other_epochs_and_moved_pictures_are_in_no_table(queries: NeuralTable, study: Study, with_runs: Any) -> None:
+def test_other_epochs_and_moved_pictures_are_in_no_table(queries: NeuralTable, study: Evidence, with_runs: Any) -> None:
     """Only the epoch that validation picked counts; a data set with moved pictures alone has printed scores alone."""
 
     def mixed(runs: pl.DataFrame) -> pl.DataFrame:
@@ -130,7 +131,7 @@ def test_other_epochs_and_moved_pictures_are_in_no_table(queries: NeuralTable, s
 # Tables 2 and 3
 
 
-def test_accuracy_by_scores_is_the_one_of_the_runs_and_is_split_by_age_gap(pixels: NeuralTable, study: Study) -> None:
+def test_accuracy_by_scores_is_that_of_the_runs_and_is_split_by_age_gap(pixels: NeuralTable, study: Evidence) -> None:
     runs = pl.read_parquet(study.runs).filter(pl.col("dataset") == "aaf", pl.col("loss") != "none")
     wanted = dict(runs.group_by("model").agg(pl.col("PairAccuracy").mean()).rows())
     assert set(wanted) == set(AGES)
@@ -164,7 +165,7 @@ def test_readings_of_classifiers_and_the_fit_of_regressions_are_those_of_the_sco
     assert "BothRight" not in pixels.scores.filter(pl.col("family") == "rank")["metric"].to_list()
 
 
-def test_methods_that_have_not_run_are_named_with_their_printed_score(pixels: NeuralTable, study: Study) -> None:
+def test_methods_that_have_not_run_are_named_with_their_printed_score(pixels: NeuralTable, study: Evidence) -> None:
     missing = pixels.scores.filter(pl.col("ours").is_null())
     assert set(missing["method"]) == {"DirectRanker", "Reg-RF", "Reg-Boost", "Class-RF", "Class-Boost"}
     assert missing["printed"].null_count() == 0
@@ -186,7 +187,7 @@ def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
 
 
 def test_shares_are_even_at_one_half_and_other_than_pairs_of_different_ages_are_refused(
-    study: Study, tmp_path: Path
+    study: Evidence, tmp_path: Path
 ) -> None:
     def read(path: Path, *changes: pl.Expr) -> pl.DataFrame:
         """Read the pairs of a file of predictions with changed columns."""
@@ -265,7 +266,7 @@ def test_facts_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) -> 
     assert same_models.rows[1][3] == signed(printed["RankNet"] - printed["Reg-NN"])
 
 
-def test_the_command_writes_every_form_twice_the_same(study: Study, tmp_path: Path) -> None:
+def test_the_command_writes_every_form_twice_the_same(study: Evidence, tmp_path: Path) -> None:
     runs, faces = ("--runs", study.runs, "--epochs", study.epochs), ("--predictions", *study.predictions)
     folders = [tmp_path / name for name in ("a", "b")]
     for about in TABLES:

@@ -69,7 +69,6 @@ def with_probe(page: str, probe: str) -> str:
 
 
 def seen(page: Path, profile: Path, *flags: str) -> dict[str, Any]:
-    assert BROWSER is not None
     always = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
     always += ["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=5000", f"--user-data-dir={profile}"]
     drawn = subprocess.run(

@@ -201,7 +201,6 @@ def test_every_sentence_has_the_numbers_of_its_table(tmp_path: Path) -> None:
     write_law(tmp_path)
     write_means(tmp_path)
     section = section_of(tmp_path, claims_with(VERDICTS))
-    assert section is not None
     assert "changes by −0.0040 (−0.0060 to −0.0020) for each unit" in section.text
     assert "The law that mismatch explains the effect of weights is refuted as put." in section.text
     flat, affine, powers, distribution, verdicts = section.findings
@@ -222,11 +221,9 @@ def test_tables_that_were_not_made_are_not_quoted(write: Callable[[Path], None],
     assert section_of(tmp_path) is section_of(tmp_path, claims_with({"T46": REFUTED})) is None
     write(tmp_path)
     section, generated = section_of(tmp_path), section_of(tmp_path, synthetic=True)
-    assert section is not None
     assert len(section.findings) == 2
     assert ("for each unit" in section.text) == (write is write_law)
     assert not any("is inconclusive" in finding.detail for finding in section.findings)
-    assert generated is not None
     assert generated.text.startswith("Generated data decide no claim about the literature")
 
 

@@ -103,7 +103,6 @@ def _opened(site: Path, profile: Path) -> Iterator[Any]:
         # Without it, a browser without a window stays open as well, but has no address to debug.
         flags += ["--remote-debugging-port=0"]
         address = f"http://127.0.0.1:{server.server_port}/{PROBE_PAGE}"
-        assert BROWSER is not None
         browser = subprocess.Popen([BROWSER, *flags, address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             yield posted.get(timeout=600)

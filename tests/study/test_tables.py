@@ -34,9 +34,9 @@ def table(runs: Path) -> pl.DataFrame:
     return table_5_1.table_5_1(runs, PUBLISHED)
 
 
-def table_of(folder: Path, choice: RunsChoice = PUBLISHED, **options: Any) -> pl.DataFrame:
+def table_of(folder: Path, choice: RunsChoice = PUBLISHED, *, topics: int = 8, **options: Any) -> pl.DataFrame:
     """Return the table of small runs."""
-    return table_5_1.table_5_1(write_runs(folder / "runs.parquet", topics=8, **options), choice)
+    return table_5_1.table_5_1(write_runs(folder / "runs.parquet", topics=topics, **options), choice)
 
 
 def cell(table: pl.DataFrame, **where: object) -> dict[str, Any]:
@@ -143,6 +143,9 @@ def test_the_layout_marks_the_best_and_the_increases(table: pl.DataFrame) -> Non
         values = [float(one.text) for one in cells]
         marks = [(one.strong, one.emphasis) for one in cells]
         assert marks == [(value == max(values), value > values[0]) for value in values]
+    text = table_5_1.texts(table).markdown
+    assert "(0.9659)" in text, "a printed score"
+    assert "±" not in text
 
 
 def test_variants_of_a_bounding_have_rows_of_their_own(tmp_path: Path) -> None:
@@ -185,28 +188,24 @@ def planted(change: float, *, topics: int = 40, seeds: int = 1, noise: float = 0
     return World(lambda one: change * (one.bounding != "none"), some, **size).frames(0)[RUNS]
 
 
-def of(found: pl.DataFrame, bounding: str) -> dict[str, float]:
-    return found.filter(bounding=bounding).row(0, named=True)
-
-
 def test_of_one_seed_margins_are_those_of_a_mean_over_topics() -> None:
     scores = planted(0.05)
     found = certainty(scores, "AP")
     for bounding in ("none", "min-max"):
         values = scores.filter(bounding=bounding)["AP"].to_numpy()
         reach = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
-        assert of(found, bounding)["margin"] == pytest.approx(reach, rel=1e-9)
+        assert cell(found, bounding=bounding)["margin"] == pytest.approx(reach, rel=1e-9)
     a, b = (scores.filter(bounding=name)["AP"].to_numpy() for name in ("min-max", "none"))
-    bounded = of(found, "min-max")
+    bounded = cell(found, bounding="min-max")
     assert bounded["change"] == pytest.approx((a - b).mean(), rel=1e-9)
     assert bounded["p_value"] == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-6)
-    assert of(found, "none")["change"] is None
+    assert cell(found, bounding="none")["change"] is None
 
 
 def test_trainings_that_differ_widen_the_margin() -> None:
     scores = planted(0.0, seeds=3, noise=0.0)
     shifted = scores.with_columns(pl.col("AP") + (pl.col("seed") - 1) * 0.1)
-    calm, wild = (of(certainty(frame, "AP"), "none")["margin"] for frame in (scores, shifted))
+    calm, wild = (cell(certainty(frame, "AP"), bounding="none")["margin"] for frame in (scores, shifted))
     assert wild > 2 * calm
 
 
@@ -224,9 +223,7 @@ def test_topics_on_which_the_metric_is_undefined_are_left_out() -> None:
 
 @pytest.fixture(scope="module")
 def tested_table(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
-    path = tmp_path_factory.mktemp("runs") / "runs.parquet"
-    write_runs(path, topics=30, seeds=2, protocols=("honest",))
-    return table_5_1.table_5_1(path, HONEST)
+    return table_of(tmp_path_factory.mktemp("runs"), HONEST, topics=30, seeds=2, protocols=("honest",))
 
 
 def test_only_bounded_cells_that_are_printed_are_tested_and_correction_never_lowers(tested_table: pl.DataFrame) -> None:
@@ -253,13 +250,6 @@ def test_arrows_stand_where_a_change_is_significant(tested_table: pl.DataFrame) 
         assert f"({some['published']:.4f})" not in text
         in_tex = {"▲": r"$\uparrow$", "▼": r"$\downarrow$", "": ""}[arrow]
         assert rf"$\pm${some['margin']:.4f}{in_tex}" in table_5_1.texts(row).latex
-
-
-def test_the_published_table_has_printed_scores_and_no_margins(tmp_path: Path) -> None:
-    path = write_runs(tmp_path / "runs.parquet", topics=10)
-    text = table_5_1.texts(table_5_1.table_5_1(path, RunsChoice())).markdown
-    assert "(0.9659)" in text
-    assert "±" not in text
 
 
 def test_the_first_finding_counts_what_is_significant(tested_table: pl.DataFrame) -> None:

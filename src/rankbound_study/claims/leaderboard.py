@@ -22,9 +22,9 @@ from rankbound.compare.scores import Floats, Integers, Pair, any_over, per_unit,
 from rankbound.compare.statistics import CONFIDENCE
 from rankbound_study.claims.cells import Contrast, contrast, estimate
 from rankbound_study.claims.rules import adjusted
-from rankbound_study.results.scores import METRICS, SYSTEM, control_place
+from rankbound_study.results.scores import METRICS, SYSTEM, place
 from rankbound_study.results.study_files import schema
-from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, POPULARITY, UNBOUNDED
+from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, CONTROLS, POPULARITY, UNBOUNDED
 
 BEST, COUNTERPART, BASELINE = "best", "counterpart", "baseline"
 """The systems that others are compared with. A system's counterpart has the same model and loss without a bound."""
@@ -108,7 +108,7 @@ class Board:
             (key for key in self.systems if key[2] != "none"),
             key=lambda key: (key in untrained, -self.validation.get(key, -1.0), _place(key)),
         )
-        controls = sorted((key for key in self.systems if key[2] == "none"), key=lambda key: control_place(key[1]))
+        controls = sorted((key for key in self.systems if key[2] == "none"), key=lambda key: place(key[1], CONTROLS))
         self.order = [*trained, *controls]
         self.best = next((key for key in trained if key in self.validation and key not in untrained), None)
         wanted = (choice.baseline,) if choice.baseline else _BASELINES

@@ -185,12 +185,11 @@ def near_duplicates(files: StudyFiles) -> Any:
 def _hashes(files: StudyFiles, faces: Faces) -> Bits:
     from rankbound_study.data.image_hash import perceptual_hashes
 
-    assert files.images is not None
     some = [
         perceptual_hashes(
             np.frombuffer(b"".join(table.column("pixels").to_pylist()), np.uint8).reshape(len(table), *faces.shape)
         )
-        for table in read_row_groups(files.images, "images", ["pixels"])
+        for table in read_row_groups(files.needed("images"), "images", ["pixels"])
     ]
     return np.concatenate(some)
 

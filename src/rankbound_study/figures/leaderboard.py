@@ -37,7 +37,6 @@ ROLES = {BEST: "best", PARTNER: "same model and loss", BASELINE: "baseline", "ra
 LARGEST = 60
 """Rows that fit on a page."""
 
-_SYSTEM = ("variant", "model", "loss", "bounding")
 _ROW_HEIGHT = 0.145
 _LEAST_HEIGHT = 2.0
 """Inches, of which title, labels and legend take one and a half."""
@@ -54,12 +53,12 @@ def leaderboard_scores(files: StudyFiles) -> Any:
     )
     if table.is_empty():
         return style.remark(NOTHING)
-    every = table.select(_SYSTEM).unique().height
+    every = table.select(scores.SYSTEM).unique().height
     # Systems by mean rank, the last ones left out of many, then controls.
-    ranks = table.group_by(_SYSTEM, maintain_order=True).agg(pl.col("rank").mean())
+    ranks = table.group_by(scores.SYSTEM, maintain_order=True).agg(pl.col("rank").mean())
     trained = ranks.filter(pl.col("loss") != "none").sort("rank", nulls_last=True, maintain_order=True)
-    controls = ranks.filter(pl.col("loss") == "none").select(_SYSTEM).rows()
-    order = [*trained.head(LARGEST - len(controls)).select(_SYSTEM).rows(), *controls]
+    controls = ranks.filter(pl.col("loss") == "none").select(scores.SYSTEM).rows()
+    order = [*trained.head(LARGEST - len(controls)).select(scores.SYSTEM).rows(), *controls]
     sets = data_sets(table)
     figure, axes = style.panels(1, len(sets), height=max(_LEAST_HEIGHT, 0.9 + _ROW_HEIGHT * len(order)), sharey=True)
     for panel, (data_set, own) in zip(axes[0], sets, strict=True):
@@ -67,7 +66,7 @@ def leaderboard_scores(files: StudyFiles) -> Any:
         panel.set_title(data_set.title)
         panel.set_xlabel(f"{own['metric'][0]} on the test part")
         panel.locator_params(axis="x", nbins=6 if len(sets) < 3 else 4)
-    names = [system_text(dict(zip(_SYSTEM, key, strict=True))) for key in order]
+    names = [system_text(dict(zip(scores.SYSTEM, key, strict=True))) for key in order]
     axes[0, 0].set_yticks(range(len(order)), names, fontsize=7)
     axes[0, 0].set_ylim(len(order) - 0.4, -0.6)
     left_out = f" (the best {len(order)} of {every} systems)" if len(order) < every else ""
@@ -75,7 +74,7 @@ def leaderboard_scores(files: StudyFiles) -> Any:
 
 
 def _scores_panel(panel: Any, own: pl.DataFrame, order: list[tuple[str, ...]]) -> None:
-    rows = {tuple(row[name] for name in _SYSTEM): row for row in own.iter_rows(named=True)}
+    rows = {tuple(row[name] for name in scores.SYSTEM): row for row in own.iter_rows(named=True)}
     boundings = scores.boundings(own)
     # Entries without points give the legend the order of all figures.
     looks = ((bounding, style.bounding_style(bounding, boundings)) for bounding in boundings)

@@ -43,8 +43,7 @@ _PATHS = (
 def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -> Any:
     """Draw methods in columns, with the loss above the table's metric; a thin line per fold, a thick mean."""
     about = TABLES[table - 1]
-    assert files.epochs is not None
-    frame = read_epochs(files.epochs, methods)
+    frame = read_epochs(files.needed("epochs"), methods)
     frame = frame.filter(
         pl.col("dataset").is_in([name for name in frame["dataset"].unique() if table_of(name) == about])
     )
@@ -142,12 +141,10 @@ def age_gaps(files: StudyFiles) -> Any:
 
 def _best_of_families(files: StudyFiles, dataset: str, pairs: pl.DataFrame) -> list[str]:
     """Return the best method of each family by validation, among those with predictions."""
-    assert files.runs is not None
-    assert files.epochs is not None
-    runs = read_runs(files.runs, table_of(dataset), [PAIR_ACCURACY])
+    runs = read_runs(files.needed("runs"), table_of(dataset), [PAIR_ACCURACY])
     names = pairs["method"].unique().sort().to_list()
     of_family = {family: runs.filter(pl.col("family") == family)["method"].unique().to_list() for family in FAMILIES}
-    scores = scores_of_methods(files.epochs, dataset, PAIR_ACCURACY)
+    scores = scores_of_methods(files.needed("epochs"), dataset, PAIR_ACCURACY)
     best = [best_of([name for name in of_family[family] if name in names], scores) for family in FAMILIES]
     return list(dict.fromkeys(name for name in [*best, ALWAYS] if name is not None and name in names))
 
@@ -167,9 +164,7 @@ _SPREAD = 0.012
 )
 def feature_counts(files: StudyFiles) -> Any:
     """Draw a column per data set: a line per method with 95 % intervals, and below it the gap of every family."""
-    assert files.runs is not None
-    assert files.epochs is not None
-    results = feature_results(files.runs, files.epochs, files.predictions, files.images)
+    results = feature_results(files.needed("runs"), files.needed("epochs"), files.predictions, files.images)
     if not results.datasets:
         return style.remark(NOT_RUN)
     figure, axes = style.panels(

@@ -27,35 +27,25 @@ _ROW_TITLE_WIDTH = 14
 _REMARK_WIDTH = 96
 """Characters in a line of a remark."""
 
-INK, MUTED, GRID, SHADE, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
-    "#1b1b1b",
-    "#5f5f5f",
-    "#d9d9d9",
-    "#c4c4c4",
-    "#00589c",
-    "#d55e00",
-    "#009e73",
-    "#b0568c",
-    "#b57a00",
-    "#56b4e9",
-)
 _LAYERS = 4
 
 DID_NOT_TRAIN = "did not train"
 
 DARK = {
-    INK: "#ececec",
-    MUTED: "#a8a8a8",
-    GRID: "#3d3d3d",
-    SHADE: "#5a5a5a",
-    BLUE: "#5cb3e6",
-    VERMILION: "#ff8b4a",
-    GREEN: "#3ccb9f",
-    PURPLE: "#e093c3",
-    ORANGE: "#e6b450",
-    SKY: "#8fd0f5",
+    "#1b1b1b": "#ececec",
+    "#5f5f5f": "#a8a8a8",
+    "#d9d9d9": "#3d3d3d",
+    "#c4c4c4": "#5a5a5a",
+    "#00589c": "#5cb3e6",
+    "#d55e00": "#ff8b4a",
+    "#009e73": "#3ccb9f",
+    "#b0568c": "#e093c3",
+    "#b57a00": "#e6b450",
+    "#56b4e9": "#8fd0f5",
 }
 """House colour -> its counterpart on a dark page."""
+
+INK, MUTED, GRID, SHADE, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = DARK
 
 
 @dataclass(frozen=True)
@@ -81,13 +71,12 @@ SERIES = (
 
 BOUNDING_STYLES = dict(zip(BOUNDINGS, SERIES, strict=False))
 
+_TICKS = {"color": MUTED, "labelcolor": INK, "labelsize": 8, "major.width": 0.6, "major.size": 2.5, "major.pad": 2}
 RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.titlesize": 9,
     "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
     "legend.fontsize": 8.5,
     "figure.titlesize": 9.5,
     "figure.titleweight": "bold",
@@ -100,16 +89,7 @@ RC: dict[Any, Any] = {
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
     "text.color": INK,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
-    "xtick.major.pad": 2,
-    "ytick.major.pad": 2,
+    **{f"{axis}tick.{name}": value for axis in "xy" for name, value in _TICKS.items()},
     "axes.grid": True,
     "grid.color": GRID,
     "grid.linewidth": 0.45,
@@ -153,13 +133,13 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def panels(rows: int, columns: int, *, height: float, width: float = PAGE_WIDTH, **sharing: Any) -> tuple[Any, Any]:
+def panels(rows: int, columns: int, *, height: float, **sharing: Any) -> tuple[Any, Any]:
     """Create a figure and its (rows, columns) array of axes; `height` is that of the whole figure in inches."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     spacing = ConstrainedLayoutEngine(w_pad=MARGIN, h_pad=MARGIN, wspace=0.015, hspace=0.02)
-    figure = Figure(figsize=(width, height), layout=spacing)
+    figure = Figure(figsize=(PAGE_WIDTH, height), layout=spacing)
     return figure, figure.subplots(rows, columns, squeeze=False, **sharing)
 
 

@@ -225,8 +225,7 @@ MOST_NAMED = 3
 @FIGURES.add("figure_bounding_rates", title="Learning rates and boundings", needs=("rates",))
 def rates(files: StudyFiles) -> Any:
     """Draw a column per data set, a row per loss, a line per bounding."""
-    assert files.rates is not None
-    frame = read_frame(files.rates, RATES).filter(
+    frame = read_frame(files.needed("rates"), RATES).filter(
         pl.col("study") != STUDY, pl.col("loss").is_in(LOSSES), pl.col("bounding").is_in(BOUNDINGS)
     )
     if frame.is_empty():

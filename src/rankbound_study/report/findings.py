@@ -164,11 +164,9 @@ def above_unbounded(table: pl.DataFrame) -> Iterator[Finding]:
 
 def _directions(trained: pl.DataFrame, column: str) -> tuple[int, int, int]:
     """Count the bounded means above, equal to and below that of the unbounded loss, to four decimals."""
-    cell = ["dataset", "nsr", "loss"]
-    scores = trained.filter(pl.col(column).is_not_null()).with_columns(pl.col(column).round(_DIGITS))
-    base = scores.filter(pl.col("bounding") == "none").select(*cell, pl.col(column).alias("base"))
-    bounded = scores.filter(pl.col("bounding") != "none").join(base, on=cell, nulls_equal=True)
-    change = bounded[column] - bounded["base"]
+    value, usual = pl.col(column).round(_DIGITS), pl.col("bounding") == "none"
+    base = value.filter(usual).first().over("dataset", "nsr", "loss")
+    change = trained.select(~usual, change=value - base).filter("bounding")["change"].drop_nulls()
     above, below = int((change > 1e-9).sum()), int((change < -1e-9).sum())
     return above, len(change) - above - below, below
 

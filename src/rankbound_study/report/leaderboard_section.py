@@ -1,6 +1,6 @@
 """The report's sections on the leaderboard, and its first findings: what ranks best, by how much, at what cost."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -75,14 +75,7 @@ class Leaderboard:
 
         Without a model that trained, the finding is that there is none.
         """
-        for facts in self.facts["data_sets"]:
-            data_set = DataSet(facts["dataset"], facts["nsr"])
-            own = of_data_set(self.table, data_set, "nsr")
-            best = own.filter(pl.col("role") == BEST)
-            if len(best):
-                yield self._finding(data_set.label, facts, own, best.row(0, named=True))
-            elif stuck := own.filter(pl.col("n_untrained") > 0).height:
-                yield finding(FILE, "none-trained", label=data_set.label, stuck=stuck)
+        yield from self._by_data_set(self._finding)
         yield from self._effect_of_bounding()
 
     def sections(self, results: Path, figures: Figures, *, synthetic: bool) -> Iterator[ReportSection]:
@@ -99,19 +92,21 @@ class Leaderboard:
 
     def advice(self) -> Iterator[ReportSection]:
         """Yield the last section: for each data set which system to take, or how many topics would tell."""
-        found = []
+        if found := tuple(self._by_data_set(self._advice)):
+            yield ReportSection("advice", "What to do", "", findings=found)
+
+    def _by_data_set(self, find: Callable[[str, Row, pl.DataFrame, Row], Finding]) -> Iterator[Finding]:
+        """Yield what is found of the best system of each data set, by its label, its facts, its rows and the best."""
         for facts in self.facts["data_sets"]:
             data_set = DataSet(facts["dataset"], facts["nsr"])
             own = of_data_set(self.table, data_set, "nsr")
             best = own.filter(pl.col("role") == BEST)
             if len(best):
-                found.append(self._advice(data_set.label, own, best.row(0, named=True)))
+                yield find(data_set.label, facts, own, best.row(0, named=True))
             elif stuck := own.filter(pl.col("n_untrained") > 0).height:
-                found.append(finding(FILE, "none-trained", label=data_set.label, stuck=stuck))
-        if found:
-            yield ReportSection("advice", "What to do", "", findings=tuple(found))
+                yield finding(FILE, "none-trained", label=data_set.label, stuck=stuck)
 
-    def _advice(self, label: str, own: pl.DataFrame, best: Row) -> Finding:
+    def _advice(self, label: str, facts: Row, own: pl.DataFrame, best: Row) -> Finding:
         others = own.filter(pl.col("rank") > 1, pl.col("best_verdict").is_not_null())
         open_ones = others.filter(pl.col("best_verdict") == UNDECIDED, pl.col("best_low").is_not_null())
         needed = [

@@ -84,10 +84,10 @@ class Results:
         return None
 
 
-def read_results(folder: Path, tables: Sequence[Printed] = TABLES) -> list[Results]:
+def read_results(folder: Path) -> list[Results]:
     """Read the study's tables in a folder, one per table and data set, in the paper's order."""
     results = []
-    for about in tables:
+    for about in TABLES:
         if (folder / f"{about.name}.csv").exists():
             comparisons = read_table(folder / f"{about.name}_comparisons.csv", COMPARISON_COLUMNS)
             scores = read_table(folder / f"{about.name}.csv", COLUMNS)

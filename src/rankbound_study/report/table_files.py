@@ -1,7 +1,7 @@
 """A table's files: CSV for programs, Markdown and LaTeX for people; the same content gives the same bytes."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,16 +59,9 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def texts_of(
-    heading: str, blocks: Sequence[TableBlock], comment: str = "", *, titled: bool = True, dash: str = "--"
-) -> TableTexts:
-    """Return Markdown below a heading and LaTeX below a comment; `titled` and `dash` as in their functions."""
-    return TableTexts(markdown(heading, blocks, titled=titled), latex(comment, blocks, dash=dash))
-
-
 def plain_texts(block: TableBlock) -> TableTexts:
     """Return the files of one table below its name (and, in Markdown, its caption)."""
-    return texts_of(f"{block.name}. {block.caption}", [block], block.name, titled=False)
+    return TableTexts(markdown(f"{block.name}. {block.caption}", [block]), latex(block.name, [block]))
 
 
 _PROSE_WIDTHS = (0.35, 0.4)

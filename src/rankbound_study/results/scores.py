@@ -21,7 +21,7 @@ from rankbound_study.config.comparisons import STUDY, VARIANT
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.study_files import StudyFiles, scan_runs
 from rankbound_study.results.trained import read_trainings, untrained_counts
-from rankbound_study.vocabulary import BOUNDINGS, CONTROLS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, SELECTIONS
+from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, SELECTIONS
 
 PROTOCOLS = {
     PUBLISHED: "published protocol: epoch picked on the test part",
@@ -217,11 +217,6 @@ def names_of(systems: pl.DataFrame) -> dict[tuple[str, ...], str]:
         else model
         for variant, model, *training in keys
     }
-
-
-def control_place(name: str) -> int:
-    """Return the place of a control in their fixed order."""
-    return CONTROLS.index(name) if name in CONTROLS else len(CONTROLS)
 
 
 def validation_scores(epochs: pl.LazyFrame, metric: str, by: str = "model") -> dict[str, float]:

@@ -52,6 +52,12 @@ class StudyFiles:
     predictions: tuple[Path, ...] = ()
     weights: tuple[Path, ...] = ()
 
+    def needed(self, name: str) -> Path:
+        """Return a file that was checked to be there, because the figure or table is made from it."""
+        path: Path | None = getattr(self, name)
+        assert path is not None, name
+        return path
+
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:

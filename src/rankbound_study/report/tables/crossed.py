@@ -25,7 +25,7 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.columns import DASH, DATA_SET, Across, Cell, Column, Layout, Row, TableBlock, with_margin
-from rankbound_study.report.table_files import TableFiles, texts_of
+from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, of_evidence
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
 from rankbound_study.results.study_files import read_table
@@ -129,7 +129,9 @@ def _ratios_shown(name: str, folder: Path) -> Iterator[TableBlock]:
 @of_evidence
 def _ratios(evidence: Evidence) -> TableFiles:
     table = ratios_crossed(evidence)
-    return TableFiles(table, texts_of(f"{RATIOS.name}. {RATIOS.caption}", list(ratio_blocks(table)), RATIOS.name))
+    blocks = list(ratio_blocks(table))
+    heading = f"{RATIOS.name}. {RATIOS.caption}"
+    return TableFiles(table, TableTexts(markdown(heading, blocks, titled=True), latex(RATIOS.name, blocks)))
 
 
 def samplings_block(table: pl.DataFrame) -> TableBlock:

@@ -25,7 +25,7 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.columns import DASH, Cell, Column, Layout, Row, TableBlock, with_margin
-from rankbound_study.report.table_files import TableFiles, texts_of
+from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.scores import (
     SYSTEM,
@@ -149,7 +149,8 @@ def make_leaderboard(
     }
     shown = list(blocks_of(table, choice.margin))
     heading = f"Leaderboard. {shown[0].caption}" if shown else "Leaderboard: no trained models."
-    return TableFiles(table, texts_of(heading, shown, "Leaderboard", dash=DASH), beside)
+    texts = TableTexts(markdown(heading, shown, titled=True), latex("Leaderboard", shown, dash=DASH))
+    return TableFiles(table, texts, beside)
 
 
 def _boards(files: StudyFiles, study: str, choice: Choice) -> Iterator[Board]:

@@ -23,7 +23,7 @@ from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock, four, with_minus
-from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
+from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural_pairs import (
     GAP_COLUMNS,
@@ -244,7 +244,7 @@ def texts(scores: pl.DataFrame, table: Printed) -> TableTexts:
 
 def _texts(title: str, caption: str, blocks: Sequence[TableBlock]) -> TableTexts:
     capitalised = [replace(block, header=("Family", "Method", *block.header[2:])) for block in blocks]
-    return texts_of(f"{title}. {caption}", blocks)._replace(latex=texts_of("", capitalised, title).latex)
+    return TableTexts(markdown(f"{title}. {caption}", blocks, titled=True), latex(title, capitalised))
 
 
 def _methods(name: str, columns: Sequence[Column] = (), across: Across | None = None, *, bold: str) -> Layout:
@@ -292,9 +292,7 @@ def _interval(row: Row) -> str:
 def make_neural(name: str, files: StudyFiles) -> TableFiles:
     """Return the scores, the comparisons of all pairs of methods and, for faces, the accuracy by age difference."""
     about = table_named(name)
-    assert files.runs is not None
-    assert files.epochs is not None
-    table = neural_table(about, files.runs, files.epochs, files.predictions, files.images)
+    table = neural_table(about, files.needed("runs"), files.needed("epochs"), files.predictions, files.images)
     beside = {"_comparisons.csv": table.comparisons} | ({"_by_age_gap.csv": table.gaps} if about.of_faces else {})
     return TableFiles(table.scores, texts(table.scores, about), beside)
 
@@ -356,9 +354,7 @@ def _features_block(results: FeatureResults, dataset: str, title: Callable[[int]
 )
 def make_neural_features(name: str, files: StudyFiles) -> TableFiles:
     """Return the scores and the gaps."""
-    assert files.runs is not None
-    assert files.epochs is not None
-    results = feature_results(files.runs, files.epochs, files.predictions, files.images)
+    results = feature_results(files.needed("runs"), files.needed("epochs"), files.predictions, files.images)
     blocks = [_features_block(results, dataset) for dataset in results.datasets]
     shown = _texts(FEATURES_TITLE, FEATURES_CAPTION if blocks else NOT_RUN, blocks)
     return TableFiles(results.scores, shown, {"_gaps.csv": results.gaps})

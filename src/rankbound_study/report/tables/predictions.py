@@ -1,8 +1,5 @@
 """The table of registered predictions and their outcomes."""
 
-import polars as pl
-
-from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.predictions import COLUMNS, predictions_table
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import (
@@ -59,15 +56,11 @@ PREDICTIONS = Layout(
 )
 
 
-@TABLES.add(
+TABLES.add(
     "table_predictions",
     title="registered predictions",
     section="law",
     columns=COLUMNS,
     layout=PREDICTIONS,
     **OF_EXPERIMENTS,
-)
-@of_evidence
-def make_predictions(evidence: Evidence) -> pl.DataFrame:
-    """Return the outcomes of the registered predictions."""
-    return predictions_table(evidence)
+)(of_evidence(predictions_table))

@@ -78,9 +78,8 @@ _PICKED = ("test", "validation")
 )
 def make_flattery(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.DataFrame:
     """Return a row per cell, with the 95 % interval of the mean difference over topics (whole users or queries)."""
-    assert files.runs is not None
     trained = (
-        scan_runs(files.runs)
+        scan_runs(files.needed("runs"))
         .filter(pl.col("protocol") == HONEST, pl.col("study") == study, pl.col("selection").is_in(_PICKED))
         .filter(pl.col("loss").is_in(LOSSES))
         .select(*_KEY, *JUDGED_BY.values())
@@ -162,11 +161,10 @@ def make_rates(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.Dat
 
     A row has mean scores over folds, and the number of folds that select the rate.
     """
-    assert files.rates is not None
     rate = pl.col("learning_rate")
     at_end = (rate == rate.min().over(_RATE_CELL)) | (rate == rate.max().over(_RATE_CELL))
     table = (
-        read_frame(files.rates, RATES)
+        read_frame(files.needed("rates"), RATES)
         .rename({"nsr_test": "nsr"})
         .filter(pl.col("study").is_in([study, STUDY]))
         .group_by(*_RATE_CELL, "learning_rate")

@@ -17,7 +17,7 @@ from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, DATA_SET, Cell, Column, Layout, between, fixed, signed
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import OF_STUDY, TableSpec, of_evidence
-from rankbound_study.results.study_files import StudyFiles, schema, score
+from rankbound_study.results.study_files import schema, score
 from rankbound_study.templates import text
 
 FILE = "table_sources.md"
@@ -26,11 +26,6 @@ TABLES = Catalogue(TableSpec, FILE)
 _WORKED = ("1.1", "2.2", "2.3", "2.4", "3.1", "3.2", "3.3")
 HOLDS = {True: "yes", False: "NO", None: "–"}
 _WORKED_COLUMNS = schema("text: part row quantity; float: ours; text: printed; flag: holds")
-
-
-def make_worked(name: str, files: StudyFiles) -> TableFiles:
-    """Return the computed and the printed values."""
-    return TableFiles(worked_table(name), digits=None)
 
 
 def _worked(name: str, title: str, caption: str) -> None:
@@ -45,9 +40,8 @@ def _worked(name: str, title: str, caption: str) -> None:
         ),
         labels=3,
     )
-    TABLES.add(name, caption, title=title, beside=(), section="worked", columns=_WORKED_COLUMNS, layout=layout)(
-        make_worked
-    )
+    of_table = {"title": title, "section": "worked", "columns": _WORKED_COLUMNS, "layout": layout}
+    TABLES.add(name, caption, beside=(), **of_table)(lambda name, files: TableFiles(worked_table(name), digits=None))
 
 
 for _number in _WORKED:

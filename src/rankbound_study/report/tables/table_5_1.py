@@ -27,7 +27,7 @@ from rankbound_study.figures.catalogue import FIRST, Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
 from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock
-from rankbound_study.report.table_files import TableFiles, TableTexts, texts_of
+from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
@@ -284,15 +284,14 @@ def texts(table: pl.DataFrame) -> TableTexts:
     protocol = table["protocol"][0] if len(table) else None
     beside = text(FILE, "beside-honest", up=UP, down=DOWN) if _is_honest(table) else "(printed)"
     report = block(table, "")
-    markdown, latex = (
-        replace(report, header=(*titles, *report.header[3:]))
+    in_markdown, in_latex = (
+        [replace(report, header=(*titles, *report.header[3:]))]
         for titles in (("loss", "bounding or control", "metric"), ("Loss", "Bounding", "Metric"))
     )
     described = scores.PROTOCOLS[protocol] if protocol else "no runs"
     heading = text(FILE, "heading", protocol=described, beside=beside, untrained=_on_untrained(table))
     comment = f"Table 5.1, {protocol or 'no'} protocol: ours {beside}"
-    in_latex = texts_of("", [latex], comment, dash=DASH).latex
-    return texts_of(heading, [markdown], titled=False)._replace(latex=in_latex)
+    return TableTexts(markdown(heading, in_markdown), latex(comment, in_latex, dash=DASH))
 
 
 def _rows(table: pl.DataFrame, loss: str, metric: str) -> Iterator[dict[str, Any]]:
@@ -349,8 +348,7 @@ _ABOUT: dict[str, Any] = {
 @TABLES.add("table_5_1", title="5.1", part=FIRST, options=("protocol", "study", "model"), metrics=True, **_ABOUT)
 def make_table_5_1(name: str, files: StudyFiles, **options: str) -> TableFiles:
     """Return the table with its summary and its means."""
-    assert files.runs is not None
-    table = table_5_1(files.runs, RunsChoice(**options), files.epochs)
+    table = table_5_1(files.needed("runs"), RunsChoice(**options), files.epochs)
     return TableFiles(table, texts(table), {"_summary.json": summarise(table)}, metrics(table))
 
 
@@ -386,10 +384,9 @@ def signs(published: pl.DataFrame, honest: pl.DataFrame, rates: pl.DataFrame) ->
     # Means over folds at the lowest rate of each data set's grid, bounded minus unbounded.
     named = rates.rename({"nsr_test": "nsr"})
     lowest = named.filter(pl.col("learning_rate") == pl.col("learning_rate").min().over("dataset", "nsr"))
-    means = lowest.group_by(_CELL).agg(pl.col("test_score").mean())
-    usual = means.filter(pl.col("bounding") == UNBOUNDED).select(*_CELL[:3], pl.col("test_score").alias("usual"))
-    at_lowest = means.join(usual, on=_CELL[:3], nulls_equal=True)
-    at_lowest = at_lowest.select(*_CELL, (pl.col("test_score") - pl.col("usual")).alias("lowest_rate"))
+    score = pl.col("test_score")
+    usual = score.filter(pl.col("bounding") == UNBOUNDED).first().over(_CELL[:3])
+    at_lowest = lowest.group_by(_CELL).agg(score.mean()).select(*_CELL, (score - usual).alias("lowest_rate"))
     table = columns[0].join(columns[1], on=_CELL, nulls_equal=True, maintain_order="left")
     table = table.join(at_lowest, on=_CELL, how="left", nulls_equal=True, maintain_order="left")
     distinct = [is_distinct(*row) for row in table.select("loss", "bounding").rows()]
@@ -430,8 +427,7 @@ def _counts(table: pl.DataFrame) -> dict[str, int | None]:
 )
 def make_signs(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.DataFrame:
     """Return the table of a study; without runs of both protocols it has no rows."""
-    assert files.runs is not None
-    assert files.rates is not None
-    published, honest = (table_5_1(files.runs, RunsChoice(one, study), files.epochs) for one in (PUBLISHED, HONEST))
-    rates = read_frame(files.rates, RATES).filter(pl.col("study") == study, pl.col("protocol") == HONEST)
+    runs = files.needed("runs")
+    published, honest = (table_5_1(runs, RunsChoice(one, study), files.epochs) for one in (PUBLISHED, HONEST))
+    rates = read_frame(files.needed("rates"), RATES).filter(pl.col("study") == study, pl.col("protocol") == HONEST)
     return signs(published, honest, rates)
