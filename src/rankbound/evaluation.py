@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.errors import DataError
-from rankbound.io.files import evaluated_in_parts, needs_extra, read_qrels
+from rankbound.io.files import ROW_OF_QRELS, evaluated_in_parts, needs_extra, read_qrels, rows_of_small
 from rankbound.io.judged import Intents, Qrels, Run, as_nested, is_nested, of_dictionaries
 from rankbound.kernels.formulas import Floats, Integers
 from rankbound.kernels.ties import values_of_ranking
@@ -135,6 +135,9 @@ def judged_by(metrics: str | Metric | Sequence[str | Metric], qrels: Any, **colu
         intents = needs_intents(known)
         if not columns and not intents and is_nested(nested := as_nested(qrels)):
             return of_dictionaries(Qrels, nested, for_one_call=True)
+        is_plain = not intents and columns.get("grades") is columns.get("groups") is None
+        if is_plain and (small := rows_of_small(qrels, ROW_OF_QRELS)) is not None:
+            return of_dictionaries(Qrels, small, for_one_call=True)
         return read_qrels(qrels, **columns, intents=intents)
 
     chosen = metrics_of(metrics, lambda known: judged(known).relevance)
@@ -277,9 +280,9 @@ def _some(topics: Sequence[str]) -> str:
 
 def join(run: Run, qrels: Qrels, topics: Sequence[str], metrics: Sequence[Metric]) -> JudgedRun:
     """Join the retrieved items of `topics` with those of the judged items that the run lacks that the metrics count."""
-    with needs_extra("data"):
-        import polars as pl
-
+    if run.by_name is None or qrels.by_name is None:
+        with needs_extra("data"):
+            import polars as pl
     if not (qrels.relevance.min(initial=0) >= 0 and qrels.relevance.max(initial=0) <= HIGHEST_GRADE):
         from rankbound.lists import require_grades
 

@@ -117,7 +117,7 @@ for name in (*ranked, 'PairAccuracy', 'Rprec', 'Bpref'):
     assert rb.metric(name).binary_expectation(np.array([50]), np.array([25])) == mean
 assert 'torch' not in sys.modules
 """,
-    "files are evaluated without torch, tied relevant items and missing ones among them": """
+    "small files are evaluated without torch and polars, tied relevant items and missing ones among them": """
 import sys
 from pathlib import Path
 from rankbound.cli import main
@@ -125,7 +125,7 @@ Path('run.txt').write_text('q Q0 a 1 3 x\\nq Q0 b 2 2 x\\nq Q0 c 3 2 x\\nq Q0 d 
 Path('qrels.txt').write_text('q 0 b 2\\nq 0 e 1\\nq 0 a -1\\n')
 metrics = ('nDCG@10', 'AP', 'RR', 'Hit@2', 'P@5', 'Recall@2', 'RBP(p=0.8)', 'SetF')
 assert main(['evaluate', 'run.txt', 'qrels.txt', *(word for name in metrics for word in ('-m', name))]) == 0
-assert 'torch' not in sys.modules
+assert not {'torch', 'polars', 'pyarrow'} & set(sys.modules)
 """,
     "a name that is not there is an attribute error": """
 import rankbound

@@ -86,6 +86,37 @@ def test_a_training_ends_when_epochs_no_longer_help(
 
 
 @pytest.mark.parametrize(
+    ("recipe", "n_items", "rate"),
+    [
+        ({"model": "mlp"}, 20_000, 0.003),
+        ({"model": "mlp"}, 19_999, 0.01),
+        ({}, 20_000, 0.01),
+        ({"model": "attention"}, 20_000, 0.01),
+        ({"model": "mlp", "learning_rate": 0.01}, 20_000, 0.01),
+    ],
+)
+def test_the_default_rate_suits_the_size_of_the_data(
+    recipe: dict[str, Any], n_items: int, rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A training takes the rate of its training items, without those of the validation topics."""
+    assert Recipe(**recipe).learning_rate_for(n_items) == rate
+    ours = 10 * N_ITEMS
+    monkeypatch.setattr("rankbound.training.recipe.MANY_ITEMS", ours if n_items == 20_000 else ours + 1)
+    lists, validation = planted(n_topics=10), planted(1)
+    found = rb.train_ranker(lists, validation, epochs=1, **recipe)
+    assert found.record["learning_rate"] == rate
+    named = rb.train_ranker(lists, validation, epochs=1, **recipe | {"learning_rate": rate})
+    assert all(map(torch.equal, found.model.parameters(), named.model.parameters()))
+
+
+def test_models_without_a_rate_are_read_whose_files_have_the_default_of_their_time(tmp_path: Path) -> None:
+    ranker, path = rb.train_ranker(planted(), model="prank", epochs=2), tmp_path / "model.safetensors"
+    ranker.save(path)
+    rewrite(path, lambda header, tensors: header["recipe"].update(learning_rate=0.01))
+    assert rb.load(path).recipe == ranker.recipe
+
+
+@pytest.mark.parametrize(
     "recipe",
     [
         {},

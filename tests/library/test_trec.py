@@ -20,7 +20,7 @@ import torch
 import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.evaluation import evaluate_run
-from rankbound.io.files import read_qrels, read_run, write_qrels, write_run
+from rankbound.io.files import ROW_OF_QRELS, ROW_OF_RUN, read_qrels, read_run, rows_of_small, write_qrels, write_run
 from rankbound.io.judged import JudgedLists, Qrels, Run
 from rankbound.lists import Lists
 from rankbound.metrics import metric
@@ -108,6 +108,44 @@ OF_TIES = (
     *("IPrec(recall=0.1)", "IPrec(recall=0.4)", "IPrec(recall=0.6)", "IPrec(recall=1)", "Bpref", "Bpref(rel=2)"),
     *("infAP", "infAP(rel=2)", "Judged", "Judged@1", "Judged@3", "Judged@6", "SetP", "SetR(rel=2)", "SetF(beta=2)"),
 )
+
+
+def test_small_files_are_evaluated_and_refused_as_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last digit, without polars and by its parser, topics apart and in another order among them."""
+    run, qrels = random_tables(3)
+    paths = tmp_path / "run.txt", tmp_path / "qrels"
+    lines = [f"{topic} Q0\t{item} 0 {score / 7} x\n" for topic, item, score in rows_of(run)]
+    paths[0].write_text("".join(lines[5:] + lines[:5]).removesuffix("\n"))
+    file_of(paths[1], qrels, "{} 0 {} {}\n")
+    seen = rows_of_small(paths[0], ROW_OF_RUN), rows_of_small(paths[1], ROW_OF_QRELS)
+    assert seen == ({topic: {item: score / 7 for item, score in items.items()} for topic, items in run.items()}, qrels)
+
+    def outcome(metrics: list[str]) -> str:
+        try:
+            found = evaluate_run(*paths, metrics, missing="zero")
+        except ValueError as error:
+            return str(error)
+        return repr((found.topics, found.missing, found.unjudged, [of.tolist() for of in found.values.values()]))
+
+    asked = list(OF_TIES), ["ERR(max=1)"], ["nRBP"]
+    small = list(map(outcome, asked))
+    monkeypatch.setattr("rankbound.io.files.SMALL_BYTES", 0)
+    assert rows_of_small(paths[0], ROW_OF_RUN) is None
+    assert small == list(map(outcome, asked))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["# q2 Q0 b 2 0.5 x", "#q Q0 b 2 0.5 x", "q Q0 a 2 0.5 x", "q Q0 b 2 0.5", "q Q0 b 2 0.5 x y", "q  Q0 b 2 0.5 x"]
+    + [f"q Q0 b 2 {score} x" for score in ("nan", "1e999", "0x1", "9007199254740992", ".5", "1_0", "1e99")]
+    + ["q Q0 é 2 0.5 x", "q Q0 b\u00a0c 2 0.5 x", "q Q0 b 2 0.5 x\r", "", "q\x0bQ0 b 2 0.5 x"],
+)
+def test_lines_that_the_parser_has_to_read_or_refuse(line: str, tmp_path: Path) -> None:
+    (path := tmp_path / "run").write_bytes(b"q Q0 a 1 1.5 x\n")
+    assert rows_of_small(path, ROW_OF_RUN) == {"q": {"a": 1.5}}
+    assert rows_of_small(path.rename(path.with_suffix(".tsv")), ROW_OF_RUN) is None
+    path.write_bytes(f"q Q0 a 1 1.5 x\n{line}\n".encode())
+    assert rows_of_small(path, ROW_OF_RUN) is None
 
 
 def test_ties_count_by_the_mean_over_their_orders() -> None:

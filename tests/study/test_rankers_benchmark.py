@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rankbound as rb
-from benchmarks import rankers
+from benchmarks import rankers, rates
 
 TRIED = ("random scores", "best single feature", "Ranking SVM", "LambdaMART", "trees, AP min-max")
 
@@ -64,3 +64,20 @@ def test_an_unknown_ranker_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         rankers.main(["--only", "MARS"])
     assert "--only: unknown MARS; known are random scores, " in capsys.readouterr().err
+
+
+def test_rates_are_compared_on_generated_lists(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A ranker that hardly moves is worse than one that learns; the parts have all topics, each once."""
+    few = rates.Generated(100, 0.6, 0.2, 20, 6, 0, 3)
+    (split,) = rates.generated(few)
+    parts = [part.topics for part in split.parts.values() if part is not None]
+    assert [len(topics) for topics in parts] == [60, 20, 20]
+    assert len({topic for topics in parts for topic in topics}) == 100
+    assert {*split.training.relevance} == {0, 1, 2, 3}
+    monkeypatch.setitem(rates.SETS, "few", few)
+    rates.main(["--sets", "few", "--models", "linear", "--rates", "1e-9", "0.1"])
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[4].strip() for row in rows] == ["1e-09", "0.1"]
+    assert all(float(rows[0][place]) < float(rows[1][place]) for place in (5, 6))

@@ -96,7 +96,7 @@ _RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
         "N",
         "epochs without a better validation score that end a training; None (default): those of 2,000 steps; 0: none",
     ),
-    "learning_rate": (float, "RATE", "learning rate of Adam (default: 0.01)"),
+    "learning_rate": (float, "RATE", "rate of Adam; None (default): 0.01, of an mlp from 20,000 items on 0.003"),
     "batch_size": (int, "N", "topics per step (default: 16)"),
     "seed": (int, "N", "seed of initial weights, order of topics and validation topics (default: 0)"),
 }

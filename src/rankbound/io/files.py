@@ -11,6 +11,7 @@ TREC file, as MS MARCO's are. Columns may have the names that other tools give t
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -32,7 +33,7 @@ from rankbound.io.judged import (
     repeated,
     warn_of_columns,
 )
-from rankbound.texts import LONGEST_VALUE, shortened
+from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, shortened
 
 if TYPE_CHECKING:
     from rankbound.io.packed import Pack
@@ -44,6 +45,21 @@ MISSING = ("refuse", "keep")
 
 PACKABLE = (".parquet", ".arrow")
 """The endings of the names of files that may have a row per topic."""
+
+SMALL_BYTES = 2**16
+"""Bytes of TREC text that Python reads in less time than polars takes to load."""
+
+_NO_TREC = (*PACKABLE, ".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+_NAME, _SCORE = rb"([!-~]+)", rb"(-?\d{1,15}(?:\.\d+)?(?:[eE]-?\d{1,2})?)"
+
+
+def _row(*fields: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb"^%s$" % rb"[ \t]".join(fields), re.MULTILINE)
+
+
+ROW_OF_RUN = _row(_NAME, rb"[!-~]+", _NAME, rb"[!-~]+", _SCORE, rb"[!-~]+")
+ROW_OF_QRELS = _row(_NAME, rb"[!-~]+", _NAME, rb"(-?\d{1,15})")
+"""Lines of ASCII text whose topic, item and number can be read in one way only."""
 
 
 def read_lists(
@@ -241,15 +257,42 @@ def evaluated_in_parts(
     A file of regular lines comes in several, so that memory does not grow with its size. If one turns out not to be
     regular, or to have mistakes, `evaluate` is called again with the whole run.
     """
-    with needs_extra("data"):
-        from rankbound.io import trec
     if format is None and is_nested(nested := as_nested(source)):
         return evaluate([of_dictionaries(Run, nested, for_one_call=True)])
+    if format is None and (small := rows_of_small(source, ROW_OF_RUN)) is not None:
+        return evaluate([of_dictionaries(Run, small, for_one_call=True)])
+    with needs_extra("data"):
+        from rankbound.io import trec
     # Anything else, such as a pipe, could be read only once.
     if format is None and _is_text_of_run(source) and Path(source).is_file():
         with suppress(trec.IrregularRun, DataError):
             return evaluate(trec.read_parts(source))
     return evaluate([read_run(source, format=format)])
+
+
+def rows_of_small(source: Any, row: re.Pattern[bytes]) -> dict[str, dict[str, float]] | None:
+    """Return the numbers of a small TREC file's plain rows by topic and item.
+
+    The result is None for all other files: the parsers of this package read them, or refuse them with a message.
+    """
+    from rankbound.io.text_files import plain_name
+
+    if not isinstance(source, str | os.PathLike) or not Path(source).is_file():
+        return None
+    path = Path(source)
+    if path.stat().st_size > SMALL_BYTES or plain_name(path).endswith(_NO_TREC):
+        return None
+    with suppress(OSError):
+        data = path.read_bytes()
+        lists: dict[str, dict[str, float]] = {}
+        for topic, item, number in row.findall(data):
+            lists.setdefault(topic.decode(), {})[item.decode()] = float(number)
+        numbers = [number for items in lists.values() for number in items.values()]
+        # Comments, white space, names that are not ASCII and items that occur twice leave fewer numbers than lines.
+        lines = data.count(b"\n") + (not data.endswith(b"\n"))
+        if len(numbers) == lines and b"#" not in data and max(map(abs, numbers)) < LARGEST_EXACT:
+            return lists
+    return None
 
 
 def _is_text_of_run(source: Any, format: str | None = None) -> bool:

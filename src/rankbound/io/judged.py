@@ -66,9 +66,11 @@ class _NamedItems:
     @cached_property
     def has_distinct_keys(self) -> bool:
         """Whether all keys differ, so that no topic has an item twice; if not, it may have."""
+        if self.by_name is not None:
+            return True
         import polars as pl
 
-        return self.by_name is not None or pl.Series(self.keys).n_unique() == len(self.keys)
+        return pl.Series(self.keys).n_unique() == len(self.keys)
 
     def keys_of(self, seed: int) -> npt.NDArray[np.uint64]:
         """Return keys that rarely are the same for two items of which those of another seed are."""

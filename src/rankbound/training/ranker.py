@@ -167,12 +167,13 @@ def train_ranker(
         model, found = fit(chosen, objective, used, held_out, score, criterion, on_epoch)
         return Ranker(chosen, names, scaling, model, record | found, vocabulary, encoding)
     name, measured = (LAST, training) if held_out is None else (VALIDATION, held_out)
+    rate = chosen.learning_rate_for(training.lists.n_items)
     source = moved(training, where) if draw is None else lambda: moved(draw(), where)
     shuffled = draw is None or chosen.negative_sampling != "in-batch"
     (trained,) = train(
         [Learner(model.to(where), score, source, {name: moved(measured, where)}, generator, shuffled)],
         objective,
-        learning_rate=chosen.learning_rate,
+        learning_rate=rate,
         epochs=chosen.epochs,
         batch_size=chosen.batch_size,
         monitored=[criterion],
@@ -183,7 +184,7 @@ def train_ranker(
     best = trained.selected[name]
     model.load_state_dict(best.weights)
     validated = None if held_out is None else best.score
-    record |= {"epoch": best.epoch, "epochs": len(trained.epochs), "validation": validated}
+    record |= {"epoch": best.epoch, "epochs": len(trained.epochs), "validation": validated, "learning_rate": rate}
     part = "training" if held_out is None else VALIDATION
     curve = [epoch.metrics[name][str(criterion)] for epoch in trained.epochs]
     record |= {"curves": {"loss": [epoch.loss for epoch in trained.epochs], part: curve}}
@@ -212,6 +213,9 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             )
         # Before there was a choice, negatives were drawn once.
         written = {"negative_sampling": "once", **header["recipe"]}
+        # Before the default depended on the data, it stood in the files of models that have no rate, too.
+        if written.get("model") in FITTED_MODELS:
+            written["learning_rate"] = None
         settings = {setting.name: written.get(setting.name, setting.default) for setting in fields(Recipe)}
         recipe = Recipe(**{**settings, "hidden": tuple(settings["hidden"])})
         names = header["feature_names"]

@@ -66,6 +66,9 @@ CLASSIFICATIONS = ("multiclass", "ordinal")
 # On MQ2008, with 30 steps an epoch, a network's best epoch may come 60 epochs after the second best.
 PATIENT_STEPS = 2_000
 
+RATE, RATE_OF_MANY, MANY_ITEMS = 0.01, 0.003, 20_000
+"""Adam's learning rate, and that of an `mlp` from so many training items on: see `docs/models.md`."""
+
 UNKNOWN = ("refuse", "mean")
 
 SAMPLINGS = ("uniform", "popularity", "in-batch", "once")
@@ -131,7 +134,7 @@ class Recipe:
             starts together.
         patience: a training with validation topics ends after so many epochs that are not better than the best one; 0
             for none of it. None is as many as take 2,000 steps, at least 10.
-        learning_rate: of Adam.
+        learning_rate: of Adam. None is 0.01; for an `mlp` with 20,000 training items or more, 0.003.
         batch_size: topics per step.
         metric: selects the epoch on the validation topics; without validation topics, the last epoch is used, or
             the one with the lowest training loss for a model that is fitted without gradients.
@@ -142,8 +145,8 @@ class Recipe:
     Raises:
         ValueError: a setting is unknown or out of range.
 
-    >>> rb.Recipe(loss="AP", bound="min-max").learning_rate
-    0.01
+    >>> rb.Recipe(loss="AP", bound="min-max").batch_size
+    16
     """
 
     loss: str = "nDCG"
@@ -174,7 +177,7 @@ class Recipe:
     unknown: str = "refuse"
     epochs: int = 100
     patience: int | None = None
-    learning_rate: float = 0.01
+    learning_rate: float | None = None
     batch_size: int = 16
     metric: str = "nDCG@10"
     validation_share: float = 0.2
@@ -253,6 +256,19 @@ class Recipe:
         """
         steps = math.ceil(n_topics / self.batch_size)
         return max(10, math.ceil(PATIENT_STEPS / steps)) if self.patience is None else self.patience
+
+    def learning_rate_for(self, n_items: int) -> float:
+        """Return the learning rate of a training.
+
+        Args:
+            n_items: the number of training items.
+
+        Returns:
+            The rate that was chosen, or the one that suits the model and the size of the data.
+        """
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return RATE_OF_MANY if self.model == "mlp" and n_items >= MANY_ITEMS else RATE
 
     @property
     def takes_loss(self) -> bool:
