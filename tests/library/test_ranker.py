@@ -17,7 +17,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
-from safetensors.torch import save_file
 
 import rankbound as rb
 from rankbound.errors import DataError
@@ -26,7 +25,7 @@ from rankbound.lists import Lists
 from rankbound.training.models import ScaledFeatures, Scaling
 from rankbound.training.recipe import Recipe
 from tests.library.conftest import Program
-from tests.library.planted_ratings import frame, lists_of, rewrite
+from tests.library.planted_ratings import frame, lists_of
 from tests.library.refusals import refusals
 
 N_TOPICS, N_ITEMS = 40, 12
@@ -83,30 +82,6 @@ def test_a_training_ends_when_epochs_no_longer_help(
     best = 1 + max(range(len(seen)), key=lambda place: seen[place])
     assert (ranker.record["epoch"], ranker.record["epochs"]) == (best, len(seen))
     assert len(seen) == min(40, best + (10 if patience is None else patience or 40))
-
-
-@pytest.mark.parametrize(
-    "recipe",
-    [
-        {},
-        {"model": "mlp", "hidden": (5, 3), "activation": "tanh"},
-        {"model": "attention", "hidden": (5, 4), "blocks": 1, "scale": "query"},
-        {"scale": "query"},
-        {"scale": "none"},
-    ],
-)
-def test_a_file_gives_the_ranker_back_and_a_seed_repeats_every_byte(tmp_path: Path, recipe: dict[str, Any]) -> None:
-    lists, path = planted(), tmp_path / "model.safetensors"
-    content = []
-    for seed in (1, 2, 1):
-        ranker = rb.train_ranker(lists, epochs=2, learning_rate=1e-4, seed=seed, **recipe)
-        ranker.save(path)
-        content.append(path.read_bytes())
-    assert content[0] == content[2] != content[1]
-    loaded = rb.load(path)
-    assert (loaded.recipe, loaded.feature_names, loaded.record) == (ranker.recipe, ranker.feature_names, ranker.record)
-    np.testing.assert_array_equal(loaded.score_lists(lists).scores, ranker.score_lists(lists).scores)
-    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
 def test_the_best_epoch_counts_and_validation_topics_do_not_train() -> None:
@@ -259,44 +234,6 @@ def test_uninformative_lists_are_refused() -> None:
         rb.train_ranker(planted(seed=1), empty)
     with pytest.raises(DataError, match="found 1 topic, expected two or more"):
         rb.train_ranker(planted(n_topics=1))
-
-
-EMPTY = {"format": "ranker/1", "recipe": {}, "feature_names": ["a"], "record": {}}
-DAMAGED = "damaged: .*; take another copy of it, or train it"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (None, "there is no such file"),
-        ({}, r"found no header of a ranker, expected a ranker \(ranker/1\)"),
-        ({"format": "ranker/99"}, "found ranker/99, expected a ranker"),
-        (EMPTY, "a ranker whose parts don't fit each other"),
-        (lambda content: b"not safetensors at all", "not a safetensors file"),
-        (lambda content: content[:-10], DAMAGED),
-        (lambda content: content[:-10] + bytes(10), DAMAGED),
-        (lambda content: content.replace(b"clicks", b"klicks"), DAMAGED),
-        # Earlier versions recorded the smooth step, which could be that of the Laplace distribution.
-        ("laplace", ".*kernel: found laplace, expected sigmoid, .*; train it again"),
-    ],
-)
-def test_files_that_hold_no_ranker_are_refused(tmp_path: Path, change: Any, message: str) -> None:
-    """Missing, with another header, with other bytes, or of another recipe."""
-    path = tmp_path / "model.safetensors"
-    rb.train_ranker(planted(n_topics=4), epochs=1).save(path)
-    rewrite(path, lambda header, tensors: header["recipe"].update(kernel="sigmoid"))
-    assert rb.load(path).recipe == Recipe(epochs=1)
-    rb.load(path).save(path)
-    if change is None:
-        path.unlink()
-    elif callable(change):
-        path.write_bytes(change(path.read_bytes()))
-    elif isinstance(change, str):
-        rewrite(path, lambda header, tensors: header["recipe"].update(kernel=change))
-    else:
-        save_file({"weight": torch.zeros(3)}, path, {"rankbound": json.dumps(change)} if change else None)
-    with pytest.raises(DataError, match=rf"model\.safetensors: {message}"):
-        rb.load(path)
 
 
 # The subcommands
