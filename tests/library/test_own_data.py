@@ -1,7 +1,6 @@
 """One's own files as judged lists: LETOR, CSV, parquet and data frames in the layouts of others; packed files."""
 
 import gzip
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import torch
 import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.io import letor
-from rankbound.io.files import read_lists, read_qrels, read_run
+from rankbound.io.files import read_lists, read_run
 from rankbound.io.judged import JudgedLists
 from rankbound.training.models import ROWS_AT_ONCE
 from tests.library.conftest import Program
@@ -112,30 +111,6 @@ def test_packed_files_of_any_writer_hold_the_same_lists(tmp_path: Path) -> None:
     for path in (tmp_path / "x.parquet", tmp_path / "y.parquet"):
         same(rb.read_lists(path), rb.JudgedLists(**columns, features=features, feature_names=["1", "2"]))
         assert rb.read_qrels(path).relevance.tolist() == [1, 0, 2]
-
-
-JUDGED = pl.DataFrame({"topic": ["7", "7", "8"], "item": ["x", "y", "8-3"], "relevance": [2, 0, 1]})
-
-
-@pytest.mark.parametrize("packed", [bytes, b"\xef\xbb\xbf".__add__, gzip.compress], ids=["plain", "BOM", "gzip"])
-@pytest.mark.parametrize(
-    ("name", "written"),
-    [
-        ("qrels.txt", b"7 0 x 2\n7 0 y 0\n8 0 8-3 1\n"),
-        ("qrels.txt", b"7 0 x 2\n7\t0 y  +0\n8 0 8-3 1\n"),
-        ("x.txt", LETOR.encode()),
-        ("x.csv", JUDGED.write_csv().encode()),
-        ("x.parquet", None),
-    ],
-)
-def test_any_file_with_judgements_has_qrels(
-    name: str, written: bytes | None, packed: Callable[[bytes], bytes], tmp_path: Path
-) -> None:
-    """With a byte order mark, as Windows' programs write it, and packed whatever the name says."""
-    write(tmp_path / name, JUDGED if written is None else packed(written))
-    qrels = read_qrels(tmp_path / name)
-    assert (list(qrels.topics), list(qrels.items)) == (["7", "8"], ["x", "y", "8-3"])
-    assert (qrels.relevance.tolist(), qrels.offsets.tolist()) == ([2, 0, 1], [0, 2, 3])
 
 
 @pytest.mark.parametrize("number", ["1", "-1.5", "+2", ".5", "3.", "1e-3", "-2E+4"])
