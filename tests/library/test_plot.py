@@ -11,6 +11,7 @@ import rankbound as rb
 from rankbound.errors import RankboundError
 from rankbound.evaluation import Evaluation
 from rankbound.plot import _alike
+from tests.comparing import judged_runs
 from tests.library.test_ranker import planted
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
@@ -30,16 +31,7 @@ def no_window() -> Any:
 
 @pytest.fixture(scope="module")
 def judged() -> tuple[dict[str, Any], dict[str, Any]]:
-    random = np.random.default_rng(3)
-    qrels: dict[str, Any] = {}
-    runs: dict[str, Any] = {name: {} for name in NOISE}
-    for topic in (f"t{place:02}" for place in range(40)):
-        grades = np.maximum(random.integers(0, 4, 12) * (random.random(12) < 0.4), [1] + [0] * 11)
-        qrels[topic] = {f"d{item}": int(grade) for item, grade in enumerate(grades)}
-        for name, noise in NOISE.items():
-            scores = grades + noise * random.normal(size=12)
-            runs[name][topic] = {f"d{item}": float(score) for item, score in enumerate(scores)}
-    return runs, qrels
+    return judged_runs(3, NOISE, topics=40, items=12, highest=3)[::-1]
 
 
 @pytest.fixture(scope="module")
