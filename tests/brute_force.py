@@ -138,14 +138,14 @@ def inferred_average_precision(rel: int = 1) -> Callable[[Order], Value]:
     return _undefined_without_relevant(value, rel)
 
 
-def rbp(p: str, rel: int = 1) -> Callable[[Order], Value]:
+def rbp(p: str | float, rel: int = 1) -> Callable[[Order], Value]:
     persistence = Fraction(p)
     return lambda order: (
         (1 - persistence) * sum((persistence ** (rank - 1) for rank in relevant_ranks(order, rel)), Fraction())
     )
 
 
-def nrbp(p: str, rel: int = 1) -> Callable[[Order], Value]:
+def nrbp(p: str | float, rel: int = 1) -> Callable[[Order], Value]:
     total = rbp(p, rel)
     return _undefined_without_relevant(
         lambda order: total(order) / (1 - Fraction(p) ** len(relevant_ranks(order, rel))),  # type: ignore[operator]

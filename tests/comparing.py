@@ -9,7 +9,23 @@ import numpy as np
 import pytest
 from scipy import stats
 
+Nested = dict[str, dict[str, Any]]
 QUICK = ["--flips", "999", "--resamples", "499"]
+
+
+def judged_runs(seed: int, noise: Mapping[str, float], topics: int, items: int, highest: int) -> tuple[Nested, Any]:
+    """Judgements of topics, each with a relevant item, and runs by name, whose scores are the grades and noise."""
+    random = np.random.default_rng(seed)
+    qrels: Nested = {}
+    runs: dict[str, Nested] = {name: {} for name in noise}
+    for topic in (f"t{place:02}" for place in range(topics)):
+        drawn = random.integers(0, highest + 1, items) * (random.random(items) < 0.4)
+        grades = np.maximum(drawn, [1] + [0] * (items - 1))
+        qrels[topic] = {f"d{item}": int(grade) for item, grade in enumerate(grades)}
+        for name, deviation in noise.items():
+            scores = grades + deviation * random.normal(size=items)
+            runs[name][topic] = {f"d{item}": float(score) for item, score in enumerate(scores)}
+    return qrels, runs
 
 
 class Compare:

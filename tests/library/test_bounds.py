@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 import torch
 from brute_force import METRICS, Order, Value, binary_orders, graded_orders, mean
 from test_own_metric import METRICS as OWN
-from test_own_metric import of_order
+from test_own_metric import ORACLES
 
 import rankbound as rb
 from rankbound.bounds.base import kinds
@@ -21,7 +21,6 @@ from rankbound.bounds.tables import DistributionsOnDemand
 from rankbound.lists import Lists
 from tests.library.refusals import refusals
 
-ORACLES = METRICS | {text: partial(of_order, metric) for text, metric in OWN.items()}
 SIZES = [(n, p) for n in range(1, 9) for p in range(n + 1)]
 MIXED = [(n, p) for n, p in SIZES if 0 < p < n]
 BOUNDS = tuple(kinds())

@@ -1,9 +1,14 @@
-"""Recommended lists, metrics over all items, popularity and item neighbours, each against its definition in full."""
+"""Recommended lists, metrics over all items, popularity and item neighbours, each against its definition in full.
+
+Measures of such lists are those of plain Python over all orders of ties.
+"""
 
 import contextlib
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations, permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +18,13 @@ import pytest
 import torch
 
 import rankbound as rb
+from rankbound import recommendations
 from rankbound.errors import DataError
 from rankbound.training import catalogue
 from tests.library.conftest import Program
 from tests.library.pages import blocks, programs
-from tests.library.planted_ratings import frame, ratings, rewrite
+from tests.library.planted_ratings import frame, ratings
+from tests.library.refusals import refusals
 
 METRICS = ["nDCG@10", "nDCG(gain=linear)@3", "Recall@5", "P@5", "AP", "RR", "Hit@3", "PairAccuracy", "RBP(p=0.8)"]
 OF_RUNS = ["SetP", "Bpref", "Judged@10", "infAP"]
@@ -132,12 +139,17 @@ def test_an_excluded_relevant_item_is_not_retrieved() -> None:
 
 
 # Models
-def test_popularity_counts_and_neighbours_add_up_cosines() -> None:
-    table = frame(TRAIN).filter(pl.col("relevance") > 0)
-    topics, items = sorted({*TRAIN.topics}), sorted({*TRAIN.items})
+def relevant_pairs() -> tuple[list[str], list[str], Any]:
+    """Topics and items in the order of their names, and which pairs are relevant."""
+    topics, items = sorted(TRAIN.topics), sorted({*TRAIN.items})
     relevant = np.zeros((len(topics), len(items)))
-    for topic, item, _ in table.rows():
-        relevant[topics.index(topic), items.index(item)] = 1
+    for topic, item, label in frame(TRAIN).rows():
+        relevant[topics.index(topic), items.index(item)] = label > 0
+    return topics, items, relevant
+
+
+def test_popularity_counts_and_neighbours_add_up_cosines() -> None:
+    topics, items, relevant = relevant_pairs()
     for k in (1, 5, 100):
         common, counts = relevant.T @ relevant, relevant.sum(0).clip(min=1)
         cosine = (common / np.sqrt(counts[:, None] * counts)).astype(np.float32)
@@ -161,10 +173,7 @@ def test_popularity_counts_and_neighbours_add_up_cosines() -> None:
 
 def test_ease_is_the_ridge_regression_of_each_item_on_all_others() -> None:
     """Without the closed form: the normal equations of each item by itself, with its own column left out."""
-    topics, items = sorted(TRAIN.topics), sorted({*TRAIN.items})
-    relevant = np.zeros((len(topics), len(items)))
-    for topic, item, label in frame(TRAIN).select("topic", "item", "relevance").rows():
-        relevant[topics.index(topic), items.index(item)] = label > 0
+    topics, items, relevant = relevant_pairs()
     for ridge in (0.5, 100.0):
         expected = np.zeros_like(relevant)
         for place in range(len(items)):
@@ -183,31 +192,22 @@ def test_neural_factorisation_is_a_product_and_a_network() -> None:
     model.item_bias.data.normal_()
     given = dict(model.state_dict())
     topic, item = 2, 5
-    pair = torch.cat([given["topic_inputs"][topic], given["item_inputs"][item]])
-    hidden = torch.tanh(given["network.layers.0.weight"] @ pair + given["network.layers.0.bias"])
-    network = given["network.layers.2.weight"] @ hidden + given["network.layers.2.bias"]
-    expected = given["topics"][topic] @ given["items"][item] + network + given["item_bias"][item]
     found = model.of_topics(torch.tensor([0, topic, -1]))
-    torch.testing.assert_close(found[1, item], expected.squeeze())
-    means = torch.cat(
-        [given[name].mean(0) if "topic" in name else given[name][item] for name in ("topic_inputs", "item_inputs")]
-    )
-    hidden = torch.tanh(given["network.layers.0.weight"] @ means + given["network.layers.0.bias"])
-    network = given["network.layers.2.weight"] @ hidden + given["network.layers.2.bias"]
-    expected = given["topics"].mean(0) @ given["items"][item] + network + given["item_bias"][item]
-    torch.testing.assert_close(found[2, item], expected.squeeze())
+    for place, factors, inputs in (
+        (1, given["topics"][topic], given["topic_inputs"][topic]),
+        (2, given["topics"].mean(0), given["topic_inputs"].mean(0)),
+    ):
+        pair = torch.cat([inputs, given["item_inputs"][item]])
+        hidden = torch.tanh(given["network.layers.0.weight"] @ pair + given["network.layers.0.bias"])
+        network = given["network.layers.2.weight"] @ hidden + given["network.layers.2.bias"]
+        expected = factors @ given["items"][item] + network + given["item_bias"][item]
+        torch.testing.assert_close(found[place, item], expected.squeeze())
 
 
 @pytest.mark.parametrize("model", COUNTED)
 def test_they_are_rankers_like_others(model: str, tmp_path: Path, program: Program) -> None:
-    """Saved, loaded, cross-validated, trained by the command line, and scored with validation lists."""
-    path, table = tmp_path / "m.safetensors", tmp_path / "rows.csv"
-    ranker = rb.train_ranker(TRAIN, TEST, model=model)
-    ranker.save(path)
-    loaded = rb.load(path)
-    assert loaded.recipe == ranker.recipe
-    assert loaded.record == ranker.record
-    np.testing.assert_array_equal(loaded.score_lists(TEST).scores, ranker.score_lists(TEST).scores)
+    """Cross-validated, trained by the command line, and scored with validation lists."""
+    table, ranker = tmp_path / "rows.csv", rb.train_ranker(TRAIN, TEST, model=model)
     values = rb.evaluate_run(ranker.score_lists(TEST), TEST, "nDCG@10")
     assert ranker.record["validation"] == pytest.approx(values.means()["nDCG@10"])
     tested = rb.cross_validate(TRAIN, 3, model=model)
@@ -217,33 +217,6 @@ def test_they_are_rankers_like_others(model: str, tmp_path: Path, program: Progr
     shown = program(f"train {table} --model {model} --out {tmp_path / 'same.safetensors'}")
     assert f"{model} model\n" in shown
     assert rb.load(tmp_path / "same.safetensors").recipe.model == model
-
-
-DAMAGE: list[tuple[str, str, Callable[[torch.Tensor], torch.Tensor]]] = [
-    ("popularity", "counts", lambda counts: counts[1:]),
-    ("ease", "weights", lambda weights: weights[1:]),
-    ("ease", "weights", lambda weights: weights / 0),
-    ("ease", "items", lambda items: items + 1),
-    ("ease", "offsets", lambda offsets: offsets + 1),
-    ("neural-mf", "topic_inputs", lambda inputs: inputs[1:]),
-    ("neural-mf", "network.layers.0.weight", lambda weight: weight[1:]),
-    ("item-knn", "near", lambda near: near + 1),
-    ("item-knn", "near", lambda near: near.float()),
-    ("item-knn", "cosines", lambda cosines: cosines[:, 1:]),
-    ("item-knn", "cosines", lambda cosines: cosines * float("nan")),
-    ("item-knn", "items", lambda items: items - 1),
-    ("item-knn", "offsets", lambda offsets: offsets.flip(0)),
-    ("item-knn", "offsets", lambda offsets: offsets[:-1]),
-]
-
-
-@pytest.mark.parametrize(("model", "name", "change"), DAMAGE)
-def test_damaged_models_are_refused(tmp_path: Path, model: str, name: str, change: Any) -> None:
-    path = tmp_path / "m.safetensors"
-    ranker_of(model).save(path)
-    rewrite(path, lambda header, tensors: tensors.update({f"model.{name}": change(tensors[f"model.{name}"]).clone()}))
-    with pytest.raises(DataError, match="a ranker whose parts don't fit each other"):
-        rb.load(path)
 
 
 NONE = torch.zeros(0, dtype=torch.int64)
@@ -304,3 +277,106 @@ def test_the_page_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def numbers(line: str) -> list[float]:
     return [float(number) for number in re.findall(r"\b0\.\d+", line)]
+
+
+# Measures of recommended lists
+ITEMS = list("abcdef")
+VECTORS = np.random.default_rng(0).normal(size=(6, 3))
+TRAINING = {"u": {"a": 1, "b": 1, "c": 0}, "v": {"a": 1, "c": 1}, "w": {"a": 2, "d": 1, "e": 1, "f": 1, "b": 1}}
+LATER = {"u": {"b": 1, "d": 1, "e": 0}, "v": {"a": 1, "f": 2}, "w": {"c": 1}}
+EXPECTED = {"u": {"a": 2.0, "b": 1.0}, "w": {"f": 1.0}}
+RUNS: list[dict[str, dict[str, float]]] = [
+    {"u": {"a": 3.0, "b": 2.0, "d": 1.0}, "v": {"f": 1.0, "c": 0.5}},
+    {"u": {"d": 1.0, "b": 1.0, "a": 1.0, "e": 1.0}, "w": {"c": 5.0, "f": 2.0, "a": 2.0}, "v": {"c": 1.0}},
+    {"v": {"a": 0.0, "f": 0.0}, "w": {"b": 1.0, "d": 1.0, "c": 2.0, "e": 0.0}},
+]
+
+
+def orders(run: dict[str, dict[str, float]]) -> Iterator[dict[str, list[str]]]:
+    """All orders of ties of all topics."""
+    each = [
+        [order for order in permutations(scores) if list(order) == sorted(order, key=lambda item: -scores[item])]
+        for scores in run.values()
+    ]
+    for chosen in product(*each):
+        yield dict(zip(run, map(list, chosen), strict=True))
+
+
+def shown(lists: dict[str, list[str]], k: int) -> list[str]:
+    return [item for order in lists.values() for item in order[:k]]
+
+
+def covered(lists: dict[str, list[str]], k: int) -> float:
+    return len(set(shown(lists, k))) / len(ITEMS)
+
+
+def information(user: str, own: list[str]) -> float:
+    counts = {item: sum(lists.get(item, 0) > 0 for lists in TRAINING.values()) for item in own}
+    return math.fsum(-math.log2(count / len(TRAINING)) for count in counts.values()) / len(own)
+
+
+def unlike(user: str, own: list[str]) -> float:
+    rows = [VECTORS[ITEMS.index(item)] for item in own]
+    cosines = [u @ v / np.linalg.norm(u) / np.linalg.norm(v) for u, v in combinations(rows, 2)]
+    return 1 - math.fsum(cosines) / len(cosines) if cosines else math.nan
+
+
+def surprising(user: str, own: list[str]) -> float:
+    return sum(LATER[user].get(item, 0) > 0 and item not in EXPECTED.get(user, {}) for item in own) / len(own)
+
+
+OF_TOPICS: dict[str, Any] = {
+    "novelty": (lambda run, k: recommendations.novelty(run, TRAINING, k=k), information),
+    "diversity": (lambda run, k: recommendations.diversity(run, ITEMS, VECTORS, k=k), unlike),
+    "serendipity": (lambda run, k: recommendations.serendipity(run, LATER, EXPECTED, k=k), surprising),
+}
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 10])
+@pytest.mark.parametrize("run", RUNS)
+def test_values_are_means_over_all_orders_of_ties(run: dict[str, dict[str, float]], k: int) -> None:
+    every = list(orders(run))
+    assert recommendations.coverage(run, ITEMS, k=k) == pytest.approx(np.mean([covered(one, k) for one in every]))
+    for measure, own in OF_TOPICS.values():
+        expected = [np.mean([own(user, one[user][:k]) for one in every]) for user in run]
+        np.testing.assert_allclose(measure(run, k), expected, rtol=1e-12, atol=1e-14)
+    counts = [sum(shown(one, k).count(item) for one in every) / len(every) for item in ITEMS]
+    differences = sum(abs(x - y) for x, y in product(counts, counts))
+    gini = differences / (2 * len(ITEMS) * sum(counts))
+    assert recommendations.gini(run, ITEMS, k=k) == pytest.approx(gini)
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    turned = {user: dict(reversed(scores.items())) for user, scores in RUNS[1].items()}
+    for measure, _ in OF_TOPICS.values():
+        np.testing.assert_allclose(measure(turned, 2), measure(RUNS[1], 2), rtol=1e-12)
+
+
+def test_measures_of_few_items() -> None:
+    everything = {f"u{place}": {item: 1.0} for place, item in enumerate(ITEMS)}
+    assert recommendations.coverage(everything, ITEMS, k=1) == 1
+    assert recommendations.gini(everything, ITEMS, k=1) == pytest.approx(0, abs=1e-12)
+    assert recommendations.gini({"u": {"a": 1.0}}, ITEMS, k=1) == pytest.approx(5 / 6)
+    empty = rb.Run(topics=["u"], items=[], scores=np.zeros(0), offsets=[0, 0])
+    assert recommendations.coverage(empty, ITEMS, k=3) == 0
+    assert math.isnan(recommendations.gini(empty, ITEMS, k=3))
+    for measure, _ in OF_TOPICS.values():
+        assert np.isnan(measure(empty, 3)).all()
+    # An item beyond rank k may be unknown.
+    assert recommendations.coverage({"u": {"a": 2.0, "z": 1.0}}, ITEMS, k=1) == pytest.approx(1 / 6)
+
+
+RUN = {"u": {"a": 2.0, "z": 1.0}}
+test_measures_that_are_refused = refusals(
+    [
+        (lambda: recommendations.coverage(RUN, ITEMS, k=0), "k: found 0, expected a number of items from 1"),
+        (lambda: recommendations.coverage(RUN, ITEMS, k=2), "recommended item 'z' of topic 'u'"),
+        (lambda: recommendations.gini(RUN, [], k=2), "items: found none, expected the names"),
+        (lambda: recommendations.gini(RUN, ["a", "z", "a"], k=2), "items: found 'a' twice, expected each once"),
+        (lambda: recommendations.novelty(RUN, TRAINING, k=2), "recommended item 'z' of topic 'u'"),
+        (lambda: recommendations.novelty({"u": {"a": math.nan}}, TRAINING, k=2), "scores: found nan in topic u"),
+        (lambda: recommendations.diversity(RUN, ITEMS, VECTORS[:3], k=1), "one row for each of 6 items"),
+        (lambda: recommendations.diversity(RUN, ITEMS, 0 * VECTORS, k=1), "for item 'a', expected finite numbers"),
+    ],
+    lambda call: call(),
+)

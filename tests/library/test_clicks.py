@@ -27,6 +27,7 @@ from rankbound.clicks import (
     regression_em,
     simulate,
 )
+from tests.library.refusals import refusals
 
 MODELS: dict[str, ClickModel] = {
     "position": PositionBased(noise=0.2, eta=0.7),
@@ -235,11 +236,9 @@ REFUSED: dict[str, tuple[Callable[[ClickLog], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_computed_is_refused(case: str) -> None:
-    call, message = REFUSED[case]
-    with pytest.raises(ValueError, match=message):
-        call(simulate(PositionBased(), GRADES, LIMITS, sessions=9))
+test_what_cannot_be_computed_is_refused = refusals(
+    REFUSED.values(), lambda call: call(simulate(PositionBased(), GRADES, LIMITS, sessions=9)), ValueError
+)
 
 
 def test_a_log_s_rows_may_come_from_elsewhere() -> None:

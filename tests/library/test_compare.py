@@ -15,7 +15,7 @@ import rankbound as rb
 from rankbound.cli import main
 from rankbound.compare.comparison import Settings
 from rankbound.compare.runs import Source, compare_sources
-from tests.comparing import Compare, assert_as_scipy_says
+from tests.comparing import Compare, assert_as_scipy_says, judged_runs
 from tests.library.latex_tables import tables_in
 from tests.library.refusals import refusals
 
@@ -32,16 +32,9 @@ Files = Callable[..., list[Path]]
 def trec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trec:
     """Runs a.txt and b.txt of 30 topics and their qrels.txt, in the working folder; and what is in them."""
     monkeypatch.chdir(tmp_path)
-    random = np.random.default_rng(5)
-    qrels: dict[str, dict[str, float]] = {}
-    runs: tuple[dict[str, dict[str, float]], ...] = ({}, {})
-    for topic in (f"t{place:02}" for place in range(30)):
-        grades = np.maximum(random.integers(0, 3, 25) * (random.random(25) < 0.4), [1] + [0] * 24)
-        qrels[topic] = {f"d{item}": int(grade) for item, grade in enumerate(grades)}
-        for run, noise in zip(runs, (0.8, 1.3), strict=True):
-            run[topic] = {f"d{item}": float(one) for item, one in enumerate(grades + random.normal(0, noise, 25))}
-    write_trec(qrels, *runs)
-    return qrels, *runs
+    qrels, runs = judged_runs(5, {"a": 0.8, "b": 1.3}, topics=30, items=25, highest=2)
+    write_trec(qrels, *runs.values())
+    return qrels, runs["a"], runs["b"]
 
 
 def write_trec(qrels: Scores, *runs: Scores) -> None:

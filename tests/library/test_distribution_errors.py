@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import average_precision, binary_orders, err, graded_orders
+from brute_force import average_precision, binary_orders, err, graded_orders, nrbp, rbp
 
 import rankbound as rb
 from rankbound.bounds.exact import binned_distributions, edges_of, enumerate_orders
@@ -42,11 +42,6 @@ def ndcg(gain: str = "exp2", base: str = "log2(r+1)", k: int | None = None) -> C
     return lambda order: total(order) / total(sorted(order, reverse=True))
 
 
-def rbp(p: float) -> Callable[[Order], Fraction]:
-    powers = [(1 - Fraction(p)) * Fraction(p) ** rank for rank in range(220)]
-    return lambda order: sum((powers[rank] for rank, y in enumerate(order) if y), Fraction())
-
-
 def pair_error(order: Order) -> Fraction:
     grades = [Fraction(y) for y in order]
     return sum((max(below - above, Fraction()) for above, below in combinations(grades, 2)), Fraction())
@@ -73,7 +68,7 @@ METRICS: dict[str, Callable[[Any], Any]] = {
     "RBP(p=0.999999)": rbp(0.999999),
     "RBP(p=0.999999999999999)": rbp(0.999999999999999),
     "RBP(p=0)": rbp(0.0),
-    "nRBP(p=0.8)": lambda order: rbp(0.8)(order) / (1 - Fraction(0.8) ** sum(y > 0 for y in order)),
+    "nRBP(p=0.8)": nrbp(0.8),
     "ERR(max=1)": err(1),
     "ERR(max=4)": err(4),
     "PairError": pair_error,

@@ -27,7 +27,7 @@ from rankbound.training.factorisation import (
 from rankbound.training.models import MLP, Factorization, score_pairs
 from rankbound.training.trainer import WORTH_THREADS, Part, threads_for
 from tests.library.conftest import Program
-from tests.library.planted_ratings import frame, lists_of, ratings, rewrite
+from tests.library.planted_ratings import frame, lists_of, ratings
 
 QUICK: dict[str, Any] = {"model": "matrix-factorization", "factors": 4, "epochs": 3, "device": "cpu"}
 PLANTED = ratings()
@@ -309,17 +309,15 @@ def test_all_ways_of_negatives_train_repeatedly_and_validate(how: str, tmp_path:
     assert tested.evaluate("PairAccuracy").means()["PairAccuracy"] > 0.51
 
 
-def test_more_negatives_than_items_are_refused_and_older_files_have_drawn_once(tmp_path: Path) -> None:
-    lists, path = small(), tmp_path / "m.safetensors"
+def test_more_negatives_than_items_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
     refuse(
-        lambda: rb.train_ranker(lists, **QUICK, negatives=10**6),
+        lambda: rb.train_ranker(small(), **QUICK, negatives=10**6),
         "negatives: found 1000000 for each relevant item, but the training lists have 10 items",
     )
     refuse(lambda: rb.Recipe(negative_sampling="all"), "negative_sampling: found 'all', expected one of uniform, pop")
-    rb.train_ranker(lists, **QUICK, negatives=2).save(path)
+    rb.train_ranker(small(), **QUICK, negatives=2).save(path)
     assert rb.load(path).recipe.negative_sampling == "uniform"
-    rewrite(path, lambda header, tensors: header["recipe"].pop("negative_sampling"))
-    assert rb.load(path).recipe.negative_sampling == "once"
 
 
 def test_small_steps_take_one_thread_and_the_number_of_threads_is_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,33 +397,6 @@ def test_tables_without_anything_to_learn_are_refused() -> None:
         lambda: ranker.score(np.zeros((2, 2))),
         r"this ranker is a matrix-factorization, .* expected score_lists\(lists\)",
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("known.items.ends", lambda ends: ends.flip(0)),
-        ("known.items.ends", lambda ends: ends + 1_000_000),
-        ("known.items.ends", lambda ends: -ends),
-        ("known.items.ends", lambda ends: ends[:-1]),
-        ("known.items.ends", lambda ends: ends.float()),
-        ("known.items.ends", lambda ends: ends[None]),
-        ("known.topics.text", lambda text: torch.zeros_like(text)),
-        ("known.topics.text", lambda text: torch.full_like(text, 255)),
-        ("known.topics.text", lambda text: text[:0]),
-        ("model.items", lambda factors: factors[1:]),
-        ("model.item_bias", lambda bias: bias * float("nan")),
-        ("model.topics", lambda factors: factors.double()),
-    ],
-)
-def test_damaged_models_are_refused(tmp_path: Path, name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    path = tmp_path / "m.safetensors"
-    rb.train_ranker(small(), **QUICK).save(path)
-    rewrite(path, lambda header, tensors: None)
-    assert rb.load(path).vocabulary is not None
-    rewrite(path, lambda header, tensors: tensors.update({name: change(tensors[name]).clone()}))
-    with pytest.raises(DataError, match="a ranker whose parts don't fit each other"):
-        rb.load(path)
 
 
 # The command line

@@ -127,6 +127,8 @@ ORDERED: list[tuple[str, str, str, str | None]] = [
 QRELS_FILES: list[tuple[str, str, Any]] = [
     ("tabs", "q.txt", QRELS.replace(" ", "\t")),
     ("spaces, Windows and a mark", "q.txt", "\ufeff" + QRELS.replace(" ", "  ").replace("\n", "\r\n")),
+    ("tabs and spaces", "q.txt", " q1  0 a   2 \r\n\r\nq1 0\tb +0\r\n02 0 c 1"),
+    ("topics in turn", "q.txt", "q1 0 a 2\n02 0 c 1\nq1 0 b 0\n"),
     ("comments", "q.txt", f"# qrels\n#x\n{QRELS}"),
     ("whole numbers with a point", "q.txt", QRELS.replace(" 2\n", " 2.0\n").replace(" 1\n", " 1e0\n")),
     ("MS MARCO's .tsv", "qrels.dev.small.tsv", QRELS.replace(" ", "\t")),
@@ -135,6 +137,8 @@ QRELS_FILES: list[tuple[str, str, Any]] = [
     ("three columns in a .tsv", "q.tsv", QRELS.replace(" 0 ", " ").replace(" ", "\t")),
     ("BEIR's", "qrels.tsv", BEIR),
     ("BEIR's under another name", "qrels.txt", BEIR),
+    ("a table after a mark", "q.csv", "\ufeff" + BEIR.replace("\t", ",")),
+    ("a packed table under another name", "q.csv", gzip.compress(BEIR.replace("\t", ",").encode())),
     ("BEIR's, packed", "qrels.tsv.bz2", bz2.compress(BEIR.encode())),
     ("names of ir_measures", "q.csv", "query_id,doc_id,relevance,iteration\nq1,a,2,0\nq1,b,0,0\n02,c,1,0\n"),
     ("names of ranx", "q.csv", "q_id,doc_id,score\nq1,a,2\nq1,b,0\n02,c,1\n"),
@@ -170,7 +174,8 @@ def test_ranks_are_read_where_it_is_said_that_they_are(
 
 @pytest.mark.parametrize(("name", "content"), [row[1:] for row in QRELS_FILES], ids=[row[0] for row in QRELS_FILES])
 def test_judgements_as_others_write_them(name: str, content: Any, tmp_path: Path) -> None:
-    assert table_of(rb.read_qrels(written(tmp_path / name, content))) == JUDGED
+    found = table_of(rb.read_qrels(written(tmp_path / name, content)))
+    assert (found, list(found)) == (JUDGED, list(JUDGED))
     (tmp_path / "qrels").mkdir()
     (tmp_path / name).rename(tmp_path / "qrels" / name)
     assert table_of(rb.read_qrels(tmp_path)) == table_of(rb.read_qrels(tmp_path / "qrels")) == JUDGED

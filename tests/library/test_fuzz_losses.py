@@ -171,28 +171,6 @@ def of_one(batch: Outcome, alone: Outcome, t: int, items: slice) -> tuple[Outcom
     return Outcome(of_batch, None), Outcome(alone.values | {"gradient": alone.values["gradient"] * (t + 1)}, None)
 
 
-@pytest.mark.parametrize("fast", [pytest.param(True, marks=pytest.mark.skipif(not usable(), reason="Numba")), False])
-@pytest.mark.parametrize("round_", ROUNDS)
-def test_losses_are_the_written_out_arithmetic(round_: int, fast: bool) -> None:
-    names = list(WRITTEN_OUT)
-    for place, draw in enumerate(drawn(round_, score_tensors=True, flawed=0.0)):
-        random = np.random.default_rng([round_, place, 3])
-        scores, relevance, offsets = draw.passed()
-        for name in random.choice(names, PER_DRAW, replace=False):
-            found = computed(rb.loss(name), (scores, relevance, offsets), {}, fast=fast)
-            for t, (start, stop) in enumerate(pairwise(draw.offsets.astype(int))):
-                if found.error or not 0 < stop - start <= 5:
-                    continue
-                row, grades = (
-                    draw.scores[start:stop].astype(float).tolist(),
-                    draw.relevance[start:stop].astype(int).tolist(),
-                )
-                expected = Outcome({"loss": np.array([WRITTEN_OUT[name](row, grades, row)])}, None)
-                found_here = Outcome({"loss": found.values["loss"][t : t + 1]}, None)
-                error = INTERPOLATED if "interpolated" in name else max(tolerance(name, scores.dtype), 1e-11)
-                require_same(found_here, expected, f"list {t}, {name}: {draw}", relative=error, absolute=error)
-
-
 CURVED = (
     *("RankNet", "RankNet(reduction=sum,weight=difference)", "RankNet(method=direct,temperature=0.5)", "LambdaRank"),
     *("LambdaRank(metric=nDCG@3)", "LambdaRank(metric=nDCG(gain=linear)@2)"),

@@ -1,6 +1,11 @@
-"""Lists as people hold them: flat, padded, one list, one sequence a list, groups and ids; one value whichever way."""
+"""Lists as people hold them, one value whichever way: in layouts, and in arrays of other libraries and devices.
 
-from collections.abc import Callable
+Flat, padded, one list, one sequence a list, groups and ids; and the same numbers, without a copy where memory allows.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +16,13 @@ import pytest
 import torch
 
 import rankbound as rb
+from rankbound import interpolation
+from rankbound.bounds import profiles, sums
+from rankbound.columns import column_tensor, from_list_column
+from rankbound.lists import Lists, as_tensor
+from rankbound.metrics import cumulative_gain, first_relevant
+from rankbound.metrics.base import values_of
+from tests.forks import run_with_torch
 from tests.library.refusals import refusals
 
 SCORES = [[0.3, 0.1, 0.2], [0.9, 0.4], [0.5]]
@@ -148,3 +160,250 @@ test_two_layouts_at_once_are_refused = refusals(
         (lambda: rb.Lists.from_ids([[1], [1]]), r"^ids: found shape \(2, 1\)"),
     ]
 )
+
+
+# Arrays of other libraries and on other devices
+NUMBERS = [0.5, -1.0, 3.0]
+DTYPES = [np.float32, np.float64, np.int8, np.int32, np.int64, np.uint8]
+
+
+def _address(values: Any) -> int:
+    start: int = values.buffers()[1].address + values.offset * values.type.bit_width // 8
+    return start
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_no_copy_is_made(dtype: Any) -> None:
+    array = np.arange(5).astype(dtype)
+    arrow = pa.array(array)
+    series = pl.Series(array)
+    frame = pd.Series(array)
+    for values, address in (
+        (array, array.ctypes.data),
+        (array[1:], array[1:].ctypes.data),
+        (arrow, _address(arrow)),
+        (arrow.slice(2, 2), _address(arrow.slice(2, 2))),
+        (pa.chunked_array([arrow]), _address(arrow)),
+        (series, series.to_numpy(allow_copy=False).ctypes.data),
+        (frame, frame.to_numpy().ctypes.data),
+    ):
+        tensor = as_tensor(values, "scores")
+        assert tensor.data_ptr() == address
+        assert tensor.numpy().dtype == dtype
+        assert tensor.tolist() == list(values if not hasattr(values, "to_pylist") else values.to_pylist())
+
+
+# In single precision, these two scores would be a tie.
+NEAR = [1.0, 1.0 + 1e-9]
+COPIED: list[tuple[Any, list[Any], torch.dtype]] = [
+    *(
+        (values, NUMBERS, torch.float64)
+        for values in (
+            NUMBERS,
+            np.array(NUMBERS[::-1])[::-1],
+            np.array(NUMBERS * 2).reshape(2, 3).T[:, 0],
+            pa.chunked_array([NUMBERS[:1], [], NUMBERS[1:]]),
+            pl.concat([pl.Series(NUMBERS[:1]), pl.Series(NUMBERS[1:])], rechunk=False),
+            pd.Series(NUMBERS, dtype="Float64"),
+            pd.Series(NUMBERS, dtype="double[pyarrow]"),
+            pd.Series(NUMBERS, index=[7, 3, 5]),
+            memoryview(np.array(NUMBERS)),
+        )
+    ),
+    *((values, NEAR, torch.float64) for values in (NEAR, tuple(NEAR), list(torch.tensor(NEAR, dtype=torch.float64)))),
+    *((make([True, False]), [True, False], torch.bool) for make in (np.array, pa.array, pl.Series, pd.Series)),
+    (pa.array([True, True, False])[1:], [True, False], torch.bool),
+    (pl.Series([], dtype=pl.Float32), [], torch.float32),
+    *(
+        (values, [], torch.from_numpy(np.empty(0, kind.to_pandas_dtype())).dtype)
+        for kind in (pa.float32(), pa.float64(), pa.int16())
+        for values in (pa.array([], kind), pa.chunked_array([], kind), pa.array([None, 1], kind)[:0])
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "numbers", "dtype"), COPIED)
+def test_copies_have_the_same_numbers_and_types(values: Any, numbers: list[Any], dtype: torch.dtype) -> None:
+    tensor = as_tensor(values, "scores")
+    assert (tensor.tolist(), tensor.dtype) == (numbers, dtype)
+    if numbers is NEAR:
+        assert rb.metric("RR")(values, [0, 1], [0, 2]).tolist() == [1]
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
+def test_data_frames_are_matrices(make: Any) -> None:
+    frame = make({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    assert column_tensor(frame, "features").tolist() == [[1, 3], [2, 4]]
+    with pytest.raises(ValueError, match=r"^features: found 2 nulls"):
+        column_tensor(make({"a": [1.0, None], "b": [None, 4.0]}), "features")
+
+
+def test_anything_with_dlpack_is_taken() -> None:
+    memory = torch.tensor(NUMBERS)
+    elsewhere: Any = SimpleNamespace(__dlpack__=memory.__dlpack__, __dlpack_device__=memory.__dlpack_device__)
+    assert as_tensor(elsewhere, "scores").data_ptr() == memory.data_ptr()
+
+
+NULLS = [
+    pa.array([1.0, None]),
+    pa.chunked_array([[1], [None]]),
+    pl.Series([1, None]),
+    pd.Series([1, None], dtype="Int64"),
+    pd.Series([1.0, None]),
+    np.ma.array([1.0, 2.0], mask=[False, True]),
+]
+NO_NUMBERS = [pa.array(["a"]), pl.Series(["a"]), pd.Series(["a"]), np.array(["a"]), ["a"], pa.array([[1]]), None]
+
+
+test_what_is_no_column_of_numbers_is_refused_by_the_arguments_name = refusals(
+    [
+        *((values, "found 1 nulls, expected a number for every item") for values in NULLS),
+        *((values, "found .*, expected numbers") for values in NO_NUMBERS),
+        (np.array([1, 2**63 + 5], dtype=np.uint64), r"found 9223372036854775813, expected integers below 2\^63"),
+        (pd.DataFrame({"a": [1.0], "b": [3.0]}), r"found shape \(1, 2\), expected a flat"),
+    ],
+    lambda values: as_tensor(values, "relevance"),
+    start="^relevance: ",
+)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.uint16, np.uint32, np.uint64])
+@pytest.mark.parametrize("make", [np.array, pa.array, pl.Series, pd.Series, torch.from_numpy])
+def test_metrics_and_losses_take_columns(make: Any, dtype: Any) -> None:
+    scores = np.array([3, 1, 7, 7, 0], dtype)
+    whole = np.int64 if dtype == np.float64 else dtype
+    columns = [np.array(values, whole) for values in ([0, 2, 1, 0, 1], [0, 3, 5])]
+    expected = rb.metric("nDCG")(scores.astype(np.float64), *(column.astype(np.int64) for column in columns))
+    np.testing.assert_array_equal(rb.metric("nDCG")(make(scores), *map(make, columns)), expected)
+    leaf, loss = torch.tensor([0.3, 0.1, 0.2, 0.5, 0.4]), rb.loss("nDCG", "min-max")
+    assert torch.equal(loss(leaf, *map(make, columns)), loss(leaf, *(column.astype(np.int64) for column in columns)))
+
+
+RAGGED = [[0.5, 1.5], [], [2.5], [3.5, 4.5, 5.5]]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(RAGGED),
+        pa.array([[9.0], *RAGGED]).slice(1),
+        pa.array(RAGGED, pa.large_list(pa.float64())),
+        pa.chunked_array([pa.array(RAGGED)]),
+        pa.chunked_array([pa.array(RAGGED[:1]), pa.array(RAGGED[1:])]),
+        pl.Series(RAGGED),
+        pd.Series(RAGGED, dtype=pd.ArrowDtype(pa.list_(pa.float64()))),
+        pa.array([], pa.list_(pa.int64())),
+        pl.Series([], dtype=pl.List(pl.Int64)),
+    ],
+    ids=lambda column: type(column).__name__,
+)
+def test_a_list_column_is_flat_values_and_offsets(column: Any) -> None:
+    flat, offsets = from_list_column(column)
+    assert flat.tolist() == [value for values in RAGGED[: len(column)] for value in values]
+    assert offsets.tolist() == ([0, 2, 2, 3, 6] if len(column) else [0])
+    Lists.checked(offsets, len(flat))
+
+
+def test_a_list_column_is_not_copied_and_one_of_vectors_is_a_matrix() -> None:
+    arrow = pa.array(RAGGED)
+    flat, offsets = from_list_column(arrow)
+    assert (flat.data_ptr(), offsets.data_ptr()) == (_address(arrow.values), _address(arrow.offsets))
+    series = pl.Series(RAGGED)
+    again = [from_list_column(series)[0].data_ptr() for _ in range(2)]
+    assert again[0] == again[1]
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(6.0)), 2)
+    column = pa.ListArray.from_arrays(pa.array([0, 1, 3], pa.int32()), vectors)
+    flat, offsets = from_list_column(column)
+    assert flat.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert offsets.tolist() == [0, 1, 3]
+    assert from_list_column(column.slice(1))[0].tolist() == [[2, 3], [4, 5]]
+
+
+test_a_column_without_lists_of_numbers_is_refused = refusals(
+    [
+        *((make(one), "found 1 nulls") for make in (pa.array, pl.Series) for one in ([[1], None], [[1, None]])),
+        *((column, "found .*expected") for column in (pa.array([1]), pl.Series([1]), [[1]], pa.array([["a"]]))),
+    ],
+    from_list_column,
+    start="^column: ",
+)
+
+
+def test_reading_arrow_imports_nothing() -> None:
+    script = (
+        "import sys, numpy as np, pyarrow as pa\n"
+        "from rankbound.columns import column_tensor, from_list_column\n"
+        "def arrow(values, kind):\n"
+        "    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])\n"
+        "flat = arrow(np.arange(3.0), pa.float64())\n"
+        "lists = pa.ListArray.from_arrays(arrow(np.array([0, 2, 3], np.int32), pa.int32()), flat)\n"
+        "assert column_tensor(flat, 'scores').tolist() == from_list_column(lists)[0].tolist() == [0, 1, 2]\n"
+        "assert not {'pandas', 'polars'} & set(sys.modules)"
+    )
+    done = run_with_torch(script)
+    assert done.returncode == 0, done.stderr
+
+
+ARRAY, RELEVANCE, OFFSETS = np.array([0.5, 0.1, 0.5, 0.2, 0.7]), np.array([0, 1, 2, 1, 0]), np.array([0, 3, 5])
+LEAF = torch.from_numpy(ARRAY)
+RUN = {"q": {"a": 2.0, "b": 1.0, "c": 1.0}}
+JUDGED = {"q": {"b": 1, "d": 1}}
+BY_INTENT = {"q": {"1": {"a": 1, "b": 1}, "2": {"b": 1}}}
+METRICS = ("nDCG@2", "AP", "RR", "ERR(max=2)", "RBP(p=0.8)", "Kendall", "infAP", "IPrec(recall=0.5)")
+OF_RUNS = ("nDCG@2", "AP", "RR", "infAP", "IPrec(recall=0.5)", "SetF", "Judged@2", "Bpref")
+LOSSES = (
+    *("nDCG", "AP", "RR", "ordinal", "WARP", "WARP(samples=3)", "hinge", "RankNet(method=interpolated)", "ADR-MSE"),
+    *("LambdaRank", "ListMLE", "ListNet@2"),
+)
+BOUNDS = ("min-max", "expectation", "distribution")
+
+
+def topic() -> rb.Topic:
+    return rb.Topic(LEAF[:, None], torch.from_numpy(RELEVANCE), "a")
+
+
+OF_NAMES: dict[str, tuple[Sequence[str], Callable[[str], Any]]] = {
+    "metric": (METRICS, lambda name: rb.metric(name)(ARRAY, RELEVANCE, OFFSETS)),
+    "metric of a list": (METRICS, lambda name: rb.metric(name)([0.2, 0.1], [0, 1], [0, 2])),
+    "loss": (LOSSES, lambda name: rb.loss(name)(LEAF, RELEVANCE, OFFSETS)),
+    "bounded loss": (BOUNDS, lambda by: rb.loss("nDCG", by)(LEAF, RELEVANCE, OFFSETS)),
+    "bounded metric": (BOUNDS, lambda by: rb.bounded("infAP", by)(ARRAY, RELEVANCE, OFFSETS)),
+    "minimum": (METRICS, lambda name: rb.minimum(name, 5, 2)),
+    "expectation": (METRICS, lambda name: rb.expectation(name, relevance=RELEVANCE, offsets=OFFSETS)),
+    "distribution": (("AP", "RR", "P@3", "RBP(p=0.8)"), lambda name: rb.score_distribution(name, 50, 20).sd),
+}
+NDCG = rb.metric("nDCG@2")
+CASES: dict[str, Callable[[], Any]] = {
+    **{f"{what} {name}": partial(call, name) for what, (names, call) in OF_NAMES.items() for name in names},
+    "metrics by a kernel": lambda: [*values_of([NDCG], ARRAY, RELEVANCE, OFFSETS, by_kernel=True).values()],
+    "graded distribution": lambda: rb.score_distribution("nDCG", relevance=[2, 1, 0]).cdf([0.7]),
+    "tilted distribution": lambda: rb.score_distribution("RR", 10, 2, tilt=2.0).cdf([0.3]),
+    "smooth ranks": lambda: rb.smooth_rank(ARRAY, OFFSETS),
+    "padded": lambda: rb.to_padded(LEAF, OFFSETS),
+    "collated": lambda: rb.collate([topic(), topic()])[:3],
+    "run": lambda: [*rb.evaluate_run(RUN, JUDGED, OF_RUNS).means().values()],
+    "intents": lambda: [*rb.evaluate_run(RUN, BY_INTENT, ["alpha_nDCG@2", "ERR_IA@2"]).means().values()],
+    "objective": lambda: rb.boosting_objective("nDCG")(RELEVANCE, ARRAY, None, np.diff(OFFSETS)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_on_the_cpu_does_not_depend_on_the_default_device(case: str, empty_caches: None) -> None:
+    with torch.device("meta"):
+        found = CASES[case]()
+    for one, other in zip(parts(found), parts(CASES[case]()), strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+def parts(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+CACHING = (profiles, sums, interpolation, cumulative_gain, first_relevant)
+
+
+@pytest.fixture
+def empty_caches() -> None:
+    """Forget tensors that an earlier test has left."""
+    for function in (one for module in CACHING for one in vars(module).values() if hasattr(one, "cache_clear")):
+        function.cache_clear()

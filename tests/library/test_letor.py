@@ -149,6 +149,7 @@ READ: dict[str, tuple[str, Facts]] = {
     "a query of text first": ("1 qid:a\n1 qid:b 1:1\n", (["a", "b"], [1, 1], "int8", ["1"], [[0], [1]])),
     "queries above 2^53": (f"1 qid:{2**53 + 1} 1:1\n0 qid:{2**53 + 2} 1:2\n2 qid:{2**70}\n",
                            ([str(2**53 + 1), str(2**53 + 2), str(2**70)], [1, 0, 2], "int8", ["1"], [[1], [2], [0]])),
+    "a byte order mark": ("\ufeff1 qid:1 1:1\n0 qid:1\n", (["1"], [1, 0], "int8", ["1"], [[1], [0]])),
     "blank lines": ("\n\n1 qid:1 1:1\n  \n0 qid:1\n\n", (["1"], [1, 0], "int8", ["1"], [[1], [0]])),
     "no trailing features": ("1 qid:1 1:1 2:1\n0 qid:1 1:1\n", (["1"], [1, 0], "int8", ["1", "2"], [[1, 1], [1, 0]])),
     "no features in the first lines": ("1 qid:1\n0 qid:1 2:1\n", (["1"], [1, 0], "int8", ["1", "2"], [[0, 0], [0, 1]])),
@@ -238,14 +239,17 @@ bits = st.sampled_from(
 )  # fmt: skip
 
 
-@given(queries, st.integers(1, 200))
-def test_text_gives_what_was_written(lists: list[list[tuple[int, dict[int, float], str]]], chunk_bytes: int) -> None:
-    text = "".join(
+def text_of(lists: list[list[tuple[int, dict[int, float], str]]]) -> str:
+    return "".join(
         f"{label} qid:{query} {' '.join(f'{key}:{pairs[key]!r}' for key in sorted(pairs))} {comment}\n"
         for query, one in enumerate(lists)
         for label, pairs, comment in one
     )
-    table = read(text.encode(), WIDTH, chunk_bytes)
+
+
+@given(queries, st.integers(1, 200))
+def test_text_gives_what_was_written(lists: list[list[tuple[int, dict[int, float], str]]], chunk_bytes: int) -> None:
+    table = read(text_of(lists).encode(), WIDTH, chunk_bytes)
     assert table.column("topic").to_pylist() == [str(query) for query in range(len(lists))]
     assert table.column("relevance").to_pylist() == [[label for label, _, _ in one] for one in lists]
     rows = [[pairs.get(key, 0) for key in range(1, WIDTH + 1)] for one in lists for _, pairs, _ in one]
@@ -268,17 +272,8 @@ def test_any_text_is_read_or_refused_whatever_the_chunks_and_with_the_kernel_as_
         assert attempt(size, with_kernel=True) == whole
 
 
-well_formed = queries.map(
-    lambda lists: "".join(
-        f"{label} qid:{query} {' '.join(f'{key}:{pairs[key]!r}' for key in sorted(pairs))} {comment}\n"
-        for query, one in enumerate(lists)
-        for label, pairs, comment in one
-    )
-)
-
-
 @needs_kernel
-@given(well_formed, st.lists(bits, max_size=4).map("".join), st.integers(1, 90), st.sampled_from(["1", "3"]))
+@given(queries.map(text_of), st.lists(bits, max_size=4).map("".join), st.integers(1, 90), st.sampled_from(["1", "3"]))
 def test_files_read_whole_by_kernels_in_threads_are_those_read_line_by_line(
     tmp_path_factory: pytest.TempPathFactory, text: str, last: str, size: int, threads: str
 ) -> None:

@@ -5,7 +5,7 @@ A new metric or bound joins by being listed in LOSSES and, with its arithmetic, 
 
 import math
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,11 @@ import torch
 from brute_force import METRICS, Order, distribution, graded_orders, mean
 from test_every_loss import Row, flat, loss_and_gradient
 from test_own_metric import METRICS as OWN
-from test_own_metric import of_order, of_scores
+from test_own_metric import ORACLES, of_scores
 
 import rankbound as rb
 from rankbound.bounds.tables import DistributionsOnDemand
 
-ORACLES = METRICS | {text: partial(of_order, metric) for text, metric in OWN.items()}
 AFFINE = ("min-max", "expectation", "expectation-max")
 DISTRIBUTIONS = ("distribution", "distribution(gain=drawn)", "distribution(gain=sd)")
 DISTRIBUTED = ("nDCG", "AP", "nRBP", "nDCG@3", "RR", "P@3", "RBP(p=0.8)", "RootGain", "OwnBpref")

@@ -250,12 +250,6 @@ def test_texts_evaluate_like_metrics() -> None:
     assert torch.equal(rb.evaluate("RR", SCORES, RELEVANCE, OFFSETS)["RR"], by_text["RR"])
 
 
-@pytest.mark.parametrize(("name", "ours"), [("ApproxNDCG@2", "nDCG@2"), ("ApproxMRR", "RR"), ("BPR", "RankNet")])
-def test_other_names_of_losses(name: str, ours: str) -> None:
-    assert rb.loss(name).text == ours
-    assert torch.equal(rb.loss(name)(SCORES, RELEVANCE, OFFSETS), rb.loss(ours)(SCORES, RELEVANCE, OFFSETS))
-
-
 def test_an_output_that_cannot_be_written_is_refused_before_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Program
 ) -> None:

@@ -7,7 +7,7 @@ with its own values of all orders. With its arithmetic in `brute_force.METRICS`,
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
-from functools import cache, partial
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -21,7 +21,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from test_every_loss import Row
 from test_own_metric import METRICS as OWN
-from test_own_metric import of_order
+from test_own_metric import ORACLES as LISTED_ORACLES
 
 import rankbound as rb
 from rankbound.lists import Lists
@@ -49,11 +49,7 @@ def own_value(text: str) -> Callable[[Order], Value]:
 
 LISTED = {type(rb.metric(text)) for text in METRICS}
 OTHERS = [kind for kind in KINDS.values() if kind not in LISTED and not issubclass(kind, RunMetric)]
-ORACLES = (
-    METRICS
-    | {text: own_value(text) for text in map(example_of, OTHERS)}
-    | {text: partial(of_order, metric) for text, metric in OWN.items()}
-)
+ORACLES = LISTED_ORACLES | {text: own_value(text) for text in map(example_of, OTHERS)}
 ALL = [OWN.get(text, text) for text in ORACLES]
 BINARY = [order for n in range(6, 9) for p in range(n + 1) for order in binary_orders(n, p)]
 SHORT: list[Order] = [order for n in range(6) for order in product(range(4), repeat=n)] + BINARY

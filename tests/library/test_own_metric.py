@@ -8,9 +8,11 @@ in `test_score_distribution`, and of every loss, in `test_loss_matrix`.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import ClassVar
 
+import brute_force
 import numpy as np
 import pytest
 import torch
@@ -77,6 +79,10 @@ def of_order(metric: rb.Metric, order: Order) -> Value:
         return root_gain(order, ranks, [float(metric.cutoff is None or r <= metric.cutoff) for r in ranks])
     assert isinstance(metric, Bpref)
     return bpref(order, [sum(y < metric.rel for y in order[:i]) for i in range(len(order))], metric.rel)
+
+
+ORACLES = brute_force.METRICS | {text: partial(of_order, metric) for text, metric in METRICS.items()}
+"""The arithmetic of all metrics, the library's and those of one's own, of an order's grades."""
 
 
 def of_scores(metric: rb.Metric, scores: np.ndarray, grades: Sequence[int]) -> float:

@@ -16,6 +16,7 @@ from scipy.stats import norm
 import rankbound as rb
 from rankbound import preferences
 from rankbound.preferences import Strengths, bradley_terry, plackett_luce, thurstone
+from tests.library.refusals import refusals
 
 # The expected numbers of choix' own tests.
 TWENTY = [(7, 3), (2, 0), (5, 2), (4, 2), (2, 1), (4, 5), (6, 3), (5, 4), (7, 0), (2, 3)]
@@ -191,11 +192,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_has_no_estimate_is_refused_by_name(case: str) -> None:
-    call, message = REFUSED[case]
-    with pytest.raises(ValueError, match=message):
-        call()
+test_what_has_no_estimate_is_refused_by_name = refusals(REFUSED.values(), error=ValueError)
 
 
 @pytest.mark.parametrize("fit", [bradley_terry, thurstone, plackett_luce])

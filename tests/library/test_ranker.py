@@ -1,4 +1,4 @@
-"""Rankers of one's own lists: what they learn, that a file gives the same ranker back, and the three subcommands."""
+"""Rankers of one's own lists: what they learn, how they score, and the three subcommands."""
 
 import argparse
 import errno
@@ -17,10 +17,10 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
-from safetensors.torch import save_file
 
 import rankbound as rb
 from rankbound.errors import DataError
+from rankbound.io.files import stream_lists, write_runs
 from rankbound.io.judged import JudgedLists
 from rankbound.lists import Lists
 from rankbound.training.models import ScaledFeatures, Scaling
@@ -114,30 +114,6 @@ def test_models_without_a_rate_are_read_whose_files_have_the_default_of_their_ti
     ranker.save(path)
     rewrite(path, lambda header, tensors: header["recipe"].update(learning_rate=0.01))
     assert rb.load(path).recipe == ranker.recipe
-
-
-@pytest.mark.parametrize(
-    "recipe",
-    [
-        {},
-        {"model": "mlp", "hidden": (5, 3), "activation": "tanh"},
-        {"model": "attention", "hidden": (5, 4), "blocks": 1, "scale": "query"},
-        {"scale": "query"},
-        {"scale": "none"},
-    ],
-)
-def test_a_file_gives_the_ranker_back_and_a_seed_repeats_every_byte(tmp_path: Path, recipe: dict[str, Any]) -> None:
-    lists, path = planted(), tmp_path / "model.safetensors"
-    content = []
-    for seed in (1, 2, 1):
-        ranker = rb.train_ranker(lists, epochs=2, learning_rate=1e-4, seed=seed, **recipe)
-        ranker.save(path)
-        content.append(path.read_bytes())
-    assert content[0] == content[2] != content[1]
-    loaded = rb.load(path)
-    assert (loaded.recipe, loaded.feature_names, loaded.record) == (ranker.recipe, ranker.feature_names, ranker.record)
-    np.testing.assert_array_equal(loaded.score_lists(lists).scores, ranker.score_lists(lists).scores)
-    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
 def test_the_best_epoch_counts_and_validation_topics_do_not_train() -> None:
@@ -290,44 +266,6 @@ def test_uninformative_lists_are_refused() -> None:
         rb.train_ranker(planted(seed=1), empty)
     with pytest.raises(DataError, match="found 1 topic, expected two or more"):
         rb.train_ranker(planted(n_topics=1))
-
-
-EMPTY = {"format": "ranker/1", "recipe": {}, "feature_names": ["a"], "record": {}}
-DAMAGED = "damaged: .*; take another copy of it, or train it"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (None, "there is no such file"),
-        ({}, r"found no header of a ranker, expected a ranker \(ranker/1\)"),
-        ({"format": "ranker/99"}, "found ranker/99, expected a ranker"),
-        (EMPTY, "a ranker whose parts don't fit each other"),
-        (lambda content: b"not safetensors at all", "not a safetensors file"),
-        (lambda content: content[:-10], DAMAGED),
-        (lambda content: content[:-10] + bytes(10), DAMAGED),
-        (lambda content: content.replace(b"clicks", b"klicks"), DAMAGED),
-        # Earlier versions recorded the smooth step, which could be that of the Laplace distribution.
-        ("laplace", ".*kernel: found laplace, expected sigmoid, .*; train it again"),
-    ],
-)
-def test_files_that_hold_no_ranker_are_refused(tmp_path: Path, change: Any, message: str) -> None:
-    """Missing, with another header, with other bytes, or of another recipe."""
-    path = tmp_path / "model.safetensors"
-    rb.train_ranker(planted(n_topics=4), epochs=1).save(path)
-    rewrite(path, lambda header, tensors: header["recipe"].update(kernel="sigmoid"))
-    assert rb.load(path).recipe == Recipe(epochs=1)
-    rb.load(path).save(path)
-    if change is None:
-        path.unlink()
-    elif callable(change):
-        path.write_bytes(change(path.read_bytes()))
-    elif isinstance(change, str):
-        rewrite(path, lambda header, tensors: header["recipe"].update(kernel=change))
-    else:
-        save_file({"weight": torch.zeros(3)}, path, {"rankbound": json.dumps(change)} if change else None)
-    with pytest.raises(DataError, match=rf"model\.safetensors: {message}"):
-        rb.load(path)
 
 
 # The subcommands
@@ -515,3 +453,60 @@ def test_help_tells_the_defaults_of_the_recipe_and_a_recipe_builds_its_model() -
             assert re.search(rf"\(default: {default}\)|{default} \(default\)", texts[one.name]), one.name
     shapes = [Recipe(hidden=(3,), model=model).build(2).layers[0].weight.shape for model in ("linear", "mlp")]
     assert shapes == [(1, 2), (3, 2)]
+
+
+# Scores in a stream: the run of lists that are read whole, and nothing where a line is wrong
+def letor_of(lists: rb.JudgedLists) -> str:
+    topics = np.repeat(lists.topics, np.diff(lists.offsets))
+    rows = zip(lists.relevance, topics, lists.features.tolist(), strict=True)
+    return "".join(
+        f"{grade} qid:{topic} {' '.join(f'{place + 1}:{value}' for place, value in enumerate(values))}\n"
+        for grade, topic, values in rows
+    )
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "letor"])
+@pytest.mark.parametrize("out", ["run.txt", "run.csv", "run.tsv", "run.parquet", "run.json"])
+def test_a_stream_scores_as_the_whole(
+    kind: str, out: str, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rankbound.io.tables.BATCH_BYTES", 4_000)
+    lists, path, whole = planted(), tmp_path / f"lists.{kind}", tmp_path / f"whole-{out}"
+    if kind == "letor":
+        path.write_text(letor_of(lists))
+    elif kind == "csv":
+        frame(lists).drop("relevance").write_csv(path)
+    else:
+        frame(lists).drop("relevance").write_parquet(path)
+    train = rb.read_lists(path) if kind == "letor" else lists
+    ranker = rb.train_ranker(train, epochs=2)
+    ranker.save(tmp_path / "model.safetensors")
+    printed = program(f"score {tmp_path}/model.safetensors {path} --out {tmp_path}/{out}")
+    assert "scored 480 items of 40 topics" in printed
+    rb.write_run(whole, ranker.score_lists(path))
+    if out.endswith("parquet"):
+        ours, theirs = (pl.read_parquet(file) for file in (tmp_path / out, whole))
+        assert ours.drop("score").equals(theirs.drop("score"))
+        np.testing.assert_allclose(ours["score"], theirs["score"], rtol=1e-6)
+    else:
+        ours, theirs = (rb.read_run(file) for file in (tmp_path / out, whole))
+        assert (list(ours.topics), list(ours.items)) == (list(theirs.topics), list(theirs.items))
+        np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-6)
+
+
+def test_a_late_mistake_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    lists, path, out = planted(), tmp_path / "lists.letor", tmp_path / "run.txt"
+    path.write_text(letor_of(lists))
+    ranker = rb.train_ranker(rb.read_lists(path), epochs=2)
+    out.write_text("as it was")
+    parts = stream_lists(path, ranker.feature_names)
+    assert parts is not None
+
+    def runs() -> object:
+        yield from map(ranker.score_lists, parts)
+        raise DataError("a late line")
+
+    with pytest.raises(DataError, match="a late line"):
+        write_runs(out, runs())  # type: ignore[arg-type]
+    assert out.read_text() == "as it was"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["lists.letor", "run.txt"]

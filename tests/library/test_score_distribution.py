@@ -2,19 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from itertools import combinations, product
 from math import comb
 from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import METRICS, Order, binary_orders, graded_orders
+from brute_force import Order, binary_orders, graded_orders
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from test_own_metric import METRICS as OWN
-from test_own_metric import of_order
+from test_own_metric import ORACLES
 
 import rankbound as rb
 from rankbound.bounds.exact import binned_distributions, edges_of
@@ -23,7 +22,6 @@ from rankbound.bounds.sums import RandomOrders, Sum, sums_of_orders
 from rankbound.ranks import n_orders
 from tests.library.refusals import refusals
 
-ORACLES = METRICS | {text: partial(of_order, metric) for text, metric in OWN.items()}
 THESIS = ("nDCG", "AP", "nRBP")
 SUMS = (*THESIS, "DCG", "RBP(p=0.8)")
 SIZES = [(n, p) for n in range(1, 9) for p in range(n + 1)]

@@ -15,6 +15,7 @@ import pytest
 
 import rankbound as rb
 from rankbound import cli
+from tests.comparing import judged_runs
 from tests.library.conftest import Program
 from tests.library.latex_tables import tables_in
 from tests.library.pages import blocks, text_of
@@ -43,14 +44,7 @@ P_VALUES = {
 @pytest.fixture(scope="module")
 def judged() -> tuple[dict[str, dict[str, int]], dict[str, dict[str, dict[str, float]]]]:
     """Judgements of 40 topics, and runs of five systems, two of which are the same."""
-    random = np.random.default_rng(3)
-    qrels, runs = {}, {name: {} for name in NOISE}
-    for topic in (f"t{place:02}" for place in range(40)):
-        grades = np.maximum(random.integers(0, 4, 25) * (random.random(25) < 0.4), [1] + [0] * 24)
-        qrels[topic] = {f"d{item}": int(grade) for item, grade in enumerate(grades)}
-        for name, noise in NOISE.items():
-            scores = grades + noise * random.normal(size=25)
-            runs[name][topic] = {f"d{item}": float(score) for item, score in enumerate(scores)}
+    qrels, runs = judged_runs(3, NOISE, topics=40, items=25, highest=3)
     return qrels, {**runs, "same": runs["bm25"]}
 
 

@@ -322,7 +322,10 @@ def of_dictionaries(
     """
     column, topics = "scores" if kind is Run else "relevance", source.values()
     values = list(chain.from_iterable(items.values() for items in topics))
-    numbers = _plain_numbers(values)
+    numbers = np.zeros(0)
+    with suppress(TypeError, OverflowError):
+        # Unlike NumPy, it does not read text.
+        numbers = np.asarray(array("d", values))
     plain = np.abs(numbers) < LARGEST_EXACT
     if column == "relevance":
         plain &= (numbers >= 0) | (numbers == np.floor(numbers))
@@ -333,7 +336,11 @@ def of_dictionaries(
     if column == "relevance" and (numbers < 0).any():
         numbers, unjudged = numbers.clip(min=0), {"unjudged": numbers < 0}
     names = list(chain.from_iterable(topics))
-    are_texts = _are_texts(names)
+    are_texts = False
+    with suppress(TypeError):
+        # The fastest look at the type of each.
+        "".join(names)
+        are_texts = True
     items = names if are_texts else list(map(str, names))
     offsets = np.cumsum([0, *map(len, topics)])
     columns: dict[str, Any] = {"topics": list(source), "items": items, column: numbers, "offsets": offsets, **unjudged}
@@ -341,23 +348,6 @@ def of_dictionaries(
     if for_one_call and are_texts:
         object.__setattr__(lists, "by_name", list(topics))
     return lists
-
-
-def _are_texts(names: list[Any]) -> bool:
-    try:
-        # The fastest look at the type of each.
-        "".join(names)
-    except TypeError:
-        return False
-    return True
-
-
-def _plain_numbers(values: list[Any]) -> npt.NDArray[np.float64]:
-    """Return values as an array; none if one of them is no number, or too large."""
-    with suppress(TypeError, OverflowError):
-        # Unlike NumPy, it does not read text.
-        return np.asarray(array("d", values))
-    return np.zeros(0)
 
 
 def _require_numbers(source: Mapping[Any, Mapping[Any, float]], column: str) -> None:

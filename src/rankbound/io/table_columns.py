@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rankbound.errors import DataError, naming
-from rankbound.io.judged import Intents, Names, Qrels, Run, name_column, refuse_rounded
+from rankbound.io.judged import Intents, Qrels, Run, name_column, refuse_rounded
 from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, is_number, quoted, shortened
 
 _SHOWN_NAMES = 8
@@ -586,11 +586,6 @@ def by_topic(topic: pl.Series) -> tuple[list[str], npt.NDArray[np.int64], npt.ND
     return names.to_list(), offsets, np.argsort(code, kind="stable")
 
 
-def topic_column(topics: Names, offsets: npt.NDArray[np.int64]) -> pl.Series:
-    """Return the topic of every item."""
-    return name_column(topics)[np.repeat(np.arange(len(topics)), np.diff(offsets))]
-
-
 def require_distinct_items(
     frame: pl.DataFrame,
     where: str,
@@ -716,9 +711,8 @@ def intents_of(source: Mapping[Any, Mapping[Any, Any]]) -> Qrels:
 
 def rows_of(lists: Run | Qrels, **values: npt.NDArray[Any]) -> pl.DataFrame:
     """Return the items of lists as rows with the columns topic and item, and those of `values`."""
-    return pl.DataFrame(
-        {"topic": topic_column(lists.topics, lists.offsets), "item": name_column(lists.items), **values}
-    )
+    topic = name_column(lists.topics)[np.repeat(np.arange(len(lists.topics)), np.diff(lists.offsets))]
+    return pl.DataFrame({"topic": topic, "item": name_column(lists.items), **values})
 
 
 def rows_of_judgements(qrels: Qrels) -> pl.DataFrame:

@@ -122,7 +122,7 @@ def evaluate_catalogue(
     chosen, judged = judged_by(metrics, test)
     if needs_intents(chosen):
         raise ValueError("metrics: found a metric of intents, which is not of a catalogue; use rankbound.evaluate_run")
-    items = vocabulary.known_indices(test, _policy(ranker, unknown))[1]
+    items = vocabulary.known_indices(test, policy_of(ranker, unknown))[1]
     relevance = np.asarray(judged.relevance, np.float64)
     if judged.unjudged is not None:
         relevance = np.where(judged.unjudged, POOLED, relevance)
@@ -179,7 +179,8 @@ def _vocabulary(ranker: "Ranker") -> "Vocabulary":
     return ranker.vocabulary
 
 
-def _policy(ranker: "Ranker", unknown: str | None) -> str:
+def policy_of(ranker: "Ranker", unknown: str | None) -> str:
+    """Return what becomes of unknown topics and items, by default as the recipe says; ValueError for another policy."""
     policy = ranker.recipe.unknown if unknown is None else unknown
     require_one_of("unknown", policy, UNKNOWN)
     return policy
@@ -191,7 +192,7 @@ def _blocks(
     """Yield blocks of topics, and their scores of all items: finite numbers, or negative infinity if excluded."""
     assert isinstance(ranker.model, Factorization | Counted)
     index = places_of(names, vocabulary.topics)
-    new, policy = np.flatnonzero(index < 0), _policy(ranker, unknown)
+    new, policy = np.flatnonzero(index < 0), policy_of(ranker, unknown)
     if len(new) and policy == "refuse":
         others = f" (and {quantity(len(new) - 1, 'other topic')})" if len(new) > 1 else ""
         raise DataError(

@@ -23,8 +23,8 @@ from rankbound.io.judged import JudgedLists, Qrels, Run, chosen_features
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu
 from rankbound.metrics import evaluate, metric
 from rankbound.rankers.ensembles import Trees
-from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortened
-from rankbound.training.catalogue import recommend, restored, score_listed
+from rankbound.texts import LONGEST_VALUE, derive_seed, shortened
+from rankbound.training.catalogue import policy_of, recommend, restored, score_listed
 from rankbound.training.encoding import TENSOR, Encoding
 from rankbound.training.fitted import fit, objective_of
 from rankbound.training.inputs import digest_of, feature_scorer, moved, require_orders, training_parts, weighted
@@ -47,7 +47,6 @@ from rankbound.training.recipe import (
     PAIR_MODELS,
     RANKBOOST,
     TREES,
-    UNKNOWN,
     Recipe,
 )
 from rankbound.training.splits import require_apart
@@ -432,9 +431,7 @@ class Ranker:
             rows, limits = column_tensor(own.features, "features"), Lists(as_tensor(own.offsets, "offsets"))
             scores = self._scores(rows.to(torch.float32), limits, own.categories).numpy()
         else:
-            policy = self.recipe.unknown if unknown is None else unknown
-            require_one_of("unknown", policy, UNKNOWN)
-            topics, items = self.vocabulary.known_indices(lists, policy)
+            topics, items = self.vocabulary.known_indices(lists, policy_of(self, unknown))
             topic_of_item = torch.from_numpy(np.repeat(topics, np.diff(lists.offsets)))
             if isinstance(self.model, Factorization):
                 scores = _finite(score_pairs(self.model.cpu(), topic_of_item, torch.from_numpy(items))).numpy()

@@ -36,19 +36,12 @@ class Split:
 def require_apart(parts: Mapping[str, JudgedLists | None], *, by_item: bool) -> None:
     """Raise DataError for a topic that is in two of the named parts, or, `by_item`, for a topic's item in two."""
     if by_item:
-        import polars as pl
-
-        from rankbound.io.judged import name_column
-        from rankbound.io.table_columns import topic_column
+        from rankbound.io.table_columns import rows_of
 
     there = {name: lists for name, lists in parts.items() if lists is not None}
     for (a, first), (b, second) in combinations(there.items(), 2):
         if by_item:
-            frames = [
-                pl.DataFrame({"topic": topic_column(lists.topics, lists.offsets), "item": name_column(lists.items)})
-                for lists in (second, first)
-            ]
-            rows = frames[0].join(frames[1], on=["topic", "item"], how="semi", maintain_order="left")
+            rows = rows_of(second).join(rows_of(first), on=["topic", "item"], how="semi", maintain_order="left")
             shared = "item {1} of topic {0}".format(*map(quoted, rows.row(0))) if len(rows) else ""
         else:
             known = set(first.topics)
