@@ -62,19 +62,19 @@ class Study:
 def write_study(folder: Path, *, web: str = "mq2008-label1", faces: str = "aaf", topics: int = 30) -> Study:
     """Write everything below `folder`, laid out as a results folder."""
     images, ages = write_images(folder / "images.parquet")
-    rows, predictions, weights = _web_rows(web, topics), [], []
+    runs, predictions, weights = _of_queries(web, topics), [], []
     pairs = draw_pairs(ages)
     for method, (family, noise) in AGES.items():
         scores = method_scores(method, family, noise, ages)
-        rows += _pair_rows(faces, method, family, pairs, scores, ages)
+        runs.append(runs_of_pairs(_key(faces, method, family), pairs, scores, ages))
         stem = folder / "runs" / "honest" / faces / method / "RankNet"
         predictions.append(_write_predictions(stem / "none.predictions.parquet", faces, method, family, pairs, scores))
         weights.append(stem / "none.weights.safetensors")
         random = torch.Generator().manual_seed(len(method))
         tensors = {"fold-1/seed-0/weight": torch.randn(3 * SIDE * SIDE, generator=random) / 1000}
         save_file(tensors | {"fold-1/seed-0/bias": torch.zeros(1)}, weights[-1])
-    rows += _controls(faces, pairs)
-    write_table(pa.Table.from_pylist(rows), folder / "runs.parquet", "runs")
+    runs.append(runs_of_pairs(_key(faces, "random", None), pairs))
+    write_table(joined(runs), folder / "runs.parquet", "runs")
     epochs = [*_epochs(web, WEB, "nDCG@10"), *_epochs(faces, AGES, "PairAccuracy")]
     write_table(pa.Table.from_pylist(epochs), folder / "epochs.parquet", "epochs")
     return Study(folder / "runs.parquet", folder / "epochs.parquet", images, tuple(predictions), tuple(weights))
@@ -132,40 +132,34 @@ def _model(method: str) -> str:
     return "mlp" if method.endswith(("Net", "Ranker", "NN")) else "linear"
 
 
-def _run(key: Mapping[str, object], fold: int, topic: str, n: int, p: int, score: float) -> dict[str, object]:
-    metrics = dict.fromkeys(METRICS, score)
+def _runs(key: Mapping[str, object], columns: Mapping[str, Any], scores: Any, n: int) -> pa.Table:
+    """The runs of a method, with a score for each list that is the same on all metrics."""
     selection = "validation" if key["loss"] != "none" else "last"
-    of_list = {"topic": topic, "drawing": 0, "n": n, "p": p, "epoch": 3}
-    return {**key, "fold": fold, "selection": selection, **of_list, **metrics}
+    row = {**key, "fold": 1, "selection": selection, "topic": "", "drawing": 0, "n": n, "p": 1, "epoch": 3}
+    return repeated(row, {**columns, **dict.fromkeys(METRICS, scores)})
 
 
-def _web_rows(dataset: str, topics: int) -> list[dict[str, object]]:
-    random = np.random.default_rng(2)
+def _of_queries(dataset: str, topics: int) -> list[pa.Table]:
+    random, topic = np.random.default_rng(2), np.arange(topics)
     level = random.normal(0, 0.2, topics)
-    methods = [*WEB.items(), ("random", (None, 0.25)), ("oracle", (None, 9.0))]
-    rows = []
-    for method, (family, mean) in methods:
+    # Every sixth query has no relevant document.
+    p = np.where(topic % 6 == 0, 0, 2)
+    lists = {"fold": topic % 5 + 1, "topic": [f"q{one}" for one in topic], "p": p}
+    tables = []
+    for method, (family, mean) in [*WEB.items(), ("random", (None, 0.25)), ("oracle", (None, 9.0))]:
         own = np.clip(mean + level + random.normal(0, 0.05, topics), 0, 1)
-        for topic in range(topics):
-            # Every sixth query has no relevant document.
-            p = 0 if topic % 6 == 0 else 2
-            score = float(own[topic]) if p else float("nan")
-            rows.append(_run(_key(dataset, method, family), topic % 5 + 1, f"q{topic}", 9, p, score))
-    return rows
+        tables.append(_runs(_key(dataset, method, family), lists, np.where(p > 0, own, np.nan), 9))
+    return tables
 
 
-def _pair_rows(
-    dataset: str, method: str, family: str, pairs: np.ndarray, scores: np.ndarray, ages: np.ndarray
-) -> list[dict[str, object]]:
-    right = (scores[pairs[:, 0]] > scores[pairs[:, 1]]) == (ages[pairs[:, 0]] > ages[pairs[:, 1]])
-    topics = [f"{one} {other}" for one, other in pairs]
-    key = _key(dataset, method, family)
-    return [_run(key, 1, topic, 2, 1, float(value)) for topic, value in zip(topics, right, strict=True)]
-
-
-def _controls(dataset: str, pairs: np.ndarray) -> list[dict[str, object]]:
-    topics = [f"{one} {other}" for one, other in pairs]
-    return [_run(_key(dataset, "random", None), 1, topic, 2, 1, 0.5) for topic in topics]
+def runs_of_pairs(
+    key: Mapping[str, object], pairs: np.ndarray, scores: np.ndarray | None = None, ages: np.ndarray | None = None
+) -> pa.Table:
+    """The runs of a method on pairs of faces, of which it orders those right whose scores do; by chance without any."""
+    right = np.full(len(pairs), 0.5)
+    if scores is not None and ages is not None:
+        right = ((scores[pairs[:, 0]] > scores[pairs[:, 1]]) == (ages[pairs[:, 0]] > ages[pairs[:, 1]])).astype(float)
+    return _runs(key, {"topic": [f"{one} {other}" for one, other in pairs]}, right, 2)
 
 
 def _write_predictions(
@@ -293,11 +287,9 @@ class Planted:
     def _add(
         self, dataset: str, method: str, columns: Mapping[str, Any], scores: np.ndarray, *, n: int, **options: Any
     ) -> None:
-        """Add a method's runs, with a score for each list that is the same on all metrics."""
-        row = _run(self._key(dataset, method, **options), 1, "", n, 1, 0.0)
-        self.runs.append(repeated(row, {**columns, **dict.fromkeys(METRICS, scores)}))
-        if "features" in options:
-            self.runs.append(repeated(row | {"seed": 1}, {**columns, **dict.fromkeys(METRICS, scores)}))
+        """Add a method's runs, under two seeds if it sees some features alone."""
+        key = self._key(dataset, method, **options)
+        self.runs += [_runs(key | {"seed": seed}, columns, scores, n) for seed in range(1 + ("features" in options))]
 
     def _key(self, dataset: str, method: str, **options: Any) -> dict[str, object]:
         if method in ("random", "oracle"):

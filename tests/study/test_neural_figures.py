@@ -30,9 +30,10 @@ from tests.study.neural_studies import (
     SIDE,
     Planted,
     Study,
-    _pair_rows,
+    _key,
     _write_predictions,
     draw_pairs,
+    runs_of_pairs,
     write_study,
 )
 
@@ -207,8 +208,7 @@ def of_faces(made: Planted, *, epochs: int = 3) -> Planted:
         text = json.dumps({"family": "rank", "model": "mlp" if method == "RankNet" else "linear", **own})
         random = np.random.default_rng(len(made.predictions))
         scores = (ages + noise * random.standard_normal(len(ages)) - 41) / 20
-        rows = [{**row, "options": text} for row in _pair_rows("aaf", name, "rank", pairs, scores, ages)]
-        made.runs.append(pa.Table.from_pylist(rows))
+        made.runs.append(runs_of_pairs(_key("aaf", name, "rank") | {"options": text}, pairs, scores, ages))
         path = made.folder / name / "none.predictions.parquet"
         made.predictions.append(_write_predictions(path, "aaf", name, "rank", pairs, scores))
         made._epochs("aaf", name, 0.9)

@@ -45,6 +45,7 @@ from tests.study.planted import (
     RANDOM,
     Lists,
     Made,
+    Setting,
     Study,
     World,
     beside,
@@ -315,18 +316,10 @@ class Course:
     gradients: tuple[float, ...] = (1e-3, 1e-3, 1e-3)
     losses: tuple[float, ...] = (-0.6, -0.7, -0.8)
     metrics: tuple[float, ...] = (0.6, 0.7, 0.8)
-    options: str = "{}"
 
 
 STUCK = Course(0.0)
 GOOD = Course(0.9)
-
-
-def key(job: str, seed: int, options: str) -> dict[str, object]:
-    return {
-        "study": "thesis", "protocol": "honest", "dataset": "movielens", "nsr_train": 2, "nsr_test": 2, "model": "mf",
-        "options": options, "loss": "nDCG", "bounding": job, "fold": 1, "seed": seed,
-    }  # fmt: skip
 
 
 def written(folder: Path, jobs: Mapping[str, Course], topics: int = LISTED) -> tuple[Path, Path]:
@@ -334,14 +327,14 @@ def written(folder: Path, jobs: Mapping[str, Course], topics: int = LISTED) -> t
     n = 3 * p
     expected = rb.expectation("nDCG", n, p)
     lists = {"topic": np.arange(topics).astype(str), "n": n, "p": p}
-    control = key("none", 0, "{}") | {"model": "random", "loss": "none"}
-    runs = [pl.DataFrame(lists | {"nDCG": expected}).with_columns(selection=pl.lit("last"), **literals(control))]
+    control = Setting("none", "none", 2).key() | {"model": pl.lit("random"), "selection": pl.lit("last")}
+    runs = [pl.DataFrame(lists | {"nDCG": expected}).with_columns(fold=pl.lit(1), seed=pl.lit(0), **control)]
     epochs = []
     for place, (job, planted) in enumerate(jobs.items()):
         for seed in range(3):
             noise = np.random.default_rng([place, seed]).normal(0, planted.spread, topics)
             scores = expected + (1 - expected) * (planted.gain + noise)
-            own = literals(key(job, seed, planted.options))
+            own = Setting("nDCG", job, 2).key() | {"fold": pl.lit(1), "seed": pl.lit(seed)}
             runs.append(pl.DataFrame(lists | {"nDCG": scores}).with_columns(selection=pl.lit("validation"), **own))
             path = {"gradient_norm": planted.gradients, "mean_loss": planted.losses, "nDCG": planted.metrics}
             steps = pl.DataFrame({name: list(values) for name, values in path.items()}).with_row_index("epoch", 1)
@@ -350,10 +343,6 @@ def written(folder: Path, jobs: Mapping[str, Course], topics: int = LISTED) -> t
     pl.concat(runs, how="diagonal").write_parquet(files[0])
     pl.concat(epochs).write_parquet(files[1])
     return files
-
-
-def literals(values: Mapping[str, object]) -> dict[str, pl.Expr]:
-    return {name: pl.lit(value) for name, value in values.items()}
 
 
 def moving(unit: float, *losses: float) -> Course:
