@@ -26,6 +26,10 @@ WRONG, POWER = 0.05, 0.8
 """Largest share of wrong verdicts, and smallest share of right ones where effects are as large as those published."""
 
 
+Draw = Callable[[int], Counter[str]]
+"""Counts the verdicts on so many studies."""
+
+
 @dataclass(frozen=True)
 class Case:
     """A world and its verdicts.
@@ -39,7 +43,7 @@ class Case:
 
     claim: str
     truth: str
-    draw: Callable[[int], Counter[str]]
+    draw: Draw
     at_most: Mapping[str, float] = field(default_factory=dict)
     at_least: Mapping[str, float] = field(default_factory=dict)
 
@@ -47,25 +51,28 @@ class Case:
         return f"{self.claim}: {self.truth}"
 
 
-def true(claim: str, what: str, world: World) -> Case:
-    return _case(claim, f"true: {what}", world, {REFUTED: WRONG}, {CONFIRMED: POWER})
+def true(claim: str, what: str, drawn: World | Draw) -> Case:
+    return _case(claim, f"true: {what}", drawn, {REFUTED: WRONG}, {CONFIRMED: POWER})
 
 
-def false(claim: str, what: str, world: World) -> Case:
-    return _case(claim, f"false: {what}", world, {CONFIRMED: WRONG}, {REFUTED: POWER})
+def false(claim: str, what: str, drawn: World | Draw) -> Case:
+    return _case(claim, f"false: {what}", drawn, {CONFIRMED: WRONG}, {REFUTED: POWER})
 
 
-def edge(claim: str, what: str, world: World, *wrong: str) -> Case:
+def edge(claim: str, what: str, drawn: World | Draw, *wrong: str) -> Case:
     """The verdicts that would be wrong are as frequent as they can be."""
-    return _case(claim, f"edge: {what}", world, dict.fromkeys(wrong, WRONG), {})
+    return _case(claim, f"edge: {what}", drawn, dict.fromkeys(wrong, WRONG), {})
 
 
-def undecidable(claim: str, what: str, world: World) -> Case:
-    return _case(claim, f"undecidable: {what}", world, {CONFIRMED: WRONG, REFUTED: WRONG}, {INCONCLUSIVE: POWER})
+def undecidable(claim: str, what: str, drawn: World | Draw) -> Case:
+    return _case(claim, f"undecidable: {what}", drawn, {CONFIRMED: WRONG, REFUTED: WRONG}, {INCONCLUSIVE: POWER})
 
 
-def _case(claim: str, truth: str, world: World, at_most: Mapping[str, float], at_least: Mapping[str, float]) -> Case:
-    return Case(claim, truth, lambda repetitions: verdicts(claim, world, repetitions), at_most, at_least)
+def _case(
+    claim: str, truth: str, drawn: World | Draw, at_most: Mapping[str, float], at_least: Mapping[str, float]
+) -> Case:
+    draw = (lambda count: verdicts(claim, drawn, count)) if isinstance(drawn, World) else drawn
+    return Case(claim, truth, draw, at_most, at_least)
 
 
 TABLE = World(where_bounded(0.0), settings(), topics=40, folds=5, own=0.005, training=0.001, chance=0.01)
@@ -275,16 +282,11 @@ def _faces(shares: Mapping[str, float], number: int) -> Held:
     for name, share in shares.items():
         luck = np.where(random.random(PAIRS) < 0.5, random.random(PAIRS), shared)
         facts = {"study": "neural", "protocol": "honest", "dataset": "aaf", "model": name, "loss": "RankNet"}
-        numbers = {"fold": 1, "seed": 0, "n": 2, "p": 1, "epoch": 1}
         facts |= {"bounding": "none", "selection": "validation", "options": '{"family": "rank", "model": "mlp"}'}
+        of_lists = dict.fromkeys(("fold", "p", "epoch"), 1) | {"seed": 0, "n": 2}
+        row = {key: pl.lit(value) for key, value in {**facts, **of_lists}.items()}
         scores = pl.DataFrame({"topic": topics, "PairAccuracy": (luck < share).astype(float)})
-        parts.append(
-            scores.with_columns(
-                *(pl.lit(value).alias(key) for key, value in facts.items()),
-                *(pl.lit(value).alias(key) for key, value in numbers.items()),
-                pl.lit(None, dtype=pl.Int8).alias("nsr_test"),
-            )
-        )
+        parts.append(scores.with_columns(**row, nsr_test=pl.lit(None, dtype=pl.Int8)))
     return Held(STUDY, RUNS, frames={RUNS: pl.concat(parts)}, with_untrained=True)
 
 
@@ -327,20 +329,16 @@ def _p(value: float) -> float:
     return 2 * float(stats.norm.sf(abs(value)))
 
 
-RIGHT_IF_TRUE = {REFUTED: WRONG}, {CONFIRMED: POWER}
-RIGHT_IF_FALSE = {CONFIRMED: WRONG}, {REFUTED: POWER}
-OPEN = {CONFIRMED: WRONG, REFUTED: WRONG}, {INCONCLUSIVE: POWER}
-
 METHODS = [
-    Case("N09", "true: +0.1 over all others", _of_faces(0.1, 0.1), *RIGHT_IF_TRUE),
-    Case("N09", "false: worse than one, +0.1 over the others", _of_faces(0.1, -0.1), *RIGHT_IF_FALSE),
-    Case("N09", "edge: like one, +0.1 over the others", _of_faces(0.1, 0.0), {CONFIRMED: WRONG}),
-    Case("N09", "undecidable: like all others", _of_faces(0.0, 0.0), *OPEN),
-    Case("N15", "true: leads of -0.03, 0.01 and 0.05", _leads(-0.03, 0.01, 0.05), *RIGHT_IF_TRUE),
-    Case("N15", "false: leads of 0.05, 0.01 and -0.03", _leads(0.05, 0.01, -0.03), *RIGHT_IF_FALSE),
-    Case("N15", "edge: leads of 0.01, 0.03 and 0.06", _leads(0.01, 0.03, 0.06), {CONFIRMED: WRONG}),
-    Case("N15", "edge: no leads", _leads(0.0, 0.0, 0.0), {CONFIRMED: WRONG, REFUTED: WRONG}),
-    Case("N15", "undecidable: leads of 0, 0.01 and 0.02, in noise", _leads(0.0, 0.01, 0.02, error=0.05), *OPEN),
+    true("N09", "+0.1 over all others", _of_faces(0.1, 0.1)),
+    false("N09", "worse than one, +0.1 over the others", _of_faces(0.1, -0.1)),
+    edge("N09", "like one, +0.1 over the others", _of_faces(0.1, 0.0), CONFIRMED),
+    undecidable("N09", "like all others", _of_faces(0.0, 0.0)),
+    true("N15", "leads of -0.03, 0.01 and 0.05", _leads(-0.03, 0.01, 0.05)),
+    false("N15", "leads of 0.05, 0.01 and -0.03", _leads(0.05, 0.01, -0.03)),
+    edge("N15", "leads of 0.01, 0.03 and 0.06", _leads(0.01, 0.03, 0.06), CONFIRMED),
+    edge("N15", "no leads", _leads(0.0, 0.0, 0.0), CONFIRMED, REFUTED),
+    undecidable("N15", "leads of 0, 0.01 and 0.02, in noise", _leads(0.0, 0.01, 0.02, error=0.05)),
 ]
 
 CASES = [*MEANS, *LISTS, *CHOICES, *REMEDIES, *METHODS]

@@ -286,8 +286,6 @@ class Lists:
     nsr: int | None
     metric: str
     topic: np.ndarray
-    fold: np.ndarray
-    seed: np.ndarray
     n: np.ndarray
     p: np.ndarray
     base: np.ndarray
@@ -328,22 +326,15 @@ class Study:
     negatives: int = 6
 
     def evidence(self, folder: Path) -> Evidence:
-        """The results of this study, as claims read them."""
+        """The results of this study, as claims read them: one epoch of every training, with the means of its runs."""
         runs, epochs = folder / "runs.parquet", folder / "epochs.parquet"
-        frame = self._frame()
+        frame = pl.concat(self._runs())
         frame.write_parquet(runs)
-        self._epochs(frame).write_parquet(epochs)
-        return Evidence(STUDY, runs=runs, epochs=epochs)
-
-    @staticmethod
-    def _epochs(runs: pl.DataFrame) -> pl.DataFrame:
-        """One epoch of every training, whose validation scores are the means of its runs."""
         key = (*Setting("", "", None).key(), "fold", "seed")
-        means = runs.filter(pl.col("loss") != "none").group_by(key).agg(pl.col(METRICS).mean())
-        return means.with_columns(epoch=pl.lit(1), part=pl.lit("validation"), gradient_norm=pl.lit(1.0))
-
-    def _frame(self) -> pl.DataFrame:
-        return pl.concat(self._runs())
+        means = frame.filter(pl.col("loss") != "none").group_by(key).agg(pl.col(METRICS).mean())
+        of_epoch = {"epoch": pl.lit(1), "part": pl.lit("validation"), "gradient_norm": pl.lit(1.0)}
+        means.with_columns(**of_epoch).write_parquet(epochs)
+        return Evidence(STUDY, runs=runs, epochs=epochs)
 
     def _runs(self) -> Iterator[pl.DataFrame]:
         for column, nsr in enumerate([*self.ratios, None]):
@@ -370,7 +361,7 @@ class Study:
         own = random.normal(0, self.noise, len(topic)) if not model else 0.0
         columns = {"topic": topic, "fold": fold + 1, "seed": seed, "drawing": 0 * seed, "n": n, "p": p}
         for metric in (*METRICS, "RR", "P@5", "P@10"):
-            lists = Lists(one.loss, one.bounding, one.nsr, metric, topic, fold, seed, n, p, base, random)
+            lists = Lists(one.loss, one.bounding, one.nsr, metric, topic, n, p, base, random)
             columns[metric] = base + own + (self.plant(lists) if not model else 0.0)
         facts = one.key() | {"selection": pl.lit("last" if model else "validation"), "epoch": pl.lit(10, pl.Int32)}
         return pl.DataFrame(columns).with_columns(
@@ -395,12 +386,8 @@ def of_bounded(change: float, *, of: str = "", bounding: str = "", nsr: int | No
     return plant
 
 
-def both(*plants):  # type: ignore[no-untyped-def]
-    return lambda lists: sum(plant(lists) for plant in plants)
-
-
 def study(*plants, of: Study = STILL, **changes) -> Study:  # type: ignore[no-untyped-def]
-    return replace(of, plant=both(*plants), **changes)
+    return replace(of, plant=lambda lists: sum(plant(lists) for plant in plants), **changes)
 
 
 def blurred(**by: float):  # type: ignore[no-untyped-def]

@@ -108,10 +108,7 @@ def tilted(changes: Mapping[int | None, Mapping[str, float]], **noise: Any) -> W
 
     of_cells = [beside(cell, {"tilts-t4": higher}, bounds=("distribution(tilt=4)",)) for cell in changes]
     of_cells += [beside(cell, {}) for cell in (MOVIELENS, MQ2008)]
-    still = {"own": 0.0005, "training": 0.004, "chance": 0.0005}
-    return replace(
-        of_cells[0], settings=[*dict.fromkeys(one for each in of_cells for one in each.settings)], **(still | noise)
-    )
+    return replace(joint(*of_cells), **({"own": 0.0005, "training": 0.004, "chance": 0.0005} | noise))
 
 
 SAME = everywhere(0.05)

@@ -34,7 +34,7 @@ from rankbound_study.report.tables.table_5_1 import COLUMNS
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
 from tests.study.drawn_files import made_table, run
-from tests.study.planted import STUDY, Lists, Setting, Study, World, of_bounded, settings
+from tests.study.planted import STUDY, Lists, Setting, Study, World, of_bounded, settings, study
 
 RISE = 0.004
 SMALL = Study(topics=30, ratios=(1, 2), controls=False, noise=0.002, wobble=0.001)
@@ -78,8 +78,7 @@ def test_equal_effects_have_no_variance_between_them() -> None:
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     """Bounded AP rises; distribution bounding costs nDCG; nothing else changes."""
     plants = of_bounded(RISE, of="AP"), of_bounded(-0.05, of="nDCG", bounding="distribution")
-    planted = replace(SMALL, plant=lambda lists: sum(plant(lists) for plant in plants))
-    return planted.evidence(tmp_path_factory.mktemp("effects"))
+    return study(*plants, of=SMALL).evidence(tmp_path_factory.mktemp("effects"))
 
 
 def test_means_are_the_planted_ones(evidence: Evidence) -> None:

@@ -192,18 +192,21 @@ def cells(
     evidence: Evidence,
     losses: Iterable[str] = LOSSES,
     boundings: Iterable[str] = BOUNDED,
-    in_columns: Iterable[DataSet] = (),
+    datasets: Iterable[str] = (),
     metrics: Iterable[str] = (),
+    lowest_ratio: bool = False,
+    higher_ratios: bool = False,
 ) -> list[Cell]:
-    """Return the cells of these axes; by default all 48 of Table 5.1, each on the metric that judges its loss.
+    """Return the distinct cells of some axes, or those at the lowest ratio, or at all others.
 
-    Cells that did not train, or whose unbounded loss did not, are left out.
+    By default they are those of Table 5.1, each on the metric that judges its loss. Cells that did not train, or whose
+    unbounded loss did not, are left out.
 
     Raises:
         Untrained: none is left.
     """
-    where = tuple(in_columns) or columns(evidence)
-    every = list(product(losses, where, boundings))
+    where = several_ratios(evidence)[1:] if higher_ratios else columns(evidence, *datasets)
+    every = list(product(losses, where[:1] if lowest_ratio else where, boundings))
     trained = [
         (loss, column, bounding)
         for loss, column, bounding in every
@@ -214,6 +217,7 @@ def cells(
     return [
         Cell(loss, bounding, column, metric)
         for loss, column, bounding in trained
+        if is_distinct(loss, bounding)
         for metric in metrics or (judge(loss),)
     ]
 
@@ -222,25 +226,6 @@ def some_trained(those: Collection[object], what: str) -> None:
     """Raise Untrained if there are none of those that did train."""
     if not those:
         raise Untrained(f"No {what} trained on these data, so that no scores are left to compare")
-
-
-def chosen(
-    evidence: Evidence,
-    losses: Iterable[str] = LOSSES,
-    boundings: Iterable[str] = BOUNDED,
-    datasets: Iterable[str] = (),
-    metrics: Iterable[str] = (),
-    lowest_ratio: bool = False,
-    higher_ratios: bool = False,
-) -> list[Cell]:
-    """Return the distinct cells of some axes (default: Table 5.1), or those at the lowest ratio, or at all others."""
-    where = several_ratios(evidence)[1:] if higher_ratios else columns(evidence, *datasets)
-    return distinct(cells(evidence, losses, boundings, where[:1] if lowest_ratio else where, metrics))
-
-
-def distinct(of: Iterable[Cell]) -> list[Cell]:
-    """Leave out cells that repeat another one."""
-    return [cell for cell in of if is_distinct(cell.loss, cell.bounding)]
 
 
 def is_distinct(loss: str, bounding: str, standing: str = AFFINE[0]) -> bool:
@@ -280,21 +265,15 @@ def pair(evidence: Evidence, cell: Cell, other: str = UNBOUNDED) -> Pair:
     found = scores(evidence, cell.metric, cell.loss, cell.column)
     for bounding in (cell.bounding, other):
         place(found, bounding, f"{cell.loss} with bounding {bounding} on {cell.column}")
-    if not repeats(cell.loss, other):
-        found = with_mean_of_replicas(found, cell.loss, cell.bounding)
+    if repeats(cell.loss, cell.bounding) and not repeats(cell.loss, other):
+        # A bounding with replicas has the mean of all that ran: none stands for the others.
+        replicas = [place for place, name in enumerate(found.systems) if name in AFFINE]
+        own = found.values.copy()
+        own[list(found.systems).index(cell.bounding)] = mean_of_known(np.moveaxis(found.values[replicas], 0, -1))
+        found = replace(found, values=own)
     both = found.pair(cell.bounding, other)
     enough(len(both.units), f"of {cell.column} with a score of {cell}")
     return both
-
-
-def with_mean_of_replicas(found: PairedScores, loss: str, bounding: str) -> PairedScores:
-    """Return the scores in which a bounding with replicas has the mean of all that ran: none stands for the others."""
-    if not repeats(loss, bounding):
-        return found
-    places = [place for place, name in enumerate(found.systems) if name in AFFINE]
-    values = found.values.copy()
-    values[list(found.systems).index(bounding)] = mean_of_known(np.moveaxis(found.values[places], 0, -1))
-    return replace(found, values=values)
 
 
 def place(found: PairedScores, system: str, what: str) -> int:

@@ -1,9 +1,8 @@
 """The results of a study, as read by the functions that decide claims.
 
 Claims are about MovieLens, MQ2008 and faces; a generated stand-in replaces a missing data set, so a demonstration
-decides all claims, about its stand-ins. Runs are those of one protocol, the honest one unless a claim is about the
-published one. Those of models that did not train (see `rankbound_study.results.trained`) are left out, unless a claim
-is about training itself.
+decides all claims, about its stand-ins. Runs are those of the honest protocol. Those of models that did not train (see
+`rankbound_study.results.trained`) are left out, unless a claim is about training itself.
 """
 
 from copy import copy
@@ -70,15 +69,14 @@ class Evidence:
         return not found
 
     def cell(
-        self, dataset: str, nsr: int | None = None, *, protocol: str = HONEST, selection: str = "", study: str = ""
+        self, dataset: str, nsr: int | None = None, *, selection: str = SELECTIONS[HONEST], study: str = ""
     ) -> pl.LazyFrame:
-        """Scan the rows of one data set (at one ratio) and protocol, of trained models and controls.
+        """Scan the rows of one data set (at one ratio), of trained models and controls.
 
         Args:
             dataset: its name in claims: `movielens`, `mq2008-label1`, `aaf`.
             nsr: sampled negatives per relevant item; None for judged lists and pictures.
-            protocol: the protocol of the runs.
-            selection: the part that picked the epoch (default: the protocol's).
+            selection: the part that picked the epoch.
             study: a study other than the evidence's own, such as `neural` for the comparisons.
 
         Raises:
@@ -86,15 +84,15 @@ class Evidence:
         """
         chosen = (
             (pl.col("study") == (study or self.study))
-            & (pl.col("protocol") == protocol)
+            & (pl.col("protocol") == HONEST)
             & self._is_on(dataset, nsr)
-            & ((pl.col("selection") == (selection or SELECTIONS[protocol])) | (pl.col("loss") == "none"))
+            & ((pl.col("selection") == selection) | (pl.col("loss") == "none"))
         )
         rows = self._scan(self.runs, "runs").filter(chosen)
         if rows.select(pl.len()).collect().item() == 0:
             ratio = "" if nsr is None else f" at NSR {nsr}"
             raise MissingEvidence(
-                f"no {protocol} runs on {dataset}{ratio}: protocols and datasets of the configuration leave them out"
+                f"no {HONEST} runs on {dataset}{ratio}: protocols and datasets of the configuration leave them out"
             )
         return self._that_trained(rows)
 

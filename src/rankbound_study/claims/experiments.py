@@ -27,7 +27,7 @@ from rankbound_study.claims.cells import (
     MQ2008,
     Cell,
     Contrast,
-    chosen,
+    cells,
     contrast,
     contrast_of,
     contrasts,
@@ -37,8 +37,8 @@ from rankbound_study.claims.cells import (
     pair,
 )
 from rankbound_study.claims.comparisons import RATIOS_EXPERIMENT
-from rankbound_study.claims.data_sets import on_same_users
 from rankbound_study.claims.evidence import KEY, Evidence
+from rankbound_study.claims.means import on_same_users
 from rankbound_study.claims.registry import decides, shape
 from rankbound_study.claims.rules import (
     HALF,
@@ -202,7 +202,7 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
         {key: contrast_of(np.diff(on_same_users(both), axis=0)[0], both[0].drawings) for key, both in pairs.items()}
     )
     turned = [key for key in changes.shown(lambda one: one.p_value()) if len(set(by_ratio[key])) > 1]
-    found = contrasts(evidence, chosen(evidence, metrics=JUDGES))
+    found = contrasts(evidence, cells(evidence, metrics=JUDGES))
     on_own = {cell: cell._replace(metric=judge(cell.loss)) for cell in found}
     states = _states(found)
     by_metric = {cell: (states[own_cell], states[cell]) for cell, own_cell in on_own.items() if cell != own_cell}
@@ -371,19 +371,16 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Ruling | Verdict:
     harmful = [name for name, one in tried.items() if one.unbounded.p_above(-COLLAPSE) > LEVEL]
     small = [name for name in tried if name not in harmful and lifts[name] > LEVEL]
     lifting = {name: one for name, one in tried.items() if name not in (*harmful, *small)}
+    reasons = {
+        "the gradient is not significantly larger": dict.fromkeys(small, ""),
+        f"the unbounded loss is not shown to stay within {COLLAPSE:g}": {
+            name: f", where the unbounded loss changes by {tried[name].unbounded}" for name in harmful
+        },
+    }
     idle = "".join(
-        f"; no remedy, as {reason}: {', '.join(texts)}"
-        for reason, texts in (
-            ("the gradient is not significantly larger", [f"{name} ({tried[name].change})" for name in small]),
-            (
-                f"the unbounded loss is not shown to stay within {COLLAPSE:g}",
-                [
-                    f"{name} ({tried[name].change}, where the unbounded loss changes by {tried[name].unbounded})"
-                    for name in harmful
-                ],
-            ),
-        )
-        if texts
+        f"; no remedy, as {reason}: {', '.join(f'{name} ({tried[name].change}{more})' for name, more in those.items())}"
+        for reason, those in reasons.items()
+        if those
     )
     if not lifting:
         return Verdict(INCONCLUSIVE, f"{changes_by}{idle}.", statistic, *drop.measured, n=drop.n)

@@ -117,12 +117,6 @@ class Effect:
         """The effect."""
         return contrast(self.pair)
 
-    @property
-    def power(self) -> float | None:
-        """The power of the number of pairs by which it weighs its lists, in place; None for other weights."""
-        weights = ListWeights.of(self.cell.bounding)
-        return weights.power if weights.quantity == PAIRS and not weights.permuted else None
-
     def __str__(self) -> str:
         return f"{self.cell.loss} with {self.cell.bounding} on {self.cell.column.label}"
 
@@ -219,11 +213,6 @@ class Law:
             sides = one.contrast.p_above(limit + TOLERANCE), one.contrast.p_below(limit - TOLERANCE)
             p_values[one.cell] = min(1.0, 2 * min(sides))
         return adjusted(p_values) if self.line() else {}
-
-    def mean_of(self, places: Sequence[int]) -> tuple[float, float, float]:
-        """Return the mean effect of some cells with its 95 % interval."""
-        means = [self.effects[place].contrast.mean for place in places]
-        return float(np.mean(means)), *percentiles(self.resampled[:, places].mean(1))
 
 
 def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
@@ -387,7 +376,6 @@ def outcomes(law: Law) -> Iterator[Outcome]:
         yield _nothing(law)
     for (loss, column), places in _curves(law, SECOND).items():
         named = ListWeights.of(BEST[loss]).power
-        assert named is not None
         yield _highest(law, places, (named,), f"{SECOND_HYPOTHESIS}: {loss} on {column.label}")
 
 
@@ -410,8 +398,9 @@ def _curves(law: Law, origin: str) -> dict[tuple[str, DataSet], dict[float, int]
     """Return, for each loss and data set, the places of an experiment's cells by power of the number of pairs."""
     curves: dict[tuple[str, DataSet], dict[float, int]] = {}
     for number, one in enumerate(law.effects):
-        if one.origin == origin and (power := one.power) is not None:
-            curves.setdefault((one.cell.loss, one.cell.column), {})[power] = number
+        weights = ListWeights.of(one.cell.bounding)
+        if one.origin == origin and weights.quantity == PAIRS and not weights.permuted:
+            curves.setdefault((one.cell.loss, one.cell.column), {})[weights.power] = number
     return curves
 
 
@@ -470,7 +459,8 @@ def _falls(law: Law, prediction: str, places: Sequence[int]) -> Outcome:
     """Return the outcome of a prediction that the mean effect of some cells lies below zero."""
     if not places:
         return Outcome(prediction, NOT_RUN, "No cell has such weights.")
-    mean, low, high = law.mean_of(places)
+    mean = float(np.mean([law.effects[place].contrast.mean for place in places]))
+    low, high = percentiles(law.resampled[:, places].mean(1))
     found = f"Mean effect of {len(places)} cells: {_with_range(mean, low, high)}."
     return Outcome(prediction, each_way(high < 0, low > 0), found)
 

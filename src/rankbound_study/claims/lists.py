@@ -24,11 +24,9 @@ from rankbound_study.claims.cells import (
     Contrast,
     cells,
     changed,
-    chosen,
     columns,
     contrast,
     contrasts,
-    distinct,
     enough,
     judge,
     kept_units,
@@ -38,8 +36,8 @@ from rankbound_study.claims.cells import (
     several_ratios,
     values,
 )
-from rankbound_study.claims.data_sets import ratios_named, slope_over_ratios
 from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.means import ratios_named, slope_over_ratios
 from rankbound_study.claims.registry import decides, shape
 from rankbound_study.claims.rules import HALF, Family, adjusted
 from rankbound_study.claims.statistics import (
@@ -82,7 +80,7 @@ def _between_seeds(evidence: Evidence, family: Family[OfKind]) -> Mapping[str, o
 @shape("list_correlations", _between_seeds)
 def list_correlations(evidence: Evidence, **axes: Any) -> Mapping[OfKind, Correlation]:
     """Return Pearson's and Spearman's correlations between the bounded and the unbounded scores of lists."""
-    every = pairs(evidence, chosen(evidence, **axes))
+    every = pairs(evidence, cells(evidence, **axes))
     return {
         OfKind(cell, kind): correlation(one.a, one.b, kind)
         for (cell, one), kind in product(every.items(), (PEARSON, SPEARMAN))
@@ -94,7 +92,7 @@ def correlations_with_relevant_items(evidence: Evidence, **axes: Any) -> Mapping
     """Return the rank correlations of the change by bounding with the number of relevant items."""
     return {
         cell: correlation(pair(evidence, cell).differences, _relevant(evidence, cell), SPEARMAN)
-        for cell in chosen(evidence, **axes)
+        for cell in cells(evidence, **axes)
     }
 
 
@@ -109,7 +107,7 @@ def _relevant(evidence: Evidence, cell: Cell) -> Floats:
 def third_with_fewest_relevant_items(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return each cell's difference in the third of the topics with the fewest relevant items."""
     found = {}
-    for cell in chosen(evidence, **axes):
+    for cell in cells(evidence, **axes):
         relevant = _relevant(evidence, cell)
         kept = relevant <= np.quantile(relevant, 1 / 3)
         enough(int(kept.sum()), "in the third with the fewest relevant items")
@@ -136,7 +134,7 @@ def _by_column(evidence: Evidence, family: Family[tuple[Cell, float]]) -> Mappin
 @shape("shares", _by_column)
 def shares(evidence: Evidence, at: Sequence[float], **axes: Any) -> Mapping[tuple[Cell, float], Contrast]:
     """Return the change in each cell's share of lists at or beyond some quantiles of the unbounded scores."""
-    every = pairs(evidence, chosen(evidence, **axes))
+    every = pairs(evidence, cells(evidence, **axes))
     return {(cell, end): contrast(_share(one, end)) for (cell, one), end in product(every.items(), at)}
 
 
@@ -152,7 +150,7 @@ def _share(of: Pair, end: float) -> Pair:
 @shape("lowest_lists")
 def lowest_lists(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return each cell's difference in the tenth of the lists with the lowest average of both scores."""
-    found = pairs(evidence, chosen(evidence, **axes))
+    found = pairs(evidence, cells(evidence, **axes))
     return {cell: contrast(_lowest_lists(one)) for cell, one in found.items()}
 
 
@@ -169,7 +167,7 @@ def _lowest_lists(of: Pair) -> Pair:
 @shape("slope_of_share", ratios_named)
 def slope_of_share(evidence: Evidence, at: float, **axes: Any) -> Mapping[str, Contrast]:
     """Return the slope on the ratio of the change in such a share of lists, of the only cell of each ratio."""
-    found = pairs(evidence, chosen(evidence, **axes)).values()
+    found = pairs(evidence, cells(evidence, **axes)).values()
     return {"slope": slope_over_ratios([_share(one, at) for one in found], several_ratios(evidence))}
 
 
@@ -211,7 +209,7 @@ AGREEMENT = 0.5
 @decides("T33")
 def results_hold_for_other_persistence(evidence: Evidence) -> Ruling:
     """Decide by whether differences significant at one persistence are so at all, with one sign, and orders agree."""
-    every = distinct(cells(evidence, ["nRBP"], metrics=PERSISTENCES))
+    every = cells(evidence, ["nRBP"], metrics=PERSISTENCES)
     family = Family(contrasts(evidence, every))
     signs: dict[tuple[str, DataSet], list[int]] = {}
     for cell in every:

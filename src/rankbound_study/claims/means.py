@@ -1,14 +1,19 @@
-"""Claims about mean scores of bounded and unbounded losses: Table 5.1, and nDCG of the first places (Figure 5.1)."""
+"""Claims about mean scores: Table 5.1, nDCG of the first places (Figure 5.1), data sets and ratios compared."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import stats
 
 import rankbound as rb
+from rankbound.compare import Pair, PairedScores
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, per_unit
+from rankbound.compare.statistics import Estimate, draws
 from rankbound_study.claims.cells import (
     CUT_OFFS,
     MOVIELENS,
@@ -16,28 +21,32 @@ from rankbound_study.claims.cells import (
     Cell,
     Contrast,
     cells,
-    chosen,
     columns,
     contrast,
     contrast_of,
     contrasts,
     control_scores,
     enough,
+    estimate,
     judge,
     pair,
+    place,
+    scores,
+    several_ratios,
     some_trained,
     values,
 )
-from rankbound_study.claims.cells import scores as scores_of
 from rankbound_study.claims.comparisons import COUNT, picked_systems, rated_data_sets
-from rankbound_study.claims.data_sets import slope_weights
 from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.methods import listed
 from rankbound_study.claims.registry import decides, differences, shape
-from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, together
+from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, adjusted, together
+from rankbound_study.claims.statistics import RESAMPLES
+from rankbound_study.claims.varied import best_bounding
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.study_files import signed
-from rankbound_study.vocabulary import BOUNDINGS, LOSSES, UNBOUNDED
+from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
 
 HIGHEST_RATIO = 3
 
@@ -64,7 +73,7 @@ shape("differences_beside_floors", _floors)(differences)
 def differences_but_at_the_top(evidence: Evidence, **axes: Any) -> dict[Cell, Contrast]:
     """Return the differences of some cells, without the first two cut-offs at the highest ratio."""
     kept = [
-        cell for cell in chosen(evidence, **axes) if cell.column.nsr != HIGHEST_RATIO or cell.metric not in CUT_OFFS[:2]
+        cell for cell in cells(evidence, **axes) if cell.column.nsr != HIGHEST_RATIO or cell.metric not in CUT_OFFS[:2]
     ]
     return contrasts(evidence, kept)
 
@@ -139,10 +148,10 @@ def popularity_minus_trained(evidence: Evidence) -> Mapping[OnLoss, Contrast]:
     """Return popularity minus the best bounding of every loss by validation, on every data set of ratings."""
     found = {}
     for column in rated_data_sets(evidence):
-        for loss, (scores, system) in picked_systems(evidence, column).items():
-            pair = scores.pair(COUNT, system)
-            enough(len(pair.units), f"of {column} with a score of popularity")
-            found[OnLoss(column, loss)] = contrast(pair)
+        for loss, (of_loss, system) in picked_systems(evidence, column).items():
+            both = of_loss.pair(COUNT, system)
+            enough(len(both.units), f"of {column} with a score of popularity")
+            found[OnLoss(column, loss)] = contrast(both)
     if not found:
         raise MissingEvidence("no honest runs of popularity beside trained models: add it to controls in config.yaml")
     return found
@@ -176,7 +185,7 @@ def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Rul
         if evidence.trained(loss, bounding, column):
             own = _slopes([values(evidence, metric, loss, column, bounding) for metric in CUT_OFFS])
             enough(len(own), f"of {column} with a score")
-            slopes[loss, bounding, column] = contrast_of(own, scores_of(evidence, CUT_OFFS[0], loss, column).drawings)
+            slopes[loss, bounding, column] = contrast_of(own, scores(evidence, CUT_OFFS[0], loss, column).drawings)
     family = Family(slopes)
     movielens, mq2008 = ({key for key in slopes if key[2].dataset == dataset} for dataset in (MOVIELENS, MQ2008))
     some_trained(movielens and mq2008, "loss on one of them")
@@ -229,8 +238,271 @@ def _of_controls(evidence: Evidence) -> str:
     slopes: dict[str, list[str]] = {}
     for column in columns(evidence):
         of_cut_offs = [control_scores(evidence, metric, column) for metric in CUT_OFFS]
-        for place, model in enumerate(of_cut_offs[0].systems):
-            found = _slopes([one.values[place] for one in of_cut_offs])
+        for model, *of_model in zip(of_cut_offs[0].systems, *(one.values for one in of_cut_offs), strict=True):
+            found = _slopes(of_model)
             slopes.setdefault(model, []).append(signed(float(per_unit(found).mean())))
     texts = [f"{', '.join(slopes[model])} ({model})" for model in ("random", "popularity", "oracle") if model in slopes]
     return f"; without training, by data set: {'; '.join(texts)}" if texts else ""
+
+
+LEAST_FOR_FRIEDMAN = 3  # boundings that Friedman's test compares; of fewer, all count as the best
+LEAST_FOR_PAGE = 3  # columns that scipy's test accepts; for two, Page's test is the sign test
+
+
+@decides("T25")
+def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Ruling:
+    """Decide by whether MQ2008 scores lower than MovieLens, but not on a scale from random order (0) to best (1)."""
+    ratios, (queries,) = columns(evidence, MOVIELENS), columns(evidence, MQ2008)
+    places = [key for key in product(LOSSES, BOUNDINGS, ratios) if evidence.trained(*key[:2], key[2], queries)]
+    some_trained(places, "loss on both")
+    raw, above_random = (
+        Family({key: _gap(evidence, *key, queries, above_random=above) for key in places}) for above in (False, True)
+    )
+    remains = len(above_random.lower)
+    by_share = each_way(not remains, remains > len(places) / 2)
+    smallest = above_random.contrasts[above_random.most()]
+    facts: dict[str, object] = {"lower_by": -float(np.mean(raw.means)), "remains": remains}
+    facts |= {"remains_by": -float(np.mean(above_random.means))}
+    facts |= {"random_orders": _random_orders(evidence, [*ratios, queries])}
+    return Ruling(together(RULES["all are lower"](raw), by_share), raw.facts(facts), *smallest.measured, len(places))
+
+
+def _gap(
+    evidence: Evidence, loss: str, bounding: str, column: DataSet, queries: DataSet, *, above_random: bool
+) -> Contrast:
+    """Return MQ2008 minus MovieLens: two samples, each with its own error and degrees of freedom (Welch)."""
+    here, there = (_mean(evidence, loss, bounding, one, above_random) for one in (queries, column))
+    parts = [one.standard_error**2 for one in (here, there)]
+    variance = sum(parts)
+    terms = [part**2 / one.degrees_of_freedom for part, one in zip(parts, (here, there), strict=True)]
+    freedom = variance**2 / sum(terms) if variance else 1.0
+    return Contrast(Estimate(here.mean - there.mean, math.sqrt(variance), freedom), math.nan, 2)
+
+
+@lru_cache(maxsize=256)
+def _mean(evidence: Evidence, loss: str, bounding: str, column: DataSet, above_random: bool) -> Estimate:
+    found = values(evidence, judge(loss), loss, column, bounding)
+    if above_random:
+        n, p = (values(evidence, name, loss, column, bounding) for name in ("n", "p"))
+        known = np.isfinite(found) & np.isfinite(n) & np.isfinite(p) & (p > 0)
+        sizes = (of[known].astype(np.int64) for of in (n, p))
+        raw, found = found[known], np.full(found.shape, np.nan)
+        found[known] = rb.bounded(judge(loss), "expectation-max").from_value(raw, *sizes)
+    found = found[np.isfinite(found).any((1, 2))]
+    enough(len(found), f"of {column} with a score")
+    return estimate(found, scores(evidence, judge(loss), loss, column).drawings)
+
+
+def _random_orders(evidence: Evidence, of: Sequence[DataSet]) -> str:
+    means = []
+    for column in of:
+        found = control_scores(evidence, "nDCG", column)
+        if "random" not in found.systems:
+            return ""
+        means.append(f"{float(np.nanmean(found.matrix[:, list(found.systems).index('random')])):.3f} on {column}")
+    return f"; random orders have an nDCG of {', '.join(means)}"
+
+
+@decides("T47")
+def best_bounding_depends_on_the_data(evidence: Evidence) -> Ruling:
+    """Decide by whether no bounding is among the best in all columns, neither for nDCG nor for AP.
+
+    The best ones are the best by validation, and those that it does not beat significantly.
+    """
+    texts, verdicts, counts = [], [], []
+    for loss in ("nDCG", "AP"):
+        best = {column: _best_of(evidence, loss, column) for column in columns(evidence)}
+        shared = [name for name in BOUNDINGS if all(name in found for found in best.values())]
+        # Columns with the same boundings share a phrase.
+        columns_of: dict[tuple[str, ...], list[str]] = {}
+        for column, names in best.items():
+            columns_of.setdefault(tuple(names), []).append(str(column))
+        texts.append(
+            f"For {loss}, the best bounding by validation and those that are not significantly worse are "
+            f"{'; '.join(f'{_names(names)} on {listed(where)}' for names, where in columns_of.items())}; on all data "
+            f"sets these include {_names(shared) if shared else 'none'}."
+        )
+        same = all(set(one) == set(shared) for one in best.values())
+        verdicts.append(each_way(not shared, bool(shared) and same and len(shared) < len(BOUNDINGS)))
+        counts.append(len(shared))
+    n = 2 * len(columns(evidence))
+    return Ruling(together(*verdicts), {"by_loss": " ".join(texts)}, min(counts), n=n)
+
+
+def _best_of(evidence: Evidence, loss: str, column: DataSet) -> list[str]:
+    """Return the boundings that the best one by validation does not beat; all if Friedman's test is not significant."""
+    boundings = [name for name in BOUNDINGS if evidence.trained(loss, name, column)]
+    some_trained(boundings, f"bounding of {loss}")
+    if len(boundings) < LEAST_FOR_FRIEDMAN:
+        return boundings
+    means = [per_unit(values(evidence, judge(loss), loss, column, name)) for name in boundings]
+    matrix = np.stack(means, 1)
+    matrix = matrix[np.isfinite(matrix).all(1)]
+    enough(len(matrix), f"of {column} with a score")
+    if not np.ptp(matrix, axis=1).any() or stats.friedmanchisquare(*matrix.T).pvalue > LEVEL:
+        return boundings
+    best = best_bounding(evidence, column, loss, boundings)
+    if best is None:
+        raise MissingEvidence(f"no validation scores of {loss} on {column}")
+    others = [Cell(loss, name, column, judge(loss)) for name in boundings if name != best]
+    beaten = Family({cell.bounding: contrast(pair(evidence, cell, best)) for cell in others}).lower
+    return [name for name in boundings if name not in beaten]
+
+
+def _names(boundings: Sequence[str]) -> str:
+    if set(boundings) == set(BOUNDINGS):
+        return "all boundings"
+    return listed(["no bounding" if name == UNBOUNDED else name for name in boundings])
+
+
+@decides("T24")
+def scores_fall_with_the_ratio(evidence: Evidence) -> Ruling:
+    """Decide by Page's trend test over the ratios, for every loss and bounding."""
+    ratios = several_ratios(evidence)
+    rows = {
+        (loss, bounding): _by_ratio([scores(evidence, judge(loss), loss, column) for column in ratios], bounding)
+        for loss, bounding in product(LOSSES, BOUNDINGS)
+        if evidence.trained(loss, bounding, *ratios)
+    }
+    some_trained(rows, "loss at all ratios")
+    falls, rises = (adjusted({key: _trend(sign * row) for key, row in rows.items()}) for sign in (-1, 1))
+    falling, rising = (sum(p_value <= LEVEL for p_value in found.values()) for found in (falls, rises))
+    changes = [float((row[:, -1] - row[:, 0]).mean()) for row in rows.values()]
+    facts: dict[str, object] = {"falling": falling, "count": len(rows), "least": -max(changes), "most": -min(changes)}
+    facts |= {"first": ratios[0].nsr, "last": ratios[-1].nsr, "of_random": _fall_of_random_orders(evidence, ratios)}
+    return Ruling(each_way(falling == len(rows), bool(rising)), facts, float(np.mean(changes)), n=len(rows))
+
+
+def _by_ratio(of_ratios: Sequence[PairedScores], system: str) -> Floats:
+    """Return the scores of the users that have one at every ratio, `(n_users, n_ratios)`."""
+    matrices = [one.matrix[:, place(one, system, f"{system} at every ratio")] for one in of_ratios]
+    found = _of_same_units(matrices, [one.units for one in of_ratios])
+    known: Floats = found.T[np.isfinite(found).all(0)]
+    enough(len(known), "with a score at every ratio")
+    return known
+
+
+def _of_same_units(values: Sequence[Floats], names: Sequence[Sequence[str]]) -> Floats:
+    """Stack values by unit, of the units that all have."""
+    units = sorted(set.intersection(*map(set, names)))
+    places = [{name: place for place, name in enumerate(own)} for own in names]
+    return np.stack([one[[at[name] for name in units]] for one, at in zip(values, places, strict=True)])
+
+
+def _trend(rows: Floats) -> float:
+    """Return the one-sided p-value of scores that grow from column to column."""
+    if rows.shape[1] >= LEAST_FOR_PAGE:
+        return float(stats.page_trend_test(rows, method="asymptotic").pvalue)
+    changes = rows[:, -1] - rows[:, 0]
+    changes = changes[changes != 0]
+    if not len(changes):
+        return 1.0
+    return float(stats.binomtest(int((changes > 0).sum()), len(changes), alternative="greater").pvalue)
+
+
+def _fall_of_random_orders(evidence: Evidence, ratios: Sequence[DataSet]) -> str:
+    texts = []
+    for loss in LOSSES:
+        of_ratios = [control_scores(evidence, judge(loss), column) for column in ratios]
+        if all("random" in one.systems for one in of_ratios):
+            rows = _by_ratio(of_ratios, "random")
+            texts.append(f"{float((rows[:, 0] - rows[:, -1]).mean()):.3f} in {judge(loss)}")
+    return f"; the lists themselves get harder: random orders fall by {', '.join(texts)}" if texts else ""
+
+
+def on_same_users(differences: Sequence[Pair]) -> Floats:
+    """Return differences `(n_ratios, n_users, n_folds, n_seeds)` of the users with lists at every ratio."""
+    if len({one.a.shape[1:] for one in differences}) > 1:
+        raise MissingEvidence("folds or seeds differ between ratios")
+    found = _of_same_units([one.a - one.b for one in differences], [one.units for one in differences])
+    enough(found.shape[1], "with a score at every ratio")
+    return found
+
+
+def slope_over_ratios(differences: Sequence[Pair], ratios: Sequence[DataSet]) -> Contrast:
+    """Return the slope of a mean difference on the ratio, over the users with a score at every ratio."""
+    slopes: Floats = np.tensordot(slope_weights(column.nsr or 0 for column in ratios), on_same_users(differences), 1)
+    return contrast_of(slopes, differences[0].drawings, differences[0].metric)
+
+
+def slope_weights(places: Iterable[float]) -> Floats:
+    """Return the weights of the least-squares slope of values at these places."""
+    steps = np.array(list(places), dtype=np.float64)
+    steps -= steps.mean()
+    weights: Floats = steps / (steps**2).sum()
+    return weights
+
+
+def _pairs(evidence: Evidence, loss: str, bounding: str) -> list[Pair]:
+    return [pair(evidence, Cell(loss, bounding, column, judge(loss))) for column in several_ratios(evidence)]
+
+
+def ratios_named(evidence: Evidence, family: Family[Any]) -> Mapping[str, object]:
+    """Return the ratios as text."""
+    return {"ratios": ", ".join(str(column.nsr) for column in several_ratios(evidence))}
+
+
+def _by_loss(evidence: Evidence, family: Family[str]) -> Mapping[str, object]:
+    texts = []
+    for loss, slope in slopes_over_ratios(evidence, LOSSES).items():
+        means = [float(one.differences.mean()) for one in _pairs(evidence, loss, "distribution")]
+        texts.append(f"{loss}: {', '.join(map(signed, means))}, slope {slope} ({slope.range})")
+    return {**ratios_named(evidence, family), "slopes": "; ".join(texts)}
+
+
+@shape("slopes_over_ratios", _by_loss)
+def slopes_over_ratios(evidence: Evidence, losses: Sequence[str]) -> dict[str, Contrast]:
+    """Return the slope of distribution bounding minus unbounded on the ratio, by loss."""
+    ratios = several_ratios(evidence)
+    return {loss: slope_over_ratios(_pairs(evidence, loss, "distribution"), ratios) for loss in losses}
+
+
+def _growth_of_variance(aligned: Floats, ratios: Sequence[DataSet]) -> Contrast:
+    """Return the slope of the log variance over lists on the ratio, with its bootstrap error over users."""
+    n_users = aligned.shape[1]
+    lists = np.isfinite(aligned).sum((2, 3)).astype(np.float64)
+    sums, squares = (np.nan_to_num(aligned**power).sum((2, 3)) for power in (1, 2))
+    weights = np.concatenate([np.ones((1, n_users)), draws(np.random.default_rng(0), n_users, RESAMPLES)])
+    counts, means, moments = (weights @ one.T for one in (lists, sums, squares))
+    variances = moments / counts - (means / counts) ** 2
+    if not (variances > 0).all():
+        raise MissingEvidence("scores hardly differ between users: there is no variance to compare")
+    slopes = np.log(variances) @ slope_weights(column.nsr or 0 for column in ratios)
+    return Contrast(Estimate(float(slopes[0]), float(slopes[1:].std(ddof=1)), math.inf), math.nan, n_users)
+
+
+def _growth_between_seeds(evidence: Evidence, loss: str) -> float:
+    """Return the same slope for two seeds of the unbounded loss in the same folds; NaN if no fold has two."""
+    ratios = several_ratios(evidence)
+    of_ratios = [values(evidence, judge(loss), loss, column) for column in ratios]
+    if min(one.shape[-1] for one in of_ratios) < 2:
+        return math.nan
+    between = [
+        np.stack([one[..., i] - one[..., j] for i, j in combinations(range(one.shape[-1]), 2)], -1) for one in of_ratios
+    ]
+    if not all(np.isfinite(one).any() for one in between):
+        return math.nan
+    names = [scores(evidence, judge(loss), loss, column).units for column in ratios]
+    return _growth_of_variance(_of_same_units(between, names), ratios).mean
+
+
+def _factors(evidence: Evidence, family: Family[tuple[str, str]]) -> Mapping[str, object]:
+    """Return the factors of the variance with one step of the ratio: smallest, largest, and between seeds."""
+    control = {loss: _growth_between_seeds(evidence, loss) for loss in LOSSES}
+    texts = ", ".join(f"{np.exp(one):.2f} ({loss})" for loss, one in control.items() if np.isfinite(one))
+    least, most = (np.exp(family.contrasts[key].mean) for key in (family.least(), family.most()))
+    between = f", those between two seeds of the unbounded loss by {texts}" if texts else ""
+    return {"factors": f"{least:.2f} to {most:.2f}{between}"}
+
+
+@shape("growth_of_scatter", _factors)
+def growth_of_scatter(evidence: Evidence) -> dict[tuple[str, str], Contrast]:
+    """Return the growth of the log variance of bounded minus unbounded with the ratio, by loss and bounding."""
+    ratios = several_ratios(evidence)
+    found = {
+        (loss, bounding): _growth_of_variance(on_same_users(_pairs(evidence, loss, bounding)), ratios)
+        for loss, bounding in product(LOSSES, BOUNDED)
+        if evidence.trained(loss, UNBOUNDED, *ratios) and evidence.trained(loss, bounding, *ratios)
+    }
+    some_trained(found, "bounded loss at all ratios")
+    return found

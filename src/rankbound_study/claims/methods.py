@@ -336,14 +336,13 @@ class LeadTrend:
         margin: the smallest lead that matters.
         rows: a gap for each number of features, ascending.
         trend: the change of the gap with ten times the features.
-        adjusted: p-values of the gap with the fewest features, of that with the most, and of the trend, by Holm.
-        signs: 1 or -1 for each of these that is significant, else 0.
+        signs: 1 or -1 for the gap with the fewest features, that with the most, and the trend, if it is significant
+            (Holm), else 0.
     """
 
     dataset: str
     rows: Sequence[dict[str, Any]]
     trend: dict[str, Any]
-    adjusted: Sequence[float]
     signs: Sequence[int]
     margin: float
 
@@ -381,7 +380,7 @@ def trends(results: FeatureResults) -> Iterator[LeadTrend]:
                 int(math.copysign(p < LEVEL, row["difference"])) for row, p in zip(deciding, adjusted, strict=True)
             ]
             margin = smallest_effect(table_of(str(dataset)).metric)
-            yield LeadTrend(str(dataset), rows, trend, adjusted, signs, margin)
+            yield LeadTrend(str(dataset), rows, trend, signs, margin)
 
 
 WEB10K = "mslr-web10k-label2"

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import rankbound as rb
-from rankbound_study.claims.verdict import Ruling
+from rankbound_study.claims.verdict import Ruling, entering
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -32,17 +32,8 @@ Formula = Callable[[int, int], Any]
 THEOREMS: dict[str, Callable[[], Ruling]] = {}
 """What proves or refutes each theorem: without results, so that it is checked once for each change of its code."""
 
-
-def theorem(claim: str) -> Callable[[Callable[[], Ruling]], Callable[[], Ruling]]:
-    """Enter the decorated function into `THEOREMS`."""
-
-    def enter(ruling: Callable[[], Ruling]) -> Callable[[], Ruling]:
-        if claim in THEOREMS:
-            raise ValueError(f"{claim} is decided twice: by {THEOREMS[claim]} and by {ruling}")
-        THEOREMS[claim] = ruling
-        return ruling
-
-    return enter
+theorem = entering(THEOREMS)
+"""Enters the decorated function into `THEOREMS`."""
 
 
 def precision(order: Sequence[int], k: int) -> Fraction:

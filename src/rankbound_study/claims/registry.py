@@ -7,6 +7,7 @@ an entry of `claims.yaml` names one, with its arguments, the rule on the family 
 import math
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from importlib import import_module
@@ -15,7 +16,7 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from rankbound_study.claims.cells import COLLAPSE, Cell, Contrast, chosen, contrasts
+from rankbound_study.claims.cells import COLLAPSE, Cell, Contrast, cells, contrasts
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.oracle import THEOREMS
 from rankbound_study.claims.rules import (
@@ -37,11 +38,14 @@ from rankbound_study.claims.verdict import (
     Ruling,
     Untrained,
     Verdict,
+    entering,
 )
 
 Decider = Callable[[Evidence], Ruling | Verdict]
 """Decides a claim: in numbers, or in words of its own where the claim's do not fit."""
 _DECIDERS: dict[str, Decider] = {}
+decides = entering(_DECIDERS)
+"""Registers the decorated function as the one that decides a claim."""
 
 Found = Callable[..., Mapping[Any, Contrast]]
 """Finds differences in a study's results, by the arguments of an entry."""
@@ -90,18 +94,6 @@ def claims() -> list[Claim]:
     names = {one.name for one in fields(Claim)}
     rows = [{name: row.pop(name) for name in names & set(row)} | {"shape": row} for row in yaml.safe_load(text)]
     return [Claim(**row) for row in rows]
-
-
-def decides(claim: str) -> Callable[[Decider], Decider]:
-    """Register the decorated function as the one that decides a claim."""
-
-    def register(decider: Decider) -> Decider:
-        if claim in _DECIDERS:
-            raise ValueError(f"{claim} is decided twice: by {_DECIDERS[claim]} and by {decider}")
-        _DECIDERS[claim] = decider
-        return decider
-
-    return register
 
 
 Shaped = TypeVar("Shaped", bound=Found)
@@ -192,16 +184,11 @@ CONSTANTS: Mapping[str, object] = {"COLLAPSE": COLLAPSE}
 
 def _require_trained(decider: Decider, evidence: Evidence, missing: MissingEvidence | None = None) -> None:
     """Raise Untrained for a claim that the runs of models that did not train would decide."""
-    names = sorted(evidence.left_out) or evidence.untrained()
-    if names and _is_decided(decider, evidence.of_all_trainings()):
+    names, is_decided = sorted(evidence.left_out) or evidence.untrained(), False
+    with suppress(MissingEvidence):
+        is_decided = bool(names) and decider(evidence.of_all_trainings()).verdict != NOT_TESTABLE
+    if is_decided:
         raise Untrained(f"The models that would decide it did not train{among(names)}") from missing
-
-
-def _is_decided(decider: Decider, evidence: Evidence) -> bool:
-    try:
-        return decider(evidence).verdict != NOT_TESTABLE
-    except MissingEvidence:
-        return False
 
 
 def decide_by_parts(evidence: Evidence, parts: Mapping[str, Mapping[str, Any]]) -> Ruling | Verdict:
@@ -253,10 +240,10 @@ def decide_by_shape(
     family = every = Family(found(evidence, **axes), limit)
     facts: dict[str, Any] = {}
     if without_collapsed:
-        cells = {key: getattr(key, "cell", key) for key in every.contrasts}
-        fallen = collapsed(contrasts(evidence, dict.fromkeys(cells.values())))
+        cell_of = {key: getattr(key, "cell", key) for key in every.contrasts}
+        fallen = collapsed(contrasts(evidence, dict.fromkeys(cell_of.values())))
         facts = {"fallen": len(fallen), "with_all": verdict_on_family(every), "of_all": every.facts({})}
-        family = every.without([key for key, cell in cells.items() if cell in fallen])
+        family = every.without([key for key, cell in cell_of.items() if cell in fallen])
     verdict, facts = verdict_on_family(family), family.facts({**facts, **more_facts(evidence, family)})
     if pick is None:
         share = facts[SHARES[rule]] / len(family)
@@ -275,4 +262,4 @@ def decide_by_shape(
 @shape("differences")
 def differences(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return bounded minus unbounded in the distinct cells of some axes (default: Table 5.1)."""
-    return contrasts(evidence, chosen(evidence, **axes))
+    return contrasts(evidence, cells(evidence, **axes))

@@ -132,26 +132,6 @@ class Family(Generic[Key]):
         """The smallest difference that matters, the same for all."""
         return max(one.margin for one in self.contrasts.values())
 
-    def all_higher(self, size: float = 0.0) -> str:
-        """Return the verdict that all are above zero: refuted by one significantly below a share of what matters.
-
-        With a `size` of 1, a difference that is shown to be smaller than what matters refutes the claim, too (Holm).
-        Both sides are tested at half the level, as by a two-sided test.
-        """
-        return self._all(self.higher, lambda one: one.p_below(size * one.margin if size else 0.0))
-
-    def all_lower(self, size: float = 0.0) -> str:
-        """Return the verdict that all are below zero, likewise."""
-        return self._all(self.lower, lambda one: one.p_above(-size * one.margin if size else 0.0))
-
-    def _all(self, wanted: Sequence[Key], against: Test) -> str:
-        refuted = min(self.adjusted(against).values()) <= LEVEL / 2
-        return CONFIRMED if len(wanted) == len(self) else REFUTED if refuted else INCONCLUSIVE
-
-    def none_lower(self) -> str:
-        """Return the verdict that all are above zero, which only one significantly below it refutes."""
-        return each_way(len(self.higher) == len(self), bool(self.lower))
-
     def gains(self) -> list[Key]:
         """Return the keys (cells) that gain significantly more than what matters.
 
@@ -175,6 +155,22 @@ def _rule(holds: Callable[[Family[Any]], bool], fails: Callable[[Family[Any]], b
     return lambda family: each_way(holds(family), fails(family))
 
 
+def _all(side: int, size: int = 0) -> Callable[[Family[Any]], str]:
+    """Return the rule that all are above zero (1) or below (-1): refuted by one significantly short of what matters.
+
+    With a `size` of 0, only one on the other side of zero refutes it (Holm). Both sides are tested at half the level,
+    as by a two-sided test.
+    """
+
+    def decide(family: Family[Any]) -> str:
+        limits = [(one, side * size * one.margin if size else 0.0) for one in family.contrasts.values()]
+        against = min(corrected([one.p_below(at) if side > 0 else one.p_above(at) for one, at in limits]))
+        wanted = family.higher if side > 0 else family.lower
+        return CONFIRMED if len(wanted) == len(family) else REFUTED if against <= LEVEL / 2 else INCONCLUSIVE
+
+    return decide
+
+
 def _mostly(size: int) -> Callable[[Family[Any]], str]:
     """Return the rule that more than half are above zero, or above minus what matters (partial conjunction)."""
 
@@ -188,11 +184,11 @@ def _mostly(size: int) -> Callable[[Family[Any]], str]:
 
 RULES: Mapping[str, Callable[[Family[Any]], str]] = {
     # Refuted by one that is shown to rise, or to fall, by less than what matters.
-    "all rise": lambda family: family.all_higher(1),
-    "all fall": lambda family: family.all_lower(1),
-    "all are higher": Family.all_higher,
-    "all are lower": Family.all_lower,
-    "none is lower": Family.none_lower,
+    "all rise": _all(1, 1),
+    "all fall": _all(-1, 1),
+    "all are higher": _all(1),
+    "all are lower": _all(-1),
+    "none is lower": _rule(lambda one: len(one.higher) == len(one), lambda one: bool(one.lower)),
     # Refuted by one on the other side of the limit.
     "all are above": _rule(lambda one: 0 < len(one.above) == len(one), lambda one: bool(one.below)),
     "all are below": _rule(lambda one: 0 < len(one.below) == len(one), lambda one: bool(one.above)),
@@ -253,7 +249,6 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "worse": lambda family: sum(one.p_below(-one.margin) <= LEVEL for one in family.contrasts.values()),
     "gains": lambda family: len(family.gains()),
     "at_gains": lambda family: among(list(map(str, family.gains()))),
-    "at_higher": lambda family: among(sorted(set(map(str, family.higher)))),
     "at_against": lambda family: among([str(key) for key in family.lower]),
     "mean": lambda family: signed(float(np.mean(family.means))),
     "margin": lambda family: family.margin,

@@ -88,7 +88,7 @@ def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
     return Correlation(Estimate(found, math.sqrt(variance) / max(1 - found**2, 1 - _LARGEST), math.inf), math.nan, 0)
 
 
-PERMUTATIONS = 1999
+RESAMPLES = 1999
 """Number of permutations, and of bootstrap samples."""
 
 POINTS = 400
@@ -104,9 +104,9 @@ def permuted_p_value(of: Pair) -> float:
     """Return the share of random swaps of each topic's two sets of lists that give a distance at least as large."""
     steps = _steps(of.a, of.b)
     observed = np.abs(steps.sum(0)).max()
-    signs = np.random.default_rng(0).integers(0, 2, (PERMUTATIONS, len(steps))) * 2.0 - 1
+    signs = np.random.default_rng(0).integers(0, 2, (RESAMPLES, len(steps))) * 2.0 - 1
     reached = np.abs(signs @ steps).max(1) >= observed - 1e-12
-    return float((1 + reached.sum()) / (1 + PERMUTATIONS))
+    return float((1 + reached.sum()) / (1 + RESAMPLES))
 
 
 def upper_limit(of: Pair) -> float:
@@ -115,7 +115,7 @@ def upper_limit(of: Pair) -> float:
     A largest distance is larger in samples than in truth, so that the limit is too high rather than too low.
     """
     steps = _steps(of.a, of.b)
-    resampled = draws(np.random.default_rng(0), len(steps), PERMUTATIONS) @ steps
+    resampled = draws(np.random.default_rng(0), len(steps), RESAMPLES) @ steps
     return float(np.quantile(np.abs(resampled).max(1), 1 - LEVEL))
 
 
@@ -185,11 +185,8 @@ def pooled(effects: Floats, covariance: Floats) -> Pooled:
     return Pooled(k, Estimate(mean, math.sqrt((of_errors + between) / k), k - 1), math.sqrt(between))
 
 
-RESAMPLES = 1999
-
-
-def resampled_means(pairs: Mapping[Cell, Pair], resamples: int = RESAMPLES) -> Floats:
-    """Return resampled mean differences `(resamples, n_cells)`.
+def resampled_means(pairs: Mapping[Cell, Pair]) -> Floats:
+    """Return resampled mean differences `(RESAMPLES, n_cells)`.
 
     A topic is drawn for all cells of its source, with all its lists, at every ratio and in every reading of its labels.
     So are clusters of trainings, for all boundings and losses of a column: drawings if there are five or more, or else
@@ -204,16 +201,16 @@ def resampled_means(pairs: Mapping[Cell, Pair], resamples: int = RESAMPLES) -> F
         source: sorted({unit for cell, one in pairs.items() if cell.column.source == source for unit in one.units})
         for source in sources
     }
-    drawn = {source: draws(random, len(names[source]), resamples) for source in sources}
+    drawn = {source: draws(random, len(names[source]), RESAMPLES) for source in sources}
     places = {source: {name: place for place, name in enumerate(names[source])} for source in sources}
     of_trainings: dict[object, Floats] = {}
-    means = np.empty((resamples, len(pairs)))
+    means = np.empty((RESAMPLES, len(pairs)))
     for number, (cell, one) in enumerate(pairs.items()):
         differences = one.a - one.b
         trained = any_over(np.isfinite(differences), 0)
         key = (cell.column, trained.tobytes())
         if key not in of_trainings:
-            of_trainings[key] = _drawn_trainings(random, trained, one.drawings, resamples)
+            of_trainings[key] = _drawn_trainings(random, trained, one.drawings)
         source = cell.column.source
         topics = drawn[source][:, [places[source][name] for name in one.units]]
         means[:, number] = _weighted_means(differences, topics, of_trainings[key])
@@ -224,10 +221,8 @@ FEWEST_DRAWINGS = 5
 """Fewer drawings are no sample of drawings: their folds are drawn instead."""
 
 
-def _drawn_trainings(
-    random: np.random.Generator, trained: np.ndarray, drawings: Integers | None, resamples: int
-) -> Floats:
-    """Return the weight of each training in the mean of its fold, times its fold's, `(resamples, n_folds, n_seeds)`."""
+def _drawn_trainings(random: np.random.Generator, trained: np.ndarray, drawings: Integers | None) -> Floats:
+    """Return the weight of each training in the mean of its fold, times its fold's, `(RESAMPLES, n_folds, n_seeds)`."""
     cluster = np.arange(trained.size).reshape(trained.shape)
     if trained.any(1).sum() > 1:
         cluster = np.broadcast_to(np.arange(len(trained))[:, None], trained.shape)
@@ -236,8 +231,8 @@ def _drawn_trainings(
     _, member = np.unique(cluster[trained], return_inverse=True)
     count = int(member.max()) + 1
     spread = math.sqrt(count / (count - 1)) if count > 1 else 0.0
-    weights = 1 + spread * (draws(random, count, resamples) - 1)
-    found = np.zeros((resamples, *trained.shape))
+    weights = 1 + spread * (draws(random, count, RESAMPLES) - 1)
+    found = np.zeros((RESAMPLES, *trained.shape))
     found[:, trained] = weights[:, member] / np.broadcast_to(trained.sum(1)[:, None], trained.shape)[trained]
     return found
 

@@ -5,7 +5,6 @@ own, whose file the claims are decided from.
 """
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,8 +27,9 @@ def check() -> dict[str, Ruling]:
 
 def write(path: Path, rulings: Mapping[str, Ruling]) -> None:
     """Write rulings as JSON, without what is undefined."""
+    # NaN is not itself.
     found = {
-        claim: {name: value for name, value in vars(one).items() if not _is_undefined(value)}
+        claim: {name: value for name, value in vars(one).items() if value is not None and value == value}
         for claim, one in rulings.items()
     }
     with atomic_path(path) as temporary:
@@ -41,10 +41,6 @@ def read(path: Path) -> dict[str, Ruling]:
     """Read the rulings that `python -m rankbound_study theorems` wrote."""
     with reading(path):
         return {claim: Ruling(**fields) for claim, fields in json.loads(path.read_text("utf-8")).items()}
-
-
-def _is_undefined(value: object) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _plain(value: object) -> object:

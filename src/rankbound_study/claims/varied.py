@@ -111,23 +111,21 @@ def trainings(rows: pl.DataFrame) -> list[Training]:
     return sorted(rows.select("loss", "bounding").unique().rows())
 
 
-def paired(rows: pl.DataFrame, other: pl.DataFrame, training: Training, against: Training = ("", "")) -> Contrast:
-    """Return a loss and bounding in some rows minus the same (or `against`) in others, on the loss' own metric."""
-    return contrast(side_by_side(rows, other, training, against).pair(*SYSTEMS))
+def paired(rows: pl.DataFrame, other: pl.DataFrame, training: Training) -> Contrast:
+    """Return a loss and bounding in some rows minus the same in others, on the loss' own metric."""
+    return contrast(side_by_side(rows, other, training).pair(*SYSTEMS))
 
 
 def side_by_side(
-    rows: pl.DataFrame, other: pl.DataFrame, training: Training, against: Training = ("", "")
+    rows: pl.DataFrame, other: pl.DataFrame, training: Training, against: Training | None = None
 ) -> PairedScores:
-    """Return the scores that `paired` subtracts, as the systems `SYSTEMS`."""
+    """Return the scores of a loss and bounding in some rows, and of the same (or `against`) in others, as `SYSTEMS`."""
     metric = judge(training[0])
     parts = [
         frame.filter(pl.col("loss") == loss, pl.col("bounding") == bounding).select(
             pl.lit(name).alias(SYSTEM), "topic", "fold", "seed", "drawing", metric
         )
-        for name, frame, (loss, bounding) in zip(
-            SYSTEMS, (rows, other), (training, against if any(against) else training), strict=True
-        )
+        for name, frame, (loss, bounding) in zip(SYSTEMS, (rows, other), (training, against or training), strict=True)
     ]
     if any(part.is_empty() for part in parts):
         raise MissingEvidence(f"no runs of {' with bounding '.join(training)} in an experiment and beside it")

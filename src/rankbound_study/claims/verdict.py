@@ -1,9 +1,9 @@
 """The verdict on a claim, and its numbers."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from rankbound_study.claims.rules import Sample
@@ -72,6 +72,24 @@ class Ruling:
     high: float = math.nan
     n: int = 0
     sample: "Sample | None" = None
+
+
+Decider = TypeVar("Decider", bound=Callable[..., "Ruling | Verdict"])
+
+
+def entering(table: dict[str, Decider]) -> Callable[[str], Callable[[Decider], Decider]]:
+    """Return a decorator that takes a claim, and enters into a table the function that decides it."""
+
+    def of_claim(claim: str) -> Callable[[Decider], Decider]:
+        def enter(decider: Decider) -> Decider:
+            if claim in table:
+                raise ValueError(f"{claim} is decided twice: by {table[claim]} and by {decider}")
+            table[claim] = decider
+            return decider
+
+        return enter
+
+    return of_claim
 
 
 def holds(condition: bool) -> str:
