@@ -22,7 +22,7 @@ from rankbound_study.claims.rules import FLAT
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.abstract import law_findings, law_outcomes
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.columns import DASH, Cell, Column, Layout, between, signed
+from rankbound_study.report.columns import DASH, Cell, Column, Layout, between, signed, with_minus
 from rankbound_study.report.content import Document, Figures, Finding, Paragraph, ReportSection, paragraph
 from rankbound_study.report.findings import Bounded
 from rankbound_study.report.methods_section import methods_section
@@ -290,7 +290,7 @@ def _second(tables: Path) -> list[dict[str, str]]:
     rows = read_made(tables / f"{law.PREDICTIONS}.csv", law.PREDICTION_COLUMNS).rows(named=True)
     start = f"{law.SECOND_HYPOTHESIS}: "
     return [
-        row | {"prediction": row["prediction"].removeprefix(start)}
+        {name: with_minus(text.removeprefix(start)) for name, text in row.items()}
         for row in rows
         if row["prediction"].startswith(start)
     ]
