@@ -347,7 +347,7 @@ def _told(registered: pl.DataFrame) -> dict[str, Any]:
 
 def _elsewhere(others: list[dict[str, Any]]) -> str:
     spans = {
-        one["data"]: between(one["lowest"], one["highest"])
+        one["data"]: between(one["lowest"], one["highest"]) if one["cells"] > 1 else signed(one["lowest"])
         for one in others
         if one["loss"] == "nRBP" and one["bounds"] == "affine"
     }
