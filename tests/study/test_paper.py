@@ -127,6 +127,7 @@ def test_scores_and_signs_that_come_out_are_counted(results: Path) -> None:
 
 
 def test_replicas_stand_beside_the_effects(results: Path) -> None:
+    (results / "tables" / "table_effects_replicas.csv").unlink()
     assert not next(one.blocks for one in paper(results).sections if one.anchor == "effects")
     columns = {"replicas": "seeds", "dataset": "mq2008-label1", "low": -0.1, "high": 0.1, "difference": 0.01}
     rows = pl.DataFrame([columns | {"low": low} for low in (-0.1, 0.05)]).with_columns(
