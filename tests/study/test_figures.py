@@ -119,6 +119,13 @@ def test_bytes_are_the_same_in_another_process(runs: Path, tmp_path: Path) -> No
         assert contents(tmp_path / name) == contents(tmp_path / "there" / name)
 
 
+def test_scores_that_differ_in_their_last_digits_lie_on_no_side(runs: Path, tmp_path: Path) -> None:
+    """Sums of the same scores in another order differ by rounding."""
+    noise = pl.when(pl.col("bounding") == "none").then(0.0).otherwise(pl.col("fold") * 1e-16 + 1e-15)
+    drawn = drawing("figure_5_6", tmp_path, changed(runs, tmp_path, AP=0.3 + noise).runs)
+    assert {text for text in drawn if re.fullmatch(r"\d+ (above|below)", text)} == {"0 above", "0 below"}
+
+
 def test_equal_scores_and_tiny_samples_do_not_break_the_density(tmp_path: Path) -> None:
     path = write_runs(tmp_path / "runs.parquet", sets=(("movielens", 1),), topics=3, controls=False)
     for name in ("figure_5_8", "figure_5_10"):

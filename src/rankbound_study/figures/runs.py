@@ -12,6 +12,7 @@ from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import OF_RUNS, Catalogue, FigureSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
+from rankbound_study.results.study_files import FILE_PLACES
 from rankbound_study.results.trained import untrained_cells
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import BOUNDED, JUDGED_BY, LOSSES, UNBOUNDED
@@ -229,8 +230,10 @@ def score_pairs(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | Non
             panel.plot(limits, limits, color=style.MUTED, linewidth=0.7, linestyle=(0, (4, 2)), label="_equal scores")
             unbounded, bounded = (pairs[name].to_numpy() for name in ("unbounded", "bounded"))
             style.points(panel, unbounded, bounded, label="topic", in_legend=False)
-            style.note(panel, f"{int((bounded > unbounded).sum())} above", (0.04, 0.96), ha="left", va="top")
-            style.note(panel, f"{int((bounded < unbounded).sum())} below", (0.98, 0.04), ha="right", va="bottom")
+            # Means of the same scores in another order differ in their last digits.
+            differences = (bounded - unbounded).round(FILE_PLACES)
+            style.note(panel, f"{int((differences > 0).sum())} above", (0.04, 0.96), ha="left", va="top")
+            style.note(panel, f"{int((differences < 0).sum())} below", (0.98, 0.04), ha="right", va="bottom")
         top.set(xlim=limits, ylim=limits)
         top.locator_params(nbins=3)
     title = f"{metric} per topic, trained on {loss}: bounded (y) against unbounded (x)"
