@@ -173,8 +173,10 @@ def replicas_table(evidence: Evidence) -> pl.DataFrame:
         same: set[str] = set()
         for one, other in combinations([name for name in AFFINE if repeats(loss, name)], 2):
             with suppress(MissingEvidence):
-                known.append((SAME_LOSS, one, other, pair(evidence, Cell(loss, one, column, judge(loss)), other)))
-                same |= {other} if np.array_equal(known[-1][-1].a, known[-1][-1].b, equal_nan=True) else set()
+                both = pair(evidence, Cell(loss, one, column, judge(loss)), other)
+                known.append((SAME_LOSS, one, other, both))
+                if np.array_equal(both.a, both.b, equal_nan=True):
+                    same.add(other)
         known = [row for row in known if row[2] not in same]
         for bounding in [name for name in BOUNDINGS if name not in same]:
             with suppress(MissingEvidence):

@@ -162,13 +162,18 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     )
 
 
+_BOUNDS = (
+    pl.when(pl.col("bounding").is_in(AFFINE)).then(pl.lit("affine")).otherwise(pl.lit("distribution")).alias("bounds")
+)
+"""The kind of bounds of a cell."""
+
+
 def _counted(means: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
     """Return the mean effects of the losses, with how many of their cells are significantly lower, and higher."""
-    kind = pl.when(pl.col("bounding").is_in(AFFINE)).then(pl.lit("affine")).otherwise(pl.lit("distribution"))
     shown = cells.filter(
         pl.col("p_holm") < LEVEL, [is_distinct(*pair) for pair in cells.select("loss", "bounding").rows()]
     )
-    counts = shown.group_by(kind.alias("bounds"), "loss").agg(
+    counts = shown.group_by(_BOUNDS, "loss").agg(
         lower=(pl.col("effect") < 0).sum(), higher=(pl.col("effect") > 0).sum()
     )
     rows = means.filter(pl.col("loss").is_in(LOSSES)).join(
@@ -364,8 +369,7 @@ def _differences(table: pl.DataFrame, cell: list[str]) -> pl.DataFrame:
 
 def _summarised(data: str, cells: pl.DataFrame) -> Iterator[dict[str, Any]]:
     distinct = [is_distinct(*pair) for pair in cells.select("loss", "bounding").rows()]
-    kind = pl.when(pl.col("bounding").is_in(AFFINE)).then(pl.lit("affine")).otherwise(pl.lit("distribution"))
-    cells = cells.filter(distinct).with_columns(kind.alias("bounds"), pl.col("loss").cast(pl.Enum(LOSSES)))
+    cells = cells.filter(distinct).with_columns(_BOUNDS, pl.col("loss").cast(pl.Enum(LOSSES)))
     for (loss, bounds), own in cells.sort("loss", "bounds").group_by("loss", "bounds", maintain_order=True):
         tested = own["low"].null_count() < len(own)
         yield {
