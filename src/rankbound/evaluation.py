@@ -292,23 +292,20 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], metrics: Sequence[Metric
     _require_distinct(qrels, "relevance", in_qrels, topics)
     kinds = {one.unjudged for one in metrics}
     counts_from = 0.0 if "left out" in kinds else math.ulp(0.0)
-    starts = np.where(in_run < 0, 0, run.offsets[in_run])
-    sizes = np.where(in_run < 0, 0, np.diff(run.offsets)[in_run]) if len(run.topics) else np.zeros_like(in_run)
-    # The places in the run of its items here.
-    taken = np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+    taken, sizes = _items_of(run.offsets, in_run)
     if run.by_name is not None and qrels.by_name is not None:
         of_run, relevance, topic = _matched_by_name(run, qrels, in_run, in_qrels, counts_from)
         lost = np.arange(len(relevance))
     else:
-        relevance = qrels.relevance.astype(np.float64)
+        rows, n_judged = _items_of(qrels.offsets, in_qrels)
+        topic, relevance = np.repeat(np.arange(len(topics)), n_judged), qrels.relevance[rows].astype(np.float64)
         if qrels.unjudged is not None:
-            relevance[qrels.unjudged] = POOLED
-        of_topic = np.full(len(qrels.topics), -1)
-        of_topic[in_qrels] = np.arange(len(topics))
-        topic = np.repeat(of_topic, np.diff(qrels.offsets))
-        # Unless a metric tells judged items from others, those that are not relevant make no difference.
-        rows = np.flatnonzero((topic >= 0) & (relevance > (-np.inf if kinds - {"not relevant"} else 0)))
-        topic, relevance, place = topic[rows], relevance[rows], _places(run, qrels, rows)
+            relevance[qrels.unjudged[rows]] = POOLED
+        if not kinds - {"not relevant"}:
+            # Unless a metric tells judged items from others, those that are not relevant make no difference.
+            kept = relevance > 0
+            rows, topic, relevance = rows[kept], topic[kept], relevance[kept]
+        place = _places(run, qrels, rows)
         found = place >= 0
         of_all = np.full(len(run.items), NOT_POOLED)
         of_all[place[found]] = relevance[found]
@@ -317,13 +314,15 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], metrics: Sequence[Metric
     lost = lost[np.lexsort((relevance[lost], topic[lost]))]
     n_lost = np.bincount(topic[lost], minlength=len(topics))
     offsets = np.concatenate(([0], np.cumsum(sizes + n_lost))).astype(np.int64)
-    moved = taken + np.repeat(offsets[:-1] - starts, sizes)
+    moved = np.arange(len(taken)) + np.repeat(offsets[:-1] - np.cumsum(sizes) + sizes, sizes)
     below = np.arange(len(lost)) + np.repeat(offsets[:-1] + sizes - np.cumsum(n_lost) + n_lost, n_lost)
     scores, judged, retrieved = np.zeros(offsets[-1]), np.empty(offsets[-1]), np.zeros(offsets[-1], dtype=np.bool_)
     scores[moved], judged[moved], judged[below], retrieved[moved] = run.scores[taken], of_run, relevance[lost], True
     intents = None
     if qrels.intents is not None:
-        at = np.append((place - starts[topic] + offsets[topic])[found], below)
+        of_place = np.zeros(len(run.items), dtype=np.int64)
+        of_place[taken] = moved
+        at = np.append(of_place[place[found]], below)
         row = rows[np.append(np.flatnonzero(found), lost)]
         source = np.full(offsets[-1], -1)
         source[at] = len(run.items) + row
@@ -355,6 +354,13 @@ def _matched_by_name(
         lost += [x for item, x in judged[place].items() if x >= counts_from and item not in retrieved]
         topic += [place] * (len(lost) - len(topic))
     return of_run, np.array(lost, dtype=np.float64), np.array(topic, dtype=np.int64)
+
+
+def _items_of(offsets: Integers, lists: Integers) -> tuple[Integers, Integers]:
+    """Return the places of the items of these lists, one list after the other, and how many each has; -1 has none."""
+    sizes = np.where(lists < 0, 0, np.diff(offsets)[lists]) if len(offsets) > 1 else np.zeros_like(lists)
+    starts = np.where(lists < 0, 0, offsets[lists])
+    return np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes), sizes
 
 
 def _indices(topics: Sequence[str], known: Sequence[str]) -> Integers:

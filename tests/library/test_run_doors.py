@@ -166,6 +166,40 @@ def test_parts_are_read_or_refused_as_the_whole_file_is(
     assert same(of_parts, of_whole)
 
 
+JUDGEMENTS = {
+    "refused": (
+        *("q3 0 a", "q3  a 1", "q3 0  1", "q3 0 a nan", "q3 0 a inf", "q3 0 a x", "q3 0 a 1 more", "q3 0 a -0.5"),
+        *("q1 0 a 1", "q3 0 a 1\nq3 0 a 2", "q3 0 a 1\nq3 1 a 1", f"q3 0 a {2**53 + 1}"),
+    ),
+    "read": (
+        *('q3 0 "a 1', "# a comment", "", "q3 0 a 1 ", "q3\t0\ta\t1", "q1 0 c 3", "q2 0 a-long-name-of-an-item 0"),
+        *("q3 0 a 0.5", "q3 0 a -2", "q3 0 a 1e3", f"q3 0 a {2**53}"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("what", "line"), [(what, line) for what, lines in JUDGEMENTS.items() for line in lines])
+def test_judgements_in_parts_are_those_of_the_whole_file(
+    what: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = "q1 0 a 1\nq1 0 b 0\nq2 0 b 2\n"
+    path = tmp_path / "qrels.txt"
+    path.write_text(f"{good}{line}\n{good.replace('q1', 'q4').replace('q2', 'q5')}")
+    of_size = {}
+    for size in (9, 2**24):
+        monkeypatch.setattr(trec, "PART_BYTES", size)
+        of_size[size] = outcome(lambda: columns_of(rb.read_qrels(path)))
+    monkeypatch.setattr(Path, "is_file", lambda path: False)
+    whole = outcome(lambda: columns_of(rb.read_qrels(path)))
+    assert isinstance(whole, str) == (what == "refused")
+    assert of_size[9] == of_size[2**24] == whole
+
+
+def columns_of(qrels: Qrels) -> Any:
+    unjudged = None if qrels.unjudged is None else qrels.unjudged.tolist()
+    return list(qrels.topics), list(qrels.items), qrels.relevance.tolist(), qrels.offsets.tolist(), unjudged
+
+
 def outcome(call: Callable[[], Any]) -> Any:
     try:
         return call()

@@ -265,7 +265,7 @@ def evaluated_in_parts(
         from rankbound.io import trec
     # Anything else, such as a pipe, could be read only once.
     if format is None and _is_text_of_run(source) and Path(source).is_file():
-        with suppress(trec.IrregularRun, DataError):
+        with suppress(trec.IrregularFile, DataError):
             return evaluate(trec.read_parts(source))
     return evaluate([read_run(source, format=format)])
 

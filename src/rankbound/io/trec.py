@@ -10,10 +10,14 @@ names line and token.
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from rankbound.errors import DataError
@@ -105,57 +109,62 @@ def read_run(path: File, format: str | None = None) -> Run:
     return run_of(rows["topic"], rows["item"], numbers, where, lambda: rows["score"])
 
 
-class IrregularRun(Exception):
-    """A run that only `read_run` can read, or refuse."""
+class IrregularFile(Exception):
+    """A file of which only all lines together can be read, or refused."""
 
 
 def read_parts(path: File) -> Iterator[Run]:
     """Yield a run of regular lines in parts, each of whole topics, in the memory of one part.
 
     Raises:
-        IrregularRun: the lines are of other columns, not regular, or those of a topic are apart.
+        IrregularFile: the lines are of other columns, not regular, or those of a topic are apart.
     """
-    known, held, rest, layout = set[str](), pl.DataFrame(), b"", _RUN
-    with open_unpacked(path) as stream:
-        while block := stream.read(PART_BYTES):
-            data = rest + block
-            end = data.rfind(b"\n") + 1
-            data, rest = data[:end], data[end:]
-            if not (known or len(held)):
-                data, layout = _layout_in(data, str(path), [_RUN], ("score", "rank"))
-            rows = _regular_rows(data, layout)
-            rows = pl.concat([held, rows]) if len(held) else rows
-            # The lines of the last topic may go on.
-            others = (rows["topic"] != rows["topic"][-1]).arg_true() if len(rows) else rows["topic"]
-            last = int(others[-1]) + 1 if len(others) else 0
-            held = rows[last:]
-            yield from _whole_topics(rows[:last], known, path)
-    yield from _whole_topics(pl.concat([held, _regular_rows(rest, layout)]) if rest else held, known, path)
+    known, held = set[str](), pl.DataFrame()
+    for rows in _regular_parts(path, _RUN, ("score", "rank")):
+        rows = pl.concat([held, rows]) if len(held) else rows
+        # The lines of the last topic may go on.
+        others = (rows["topic"] != rows["topic"][-1]).arg_true()
+        last = int(others[-1]) + 1 if len(others) else 0
+        held = rows[last:]
+        yield from _whole_topics(rows[:last], known, path)
+    yield from _whole_topics(held, known, path)
     if not known:
-        raise IrregularRun
+        raise IrregularFile
 
 
-def _regular_rows(data: bytes, layout: _Layout) -> pl.DataFrame:
-    is_run = layout.number == "score" and len(layout.fields) == len(_RUN.fields)
-    frame = (
-        None if b"#" in data or not is_run else _regular(data, layout, "\t" if b"\t" in data[:_START_BYTES] else " ")
-    )
-    if frame is None or (frame["number"].abs() >= LARGEST_EXACT).any():
-        raise IrregularRun
-    return frame.select("topic", "item", "number")
+def _regular_parts(path: File, layout: _Layout, numbers: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """Yield the topic, item and number of a file's rows, some at a time; IrregularFile unless all are of the layout."""
+    with open_unpacked(path) as stream:
+        for place in count():
+            data = stream.read(PART_BYTES) + stream.readline()
+            if place == 0:
+                data, found = _layout_in(data, str(path), [layout], numbers)
+                if (found.number, len(found.fields)) != (layout.number, len(layout.fields)):
+                    raise IrregularFile
+            if not data:
+                return
+            separator = "\t" if b"\t" in data[:_START_BYTES] else " "
+            rows = None if b"#" in data else _columns(data, found, separator, pl.Float64)
+            if rows is None or not (rows[found.number].abs() < LARGEST_EXACT).all():
+                raise IrregularFile
+            yield rows.select("topic", "item", number=found.number)
 
 
 def _whole_topics(rows: pl.DataFrame, known: set[str], path: File) -> Iterator[Run]:
     if len(rows):
         run = run_of(rows["topic"], rows["item"], rows["number"].to_numpy(), str(path))
         if not known.isdisjoint(run.topics):
-            raise IrregularRun
+            raise IrregularFile
         known.update(run.topics)
         yield run
 
 
 def read_qrels(path: File) -> Qrels:
     """Read qrels; negative relevance becomes 0, marked as unjudged. DataError names a malformed line."""
+    # Anything else, such as a pipe, can be read only once.
+    if Path(path).is_file():
+        with suppress(IrregularFile, DataError):
+            return _regular_qrels(path)
     rows = _judgements(path)
     try:
         require_distinct_items(rows, str(path))
@@ -167,6 +176,35 @@ def read_qrels(path: File) -> Qrels:
             "as metrics of intents do, such as alpha_nDCG@20"
         ) from None
     return qrels_of(grouped(rows.select("topic", "item", relevance="number")))
+
+
+def _regular_qrels(path: File) -> Qrels:
+    """Return qrels of regular lines, those of a topic together, in little more memory than the result takes."""
+    topics, sizes = list[str](), list[int]()
+    items, relevance = list[pl.Series](), list[npt.NDArray[Any]]()
+    for rows in _regular_parts(path, _QRELS, ("relevance", "score")):
+        numbers = rows["number"].to_numpy()
+        whole = numbers.astype(np.int64)
+        is_whole = (whole == numbers).all()
+        if not is_whole and (numbers[whole != numbers] < 0).any():
+            raise IrregularFile
+        runs = rows["topic"].rle().struct.unnest()
+        names, lengths = runs["value"].to_list(), runs["len"].to_list()
+        if topics and names[0] == topics[-1]:
+            sizes[-1] += lengths.pop(0)
+            del names[0]
+        topics += names
+        sizes += lengths
+        items.append(rows["item"])
+        relevance.append(whole if is_whole else numbers)
+    if not topics or len(set(topics)) < len(topics):
+        raise IrregularFile
+    frame = pl.DataFrame({"item": pl.concat(items), "relevance": np.concatenate(relevance)})
+    items.clear()
+    qrels = qrels_of((topics, np.cumsum([0, *sizes]), frame))
+    if not qrels.has_distinct_keys:
+        raise IrregularFile
+    return qrels
 
 
 def read_intents(path: File) -> Qrels:
@@ -294,21 +332,29 @@ def _is_row(line: bytes, layout: _Layout) -> bool:
 
 def _regular(data: bytes, layout: _Layout, separator: str) -> pl.DataFrame | None:
     """Parse all lines at once, without the fields that say nothing; None if any of them is irregular."""
-    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    frame = _columns(data, layout, separator, pl.String)
+    frame = None if frame is None else _with_number(frame, layout)
+    return None if frame is None or frame["number"].null_count() else frame
+
+
+def _columns(data: bytes, layout: _Layout, separator: str, type_of_number: type[pl.DataType]) -> pl.DataFrame | None:
+    """Parse the fields that say something of all lines; None if a line is irregular, or one of these fields empty."""
+    content = np.frombuffer(data, np.uint8)
+    separators, ends, returns = (np.count_nonzero(content == ord(one)) for one in (separator, "\n", "\r"))
     # A line of more fields is refused, so this many separators leave none of fewer.
-    if b"\r" in data or data.count(separator.encode()) != lines * (len(layout.fields) - 1):
+    if returns or separators != (ends + (not data.endswith(b"\n"))) * (len(layout.fields) - 1):
         return None
-    columns = {f"column_{place + 1}": name for place, name in layout.read.items()}
-    text = {f"column_{place + 1}": pl.String for place in range(len(layout.fields))}
+    names = {f"column_{place + 1}": name for place, name in layout.read.items()}
+    types = {name: type_of_number if name == layout.number else pl.String for name in layout.fields}
+    schema = {f"column_{place + 1}": one for place, one in enumerate(types.values())}
     try:
         frame = pl.read_csv(
-            data, has_header=False, separator=separator, quote_char=None, schema=text, columns=list(columns)
+            data, has_header=False, separator=separator, quote_char=None, schema=schema, columns=list(names)
         )
     except (pl.exceptions.PolarsError, OSError):
         # OSError: text that begins like compressed data, which polars tries to decompress.
         return None
-    frame = _with_number(frame.rename(columns), layout)
-    return None if any(column.null_count() for column in frame.get_columns()) else frame
+    return None if any(column.null_count() for column in frame.get_columns()) else frame.rename(names)
 
 
 def _line_by_line(data: bytes, layout: _Layout, path: File) -> pl.DataFrame:
