@@ -19,8 +19,8 @@ import warnings
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count, repeat
-from operator import attrgetter
+from itertools import chain, count, groupby, repeat
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 
 POLICIES = ("skip", "zero")
 MISSING = (*POLICIES, "error")
+
+JOINED_AT_ONCE = 2**18
+"""Items of a run that are joined with their judgements at once: arrays of this size stay in a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,9 +200,11 @@ def evaluate_run(
         values = {str(one): np.full(len(place), np.nan) for one in chosen}
         for part in parts:
             in_run += part.topics
+            size = dict(zip(part.topics, np.diff(part.offsets).tolist(), strict=True))
             shared = sorted(filter(place.__contains__, part.topics), key=place.__getitem__)
-            if shared:
-                put(values, part, shared)
+            batch = (np.cumsum([size[topic] for topic in shared]) // JOINED_AT_ONCE).tolist()
+            for _, pairs in groupby(zip(batch, shared, strict=True), itemgetter(0)):
+                put(values, part, [topic for _, topic in pairs])
         return in_run, values
 
     def put(values: dict[str, Floats], part: Run, topics: Sequence[str]) -> None:
@@ -287,7 +292,7 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], metrics: Sequence[Metric
         from rankbound.lists import require_grades
 
         require_grades(torch.from_numpy(qrels.relevance))
-    in_run, in_qrels = _indices(topics, run.topics), _indices(topics, qrels.topics)
+    in_run, in_qrels = run.indices_of(topics), qrels.indices_of(topics)
     _require_distinct(run, "scores", in_run, topics)
     _require_distinct(qrels, "relevance", in_qrels, topics)
     kinds = {one.unjudged for one in metrics}
@@ -305,11 +310,11 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], metrics: Sequence[Metric
             # Unless a metric tells judged items from others, those that are not relevant make no difference.
             kept = relevance > 0
             rows, topic, relevance = rows[kept], topic[kept], relevance[kept]
-        place = _places(run, qrels, rows)
+        place = _places(run, qrels, taken, np.append(0, np.cumsum(sizes)), rows, topic)
         found = place >= 0
-        of_all = np.full(len(run.items), NOT_POOLED)
-        of_all[place[found]] = relevance[found]
-        of_run, lost = of_all[taken], np.flatnonzero(~found & (relevance >= counts_from))
+        of_run = np.full(len(taken), NOT_POOLED)
+        of_run[place[found]] = relevance[found]
+        lost = np.flatnonzero(~found & (relevance >= counts_from))
     # Missing items in ascending relevance: an order that doesn't depend on that of the files.
     lost = lost[np.lexsort((relevance[lost], topic[lost]))]
     n_lost = np.bincount(topic[lost], minlength=len(topics))
@@ -320,9 +325,7 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], metrics: Sequence[Metric
     scores[moved], judged[moved], judged[below], retrieved[moved] = run.scores[taken], of_run, relevance[lost], True
     intents = None
     if qrels.intents is not None:
-        of_place = np.zeros(len(run.items), dtype=np.int64)
-        of_place[taken] = moved
-        at = np.append(of_place[place[found]], below)
+        at = np.append(moved[place[found]], below)
         row = rows[np.append(np.flatnonzero(found), lost)]
         source = np.full(offsets[-1], -1)
         source[at] = len(run.items) + row
@@ -363,12 +366,6 @@ def _items_of(offsets: Integers, lists: Integers) -> tuple[Integers, Integers]:
     return np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes), sizes
 
 
-def _indices(topics: Sequence[str], known: Sequence[str]) -> Integers:
-    """Return the indices of topics among those that are known; -1 for others."""
-    place = {name: index for index, name in enumerate(known)}
-    return np.array([place.get(name, -1) for name in topics], dtype=np.int64)
-
-
 def _require_distinct(lists: Run | Qrels, column: str, chosen: Integers, topics: Sequence[str]) -> None:
     """Raise DataError if a topic has an item twice; `chosen` are the lists of `topics`."""
     if lists.has_distinct_keys:
@@ -384,23 +381,21 @@ def _require_distinct(lists: Run | Qrels, column: str, chosen: Integers, topics:
     require_distinct_items(frame.filter(pl.col("topic") >= 0), column, topics)
 
 
-def _places(run: Run, qrels: Qrels, rows: Integers) -> Integers:
-    """Return the place in the run of the items of these rows of the qrels; -1 for those that it lacks."""
+def _places(run: Run, qrels: Qrels, taken: Integers, offsets: Integers, rows: Integers, topic: Integers) -> Integers:
+    """Return where in `taken`, items of the run, those of the qrels' `rows` are; -1 for those that it lacks.
+
+    The items of `taken` are those of lists with these offsets, and row r is of list `topic[r]`.
+    """
     import polars as pl
-
-    from rankbound.io.judged import name_column
-
-    def topics(lists: Run | Qrels, items: Integers) -> pl.Series:
-        return name_column(lists.topics)[np.searchsorted(lists.offsets, items, side="right") - 1]
 
     for seed in count():
         keys = [lists.keys if seed == 0 else lists.keys_of(seed) for lists in (run, qrels)]
-        left, right = pl.DataFrame({"key": keys[0]}), pl.DataFrame({"key": keys[1][rows]})
+        left, right = pl.DataFrame({"key": keys[0][taken]}), pl.DataFrame({"key": keys[1][rows]})
         pairs = left.with_row_index("place").join(right.with_row_index("row"), on="key")
         place, row = pairs["place"].cast(pl.Int64).to_numpy(), pairs["row"].cast(pl.Int64).to_numpy()
         # Different names may have the same key, by a chance of 1 in 2^64 for a pair.
-        are_same = topics(run, place) == topics(qrels, rows[row]), run.names[place] == qrels.names[rows[row]]
-        if all(same.all() for same in are_same):
+        in_list = (offsets[topic[row]] <= place) & (place < offsets[topic[row] + 1])
+        if in_list.all() and (run.names[taken[place]] == qrels.names[rows[row]]).all():
             break
     places = np.full(len(rows), -1)
     places[row] = place

@@ -60,6 +60,14 @@ class _NamedItems:
         """The items' names as a column of text."""
         return name_column(self.items)
 
+    def indices_of(self, topics: Iterable[str]) -> npt.NDArray[np.int64]:
+        """Return the indices of topics by their names; -1 for others."""
+        return np.array([self._index_of.get(topic, -1) for topic in topics], dtype=np.int64)
+
+    @cached_property
+    def _index_of(self) -> Mapping[str, int]:
+        return {topic: index for index, topic in enumerate(self.topics)}
+
     @cached_property
     def keys(self) -> npt.NDArray[np.uint64]:
         """A number for each item `(n_items,)`: the same for the same names of topic and item, and rarely otherwise."""
