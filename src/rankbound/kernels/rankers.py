@@ -9,7 +9,7 @@ from rankbound.kernels.parts import ascending, longest
 SUM, FIRST, PRECISIONS = range(3)
 
 # Lists of at most this many relevant items are ranked by counting the items above each, others by sorting.
-MOST_COUNTED = 256
+MOST_COUNTED = 160
 # With at most this many ranks that count, only items that may have one are counted.
 MOST_RANKS = 64
 LOWEST = np.float32(-np.inf)
