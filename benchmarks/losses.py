@@ -186,7 +186,7 @@ def allrank_loss(text: str, batch: Batch) -> Prepared:
 
 def allrank(module: str) -> ModuleType:
     """Import a module of allRank, with stand-ins for what it loads files by, which nothing here does."""
-    names = ("gcsfs", "pkg_resources", "torchvision", "torchvision.transforms")
+    names = ("gcsfs", "pkg_resources", "tensorboardX", "torchvision", "torchvision.transforms")
     # Its configuration is made of `attr`, where that is installed.
     stand_ins = {name: MagicMock() for name in (*names, "attr") if name != "attr" or find_spec(name) is None}
     before = {name: sys.modules.get(name) for name in stand_ins}
