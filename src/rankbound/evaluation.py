@@ -191,6 +191,10 @@ def evaluate_run(
         require_one_of("missing", missing, MISSING)
     require_one_of("undefined", undefined, POLICIES)
     chosen, qrels = judged_by(metrics, qrels)
+    if not (qrels.relevance.min(initial=0) >= 0 and qrels.relevance.max(initial=0) <= HIGHEST_GRADE):
+        from rankbound.lists import require_grades
+
+        require_grades(torch.from_numpy(qrels.relevance))
     evaluated = chosen_topics(topics, qrels.topics, "the qrels")
     place = {topic: index for index, topic in enumerate(evaluated)}
 
@@ -288,10 +292,6 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], metrics: Sequence[Metric
     if run.by_name is None or qrels.by_name is None:
         with needs_extra("data"):
             import polars as pl
-    if not (qrels.relevance.min(initial=0) >= 0 and qrels.relevance.max(initial=0) <= HIGHEST_GRADE):
-        from rankbound.lists import require_grades
-
-        require_grades(torch.from_numpy(qrels.relevance))
     in_run, in_qrels = run.indices_of(topics), qrels.indices_of(topics)
     _require_distinct(run, "scores", in_run, topics)
     _require_distinct(qrels, "relevance", in_qrels, topics)
@@ -308,7 +308,7 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], metrics: Sequence[Metric
             relevance[qrels.unjudged[rows]] = POOLED
         if not kinds - {"not relevant"}:
             # Unless a metric tells judged items from others, those that are not relevant make no difference.
-            kept = relevance > 0
+            kept = np.flatnonzero(relevance > 0)
             rows, topic, relevance = rows[kept], topic[kept], relevance[kept]
         place = _places(run, qrels, taken, np.append(0, np.cumsum(sizes)), rows, topic)
         found = place >= 0
@@ -346,10 +346,11 @@ def _matched_by_name(
     sought = map(map, map(attrgetter("get"), judged), items, repeat(repeat(math.nan)))
     of_run = np.asarray(array("d", list(chain.from_iterable(sought))))
     of_run = np.where(np.isnan(of_run), NOT_POOLED, np.where(of_run < 0, POOLED, of_run))
-    counted = qrels.relevance >= counts_from
+    rows, sizes = _items_of(qrels.offsets, in_qrels)
+    counted = qrels.relevance[rows] >= counts_from
     if qrels.unjudged is not None:
-        counted &= ~qrels.unjudged
-    number = np.where(in_qrels < 0, 0, np.diff(np.append(0, counted.cumsum())[qrels.offsets])[in_qrels])
+        counted &= ~qrels.unjudged[rows]
+    number = np.diff(np.append(0, counted.cumsum())[np.append(0, np.cumsum(sizes))])
     found = np.diff(np.append(0, (of_run >= counts_from).cumsum())[np.cumsum([0, *map(len, items)])])
     lost, topic = list[float](), list[int]()
     for place in np.flatnonzero(found < number).tolist():

@@ -89,7 +89,7 @@ class JudgedRun:
             # The faster sort may turn equal keys around.
             tied = (ranked[:, 1:] == ranked[:, :-1]).any(axis=1)
             places[tied] = np.argsort(of_rows[tied], axis=1, kind="stable")
-            order[rows] = np.take_along_axis(rows, places, axis=1)
+            order[rows] = rows[:, :1] + places
         return order
 
     @cached_property
