@@ -205,6 +205,10 @@ def test_half_precision_scores_have_the_gradient_of_double_ones(dtype: torch.dty
     )
 
 
+def test_scores_may_be_whole_numbers_in_a_list() -> None:
+    assert torch.equal(rb.smooth_rank([3, 1, 2], [0, 3]), rb.smooth_rank(torch.tensor([3.0, 1, 2]).double(), [0, 3]))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_autocast_changes_nothing(method: str) -> None:
     """Nor when the backward pass stands inside the context."""
