@@ -29,9 +29,7 @@ DEPENDENT |= {"unique_dim", "_unique", "_unique2", "unique_consecutive", "unique
 READERS = {"tolist", "numpy", "cpu", "item", "__array__", "tensor", "new_tensor", "from_numpy", "as_tensor"}
 """Functions that copy numbers from a GPU, or to it one call at a time."""
 
-WAITING = {
-    "WARP(samples=": "draws on the CPU, as many as there are relevant items: the same ones on each device",
-}
+WAITING = {"WARP(samples=": "draws on the CPU, as many as there are relevant items: the same ones on each device"}
 """Losses that read numbers, with the reason."""
 
 DRAWN = ("XE-NDCG(draw", "sampled")
