@@ -5,9 +5,11 @@ where a logarithm makes them floats; None means that the metric is undefined.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, permutations, product
 
 Order = tuple[int, ...]
@@ -174,13 +176,13 @@ def hit(k: int, rel: int = 1) -> Callable[[Order], Value]:
     return lambda order: Fraction(any(y >= rel for y in order[:k]))
 
 
-def err(largest: int, k: int | None = None) -> Callable[[Order], Value]:
-    """Chapelle et al. 2009: the user stops at grade y with the chance (2^y - 1) / 2^largest."""
+def err(max: int, k: int | None = None) -> Callable[[Order], Value]:
+    """Chapelle et al. 2009: the user stops at grade y with the chance (2^y - 1) / 2^max."""
 
     def value(order: Order) -> Value:
         still, total = Fraction(1), Fraction()
         for rank, y in enumerate(order[:k], start=1):
-            stops = Fraction(2**y - 1, 2**largest)
+            stops = Fraction(2**y - 1, 2**max)
             total += still * stops / rank
             still *= 1 - stops
         return total
@@ -188,17 +190,17 @@ def err(largest: int, k: int | None = None) -> Callable[[Order], Value]:
     return value
 
 
-def sdcg(largest: int, k: int) -> Callable[[Order], Value]:
-    ideal = dcg("linear", k=k)((largest,) * k)
+def sdcg(max: int, k: int) -> Callable[[Order], Value]:
+    ideal = dcg("linear", k=k)((max,) * k)
     return lambda order: dcg("linear", k=k)(order) / ideal
 
 
-def of_user(largest: int, t: float, k: int | None = None, adapts: bool = False) -> Callable[[Order], Value]:
+def of_user(max: int, T: float | str = 1, k: int | None = None, adapts: bool = False) -> Callable[[Order], Value]:
     """INSQ and INST: a user who goes on below rank r with the chance ((r + 2T - 1) / (r + 2T))^2, of the T left."""
 
     def value(order: Order) -> Value:
-        gains = [y / largest for y in order] + [0.0] * max(0, (k or 0) - len(order))
-        weights, needed = [1.0], 2 * t
+        gains = [y / max for y in order] + [0.0] * ((k or 0) - len(order))
+        weights, needed = [1.0], 2 * float(T)
         for rank, gain in enumerate(gains, start=1):
             needed -= gain * adapts
             weights.append(weights[-1] * ((rank + needed - 1) / (rank + needed)) ** 2)
@@ -217,7 +219,7 @@ def _inverse_squares(start: float) -> float:
     return math.fsum([*((start + j) ** -2 for j in range(50)), 1 / x, 1 / (2 * x**2), 1 / (6 * x**3), -1 / (30 * x**5)])
 
 
-def compatibility(p: str, k: int | None = None) -> Callable[[Order], Value]:
+def compatibility(p: str = "0.95", k: int | None = None) -> Callable[[Order], Value]:
     """The largest overlap with an ideal ranking, of all their ties' orders, over that of the ideal one with itself."""
     persistence = Fraction(p)
 
@@ -296,87 +298,54 @@ def _undefined_without_relevant(value: Callable[[Order], Value], rel: int) -> Ca
     return lambda order: value(order) if relevant_ranks(order, rel) else None
 
 
-METRICS: dict[str, Callable[[Order], Value]] = {
-    "nDCG": ndcg(),
-    "nDCG@1": ndcg(k=1),
-    "nDCG@3": ndcg(k=3),
-    "nDCG@10": ndcg(k=10),
-    "nDCG(gain=linear)": ndcg(gain="linear"),
-    "nDCG(discount=log2(r))": ndcg(discount="log2(r)"),
-    "nDCG(gain=linear,discount=log2(r))@4": ndcg("linear", "log2(r)", 4),
-    "DCG": dcg(),
-    "DCG@3": dcg(k=3),
-    "DCG(gain=linear)": dcg("linear"),
-    "DCG(discount=log2(r))": dcg(discount="log2(r)"),
-    "DCG(gain=linear)@2": dcg("linear", k=2),
-    "CG@3": cg(k=3),
-    "CG(gain=exp2)@2": cg("exp2", 2),
-    "AP": average_precision(),
-    "AP@1": average_precision(k=1),
-    "AP@3": average_precision(k=3),
-    "AP(rel=2)": average_precision(2),
-    "AP(rel=2)@4": average_precision(2, 4),
-    "AP(divisor=cutoff)@3": average_precision(1, 3, "cutoff"),
-    "AP(divisor=found)@3": average_precision(1, 3, "found"),
-    "AP(rel=2,divisor=found)@2": average_precision(2, 2, "found"),
-    "RR": reciprocal_rank(),
-    "RR@2": reciprocal_rank(k=2),
-    "RR(rel=3)": reciprocal_rank(3),
-    "RR(rel=2)@3": reciprocal_rank(2, 3),
-    "P@1": precision(1),
-    "P@3": precision(3),
-    "P@10": precision(10),
-    "P(rel=2)@2": precision(2, 2),
-    "Recall@1": recall(1),
-    "Recall@3": recall(3),
-    "Recall(rel=2)@4": recall(4, 2),
-    "F@1": f_measure(1),
-    "F@3": f_measure(3),
-    "F(rel=2,beta=2)@4": f_measure(4, 2, 2),
-    "Hit@1": hit(1),
-    "Hit@3": hit(3),
-    "Hit@10": hit(10),
-    "Hit(rel=2)@2": hit(2, 2),
-    "ERR(max=4)": err(4),
-    "ERR(max=4)@1": err(4, 1),
-    "ERR(max=4)@3": err(4, 3),
-    "ERR(max=6)@10": err(6, 10),
-    "SDCG(max=5)@1": sdcg(5, 1),
-    "SDCG(max=4)@5": sdcg(4, 5),
-    "INSQ(max=4)": of_user(4, 1),
-    "INSQ(max=4,T=2.5)@4": of_user(4, 2.5, 4),
-    "INST(max=4)": of_user(4, 1, adapts=True),
-    "INST(max=4)@3": of_user(4, 1, 3, adapts=True),
-    "INST(max=5,T=2.5)@10": of_user(5, 2.5, 10, adapts=True),
-    "Compat": compatibility("0.95"),
-    "Compat(p=0)": compatibility("0"),
-    "Compat(p=0.5)@3": compatibility("0.5", 3),
-    "Compat(p=0.8)@20": compatibility("0.8", 20),
-    "Rprec": r_precision(),
-    "Rprec(rel=2)": r_precision(2),
-    "IPrec(recall=0)": interpolated_precision("0"),
-    "IPrec(recall=0.3)": interpolated_precision("0.3"),
-    "IPrec(recall=0.5)": interpolated_precision("0.5"),
-    "IPrec(rel=2,recall=1)": interpolated_precision("1", 2),
-    "Bpref": bpref(),
-    "Bpref(rel=2)": bpref(2),
-    "infAP": inferred_average_precision(),
-    "infAP(rel=2)": inferred_average_precision(2),
-    "RBP(p=0)": rbp("0"),
-    "RBP(p=0.8)": rbp("0.8"),
-    "RBP(rel=2,p=0.5)": rbp("0.5", 2),
-    "nRBP(p=0)": nrbp("0"),
-    "nRBP(p=0.8)": nrbp("0.8"),
-    "nRBP(p=0.95)": nrbp("0.95"),
-    "nRBP": rank_sum(),
-    "nRBP(rel=2)": rank_sum(2),
-    "LinearDCG": linear_dcg,
-    "LinearNDCG": linear_ndcg,
-    "PairError": pair_error(),
-    "PairError(norm=pairs)": pair_error("pairs"),
-    "PairError(norm=max)": pair_error("max"),
-    "PairAccuracy": pair_accuracy,
-    "Kendall": kendall(),
-    "Kendall(weight=difference)": kendall("difference"),
+KINDS: dict[str, Callable[..., Callable[[Order], Value]]] = {
+    "nDCG": ndcg,
+    "DCG": dcg,
+    "CG": cg,
+    "AP": average_precision,
+    "RR": reciprocal_rank,
+    "P": precision,
+    "Recall": recall,
+    "F": f_measure,
+    "Hit": hit,
+    "ERR": err,
+    "SDCG": sdcg,
+    "INSQ": of_user,
+    "INST": partial(of_user, adapts=True),
+    "Compat": compatibility,
+    "Rprec": r_precision,
+    "IPrec": interpolated_precision,
+    "Bpref": bpref,
+    "infAP": inferred_average_precision,
+    "RBP": rbp,
+    "nRBP": lambda p=None, rel=1: rank_sum(rel) if p is None else nrbp(p, rel),
+    "LinearDCG": lambda: linear_dcg,
+    "LinearNDCG": lambda: linear_ndcg,
+    "PairError": pair_error,
+    "PairAccuracy": lambda: pair_accuracy,
+    "Kendall": kendall,
 }
+"""Name of a metric to the function that has its parameters."""
+
+
+def of_text(text: str) -> Callable[[Order], Value]:
+    """The arithmetic of a metric's text, whose cut-off is `k`."""
+    name, inside, k = re.fullmatch(r"(\w+)(?:\((.*)\))?(?:@(\d+))?", text).groups()  # type: ignore[union-attr]
+    given = dict(part.split("=") for part in inside.split(",")) if inside else {}
+    given |= {"k": k} if k else {}
+    return KINDS[name](**{key: int(value) if value.isdigit() else value for key, value in given.items()})
+
+
+TEXTS = """
+    nDCG nDCG@1 nDCG@3 nDCG@10 nDCG(gain=linear) nDCG(discount=log2(r)) nDCG(gain=linear,discount=log2(r))@4 DCG
+    DCG@3 DCG(gain=linear) DCG(discount=log2(r)) DCG(gain=linear)@2 CG@3 CG(gain=exp2)@2 AP AP@1 AP@3 AP(rel=2)
+    AP(rel=2)@4 AP(divisor=cutoff)@3 AP(divisor=found)@3 AP(rel=2,divisor=found)@2 RR RR@2 RR(rel=3) RR(rel=2)@3 P@1
+    P@3 P@10 P(rel=2)@2 Recall@1 Recall@3 Recall(rel=2)@4 F@1 F@3 F(rel=2,beta=2)@4 Hit@1 Hit@3 Hit@10 Hit(rel=2)@2
+    ERR(max=4) ERR(max=4)@1 ERR(max=4)@3 ERR(max=6)@10 SDCG(max=5)@1 SDCG(max=4)@5 INSQ(max=4) INSQ(max=4,T=2.5)@4
+    INST(max=4) INST(max=4)@3 INST(max=5,T=2.5)@10 Compat Compat(p=0) Compat(p=0.5)@3 Compat(p=0.8)@20 Rprec
+    Rprec(rel=2) IPrec(recall=0) IPrec(recall=0.3) IPrec(recall=0.5) IPrec(rel=2,recall=1) Bpref Bpref(rel=2) infAP
+    infAP(rel=2) RBP(p=0) RBP(p=0.8) RBP(rel=2,p=0.5) nRBP(p=0) nRBP(p=0.8) nRBP(p=0.95) nRBP nRBP(rel=2) LinearDCG
+    LinearNDCG PairError PairError(norm=pairs) PairError(norm=max) PairAccuracy Kendall Kendall(weight=difference)
+"""
+METRICS = {text: of_text(text) for text in TEXTS.split()}
 """Text of the metric to its value of an order."""

@@ -7,6 +7,7 @@ treats them as constants.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import permutations, product
 
 Scores = Sequence[float]
@@ -22,7 +23,7 @@ def logistic(rel: int = 1, reduction: str = "mean") -> Arithmetic:
     return of_items(lambda score, grade: softplus(-score if grade >= rel else score), reduction)
 
 
-def ordinal(grades: int, reduction: str = "mean") -> Arithmetic:
+def ordinal(grades: int = 3, reduction: str = "mean") -> Arithmetic:
     thresholds = [grade - 0.5 for grade in range(1, grades)]
     return of_items(
         lambda score, grade: math.fsum(softplus(score - t if grade < t else t - score) for t in thresholds), reduction
@@ -269,9 +270,7 @@ def direct_ranker(temperature: float = 1.0) -> Callable[[float], float]:
     return lambda gap: softplus(-math.tanh(gap / temperature))
 
 
-def warp(
-    alpha: Callable[[int], float] = lambda j: 1 / j, k: int | None = None, margin: float = 1.0, rel: int = 1
-) -> Arithmetic:
+def warp(alpha: str = "harmonic", k: int | None = None, margin: float = 1.0, rel: int = 1) -> Arithmetic:
     """The mean over the relevant items of L(r) times the mean hinge of the r violators, L at the ranks of `at`."""
 
     def value(scores: Scores, grades: Grades, at: Scores) -> float:
@@ -280,12 +279,20 @@ def warp(
         total = 0.0
         for item in relevant:
             violators = [other for other in others if at[other] > at[item] - margin]
-            penalty = math.fsum(alpha(j) for j in range(1, len(violators) + 1) if j <= (k or math.inf))
+            alphas = [1 / j if alpha == "harmonic" else 1 for j in range(1, len(violators) + 1)][:k]
             hinges = math.fsum(margin - scores[item] + scores[other] for other in violators)
-            total += penalty * hinges / max(len(violators), 1)
+            total += math.fsum(alphas) * hinges / max(len(violators), 1)
         return total / max(len(relevant), 1)
 
     return value
+
+
+def of_link(link: Callable[..., Callable[[float], float]]) -> Callable[..., Arithmetic]:
+    return lambda reduction="mean", weight="uniform", **own: pair_loss(link(**own), reduction, weight)
+
+
+def of_ranks(matrix: Callable[..., Callable[[Scores], list[list[float]]]]) -> Callable[..., Arithmetic]:
+    return lambda metric="nDCG", **own: rank_chances(metric, matrix(**own))
 
 
 def if_some_relevant(value: Arithmetic, rel: int = 1) -> Arithmetic:
@@ -310,3 +317,29 @@ def log_sum_exp(values: Iterable[float]) -> float:
     known = list(values)
     top = max(known)
     return top + math.log(math.fsum(math.exp(value - top) for value in known))
+
+
+KINDS: dict[str, Callable[..., Arithmetic]] = {
+    "squared": squared,
+    "logistic": logistic,
+    "ordinal": ordinal,
+    "ADR-MSE": rank_errors,
+    "RankNet": of_link(ranknet),
+    "DirectRanker": of_link(direct_ranker),
+    "hinge": of_link(hinge),
+    "WARP": warp,
+    "ListNet": list_net,
+    "ListMLE": list_mle,
+    "softmax": softmax,
+    "XE-NDCG": xe_ndcg,
+    "multinomial": multinomial,
+    "LambdaRank": lambda_loss,
+    "LambdaLoss": partial(lambda_loss, scheme="ndcg-loss2++"),
+    "RankCosine": rank_cosine,
+    "TFMAP": tfmap,
+    "CLiMF": climf,
+    "SoftRank": of_ranks(rank_binomial),
+    "PiRank": of_ranks(neural_sort),
+    "NeuralNDCG": of_ranks(partial(neural_sort, scalings=50)),
+}
+"""Name of a loss to the function that has its parameters."""

@@ -45,7 +45,10 @@ def column_tensor(values: Any, name: str) -> Tensor:
                 _require_no_nulls(int(np.ma.getmaskarray(values).sum()), name)
             return _of_numpy(values)
         if hasattr(values, "to_numpy"):
-            return _of_series(values, name)
+            nulls = values.null_count() if hasattr(values, "null_count") else values.isna()
+            _require_no_nulls(int(np.sum(np.asarray(nulls))), name)
+            # Of a Series or a data frame, a view where possible.
+            return _of_numpy(values.to_numpy())
         if hasattr(values, "__dlpack__"):
             tensor: Tensor = from_dlpack(values)
             return tensor
@@ -126,13 +129,6 @@ def _refuse_rounded(values: Any, tensor: Tensor, name: str) -> None:
                 f"{name}: found {values[place]} at {place} beside numbers with a fraction, expected whole numbers up "
                 f"to 2^53 ({LARGEST_EXACT}), which double precision holds: pass whole numbers alone"
             )
-
-
-def _of_series(values: Any, name: str) -> Tensor:
-    """Convert a polars or pandas Series or data frame; `to_numpy` of both returns a view where possible."""
-    nulls = values.null_count() if hasattr(values, "null_count") else values.isna()
-    _require_no_nulls(int(np.sum(np.asarray(nulls))), name)
-    return _of_numpy(values.to_numpy())
 
 
 def _of_arrow(values: Any, name: str) -> Tensor:

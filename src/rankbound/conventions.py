@@ -8,6 +8,7 @@ here, and stop at rank 1,000. For documents that a run lacks or that are unjudge
 
 import math
 import re
+from contextlib import suppress
 
 from rankbound.texts import split_text, unknown_name
 
@@ -92,7 +93,8 @@ def of_ir_measures(text: str) -> Parts:
             raise ValueError(f"{measure}: expected dcg='log2' or dcg='exp-log2' and no other gains")
         parameters["gain"] = DCG_GAINS[discounting]
     elif ours == "SetF" and "beta" in parameters:
-        parameters["beta"] = _square_root(parameters["beta"])
+        with suppress(ValueError):  # Other texts than numbers are refused later.
+            parameters["beta"] = repr(math.sqrt(float(parameters["beta"])))
     elif ours == "SetP" and parameters.pop("relative", "False") != "False":
         ours = "SetRelP"
     elif ours in ("SDCG", "INSQ", "INST"):
@@ -131,11 +133,3 @@ def of_trec_eval(text: str) -> Parts:
             raise ValueError(f"metric {text!r} of trec_eval: expected a cut-off, as in {name}_10")
         raise unknown_name("metric", text, name, [*WHOLE, *(f"{one}_10" for one in CUT), "iprec_at_recall_0.10"])
     return known[name], {"gain": "linear"} if known[name] == "nDCG" else {}, cutoff
-
-
-def _square_root(number: str) -> str:
-    """Return the square root of a number; other texts, which are refused later, unchanged."""
-    try:
-        return repr(math.sqrt(float(number)))
-    except ValueError:
-        return number

@@ -57,42 +57,29 @@ def sigmoid_slope(gap: Tensor) -> Tensor:
     return lesser * (1 - lesser)
 
 
-def sigmoid_curvature(gap: Tensor) -> Tensor:
-    """Return the second derivative of the sigmoid, an odd function."""
-    return -torch.tanh(gap / 2) * sigmoid_slope(gap)
-
-
 def softplus(gap: Tensor) -> Tensor:
     """Return log(1 + exp(x)), the logistic loss of a pair whose less relevant item scores x higher."""
     # PyTorch's default threshold of 20 causes a step of 2e-9, visible in double precision.
     return functional.softplus(gap, threshold=40)
 
 
-def tanh_link(gap: Tensor) -> Tensor:
-    """Return log(1 + exp(tanh(x/2)))."""
-    return functional.softplus(torch.tanh(gap / 2))
-
-
-def tanh_link_slope(gap: Tensor) -> Tensor:
-    """Return the derivative of `tanh_link`; that of tanh(x/2) is 2 sigma'(x)."""
-    return 2 * sigmoid_slope(gap) * torch.sigmoid(torch.tanh(gap / 2))
-
-
-def tanh_link_curvature(gap: Tensor) -> Tensor:
-    """Return the second derivative of `tanh_link`."""
+def _tanh_link_curvature(gap: Tensor) -> Tensor:
     bent, slope = torch.tanh(gap / 2), 2 * sigmoid_slope(gap)
     return slope * torch.sigmoid(bent) * (slope * torch.sigmoid(-bent) - bent)
 
 
 SIGMOID = Kernel(torch.sigmoid, above=1.0)
 SIGMOID_SLOPE = Kernel(sigmoid_slope)
-SIGMOID_CURVATURE = Kernel(sigmoid_curvature)
+SIGMOID_CURVATURE = Kernel(lambda gap: -torch.tanh(gap / 2) * sigmoid_slope(gap))
 SOFTPLUS = Kernel(softplus, linear=True)
 
-# DirectRanker's link tanh(gap) as a function of x = 2 gap, whose nearest singularities lie at 2.5i instead of 1.3i.
-TANH_LINK = Kernel(tanh_link, above=1.3132616875182228, below=0.31326168751822286)
-TANH_LINK_SLOPE = Kernel(tanh_link_slope)
-TANH_LINK_CURVATURE = Kernel(tanh_link_curvature)
+# DirectRanker's link log(1 + exp(tanh(gap))) as a function of x = 2 gap, whose nearest singularities are 2.5i, not
+# 1.3i. The derivative of tanh(x/2) is 2 sigma'(x).
+TANH_LINK = Kernel(
+    lambda gap: functional.softplus(torch.tanh(gap / 2)), above=1.3132616875182228, below=0.31326168751822286
+)
+TANH_LINK_SLOPE = Kernel(lambda gap: 2 * sigmoid_slope(gap) * torch.sigmoid(torch.tanh(gap / 2)))
+TANH_LINK_CURVATURE = Kernel(_tanh_link_curvature)
 
 
 @dataclass(frozen=True)

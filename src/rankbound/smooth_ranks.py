@@ -18,16 +18,7 @@ from torch import Tensor
 from rankbound.gradients import through_transforms, with_derivatives
 from rankbound.interpolation import SIGMOID, SIGMOID_CURVATURE, SIGMOID_SLOPE, InterpolatedSums, Kernel
 from rankbound.kernels.formulas import COSTS, COSTS_OF_REFERENCE, ORDER
-from rankbound.lists import (
-    ArrayLike,
-    Lists,
-    Weights,
-    as_floating,
-    as_tensor,
-    is_transformed,
-    may_read,
-    require_finite,
-)
+from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, is_transformed, may_read, require_finite
 
 # With this many polynomials per box, second derivatives (poles of third order) are as precise as other kernels.
 PRECISE_ORDER = 12
@@ -138,12 +129,7 @@ def require_temperature(temperature: float) -> None:
 
 
 def interpolation_pays(
-    scores: Tensor,
-    lists: Lists,
-    targets: Tensor,
-    n_fields: int,
-    temperature: float,
-    costs: tuple[float, float, float],
+    scores: Tensor, lists: Lists, targets: Tensor, n_fields: int, temperature: float, costs: tuple[float, float, float]
 ) -> Tensor:
     """Return a mask of the lists for which `n_fields` kinds of sums cost less by interpolation, `(n_lists,)`.
 

@@ -9,13 +9,13 @@ Texts that come from files of others are made `printable`: nothing that a termin
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib import import_module
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar
+from unicodedata import category
 
 if TYPE_CHECKING:
     from inspect import Parameter
@@ -195,7 +195,11 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(letter if _is_shown(letter) else letter.encode("unicode_escape").decode() for letter in text)
+    # Spaces of other widths are no line breaks.
+    return "".join(
+        letter if letter.isprintable() or category(letter) == "Zs" else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
 
 
 def printable_message(text: str, longest: int = LONGEST) -> str:
@@ -299,8 +303,3 @@ def _typed(value: str, kind: Any, where: str, key: str) -> Any:
 
 def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")
-
-
-def _is_shown(letter: str) -> bool:
-    # Spaces of other widths are no line breaks.
-    return letter.isprintable() or unicodedata.category(letter) == "Zs"

@@ -4,6 +4,7 @@ A loss joins by being listed, by its text, with its arithmetic written out. The 
 own (`test_loss_matrix`).
 """
 
+import ast
 import copy
 import math
 from collections.abc import Callable, Sequence
@@ -22,73 +23,40 @@ from rankbound.lists import Lists
 from rankbound.losses import KINDS
 from rankbound.texts import split_text
 
-OTHER_METRICS = [metric for metric in by_hand.SWAPPED if metric != "nDCG"]
+TEXTS = """
+    squared squared(gain=exp2,reduction=sum) logistic logistic(rel=2,reduction=sum)
+    ordinal ordinal(grades=5,reduction=sum) ordinal(grades=5,learn=true)
+    ADR-MSE ADR-MSE(temperature=0.5) ADR-MSE(method=interpolated)
+    RankNet RankNet(reduction=sum,weight=difference) RankNet(weight=difference,temperature=0.5)
+    RankNet(method=interpolated) RankNet(temperature=0.25,method=interpolated)
+    DirectRanker DirectRanker(temperature=2,method=interpolated) DirectRanker(method=interpolated)
+    DirectRanker(reduction=sum,weight=difference) hinge hinge(margin=2,reduction=sum,weight=difference)
+    WARP WARP(alpha=constant)@1 WARP@2 WARP(margin=0.5) WARP(margin=0.5,rel=2)@2
+    ListNet@1 ListNet@2 ListNet@9 ListMLE ListMLE@2 softmax softmax(gain=exp2) XE-NDCG XE-NDCG(gamma=0.25)
+    multinomial multinomial(rel=2) LambdaRank LambdaRank(temperature=0.5)
+    LambdaLoss LambdaLoss(mu=2.5) LambdaLoss(metric=RBP(p=0.8),temperature=2) LambdaLoss(scheme=lambdarank)
+    LambdaLoss(scheme=ndcg-loss1) LambdaLoss(metric=nDCG@3,scheme=ndcg-loss1)
+    LambdaLoss(scheme=ndcg-loss2) LambdaLoss(metric=nDCG@3,scheme=ndcg-loss2)
+    RankCosine RankCosine(gain=exp2) TFMAP TFMAP(rel=2) CLiMF CLiMF(rel=2)
+    SoftRank SoftRank(deviation=0.5) PiRank PiRank(temperature=3) NeuralNDCG NeuralNDCG(temperature=3)
+"""
+OF_METRICS = [
+    f"{name}(metric={metric})"
+    for name in ("LambdaRank", "SoftRank", "PiRank", "NeuralNDCG")
+    for metric in by_hand.SWAPPED
+    if metric != "nDCG"
+]
 
-LOSSES: dict[str, Arithmetic] = {
-    "squared": by_hand.squared(),
-    "squared(gain=exp2,reduction=sum)": by_hand.squared("exp2", "sum"),
-    "logistic": by_hand.logistic(),
-    "logistic(rel=2,reduction=sum)": by_hand.logistic(2, "sum"),
-    "ordinal": by_hand.ordinal(3),
-    "ordinal(grades=5,reduction=sum)": by_hand.ordinal(5, "sum"),
-    "ordinal(grades=5,learn=true)": by_hand.ordinal(5),
-    "ADR-MSE": by_hand.rank_errors(),
-    "ADR-MSE(temperature=0.5)": by_hand.rank_errors(0.5),
-    "ADR-MSE(method=interpolated)": by_hand.rank_errors(),
-    "RankNet": by_hand.pair_loss(by_hand.ranknet()),
-    "RankNet(reduction=sum,weight=difference)": by_hand.pair_loss(by_hand.ranknet(), "sum", "difference"),
-    "RankNet(weight=difference,temperature=0.5)": by_hand.pair_loss(by_hand.ranknet(0.5), weight="difference"),
-    "RankNet(method=interpolated)": by_hand.pair_loss(by_hand.ranknet()),
-    "RankNet(temperature=0.25,method=interpolated)": by_hand.pair_loss(by_hand.ranknet(0.25)),
-    "DirectRanker": by_hand.pair_loss(by_hand.direct_ranker()),
-    "DirectRanker(temperature=2,method=interpolated)": by_hand.pair_loss(by_hand.direct_ranker(2)),
-    "DirectRanker(method=interpolated)": by_hand.pair_loss(by_hand.direct_ranker()),
-    "DirectRanker(reduction=sum,weight=difference)": by_hand.pair_loss(by_hand.direct_ranker(), "sum", "difference"),
-    "hinge": by_hand.pair_loss(by_hand.hinge()),
-    "hinge(margin=2,reduction=sum,weight=difference)": by_hand.pair_loss(by_hand.hinge(2), "sum", "difference"),
-    "WARP": by_hand.warp(),
-    "WARP(alpha=constant)@1": by_hand.warp(lambda j: 1, 1),
-    "WARP@2": by_hand.warp(k=2),
-    "WARP(margin=0.5)": by_hand.warp(margin=0.5),
-    "WARP(margin=0.5,rel=2)@2": by_hand.warp(k=2, margin=0.5, rel=2),
-    "ListNet@1": by_hand.list_net(),
-    "ListNet@2": by_hand.list_net(2),
-    "ListNet@9": by_hand.list_net(9),
-    "ListMLE": by_hand.list_mle(),
-    "ListMLE@2": by_hand.list_mle(2),
-    "softmax": by_hand.softmax(),
-    "softmax(gain=exp2)": by_hand.softmax("exp2"),
-    "XE-NDCG": by_hand.xe_ndcg(),
-    "XE-NDCG(gamma=0.25)": by_hand.xe_ndcg(0.25),
-    "multinomial": by_hand.multinomial(),
-    "multinomial(rel=2)": by_hand.multinomial(2),
-    "LambdaRank": by_hand.lambda_loss(),
-    **{f"LambdaRank(metric={metric})": by_hand.lambda_loss(metric) for metric in OTHER_METRICS},
-    "LambdaRank(temperature=0.5)": by_hand.lambda_loss(temperature=0.5),
-    "LambdaLoss": by_hand.lambda_loss(scheme="ndcg-loss2++"),
-    "LambdaLoss(mu=2.5)": by_hand.lambda_loss(scheme="ndcg-loss2++", mu=2.5),
-    "LambdaLoss(scheme=lambdarank)": by_hand.lambda_loss(),
-    "LambdaLoss(scheme=ndcg-loss1)": by_hand.lambda_loss(scheme="ndcg-loss1"),
-    "LambdaLoss(metric=nDCG@3,scheme=ndcg-loss1)": by_hand.lambda_loss("nDCG@3", "ndcg-loss1"),
-    "LambdaLoss(scheme=ndcg-loss2)": by_hand.lambda_loss(scheme="ndcg-loss2"),
-    "LambdaLoss(metric=nDCG@3,scheme=ndcg-loss2)": by_hand.lambda_loss("nDCG@3", "ndcg-loss2"),
-    "RankCosine": by_hand.rank_cosine(),
-    "RankCosine(gain=exp2)": by_hand.rank_cosine("exp2"),
-    "TFMAP": by_hand.tfmap(),
-    "TFMAP(rel=2)": by_hand.tfmap(2),
-    "CLiMF": by_hand.climf(),
-    "CLiMF(rel=2)": by_hand.climf(2),
-    **{f"SoftRank(metric={one})": by_hand.rank_chances(one, by_hand.rank_binomial()) for one in OTHER_METRICS},
-    "SoftRank": by_hand.rank_chances("nDCG", by_hand.rank_binomial()),
-    "SoftRank(deviation=0.5)": by_hand.rank_chances("nDCG", by_hand.rank_binomial(0.5)),
-    "PiRank": by_hand.rank_chances("nDCG", by_hand.neural_sort()),
-    **{f"PiRank(metric={one})": by_hand.rank_chances(one, by_hand.neural_sort()) for one in OTHER_METRICS},
-    "PiRank(temperature=3)": by_hand.rank_chances("nDCG", by_hand.neural_sort(3)),
-    "NeuralNDCG": by_hand.rank_chances("nDCG", by_hand.neural_sort(1, 50)),
-    **{f"NeuralNDCG(metric={one})": by_hand.rank_chances(one, by_hand.neural_sort(1, 50)) for one in OTHER_METRICS},
-    "NeuralNDCG(temperature=3)": by_hand.rank_chances("nDCG", by_hand.neural_sort(3, 50)),
-    "LambdaLoss(metric=RBP(p=0.8),temperature=2)": by_hand.lambda_loss("RBP(p=0.8)", "ndcg-loss2++", temperature=2),
-}
+
+def by_text(text: str) -> Arithmetic:
+    name, parameters, cutoff = split_text(text, "loss")
+    known: dict[str, Any] = {"k": cutoff} if cutoff else {}
+    for key in parameters.keys() - {"method", "learn"}:
+        known[key] = ast.literal_eval(parameters[key]) if parameters[key][0].isdigit() else parameters[key]
+    return by_hand.KINDS[name](**known)
+
+
+LOSSES = {text: by_text(text) for text in (*TEXTS.split(), *OF_METRICS)}
 """Text to arithmetic."""
 
 POINTWISE = ("squared", "logistic", "ordinal")
@@ -386,7 +354,11 @@ def test_a_batch_without_items_has_a_loss_whose_text_builds_it_again(text: str) 
 )
 @one_of_each_kind
 @pytest.mark.usefixtures("each_way")
-def test_bad_arguments_are_named(changed: dict[str, Tensor], message: str, text: str) -> None:
+def test_bad_arguments_are_named_under_transforms_too(changed: dict[str, Tensor], message: str, text: str) -> None:
     arguments = {"scores": torch.zeros(3), "relevance": torch.tensor([1, 0, 0]), "offsets": torch.tensor([0, 3])}
+    scores, *others = (arguments | changed).values()
     with pytest.raises(ValueError, match=message):
-        rb.loss(text)(**(arguments | changed))
+        rb.loss(text)(scores, *others)
+    if scores.is_floating_point():
+        with pytest.raises(ValueError, match=message):
+            torch.func.grad(lambda x: rb.loss(text)(x, *others).sum())(scores)

@@ -198,21 +198,6 @@ def test_degenerate_lists_are_finite_or_0(name: str, bound: str, method: str, dt
     assert not gradient.any()
 
 
-@every_method
-@pytest.mark.parametrize("p", [1, 2, 3, 10, 22])
-def test_ndcg_of_half_relevant_lists_has_two_equivalent_bounds(p: int, method: str) -> None:
-    """At N = 2P, twice the expectation is 1 plus the minimum: expectation-max = 2 min-max - 1 (erratum T27)."""
-    scores = [math.sin(3.0 * i) for i in range(2 * p)]
-    row = (scores, [int(i % 2 == 0) for i in range(2 * p)])
-    above, min_max = (
-        loss_and_gradient(rb.SmoothLoss("nDCG", bound, method=method), [row])
-        for bound in ("expectation-max", "min-max")
-    )
-    # Losses are negated: -(2 m - 1) = 2 (-m) + 1.
-    torch.testing.assert_close(above[0], 2 * min_max[0] + 1, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(above[1], 2 * min_max[1], rtol=1e-12, atol=1e-15)
-
-
 def test_smooth_ndcg_may_leave_the_hard_range_and_losses_have_names() -> None:
     """Erratum T-sm-neg: 1/log2(1 + r) is convex, so that ties at the bottom score below the worst order."""
     row = ([-10.0, -10.0, 10.0], [1, 1, 0])

@@ -222,6 +222,8 @@ test_what_a_call_may_not_ask_for_is_named = refusals(
         ),
         (asked(rb.loss("nDCG") + rb.loss("AP"), weights=WEIGHTS), "found weights of items for AP"),
         (asked(Own(), weights=WEIGHTS), "found weights of items for Own, which has neither terms nor gains"),
+        (lambda: rb.loss("nDCG").count_informative([1, -1], [0, 2]), "^relevance: found -1.0, expected grades from 0"),
+        (lambda: rb.loss("nDCG").count_informative([1, 0], [0, 1]), "^offsets: found 0 .. 1, expected 0 .. 2"),
         *(
             (asked(of("nDCG"), weights=weights), f"^weights: found {message}")
             for of in (rb.loss, rb.metric)

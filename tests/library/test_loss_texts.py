@@ -242,14 +242,6 @@ def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         rb.train_ranker(rb.read_lists(FRAME), device="cuda")
 
 
-def test_texts_evaluate_like_metrics() -> None:
-    by_text = rb.evaluate(["nDCG@2", "RR"], SCORES, RELEVANCE, OFFSETS)
-    by_metric = rb.evaluate([rb.metric("nDCG@2"), rb.metric("RR")], SCORES, RELEVANCE, OFFSETS)
-    assert list(by_text) == list(by_metric) == ["nDCG@2", "RR"]
-    assert all(torch.equal(by_text[name], by_metric[name]) for name in by_text)
-    assert torch.equal(rb.evaluate("RR", SCORES, RELEVANCE, OFFSETS)["RR"], by_text["RR"])
-
-
 def test_an_output_that_cannot_be_written_is_refused_before_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Program
 ) -> None:

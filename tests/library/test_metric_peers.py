@@ -53,18 +53,6 @@ def names_one_or_one_of_several(theirs: str, ours: str) -> bool:
         return bool(re.search(rf"meanings: .*write {re.escape(ours)}(;|$)", str(error)))
 
 
-# Their values are compared in test_trec.py.
-@pytest.mark.parametrize(
-    "theirs",
-    [
-        *("ndcg", "ndcg_cut_10", "map", "map_cut_5", "recip_rank", "P_5", "recall_5", "success_5", "Rprec", "bpref"),
-        *("infAP", "iprec_at_recall_0.30", "set_P", "set_recall", "set_F"),
-    ],
-)
-def test_names_of_trec_eval(theirs: str) -> None:
-    assert names_one_or_one_of_several(theirs, str(rb.metric(theirs, names="trec_eval")))
-
-
 def judged_run(seed: int, n_items: int, by_intent: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Topics with retrieved and unretrieved, judged and unjudged items; the first judged one is relevant.
 

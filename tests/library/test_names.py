@@ -150,12 +150,7 @@ def test_a_tool_s_name_may_have_no_counterpart_and_tools_are_known() -> None:
     for kind, tool, text, message in [
         ("metric", "LightGBM", "auc", "of the items of all lists together"),
         ("metric", "LightGBM", "hits@3", "two meanings"),
-        (
-            "metric",
-            "nobody",
-            "AP",
-            "names: found 'nobody', expected one of rankbound, .*, CatBoost",
-        ),
+        ("metric", "nobody", "AP", "names: found 'nobody', expected one of rankbound, .*, CatBoost"),
         ("loss", "lightgbm", "lambdarank", "LightGBM's own objective"),
         ("loss", "lightgbm", "LambdaRank", "LightGBM's own objective"),
         ("loss", "papers on cats", "AP", "names: found"),

@@ -84,13 +84,6 @@ def test_limits_of_temperatures_and_sums_over_thresholds() -> None:
         torch.testing.assert_close(graded, summed, rtol=1e-6, atol=0)
 
 
-@given(st.lists(st.tuples(st.floats(-9, 9), st.integers(0, 1)), min_size=1, max_size=12))
-def test_ranknet_over_log_2_bounds_the_number_of_wrong_pairs(items: list[tuple[float, int]]) -> None:
-    wrong = sum(s < t for s, y in items for t, z in items if y > z)
-    (value,) = values("RankNet(reduction=sum)", [([s for s, _ in items], [y for _, y in items])])
-    assert value >= wrong * math.log(2) * (1 - 1e-12)
-
-
 # WARP: the rank, its penalty, and sampling
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=9), st.integers(0, 8))
 def test_the_rank_counts_ties_against_the_true_item(scores: list[float], true: int) -> None:

@@ -5,11 +5,8 @@ a row of `REFUSED` is one that is not available.
 """
 
 from collections.abc import Callable
-from functools import partial
 from itertools import product
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from test_own_metric import RootGain
@@ -20,7 +17,6 @@ from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp,
 import rankbound as rb
 from rankbound.losses import KINDS
 from rankbound.losses.pointwise import PointwiseLoss
-from tests.library.drawn_arguments import ROUNDS, Outcome, drawn, outcome, require_same
 
 # PyTorch's own forward mode compiles its decompositions so.
 pytestmark = [
@@ -262,37 +258,6 @@ def test_reductions_of_lists_have_all_derivatives(how: str) -> None:
     assert gradcheck(reduce, leaf, check_forward_ad=True)
     assert gradgradcheck(lambda x: reduce(x**3), leaf)
     torch.testing.assert_close(jacrev(reduce)(SCORES), jacobian(reduce))
-
-
-@pytest.mark.filterwarnings("ignore:relevance. found numbers below 1 alone")
-@pytest.mark.parametrize("text", [*(name for name in KINDS if name != "multinomial"), "nDCG", "AP@3", "nRBP"])
-@pytest.mark.parametrize("round_", ROUNDS[:5])
-def test_transforms_give_what_backward_gives_or_the_same_error(text: str, round_: int) -> None:
-    """Over drawn lists, relevance in any form, and flaws of them."""
-    loss = rb.loss(text) if text in KINDS else rb.SmoothLoss(text)
-    compared = 0
-    for one in drawn(round_, score_tensors=True):
-        scores, relevance, offsets = one.passed()
-        tangent = torch.cos(torch.arange(len(scores))).to(scores.dtype)
-        leaf, summed = scores.clone().requires_grad_(), partial(_sum_of, loss, relevance, offsets)
-        expected = outcome(lambda leaf=leaf, summed=summed: torch.autograd.grad(summed(leaf), leaf)[0])
-        slope = outcome(lambda scores=scores, summed=summed: grad(summed)(scores))
-        along = outcome(lambda scores=scores, summed=summed, tangent=tangent: jvp(summed, (scores,), (tangent,))[1])
-        assert {slope.error, along.error} == {expected.error}, str(one)
-        if expected.error is not None:
-            continue
-        size = float(np.abs(expected.values[""]).max(initial=0.0))
-        require_same(slope, expected, one, relative=1e-5, absolute=1e-6 * size)
-        # Where the gradient is 0, rounding remains.
-        absolute = 1e-4 * size + 100 * torch.finfo(scores.dtype).eps
-        truth = Outcome({"": expected.values[""] @ tangent.double().numpy()}, None)
-        require_same(along, truth, one, relative=1e-4, absolute=absolute)
-        compared += 1
-    assert compared > 10, "errors alone would compare nothing"
-
-
-def _sum_of(loss: rb.RankingLoss, relevance: Any, offsets: Any, scores: Tensor) -> Tensor:
-    return loss(scores, relevance, offsets, reduction="sum")
 
 
 METRICS: dict[str, Function] = {

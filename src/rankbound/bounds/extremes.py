@@ -169,11 +169,7 @@ class Facts:
     """
 
     def __init__(
-        self,
-        metric: Metric,
-        relevance: Tensor,
-        lists: Lists | None,
-        distribution: CumulativeDistribution | None = None,
+        self, metric: Metric, relevance: Tensor, lists: Lists | None, distribution: CumulativeDistribution | None = None
     ) -> None:
         self.metric, self._relevance, self._distribution = metric, relevance, distribution
         self._lists: Any = lists

@@ -148,13 +148,9 @@ class Orders:
         if atoms is not None:
             return atoms
         if self.are_few(most):
-            return self._atoms(*self.beginning_with(n))
+            return self.atoms(*self.beginning_with(n))
         has_few_patterns = patterns <= min(most, FEW_ORDERS) and patterns * n <= FEW_ITEMS
-        return self._atoms(*self.beginning_with(self._k)) if self._k < n and has_few_patterns else None
-
-    def atoms_of_random(self, samples: int, seed: int) -> Atoms:
-        """Return the distribution over `samples` random orders, which depend on the list and the seed alone."""
-        return self._atoms(self.random(samples, seed))
+        return self.atoms(*self.beginning_with(self._k)) if self._k < n and has_few_patterns else None
 
     def beginning_with(self, k: int) -> tuple[Iterator[Kinds], Floats | None]:
         """Return one order for each pattern of the first k ranks, and the patterns' chances unless they are equal.
@@ -186,6 +182,7 @@ class Orders:
             yield torch.from_numpy(kinds)
 
     def random(self, samples: int, seed: int) -> Iterator[Kinds]:
+        """Yield `samples` random orders, which depend on the list and the seed alone."""
         if self.profile.grades is None:
             for flags in self._random.drawn(samples, seed):
                 yield torch.from_numpy(~flags).to(torch.int64)
@@ -196,7 +193,7 @@ class Orders:
             rows = min(self._rows, samples - start)
             yield torch.from_numpy(generator.permuted(np.tile(kinds, (rows, 1)), axis=1))
 
-    def _atoms(self, orders: Iterator[Kinds], chances: Floats | None = None) -> Atoms:
+    def atoms(self, orders: Iterator[Kinds], chances: Floats | None = None) -> Atoms:
         """Return the distribution over orders, equally likely by default; NaN if the metric is undefined for one."""
         values, keys = (np.concatenate(part) for part in zip(*map(self.of_kinds, orders), strict=True))
         if np.isnan(values).any():

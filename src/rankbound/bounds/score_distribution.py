@@ -426,7 +426,7 @@ def _distribution(
         )
     if of is not None:
         return _drawn(about, of.draw(samples, seed))
-    atoms = orders.atoms_of_random(samples, seed)
+    atoms = orders.atoms(orders.random(samples, seed))
     moments = _moments_of(atoms)
     if tilt == UNIFORM:  # Closed forms of the mean hold for uniform orders only.
         moments["expectation"] = float(facts.expectation)

@@ -14,11 +14,7 @@ KINDS: dict[str, type[RankingLoss]] = dict(named_kinds(__name__, RankingLoss))
 
 
 def loss(
-    text: str | Metric | RankingLoss,
-    bound: str | Bound = "none",
-    temperature: float = 1.0,
-    *,
-    names: str = "rankbound",
+    text: str | Metric | RankingLoss, bound: str | Bound = "none", temperature: float = 1.0, *, names: str = "rankbound"
 ) -> RankingLoss:
     """Return the loss that `text` names: the smooth, bounded loss of a metric, or another loss.
 

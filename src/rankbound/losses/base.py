@@ -79,6 +79,8 @@ class RankingLoss(nn.Module, ABC):
     """
 
     name: ClassVar[str]
+    _without_draws: str = ""
+    """What a loss that draws in each call has in place of it, for transforms, which repeat calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -178,6 +180,11 @@ class RankingLoss(nn.Module, ABC):
 
         if not is_transformed():
             return losses_of(scores, offsets, relevance, weights, list_weights, reduction)
+        if self._without_draws:
+            raise NotImplementedError(
+                f"{self.text}: forward mode and transforms of torch.func evaluate a loss several times, each with "
+                f"other draws; use {self._without_draws}, or backward()"
+            )
         losses = through_transforms(losses_of, scores, offsets, relevance, weights, list_weights)
         return reduced(losses, reduction, partial(through_transforms, informative_of, scores, offsets, relevance))
 
@@ -279,7 +286,7 @@ class RankingLoss(nn.Module, ABC):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         for kind in cls.__mro__:
-            if "_kernel" in vars(kind):
+            if not {"_kernel", "_target"}.isdisjoint(vars(kind)):
                 return
             if any(callable(value) and not name.startswith("__") for name, value in vars(kind).items()):
                 # Methods of a class below the one that defines the kernels may change the loss.
@@ -475,15 +482,6 @@ class ItemSum(RankingLoss):
         """Return the loss of each list, `(n_lists,)`; `weights` has shape `(n_items,)`, and None means 1."""
 
 
-def refuse_transforms_of_draws(text: str, instead: str) -> None:
-    """Raise NotImplementedError within a transform of torch.func, for a loss that draws in each call."""
-    if is_transformed():
-        raise NotImplementedError(
-            f"{text}: forward mode and transforms of torch.func evaluate a loss several times, each with other draws; "
-            f"use {instead}, or backward()"
-        )
-
-
 class WeightedSum(RankingLoss):
     r"""The sum $\sum_k a_k L_k$ of losses, written as `0.7 * rb.loss("nDCG") + 0.3 * rb.loss("RankNet")`.
 
@@ -558,15 +556,6 @@ def times(values: Tensor, weights: Tensor | None) -> Tensor:
 def at_least_single(scores: Tensor) -> Tensor:
     """Convert half-precision scores, as produced under autocast, to single precision; return others unchanged."""
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
-
-
-def precise_sum(values: Tensor, lists: Lists) -> Tensor:
-    """Return the sum of the values of each list, `(n_lists,)`, computed in double precision.
-
-    In single precision, a sum of a million terms loses its last three digits, and a gradient that is a small difference
-    of such sums loses more.
-    """
-    return lists.sum(values.to(torch.float64)).to(values)
 
 
 def _flat(values: ArrayLike) -> Array | None:

@@ -186,12 +186,7 @@ class LambdaLoss(LambdaRankLoss):
     name = "LambdaLoss"
 
     def __init__(
-        self,
-        *,
-        metric: str | Metric = "nDCG",
-        scheme: str = "ndcg-loss2++",
-        mu: float = 10.0,
-        temperature: float = 1.0,
+        self, *, metric: str | Metric = "nDCG", scheme: str = "ndcg-loss2++", mu: float = 10.0, temperature: float = 1.0
     ) -> None:
         super().__init__(metric=metric, temperature=temperature)
         require_one_of("scheme", scheme, SCHEMES)
@@ -203,7 +198,8 @@ class LambdaLoss(LambdaRankLoss):
         if self.scheme == "lambdarank":
             return weights.lambdarank(pairs)
         if self.scheme == "ndcg-loss1":
-            return weights.loss1(pairs)
+            # $g_i\, d(R_i) / Z$ of the winner.
+            return (weights.gains * weights.discount).index_select(0, pairs[0])
         delta = weights.loss2(pairs)
         return delta if self.scheme == "ndcg-loss2" else weights.lambdarank(pairs) + self.mu * delta
 
@@ -268,10 +264,6 @@ class SwapWeights:
             block, other = (self._block.index_select(0, items) for items in pairs)
             gap = torch.where(block == other, inside.abs().to(self._dtype).index_select(0, block), gap)
         return _difference(self.gains, pairs) * gap
-
-    def loss1(self, pairs: Pairs) -> Tensor:
-        r"""Return $g_i\, d(R_i) / Z$."""
-        return (self.gains * self.discount).index_select(0, pairs[0])
 
     def loss2(self, pairs: Pairs) -> Tensor:
         r"""Return $(g_i - g_j)\,\delta_{|R_i - R_j|} / Z$ with $\delta_q = |d(q) - d(q + 1)|$."""

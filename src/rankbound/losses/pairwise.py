@@ -29,14 +29,7 @@ from rankbound.interpolation import (
     Kernel,
 )
 from rankbound.kernels import Kernel as Compiled
-from rankbound.kernels.formulas import (
-    COSTS_OF_REFERENCE,
-    DCG,
-    ORDER,
-    PAIRS_OF_ITEM,
-    PAIRS_WORTH_INTERPOLATION,
-    Formula,
-)
+from rankbound.kernels.formulas import COSTS_OF_REFERENCE, DCG, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION, Formula
 from rankbound.lists import Lists, may_read
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pointwise import REDUCTIONS
@@ -330,12 +323,7 @@ class _LinkSums:
     """
 
     def __init__(
-        self,
-        scores: Tensor,
-        pairs: Preferences,
-        link: tuple[Kernel, Kernel, Kernel],
-        temperature: float,
-        method: int,
+        self, scores: Tensor, pairs: Preferences, link: tuple[Kernel, Kernel, Kernel], temperature: float, method: int
     ) -> None:
         self._scores, self._pairs, self._temperature, self._method = scores, pairs, temperature, method
         self._kernel, self._slope, self._bend = link

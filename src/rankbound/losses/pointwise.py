@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from rankbound.interpolation import sigmoid_slope, softplus
 from rankbound.lists import Lists
-from rankbound.losses.base import ItemSum, RankingLoss, precise_sum, times
+from rankbound.losses.base import ItemSum, RankingLoss, times
 from rankbound.metrics.base import has_numbers
 from rankbound.metrics.cumulative_gain import require_gains_that_fit
 from rankbound.texts import require_one_of
@@ -40,7 +40,7 @@ class PointwiseLoss(ItemSum):
         """Return the second derivative of each item's loss with respect to its score, `(n_items,)`."""
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
-        losses = precise_sum(times(self.of_items(scores, relevance), weights), lists)
+        losses = lists.sum(times(self.of_items(scores, relevance), weights))
         return losses / lists.sizes.clamp(min=1) if self.reduction == "mean" else losses
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:

@@ -7,7 +7,7 @@ is a smooth function of the scores. They differ in these chances. Memory is quad
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from rankbound.lists import Lists, may_read
-from rankbound.losses.base import RankingLoss, refuse_transforms_of_draws
+from rankbound.losses.base import RankingLoss
 from rankbound.losses.lambda_loss import additive_metric, discounts
 from rankbound.metrics import Metric
 from rankbound.smooth_ranks import require_temperature
@@ -322,6 +322,8 @@ class SampledLoss(RankingLoss):
         ValueError: for fewer than one sample, or a temperature that isn't above 0.
     """
 
+    _without_draws = "the loss itself"
+
     def __init__(self, of: RankingLoss, samples: int, temperature: float, seed: int) -> None:
         super().__init__()
         require_temperature(temperature)
@@ -330,10 +332,6 @@ class SampledLoss(RankingLoss):
         self.of, self.samples, self.noise, self.seed = of, samples, temperature, seed
         # On the CPU, so that the draws don't depend on the device.
         self._generator = torch.Generator("cpu").manual_seed(seed)
-
-    def forward(self, *arguments: Any, **keywords: Any) -> Tensor:
-        refuse_transforms_of_draws(self.text, "the loss itself")
-        return super().forward(*arguments, **keywords)
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         return self._mean(self.of.of_batch(*self._drawn(scores, relevance, lists), self._facts(relevance, lists)))

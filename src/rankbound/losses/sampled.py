@@ -4,15 +4,13 @@ Both find the items that violate a margin by sorting instead of pairs. Source of
 Weston et al. 2010 and 2011 for the sampling.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from rankbound.gradients import with_gradient, without_curvature
 from rankbound.interpolation import running_sums
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, may_read
-from rankbound.losses.base import ItemSum, refuse_transforms_of_draws, times
+from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, PairLoss, Preferences, grade_halves
 from rankbound.ranks import descending_order
 from rankbound.texts import require_one_of
@@ -80,6 +78,7 @@ class WARPLoss(ItemSum):
             raise ValueError(f"samples: found {samples}, expected 0 (all violators) or a number of draws")
         self.alpha, self.cutoff, self.margin, self.rel = alpha, cutoff, margin, rel
         self.samples, self.seed = samples, seed
+        self._without_draws = "samples=0, which takes all violators" if samples else ""
         # On the CPU, so that the draws don't depend on the device.
         self._generator = torch.Generator("cpu").manual_seed(seed)
 
@@ -103,11 +102,6 @@ class WARPLoss(ItemSum):
         slopes = torch.where(relevant, -rank * pushed, violations.by(every, pushed))
         losses = mean(lists.sum((share * hinges).to(scores.dtype)))
         return with_gradient(scores, losses, slopes, lists, without_curvature)
-
-    def forward(self, *arguments: Any, **keywords: Any) -> Tensor:
-        if self.samples:
-            refuse_transforms_of_draws(self.text, "samples=0, which takes all violators")
-        return super().forward(*arguments, **keywords)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return 0: the loss is piecewise linear."""
@@ -180,21 +174,18 @@ def warp_penalty(rank: Tensor | int, alpha: ArrayLike | str = "harmonic", cutoff
 
 def penalty_of(ranks: Tensor, alpha: ArrayLike | str, cutoff: int | None, highest: int) -> Tensor:
     """Return `warp_penalty` of ranks up to a known one."""
-    totals = _alphas(alpha, highest if cutoff is None else min(highest, cutoff), ranks.device).cumsum(0)
-    totals = torch.cat([totals.new_zeros(1), totals])
-    return totals[ranks.clamp(max=len(totals) - 1)]
-
-
-def _alphas(alpha: ArrayLike | str, length: int, device: torch.device) -> Tensor:
-    """Return the first `length` weights, or fewer if the others are 0."""
-    if not isinstance(alpha, str):
+    length = highest if cutoff is None else min(highest, cutoff)
+    if isinstance(alpha, str):
+        require_one_of("alpha", alpha, ALPHAS)
+        weights = torch.ones(length, dtype=torch.float64, device=ranks.device)
+        weights = weights / torch.arange(1, length + 1, device=ranks.device) if alpha == "harmonic" else weights
+    else:
         weights = as_floating(as_tensor(alpha, "alpha")).to(torch.float64)
         if len(weights) and (float(weights[-1]) < 0 or bool((weights[1:] > weights[:-1]).any())):
             raise ValueError(f"alpha: found {weights.tolist()}, expected weights that never ascend nor fall below 0")
-        return weights[:length].to(device)
-    require_one_of("alpha", alpha, ALPHAS)
-    weights = torch.ones(length, dtype=torch.float64, device=device)
-    return weights / torch.arange(1, length + 1, device=device) if alpha == "harmonic" else weights
+        weights = weights[:length].to(ranks.device)
+    totals = torch.cat([weights.new_zeros(1), weights.cumsum(0)])
+    return totals[ranks.clamp(max=len(totals) - 1)]
 
 
 class HingeLoss(PairLoss):

@@ -72,6 +72,7 @@ class SmoothLoss(RankingLoss):
         if isinstance(self.metric, RunMetric):
             raise self.metric.refusal()
         self.temperature, self.method = temperature, method
+        self._sign = -1.0 if self.metric.higher_is_better else 1.0
         if tables is not None and tables.metric != str(self.metric):
             raise ValueError(f"tables: found distributions of {tables.metric}, expected those of {self.metric}")
         tilt = self.bound.tilt
@@ -207,10 +208,6 @@ class SmoothLoss(RankingLoss):
         """Return the bounded value, negated where higher is better; 0 for uninformative lists."""
         bounded = self.bound(value, facts)
         return torch.where(self.bound.informative(facts), self._sign * bounded, 0.0)
-
-    @property
-    def _sign(self) -> float:
-        return -1.0 if self.metric.higher_is_better else 1.0
 
     def _smooth_distribution(self, values: Tensor, facts: Facts, gain: Gain) -> Tensor:
         if self._tables is None:

@@ -5,7 +5,6 @@ The sums that they share stand at the end: of exponentials of any range, and of 
 
 import math
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from rankbound.gradients import with_gradient
 from rankbound.kernels import GpuKernel, Kernel
 from rankbound.kernels.formulas import TARGETS
 from rankbound.lists import Lists, may_read
-from rankbound.losses.base import ItemSum, RankingLoss, precise_sum, refuse_transforms_of_draws
+from rankbound.losses.base import ItemSum, RankingLoss
 from rankbound.losses.pointwise import GAINS, gains_of
 from rankbound.metrics.cumulative_gain import largest_grade
 from rankbound.ranks import tie_blocks
@@ -36,18 +35,45 @@ class CrossEntropyLoss(ItemSum):
         """Return the target of each item, `(n_items,)`; 0 in uninformative lists."""
         raise NotImplementedError
 
+    def _target(self) -> tuple[str, float] | None:
+        """Return the target's name in `TARGETS` and the lowest relevant grade, for kernels; None without one there."""
+        return None
+
+    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        if (target := self._target()) is None:
+            return None
+        from rankbound.kernels.softmax import cross_entropy
+
+        name, rel = target
+        largest = float(largest_grade(torch.float64)) if name == "exp2" else math.inf
+        return cross_entropy, TARGETS.index(name), float(rel), largest
+
+    def _gpu_kernel(self) -> GpuKernel | None:
+        if (target := self._target()) is None:
+            return None
+        from rankbound.kernels.gpu import cross_entropy
+
+        def run(scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+            if may_read(relevance):
+                # Refuses what the formula refuses.
+                self.targets(relevance, lists)
+            losses: tuple[Tensor, Tensor] = cross_entropy(scores, relevance, lists, weights, *target)
+            return losses
+
+        return run, math.inf
+
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
         with torch.no_grad():
             targets, log_chances = self.targets(relevance, lists).to(scores), log_softmax(scores, lists)
             total = self.informative(relevance, lists).to(scores)
             if weights is not None:
                 targets = targets * weights
-                total = precise_sum(targets, lists)
-            losses = precise_sum(targets * -log_chances, lists)
+                total = lists.sum(targets)
+            losses = lists.sum(targets * -log_chances)
             chances, total = log_chances.exp(), lists.spread(total)
 
         def hessian_product(direction: Tensor) -> Tensor:
-            return total * chances * (direction - lists.spread(precise_sum(chances * direction, lists)))
+            return total * chances * (direction - lists.spread(lists.sum(chances * direction)))
 
         return with_gradient(scores, losses, total * chances - targets, lists, hessian_product)
 
@@ -86,11 +112,8 @@ class SoftmaxLoss(CrossEntropyLoss):
         total = lists.sum(gains)
         return gains / lists.spread(torch.where(total > 0, total, 1.0))
 
-    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        return _cross_entropy_kernel(self.gain)
-
-    def _gpu_kernel(self) -> GpuKernel | None:
-        return _cross_entropy_on_gpu(self, self.gain)
+    def _target(self) -> tuple[str, float]:
+        return self.gain, 0.0
 
 
 class XENDCGLoss(CrossEntropyLoss):
@@ -120,13 +143,9 @@ class XENDCGLoss(CrossEntropyLoss):
         if not 0 <= gamma <= 1:
             raise ValueError(f"gamma: found {gamma:g}, expected a number from 0 to 1")
         self.gamma, self.draw, self.seed = gamma, draw, seed
+        self._without_draws = "draw=false" if draw else ""
         # On the CPU, so that the draws don't depend on the device.
         self._generator = torch.Generator("cpu").manual_seed(seed)
-
-    def forward(self, *arguments: Any, **keywords: Any) -> Tensor:
-        if self.draw:
-            refuse_transforms_of_draws(self.text, "draw=false")
-        return super().forward(*arguments, **keywords)
 
     def targets(self, relevance: Tensor, lists: Lists) -> Tensor:
         gains = gains_of(relevance, "exp2", torch.float64, self.text)
@@ -177,11 +196,8 @@ class MultinomialLoss(CrossEntropyLoss):
         """Return a mask of the lists with a relevant item."""
         return lists.sum((relevance >= self.rel).to(torch.float64)) > 0
 
-    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        return _cross_entropy_kernel("one", self.rel) if self.rel >= 1 else None
-
-    def _gpu_kernel(self) -> GpuKernel | None:
-        return _cross_entropy_on_gpu(self, "one", self.rel)
+    def _target(self) -> tuple[str, float] | None:
+        return ("one", self.rel) if self.rel >= 1 else None
 
 
 class ListNetLoss(CrossEntropyLoss):
@@ -248,54 +264,24 @@ class ListNetLoss(CrossEntropyLoss):
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor | None:
         return super().curvature(scores, relevance, lists) if self.cutoff == 1 else None
 
-    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        return _cross_entropy_kernel("softmax") if self.cutoff == 1 else None
-
-    def _gpu_kernel(self) -> GpuKernel | None:
-        return _cross_entropy_on_gpu(self, "softmax") if self.cutoff == 1 else None
+    def _target(self) -> tuple[str, float] | None:
+        return ("softmax", 0.0) if self.cutoff == 1 else None
 
 
 def _ways(lists: Lists, cutoff: int) -> list[tuple[Tensor, Tensor, Tensor, Lists]]:
     """Return the ways to fill the ranks of each list, rank by rank: their last items, old rows, lists and siblings."""
-    rows, owner, siblings = torch.arange(lists.n_items, device=lists.device)[:, None], lists.segment, lists
-    ways = [(rows[:, 0], rows[:, 0], owner, siblings)]
-    for rank in range(1, cutoff):
-        rows, parent, siblings = _with_one_more(rows, owner, lists)
+    rows, owner = torch.arange(lists.n_items, device=lists.device)[:, None], lists.segment
+    ways = [(rows[:, 0], rows[:, 0], owner, lists)]
+    for _ in range(1, cutoff):
+        # Each row is extended by each unused item of its list.
+        every = Lists.of_sizes(lists.sizes.index_select(0, owner))
+        item = every.position + every.spread(lists.offsets.index_select(0, owner))
+        rows = torch.cat([rows.index_select(0, every.segment), item[:, None]], 1)
+        unused = (rows[:, :-1] != item[:, None]).all(1)
+        rows, parent = rows[unused], every.segment[unused]
         owner = owner.index_select(0, parent)
-        ways.append((rows[:, rank], parent, owner, siblings))
+        ways.append((rows[:, -1], parent, owner, every.keep(unused)))
     return ways
-
-
-def _with_one_more(rows: Tensor, owner: Tensor, lists: Lists) -> tuple[Tensor, Tensor, Lists]:
-    """Extend each row by each unused item of its list; return the new rows, their old rows' indices, and siblings."""
-    sizes = lists.sizes.index_select(0, owner)
-    every = Lists.of_sizes(sizes)
-    item = every.position + every.spread(lists.offsets.index_select(0, owner))
-    longer = torch.cat([rows.index_select(0, every.segment), item[:, None]], 1)
-    unused = (longer[:, :-1] != item[:, None]).all(1)
-    return longer[unused], every.segment[unused], every.keep(unused)
-
-
-def _cross_entropy_kernel(target: str, rel: float = 0.0) -> Kernel:
-    """Return the compiled kernel for a target of `rankbound.kernels.formulas.TARGETS`."""
-    from rankbound.kernels.softmax import cross_entropy
-
-    largest = float(largest_grade(torch.float64)) if target == "exp2" else math.inf
-    return cross_entropy, TARGETS.index(target), float(rel), largest
-
-
-def _cross_entropy_on_gpu(loss: CrossEntropyLoss, target: str, rel: float = 0.0) -> GpuKernel:
-    """Return the kernel in Triton for a target of `rankbound.kernels.formulas.TARGETS`."""
-    from rankbound.kernels.gpu import cross_entropy
-
-    def run(scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        if may_read(relevance):
-            # Refuses what the formula refuses.
-            loss.targets(relevance, lists)
-        losses: tuple[Tensor, Tensor] = cross_entropy(scores, relevance, lists, weights, target, rel)
-        return losses
-
-    return run, math.inf
 
 
 class ListMLELoss(ItemSum):
@@ -427,7 +413,7 @@ def log_softmax(scores: Tensor, lists: Lists) -> Tensor:
     r"""Return $\log p_i = s_i - \log \sum_j e^{s_j}$ over the list of each item, `(n_items,)`."""
     # A softmax is invariant to shifting the scores.
     shifted = scores - lists.spread(lists.max(scores.detach()))
-    total = precise_sum(shifted.exp(), lists)
+    total = lists.sum(shifted.exp())
     # The logarithm of an empty list's sum, 0, would have a NaN gradient.
     return shifted - lists.spread(torch.where(lists.sizes > 0, total, 1.0).log())
 

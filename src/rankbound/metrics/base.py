@@ -5,7 +5,6 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from numbers import Integral
 from typing import Any, ClassVar, Literal, TypeVar
@@ -26,6 +25,7 @@ WORTH_A_KERNEL = 1_000_000
 _KERNEL = "rankbound.kernels.evaluation"
 # Higher grades are evaluated without.
 HIGHEST_GRADE = 100
+GAINS_OF_GRADES = np.stack([gains_of(np.arange(HIGHEST_GRADE + 1.0), gain) for gain in GAINS])
 
 # Ranks up to a cut-off over which a divisor is summed.
 MOST_RANKS = 10_000_000
@@ -344,7 +344,7 @@ def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists:
         *(tensor.contiguous().numpy() for tensor in inputs),
         np.array(numbers, dtype=np.float64),
         discounts,
-        _gains_of_grades(),
+        GAINS_OF_GRADES,
         tied.numpy(),
         values.numpy(),
     )
@@ -360,11 +360,6 @@ def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists:
     return dict(zip(known, values, strict=True))
 
 
-@cache
-def _gains_of_grades() -> npt.NDArray[np.float64]:
-    return np.stack([gains_of(np.arange(HIGHEST_GRADE + 1.0), gain) for gain in GAINS])
-
-
 def values_in_order(
     metrics: Sequence[Metric], order: Tensor, starts: Tensor, grades: Tensor, lists: Lists
 ) -> dict[Metric, Tensor]:
@@ -376,17 +371,17 @@ def values_in_order(
     from rankbound.ranks import blocks_of
 
     ranked = grades.index_select(0, order)
-    if _computed_together(grades) and len(grades) and (known := _formulas_of(metrics)):
-        from rankbound.metrics._on_gpu import values_together
+    together = _computed_together(grades) and len(grades) > 0
+    if (together or grades.is_cpu) and (known := _formulas_of(metrics)):
+        if together:
+            from rankbound.metrics._on_gpu import values_together
 
-        together = values_together(known, ranked, starts, lists)
+            found = values_together(known, ranked, starts, lists)
+        else:
+            arrays = (tensor.numpy() for tensor in (ranked, starts, lists.offsets))
+            of_formulas = zip(known, values_of_ranking(list(known.values()), *arrays), strict=True)
+            found = {metric: torch.from_numpy(value) for metric, value in of_formulas}
         others = [metric for metric in metrics if metric not in known]
-        return together | (values_in_order(others, order, starts, grades, lists) if others else {})
-    if grades.is_cpu and (known := _formulas_of(metrics)):
-        arrays = (tensor.numpy() for tensor in (ranked, starts, lists.offsets))
-        of_formulas = zip(known, values_of_ranking(list(known.values()), *arrays), strict=True)
-        found = {metric: torch.from_numpy(value) for metric, value in of_formulas}
-        others = [metric for metric in metrics if metric not in found]
         return found | (values_in_order(others, order, starts, grades, lists) if others else {})
     shared = ~starts
     shared[:-1] |= ~starts[1:]
