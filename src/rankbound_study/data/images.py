@@ -25,8 +25,7 @@ from rankbound_study.data.contracts import (
 Path = str | os.PathLike[str]
 
 CHANNELS = 3
-SIDE = 100
-"""Pixels of each side (Li and Wu: 100 x 100 in section 4.2, 3 x 100 x 100 = 30000 features in section 5)."""
+SIDE = 100  # pixels of each side (Li and Wu: 100 x 100 in section 4.2, 3 x 100 x 100 = 30000 features in section 5)
 
 IMAGES_KEY = "rankbound.images"
 """Metadata of an images file, sorted JSON: `shape` (channels, height, width), dropped files, duplicates' threshold."""
