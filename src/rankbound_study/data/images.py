@@ -54,11 +54,7 @@ class Faces:
 
 
 def images_table(
-    names: Sequence[str],
-    numbers: npt.NDArray[Any],
-    ages: npt.NDArray[Any],
-    groups: npt.NDArray[Any],
-    pixels: Pixels,
+    names: Sequence[str], numbers: npt.NDArray[Any], ages: npt.NDArray[Any], groups: npt.NDArray[Any], pixels: Pixels
 ) -> pa.Table:
     """Return the rows of an images file: `pixels` `(n, 3, side, side)`; a group is named by its smallest number."""
     width = int(np.prod(pixels.shape[1:]))
