@@ -9,12 +9,12 @@ import hashlib
 import io
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 from tqdm import tqdm
 
@@ -57,14 +57,15 @@ def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
     with tqdm(total=2 * len(faces), unit="image", desc="faces", disable=None) as progress:
         found = [(some, perceptual_hashes(pixels)) for some, pixels in _batches(raw, faces, progress)]
         digests, hashes = [one for some, _ in found for one in some], np.concatenate([bits for _, bits in found])
-        kept = ~is_repeated(digests)
+        copies = Counter(digests)
+        kept = np.array([copies[digest] == 1 for digest in digests])
         chosen = [face for face, keep in zip(faces, kept.tolist(), strict=True) if keep]
         if not chosen:
             raise DataError(f"{raw.path}: every image in {FOLDER!r} occurs more than once: nothing is left")
         names, (numbers, ages) = [face.name for face in chosen], np.array([(one.number, one.age) for one in chosen]).T
-        repeated = np.asarray(digests)[~kept]
-        facts: dict[str, object] = {"exact_duplicates": len(repeated)}
-        facts |= {"exact_duplicate_groups": len(np.unique(repeated)), "filter": FILTER, "fit": FIT}
+        repeated = [count for count in copies.values() if count > 1]
+        facts: dict[str, object] = {"exact_duplicates": sum(repeated), "exact_duplicate_groups": len(repeated)}
+        facts |= {"filter": FILTER, "fit": FIT}
         blocks = (pixels for _, pixels in _batches(raw, chosen, progress))
         write_images(out, names, numbers, ages, hashes[kept], blocks, {DATASET_KEY: "aaf"}, facts)
 
@@ -87,13 +88,6 @@ def parse_names(members: Sequence[str], where: str) -> list[Face]:
         if other != member:
             raise DataError(f"{where}: {other!r} and {member!r} have the same number")
     return [faces[number] for number in sorted(faces)]
-
-
-def is_repeated(digests: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return which of these occur more than once, the first occurrence included."""
-    _, index, counts = np.unique(np.asarray(digests), return_inverse=True, return_counts=True)
-    repeated: npt.NDArray[np.bool_] = counts[index] > 1
-    return repeated
 
 
 def decode_image(content: bytes, where: str) -> Pixels:
